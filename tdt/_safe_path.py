@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 
 _VARIABLE = "PYTHONSAFEPATH"
-_OURS = "tdt"  # any value switches it on; this one says who has set it
+_SET_BY_TDT = "tdt"  # any value switches it on; this one says who has set it
 
 
 @contextlib.contextmanager
@@ -21,7 +21,7 @@ def safe_path() -> Iterator[None]:
     if os.environ.get(_VARIABLE) or sys.flags.safe_path or _looks_there_itself():
         yield
         return
-    os.environ[_VARIABLE] = _OURS
+    os.environ[_VARIABLE] = _SET_BY_TDT
     try:
         yield
     finally:
@@ -30,7 +30,7 @@ def safe_path() -> Iterator[None]:
 
 def leave_safe_path() -> None:
     """For the started process: programs that it starts itself are not meant."""
-    if os.environ.get(_VARIABLE) == _OURS:
+    if os.environ.get(_VARIABLE) == _SET_BY_TDT:
         del os.environ[_VARIABLE]
 
 

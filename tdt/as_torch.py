@@ -201,8 +201,8 @@ def _run(code: CodeType, **names: Any) -> None:
 
 def _excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Python's own report, which begins with the program's frames and not with those that started it."""
-    ours = (__file__, runpy.__file__, "<frozen runpy>")
-    while trace and trace.tb_frame.f_code.co_filename in ours:
+    launchers = (__file__, runpy.__file__, "<frozen runpy>")
+    while trace and trace.tb_frame.f_code.co_filename in launchers:
         trace = trace.tb_next
     sys.__excepthook__(kind, error.with_traceback(trace), trace)
 

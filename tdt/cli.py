@@ -68,8 +68,8 @@ def _load(name: str) -> tuple[Any, Any]:
 app = typer.Typer(cls=LazyGroup, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(value: bool) -> None:
+    if value:
         print_lines(f"tdt {__version__}")
         raise typer.Exit
 

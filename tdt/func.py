@@ -32,19 +32,19 @@ def functional_call(
     >>> functional_call(layer, {"weight": tdt.tensor([[2.0]]), "bias": tdt.tensor([3.0])}, x)
     tensor([[5.]])
     """
-    given: Any = parameter_and_buffer_dicts
-    if isinstance(given, Sequence):
-        if not all(isinstance(part, dict) for part in given):
+    tensors: Any = parameter_and_buffer_dicts
+    if isinstance(tensors, Sequence):
+        if not all(isinstance(part, dict) for part in tensors):
             raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
-        names = [name for part in given for name in part]
+        names = [name for part in tensors for name in part]
         repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
         if repeated:
             raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
-        given = {name: tensor for part in given for name, tensor in part.items()}
-    elif not isinstance(given, dict):
+        tensors = {name: tensor for part in tensors for name, tensor in part.items()}
+    elif not isinstance(tensors, dict):
         raise ValueError("Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, "
-                         f"but got {type(given)}")  # fmt: skip
-    return call(module, given, args, kwargs, tie_weights=tie_weights, strict=strict)
+                         f"but got {type(tensors)}")  # fmt: skip
+    return call(module, tensors, args, kwargs, tie_weights=tie_weights, strict=strict)
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -70,13 +70,13 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dic
 
 
 def _stacked(states: list[dict[str, Any]]) -> dict[str, Tensor]:
-    made = {}
+    stacked = {}
     for name in states[0]:
-        wants = {state[name].requires_grad for state in states}
-        if len(wants) > 1:
+        flags = {state[name].requires_grad for state in states}
+        if len(flags) > 1:
             raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
-        made[name] = stack([state[name] for state in states]).detach().requires_grad_(wants.pop())
-    return made
+        stacked[name] = stack([state[name] for state in states]).detach().requires_grad_(flags.pop())
+    return stacked
 
 
 def functionalize(func: Any, *, remove: str = "mutations") -> Any:

@@ -138,7 +138,7 @@ def prod(
 
 
 def _extreme(name: str) -> Any:
-    whole, best = getattr(reduce, name), "largest" if name == "amax" else "smallest"
+    reduce_all, best = getattr(reduce, name), "largest" if name == "amax" else "smallest"
 
     def extreme(
         input: Tensor,
@@ -149,7 +149,7 @@ def _extreme(name: str) -> Any:
         mask: Tensor | None = None,
     ) -> Tensor:
         left = _left(name, input, mask)
-        return whole(left, _all_dims(dim, input.ndim), keepdim).to(dtype or input.dtype)
+        return reduce_all(left, _all_dims(dim, input.ndim), keepdim).to(dtype or input.dtype)
 
     doc = f"""The {best} element over `dim` (one, several, all) that the mask leaves; of none, the other end of the dtype.
 
@@ -170,7 +170,7 @@ amax, amin = _extreme("amax"), _extreme("amin")
 
 
 def _arg(name: str) -> Any:
-    whole, best = getattr(reduce, name), "largest" if name == "argmax" else "smallest"
+    reduce_all, best = getattr(reduce, name), "largest" if name == "argmax" else "smallest"
 
     def arg(
         input: Tensor,
@@ -180,7 +180,7 @@ def _arg(name: str) -> Any:
         dtype: Dtype | None = None,
         mask: Tensor | None = None,
     ) -> Tensor:
-        return whole(_left(name, input, mask), dim, keepdim).to(dtype or input.dtype)
+        return reduce_all(_left(name, input, mask), dim, keepdim).to(dtype or input.dtype)
 
     doc = f"""The index of the {best} element that the mask leaves, along `dim` or in all; in the input's dtype.
 
@@ -342,17 +342,17 @@ def std(
     return var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask).sqrt()
 
 
-def _along(name: str, like: str, whole: Any, doc: str, example: tuple[str, str]) -> Any:
+def _along(name: str, like: str, reduce_all: Any, doc: str, example: tuple[str, str]) -> Any:
     """A function of the elements along one dimension, where what is masked out is as neutral as in `like`."""
 
     def along(input: Tensor, dim: int, *, dtype: Dtype | None = None, mask: Tensor | None = None) -> Tensor:
-        return whole(_left(like, input, mask), wrap_dim(dim, input.ndim), dtype=dtype or input.dtype)
+        return reduce_all(_left(like, input, mask), wrap_dim(dim, input.ndim), dtype=dtype or input.dtype)
 
-    given, result = example
+    values, result = example
     doc = f"""{doc}
 
     >>> import tdt
-    >>> tdt.masked.{name}(tdt.tensor({given}), 0, mask=tdt.tensor([True, False, True]))
+    >>> tdt.masked.{name}(tdt.tensor({values}), 0, mask=tdt.tensor([True, False, True]))
     tensor({result})
     """
     return _named(along, name, doc)

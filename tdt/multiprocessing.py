@@ -52,8 +52,8 @@ class ProcessContext:
                 process.terminate()
             process.join()
         number = failed[0]
-        if told := _last_words(self._errors[number]):
-            raise ProcessRaisedException(f"\n\n-- Process {number} ended with this error:\n{told}")
+        if message := _last_words(self._errors[number]):
+            raise ProcessRaisedException(f"\n\n-- Process {number} ended with this error:\n{message}")
         raise ProcessExitedException(f"process {number} ended with exit code {self.processes[number].exitcode}")
 
 

@@ -102,15 +102,15 @@ class Averages(list):
             raise ValueError(f"sort_by must be one of {', '.join(SORTS)}, not {sort_by!r}")
         rows = self if sort_by is None else sorted(self, key=lambda row: getattr(row, sort_by), reverse=True)
         rows = rows[: row_limit if row_limit >= 0 else None]
-        whole = self.self_cpu_time_total or 1.0
+        total = self.self_cpu_time_total or 1.0
         width = min(max([len(row.key) for row in rows], default=4), max_name_column_width)
         titles = ("Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls")
         lines = [header] if header else []
         lines.append(" ".join(["Name".rjust(width), *(title.rjust(12) for title in titles)]))
         for row in rows:
             cells = (
-                f"{100 * row.self_cpu_time_total / whole:.2f}%", f"{row.self_cpu_time_total:.3f}us",
-                f"{100 * row.cpu_time_total / whole:.2f}%", f"{row.cpu_time_total:.3f}us", f"{row.cpu_time:.3f}us",
+                f"{100 * row.self_cpu_time_total / total:.2f}%", f"{row.self_cpu_time_total:.3f}us",
+                f"{100 * row.cpu_time_total / total:.2f}%", f"{row.cpu_time_total:.3f}us", f"{row.cpu_time:.3f}us",
                 str(row.count),
             )  # fmt: skip
             lines.append(" ".join([row.key[:width].rjust(width), *(cell.rjust(12) for cell in cells)]))
@@ -194,15 +194,15 @@ class profile:
     def start(self) -> None:
         """Begin, as entering the block does."""
         _running.append(self)
-        self._go_on()
+        self._start_if_scheduled()
 
     def __enter__(self) -> profile:
         self.start()
         return self
 
-    def _go_on(self) -> None:
-        wanted = self._action() in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
-        if wanted and self._recording is None:
+    def _start_if_scheduled(self) -> None:
+        records = self._action() in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
+        if records and self._recording is None:
             self._recording = Recording(self.record_shapes, state.handler, state.anomaly)
             self._mode = _Mode(handler=self._recording.handle, anomaly=self._recording)
             self._mode.__enter__()
@@ -220,7 +220,7 @@ class profile:
         if self._action() is ProfilerAction.RECORD_AND_SAVE:
             self._end()
         self.step_num += 1
-        self._go_on()
+        self._start_if_scheduled()
 
     def stop(self) -> None:
         """End, as leaving the block does."""

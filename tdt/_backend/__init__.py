@@ -133,13 +133,13 @@ def shared(arrays: list[np.ndarray]) -> list[np.ndarray]:
     for array in arrays:
         starts.append(-(-(starts[-1] + array.nbytes) // 64) * 64)
     memory = _shared.new(max(starts[-1], 1))
-    made = [
+    copies = [
         np.ndarray(array.shape, array.dtype, memory, start, np.empty_like(array).strides)
         for array, start in zip(arrays, starts, strict=False)
     ]
-    for copy, array in zip(made, arrays, strict=True):
+    for copy, array in zip(copies, arrays, strict=True):
         copy[...] = array
-    return made
+    return copies
 
 
 def owner(array: Any) -> Any:

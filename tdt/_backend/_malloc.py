@@ -6,7 +6,7 @@ import ctypes
 import sys
 
 _TRIM, _TOP_PAD, _MMAP = -1, -2, -3  # glibc's M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD
-_KEPT, _LARGE, _PAD = 1 << 28, 1 << 25, 1 << 22
+_TRIM_BYTES, _LARGE, _PAD = 1 << 28, 1 << 25, 1 << 22
 _HUGE, _ADVISE_HUGE = 1 << 21, 14  # bytes of a huge page on x86-64 and most others; Linux's MADV_HUGEPAGE
 
 
@@ -21,7 +21,7 @@ def keep_freed_memory() -> bool:
     library = ctypes.CDLL(None)
     if not hasattr(library, "mallopt"):  # not glibc
         return False
-    agreed = library.mallopt(_TRIM, _KEPT) and library.mallopt(_MMAP, _LARGE) and library.mallopt(_TOP_PAD, _PAD)
+    agreed = library.mallopt(_TRIM, _TRIM_BYTES) and library.mallopt(_MMAP, _LARGE) and library.mallopt(_TOP_PAD, _PAD)
     if agreed:
         _ask_for_huge_pages(library)
     return bool(agreed)
@@ -39,7 +39,7 @@ def _ask_for_huge_pages(library: ctypes.CDLL) -> None:
     library.free.argtypes = [ctypes.c_void_p]
     library.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     start = -(-library.sbrk(0) // _HUGE) * _HUGE
-    library.mallopt(_TOP_PAD, _KEPT - 2 * _LARGE)  # what one call takes from the system on top of what it needs
+    library.mallopt(_TOP_PAD, _TRIM_BYTES - 2 * _LARGE)  # what one call takes from the system on top of what it needs
     library.free(library.malloc(_LARGE // 2))
     library.mallopt(_TOP_PAD, _PAD)
     end = library.sbrk(0)

@@ -17,9 +17,9 @@ class SharedMemory(mmap.mmap):
     descriptor: int
 
     def __new__(cls, descriptor: int, size: int) -> SharedMemory:
-        made = super().__new__(cls, descriptor, size)
-        made.descriptor = descriptor
-        return made
+        memory = super().__new__(cls, descriptor, size)
+        memory.descriptor = descriptor
+        return memory
 
     def address(self) -> int:
         """The address of the first byte in this process."""

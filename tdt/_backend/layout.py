@@ -56,10 +56,10 @@ def in_order(xp: Any, result: Any, operands: list) -> Any:
         return result
     shape = result.shape
     order = outermost_first(shape, operands)
-    wanted, step = {}, result.itemsize
+    strides, step = {}, result.itemsize
     for d in reversed(order):
-        wanted[d], step = step, step * shape[d]
-    if all(result.strides[d] == wanted[d] for d in range(result.ndim) if shape[d] != 1):
+        strides[d], step = step, step * shape[d]
+    if all(result.strides[d] == strides[d] for d in range(result.ndim) if shape[d] != 1):
         return result
     out = _empty(xp, shape, result.dtype, order)
     out[...] = result

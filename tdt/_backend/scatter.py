@@ -26,9 +26,9 @@ def add_at(out: Any, index: Any, values: Any) -> None:
 
         cupyx.scatter_add(out, index, values)
     else:
-        wide = out.astype(_ADDED[out.dtype.kind])
-        add_at(wide, index, values.astype(wide.dtype) if hasattr(values, "astype") else values)
-        out[...] = wide.astype(out.dtype)
+        promoted = out.astype(_ADDED[out.dtype.kind])
+        add_at(promoted, index, values.astype(promoted.dtype) if hasattr(values, "astype") else values)
+        out[...] = promoted.astype(out.dtype)
 
 
 def combine_at(function: str, out: Any, index: tuple[Any, ...], values: Any) -> None:

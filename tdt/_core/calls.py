@@ -72,10 +72,10 @@ def _check_arguments(function: Callable[..., Any], args: tuple, kwargs: dict[str
     """TypeError for the first argument whose value does not match its annotation."""
     signature = inspect.signature(function)
     try:
-        given = signature.bind(*args, **kwargs).arguments
+        arguments = signature.bind(*args, **kwargs).arguments
     except TypeError:
         return  # the error of the call itself names the missing argument
-    for place, (name, value) in enumerate(given.items()):
+    for place, (name, value) in enumerate(arguments.items()):
         annotation = signature.parameters[name].annotation
         if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
             annotation, value = "Sequence[Tensor]" if name == "tensors" else None, _flatten_varargs(value)

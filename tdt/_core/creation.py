@@ -434,9 +434,9 @@ def full_like(
     tensor([7., 7.])
     """
     _tensor_to_be_like("full_like", input)
-    wanted = input.dtype if dtype is None else _dtype.as_dtype(dtype)
-    value, wanted = fill_number(fill_value, wanted, "full_like(): argument 'fill_value' (position 2)")
-    return _like("full", input, value, wanted, device, requires_grad, memory_format)
+    result_dtype = input.dtype if dtype is None else _dtype.as_dtype(dtype)
+    value, result_dtype = fill_number(fill_value, result_dtype, "full_like(): argument 'fill_value' (position 2)")
+    return _like("full", input, value, result_dtype, device, requires_grad, memory_format)
 
 
 def scalar_tensor(

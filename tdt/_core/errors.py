@@ -51,10 +51,10 @@ def freed() -> RuntimeError:
     )
 
 
-def overwritten(kept: Any, storage: Any, version: int, node: Any) -> RuntimeError:
+def overwritten(saved: Any, storage: Any, version: int, node: Any) -> RuntimeError:
     """The error of a backward pass that needs a tensor modified in place."""
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: a tensor of shape "
-        f"{list(kept.shape)} kept by {node.name()} is at version {storage.version}; expected version {version} instead. "
+        f"{list(saved.shape)} kept by {node.name()} is at version {storage.version}; expected version {version} instead. "
         "Use the out-of-place form, or clone() it first."
     )

@@ -77,8 +77,8 @@ def plain(x: Any) -> Any:
 
 def printed(x: Any) -> Any:
     """As `plain`; the smallest float8_e8m0fnu, to which zero is rounded, as 0."""
-    made = plain(x)
-    return np.where(x.view(np.uint8) == 0, 0, made) if x.dtype == _dtype.float8_e8m0fnu.np else made
+    values = plain(x)
+    return np.where(x.view(np.uint8) == 0, 0, values) if x.dtype == _dtype.float8_e8m0fnu.np else values
 
 
 def _encode(x: np.ndarray, np_dtype: Any) -> np.ndarray:

@@ -187,7 +187,7 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> tuple:
 @method()
 def __deepcopy__(self: Tensor, memo: dict) -> Tensor:
     """A copy whose memory is that of the copies of all tensors on the same memory, in one call of deepcopy."""
-    wanted = _is_wanted(self)
+    requires_grad = _leaf_requires_grad(self)
     a, st = self._a, Storage()
     copied: Any
     if isinstance(a, SparseCOO):
@@ -203,7 +203,7 @@ def __deepcopy__(self: Tensor, memo: dict) -> Tensor:
         memory, st = memories[start, whole.size]
         offset = _backend.byte_bounds(a)[0] - start if a.size else 0
         copied = _backend.look_into(memory, a.dtype, offset, a.shape, a.strides)
-    created = as_subclass(alias(copied, LEAF if wanted else None, st), type(self))
+    created = as_subclass(alias(copied, LEAF if requires_grad else None, st), type(self))
     memo[id(self)] = created
     created._grad = copy.deepcopy(self._grad, memo)
     created.__dict__.update(copy.deepcopy(_attributes(self), memo))
@@ -255,7 +255,7 @@ def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
     return self.copy_(other).detach()
 
 
-def _is_wanted(t: Tensor) -> bool:
+def _leaf_requires_grad(t: Tensor) -> bool:
     """Whether a leaf requires a gradient; RuntimeError for a non-leaf tensor, which cannot be copied."""
     if not t.is_leaf:
         raise RuntimeError(

@@ -70,11 +70,11 @@ def rename(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 def named_like(function: Callable[..., Any], definition: Callable[..., Any]) -> Callable[..., Any]:
     """`function`, which computes what `definition` declares, under its name, docstring, signature and parameters' names."""
     functools.update_wrapper(function, definition)
-    code, wanted = function.__code__, definition.__code__
-    count = wanted.co_argcount + wanted.co_kwonlyargcount
+    code, shown = function.__code__, definition.__code__
+    count = shown.co_argcount + shown.co_kwonlyargcount
     function.__code__ = code.replace(
-        co_name=wanted.co_name,
-        co_qualname=wanted.co_name,
-        co_varnames=wanted.co_varnames[:count] + code.co_varnames[count:],
+        co_name=shown.co_name,
+        co_qualname=shown.co_name,
+        co_varnames=shown.co_varnames[:count] + code.co_varnames[count:],
     )
     return function

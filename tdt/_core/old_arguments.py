@@ -34,7 +34,7 @@ def refuses_removed_arguments(function: Callable[..., Any]) -> Callable[..., Any
     return checked
 
 
-def takes_old_order(
+def accepts_old_order(
     tensors: int, *scalars: str, stacklevel: int = 2
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Let a function take scalars by position, between its tensors: `add(x, 2, y)` is `add(x, y, alpha=2)`.
@@ -54,14 +54,14 @@ def takes_old_order(
             if len(args) <= tensors:
                 return function(*args, **kwargs)
             first, rest = args[: len(scalars) + 1], args[len(scalars) + 1 :]
-            given = dict(zip(scalars, (arg for arg in first if isinstance(arg, (int, float, complex))), strict=False))
-            if len(args) != tensors + len(given):
+            numbers = dict(zip(scalars, (arg for arg in first if isinstance(arg, (int, float, complex))), strict=False))
+            if len(args) != tensors + len(numbers):
                 return function(*args, **kwargs)  # which raises the error
-            new = ", ".join(f"{name}={value}" for name, value in given.items())
+            new = ", ".join(f"{name}={value}" for name, value in numbers.items())
             message = f"{function.__name__}: numbers before tensors are deprecated; write {new}"
             warnings.warn(message, stacklevel=stacklevel)
             first = tuple(arg for arg in first if not isinstance(arg, (int, float, complex)))
-            return function(*first, *rest, **given, **kwargs)
+            return function(*first, *rest, **numbers, **kwargs)
 
         return ordered
 

@@ -50,8 +50,8 @@ def set_printoptions(
         if profile not in PROFILES:
             raise ValueError(f"profile must be one of {', '.join(PROFILES)}, got {profile!r}")
         options.update(PROFILES[profile])
-    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
-    options.update({k: v for k, v in given.items() if v is not None})
+    overrides = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    options.update({k: v for k, v in overrides.items() if v is not None})
     options["sci_mode"] = sci_mode
 
 

@@ -146,13 +146,13 @@ def linspace(
     if dtype.category == _dtype.INT:
         start, end = int(start), int(end)  # type: ignore[arg-type]
     # From both ends towards the middle, so that the numbers are symmetric.
-    wide = np.complex128 if dtype.is_complex else np.float64
+    kind = np.complex128 if dtype.is_complex else np.float64
     i = xp.arange(steps)
     step = (end - start) / (steps - 1) if steps > 1 else 0
     values = (
         xp.where(i < steps // 2, start + step * i, end - step * (steps - 1 - i))
         if steps > 1
-        else xp.full(steps, start, wide)
+        else xp.full(steps, start, kind)
     )
     created = _finished(values.astype(dtype.np), requires_grad, device)
     return created if out is None else _into(out, created)

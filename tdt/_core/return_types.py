@@ -20,10 +20,10 @@ def _class_of(name: str, fields: tuple[str, ...]) -> Any:
         parts = ",\n".join(f"{field}={value!r}" for field, value in zip(fields, self, strict=True))
         return f"{_about.prefix}.return_types.{name}(\n{parts})"
 
-    made = cast(Any, namedtuple)(name, fields)
-    made.__module__, made.__repr__ = f"{_about.prefix}.return_types", shown
-    made.__reduce__ = lambda self: (_named, (name, fields, tuple(self)))  # the class is not an attribute of a module
-    return made
+    cls = cast(Any, namedtuple)(name, fields)
+    cls.__module__, cls.__repr__ = f"{_about.prefix}.return_types", shown
+    cls.__reduce__ = lambda self: (_named, (name, fields, tuple(self)))  # the class is not an attribute of a module
+    return cls
 
 
 def _named(name: str, fields: tuple[str, ...], values: tuple) -> Any:

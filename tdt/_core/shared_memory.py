@@ -67,7 +67,7 @@ def _move(regions: list[np.ndarray], holders: Sequence[Tensor | UntypedStorage])
 
     for x in chain(holders, gc.get_objects()):  # [*…] would hold itself
         if type(x) is View:
-            x.seen = copy_of(x.seen, x.base._st)
+            x.base_array = copy_of(x.base_array, x.base._st)
         elif type(x) is UntypedStorage:
             x._bytes = copy_of(x._bytes, x._st)
         elif issubclass(type(x), Tensor):
@@ -84,9 +84,9 @@ def _key(region: np.ndarray) -> tuple[int, int, int]:
 def _same_place(array: np.ndarray, region: np.ndarray, copy: np.ndarray) -> np.ndarray:
     """The part of `copy` that corresponds to `array` in `region`."""
     offset = min(max(array.ctypes.data - region.ctypes.data, 0), region.size)
-    made = _backend.look_into(copy, array.dtype, offset, array.shape, array.strides)
-    made.flags.writeable = array.flags.writeable
-    return made
+    view = _backend.look_into(copy, array.dtype, offset, array.shape, array.strides)
+    view.flags.writeable = array.flags.writeable
+    return view
 
 
 _registered: set[type[Tensor]] = set()
@@ -118,10 +118,10 @@ def _reduce(t: Tensor) -> Any:
 def _rebuild(cls: type[Tensor], memory: SharedMemory, place: tuple, requires_grad: bool, attributes: dict) -> Tensor:
     """A tensor in shared memory that another process has sent."""
     (start, size), view = place
-    made = cls.__new__(cls)
-    made._a = _backend.look_into(np.ndarray(size, np.uint8, memory, start), *view)
-    made._edge = LEAF if requires_grad else None
-    made.__dict__.update(attributes)
+    tensor = cls.__new__(cls)
+    tensor._a = _backend.look_into(np.ndarray(size, np.uint8, memory, start), *view)
+    tensor._edge = LEAF if requires_grad else None
+    tensor.__dict__.update(attributes)
     _registered.add(cls)
     reduction.register(cls, _reduce)
-    return made
+    return tensor

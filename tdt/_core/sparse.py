@@ -26,7 +26,7 @@ def on_sparse(op: Any, operands: tuple, attributes: dict) -> Any:
     return op.on_sparse(*operands, **attributes)
 
 
-def as_taken(op: Any, grads: list) -> list:
+def densify_unsupported(op: Any, grads: list) -> list:
     """The gradients for the backward of `op`, with sparse ones converted to dense if its rules do not support them."""
     if op.sparse or op.sparse_gradients:
         return grads
@@ -91,7 +91,7 @@ class SparseCOO:
         rows = xp.searchsorted(starts, xp.arange(len(columns)), "right") - 1
         return SparseCOO(xp.stack([rows, columns]).astype("int64"), values, shape, True, "sparse_csr")
 
-    def laid(self, layout: str) -> SparseCOO:
+    def to_layout(self, layout: str) -> SparseCOO:
         """The same entries in another layout."""
         return SparseCOO(self.indices, self.values, self.shape, self.coalesced, layout)
 
@@ -152,6 +152,6 @@ class SparseCOO:
             return SparseCOO(self.indices, values, self.shape, self.coalesced and other.coalesced, self.layout)
         indices = self.xp.concatenate([self.indices, other.indices], 1)
         both = SparseCOO(indices, self.xp.concatenate([self.values, other.values]), self.shape)
-        return both.coalesce().laid(self.layout) if self.coalesced and other.coalesced else both
+        return both.coalesce().to_layout(self.layout) if self.coalesced and other.coalesced else both
 
     __radd__ = __add__

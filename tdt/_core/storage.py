@@ -40,13 +40,13 @@ def _map_file(filename: str | os.PathLike[str], shared: bool, nbytes: int) -> np
             os.ftruncate(handle, nbytes)
         if not nbytes:
             return np.empty(0, np.uint8)
-        made = _FileMap(handle, nbytes, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
+        mapping = _FileMap(handle, nbytes, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
     except (OSError, ValueError, OverflowError) as error:
         raise RuntimeError(f"unable to mmap {nbytes} bytes from file <{name}>: {error}") from error
     finally:
         os.close(handle)
-    made.filename = name if shared else None
-    return np.ndarray((nbytes,), np.uint8, made)
+    mapping.filename = name if shared else None
+    return np.ndarray((nbytes,), np.uint8, mapping)
 
 
 class UntypedStorage:
@@ -71,9 +71,9 @@ class UntypedStorage:
     @classmethod
     def on(cls, data: np.ndarray, versions: Storage | None = None) -> UntypedStorage:
         """The storage of a flat uint8 array, sharing its memory; `versions`: the version counter of its tensors."""
-        made = cls.__new__(cls)
-        made._bytes, made._st = data, versions
-        return made
+        storage = cls.__new__(cls)
+        storage._bytes, storage._st = data, versions
+        return storage
 
     @classmethod
     def from_file(cls, filename: str | os.PathLike[str], shared: bool = False, nbytes: int = 0) -> UntypedStorage:
@@ -170,10 +170,10 @@ class UntypedStorage:
                     f"resize_: tensors look into this storage of {self.nbytes()} bytes and would not follow it to {size}; "
                     "use resize_ of the tensor"
                 )
-            grown = _backend.namespace(self._bytes).zeros(size, np.uint8)
-            kept = min(size, self.nbytes())
-            grown[:kept] = self._bytes[:kept]
-            self._bytes = grown
+            resized = _backend.namespace(self._bytes).zeros(size, np.uint8)
+            copied = min(size, self.nbytes())
+            resized[:copied] = self._bytes[:copied]
+            self._bytes = resized
         return self
 
     def cpu(self) -> UntypedStorage:
@@ -256,9 +256,9 @@ class TypedStorage:
     @classmethod
     def from_file(cls, filename: str | os.PathLike[str], shared: bool = False, size: int = 0) -> TypedStorage:
         """The first `size` elements of a file, mapped into memory as `UntypedStorage.from_file` does."""
-        made = cls()
-        made._untyped_storage = UntypedStorage.from_file(filename, shared, size * made.dtype.itemsize)
-        return made
+        storage = cls()
+        storage._untyped_storage = UntypedStorage.from_file(filename, shared, size * storage.dtype.itemsize)
+        return storage
 
     @property
     def _elements(self) -> Any:

@@ -16,8 +16,10 @@ LEAF = ("leaf", 0)  # the edge of a leaf tensor that requires a gradient
 
 
 class Storage:
-    """What a tensor and all its views have in common. `version` counts in-place writes. `inference`: made in that mode.
-    `whole`: the array that is all of it, where that lies in a larger one of somebody else's.
+    """The state that a tensor shares with all its views.
+
+    `version` counts in-place writes. `inference`: whether it was created in inference mode. `whole`: the array whose bytes
+    are the storage, if that array is a part of a larger one that the caller owns; else None.
     """
 
     version = 0
@@ -26,19 +28,22 @@ class Storage:
 
 
 class View:
-    """How a tensor looks into another: `base`, seen as `source` (a View, or None) sees it, then through `step`: (op,
-    attributes, output number).
+    """How a tensor is a view of another tensor, its `base`.
 
-    `version` is the storage's when the tensor's edge was last right: a later write through the base or another view makes
-    it stale. `made`: "" | "no_grad" | "multi" | "inference", which decide whether in-place writes are allowed. `seen`: the
-    base's array when the view was made; `t_` and its like give the base another.
+    `source`: the View of the tensor that the view op was called on, None if that tensor is the base itself. `step`: the
+    view op, its attributes and the output number. `version`: that of the storage when the tensor's edge was last up to
+    date; a write through the base or another view makes the edge stale. `creation_meta`: how the view was created, "",
+    "no_grad", "multi" (an op with several views) or "inference", which decides whether in-place writes are allowed.
+    `base_array`: the base's array when the view was created; in-place view ops such as `t_` replace the base's array.
     """
 
-    __slots__ = ("base", "source", "step", "version", "made", "seen")
+    __slots__ = ("base", "source", "step", "version", "creation_meta", "base_array")
 
-    def __init__(self, base: Tensor, source: View | None, step: tuple, version: int, made: str, seen: Any):
+    def __init__(
+        self, base: Tensor, source: View | None, step: tuple, version: int, creation_meta: str, base_array: Any
+    ):
         self.base, self.source, self.step = base, source, step
-        self.version, self.made, self.seen = version, made, seen
+        self.version, self.creation_meta, self.base_array = version, creation_meta, base_array
 
 
 class Tensor:
@@ -67,13 +72,13 @@ class Tensor:
 
     def __new__(cls, *args: Any, dtype: Any = None, device: Any = None) -> Tensor:
         """Old constructor: `Tensor(2, 3)` is an uninitialised tensor of that shape, `Tensor([1, 2])` holds those values."""
-        made = object.__new__(cls)
-        made._a, made._st, made._edge, made._view, made._grad = _EMPTY, Storage(), None, None, None
+        tensor = object.__new__(cls)
+        tensor._a, tensor._st, tensor._edge, tensor._view, tensor._grad = _EMPTY, Storage(), None, None, None
         if args or dtype or device is not None or _dtype.get_default_dtype() is not _dtype.float32:
             first = args[0] if len(args) == 1 else None
             kind = first.dtype if isinstance(first, Tensor) else _dtype.as_dtype(dtype or _dtype.get_default_dtype())
-            Tensor._fill(made, args, kind, as_device(device))
-        return made
+            Tensor._fill(tensor, args, kind, as_device(device))
+        return tensor
 
     @property
     def shape(self) -> Size:

@@ -95,11 +95,11 @@ class View:
     source: Any
     step: Any
     version: Any
-    made: Any
-    seen: Any
-    __slots__ = ('base', 'source', 'step', 'version', 'made', 'seen')
+    creation_meta: Any
+    base_array: Any
+    __slots__ = ('base', 'source', 'step', 'version', 'creation_meta', 'base_array')
 
-    def __init__(self, base: Tensor, source: Any, step: tuple, version: builtins.int, made: str, seen: Any): ...
+    def __init__(self, base: Tensor, source: Any, step: tuple, version: builtins.int, creation_meta: str, base_array: Any): ...
 class Tensor:
     __slots__ = ('_a', '_st', '_edge', '_view', '_grad', '__dict__', '__weakref__')
     _a: Any

@@ -122,8 +122,8 @@ C_NAMES = {
 def check_out_dtype(out: Tensor, dtype: Any) -> None:
     """RuntimeError where an `out=` that is not converted to has another dtype."""
     if out.dtype is not dtype:
-        wanted, got = (C_NAMES.get(d.name, d.name) for d in (dtype, out.dtype))
-        raise RuntimeError(f"Expected out tensor to have dtype {wanted}, but got {got} instead")
+        expected, got = (C_NAMES.get(d.name, d.name) for d in (dtype, out.dtype))
+        raise RuntimeError(f"Expected out tensor to have dtype {expected}, but got {got} instead")
 
 
 def store_into(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
@@ -157,8 +157,8 @@ def with_out(function: Callable[..., Any] | None = None, *, packed: bool = False
         stored = [store_into(t, r, exact=True) for t, r in zip(out, result, strict=True)]
         return tuple(stored) if type(result) is tuple else type(result)(*stored)
 
-    given = inspect.signature(function)
-    target = f"{given.return_annotation} | None"
+    signature = inspect.signature(function)
+    target = f"{signature.return_annotation} | None"
     extra = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=target)
-    wrapper.__signature__ = given.replace(parameters=[*given.parameters.values(), extra])
+    wrapper.__signature__ = signature.replace(parameters=[*signature.parameters.values(), extra])
     return wrapper

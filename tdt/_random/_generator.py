@@ -98,9 +98,9 @@ class Generator:
 
     def clone_state(self) -> Generator:
         """A new generator with a copy of this one's state."""
-        twin = Generator(self.device)
-        twin.set_state_array(self.state_array())
-        return twin
+        clone = Generator(self.device)
+        clone.set_state_array(self.state_array())
+        return clone
 
     def get_offset(self) -> int:
         """The number of blocks of four words that a GPU generator has produced; RuntimeError on the CPU."""

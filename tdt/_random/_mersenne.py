@@ -49,17 +49,17 @@ class MersenneTwister:
     xp: Any = np
 
     def __init__(self, seed: int) -> None:
-        self._made: Any = None
+        self._generator: Any = None
         self.seed(seed)
 
     @property
     def _bits(self) -> Any:
         """NumPy's generator, created at the first draw: importing numpy.random would add 10 ms to `import tdt`."""
-        if self._made is None:
-            made: Any = np.random.MT19937(_unseeded())
-            made._legacy_seeding(self.initial_seed & 0xFFFFFFFF)
-            self._made = made
-        return self._made
+        if self._generator is None:
+            generator: Any = np.random.MT19937(_unseeded())
+            generator._legacy_seeding(self.initial_seed & 0xFFFFFFFF)
+            self._generator = generator
+        return self._generator
 
     @property
     def _state(self) -> np.ndarray:
@@ -70,8 +70,8 @@ class MersenneTwister:
         """Seed the generator; MT19937 uses the low 32 bits."""
         self.initial_seed = seed
         self.cached: float | None = None
-        if self._made is not None:
-            self._made._legacy_seeding(seed & 0xFFFFFFFF)
+        if self._generator is not None:
+            self._generator._legacy_seeding(seed & 0xFFFFFFFF)
 
     def raw(self, n: int) -> np.ndarray:
         """The next `n` 32-bit words, in uint64."""

@@ -38,15 +38,15 @@ def normal(gen: Generator, shape: Shape, dtype: Any, mean: float = 0.0, std: flo
 def _normal_pairs(gen: Generator, n: int) -> Any:
     """`n` standard normals in float64, beginning with the cached one; caches the unused half of the last pair."""
     engine = gen.engine
-    kept = int(engine.cached is not None and n > 0)
-    pairs = (n - kept + 1) // 2
+    from_cache = int(engine.cached is not None and n > 0)
+    pairs = (n - from_cache + 1) // 2
     unit = unit64(gen, 2 * pairs)
     radius = np.sqrt(-2 * np.log1p(-unit[1::2]))
     angle = 2 * np.pi * unit[0::2]
-    values = np.empty(kept + 2 * pairs)
-    if kept:
+    values = np.empty(from_cache + 2 * pairs)
+    if from_cache:
         values[0], engine.cached = engine.cached, None
-    values[kept::2], values[kept + 1 :: 2] = radius * np.cos(angle), radius * np.sin(angle)
+    values[from_cache::2], values[from_cache + 1 :: 2] = radius * np.cos(angle), radius * np.sin(angle)
     if values.size > n:
         engine.cached = float(values[n])
     return values[:n]

@@ -24,7 +24,7 @@ class Uniforms:
         self.gen, self.start, self.block = gen, gen.state_array(), max(expected, 16)
         self.rest: list[float] = []
         self.used = 0
-        self.kept = gen.engine.cached
+        self.cached_normal = gen.engine.cached
 
     def __call__(self) -> float:
         if not self.rest:
@@ -34,18 +34,18 @@ class Uniforms:
 
     def normal(self) -> float:
         """A standard normal, of pairs as `continuous.normal` has them."""
-        if self.kept is not None:
-            value, self.kept = self.kept, None
+        if self.cached_normal is not None:
+            value, self.cached_normal = self.cached_normal, None
             return value
         turn, unit = self(), self()
         radius, angle = math.sqrt(-2 * math.log1p(-unit)), 2 * math.pi * turn
-        self.kept = radius * math.sin(angle)
+        self.cached_normal = radius * math.sin(angle)
         return radius * math.cos(angle)
 
     def close(self) -> None:
         self.gen.set_state_array(self.start)
         uniform(self.gen, (self.used,), np.float64)
-        self.gen.engine.cached = self.kept
+        self.gen.engine.cached = self.cached_normal
 
 
 def poisson(gen: Generator, rate: Any) -> Any:

@@ -136,8 +136,8 @@ class GradScaler:
         else:
             self._growth_tracker += 1
             if self._growth_tracker == self._growth_interval:
-                grown = self._scale * self._growth_factor
-                self._scale, self._growth_tracker = grown if math.isfinite(grown) else self._scale, 0
+                larger = self._scale * self._growth_factor
+                self._scale, self._growth_tracker = larger if math.isfinite(larger) else self._scale, 0
         self._found.clear()
         self._stepped.clear()
 

@@ -57,17 +57,17 @@ def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
 
 def run_hooks(hooks: dict | None, g: Any, graph: bool) -> Any:
     """Pass a gradient through tensor hooks, which get one and the same tensor until one returns another in its place."""
-    given = first = g if isinstance(g, Tensor) or not hooks else wrap(g)
+    current = first = g if isinstance(g, Tensor) or not hooks else wrap(g)
     for hook in tuple(hooks.values()) if hooks else ():
-        new = hook(given)
+        new = hook(current)
         if new is not None:
             if not isinstance(new, Tensor):
                 raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}'")
-            if new._a.shape != given._a.shape:
-                name, sizes = getattr(hook, "__name__", hook), f"{list(given.shape)} became {list(new.shape)}"
+            if new._a.shape != current._a.shape:
+                name, sizes = getattr(hook, "__name__", hook), f"{list(current.shape)} became {list(new.shape)}"
                 raise RuntimeError(f"hook '{name}' has changed the size of value: {sizes}")
-            given = new
-    return g if given is first else given if graph else given._a
+            current = new
+    return g if current is first else current if graph else current._a
 
 
 class NodeHooks:

@@ -93,8 +93,8 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
         if state.handler == current.handle:
             _set({"handler": current.outer})
     if mode:
-        made = Anomaly(check_nan, state.handler, state.anomaly)
-        _set({"anomaly": made, "handler": made.handle})
+        detector = Anomaly(check_nan, state.handler, state.anomaly)
+        _set({"anomaly": detector, "handler": detector.handle})
 
 
 def _current() -> Any:

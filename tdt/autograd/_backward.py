@@ -19,8 +19,8 @@ def _as_tuple(value: Any) -> tuple:
     return (value,) if value is None or isinstance(value, (Tensor, GradientEdge)) else tuple(value)
 
 
-def _grads_for(outputs: tuple, given: Any) -> tuple:
-    grads = (None,) * len(outputs) if given is None else _as_tuple(given)
+def _grads_for(outputs: tuple, grad_outputs: Any) -> tuple:
+    grads = (None,) * len(outputs) if grad_outputs is None else _as_tuple(grad_outputs)
     if len(grads) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
     return grads
@@ -176,8 +176,8 @@ def _batched(outputs: tuple, grads: tuple, retain: bool | None, graph: bool, inp
     found = []
     for k, row in enumerate(rows):
         each = iter(row)
-        given = tuple(g if g is None else next(each) for g in grads)
+        row_grads = tuple(g if g is None else next(each) for g in grads)
         keep = True if k < len(rows) - 1 else retain
         found.append([g if g is None or isinstance(g, Tensor) else wrap(g)
-                      for g in _run(outputs, given, keep, graph, inputs)])  # fmt: skip
+                      for g in _run(outputs, row_grads, keep, graph, inputs)])  # fmt: skip
     return [None if g[0] is None else OPS["stack"](*g, dim=0) for g in zip(*found, strict=True)]

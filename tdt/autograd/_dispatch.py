@@ -183,7 +183,7 @@ def _record(
     if back is None:
         kinds = tuple(map(type, arrays))
         back = plan.backward_plans[key] = BackwardPlan(op, mask, len(operands), plan.low, nowhere, kinds)
-    if not back.wanted:
+    if not back.has_rule:
         return
     node = Node(back, edges, operands, arrays, attributes, outs, aux)
     if not back.several:
@@ -314,11 +314,11 @@ def _link(op: Op, x: Tensor, t: Tensor, attributes: dict, k: int | None = None) 
         again = op.forward(_backend.namespace(x._a), _backend.with_strides(x._a), **attributes)
         t._a = again if k is None else again[k]
     st = t._st = x._st
-    made = "" if state.fast_record else "inference" if state.inference else "no_grad"
+    creation_meta = "" if state.fast_record else "inference" if state.inference else "no_grad"
     if op.multi_view:
-        made = made or "multi"
+        creation_meta = creation_meta or "multi"
     source, step = x._view, (op, attributes, k)
     if source is None:
-        t._view = View(x, None, step, st.version, made, x._a)
+        t._view = View(x, None, step, st.version, creation_meta, x._a)
     else:
-        t._view = View(source.base, source, step, st.version, made or source.made, source.seen)
+        t._view = View(source.base, source, step, st.version, creation_meta or source.creation_meta, source.base_array)

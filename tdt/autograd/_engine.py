@@ -52,38 +52,38 @@ def run(
     one that was not reached, and nothing else is touched; `fill`: those of leaves go to their `.grad` instead.
     keep: leave the graph for another backward.
     """
-    order, runs, wanted = _reach(roots), None, None
+    order, runs, requested = _backward_order(roots), None, None
     if inputs is not None:
-        wanted = set(inputs)
-        order, runs = _only_towards(order, wanted, fill)
+        requested = set(inputs)
+        order, runs = _only_towards(order, requested, fill)
     pending: dict[Any, Any] = {}  # node or leaf -> its gradient so far; for a node of several outputs a list of them
-    lent: set[Tensor] = set()  # leaves whose pending gradient others may hold too
+    aliased: set[Tensor] = set()  # leaves whose pending gradient others may hold too
     before, state.task = state.task, Task(order, inputs is None)
     try:
         with np.errstate(all="ignore"):
             for edge, g in zip(roots, grads, strict=True):
                 if runs is None or edge[0] in runs:
-                    _arrive(pending, lent, edge, g, g)
-            captured = _walk(order, pending, lent, keep, graph, wanted, runs, fill)
+                    _arrive(pending, aliased, edge, g, g)
+            captured = _walk(order, pending, aliased, keep, graph, requested, runs, fill)
     finally:
         state.task = before
     return [captured.get(e) for e in inputs] if inputs is not None else []
 
 
 def _walk(
-    order: list, pending: dict, lent: set, keep: bool, graph: bool, wanted: Any, runs: Any, fill: bool
+    order: list, pending: dict, aliased: set, keep: bool, graph: bool, requested: Any, runs: Any, fill: bool
 ) -> dict[tuple, Any]:
-    """Run the nodes and serve the leaves in `order`; the gradients of the `wanted` edges."""
+    """Run the nodes in `order` and accumulate into its leaves; returns the gradients of the `requested` edges."""
     captured: dict[tuple, Any] = {}
     anomaly = state.anomaly
     for node in order:
         g = pending.pop(node, None)
         if node.__class__ is not Node and isinstance(node, Tensor):
             if g is not None:
-                own = node not in lent
+                own = node not in aliased
                 if node._hooks:
                     g, own = run_hooks(node._hooks, g, graph), False
-                if wanted is not None and not fill:
+                if requested is not None and not fill:
                     captured[(node, 0)] = g
                 elif node._node_hooks is None:
                     accumulate(node, g, own)
@@ -95,10 +95,10 @@ def _walk(
         if hooks is not None:
             slots = hooks.pass_through(slots, graph)
         if runs is not None:
-            seen = (
+            gradients = (
                 before if runs[node] else slots
             )  # as in PyTorch, hooks change what is asked for where the node stays idle
-            captured.update({(node, k): g for k, g in enumerate(seen) if (node, k) in wanted})
+            captured.update({(node, k): g for k, g in enumerate(gradients) if (node, k) in requested})
             if not runs[node]:
                 continue
         if hooks is not None and hooks.pre:
@@ -126,13 +126,13 @@ def _walk(
                 pending[target] = g
             elif waiting.__class__ is ndarray and g.__class__ is ndarray and g.ndim:
                 pending[target] = add(waiting, g)
-                lent.discard(target)
+                aliased.discard(target)
             else:
-                _arrive(pending, lent, edge, g, incoming if own else g)
+                _arrive(pending, aliased, edge, g, incoming if own else g)
     return captured
 
 
-def _arrive(pending: dict, lent: set, edge: tuple, g: Any, incoming: Any) -> None:
+def _arrive(pending: dict, aliased: set, edge: tuple, g: Any, incoming: Any) -> None:
     """Add `g` to what waits at `edge`; a leaf may keep the array unless it is `incoming`, or a view of something."""
     target, k = edge
     leaf = target.__class__ is not Node and isinstance(target, Tensor)
@@ -141,14 +141,14 @@ def _arrive(pending: dict, lent: set, edge: tuple, g: Any, incoming: Any) -> Non
         slots[k] = g if slots[k] is None else sum_of(slots[k], g)
     elif target in pending:
         pending[target] = sum_of(pending[target], g)
-        lent.discard(target)
+        aliased.discard(target)
     else:
         pending[target] = g
         if leaf and (g is incoming or getattr(g, "base", None) is not None):
-            lent.add(target)
+            aliased.add(target)
 
 
-def _reach(roots: list[tuple[Any, int]]) -> list:
+def _backward_order(roots: list[tuple[Any, int]]) -> list:
     """The nodes to run and the leaves to serve, newest node first; a leaf comes right after the last node that feeds it."""
     places: dict[Any, float] = {}
     stack = []
@@ -173,14 +173,14 @@ def _reach(roots: list[tuple[Any, int]]) -> list:
     return sorted(places, key=places.__getitem__, reverse=True)
 
 
-def _only_towards(order: list, wanted: set, fill: bool) -> tuple[list, dict[Any, bool]]:
-    """The part of `order` on a path to `wanted`, and whether each node of it runs (else its gradient is only captured)."""
-    ends = {target for target, _ in wanted}
+def _only_towards(order: list, requested: set, fill: bool) -> tuple[list, dict[Any, bool]]:
+    """The part of `order` on a path to `requested`, and whether each of its nodes runs (else its gradient is only captured)."""
+    targets = {target for target, _ in requested}
     runs: dict[Any, bool] = {}
     for target in reversed(order):
         if not isinstance(target, Tensor) and any(e is not None and e[0] in runs for e in target.edges):
             runs[target] = True
-        elif target in ends:
+        elif target in targets:
             runs[target] = fill
     return [target for target in order if target in runs], runs
 

@@ -106,8 +106,8 @@ class FunctionNode(GraphNode, FunctionCtx):
                 if t._st.inference:
                     raise RuntimeError("Inference tensors cannot be saved for backward. Save a clone() instead.")
                 self.saved.append((t._a, t._st, t._st.version))
-            kept = t if place is None and state.saving is None else None
-            self._origins.append((kept, place if place is not None or t is None else _edge(t)))
+            tensor = t if place is None and state.saving is None else None
+            self._origins.append((tensor, place if place is not None or t is None else _edge(t)))
         self.to_save = self.dirty_tensors = self.non_differentiable = ()
         if state.saving is not None and self.saved:
             state.saving.keep(self)
@@ -262,22 +262,22 @@ def _attach(node: FunctionNode, inputs: tuple, outputs: tuple) -> tuple:
                 for x, e in zip(inputs, node.edges, strict=True)
             ]
     node.number = number()  # after those of the inputs: to bring a view's edge up to date may record
-    given = {id(t) for t in inputs if isinstance(t, Tensor)}
-    made = []
+    input_ids = {id(t) for t in inputs if isinstance(t, Tensor)}
+    attached = []
     for k, t in enumerate(outputs):
         if isinstance(t, Tensor) and id(t) not in nondiff and t.dtype.category >= FLOAT:
             if id(t) in dirty:
                 rebase(t, (node, k))
             else:
-                t = alias(t._a, (node, k), t._st) if id(t) in given else t
+                t = alias(t._a, (node, k), t._st) if id(t) in input_ids else t
                 t._edge = (node, k)
-        made.append(t)
-    node._out_meta = [kind_of(t) if isinstance(t, Tensor) else None for t in made]
-    node.outs = node._out_meta if len(made) > 1 else None
-    node.pack(tuple(made))
+        attached.append(t)
+    node._out_meta = [kind_of(t) if isinstance(t, Tensor) else None for t in attached]
+    node.outs = node._out_meta if len(attached) > 1 else None
+    node.pack(tuple(attached))
     if state.anomaly is not None:
         state.anomaly.note(node)
-    return tuple(made)
+    return tuple(attached)
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:

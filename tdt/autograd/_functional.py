@@ -19,10 +19,10 @@ OUTPUT = "The output of the user-provided function"
 STRATEGIES = ("reverse-mode", "forward-mode")
 
 
-def _tuple(given: Any, what: str, function: str) -> tuple[bool, Tensors]:
-    """Whether several were given, and all of them as a tuple; TypeError for what is no tensor."""
-    several = isinstance(given, tuple)
-    values = given if several else (given,)
+def _tuple(tensors: Any, what: str, function: str) -> tuple[bool, Tensors]:
+    """Whether `tensors` is a tuple, and its tensors as a tuple. TypeError if one is not a tensor."""
+    several = isinstance(tensors, tuple)
+    values = tensors if several else (tensors,)
     for i, x in enumerate(values):
         if not isinstance(x, Tensor):
             where = f" at {i}" if several else ""
@@ -65,14 +65,14 @@ def gradients(
     outputs: Tensors, inputs: Tensors, weights: Any = None, *, strict: str = "", create_graph: bool = False
 ) -> list[Tensor | None]:
     """Gradients, None where there are none. strict: what to call the outputs in the error for a None, "" for no error."""
-    wanted = [k for k, y in enumerate(outputs) if y.requires_grad]
-    if not wanted:
+    differentiable = [k for k, y in enumerate(outputs) if y.requires_grad]
+    if not differentiable:
         found: Any = (None,) * len(inputs)
     else:
         found = grad(
-            [outputs[k] for k in wanted],
+            [outputs[k] for k in differentiable],
             inputs,
-            None if weights is None else [weights[k] for k in wanted],
+            None if weights is None else [weights[k] for k in differentiable],
             allow_unused=True,
             create_graph=create_graph,
             retain_graph=True,
@@ -117,8 +117,8 @@ def vjp(
     (tensor([1., 4.]), tensor([ 2., 40.]))
     """
     with enable_grad():
-        several_in, given = _tuple(inputs, "inputs", "vjp")
-        xs = _fresh(given, create_graph)
+        several_in, primals = _tuple(inputs, "inputs", "vjp")
+        xs = _fresh(primals, create_graph)
         several, ys = _run(func, xs, "vjp", strict)
         weights = _vectors(v, ys, several, "output of the user-provided function", create_graph)
         found = gradients(ys, xs, weights, strict=OUTPUT if strict else "", create_graph=create_graph)
@@ -149,8 +149,8 @@ def jvp(
     (tensor([1., 4.]), tensor([ 2., 40.]))
     """
     with enable_grad():
-        several_in, given = _tuple(inputs, "inputs", "jvp")
-        xs = _fresh(given, create_graph)
+        several_in, primals = _tuple(inputs, "inputs", "jvp")
+        xs = _fresh(primals, create_graph)
         vectors = _vectors(v, xs, several_in, "input to the user-provided function", create_graph)
         vectors = vectors or (xs[0].new_ones(xs[0].shape),)
         several, ys = _run(func, xs, "jvp", strict)
@@ -216,8 +216,8 @@ def jacobian(
     """
     _check_strategy(strategy, vectorize, strict, create_graph)
     with enable_grad():
-        several_in, given = _tuple(inputs, "inputs", "jacobian")
-        xs = _fresh(given, create_graph)
+        several_in, primals = _tuple(inputs, "inputs", "jacobian")
+        xs = _fresh(primals, create_graph)
         several, ys = _run(func, xs, "jacobian", strict)
         found = tuple(
             _untuple(_results(tuple(rows(y, xs, k, strict, create_graph)), create_graph), several_in)
@@ -255,14 +255,14 @@ def hessian(
     tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
-    several_in, given = _tuple(inputs, "inputs", "hessian")
+    several_in, primals = _tuple(inputs, "inputs", "hessian")
 
     def gradient(*xs: Tensor) -> Tensors:
         y = _scalar(func, xs, "hessian", strict)
         slopes = gradients((y,), xs, strict=OUTPUT if strict else "", create_graph=True)
         return zeros_for_none(slopes, xs)
 
-    found = jacobian(gradient, given, create_graph, strict, vectorize, outer_jacobian_strategy)
+    found = jacobian(gradient, primals, create_graph, strict, vectorize, outer_jacobian_strategy)
     return found if several_in else found[0][0]
 
 
@@ -294,16 +294,16 @@ def _second(
     func: Callable[..., Any], inputs: Any, v: Any, create_graph: bool, strict: bool, name: str
 ) -> tuple[Any, Any]:
     with enable_grad():
-        several_in, given = _tuple(inputs, "inputs", name)
-        xs = _fresh(given, create_graph)
+        several_in, primals = _tuple(inputs, "inputs", name)
+        xs = _fresh(primals, create_graph)
         vectors = _vectors(v, xs, several_in, "input to the user-provided function", create_graph)
         vectors = vectors or (xs[0].new_ones(xs[0].shape),)
         y = _scalar(func, xs, name, strict)
-        said = OUTPUT if strict else ""
-        slopes = zeros_for_none(gradients((y,), xs, strict=said, create_graph=True), xs)
-        said = "The gradient of the user-provided function" if strict else ""
+        strict_name = OUTPUT if strict else ""
+        slopes = zeros_for_none(gradients((y,), xs, strict=strict_name, create_graph=True), xs)
+        strict_name = "The gradient of the user-provided function" if strict else ""
         if name == "vhp":
-            products = zeros_for_none(gradients(slopes, xs, vectors, strict=said, create_graph=create_graph), xs)
+            products = zeros_for_none(gradients(slopes, xs, vectors, strict=strict_name, create_graph=create_graph), xs)
         else:
-            products = forward_product(slopes, xs, vectors, said, create_graph)
+            products = forward_product(slopes, xs, vectors, strict_name, create_graph)
     return _untuple(_results((y,), create_graph), False), _untuple(_results(products, create_graph), several_in)

@@ -16,7 +16,7 @@ from tdt.autograd._node_names import saved_attribute
 
 
 class GraphNode:
-    """A node of the graph, as scripts see it; a subclass has `name`, `edges` and `_hooks_made`.
+    """A node of the graph, as scripts see it; a subclass has `name`, `edges` and `_get_or_create_hooks`.
 
     >>> import tdt
     >>> tdt.ones(1, requires_grad=True).tanh().grad_fn.name()
@@ -36,7 +36,7 @@ class GraphNode:
         """
         raise NotImplementedError
 
-    def _hooks_made(self) -> Any:
+    def _get_or_create_hooks(self) -> Any:
         """What listens at the node, made on first use."""
         if self.hooks is None:
             self.hooks = NodeHooks()
@@ -55,15 +55,15 @@ class GraphNode:
     @property
     def metadata(self) -> dict[str, Any]:
         """A dictionary for notes of the user's; anomaly mode keeps the forward's stack in it, as `traceback_`."""
-        return self._hooks_made().metadata
+        return self._get_or_create_hooks().metadata
 
     def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
         """Call `fn(grad_inputs, grad_outputs)` after the node has run; a tuple it returns replaces grad_inputs."""
-        return RemovableHandle(self._hooks_made().post, fn)
+        return RemovableHandle(self._get_or_create_hooks().post, fn)
 
     def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
         """Call `fn(grad_outputs)` before the node runs; a tuple it returns replaces them."""
-        return RemovableHandle(self._hooks_made().pre, fn)
+        return RemovableHandle(self._get_or_create_hooks().pre, fn)
 
     def __repr__(self) -> str:
         return f"<{self.name().rpartition('::')[2]} object at {id(self):#x}>"
@@ -105,8 +105,8 @@ class AccumulateGrad(GraphNode):
         return self.variable._node_hooks
 
     @hooks.setter
-    def hooks(self, made: Any) -> None:
-        self.variable._node_hooks = made
+    def hooks(self, value: Any) -> None:
+        self.variable._node_hooks = value
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AccumulateGrad) and other.variable is self.variable
@@ -208,18 +208,19 @@ def register_multi_grad_hook(
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
-    lock, seen = threading.Lock(), weakref.WeakKeyDictionary[Any, list]()  # by backward: [how many to come, gradients]
+    lock = threading.Lock()
+    progress = weakref.WeakKeyDictionary[Any, list]()  # by backward pass: [number of gradients to come, gradients]
     nodes = [node_of(t) for t in tensors]
 
     def arrived(i: int, gradient: Tensor) -> None:
         task = state.task
         with lock:
-            first = task not in seen
+            first = task not in progress
             if first:
                 runs = {n.variable if isinstance(n, AccumulateGrad) else n for n in nodes}.intersection(task.order)
                 count = sum((n.variable if isinstance(n, AccumulateGrad) else n) in runs for n in nodes)
-                seen[task] = [count, [None] * len(nodes)]
-            waiting = seen[task]
+                progress[task] = [count, [None] * len(nodes)]
+            waiting = progress[task]
             waiting[0] -= 1
             waiting[1][i] = gradient
         if mode == "any" and first:
@@ -227,5 +228,5 @@ def register_multi_grad_hook(
         elif mode == "all" and waiting[0] == 0:
             fn(waiting[1])
 
-    wanted = [(i, t) for i, t in enumerate(tensors) if mode == "all" or t.requires_grad]
-    return _Handles([t.register_hook(functools.partial(arrived, i)) for i, t in wanted])
+    hooked = [(i, t) for i, t in enumerate(tensors) if mode == "all" or t.requires_grad]
+    return _Handles([t.register_hook(functools.partial(arrived, i)) for i, t in hooked])

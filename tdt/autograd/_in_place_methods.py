@@ -81,7 +81,7 @@ def become_view(input: Tensor, make_view: Callable[[], Tensor]) -> Tensor:
     if view is not None:
         version = storage.version if recording else -1
         step = viewed._view.step  # type: ignore[union-attr]
-        input._view = View(view.base, view, step, version, view.made, view.seen)
+        input._view = View(view.base, view, step, version, view.creation_meta, view.base_array)
     if recording:
         input._edge = viewed._edge
     elif view is None and input._edge not in (None, LEAF):

@@ -41,10 +41,10 @@ def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None
     if edge is not None and x._view is not None:
         edge = edge_without_hooks(x, edge)
     before = alias(x._a, (x, 0) if edge is LEAF else edge, x._st)
-    if recording and op.operands[0] in _kept(op):
+    if recording and op.operands[0] in _rule_params(op):
         before._a, before._st = x._a.copy(), Storage()
     result = apply(op, (before, *rest), attributes, _direct_target(op, x, rest))
-    put(x, result)
+    write_result(x, result)
     x._st.version += 1
     if result._edge is not None:
         point_at(result._edge, x)
@@ -52,7 +52,7 @@ def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None
     return x
 
 
-def _kept(op: Op) -> set[str]:
+def _rule_params(op: Op) -> set[str]:
     return {p for rule in op.rules.values() for p in (*rule.params, *(rule.fast_params or ()))}
 
 
@@ -90,7 +90,7 @@ def check_writable(x: Tensor, what: str = "is being") -> None:
         raise RuntimeError(f"a leaf Variable that requires grad {what} used in an in-place operation.")
 
 
-def put(x: Tensor, result: Tensor) -> None:
+def write_result(x: Tensor, result: Tensor) -> None:
     """Store the values of `result` in x's memory; RuntimeError if they do not fit."""
     a, r = x._a, result._a
     if r is not a:

@@ -48,23 +48,23 @@ class meta(handling):
             self.flops += int(op.flops(*shapes, **full))
         with real():
             if op.random and op.shape is None:  # must not draw from the generator
-                several, made = False, [stand_in(shapes[0], operands[0]._a.dtype)]
+                several, outputs = False, [stand_in(shapes[0], operands[0]._a.dtype)]
             elif op.same_shape and _is_large(shapes) and (shape := _broadcast(shapes)) is not None:
                 tiny = [_first(x) if isinstance(x, Tensor) else x for x in operands]
                 result = op(*tiny, **attributes)
                 several = isinstance(result, tuple)
-                made = [stand_in(shape, t._a.dtype) for t in (result if several else (result,))]
+                outputs = [stand_in(shape, t._a.dtype) for t in (result if several else (result,))]
             elif op.shape is None:
                 result = op(*operands, **attributes)
                 several = isinstance(result, tuple)
-                made = [stand_in(t._a.shape, t._a.dtype) for t in (result if several else (result,))]
+                outputs = [stand_in(t._a.shape, t._a.dtype) for t in (result if several else (result,))]
             else:
                 dtype = next(x._a.dtype for x in operands if isinstance(x, Tensor) and x._a.dtype.kind in "fcV")
                 found = op.shape(*shapes, **full)
                 several = bool(found) and isinstance(found[0], tuple)
                 shaped = zip(found if several else (found,), op.outputs, strict=True)
-                made = [stand_in(s, np.int64 if name == "indices" else dtype) for s, name in shaped]
-        return tuple(made) if several else made[0]
+                outputs = [stand_in(s, np.int64 if name == "indices" else dtype) for s, name in shaped]
+        return tuple(outputs) if several else outputs[0]
 
 
 LARGE = 1 << 16  # elements, from which on the forward of an elementwise op would take memory and time
@@ -92,6 +92,8 @@ def stand_in(shape: tuple[int, ...], np_dtype: Any = np.float32) -> Tensor:
     return wrap(_backend.stand_in(tuple(shape), np_dtype))
 
 
-def on_meta(made: Any) -> Any:
+def on_meta(stand_ins: Any) -> Any:
     """Stand-ins, one or several, as tensors on the device "meta"."""
-    return tuple(map(on_meta, made)) if isinstance(made, tuple) else wrap(_backend.to_device(made._a, META))
+    if isinstance(stand_ins, tuple):
+        return tuple(map(on_meta, stand_ins))
+    return wrap(_backend.to_device(stand_ins._a, META))

@@ -11,7 +11,7 @@ import numpy as np
 
 from tdt import _backend
 from tdt._core.errors import freed, overwritten
-from tdt._core.sparse import SparseCOO, as_taken
+from tdt._core.sparse import SparseCOO, densify_unsupported
 from tdt._core.tensor import Tensor, alias, wrap
 from tdt.autograd._graph import GraphNode
 from tdt.autograd._node_names import name_of
@@ -36,18 +36,19 @@ class BackwardPlan:
 
     __slots__ = ("op", "names", "keep", "keep_operands", "keep_outputs",
                  "fold", "named", "calls", "fast_calls", "fast", "broadcasts", "several",
-                 "variadic", "needs_shapes", "needs_dtypes", "wanted", "numbers", "dtype")  # fmt: skip
+                 "variadic", "needs_shapes", "needs_dtypes", "has_rule", "numbers", "dtype")  # fmt: skip
 
     def __init__(self, op: Op, mask: int, count: int, low: Any = None, nowhere: int = 0, kinds: tuple = ()):
         nowhere = nowhere if len(op.rules) > 1 else 0  # a single rule keeps and runs, as in PyTorch
-        wanted = [i for i in range(count) if (mask & ~nowhere) >> i & 1]
+        needed = [i for i in range(count) if (mask & ~nowhere) >> i & 1]
         self.numbers = sum(1 << i for i, kind in enumerate(kinds) if kind in NUMBERS)  # operands that are not tensors
         self.dtype = None  # of the last result, when it can have gradients
         self.op, self.names, self.variadic = op, op.names_for(count), op.variadic is not None
         self.several = op.multi_view or len(op.outputs) > 1
         self.broadcasts = op.broadcasts and count > 1
-        self.wanted = any(mask >> i & 1 and n in op.rules for i, n in enumerate(self.names))  # else nothing is recorded
-        rules = list(dict.fromkeys(op.rules[self.names[i]] for i in wanted if self.names[i] in op.rules))
+        # Without a rule for an operand that needs a gradient, nothing is recorded.
+        self.has_rule = any(mask >> i & 1 and n in op.rules for i, n in enumerate(self.names))
+        rules = list(dict.fromkeys(op.rules[self.names[i]] for i in needed if self.names[i] in op.rules))
         params = dict.fromkeys(p for rule in rules for p in (*rule.params, *(rule.fast_params or ())))
         values = (*self.names, *op.outputs)
         if nowhere:
@@ -56,29 +57,29 @@ class BackwardPlan:
         self.keep = tuple(i for i, n in enumerate(values) if n in params)
         self.keep_operands = tuple(i for i in self.keep if i < count)
         self.keep_outputs = tuple(i - count for i in self.keep if i >= count)
-        kept = list(dict.fromkeys(values[i] for i in self.keep))
-        # How many kept values stand before and how many belong to the variadic operand, which rules see as one list.
-        self.fold = (kept.index(op.variadic), count - op.fixed) if op.variadic in kept else None
-        given = ["g", "xp", "needs", "index" if op.variadic else ""]
-        named = [p for p in params if p not in kept and p not in given]
+        saved = list(dict.fromkeys(values[i] for i in self.keep))
+        # The position of the first saved tensor of the variadic operand, which rules get as one list, and their number.
+        self.fold = (saved.index(op.variadic), count - op.fixed) if op.variadic in saved else None
+        leading = ["g", "xp", "needs", "index" if op.variadic else ""]
+        named = [p for p in params if p not in saved and p not in leading]
         self.named = [self._getter(p) for p in named]
         self.needs_shapes = any(p.endswith("_shape") for p in named)
         self.needs_dtypes = any(p.endswith("_dtype") for p in named)
-        order = [*given, *kept, *named]
-        self.calls = [c for rule in rules for c in self._calls(rule, rule.function, rule.params, order, wanted)]
+        order = [*leading, *saved, *named]
+        self.calls = [c for rule in rules for c in self._calls(rule, rule.function, rule.params, order, needed)]
         self.fast = low is None and all(rule.fast is not None for rule in rules)
         self.fast_calls = [
-            c for rule in rules if self.fast for c in self._calls(rule, rule.fast, rule.fast_params, order, wanted)
+            c for rule in rules if self.fast for c in self._calls(rule, rule.fast, rule.fast_params, order, needed)
         ]
 
-    def _calls(self, rule: Rule, function: Any, params: Any, order: list[str], wanted: list[int]) -> list[tuple]:
+    def _calls(self, rule: Rule, function: Any, params: Any, order: list[str], needed: list[int]) -> list[tuple]:
         """(function, how to pick its arguments, the operands it answers for, its `needs`, or None for a single one)."""
         places = [order.index(p) for p in params]
         pick = itemgetter(*places) if len(places) > 1 else itemgetter(slice(places[0], places[0] + 1))
         if rule.joint:
             at = tuple(self.names.index(n) if n in self.names else None for n in rule.wrt)
-            return [(function, pick, at, tuple(i is not None and i in wanted for i in at))]
-        return [(function, pick, i, None) for i in wanted if self.names[i] == rule.wrt[0]]
+            return [(function, pick, at, tuple(i is not None and i in needed for i in at))]
+        return [(function, pick, i, None) for i in needed if self.names[i] == rule.wrt[0]]
 
     def _getter(self, name: str) -> Callable[[Node, list], Any]:
         """How a node finds the value of a rule's parameter that is neither kept nor given with the call."""
@@ -159,23 +160,23 @@ class Node(GraphNode):
         back = self.backward_plan
         if self.saved is None:
             raise freed()
-        kept, storages = [], []
+        saved, storages = [], []
         for array, storage, version in self.saved:
             if storage is not None and storage.version != version:
                 raise overwritten(array, storage, version, self)
-            kept.append(array)
+            saved.append(array)
             storages.append(storage)
-        grads = grads if grads[0].__class__ is ndarray else as_taken(back.op, grads)
+        grads = grads if grads[0].__class__ is ndarray else densify_unsupported(back.op, grads)
         fast = back.fast and not graph and grads[0].__class__ is not SparseCOO
         if not fast:
-            kept = self._as_tensors(kept, storages)
+            saved = self._as_tensors(saved, storages)
             grads = [g if g is None or isinstance(g, Tensor) else wrap(g) for g in grads]
         if back.fold is not None:
             at, n = back.fold
-            kept[at : at + n] = [kept[at : at + n]]
+            saved[at : at + n] = [saved[at : at + n]]
         g = tuple(grads) if back.several else grads[0]
         xp = np if g.__class__ is ndarray or not fast else _backend.namespace(next(g for g in grads if g is not None))
-        values = [g, xp, None, None, *kept]
+        values = [g, xp, None, None, *saved]
         for get in back.named:
             values.append(get(self, grads))
         results: list = [None] * len(self.edges)
@@ -204,11 +205,11 @@ class Node(GraphNode):
         nothing = zeros(self.outs[k])
         return wrap(nothing) if any(isinstance(g, Tensor) for g in grads) else nothing
 
-    def _as_tensors(self, kept: list, storages: list) -> list:
-        """What was kept, as tensors that stand where the originals stood in the graph."""
+    def _as_tensors(self, saved: list, storages: list) -> list:
+        """The saved arrays as tensors with the edges that the originals had in the graph."""
         count = len(self.edges)
         edges = [self.edges[i] if i < count else (self, i - count) for i in self.backward_plan.keep]
-        triples = zip(kept, edges, storages, strict=True)
+        triples = zip(saved, edges, storages, strict=True)
         return [alias(a, e, st) if _backend.is_array(a) or a.__class__ is SparseCOO else a for a, e, st in triples]
 
 

@@ -18,8 +18,8 @@ def ranks(node: Any) -> list[int]:
     """How many dimensions the operands of a node had, as far as it still knows: all of them, or what those it keeps had."""
     if node.shapes is not None:
         return [len(shape) for shape in node.shapes]
-    kept = [saved[0].ndim for saved in node.saved or () if _backend.is_array(saved[0])]
-    return kept or [2]
+    ndims = [saved[0].ndim for saved in node.saved or () if _backend.is_array(saved[0])]
+    return ndims or [2]
 
 
 def by_dim(name: str) -> Callable[[Any], str]:
@@ -76,15 +76,15 @@ def label(t: Tensor, name: str) -> Tensor:
 
 def saved_attribute(node: Any, name: str) -> Any:
     """`_saved_<parameter>` of a node: an operand or output that it kept, or a setting; AttributeError for anything else."""
-    wanted, back = name.removeprefix("_saved_"), node.backward_plan
-    if wanted in node.attributes:
-        return node.attributes[wanted]
+    parameter, back = name.removeprefix("_saved_"), node.backward_plan
+    if parameter in node.attributes:
+        return node.attributes[parameter]
     values = (*back.names, *back.op.outputs)
-    asked = {"self": 0, "other": 1, "exponent": 1, "result": len(back.names)}.get(wanted)
-    places = [k for k, i in enumerate(back.keep) if i == asked or values[i] == wanted]
+    position = {"self": 0, "other": 1, "exponent": 1, "result": len(back.names)}.get(parameter)
+    places = [k for k, i in enumerate(back.keep) if i == position or values[i] == parameter]
     if not places:
         ruled = {name for rule in back.op.rules.values() for name in rule.params}
-        if asked is not None and asked < len(values) and values[asked] in ruled:
+        if position is not None and position < len(values) and values[position] in ruled:
             return None  # only needed for a gradient that nobody wants
         raise AttributeError(f"'{node.name()}' object has no attribute '{name}'")
     if node.saved is None:

@@ -178,10 +178,10 @@ def op(forward: Callable[..., Any] | None = None, *, name: str | None = None, **
     """Make an Op of a forward `f(xp, *operands, **attributes)`; `traits` are those of `Traits`."""
 
     def make(forward: Callable[..., Any]) -> Op:
-        made = Op(forward, name, traits)
-        assert made.name not in OPS, f"two ops are named {made.name}"
-        OPS[made.name] = made
-        return made
+        created = Op(forward, name, traits)
+        assert created.name not in OPS, f"two ops are named {created.name}"
+        OPS[created.name] = created
+        return created
 
     return make if forward is None else make(forward)
 

@@ -51,14 +51,15 @@ def make_plan(op: Op, key: tuple, arrays: list) -> Plan:
         if op.to_float and common.category < FLOAT:
             common = _dtype.get_default_dtype()
         check_category(op.name, op.dtypes, common, op.float8)
-        wanted = [
+        targets = [
             common.np if i in part and not isinstance(key[i], type) and key[i] != common.np else None
             for i in range(len(key))
         ]
-        wanted = [
-            NUMBER if isinstance(k, type) and issubclass(k, np.generic) else w for k, w in zip(key, wanted, strict=True)
+        targets = [
+            NUMBER if isinstance(k, type) and issubclass(k, np.generic) else w
+            for k, w in zip(key, targets, strict=True)
         ]
-        casts = tuple(wanted) if any(w is not None for w in wanted) else None
+        casts = tuple(targets) if any(w is not None for w in targets) else None
     first = _dtype.of(next((k for k in key if not isinstance(k, type)), _dtype.get_default_dtype().np))
     check_category(op.name, _dtype.ALL if part else op.dtypes, first, op.float8)
     low = first.np if casts is None and first.np in _LOW and op.computes else None

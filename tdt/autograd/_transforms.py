@@ -51,13 +51,13 @@ class _Level:
             if not -len(args) <= i < len(args):
                 raise RuntimeError(f"Got argnum={i}, but only {len(args)} positional inputs")
         self.chosen = tuple(args[i] for i in places)
-        given = _leaves(self.chosen)
-        for x in given:
+        inputs = _leaves(self.chosen)
+        for x in inputs:
             if not isinstance(x, Tensor):
                 raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
         record = state.grad
         with enable_grad():
-            self.xs = tuple(x.view_as(x) if x.requires_grad else x.detach().requires_grad_() for x in given)
+            self.xs = tuple(x.view_as(x) if x.requires_grad else x.detach().requires_grad_() for x in inputs)
             args = list(args)  # type: ignore[assignment]
             for i, x in zip(places, _like(self.chosen, self.xs), strict=True):
                 args[i] = x  # type: ignore[index]
@@ -75,15 +75,15 @@ class _Level:
 
     def _leads_out(self) -> bool:
         """Whether the outputs depend on a leaf that is not this level's own."""
-        own, seen = {id(x) for x in self.xs}, set()
+        own, visited = {id(x) for x in self.xs}, set()
         waiting = [edge for y in self.ys if (edge := edge_of(y)) not in (None, LEAF)]
         while waiting:
             target = waiting.pop()[0]
             if isinstance(target, Tensor):
                 if id(target) not in own:
                     return True
-            elif target is not None and id(target) not in seen:
-                seen.add(id(target))
+            elif target is not None and id(target) not in visited:
+                visited.add(id(target))
                 waiting += [edge for edge in target.edges if edge is not None]
         return False
 
@@ -100,8 +100,8 @@ class _Level:
 
     def pair(self, first: Any, second: Any, has_aux: bool) -> tuple:
         """(first, second), and aux where the function has one."""
-        made = (self.done(first), self.done(second))
-        return (*made, self.done(self.aux)) if has_aux else made
+        result = (self.done(first), self.done(second))
+        return (*result, self.done(self.aux)) if has_aux else result
 
 
 def grad_and_value(func: Function, argnums: Any = 0, has_aux: bool = False) -> Function:
@@ -157,12 +157,12 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple:
     level = _Level(func, primals, {}, range(len(primals)), has_aux)
 
     def product(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
-        given = _leaves(cotangents)
-        if [getattr(g, "shape", None) for g in given] != [y.shape for y in level.ys]:
+        leaves = _leaves(cotangents)
+        if [getattr(g, "shape", None) for g in leaves] != [y.shape for y in level.ys]:
             raise RuntimeError("Expected the cotangents to have the structure and shapes of the primal output")
-        level.deep = level.deep or (state.grad and any(g.requires_grad for g in given))
+        level.deep = level.deep or (state.grad and any(g.requires_grad for g in leaves))
         with enable_grad():
-            found = zeros_for_none(gradients(tuple(level.ys), level.xs, given, create_graph=level.deep), level.xs)
+            found = zeros_for_none(gradients(tuple(level.ys), level.xs, leaves, create_graph=level.deep), level.xs)
         return level.done(level.inputs(found))
 
     return (level.done(level.out), product, level.done(level.aux)) if has_aux else (level.done(level.out), product)
@@ -178,15 +178,15 @@ def jvp(func: Function, primals: tuple, tangents: tuple, *, strict: bool = False
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
         raise RuntimeError("jvp(f, primals, tangents): Expected primals and tangents to be tuples")
     level = _Level(func, primals, {}, range(len(primals)), has_aux)
-    given = tuple(_leaves(tangents))
-    if [getattr(t, "shape", None) for t in given] != [x.shape for x in level.xs]:
+    leaves = tuple(_leaves(tangents))
+    if [getattr(t, "shape", None) for t in leaves] != [x.shape for x in level.xs]:
         raise RuntimeError(
             "jvp(f, primals, tangents): Expected primals and tangents to have the same structure and shapes"
         )
-    level.deep = level.deep or (state.grad and any(t.requires_grad for t in given))
+    level.deep = level.deep or (state.grad and any(t.requires_grad for t in leaves))
     with enable_grad():
-        said = "The output of the function" if strict else ""
-        found = forward_product(tuple(level.ys), level.xs, given, said, level.deep)
+        strict_name = "The output of the function" if strict else ""
+        found = forward_product(tuple(level.ys), level.xs, leaves, strict_name, level.deep)
     return level.pair(level.out, _like(level.out, found), has_aux)
 
 
@@ -217,8 +217,8 @@ def jacrev(func: Function, argnums: Any = 0, *, has_aux: bool = False, chunk_siz
         level = _Level(func, args, kwargs, argnums, has_aux)
         with enable_grad():
             found = [level.inputs(rows(y, level.xs, k, False, level.deep)) for k, y in enumerate(level.ys)]
-        made = level.done(_like(level.out, found))
-        return (made, level.done(level.aux)) if has_aux else made
+        result = level.done(_like(level.out, found))
+        return (result, level.done(level.aux)) if has_aux else result
 
     return jacobian
 
@@ -321,9 +321,9 @@ def _stacked(results: list, out_dims: Any, name: str) -> Any:
     if not results:
         raise RuntimeError(f"vmap({name}): there is no entry along the mapped dimension")
     dims = _spread(out_dims, results[0], name, "out_dims")
-    made = []
+    outputs = []
     for column, d in zip(zip(*map(_leaves, results), strict=True), dims, strict=True):
         if not isinstance(column[0], Tensor):
             raise ValueError(f"vmap({name}): `{name}` must only return Tensors, got type {type(column[0])}.")
-        made.append(column[0] if d is None else stack(column, d))
-    return _like(results[0], made)
+        outputs.append(column[0] if d is None else stack(column, d))
+    return _like(results[0], outputs)

@@ -198,7 +198,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
         if self._hooks is None:
             self._hooks = {}
         return RemovableHandle(self._hooks, hook)
-    return RemovableHandle(edge[0]._hooks_made().tensor.setdefault(edge[1], {}), hook)
+    return RemovableHandle(edge[0]._get_or_create_hooks().tensor.setdefault(edge[1], {}), hook)
 
 
 @method()
@@ -240,7 +240,7 @@ def retain_grad(self: Tensor) -> None:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if self._edge is not None and self._edge is not LEAF:
         edge: Any = edge_of(self)
-        edge[0]._hooks_made().retain[edge[1]] = weakref.ref(self)
+        edge[0]._get_or_create_hooks().retain[edge[1]] = weakref.ref(self)
         self._retains = True
 
 

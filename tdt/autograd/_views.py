@@ -55,22 +55,24 @@ def refresh(x: Tensor) -> None:
 
 
 def check_view(x: Tensor, what: str) -> None:
-    """Refuse a change to a view that was made in a way that cannot follow it. `what`: "is being" or how it came about."""
+    """Refuse an in-place write to a view whose creation mode forbids it. `what`: "is being", or how the write happened."""
     view: Any = x._view
     edge: Any = x._edge
-    made = view.made
-    if not made:
+    creation_meta = view.creation_meta
+    if not creation_meta:
         return
     recorded = edge is not None and edge is not LEAF
     origin = f"Output {edge[1]} of {edge[0].name()} is a view" if recorded else "A view"
-    if made != "multi" or not recorded:
-        mode, here = ("inference", "in normal mode") if made == "inference" else ("no_grad", "with grad mode enabled")
+    if creation_meta != "multi" or not recorded:
+        mode, here = (
+            ("inference", "in normal mode") if creation_meta == "inference" else ("no_grad", "with grad mode enabled")
+        )
         origin += f"{' of a view which' if recorded else ''} was created in {mode} mode"
         what = f"{what} modified inplace {here}"
     else:
         what = f"{what} modified inplace"
     why = "Make the view and the change both inside the block, or both outside, or clone() the view."
-    if made == "multi":
+    if creation_meta == "multi":
         why = "This view is the output of a function that returns multiple views. Use the out-of-place form."
     raise RuntimeError(f"{origin} and {what}. {why}")
 
@@ -100,12 +102,12 @@ def chain(view: View) -> tuple:
     while at is not None:
         steps.append(at.step)
         at = at.source
-    turned = base._a is not view.seen and _backend.may_overlap(base._a, view.seen)
-    return (*(_way_back(base._a, view.seen) if turned else ()), *reversed(steps))
+    turned = base._a is not view.base_array and _backend.may_overlap(base._a, view.base_array)
+    return (*(_way_back(base._a, view.base_array) if turned else ()), *reversed(steps))
 
 
 def look(t: Tensor, chain: tuple) -> Tensor:
-    """`t` seen through a chain of view ops."""
+    """`t` after a chain of view ops."""
     for step, attributes, k in chain:
         t = step(t, **attributes)
         if k is not None:
@@ -138,14 +140,14 @@ def _way_back(now: Any, before: Any) -> tuple:
     """The steps from an array to how it was before `t_` and its like: the dimensions are known by their strides."""
     single = tuple([d for d, n in enumerate(now.shape) if n == 1])
     found = [pair for pair in zip(now.strides, now.shape, strict=True) if pair[1] != 1]
-    wanted = [pair for pair in zip(before.strides, before.shape, strict=True) if pair[1] != 1]
-    if sorted(found) != sorted(wanted):
+    target = [pair for pair in zip(before.strides, before.shape, strict=True) if pair[1] != 1]
+    if sorted(found) != sorted(target):
         raise RuntimeError(
             f"a view cannot follow its base from shape {list(before.shape)} and byte strides {list(before.strides)} to "
             f"{list(now.shape)} and {list(now.strides)}; make the view after as_strided_"
         )
     dims: list[int] = []
-    for pair in wanted:
+    for pair in target:
         dims.append(next(d for d, p in enumerate(found) if p == pair and d not in dims))
     steps = (("squeeze", {"dims": single}), ("permute", {"dims": tuple(dims)}), ("view", {"shape": before.shape}))
     return tuple([(OPS[name], attributes, None) for name, attributes in steps])

@@ -163,8 +163,8 @@ def _table() -> dict[str, Callable[..., Any]]:
 
 
 for _name, _function in _table().items():
-    _made = _in_place(_function) if _name.endswith("_") else _function
-    _made.__name__ = _made.__qualname__ = f"_foreach_{_name}"
-    globals()[_made.__name__] = _made
+    _public = _in_place(_function) if _name.endswith("_") else _function
+    _public.__name__ = _public.__qualname__ = f"_foreach_{_name}"
+    globals()[_public.__name__] = _public
 
 __all__ = [name for name in globals() if name.startswith("_foreach_")]

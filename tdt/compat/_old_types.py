@@ -41,14 +41,14 @@ class TensorType(type):
 
     def __new__(cls, kind: dtype, where: device) -> TensorType:
         module = "torch.cuda" if where.type == "cuda" else "torch"
-        made = super().__new__(
+        tensor_type = super().__new__(
             cls,
             f"{_dtype.SCALAR_NAMES[kind]}Tensor",
             (),
             {"__module__": module, "__doc__": f"Tensors of {kind} on {where.type}."},
         )
-        made.dtype, made.device, made.is_cuda = kind, where, where.type == "cuda"
-        return made
+        tensor_type.dtype, tensor_type.device, tensor_type.is_cuda = kind, where, where.type == "cuda"
+        return tensor_type
 
     def __init__(self, kind: dtype, where: device):
         super().__init__(self.__name__, (), {})
@@ -58,9 +58,9 @@ class TensorType(type):
             raise TypeError(
                 f"type {self.full_name()} not available. Torch not compiled with CUDA enabled: CuPy sees no GPU."
             )
-        made = wrap(_backend.on(self.device).empty(0, self.dtype.np))
-        fill(made, args, self.dtype, self.device)
-        return made
+        tensor = wrap(_backend.on(self.device).empty(0, self.dtype.np))
+        fill(tensor, args, self.dtype, self.device)
+        return tensor
 
     def __instancecheck__(self, x: object) -> bool:
         return isinstance(x, Tensor) and x.dtype is self.dtype and x.device.type == self.device.type
@@ -91,8 +91,8 @@ def type_named(name: Any) -> TensorType:
     raise ValueError(f"invalid type: '{name}'; write a dtype, or a name such as 'torch.FloatTensor'")
 
 
-def fill(made: Tensor, args: tuple, kind: dtype, where: device) -> None:
-    """Give `made` what the old constructors do: memory of the sizes in `args`, or the values of a sequence, or another
+def fill(tensor: Tensor, args: tuple, kind: dtype, where: device) -> None:
+    """Give `tensor` what the old constructors do: memory of the sizes in `args`, or the values of a sequence, or another
     tensor's or storage's memory.
 
     TypeError for a tensor of another dtype, and for a single number that is no size.
@@ -103,15 +103,15 @@ def fill(made: Tensor, args: tuple, kind: dtype, where: device) -> None:
             raise TypeError(
                 f"expected a tensor of {kind} on {where}, got one of {first.dtype} on {first.device}; use .to()"
             )
-        made._a, made._st = first._a, first._st
+        tensor._a, tensor._st = first._a, first._st
     elif isinstance(first, TypedStorage | UntypedStorage):
         memory = first.untyped() if isinstance(first, TypedStorage) else first
-        made._a, made._st = memory._bytes.view(kind.np), memory.shared()
+        tensor._a, tensor._st = memory._bytes.view(kind.np), memory.shared()
     elif len(args) == 1 and not isinstance(first, Size) and not _is_size(first):
         if isinstance(first, bool | float | complex | None):
             raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
         values = np.asarray(array_of(first, None, CPU))
-        made._a = _backend.to_device(values.astype(kind.np), where)
+        tensor._a = _backend.to_device(values.astype(kind.np), where)
     else:
         sizes = tuple(first) if isinstance(first, Size) else args or (0,)
         for place, n in enumerate(sizes, 1):
@@ -122,7 +122,7 @@ def fill(made: Tensor, args: tuple, kind: dtype, where: device) -> None:
                 )
         if min(sizes, default=0) < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {min(sizes)}: {list(sizes)}")
-        made._a = _backend.on(where).empty(sizes, kind.np)
+        tensor._a = _backend.on(where).empty(sizes, kind.np)
 
 
 def _is_size(n: Any) -> bool:
@@ -131,9 +131,9 @@ def _is_size(n: Any) -> bool:
 
 def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     """The old `x.new(2, 3)`, `x.new([1, 2])`, `x.new(y)`: a tensor of x's dtype and device."""
-    made = wrap(self._a[:0] if self._a.ndim else self._a)
-    fill(made, args, self.dtype, self.device)
-    return made
+    tensor = wrap(self._a[:0] if self._a.ndim else self._a)
+    fill(tensor, args, self.dtype, self.device)
+    return tensor
 
 
 def set_default_tensor_type(t: Any) -> None:

@@ -26,7 +26,7 @@ _precision = "highest"
 _debug_mode = 0
 _warn_only = False
 _interop_threads: int | None = None
-_told_of_compile = False
+_warned_of_compile = False
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
@@ -186,10 +186,10 @@ def compile(
     >>> tdt.compile(abs, disable=True) is abs
     True
     """
-    global _told_of_compile
+    global _warned_of_compile
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
-    if not _told_of_compile and not disable:
-        _told_of_compile = True
+    if not _warned_of_compile and not disable:
+        _warned_of_compile = True
         warnings.warn("tdt.compile changes nothing: tdt compiles no Python, and runs the model as it is", stacklevel=2)
     return (lambda function: function) if model is None else model

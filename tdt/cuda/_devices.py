@@ -66,16 +66,16 @@ class device:
     """Context manager that sets the current device; None or a negative index changes nothing."""
 
     def __init__(self, device: DeviceLike) -> None:
-        self._wanted = device
+        self._requested = device
 
     def __enter__(self) -> None:
         self._before = None
-        if self._wanted is None or (isinstance(self._wanted, int) and self._wanted < 0):
+        if self._requested is None or (isinstance(self._requested, int) and self._requested < 0):
             return
         if not is_available():
             raise RuntimeError("PyTorch was compiled without CUDA support: CuPy sees no GPU")
         self._before = current_device()
-        set_device(self._wanted)
+        set_device(self._requested)
 
     def __exit__(self, *error: Any) -> None:
         if self._before is not None:
@@ -91,9 +91,13 @@ class device_of(device):
 
 def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
     """Name, compute capability, memory and multiprocessors of a GPU."""
-    said = gpu().cuda.runtime.getDeviceProperties(index_of(device))
+    properties = gpu().cuda.runtime.getDeviceProperties(index_of(device))
     return DeviceProperties(
-        said["name"].decode(), said["major"], said["minor"], said["totalGlobalMem"], said["multiProcessorCount"]
+        properties["name"].decode(),
+        properties["major"],
+        properties["minor"],
+        properties["totalGlobalMem"],
+        properties["multiProcessorCount"],
     )
 
 
@@ -104,8 +108,8 @@ def get_device_name(device: DeviceLike = None) -> str:
 
 def get_device_capability(device: DeviceLike = None) -> tuple[int, int]:
     """A GPU's compute capability, such as (9, 0)."""
-    said = get_device_properties(device)
-    return said.major, said.minor
+    properties = get_device_properties(device)
+    return properties.major, properties.minor
 
 
 def get_arch_list() -> list[str]:

@@ -18,14 +18,14 @@ class _Peaks:
 
     def __init__(self) -> None:
         self.used: dict[int, int] = defaultdict(int)
-        self.held: dict[int, int] = defaultdict(int)
+        self.reserved: dict[int, int] = defaultdict(int)
 
     def look(self, index: int) -> tuple[int, int]:
         """(allocated, reserved) bytes of the current GPU; updates the peaks."""
         pool = gpu().get_default_memory_pool()
-        used, held = pool.used_bytes(), pool.total_bytes()
-        self.used[index], self.held[index] = max(self.used[index], used), max(self.held[index], held)
-        return used, held
+        used, reserved = pool.used_bytes(), pool.total_bytes()
+        self.used[index], self.reserved[index] = max(self.used[index], used), max(self.reserved[index], reserved)
+        return used, reserved
 
 
 @functools.cache
@@ -49,8 +49,8 @@ def _bytes(device: DeviceLike) -> tuple[int, int, int, int]:
         return 0, 0, 0, 0
     index, peaks = index_of(device), _peaks()
     with gpu().cuda.Device(index):
-        used, held = peaks.look(index)
-    return used, peaks.used[index], held, peaks.held[index]
+        used, reserved = peaks.look(index)
+    return used, peaks.used[index], reserved, peaks.reserved[index]
 
 
 def memory_allocated(device: DeviceLike = None) -> int:
@@ -83,19 +83,19 @@ def memory_stats(device: DeviceLike = None) -> OrderedDict[str, int]:
 def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
     """The four sizes as a table, in MiB."""
     index = index_of(device)
-    used, most_used, held, most_held = (size / 2**20 for size in _bytes(index))
+    used, most_used, reserved, most_reserved = (size / 2**20 for size in _bytes(index))
     return (
         f"{get_device_name(index)} (cuda:{index}), MiB\n"
         f"              {'now':>12}{'peak':>12}\n"
         f"  in use      {used:12.1f}{most_used:12.1f}\n"
-        f"  in the pool {held:12.1f}{most_held:12.1f}"
+        f"  in the pool {reserved:12.1f}{most_reserved:12.1f}"
     )
 
 
 def reset_peak_memory_stats(device: DeviceLike = None) -> None:
     """Reset the peaks to the current values."""
     index = index_of(device)
-    _peaks().used[index] = _peaks().held[index] = 0
+    _peaks().used[index] = _peaks().reserved[index] = 0
 
 
 def reset_max_memory_allocated(device: DeviceLike = None) -> None:

@@ -28,9 +28,9 @@ def shape(indices: Any, values: Tensor, size: Any) -> tuple[int, ...]:
         return (*[int(row.max()) + 1 if row.size else 0 for row in indices], *values.shape[1:])
     if len(size) != len(indices) + values.ndim - 1:
         _refuse_ranks(size, len(indices), values.ndim - 1)
-    wanted = [len(values), *size[len(indices) :]]
-    if wanted != list(values.shape):
-        raise RuntimeError(f"values has incorrect size, expected {wanted}, got {list(values.shape)}")
+    expected = [len(values), *size[len(indices) :]]
+    if expected != list(values.shape):
+        raise RuntimeError(f"values has incorrect size, expected {expected}, got {list(values.shape)}")
     return tuple([int(n) for n in size])
 
 
@@ -79,7 +79,7 @@ def rows(starts: Any, columns: Any, nnz: int, size: Any) -> None:
 
 
 class check_sparse_tensor_invariants:
-    """Whether new sparse tensors are held to all that they claim: `with`, a decorator, or enable() and disable().
+    """Whether the invariants of new sparse tensors are checked: `with`, a decorator, or enable() and disable().
 
     Sizes and bounds are looked at in any case; this adds the order of indices that are said to be coalesced.
 
@@ -93,34 +93,34 @@ class check_sparse_tensor_invariants:
 
     @staticmethod
     def is_enabled() -> bool:
-        """Whether it is on."""
+        """Whether the checks are on."""
         return check_sparse_tensor_invariants.enabled
 
     @staticmethod
     def enable() -> None:
-        """Turn it on."""
+        """Turn the checks on."""
         check_sparse_tensor_invariants.enabled = True
 
     @staticmethod
     def disable() -> None:
-        """Turn it off."""
+        """Turn the checks off."""
         check_sparse_tensor_invariants.enabled = False
 
     def __init__(self, enable: bool = True):
-        self.wanted, self.before = enable, False
+        self.on, self.before = enable, False
 
     def __enter__(self) -> None:
-        self.before, check_sparse_tensor_invariants.enabled = check_sparse_tensor_invariants.enabled, self.wanted
+        self.before, check_sparse_tensor_invariants.enabled = check_sparse_tensor_invariants.enabled, self.on
 
     def __exit__(self, *error: object) -> None:
         check_sparse_tensor_invariants.enabled = self.before
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """`function`, run inside."""
+        """`function`, run with the checks on or off."""
 
         @functools.wraps(function)
-        def held(*args: Any, **kwargs: Any) -> Any:
-            with type(self)(self.wanted):
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            with type(self)(self.on):
                 return function(*args, **kwargs)
 
-        return held
+        return wrapper

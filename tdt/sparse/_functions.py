@@ -20,7 +20,7 @@ from tdt._ops.linalg import add_products, products
 from tdt._ops.nn import softmax as dense_softmax
 from tdt._ops.reduce import reductions as reduce
 from tdt._ops.shape.views import wrap_dim
-from tdt.sparse._ops import coalesced, coo, is_coo, laid, masked, to_dense, values_of
+from tdt.sparse._ops import coalesced, coo, is_coo, masked, to_dense, to_layout, values_of
 
 
 def mm(mat1: Tensor, mat2: Tensor, reduce: Literal["sum", "mean", "amax", "amin"] | None = None) -> Tensor:
@@ -98,7 +98,7 @@ def sampled_addmm(
         )
     row, column = (wrap(at) for at in input._a.indices)
     terms = (mat1.index_select(0, row) * mat2.t().index_select(0, column)).sum(1)
-    result = laid(coo(values_of(input) * beta + terms * alpha, input._a.indices, input.shape, True), "sparse_csr")
+    result = to_layout(coo(values_of(input) * beta + terms * alpha, input._a.indices, input.shape, True), "sparse_csr")
     return result if out is None else _written("sampled_addmm", result, out)
 
 
@@ -247,17 +247,17 @@ def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:
     @functools.wraps(gradcheck)
     def checked(func: Callable[..., Any], inputs: Any, *args: Any, **kwargs: Any) -> bool:
         inputs = inputs if isinstance(inputs, tuple) else (inputs,)
-        given = [coalesced(x.detach()) if is_coo(x) else x for x in inputs]
+        detached = [coalesced(x.detach()) if is_coo(x) else x for x in inputs]
         varied = [
             values_of(x).detach().clone().requires_grad_(was.requires_grad) if is_coo(x) else x
-            for x, was in zip(given, inputs, strict=True)
+            for x, was in zip(detached, inputs, strict=True)
         ]
 
         def again(v: Any, x: Any) -> Any:
-            return laid(coo(v, x._a.indices, x.shape, True), x._a.layout) if is_coo(x) else v
+            return to_layout(coo(v, x._a.indices, x.shape, True), x._a.layout) if is_coo(x) else v
 
         def on_values(*values: Any) -> Any:
-            results = func(*[again(v, x) for v, x in zip(values, given, strict=True)])
+            results = func(*[again(v, x) for v, x in zip(values, detached, strict=True)])
             return tuple(map(to_dense, results)) if isinstance(results, tuple) else to_dense(results)
 
         kwargs.pop("masked", None)

@@ -16,7 +16,7 @@ from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt.compat import _old_types
 from tdt.sparse import _check
-from tdt.sparse._ops import coalesced, coo, entries, is_coo, laid, values_of
+from tdt.sparse._ops import coalesced, coo, entries, is_coo, to_layout, values_of
 from tdt.sparse._ops import to_dense as _to_dense
 from tdt.sparse._ops import to_sparse as _to_sparse
 
@@ -65,8 +65,8 @@ def sparse_coo_tensor(
             and not _check.in_order(SparseCOO(at, values._a, size))
         ):
             raise RuntimeError("cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor")
-    made = coo(values, at, size, at.shape[1] < 2 if is_coalesced is None else is_coalesced)
-    return _finished(made, requires_grad)
+    tensor = coo(values, at, size, at.shape[1] < 2 if is_coalesced is None else is_coalesced)
+    return _finished(tensor, requires_grad)
 
 
 def sparse_csr_tensor(
@@ -102,17 +102,17 @@ def sparse_csr_tensor(
     if check_invariants is not False:
         _check.rows(starts, columns, len(values), size)
     at = SparseCOO.of_rows(starts, columns, values._a, size).indices
-    return _finished(laid(coo(values, at, size, True), "sparse_csr"), requires_grad)
+    return _finished(to_layout(coo(values, at, size, True), "sparse_csr"), requires_grad)
 
 
-def _finished(made: Tensor, requires_grad: bool) -> Tensor:
-    if requires_grad and not made.requires_grad:
-        if made.dtype.category < _dtype.FLOAT:
+def _finished(tensor: Tensor, requires_grad: bool) -> Tensor:
+    if requires_grad and not tensor.requires_grad:
+        if tensor.dtype.category < _dtype.FLOAT:
             raise RuntimeError(
-                f"Only Tensors of floating point and complex dtype can require gradients, not {made.dtype}"
+                f"Only Tensors of floating point and complex dtype can require gradients, not {tensor.dtype}"
             )
-        made._edge = LEAF
-    return made
+        tensor._edge = LEAF
+    return tensor
 
 
 def _sparse(t: Tensor, what: str) -> SparseCOO:
@@ -170,7 +170,7 @@ def to_sparse(
             raise RuntimeError(
                 "to_sparse: conversion from Sparse to Sparse with sparse_dim argument !=self.sparse_dim() is not supported"
             )
-        return laid(self, "sparse_coo")
+        return to_layout(self, "sparse_coo")
     if not 0 <= n <= self.ndim:
         raise RuntimeError(f"dense_to_sparse: sparse_dim argument must be in [0,{self.ndim}] range, but {n} is given")
     if self.ndim and not n:
@@ -207,7 +207,7 @@ def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
         raise NotImplementedError(
             f"to_sparse_csr takes a matrix without dense dimensions, got {list(self.shape)}; to_sparse() takes any tensor"
         )
-    return laid(_to_sparse(self, 2), "sparse_csr")
+    return to_layout(_to_sparse(self, 2), "sparse_csr")
 
 
 def _unsupported_layout(name: str) -> NotImplementedError:

@@ -54,7 +54,7 @@ def _values(xp: ModuleType, x: Any) -> Any:
 
 @_values.vjp("x")
 def _(g: Tensor, x: Tensor) -> Tensor:
-    return laid(coo(g, x._a.indices, x.shape, x._a.coalesced), x._a.layout)
+    return to_layout(coo(g, x._a.indices, x.shape, x._a.coalesced), x._a.layout)
 
 
 @op(name="coalesce", computes=False, sparse=True)
@@ -111,18 +111,18 @@ def to_dense(x: Tensor, masked: bool = True) -> Tensor:
 
 
 @op(name="to_sparse_layout", computes=False, sparse=True)
-def _laid(xp: ModuleType, x: Any, *, layout: str) -> Any:
-    return x.laid(layout)
+def _to_layout(xp: ModuleType, x: Any, *, layout: str) -> Any:
+    return x.to_layout(layout)
 
 
-_laid.vjp("x")(lambda g: g)
+_to_layout.vjp("x")(lambda g: g)
 
 
-def laid(x: Tensor, layout: str) -> Tensor:
+def to_layout(x: Tensor, layout: str) -> Tensor:
     """A sparse tensor in another layout; rows are compressed of what is in order."""
     if x._a.layout == layout:
         return x
-    return apply(_laid, (x if layout == "sparse_coo" else coalesced(x),), {"layout": layout})
+    return apply(_to_layout, (x if layout == "sparse_coo" else coalesced(x),), {"layout": layout})
 
 
 def coalesced(x: Tensor) -> Tensor:
@@ -138,7 +138,7 @@ def values_of(x: Tensor) -> Tensor:
 def mask_like(x: Tensor, mask: Tensor) -> Tensor:
     """The elements of `x`, dense or sparse, at the places of `mask`, each place once."""
     at = mask._a.coalesce()
-    return laid(coo(entries(x, at.indices), at.indices, x.shape, True), mask._a.layout)
+    return to_layout(coo(entries(x, at.indices), at.indices, x.shape, True), mask._a.layout)
 
 
 def entries(x: Tensor, indices: Any) -> Tensor:
@@ -149,10 +149,10 @@ def entries(x: Tensor, indices: Any) -> Tensor:
         return x[tuple([wrap(row) for row in indices])]
     x = coalesced(x)
     own, xp = x._a.places, x._a.xp
-    wanted = SparseCOO(indices, xp.zeros(indices.shape[1]), x.shape).places
+    requested = SparseCOO(indices, xp.zeros(indices.shape[1]), x.shape).places
     padded = xp.concatenate([own, xp.full(1, -1, "int64")])
-    at = xp.searchsorted(own, wanted)
-    at = xp.where(padded[at] == wanted, at, len(own))
+    at = xp.searchsorted(own, requested)
+    at = xp.where(padded[at] == requested, at, len(own))
     values = values_of(x)
     return cat([values, values.new_zeros(1, *values.shape[1:])]).index_select(0, wrap(at))
 
@@ -165,13 +165,13 @@ def form(dense: Op) -> Callable[[Callable[..., Any]], Op]:
 
     def register(forward: Callable[..., Any]) -> Op:
         traits = {f.name: getattr(dense, f.name) for f in fields(Traits)}
-        plain = {"sparse": True, "view": False, "multi_view": False, "broadcasts": False, "elementwise": False,
+        overrides = {"sparse": True, "view": False, "multi_view": False, "broadcasts": False, "elementwise": False,
                  "same_shape": False, "packed": False, "ufunc": "", "check": None, "kernels": ()}  # fmt: skip
-        made = Op(forward, dense.name, {**traits, **plain})
+        sparse_op = Op(forward, dense.name, {**traits, **overrides})
         for rule in dense.rules.values():
-            made.rules.update(dict.fromkeys(rule.wrt, Rule(rule.wrt, rule.function)))
-        dense.sparse_form(made)
-        return made
+            sparse_op.rules.update(dict.fromkeys(rule.wrt, Rule(rule.wrt, rule.function)))
+        dense.sparse_form(sparse_op)
+        return sparse_op
 
     return register
 
@@ -183,8 +183,8 @@ def _of_coalesced(dense: Op) -> Callable[..., Tensor]:
         if any(is_coo(t) for t in rest):
             raise NotImplementedError(f"{dense.name} of two sparse tensors is not implemented; call .to_dense() first")
         x = coalesced(x)
-        made = coo(dense(values_of(x), *rest, **attributes), x._a.indices, x.shape, True)
-        return laid(made, x._a.layout)
+        result = coo(dense(values_of(x), *rest, **attributes), x._a.indices, x.shape, True)
+        return to_layout(result, x._a.layout)
 
     return function
 
@@ -223,10 +223,10 @@ form(memory._to_device)(memory._to_device.forward)
 @memory._copy.sparse_form
 def _copy(x: Tensor, src: Tensor) -> Tensor:
     if not (is_coo(x) and is_coo(src)):
-        ours, theirs = (t.type() for t in (x, src))
+        own_type, src_type = (t.type() for t in (x, src))
         raise RuntimeError(
-            f"copy_() between dense and sparse Tensors is not implemented! Found self type = {ours} and src type = "
-            f"{theirs}; convert one with to_dense() or to_sparse()"
+            f"copy_() between dense and sparse Tensors is not implemented! Found self type = {own_type} and src type = "
+            f"{src_type}; convert one with to_dense() or to_sparse()"
         )
     return converted(src, x.dtype) if src.dtype is not x.dtype else clone(src)
 
@@ -256,13 +256,13 @@ def _add_front(x: Any, y: Any, alpha: Any = 1) -> Any:
         return _add_front(y, x)
     if x.shape != y.shape:
         sizes = f"self has size {list(x.shape)} while other has size {list(y.shape)}"
-        said = (
+        message = (
             f"add: expected sizes of 'self' and 'other' to match, but {list(x.shape)} != {list(y.shape)}"
             if is_coo(x)
             else f"add: expected 'self' and 'other' to have same size, but {sizes} (FYI: dense-sparse addition does not "
             "currently support broadcasting)"
         )
-        raise RuntimeError(said)
+        raise RuntimeError(message)
     return apply(_add, (x, y), {"alpha": alpha})
 
 
@@ -333,13 +333,13 @@ def _div_front(x: Any, y: Any) -> Any:
 @form(reductions._sum)
 def _sum(xp: ModuleType, x: Any, *, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Over sparse dimensions; over dense ones too where no sparse dimension is left."""
-    whole = dtype.np if dtype is not None else "int64" if x.dtype.kind in "biu" else None
+    sum_dtype = dtype.np if dtype is not None else "int64" if x.dtype.kind in "biu" else None
     shape = [1 if d in dim else m for d, m in enumerate(x.shape) if keepdim or d not in dim]
     n = len(x.indices)
     if set(range(n)) <= set(dim):
-        return x.values.sum(axis=(0, *[d - n + 1 for d in dim if d >= n]), dtype=whole).reshape(shape)
+        return x.values.sum(axis=(0, *[d - n + 1 for d in dim if d >= n]), dtype=sum_dtype).reshape(shape)
     rows = [x.xp.zeros_like(row) if d in dim else row for d, row in enumerate(x.indices) if keepdim or d not in dim]
-    return SparseCOO(x.xp.stack(rows), x.values.astype(whole or x.dtype), tuple(shape)).coalesce()
+    return SparseCOO(x.xp.stack(rows), x.values.astype(sum_dtype or x.dtype), tuple(shape)).coalesce()
 
 
 @reductions._sum.sparse_form
@@ -475,8 +475,8 @@ def _slice(x: Tensor, *, spec: tuple) -> Tensor:
     x = coalesced(x)
     a, rows, shape = x._a, [], []
     keep, d = a.xp.ones(len(a.values), bool), 0
-    taken = sum(e is not None and e is not ... for e in spec)
-    spec = tuple([p for e in spec for p in ([slice(None)] * (x.ndim - taken) if e is ... else [e])])
+    indexed = sum(e is not None and e is not ... for e in spec)
+    spec = tuple([p for e in spec for p in ([slice(None)] * (x.ndim - indexed) if e is ... else [e])])
     rest: list[Any] = [slice(None)]
     for e in spec:
         e = slice(*e) if isinstance(e, tuple) else e
@@ -511,20 +511,20 @@ def _unbind(x: Tensor, *, dim: int) -> tuple[Tensor, ...]:
 
 @pick._index_select.sparse_form
 def _index_select(x: Tensor, index: Tensor, *, dim: int) -> Tensor:
-    x, wanted = coalesced(x), index._a.reshape(-1)
+    x, requested = coalesced(x), index._a.reshape(-1)
     a, n = x._a, x.shape[dim]
-    if wanted.size and not (wanted.min() >= 0 and wanted.max() < n):
+    if requested.size and not (requested.min() >= 0 and requested.max() < n):
         raise IndexError(f"index_select(): index out of range: dimension {dim} has size {n}")
-    shape = (*a.shape[:dim], len(wanted), *a.shape[dim + 1 :])
+    shape = (*a.shape[:dim], len(requested), *a.shape[dim + 1 :])
     if dim >= len(a.indices):
         return coo(values_of(x).index_select(dim - len(a.indices) + 1, index), a.indices, shape, True)
     order = a.xp.argsort(a.indices[dim], kind="stable")
     row = a.indices[dim][order]
-    first = a.xp.searchsorted(row, wanted)
-    counts = a.xp.searchsorted(row, wanted, "right") - first
-    kept = a.xp.arange(int(counts.sum()))
-    new = a.xp.searchsorted(counts.cumsum(), kept, "right")  # for each kept entry, its place in `index`
-    at = order[kept - (counts.cumsum() - counts - first)[new]]
+    first = a.xp.searchsorted(row, requested)
+    counts = a.xp.searchsorted(row, requested, "right") - first
+    selected = a.xp.arange(int(counts.sum()))
+    new = a.xp.searchsorted(counts.cumsum(), selected, "right")  # for each selected entry, its place in `index`
+    at = order[selected - (counts.cumsum() - counts - first)[new]]
     indices = a.indices[:, at]
     indices[dim] = new
     return coo(values_of(x).index_select(0, wrap(at)), indices, shape)

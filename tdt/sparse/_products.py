@@ -38,17 +38,17 @@ def csr(x: SparseCOO) -> Any:
 
 
 def _both_sparse(x: SparseCOO, y: SparseCOO) -> SparseCOO:
-    made = (csr(x) @ csr(y)).tocoo()
-    indices = x.xp.stack([made.row, made.col]).astype("int64")
-    return SparseCOO(indices, made.data, made.shape).coalesce()
+    product = (csr(x) @ csr(y)).tocoo()
+    indices = x.xp.stack([product.row, product.col]).astype("int64")
+    return SparseCOO(indices, product.data, product.shape).coalesce()
 
 
 def _batched(x: SparseCOO, y: Any) -> Any:
     """One product with the matrices of x along a diagonal, and those of y above each other."""
     b, n, m = x.shape
     batch, row, column = x.indices
-    wide = SparseCOO(x.xp.stack([batch * n + row, batch * m + column]), x.values, (b * n, b * m))
-    return (csr(wide) @ y.reshape(b * m, -1)).reshape(b, n, -1)
+    block_diagonal = SparseCOO(x.xp.stack([batch * n + row, batch * m + column]), x.values, (b * n, b * m))
+    return (csr(block_diagonal) @ y.reshape(b * m, -1)).reshape(b, n, -1)
 
 
 @products._matmul.sparse_form

@@ -172,14 +172,14 @@ def _numbers_differ(a: Any, b: Any, how: _Rules, rtol: float, atol: float) -> st
 
 def _attributes_differ(a: Tensor, b: Tensor, how: _Rules) -> str | None:
     strided = not a.is_sparse and not b.is_sparse
-    for name, x, y, wanted in (
+    for name, x, y, checked in (
         ("shape", a.shape, b.shape, True),
         ("layout", a.layout, b.layout, how.layout),
         ("stride()", strided and a.stride(), strided and b.stride(), how.stride),
         ("device", a.device, b.device, how.device),
         ("dtype", a.dtype, b.dtype, how.dtype),
     ):
-        if wanted and x != y:
+        if checked and x != y:
             return f"The values for attribute '{name}' do not match: {x} != {y}."
     return None
 

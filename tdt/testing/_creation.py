@@ -40,29 +40,29 @@ def make_tensor(
             "The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got "
             f"{noncontiguous=} and {memory_format=}"
         )
-    whole = dtype.category < _dtype.FLOAT
-    if requires_grad and whole:
+    integral = dtype.category < _dtype.FLOAT
+    if requires_grad and integral:
         raise ValueError(f"`requires_grad=True` is not supported for boolean and integral dtypes, but got {dtype=}")
     strided = noncontiguous and math.prod(size) > 1
     if strided:
         size = (*size[:-1], 2 * size[-1])
     first, last = _limits(dtype, low, high)
-    if whole:
-        made = randint(math.ceil(first), math.ceil(last), size, dtype=dtype, device=device)
+    if integral:
+        tensor = randint(math.ceil(first), math.ceil(last), size, dtype=dtype, device=device)
     else:
-        made = make("empty", size, None, dtype, device)
-        parts = view_as_real(made) if dtype.is_complex else made
+        tensor = make("empty", size, None, dtype, device)
+        parts = view_as_real(tensor) if dtype.is_complex else tensor
         if last - first >= _dtype.finfo(dtype).max:  # a larger range than uniform_ supports
             parts.uniform_(first / 2, last / 2).mul_(2)
         else:
             parts.uniform_(first, last)
     if strided:
-        made = made[..., 1::2]
+        tensor = tensor[..., 1::2]
     elif memory_format is not None:
-        made = made.clone(memory_format=memory_format)
+        tensor = tensor.clone(memory_format=memory_format)
     if exclude_zero:
-        made[made == 0] = 1 if whole else _dtype.finfo(dtype).tiny
-    return made.requires_grad_() if requires_grad else made
+        tensor[tensor == 0] = 1 if integral else _dtype.finfo(dtype).tiny
+    return tensor.requires_grad_() if requires_grad else tensor
 
 
 def _limits(dtype: Dtype, low: float | None, high: float | None) -> tuple[float, float]:

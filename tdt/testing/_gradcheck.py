@@ -55,10 +55,10 @@ def _outputs(func: Callable[..., Any], inputs: Sequence[Any]) -> list[Tensor]:
 
 
 def _check(func: Callable, inputs: tuple, eps: float, atol: float, rtol: float) -> None:
-    wanted = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
-    if not wanted:
+    differentiable = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
+    if not differentiable:
         raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of them does")
-    for i in wanted:
+    for i in differentiable:
         if inputs[i].dtype not in (float64, complex128):
             raise ValueError(
                 f"gradcheck: input {i} is {inputs[i].dtype}; finite differences need float64 or complex128"
@@ -66,18 +66,18 @@ def _check(func: Callable, inputs: tuple, eps: float, atol: float, rtol: float) 
         if _backend.overlaps_itself(inputs[i]._a):
             raise RuntimeError(f"gradcheck: input {i} repeats elements of memory (expanded); clone() it first")
     outputs = _outputs(func, inputs)
-    numeric = {i: _differences(func, inputs, i, eps, outputs) for i in wanted}
+    numeric = {i: _differences(func, inputs, i, eps, outputs) for i in differentiable}
     for o, out in enumerate(outputs):
         if not out.requires_grad:
-            if any(np.abs(numeric[i][o]).max(initial=0) > atol for i in wanted):
+            if any(np.abs(numeric[i][o]).max(initial=0) > atol for i in differentiable):
                 raise GradcheckError(f"output {o} does not require grad, but it changes with the inputs")
             continue
         for part in (1, 1j) if out.dtype.is_complex else (1,):
             for entry in range(out.numel()):
                 seed = np.zeros(out.numel(), out._a.dtype)
                 seed[entry] = part
-                found = _grad(out, [inputs[i] for i in wanted], wrap(seed.reshape(out._a.shape)))
-                for i, g in zip(wanted, found, strict=True):
+                found = _grad(out, [inputs[i] for i in differentiable], wrap(seed.reshape(out._a.shape)))
+                for i, g in zip(differentiable, found, strict=True):
                     # The gradient of a real loss L = Re(conj(part) * out): dL/dx, and for complex x also i dL/d(Im x).
                     loss = (np.conj(part) * numeric[i][o][:, entry]).real
                     expected = loss[:, 0] + 1j * loss[:, 1] if inputs[i].dtype.is_complex else loss[:, 0]
@@ -158,10 +158,10 @@ def gradgradcheck(
     def gradient(*args: Any) -> tuple:
         xs = [_leaf(x._a) if isinstance(x, Tensor) and x is not inputs[i] and inputs[i].requires_grad else x
               for i, x in enumerate(args[: len(inputs)])]  # fmt: skip
-        wanted = [x for x in xs if isinstance(x, Tensor) and x.requires_grad]
+        differentiable = [x for x in xs if isinstance(x, Tensor) and x.requires_grad]
         with enable_grad():
             outs = [o for o in _outputs(func, xs) if o.requires_grad]
-            found = grad(outs, wanted, args[len(inputs) :], create_graph=True, allow_unused=True)
+            found = grad(outs, differentiable, args[len(inputs) :], create_graph=True, allow_unused=True)
         return tuple(g for g in found if g is not None)
 
     return gradcheck(

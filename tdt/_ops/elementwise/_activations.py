@@ -35,12 +35,12 @@ def leave_to_kernels(
             return fast(x, **attributes)
         return forward(xp, x, **attributes)
 
-    def gradient(xp: Any, g: Any, kept: Any, *rest: Any) -> Any:
-        if kept.size >= least:
+    def gradient(xp: Any, g: Any, operand: Any, *rest: Any) -> Any:
+        if operand.size >= least:
             attributes = dict(zip(saved, rest, strict=True))
-            if fast := chosen(slopes, xp, g, kept, **attributes):
-                return fast(g, kept, **attributes)
-        return slope(xp, g, kept, *rest)
+            if fast := chosen(slopes, xp, g, operand, **attributes):
+                return fast(g, operand, **attributes)
+        return slope(xp, g, operand, *rest)
 
     record.forward, rule.fast = value, gradient
     return values, slopes

@@ -175,6 +175,6 @@ def check_operands(name: str, input: Any, other: Any, numbers: str = "other", se
 def refuse_out(out: Any, like: Tensor | Dtype) -> None:
     """RuntimeError if `out` (or the first of several) has another dtype, for ops that do not convert."""
     first = out[0] if isinstance(out, (tuple, list)) else out
-    wanted = like.dtype if isinstance(like, Tensor) else like
-    if isinstance(first, Tensor) and first.dtype is not wanted:
-        raise RuntimeError(f"Found dtype {SCALAR_NAMES[first.dtype]} but expected {SCALAR_NAMES[wanted]}")
+    expected = like.dtype if isinstance(like, Tensor) else like
+    if isinstance(first, Tensor) and first.dtype is not expected:
+        raise RuntimeError(f"Found dtype {SCALAR_NAMES[first.dtype]} but expected {SCALAR_NAMES[expected]}")

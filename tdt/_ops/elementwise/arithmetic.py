@@ -10,7 +10,7 @@ from tdt._core import dtype as _dtype
 from tdt._core.dtype import FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, REAL_NUMBERS
 from tdt._core.from_data import fill_number
 from tdt._core.methods import method
-from tdt._core.old_arguments import takes_old_order
+from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
 from tdt._kernels import LARGE_SUM
 from tdt._kernels import add as add_arrays
@@ -193,8 +193,8 @@ def _ones(xp: ModuleType, x: Any, out: Any) -> Any:
 
 def _pow_below_zero(xp: ModuleType, x: Any, y: Any) -> Any:
     """Integers to exponents of either sign: 1 and -1 have integer reciprocals, those of all others round to 0."""
-    odd = xp.where(y % 2 == 0, 1, -1)
-    inverse = xp.where(x == 1, 1, xp.where(x == -1, odd, 0))
+    sign = xp.where(y % 2 == 0, 1, -1)
+    inverse = xp.where(x == 1, 1, xp.where(x == -1, sign, 0))
     return xp.where(y < 0, inverse, xp.power(x, xp.where(y < 0, 0, y))).astype(getattr(x, "dtype", y.dtype))
 
 
@@ -323,7 +323,7 @@ def _tie_share(wins: Tensor, ties: Tensor) -> Tensor:
 
 
 @method()
-@takes_old_order(2, "alpha")
+@accepts_old_order(2, "alpha")
 def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
     """The sum input + alpha · other.
 
@@ -341,7 +341,7 @@ def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
 
 
 @method(aliases=("subtract",))
-@takes_old_order(2, "alpha")
+@accepts_old_order(2, "alpha")
 def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
     """The difference input - alpha · other.
 
@@ -496,22 +496,22 @@ def widened(base: Any, exponent: Any) -> tuple[Any, Any]:
     """Both as float64, or as complex128 where either is complex."""
     mixed = any(x.is_complex() if isinstance(x, Tensor) else isinstance(x, complex) for x in (base, exponent))
     dtype, number = (_dtype.complex128, complex) if mixed else (_dtype.float64, float)
-    wide = [x.to(dtype) if isinstance(x, Tensor) else number(x) for x in (base, exponent)]
-    return wide[0], wide[1]
+    promoted = [x.to(dtype) if isinstance(x, Tensor) else number(x) for x in (base, exponent)]
+    return promoted[0], promoted[1]
 
 
 true_divide, divide, multiply, subtract = div, div, mul, sub
 
 
 @method(aliases=("subtract_",))
-@takes_old_order(2, "alpha")
+@accepts_old_order(2, "alpha")
 def sub_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """In-place version of `sub`."""
     return _sub.inplace(input, other, alpha=alpha)
 
 
 @method()
-@takes_old_order(2, "alpha")
+@accepts_old_order(2, "alpha")
 def add_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """In-place version of `add`."""
     return _add.inplace(input, other, alpha=alpha)

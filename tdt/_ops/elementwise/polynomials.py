@@ -9,7 +9,7 @@ from typing import Any
 from tdt._core.tensor import Tensor
 from tdt._ops._common import Number
 from tdt._ops.elementwise._front import binary_op
-from tdt._ops.elementwise.special import WIDE, without_gradient
+from tdt._ops.elementwise.special import FLOAT_OR_DOUBLE, without_gradient
 
 Step = Callable[[int, Any, Any, Any], Any]  # (k, x, degree k - 1, degree k) → degree k + 1
 
@@ -80,7 +80,7 @@ def _chebyshev_forward(kind: str) -> Callable[..., Any]:
 
 
 @without_gradient
-@binary_op(_chebyshev_forward("t"), dtypes=WIDE, to_float=True, numbers="any")
+@binary_op(_chebyshev_forward("t"), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
 def chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """The Chebyshev polynomial of the first kind of degree `n` at `input`. It has no derivative here.
 
@@ -96,7 +96,7 @@ def chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number, *, out: T
 
 
 @without_gradient
-@binary_op(_chebyshev_forward("u"), dtypes=WIDE, to_float=True, numbers="any")
+@binary_op(_chebyshev_forward("u"), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
 def chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """The Chebyshev polynomial of the second kind of degree `n` at `input`. It has no derivative here.
 
@@ -112,7 +112,7 @@ def chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number, *, out: T
 
 
 @without_gradient
-@binary_op(_chebyshev_forward("v"), dtypes=WIDE, to_float=True, numbers="any")
+@binary_op(_chebyshev_forward("v"), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
 def chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """The Chebyshev polynomial of the third kind of degree `n` at `input`. It has no derivative here.
 
@@ -128,7 +128,7 @@ def chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number, *, out: T
 
 
 @without_gradient
-@binary_op(_chebyshev_forward("w"), dtypes=WIDE, to_float=True, numbers="any")
+@binary_op(_chebyshev_forward("w"), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
 def chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """The Chebyshev polynomial of the fourth kind of degree `n` at `input`. It has no derivative here.
 
@@ -144,7 +144,7 @@ def chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number, *, out: T
 
 
 @without_gradient
-@binary_op(_shifted(_chebyshev_forward("t")), dtypes=WIDE, to_float=True, numbers="any")
+@binary_op(_shifted(_chebyshev_forward("t")), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
 def shifted_chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """The Chebyshev polynomial of the first kind of degree `n` at 2 · input - 1. It has no derivative here.
 
@@ -160,7 +160,7 @@ def shifted_chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number, *
 
 
 @without_gradient
-@binary_op(_shifted(_chebyshev_forward("u")), dtypes=WIDE, to_float=True, numbers="any")
+@binary_op(_shifted(_chebyshev_forward("u")), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
 def shifted_chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """The Chebyshev polynomial of the second kind of degree `n` at 2 · input - 1. It has no derivative here.
 
@@ -176,7 +176,7 @@ def shifted_chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number, *
 
 
 @without_gradient
-@binary_op(_shifted(_chebyshev_forward("v")), dtypes=WIDE, to_float=True, numbers="any")
+@binary_op(_shifted(_chebyshev_forward("v")), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
 def shifted_chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """The Chebyshev polynomial of the third kind of degree `n` at 2 · input - 1. It has no derivative here.
 
@@ -192,7 +192,7 @@ def shifted_chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number, *
 
 
 @without_gradient
-@binary_op(_shifted(_chebyshev_forward("w")), dtypes=WIDE, to_float=True, numbers="any")
+@binary_op(_shifted(_chebyshev_forward("w")), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
 def shifted_chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """The Chebyshev polynomial of the fourth kind of degree `n` at 2 · input - 1. It has no derivative here.
 
@@ -210,7 +210,7 @@ def shifted_chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number, *
 @without_gradient
 @binary_op(
     _forward(lambda x: 2 * x, lambda k, x, before, last: 2 * x * last - 2 * k * before, None, HERMITE),
-    dtypes=WIDE,
+    dtypes=FLOAT_OR_DOUBLE,
     to_float=True,
     numbers="any",
 )
@@ -232,7 +232,7 @@ def hermite_polynomial_h(input: Tensor | Number, n: Tensor | Number, *, out: Ten
 @without_gradient
 @binary_op(
     _forward(lambda x: x, lambda k, x, before, last: x * last - k * before, None, HERMITE),
-    dtypes=WIDE,
+    dtypes=FLOAT_OR_DOUBLE,
     to_float=True,
     numbers="any",
 )
@@ -254,7 +254,7 @@ def hermite_polynomial_he(input: Tensor | Number, n: Tensor | Number, *, out: Te
 @without_gradient
 @binary_op(
     _forward(lambda x: 1 - x, lambda k, x, before, last: ((2 * k + 1 - x) * last - k * before) / (k + 1), None, {}),
-    dtypes=WIDE,
+    dtypes=FLOAT_OR_DOUBLE,
     to_float=True,
     numbers="any",
 )
@@ -275,7 +275,7 @@ def laguerre_polynomial_l(input: Tensor | Number, n: Tensor | Number, *, out: Te
 @without_gradient
 @binary_op(
     _forward(lambda x: x, lambda k, x, before, last: ((2 * k + 1) * x * last - k * before) / (k + 1), None, {}),
-    dtypes=WIDE,
+    dtypes=FLOAT_OR_DOUBLE,
     to_float=True,
     numbers="any",
 )

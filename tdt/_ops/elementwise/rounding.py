@@ -279,10 +279,10 @@ def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> tuple[T
     if not tensor_argument("frexp", input).is_floating_point():
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
     if out is not None:
-        for name, target, wanted in zip(("mantissa", "exponent"), out, (input.dtype, _dtype.int32), strict=True):
-            if target.dtype is not wanted:
+        for name, target, expected in zip(("mantissa", "exponent"), out, (input.dtype, _dtype.int32), strict=True):
+            if target.dtype is not expected:
                 raise RuntimeError(
-                    f"torch.frexp() expects {name} to have dtype {C_NAMES.get(wanted.name, wanted.name)} but got "
+                    f"torch.frexp() expects {name} to have dtype {C_NAMES.get(expected.name, expected.name)} but got "
                     f"{C_NAMES.get(target.dtype.name, target.dtype.name)}"
                 )
     return return_type("frexp", ("mantissa", "exponent"))(*finish(_frexp, out, input))

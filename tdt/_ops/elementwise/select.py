@@ -14,7 +14,7 @@ from tdt._core.dtype import FLOAT8S, FLOATING_AND_COMPLEX, NUMBERS, REAL, SCALAR
 from tdt._core.float8 import KINDS, astype
 from tdt._core.from_data import fill_number
 from tdt._core.methods import method
-from tdt._core.old_arguments import takes_old_order
+from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
 from tdt._ops._common import C_NAMES, Number, conj
 from tdt._ops.elementwise._front import check_operands, refuse_out
@@ -77,9 +77,10 @@ def where(
         common = _dtype.result_of([], [_dtype._PYTHON[type(input)], _dtype._PYTHON[type(other)]])
         input = condition.new_full((), input, dtype=common)  # type: ignore[arg-type]
     if out is not None:
-        given = [(v.dtype, not v.ndim) for v in (input, other) if isinstance(v, Tensor)]
+        operands = [(v.dtype, not v.ndim) for v in (input, other) if isinstance(v, Tensor)]
         refuse_out(
-            out, _dtype.result_of(given, [_dtype._PYTHON[type(v)] for v in (input, other) if not isinstance(v, Tensor)])
+            out,
+            _dtype.result_of(operands, [_dtype._PYTHON[type(v)] for v in (input, other) if not isinstance(v, Tensor)]),
         )
     return finish(_where, out, condition, input, other)
 
@@ -249,7 +250,7 @@ _addcmul.vjp("b")(lambda g, a, value: g * conj(a) * conj(value))
 
 @method()
 @front
-@takes_old_order(3, "value", stacklevel=3)
+@accepts_old_order(3, "value", stacklevel=3)
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1, out: Tensor | None = None) -> Tensor:
     """The sum input + value · tensor1 · tensor2.
 
@@ -278,7 +279,7 @@ _addcdiv.vjp("b")(lambda g, a, b, value: -g * conj(value * a / (b * b)))
 
 @method(in_place=by_copy)
 @front
-@takes_old_order(3, "value", stacklevel=3)
+@accepts_old_order(3, "value", stacklevel=3)
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1, out: Tensor | None = None) -> Tensor:
     """The sum input + value · tensor1 / tensor2.
 
@@ -335,8 +336,8 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Tensor | N
     check_category("lerp", FLOATING_AND_COMPLEX, input.dtype)
     for name, tensor in (("end", end), ("weight", weight)):
         if isinstance(tensor, Tensor) and tensor.dtype is not input.dtype:
-            wanted, got = (C_NAMES.get(d.name, d.name) for d in (input.dtype, tensor.dtype))
-            raise RuntimeError(f"expected dtype {wanted} for `{name}` but got dtype {got}")
+            expected, got = (C_NAMES.get(d.name, d.name) for d in (input.dtype, tensor.dtype))
+            raise RuntimeError(f"expected dtype {expected} for `{name}` but got dtype {got}")
     return finish(_lerp, out, input, end, weight)
 
 
@@ -444,7 +445,7 @@ def masked_fill_(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
 
 
 @method()
-@takes_old_order(3, "value")
+@accepts_old_order(3, "value")
 def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """In-place version of `addcmul`."""
     return _addcmul.inplace(input, tensor1, tensor2, value=value)

@@ -46,7 +46,7 @@ def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
-WIDE = frozenset((_dtype.float32, _dtype.float64))
+FLOAT_OR_DOUBLE = frozenset((_dtype.float32, _dtype.float64))
 F = TypeVar("F", bound=Callable[..., Any])
 SQRT_2PI = math.sqrt(2 * math.pi)
 
@@ -104,7 +104,7 @@ def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
-@unary_op(special("ndtri"), vjp=lambda g, out: g * (0.5 * out * out).exp() * SQRT_2PI, dtypes=WIDE)
+@unary_op(special("ndtri"), vjp=lambda g, out: g * (0.5 * out * out).exp() * SQRT_2PI, dtypes=FLOAT_OR_DOUBLE)
 def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The quantile function of the standard normal distribution, the inverse of ndtr; nan outside [0, 1].
 
@@ -116,7 +116,7 @@ def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
-@unary_op(special("erfcx"), vjp=lambda g, x, out: g * (2 * x * out - 2 / math.sqrt(math.pi)), dtypes=WIDE)
+@unary_op(special("erfcx"), vjp=lambda g, x, out: g * (2 * x * out - 2 / math.sqrt(math.pi)), dtypes=FLOAT_OR_DOUBLE)
 def erfcx(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complementary error function scaled by exp(x²), which does not underflow.
 
@@ -128,7 +128,11 @@ def erfcx(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
-@unary_op(special("log_ndtr"), vjp=lambda g, x: g / erfcx(x * -math.sqrt(0.5)) * math.sqrt(2 / math.pi), dtypes=WIDE)
+@unary_op(
+    special("log_ndtr"),
+    vjp=lambda g, x: g / erfcx(x * -math.sqrt(0.5)) * math.sqrt(2 / math.pi),
+    dtypes=FLOAT_OR_DOUBLE,
+)
 def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of ndtr, accurate also far below 0.
 
@@ -173,7 +177,7 @@ def without_gradient(function: F) -> F:
 
 
 @without_gradient
-@unary_op(_airy, dtypes=WIDE)
+@unary_op(_airy, dtypes=FLOAT_OR_DOUBLE)
 def airy_ai(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Airy function Ai of each element. It has no derivative here.
 
@@ -186,7 +190,7 @@ def airy_ai(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @without_gradient
-@unary_op(special("j0"), dtypes=WIDE)
+@unary_op(special("j0"), dtypes=FLOAT_OR_DOUBLE)
 def bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Bessel function of the first kind of order 0. It has no derivative here.
 
@@ -199,7 +203,7 @@ def bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @without_gradient
-@unary_op(special("j1"), dtypes=WIDE)
+@unary_op(special("j1"), dtypes=FLOAT_OR_DOUBLE)
 def bessel_j1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Bessel function of the first kind of order 1. It has no derivative here.
 
@@ -212,7 +216,7 @@ def bessel_j1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @without_gradient
-@unary_op(special("y0"), dtypes=WIDE)
+@unary_op(special("y0"), dtypes=FLOAT_OR_DOUBLE)
 def bessel_y0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Bessel function of the second kind of order 0. It has no derivative here.
 
@@ -225,7 +229,7 @@ def bessel_y0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @without_gradient
-@unary_op(special("y1"), dtypes=WIDE)
+@unary_op(special("y1"), dtypes=FLOAT_OR_DOUBLE)
 def bessel_y1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Bessel function of the second kind of order 1. It has no derivative here.
 
@@ -238,7 +242,7 @@ def bessel_y1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @without_gradient
-@unary_op(special("i0"), dtypes=WIDE)
+@unary_op(special("i0"), dtypes=FLOAT_OR_DOUBLE)
 def modified_bessel_i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 0, without a derivative, which `i0` has.
 
@@ -251,7 +255,7 @@ def modified_bessel_i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @without_gradient
-@unary_op(special("i1"), dtypes=WIDE)
+@unary_op(special("i1"), dtypes=FLOAT_OR_DOUBLE)
 def modified_bessel_i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 1, without a derivative, which `i1` has.
 
@@ -264,7 +268,7 @@ def modified_bessel_i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @without_gradient
-@unary_op(special("k0"), dtypes=WIDE)
+@unary_op(special("k0"), dtypes=FLOAT_OR_DOUBLE)
 def modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the second kind of order 0. It has no derivative here.
 
@@ -277,7 +281,7 @@ def modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @without_gradient
-@unary_op(special("k1"), dtypes=WIDE)
+@unary_op(special("k1"), dtypes=FLOAT_OR_DOUBLE)
 def modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the second kind of order 1. It has no derivative here.
 
@@ -290,7 +294,7 @@ def modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @without_gradient
-@unary_op(special("k0e"), dtypes=WIDE)
+@unary_op(special("k0e"), dtypes=FLOAT_OR_DOUBLE)
 def scaled_modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """modified_bessel_k0 scaled by exp(x), which does not underflow. It has no derivative here.
 
@@ -303,7 +307,7 @@ def scaled_modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Te
 
 
 @without_gradient
-@unary_op(special("k1e"), dtypes=WIDE)
+@unary_op(special("k1e"), dtypes=FLOAT_OR_DOUBLE)
 def scaled_modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """modified_bessel_k1 scaled by exp(x), which does not underflow. It has no derivative here.
 
@@ -316,7 +320,7 @@ def scaled_modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Te
 
 
 @without_gradient
-@unary_op(_spherical_bessel_j0, dtypes=WIDE)
+@unary_op(_spherical_bessel_j0, dtypes=FLOAT_OR_DOUBLE)
 def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The spherical Bessel function of the first kind of order 0, sin(x) / x. It has no derivative here.
 
@@ -371,7 +375,7 @@ def xlog1py(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | Non
     vjp={"x": _no_zeta_rule, "y": lambda g, x, y: g * -x * zeta(x + 1, y)},  # type: ignore[has-type]
     to_float=True,
     numbers="any",
-    dtypes=WIDE,
+    dtypes=FLOAT_OR_DOUBLE,
 )
 def zeta(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """The Hurwitz zeta function: the sum of (k + other)^(-input) over k = 0, 1, 2, …

@@ -183,10 +183,10 @@ def parse(x: Tensor, key: Any) -> tuple[Tensor, list[Tensor | None] | None]:
         raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
     spec: list[Any]
     indices: list[Tensor | None]
-    spec, indices, d, seen = [], [], 0, False
+    spec, indices, d, expanded = [], [], 0, False
     for position, p in enumerate(parts):
-        if p is ... and not seen:
-            seen, rest = True, len(shape) - used
+        if p is ... and not expanded:
+            expanded, rest = True, len(shape) - used
             spec.extend([ALL_OF] * rest)
             indices.extend([None] * rest)
             d += rest
@@ -219,8 +219,8 @@ def _tuple_of(key: Any) -> tuple:
     if isinstance(key, tuple):
         return key
     if isinstance(key, list) and len(key) < 32 and any(isinstance(k, MORE_THAN_NUMBERS) for k in key):
-        said = "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead of x[seq]"
-        warnings.warn(said, stacklevel=4)
+        message = "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead of x[seq]"
+        warnings.warn(message, stacklevel=4)
         return tuple(key)
     return (key,)
 
@@ -331,8 +331,8 @@ def _index(xp: ModuleType, x: Any, *tensors: Any, dims: tuple[int, ...]) -> Any:
     rest = [s for d, s in enumerate(x.strides) if d not in dims]
     place = dims[0] if dims[-1] - dims[0] + 1 == len(dims) else 0
     strides = [*rest[:place], *[0] * (picked.ndim - len(rest)), *rest[place:]]
-    seen = _backend.as_strided(x, picked.shape, strides)
-    return in_order(xp, picked, [seen, *[t.reshape(*t.shape, *[1] * (len(rest) - place)) for t in tensors]])
+    strided = _backend.as_strided(x, picked.shape, strides)
+    return in_order(xp, picked, [strided, *[t.reshape(*t.shape, *[1] * (len(rest) - place)) for t in tensors]])
 
 
 @_index.vjp("x")

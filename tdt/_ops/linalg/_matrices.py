@@ -96,13 +96,13 @@ def each(function: Callable[..., Any], results: tuple[np.ndarray, ...], *batches
     On the host, whatever device the batches are on, where the results go back to. Of empty matrices, which LAPACK does not
     take, the results stay as they were given.
     """
-    given = [_backend.to_device(a, _backend.CPU) for a in batches]
-    if all(a.size for a in given):
-        if any(a.shape[:-2] != given[0].shape[:-2] for a in given):
-            shape = np.broadcast_shapes(*[a.shape[:-2] for a in given])
-            given = [np.broadcast_to(a, (*shape, *a.shape[-2:])) for a in given]
-        batch = given[0].ndim - 2
-        stacked = [a.reshape((-1, *a.shape[-2:])) for a in given]
+    arrays = [_backend.to_device(a, _backend.CPU) for a in batches]
+    if all(a.size for a in arrays):
+        if any(a.shape[:-2] != arrays[0].shape[:-2] for a in arrays):
+            shape = np.broadcast_shapes(*[a.shape[:-2] for a in arrays])
+            arrays = [np.broadcast_to(a, (*shape, *a.shape[-2:])) for a in arrays]
+        batch = arrays[0].ndim - 2
+        stacked = [a.reshape((-1, *a.shape[-2:])) for a in arrays]
         into = [r.reshape((-1, *r.shape[batch:])) for r in results]  # views: their batch lies in order
         for at, matrices in enumerate(zip(*stacked, strict=True)):
             for result, value in zip(into, function(*matrices), strict=True):

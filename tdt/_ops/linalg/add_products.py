@@ -9,7 +9,7 @@ from tdt._core import dtype as _dtype
 from tdt._core.calls import as_numbers, front
 from tdt._core.dtype import FLOAT, SCALAR_NAMES
 from tdt._core.methods import method
-from tdt._core.old_arguments import takes_old_order
+from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
 from tdt._ops._common import C_NAMES, Number, store_into
 from tdt._ops.linalg.products import _same_type, bmm, matmul
@@ -55,8 +55,8 @@ def _add_product(
     if input.dtype.category < FLOAT:  # as C converts them
         alpha, beta = int(alpha), int(beta)
     if input.dtype.category == FLOAT and input.itemsize == 2 and ranks != (1, 1):  # rounded once, at the end
-        wide = _add_product(name, product, input.float(), a.float(), b.float(), beta, alpha, None).to(input.dtype)
-        return wide if out is None else store_into(out, wide, exact=True)
+        promoted = _add_product(name, product, input.float(), a.float(), b.float(), beta, alpha, None).to(input.dtype)
+        return promoted if out is None else store_into(out, promoted, exact=True)
     result = product(a, b) if alpha == 1 else product(a, b) * alpha
     start = input.expand(result._a.shape)
     if beta != 0:
@@ -77,7 +77,7 @@ def _outer_product(vec1: Tensor, vec2: Tensor) -> Tensor:
 
 @method(in_place=by_copy)
 @front
-@takes_old_order(3, "beta", "alpha", stacklevel=3)
+@accepts_old_order(3, "beta", "alpha", stacklevel=3)
 @autocast("lower")
 def addmm(
     input: Tensor,
@@ -105,7 +105,7 @@ def addmm(
 
 @method(in_place=by_copy, in_place_function=True)
 @front
-@takes_old_order(3, "beta", "alpha", stacklevel=3)
+@accepts_old_order(3, "beta", "alpha", stacklevel=3)
 @autocast("keep")
 def addmv(
     input: Tensor,
@@ -133,7 +133,7 @@ def addmv(
 
 @method(in_place=by_copy)
 @front
-@takes_old_order(3, "beta", "alpha", stacklevel=3)
+@accepts_old_order(3, "beta", "alpha", stacklevel=3)
 @autocast("keep")
 def addr(
     input: Tensor,
@@ -161,7 +161,7 @@ def addr(
 
 @method(in_place=by_copy)
 @front
-@takes_old_order(3, "beta", "alpha", stacklevel=3)
+@accepts_old_order(3, "beta", "alpha", stacklevel=3)
 @autocast("lower")
 def baddbmm(
     input: Tensor,
@@ -189,7 +189,7 @@ def baddbmm(
 
 @method(in_place=by_copy)
 @front
-@takes_old_order(3, "beta", "alpha", stacklevel=3)
+@accepts_old_order(3, "beta", "alpha", stacklevel=3)
 @autocast("lower")
 def addbmm(
     input: Tensor,

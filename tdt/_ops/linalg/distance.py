@@ -76,9 +76,9 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     return norm(x1 - x2 + eps, p, -1, keepdim)
 
 
-def _check(name: str, p: float, **given: Tensor) -> None:
+def _check(name: str, p: float, **tensors: Tensor) -> None:
     """RuntimeError for a p below 0, or for integers."""
-    for which, x in given.items():
+    for which, x in tensors.items():
         if not x.is_floating_point():
             raise RuntimeError(f"{name} only supports floating-point dtypes, {which} got: {SCALAR_NAMES[x.dtype]}")
     if not p >= 0:

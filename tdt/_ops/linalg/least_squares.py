@@ -48,8 +48,8 @@ def _pinv(xp: ModuleType, x: Any, atol: Any, rtol: Any, *, hermitian: bool = Fal
         U, values, Vh = xp.linalg.svd(x, full_matrices=False)
         size = values
     limit = xp.maximum(xp.asarray(atol)[..., None], xp.asarray(rtol)[..., None] * size.max(-1, keepdims=True))
-    kept = size > limit
-    inverse = xp.where(kept, 1 / xp.where(kept, values, 1), 0).astype(values.dtype)
+    significant = size > limit
+    inverse = xp.where(significant, 1 / xp.where(significant, values, 1), 0).astype(values.dtype)
     return by_columns((Vh.conj().swapaxes(-1, -2) * inverse[..., None, :]) @ U.conj().swapaxes(-1, -2))
 
 

@@ -161,12 +161,13 @@ def _apart(W: Tensor, X: Tensor, B: Tensor | None) -> Tensor:
 def _ritz(A: Tensor, B: Tensor | None, S: Tensor, n: int, largest: bool) -> tuple[Tensor, Tensor, Tensor]:
     """The n extreme Ritz values in the span of S, their vectors, and the part of these beyond S's first n columns."""
     d, V = eigh(S.mH @ (S if B is None else B @ S))
-    kept = d > _dtype.finfo(d.dtype).eps * S.shape[-1] * d[..., -1:]
-    basis = V * (kept / d.masked_fill(~kept, 1).sqrt()).unsqueeze(-2)  # columns that depend on others become 0
+    independent = d > _dtype.finfo(d.dtype).eps * S.shape[-1] * d[..., -1:]
+    # Columns that depend linearly on others become 0.
+    basis = V * (independent / d.masked_fill(~independent, 1).sqrt()).unsqueeze(-2)
     Q = S @ basis
     T = Q.mH @ (A @ Q)
     beyond = 2 * (T.norm(dim=(-2, -1), keepdim=True) + 1)  # where those come last
-    T = T + ((~kept).unsqueeze(-1) * (-beyond if largest else beyond)).expand(T.shape).tril().triu()
+    T = T + ((~independent).unsqueeze(-1) * (-beyond if largest else beyond)).expand(T.shape).tril().triu()
     E, Y = eigh((T + T.mH) / 2)
     E, Y = (E.flip(-1)[..., :n], Y.flip(-1)[..., :n]) if largest else (E[..., :n], Y[..., :n])
     C = basis @ Y

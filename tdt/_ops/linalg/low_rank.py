@@ -40,12 +40,12 @@ def svd_lowrank(
     tensor(14.1421)
     """
     A = A if M is None else A - M.broadcast_to(A.shape)
-    wide = A.shape[-2] < A.shape[-1]
-    A = A.mH if wide else A
+    swapped = A.shape[-2] < A.shape[-1]
+    A = A.mH if swapped else A
     Q = _basis(A, 6 if q is None else q, 2 if niter is None else niter)
     U, S, Vh = svd(Q.mH @ A, full_matrices=False)
     U, V = Q @ U, Vh.mH
-    return (V, S, U) if wide else (U, S, V)
+    return (V, S, U) if swapped else (U, S, V)
 
 
 @front

@@ -53,8 +53,8 @@ def _solve(xp: ModuleType, a: Any, b: Any) -> Any:
     except np.linalg.LinAlgError:  # some of the batch are singular: say which
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         out, info = each(_by_factors, (columns((*batch, *b.shape[-2:]), b.dtype), np.zeros(batch, np.int32)), a, b)
-        given = (0,) * (len(batch) - a.ndim + 2) + tuple(slice(n) for n in a.shape[:-2])
-        return out, info[given]
+        index = (0,) * (len(batch) - a.ndim + 2) + tuple(slice(n) for n in a.shape[:-2])
+        return out, info[index]
 
 
 _solve.vjp("a")(lambda g, a, out: -(_solve(a.mH, g[0])[0] @ out.mH))

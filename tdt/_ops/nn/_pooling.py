@@ -53,14 +53,14 @@ def window_of(name: str, nd: int, input: Tensor, **sizes: Any) -> tuple[bool, Te
             ) from error
     kernel, stride, padding = values[:3]
     dilation = values[3] if len(values) > 3 else (1,) * nd
-    for what, given, words in (
+    for what, numbers, words in (
         ("kernel_size", kernel, "kernel size should be greater than zero"),
         ("stride", stride, "stride should not be zero"),
         ("dilation", dilation, "dilation should be greater than zero"),
     ):
-        if min(given) <= 0:
+        if min(numbers) <= 0:
             words = f"max_pool1d() {what} must be greater than zero" if name == "max_pool1d" else words
-            raise RuntimeError(f"{words}, but got {min(given)}")
+            raise RuntimeError(f"{words}, but got {min(numbers)}")
     if min(padding) < 0:
         raise RuntimeError(f"pad must be non-negative, but got pad: {min(padding)}")
     for k, p, d in zip(kernel, padding, dilation, strict=True):
@@ -93,10 +93,10 @@ def adaptive_size(name: str, nd: int, input: Tensor, output_size: Any) -> tuple[
         raise ValueError(f"Input dimension should be at least {len(output_size) + 1}; {name} got {list(input.shape)}")
     if input.ndim not in (nd + 1, nd + 2):
         raise RuntimeError(f"{name}(): Expected {nd + 1}D or {nd + 2}D tensor, but got: {list(input.shape)}")
-    wanted = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * nd
-    if len(wanted) != nd:
+    requested = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * nd
+    if len(requested) != nd:
         raise RuntimeError(f"{name}(): output_size.size() must be {nd}, but got {output_size}")
-    out = tuple(n if w is None else int(w) for n, w in zip(input.shape[-nd:], wanted, strict=True))
+    out = tuple(n if w is None else int(w) for n, w in zip(input.shape[-nd:], requested, strict=True))
     if any(o < 0 for o in out):
         raise RuntimeError(
             f"{name}: elements of output_size must be greater than or equal to 0 but received {list(out)}"

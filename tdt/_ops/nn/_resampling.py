@@ -158,18 +158,18 @@ def _far(d: Any, a: float) -> Any:
 
 
 def _filtered(
-    reach: int, weigh: Callable[[np.ndarray], np.ndarray]
+    support: int, weight_at: Callable[[np.ndarray], np.ndarray]
 ) -> Callable[[Axis, Any], tuple[np.ndarray, np.ndarray]]:
-    """Antialiasing: all places within `reach`, in steps of the coarser of the two rasters, by `weigh(distance)`."""
+    """Antialiasing: a filter over all pixels within `support` times the scale, with the weights `weight_at(distance)`."""
 
     def form(axis: Axis, real: Any) -> tuple[np.ndarray, np.ndarray]:
         step = axis.step(real)
-        wide = max(step, real(1))
+        scale = max(step, real(1))
         middle = step * (np.arange(axis.outside).astype(real) + real(0.5))
-        low = np.maximum((middle - reach * wide + real(0.5)).astype(np.int64), 0)
-        high = np.minimum((middle + reach * wide + real(0.5)).astype(np.int64), axis.inside)
-        index = low[:, None] + np.arange(2 * math.ceil(reach * wide) + 1)
-        weight = weigh(np.abs((index - middle[:, None] + real(0.5)) / wide)).astype(real)
+        low = np.maximum((middle - support * scale + real(0.5)).astype(np.int64), 0)
+        high = np.minimum((middle + support * scale + real(0.5)).astype(np.int64), axis.inside)
+        index = low[:, None] + np.arange(2 * math.ceil(support * scale) + 1)
+        weight = weight_at(np.abs((index - middle[:, None] + real(0.5)) / scale)).astype(real)
         weight = np.where(index < high[:, None], weight, 0)
         weight /= weight.sum(axis=1, keepdims=True)
         return index, np.where(index < high[:, None], weight, np.nan)

@@ -54,8 +54,8 @@ def _attention(xp, q, k, v, mask, keep, *, causal, scale, dropped):
     if fast := chosen(_BLOCKS, xp, q, k, v, mask, keep):
         fast(q, k, v, mask, keep, out, norms, causal=causal, scale=scale, dropped=dropped)
         return out, norms
-    for rows, seen in _blocks(q, k, causal) if k.shape[-2] else ():
-        weights = _scores(xp, q, k, mask, rows, seen, causal, scale)
+    for rows, visible in _blocks(q, k, causal) if k.shape[-2] else ():
+        weights = _scores(xp, q, k, mask, rows, visible, causal, scale)
         top = weights.max(axis=-1, keepdims=True)
         top[top == -math.inf] = 0
         xp.exp(xp.subtract(weights, top, out=weights), out=weights)
@@ -63,8 +63,8 @@ def _attention(xp, q, k, v, mask, keep, *, causal, scale, dropped):
         total[total == 0] = math.inf
         norms[..., rows, :1], norms[..., rows, 1:] = top, 1 / total
         weights *= norms[..., rows, 1:]
-        _drop(weights, keep, rows, seen, dropped)
-        out[..., rows, :] = product(xp, weights, v[..., seen, :])
+        _drop(weights, keep, rows, visible, dropped)
+        out[..., rows, :] = product(xp, weights, v[..., visible, :])
     return out, norms
 
 
@@ -89,20 +89,20 @@ def _blocks(q: Any, k: Any, causal: bool) -> Iterator[tuple[slice, slice]]:
         yield slice(i, i + count), slice(0, min(places, i + count) if causal else places)
 
 
-def _scores(xp: Any, q: Any, k: Any, mask: Any, rows: slice, seen: slice, causal: bool, scale: float) -> Any:
+def _scores(xp: Any, q: Any, k: Any, mask: Any, rows: slice, visible: slice, causal: bool, scale: float) -> Any:
     """Of some rows at the places they see, -inf where a row does not."""
-    scores = product(xp, q[..., rows, :] * q.dtype.type(scale), k[..., seen, :].swapaxes(-1, -2))
+    scores = product(xp, q[..., rows, :] * q.dtype.type(scale), k[..., visible, :].swapaxes(-1, -2))
     if mask is not None:
-        scores += mask[..., rows, seen]
+        scores += mask[..., rows, visible]
     if causal:
         places = xp.arange(rows.start, rows.start + scores.shape[-2])
-        xp.copyto(scores, -math.inf, where=places[:, None] < xp.arange(seen.stop))
+        xp.copyto(scores, -math.inf, where=places[:, None] < xp.arange(visible.stop))
     return scores
 
 
-def _drop(weights: Any, keep: Any, rows: slice, seen: slice, dropped: float) -> None:
+def _drop(weights: Any, keep: Any, rows: slice, visible: slice, dropped: float) -> None:
     if keep is not None:
-        weights *= keep[..., rows, seen]
+        weights *= keep[..., rows, visible]
         weights /= weights.dtype.type(1 - dropped)
 
 
@@ -114,14 +114,14 @@ def _(g, needs, q, k, v, mask, keep, causal, scale, dropped):
         scores = scores.masked_fill(scores.new_ones(scores.shape[-2:], dtype=BOOL).triu(1), -math.inf)
     unseen = (scores == -math.inf).all(-1, keepdim=True)
     weights = scores.masked_fill(unseen, 0).softmax(-1).masked_fill(unseen, 0)
-    kept, towards = weights, g @ v.mT
+    after_dropout, g_weights = weights, g @ v.mT
     if keep is not None:
-        kept, towards = kept * keep / (1 - dropped), towards * keep / (1 - dropped)
-    g_scores = weights * (towards - (weights * towards).sum(-1, keepdim=True))
+        after_dropout, g_weights = after_dropout * keep / (1 - dropped), g_weights * keep / (1 - dropped)
+    g_scores = weights * (g_weights - (weights * g_weights).sum(-1, keepdim=True))
     return (
         g_scores @ k * scale if needs[0] else None,
         g_scores.mT @ q * scale if needs[1] else None,
-        kept.mT @ g if needs[2] else None,
+        after_dropout.mT @ g if needs[2] else None,
         g_scores if needs[3] else None,
     )
 
@@ -135,22 +135,22 @@ def _(xp, g, needs, q, k, v, mask, keep, out, norms, causal, scale, dropped):
     g_mask: Any = xp.zeros((*q.shape[:-1], k.shape[-2]), mask.dtype) if needs[3] else None
     # What softmax's gradient subtracts: the sum of weights times their gradients, which is that of `out` times its own.
     shared = (g * out).sum(axis=-1, keepdims=True)
-    for rows, seen in _blocks(q, k, causal):
-        weights = _scores(xp, q, k, mask, rows, seen, causal, scale)
+    for rows, visible in _blocks(q, k, causal):
+        weights = _scores(xp, q, k, mask, rows, visible, causal, scale)
         xp.exp(xp.subtract(weights, norms[..., rows, :1], out=weights), out=weights)
         weights *= norms[..., rows, 1:]
-        towards = product(xp, g[..., rows, :], v[..., seen, :].swapaxes(-1, -2))
-        kept = weights if keep is None else weights.copy()
-        _drop(kept, keep, rows, seen, dropped)
-        _drop(towards, keep, rows, seen, dropped)
-        gv[..., seen, :] += product(xp, kept.swapaxes(-1, -2), g[..., rows, :])
-        towards -= shared[..., rows, :]
-        towards *= weights
+        g_weights = product(xp, g[..., rows, :], v[..., visible, :].swapaxes(-1, -2))
+        after_dropout = weights if keep is None else weights.copy()
+        _drop(after_dropout, keep, rows, visible, dropped)
+        _drop(g_weights, keep, rows, visible, dropped)
+        gv[..., visible, :] += product(xp, after_dropout.swapaxes(-1, -2), g[..., rows, :])
+        g_weights -= shared[..., rows, :]
+        g_weights *= weights
         if needs[3]:
-            g_mask[..., rows, seen] = towards
-        towards *= q.dtype.type(scale)
-        gq[..., rows, :] = product(xp, towards, k[..., seen, :])
-        gk[..., seen, :] += product(xp, towards.swapaxes(-1, -2), q[..., rows, :])
+            g_mask[..., rows, visible] = g_weights
+        g_weights *= q.dtype.type(scale)
+        gq[..., rows, :] = product(xp, g_weights, k[..., visible, :])
+        gk[..., visible, :] += product(xp, g_weights.swapaxes(-1, -2), q[..., rows, :])
     return gq, gk, gv, g_mask
 
 
@@ -208,16 +208,16 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
 
 def _check_operands(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float) -> None:
     """RuntimeError for dtypes and sizes that do not fit each other, and for what is no probability."""
-    given = {"query": query, "key": key, "value": value}
+    operands = {"query": query, "key": key, "value": value}
     if not query.dtype is key.dtype is value.dtype:
-        names = [C_NAMES.get(t.dtype.name, t.dtype.name) for t in given.values()]
+        names = [C_NAMES.get(t.dtype.name, t.dtype.name) for t in operands.values()]
         raise RuntimeError("Expected query, key, and value to have the same dtype, but got query.dtype: {} key.dtype: {} and "
                            "value.dtype: {} instead.".format(*names))  # fmt: skip
-    if min(t.ndim for t in given.values()) < 2:
+    if min(t.ndim for t in operands.values()) < 2:
         raise RuntimeError("Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
                            f"{query.ndim} key.dim: {key.ndim} and value.dim: {value.ndim} instead.")  # fmt: skip
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
-        shapes = ", ".join(f"{name} {list(t.shape)}" for name, t in given.items())
+        shapes = ", ".join(f"{name} {list(t.shape)}" for name, t in operands.items())
         raise RuntimeError("scaled_dot_product_attention: query and key must have the same last size, and key and value the "
                            f"same last but one; got {shapes}")  # fmt: skip
     if attn_mask is not None and attn_mask.dtype not in (BOOL, float32, query.dtype):

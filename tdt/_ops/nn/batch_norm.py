@@ -173,14 +173,14 @@ def normed_and_statistics(input: Tensor, running_mean: Tensor | None, running_va
         return out if bias is None else out + bias[0], None, None
     if len(shape) < 2:
         raise IndexError(f"batch_norm: expected input (N, C, *), but got {list(shape)}")
-    given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
-    for name, value in given.items():
+    params = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    for name, value in params.items():
         if value is not None and value.numel() != shape[1]:
             raise RuntimeError(f"{name} should contain {shape[1]} elements not {value.numel()}")
     if not (input.is_contiguous() or is_channels_last(input._a)):
         input = input.contiguous()  # the result lies in memory as PyTorch's
     kind, used_mean, used_var = input.dtype, running_mean, running_var
-    check_dtypes(input, list(given.values()))
+    check_dtypes(input, list(params.values()))
     if kind in HALF:
         input = input.float()
         weight, bias, used_mean, used_var = (
@@ -196,9 +196,9 @@ def normed_and_statistics(input: Tensor, running_mean: Tensor | None, running_va
     return out.to(kind) if kind in HALF else out, mean, rstd
 
 
-def check_dtypes(input: Tensor, given: list[Tensor | None]) -> None:
+def check_dtypes(input: Tensor, params: list[Tensor | None]) -> None:
     """RuntimeError unless all have one dtype, or the input is of half precision and all others are float32."""
-    kinds = {value.dtype for value in given if value is not None} - {input.dtype}
+    kinds = {value.dtype for value in params if value is not None} - {input.dtype}
     if kinds and input.is_floating_point():
         if kinds != {float32}:
             raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")

@@ -329,9 +329,9 @@ def _check(name: str, nd: int, x: Tensor, w: Tensor, b: Tensor | None, stride: t
                            f"but got bias of size {list(b.shape)} instead")  # fmt: skip
     for other, what in ((w, "weight"), (b, "bias")):
         if other is not None and other._a.dtype != x._a.dtype:
-            given, its = (C_NAMES.get(t.dtype.name, t.dtype.name) for t in (x, other))
+            input_type, other_type = (C_NAMES.get(t.dtype.name, t.dtype.name) for t in (x, other))
             raise RuntimeError(
-                f"Input type ({given}) and {what} type ({its}) should be the same. Convert one with .to(dtype)"
+                f"Input type ({input_type}) and {what} type ({other_type}) should be the same. Convert one with .to(dtype)"
             )
     if 0 in size[1:]:
         raise RuntimeError(
@@ -362,11 +362,11 @@ def _conv_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | N
     if shape[1] != weight.shape[1] * groups:
         raise RuntimeError(f"Given groups={groups}, weight of size {list(weight.shape)}, expected input{list(shape)} to have "
                            f"{weight.shape[1] * groups} channels, but got {shape[1]} channels instead")  # fmt: skip
-    reach = [d * (k - 1) + 1 for d, k in zip(dilation, weight.shape[2:], strict=True)]
+    extent = [d * (k - 1) + 1 for d, k in zip(dilation, weight.shape[2:], strict=True)]
     full = [n + 2 * p for n, p in zip(shape[2:], padding, strict=True)]
-    if any(r > n for r, n in zip(reach, full, strict=True)):
+    if any(r > n for r, n in zip(extent, full, strict=True)):
         raise RuntimeError(f"Calculated padded input size per channel: ({' x '.join(map(str, full))}). Kernel size: "
-                           f"({' x '.join(map(str, reach))}). Kernel size can't be greater than actual input size")  # fmt: skip
+                           f"({' x '.join(map(str, extent))}). Kernel size can't be greater than actual input size")  # fmt: skip
     out = conv(x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
     return out.squeeze(0) if single else out
 

@@ -18,8 +18,8 @@ from tdt.autograd._op import op
 def check_type(function: str, name: str, t: Tensor, allowed: tuple) -> None:
     """PyTorch's RuntimeError for an argument of a dtype that is not among the `allowed`."""
     if t.dtype not in allowed:
-        wanted = ", ".join(SCALAR_NAMES[d] for d in allowed)
-        raise RuntimeError(f"Expected tensor for argument #1 '{name}' to have one of the following scalar types: {wanted}; "
+        expected = ", ".join(SCALAR_NAMES[d] for d in allowed)
+        raise RuntimeError(f"Expected tensor for argument #1 '{name}' to have one of the following scalar types: {expected}; "
                            f"but got torch.{SCALAR_NAMES[t.dtype]}Tensor instead (while checking arguments for "
                            f"{function})")  # fmt: skip
 
@@ -51,8 +51,8 @@ def _rows(xp: Any, g: Any, w_shape: tuple, indices: Any, padding_idx: int | None
     """The gradient as one entry per looked-up row."""
     flat, values = indices.reshape(1, -1).astype("int64"), g.reshape(-1, *w_shape[1:])
     if padding_idx is not None:
-        kept = flat[0] != padding_idx
-        flat, values = flat[:, kept], values[kept]
+        mask = flat[0] != padding_idx
+        flat, values = flat[:, mask], values[mask]
     return SparseCOO(flat, values, w_shape)
 
 

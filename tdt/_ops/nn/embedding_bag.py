@@ -50,14 +50,14 @@ def embedding_bag(
     xp = _backend.namespace(indices._a)
     at, count = indices._a.astype("int64"), len(offsets) - include_last_offset
     bag = _bag_of(xp, offsets._a, len(at))
-    kept = bag < count
+    retained = bag < count
     if padding_idx is not None:
-        kept &= at != operator.index(padding_idx) % len(weight)
+        retained &= at != operator.index(padding_idx) % len(weight)
     inside = bag
-    if not kept.all():
-        (kept,) = xp.nonzero(kept)
-        at, inside = at[kept], bag[kept]
-        per_sample_weights = None if per_sample_weights is None else per_sample_weights[wrap(kept)]
+    if not retained.all():
+        (retained,) = xp.nonzero(retained)
+        at, inside = at[retained], bag[retained]
+        per_sample_weights = None if per_sample_weights is None else per_sample_weights[wrap(retained)]
     sizes = xp.bincount(inside, minlength=count)
     if mode == 2:
         out, source = _maxima(xp, weight, at, sizes)

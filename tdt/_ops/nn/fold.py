@@ -11,21 +11,21 @@ from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.nn._windows import bordered, inner, offsets, out_size, reached, windows
 from tdt.autograd._op import op
 
-_TAKEN = frozenset((BOOL, FLOAT, COMPLEX))
+_DTYPES = frozenset((BOOL, FLOAT, COMPLEX))
 Pair = int | tuple[int, int]
 
 
 def _places(size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple) -> tuple[int, ...]:
     """How many places the window has along each dimension."""
-    given = zip(size, kernel, stride, padding, dilation, strict=True)
-    return tuple(out_size(n, k, s, p, p, d) for n, k, s, p, d in given)
+    dimensions = zip(size, kernel, stride, padding, dilation, strict=True)
+    return tuple(out_size(n, k, s, p, p, d) for n, k, s, p, d in dimensions)
 
 
 def _columns(x: tuple, *, kernel: tuple, **how: Any) -> tuple:
     return x[0], x[1] * math.prod(kernel), math.prod(_places(x[2:], kernel, **how))
 
 
-@op(dtypes=_TAKEN, computes=False, shape=_columns)
+@op(dtypes=_DTYPES, computes=False, shape=_columns)
 def _im2col(xp, x, *, kernel, stride, padding, dilation):
     out = _places(x.shape[2:], kernel, stride, padding, dilation)
     cells = windows(xp, bordered(xp, x, padding, False), kernel, stride, dilation, out)  # (N, C, *out, *kernel)
@@ -34,7 +34,7 @@ def _im2col(xp, x, *, kernel, stride, padding, dilation):
     return columns.reshape(_columns(x.shape, kernel=kernel, stride=stride, padding=padding, dilation=dilation))
 
 
-@op(dtypes=_TAKEN, shape=lambda x, *, size, kernel, **how: (x[0], x[1] // math.prod(kernel), *size))
+@op(dtypes=_DTYPES, shape=lambda x, *, size, kernel, **how: (x[0], x[1] // math.prod(kernel), *size))
 def _col2im(xp, x, *, size, kernel, stride, padding, dilation):
     out = _places(size, kernel, stride, padding, dilation)
     cells = x.reshape(x.shape[0], -1 if x.size else x.shape[1] // math.prod(kernel), *kernel, *out)
@@ -76,7 +76,7 @@ def _attributes(output_size: Any, kernel_size: Any, dilation: Any, padding: Any,
             "padding": pairs["padding"], "dilation": pairs["dilation"]}  # fmt: skip
 
 
-def _given(how: dict[str, tuple]) -> str:
+def _settings(how: dict[str, tuple]) -> str:
     return f"kernel_size={how['kernel']}, dilation={how['dilation']}, padding={how['padding']}"
 
 
@@ -104,7 +104,7 @@ def unfold(input: Tensor, kernel_size: Pair, dilation: Pair = 1, padding: Pair =
                            f"input, but got: {list(shape)}")  # fmt: skip
     places = _places(shape[-2:], **how)
     if min(places) < 1:
-        raise RuntimeError(f"Given input with spatial size {shape[-2:]}, {_given(how)}, calculated shape of the array of "
+        raise RuntimeError(f"Given input with spatial size {shape[-2:]}, {_settings(how)}, calculated shape of the array of "
                            f"sliding blocks as {places}, but its components must be at least one.")  # fmt: skip
     return _im2col(input, **how) if len(shape) == 4 else _im2col(input.unsqueeze(0), **how).squeeze(0)
 
@@ -137,7 +137,7 @@ def fold(
                            f"input.size(1)={rows} and kernel_size={how['kernel']}.")  # fmt: skip
     places = _places(**how)
     if math.prod(places) != columns or min(places) < 1:
-        raise RuntimeError(f"Given output_size={how['size']}, {_given(how)}, stride={how['stride']}, expected size of input's "
+        raise RuntimeError(f"Given output_size={how['size']}, {_settings(how)}, stride={how['stride']}, expected size of input's "
                            f"dimension 2 to match the calculated number of sliding blocks {places[0]} * {places[1]} = "
                            f"{math.prod(places)}, but got input.size(2)={columns}.")  # fmt: skip
     return _col2im(input, **how) if len(shape) == 3 else _col2im(input.unsqueeze(0), **how).squeeze(0)

@@ -111,13 +111,13 @@ def _aligned(align_corners: bool | None) -> bool:
 
 def _check(input: Tensor, grid: Tensor, mode: str) -> None:
     """RuntimeError for shapes and dtypes that do not fit, NotImplementedError for dtypes without fractions."""
-    given = f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
+    shapes = f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
     if input.shape[:1] != grid.shape[:1]:
-        raise RuntimeError(f"grid_sampler(): expected grid and input to have same batch size, but got {given}")
+        raise RuntimeError(f"grid_sampler(): expected grid and input to have same batch size, but got {shapes}")
     if input.ndim not in (4, 5) or input.ndim != grid.ndim:
         of = input.ndim if input.ndim in (4, 5) else "4D or 5"
         raise RuntimeError(
-            f"grid_sampler(): expected {of}D input and grid with same number of dimensions, but got {given}"
+            f"grid_sampler(): expected {of}D input and grid with same number of dimensions, but got {shapes}"
         )
     if grid.shape[-1] != input.ndim - 2:
         raise RuntimeError(f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, but got grid "

@@ -53,16 +53,16 @@ def interpolate(
             "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
         )
     dims = input.ndim - 2
-    sizes, scales = _wanted(
+    sizes, scales = _sizes_and_scales(
         input, size, scale_factor, bool(recompute_scale_factor) or mode == "area", recompute_scale_factor
     )
     if antialias and not (mode in ANTIALIAS and dims == 2):
         raise ValueError("Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor "
                          f"as input, got mode={mode} and {input.ndim}-D")  # fmt: skip
     if mode not in MODES or dims not in MODES[mode][0]:
-        takes = " or ".join(f"{n + 2}D" for n in MODES[mode][0]) if mode in MODES else f"one of {', '.join(MODES)}"
-        raise NotImplementedError(f"Got {input.ndim}D input, but {mode} mode needs {takes} input" if mode in MODES else
-                                  f"interpolate: unknown mode {mode!r}, expected {takes}")  # fmt: skip
+        accepted = " or ".join(f"{n + 2}D" for n in MODES[mode][0]) if mode in MODES else f"one of {', '.join(MODES)}"
+        raise NotImplementedError(f"Got {input.ndim}D input, but {mode} mode needs {accepted} input" if mode in MODES else
+                                  f"interpolate: unknown mode {mode!r}, expected {accepted}")  # fmt: skip
     if mode == "lanczos" and (align_corners or not antialias):
         raise ValueError(
             "Lanczos mode does not support align_corners=True"
@@ -87,7 +87,9 @@ def interpolate(
     return label(resample(input, axes=axes), f"Upsample{shown}{dims}D{'Aa' * antialias}Backward0")
 
 
-def _wanted(input: Tensor, size: Any, scale_factor: Any, recompute: bool, asked: bool | None) -> tuple[tuple, tuple]:
+def _sizes_and_scales(
+    input: Tensor, size: Any, scale_factor: Any, recompute: bool, requested: bool | None
+) -> tuple[tuple, tuple]:
     """The sizes of the result, and the scales that positions follow, or None for each."""
     dims = input.ndim - 2
     if size is not None and scale_factor is not None:
@@ -100,7 +102,7 @@ def _wanted(input: Tensor, size: Any, scale_factor: Any, recompute: bool, asked:
         if not all(hasattr(n, "__index__") for n in sizes):
             raise TypeError("expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got "
                             f"size with types {[type(n) for n in sizes]}")  # fmt: skip
-        if asked:
+        if requested:
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
         return tuple(map(int, sizes)), (None,) * dims
     if scale_factor is None:

@@ -120,8 +120,8 @@ def normed_and_statistics(
     x = input.contiguous()
     if all(value is None or value.dtype is x.dtype for value in (weight, bias)):
         return _layer_norm(x, weight, bias, dims=dims, eps=eps)
-    wide = (None if value is None else value.float() for value in (weight, bias))
-    out, mean, rstd = _layer_norm(x.float(), *wide, dims=dims, eps=eps)
+    promoted = (None if value is None else value.float() for value in (weight, bias))
+    out, mean, rstd = _layer_norm(x.float(), *promoted, dims=dims, eps=eps)
     return out.to(input.dtype), mean, rstd
 
 
@@ -157,22 +157,22 @@ def rms_norm(
     return out if out.dtype is input.dtype else out.to(input.dtype)
 
 
-def _check_rows(name: str, input: Tensor, normalized_shape: Any, **given: Tensor | None) -> int:
+def _check_rows(name: str, input: Tensor, normalized_shape: Any, **params: Tensor | None) -> int:
     """The number of dimensions in a row. TypeError or RuntimeError where the shapes do not fit."""
     if isinstance(normalized_shape, int):
         raise TypeError(f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not int")
-    wanted = tuple(normalized_shape)
-    if not wanted:
-        raise RuntimeError(f"Expected normalized_shape to be at least 1-dimensional, but got {list(wanted)}")
-    if input._a.shape[-len(wanted) :] != wanted:
-        sizes = ", ".join(("*", *map(str, wanted)))
-        raise RuntimeError(f"Given normalized_shape={list(wanted)}, expected input with shape [{sizes}], but got input of "
+    row_shape = tuple(normalized_shape)
+    if not row_shape:
+        raise RuntimeError(f"Expected normalized_shape to be at least 1-dimensional, but got {list(row_shape)}")
+    if input._a.shape[-len(row_shape) :] != row_shape:
+        sizes = ", ".join(("*", *map(str, row_shape)))
+        raise RuntimeError(f"Given normalized_shape={list(row_shape)}, expected input with shape [{sizes}], but got input of "
                            f"size{list(input.shape)}")  # fmt: skip
-    for value, of in ((value, of) for of, value in given.items() if value is not None):
-        if value._a.shape != wanted:
+    for value, of in ((value, of) for of, value in params.items() if value is not None):
+        if value._a.shape != row_shape:
             raise RuntimeError(f"Expected {of} to be of same shape as normalized_shape, but got {of} of shape "
-                               f"{list(value.shape)} and normalized_shape = {list(wanted)}")  # fmt: skip
-    return len(wanted)
+                               f"{list(value.shape)} and normalized_shape = {list(row_shape)}")  # fmt: skip
+    return len(row_shape)
 
 
 __all__ = ["rms_norm"]

@@ -135,9 +135,9 @@ def _project_each(query: Tensor, key: Tensor, value: Tensor, weights: tuple, bia
     for what, t, w, b in zip(("query", "key", "value"), (query, key, value), weights, biases, strict=True):
         if w is None:
             raise AssertionError(f"use_separate_proj_weight is True but {what[0]}_proj_weight is None")
-        for kind, given, wanted in (("weights", w, (width, t.shape[-1])), ("bias", b, (width,))):
-            if given is not None and given.shape != wanted:
-                raise AssertionError(f"expecting {what} {kind} shape of {wanted}, but got {given.shape}")
+        for kind, param, expected in (("weights", w, (width, t.shape[-1])), ("bias", b, (width,))):
+            if param is not None and param.shape != expected:
+                raise AssertionError(f"expecting {what} {kind} shape of {expected}, but got {param.shape}")
         projected.append(linear(t, w, b))
     return tuple(projected)
 
@@ -150,8 +150,8 @@ def _extra(bias_k: Any, bias_v: Any, static_k: Any, static_v: Any) -> tuple[Tens
         )
     if bias_k is None:
         return None
-    for given, what in ((static_k, "key"), (static_v, "value")):
-        if given is not None:
+    for static, what in ((static_k, "key"), (static_v, "value")):
+        if static is not None:
             raise AssertionError(f"bias cannot be added to static {what}.")
     return bias_k, bias_v
 
@@ -161,9 +161,9 @@ def _heads(t: Tensor, heads: int, static: Tensor | None = None, name: str = "") 
     batch, size = t.shape[1], t.shape[2] // heads
     if static is None:
         return t.reshape(t.shape[0], batch, heads, size).permute(1, 2, 0, 3)
-    for dim, wanted in ((0, batch * heads), (2, size)):
-        if static.shape[dim] != wanted:
-            raise AssertionError(f"expecting {name}.size({dim}) of {wanted}, but got {static.shape[dim]}")
+    for dim, expected in ((0, batch * heads), (2, size)):
+        if static.shape[dim] != expected:
+            raise AssertionError(f"expecting {name}.size({dim}) of {expected}, but got {static.shape[dim]}")
     return static.reshape(batch, heads, *static.shape[1:])
 
 
@@ -173,9 +173,9 @@ def _bias(mask: Tensor | None, batch: int, heads: int, length: int, places: int)
         return None
     if mask.ndim not in (2, 3):
         raise RuntimeError(f"attn_mask's dimension {mask.ndim} is not supported")
-    wanted = (length, places) if mask.ndim == 2 else (batch * heads, length, places)
-    if mask.shape != wanted:
-        raise RuntimeError(f"The shape of the {mask.ndim}D attn_mask is {mask.shape}, but should be {wanted}.")
+    expected = (length, places) if mask.ndim == 2 else (batch * heads, length, places)
+    if mask.shape != expected:
+        raise RuntimeError(f"The shape of the {mask.ndim}D attn_mask is {mask.shape}, but should be {expected}.")
     return mask if mask.ndim == 2 else mask.reshape(batch, heads, length, places)
 
 
@@ -185,9 +185,11 @@ def _joined(mask: Tensor | None, padding: Tensor | None, more: int, k: Tensor) -
     if padding is None:
         return mask
     batch, places = k.shape[0], k.shape[2]
-    for dim, wanted in enumerate((batch, places)):
-        if padding.shape[dim] != wanted:
-            raise AssertionError(f"Expected key_padded_mask.shape[{dim}] to be {wanted}, but got {padding.shape[dim]}")
+    for dim, expected in enumerate((batch, places)):
+        if padding.shape[dim] != expected:
+            raise AssertionError(
+                f"Expected key_padded_mask.shape[{dim}] to be {expected}, but got {padding.shape[dim]}"
+            )
     padding = padding.reshape(batch, 1, 1, places)
     return padding if mask is None else mask + padding
 
@@ -207,9 +209,9 @@ def _check_ranks(query: Tensor, key: Tensor, value: Tensor, padding: Tensor | No
             raise AssertionError(f"For {'un' * (rank == 2)}batched ({rank}-D) `query`, expected `{name}` to be {kinds} but "
                                  f"found {t.ndim}-D tensor instead")  # fmt: skip
     if rank == 2 and mask is not None and mask.ndim == 3:
-        wanted = heads, query.shape[0], key.shape[0]
-        if mask.shape != wanted:
-            raise AssertionError(f"Expected `attn_mask` shape to be {wanted} but got {mask.shape}")
+        expected = heads, query.shape[0], key.shape[0]
+        if mask.shape != expected:
+            raise AssertionError(f"Expected `attn_mask` shape to be {expected} but got {mask.shape}")
     return rank == 3
 
 

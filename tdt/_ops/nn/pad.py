@@ -68,8 +68,8 @@ def _borders(x: tuple, before: tuple, after: tuple, mode: str) -> Iterator[tuple
     """
     for d, (n, b, a) in enumerate(zip(x, before, after, strict=True)):
         places = slice(0, b), slice(b + n, b + n + a)
-        for wide, place, source in zip((b, a), places, _SOURCE[mode](b, b + n, a), strict=True):
-            if wide:
+        for width, place, source in zip((b, a), places, _SOURCE[mode](b, b + n, a), strict=True):
+            if width:
                 yield d, (slice(None),) * d + (place,), (slice(None),) * d + (source,)
 
 
@@ -147,8 +147,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     for d, (n, b, a) in enumerate(zip(input.shape, before, after, strict=True)):
         if b or a:
             if mode == "circular":  # cropped cells are not repeated
-                kept = max(n + min(b, 0) + min(a, 0), 0)
-                index = _INDEX[mode](kept, max(b, 0), max(a, 0)) + max(-b, 0)
+                remaining = max(n + min(b, 0) + min(a, 0), 0)
+                index = _INDEX[mode](remaining, max(b, 0), max(a, 0)) + max(-b, 0)
             else:
                 index = _INDEX[mode](n, max(b, 0), max(a, 0))
                 index = index[max(-b, 0) : len(index) + min(a, 0)]

@@ -81,13 +81,13 @@ def _(xp, g, x, out, kernel, stride, padding, dilation, ceil_mode):
         g = ordered
     cells = [(k, reached(at, stride, dilation, out.shape[2:])) for k, at in enumerate(offsets(kernel))]
     winner = xp.full_like(out, -1, dtype=np.int32)
-    odd = None
+    is_nan = None
     if xp is not np or np.isnan(out).any():  # to look would make a GPU wait
-        odd = framed(xp, x != x, full, padding, False)
+        is_nan = framed(xp, x != x, full, padding, False)
     for k, at in reversed(cells):
         hit = frame[at] == out
-        if odd is not None:
-            hit |= odd[at] & (winner < 0)
+        if is_nan is not None:
+            hit |= is_nan[at] & (winner < 0)
         xp.copyto(winner, k, where=hit)
     grad = empty_as(xp, frame.shape, g.dtype, last)
     # Windows that tile the input: every cell is written once, so nothing has to be zeroed and added.

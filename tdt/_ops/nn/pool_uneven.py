@@ -38,9 +38,9 @@ def max_of_cells(xp, x, *cells):
     out, indices = x, xp.broadcast_to(xp.arange(math.prod(size)).reshape(size), x.shape)
     for axis in range(x.ndim - 1, 1, -1):
         places = cells[axis - 2]
-        best, index = (_taken(xp, a, places[..., 0], axis) for a in (out, indices))
+        best, index = (_take(xp, a, places[..., 0], axis) for a in (out, indices))
         for k in range(1, places.shape[3]):
-            value, at = (_taken(xp, a, places[..., k], axis) for a in (out, indices))
+            value, at = (_take(xp, a, places[..., k], axis) for a in (out, indices))
             better = (value > best) | (value != value)
             xp.copyto(best, value, where=better)
             xp.copyto(index, at, where=better)
@@ -48,7 +48,7 @@ def max_of_cells(xp, x, *cells):
     return out, indices
 
 
-def _taken(xp: Any, a: Any, places: Any, axis: int) -> Any:
+def _take(xp: Any, a: Any, places: Any, axis: int) -> Any:
     """From `a` (N, C, *size) the `places` (N or 1, C or 1, windows) along a dimension: a new array."""
     if places.shape[:2] == (1, 1):
         return xp.take(a, places[0, 0], axis=axis)
@@ -266,8 +266,8 @@ def _fractional_cells(sample: Tensor, size: int, out: int, kernel: int) -> Tenso
     """(N, C, out, kernel): the cells of windows a random, slowly growing distance apart; the last ends with the input."""
     steps = arange(max(out - 1, 0), dtype=sample.dtype, device=sample.device)
     # A tensor, not a number: in half precision PyTorch rounds it too.
-    wide = sample.new_full((), size - kernel) / sample.new_full((), max(out - 1, 1))
-    start = ((steps + sample.unsqueeze(-1)) * wide).to(int64) - (sample * wide).to(int64).unsqueeze(-1)
+    interval = sample.new_full((), size - kernel) / sample.new_full((), max(out - 1, 1))
+    start = ((steps + sample.unsqueeze(-1)) * interval).to(int64) - (sample * interval).to(int64).unsqueeze(-1)
     last = start.new_full((*sample.shape, min(out, 1)), size - kernel)
     return cat((start, last), -1).unsqueeze(-1) + arange(kernel, device=sample.device)
 

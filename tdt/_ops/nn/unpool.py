@@ -47,9 +47,9 @@ def _max_unpool_nd(nd: int, input: Tensor, indices: Tensor, kernel_size: Any, st
 
 
 def _unpool_size(
-    input: Tensor, kernel: tuple, stride: tuple, padding: tuple, wanted: Sequence[int] | None
+    input: Tensor, kernel: tuple, stride: tuple, padding: tuple, output_size: Sequence[int] | None
 ) -> tuple[int, ...]:
-    """The result's size: `wanted`, if a pooling of it could have given the input's, else the least such."""
+    """The result's size: `output_size`, which a pooling must map to the input's size; None is the smallest such size."""
     nd = len(kernel)
     if input.ndim not in (nd + 1, nd + 2):
         raise RuntimeError(
@@ -59,8 +59,8 @@ def _unpool_size(
         (n - 1) * s + k - 2 * p for n, s, k, p in zip(input.shape[-nd:], stride, kernel, padding, strict=True)
     )
     size = least
-    if wanted is not None:
-        size = tuple(wanted[2:] if len(wanted) == nd + 2 else wanted)
+    if output_size is not None:
+        size = tuple(output_size[2:] if len(output_size) == nd + 2 else output_size)
         if len(size) != nd:
             raise ValueError(f"output_size should be a sequence containing {nd} or {nd + 2} elements, but it has a length "
                              f"of '{len(size)}'")  # fmt: skip

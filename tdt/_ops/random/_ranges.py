@@ -34,7 +34,7 @@ def ends_of(dtype: Dtype, low: int, high: int | None) -> tuple[int, int]:
             return LOWEST, 2**63
         last = min(last_of(dtype), 2**63 - 1)
         low = _from(dtype, low)
-        _check_reach(dtype, low, last)
+        _check_bounds(dtype, low, last)
         return low, last + 1
     high = int(high)
     if low >= high:
@@ -44,7 +44,7 @@ def ends_of(dtype: Dtype, low: int, high: int | None) -> tuple[int, int]:
         raise RuntimeError(
             f"random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, but got from={low} >= to={high}"
         )
-    _check_reach(dtype, low, high - 1)
+    _check_bounds(dtype, low, high - 1)
     return low, high
 
 
@@ -66,7 +66,7 @@ def _to(dtype: Dtype, high: int) -> int:
     return high if below < high else below - (1 << (abs(high - 1).bit_length() - _digits(dtype)))
 
 
-def _check_reach(dtype: Dtype, low: int, last: int) -> None:
+def _check_bounds(dtype: Dtype, low: int, last: int) -> None:
     if dtype.category == _dtype.FLOAT:
         _check_precision(dtype, low, last)
         return

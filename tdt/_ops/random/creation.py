@@ -126,13 +126,13 @@ def randint(
     >>> tdt.randint(3, 5, (3,))
     tensor([3, 4, 4])
     """
-    given: list[Any] = list(ends)
-    if given and hasattr(given[-1], "__len__"):
-        size = given.pop()
-    if len(given) == 2:
-        low, high = given
-    elif given:
-        low, high = (low, given[0]) if high is None else (given[0], high)
+    args: list[Any] = list(ends)
+    if args and hasattr(args[-1], "__len__"):
+        size = args.pop()
+    if len(args) == 2:
+        low, high = args
+    elif args:
+        low, high = (low, args[0]) if high is None else (args[0], high)
     if high is None or size is None:
         raise TypeError("randint() needs an upper end and a size: randint(high, size) or randint(low, high, size)")
     if dtype is None and out is None:

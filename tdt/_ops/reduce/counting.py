@@ -147,10 +147,10 @@ def histogram(
     >>> tdt.histogram(tdt.tensor([1.0, 2.0, 1.0]), bins=4, range=(0.0, 3.0)).hist
     tensor([0., 2., 1., 0.])
     """
-    given = [bins] if isinstance(bins, Tensor) else (bins,)
+    per_dim = [bins] if isinstance(bins, Tensor) else (bins,)
     x = input.reshape(-1, 1)
     weight = None if weight is None else weight.reshape(-1)
-    hist, edges = _histogram_of("histogramdd", x, given, range, weight, density, input.numel())
+    hist, edges = _histogram_of("histogramdd", x, per_dim, range, weight, density, input.numel())
     results: tuple[Tensor, ...] = (hist, edges[0].clone())
     if out is not None:
         results = tuple([store_into(t, r, exact=True) for t, r in zip(out, results, strict=True)])
@@ -189,19 +189,19 @@ def histogramdd(
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions, but got "
                            f"{input.ndim}")  # fmt: skip
     n = input.shape[-1]
-    given = [bins] * n if isinstance(bins, int) else list(bins)
-    if len(given) != n:
-        if isinstance(given[0], Tensor):
+    per_dim = [bins] * n if isinstance(bins, int) else list(bins)
+    if len(per_dim) != n:
+        if isinstance(per_dim[0], Tensor):
             raise RuntimeError(
-                f"torch.histogramdd: expected {n} sequences of bin edges for a {n}-dimensional histogram but got {len(given)}"
+                f"torch.histogramdd: expected {n} sequences of bin edges for a {n}-dimensional histogram but got {len(per_dim)}"
             )
         raise RuntimeError(
             "histogramdd: The size of bins must be equal to the innermost dimension of the input, "
-            f"{n}, but got {len(given)} sizes"
+            f"{n}, but got {len(per_dim)} sizes"
         )
     points = input.reshape(-1, n)
     weight = None if weight is None else weight.reshape(-1)
-    hist, edges = _histogram_of("histogramdd", points, given, range, weight, density, len(points))
+    hist, edges = _histogram_of("histogramdd", points, per_dim, range, weight, density, len(points))
     return return_type("histogramdd", ("hist", "bin_edges"))(hist, tuple(edges))
 
 

@@ -92,8 +92,8 @@ def _quantile(
     if not rows.numel():
         raise RuntimeError(f"{name}() input tensor must be non-empty")
     found = _at_ranks(rows.sort(-1)[0], q.reshape(-1), interpolation, skip_nan=name == "nanquantile")  # (…, quantiles)
-    kept = [1] * x.ndim if d is None else [1 if k == d else n for k, n in enumerate(x.shape)]
-    shape = kept if keepdim else list(rows.shape[:-1]) if d is not None else []
+    keepdim_shape = [1] * x.ndim if d is None else [1 if k == d else n for k, n in enumerate(x.shape)]
+    shape = keepdim_shape if keepdim else list(rows.shape[:-1]) if d is not None else []
     result = found.movedim(-1, 0).reshape([*q.shape, *shape])
     return result if out is None else store_into(out, result.contiguous())
 

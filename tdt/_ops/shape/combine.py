@@ -40,13 +40,13 @@ def cartesian_prod(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
             [2, 3],
             [2, 4]])
     """
-    given: Any
-    given = tuple(tensors[0]) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
-    for x in given:
+    vectors: Any
+    vectors = tuple(tensors[0]) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
+    for x in vectors:
         _vector(x)
-    if len(given) == 1:
-        return given[0]
-    return stack([grid.flatten() for grid in meshgrid(*given, indexing="ij")], 1)
+    if len(vectors) == 1:
+        return vectors[0]
+    return stack([grid.flatten() for grid in meshgrid(*vectors, indexing="ij")], 1)
 
 
 @front
@@ -91,7 +91,7 @@ def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     for place, (name, x) in enumerate((("abs", abs), ("angle", angle)), 1):
         if not isinstance(x, Tensor):
             raise TypeError(f"polar(): argument '{name}' (position {place}) must be Tensor, not {type(x).__name__}")
-    if abs.dtype not in (wide := (_dtype.float16, _dtype.float32, _dtype.float64)) or angle.dtype not in wide:
+    if abs.dtype not in (supported := (_dtype.float16, _dtype.float32, _dtype.float64)) or angle.dtype not in supported:
         names = f"{SCALAR_NAMES[abs.dtype]} and {SCALAR_NAMES[angle.dtype]}"
         raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {names}")
     if abs.dtype is not angle.dtype:
@@ -125,7 +125,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     n = x.numel() if N is None else N
     if n < 0:
         raise RuntimeError(f"N must be non-negative, got {n}")
-    wide = x.to(_dtype.promote_types(x.dtype, _dtype.int64))
-    column = wide.unsqueeze(-1)
+    promoted = x.to(_dtype.promote_types(x.dtype, _dtype.int64))
+    column = promoted.unsqueeze(-1)
     powers = cat([column.new_ones(x.numel(), min(n, 1)), column.expand(x.numel(), max(n - 1, 0))], 1).cumprod(1)
     return powers if increasing else powers.flip(-1)

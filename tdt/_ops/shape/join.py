@@ -171,10 +171,10 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
 
 def _for_each(tensors: tuple[Any, ...], convert: Callable[[Tensor], Tensor]) -> Any:
     """`convert` of one tensor, or of each one of several or of a sequence."""
-    given = tensors[0] if len(tensors) == 1 else tensors
-    if isinstance(given, Tensor):
-        return convert(given)
-    return tuple([convert(x) for x in given])
+    value = tensors[0] if len(tensors) == 1 else tensors
+    if isinstance(value, Tensor):
+        return convert(value)
+    return tuple([convert(x) for x in value])
 
 
 def _to_1d(x: Tensor) -> Tensor:

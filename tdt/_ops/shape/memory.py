@@ -270,14 +270,14 @@ def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
     if not _same_device(input.device, src):
         src = to(src, input.device)
-    shape, wanted = src._a.shape, input._a.shape
-    if shape != wanted:
-        extra = len(wanted) - len(shape)
+    shape, target = src._a.shape, input._a.shape
+    if shape != target:
+        extra = len(target) - len(shape)
         for d, n in enumerate(shape, extra):
-            if d < 0 or n not in (1, wanted[d]):
+            if d < 0 or n not in (1, target[d]):
                 raise RuntimeError(
-                    f"The size of tensor a ({wanted[d] if d >= 0 else ''}) must match the size of tensor b ({n}) at "
-                    f"non-singleton dimension {d}; shapes are {list(wanted)} and {list(shape)}"
+                    f"The size of tensor a ({target[d] if d >= 0 else ''}) must match the size of tensor b ({n}) at "
+                    f"non-singleton dimension {d}; shapes are {list(target)} and {list(shape)}"
                 )
     return write(_copy, input, (src,), {}, repeats=src is input or None)  # onto itself: nothing is written
 

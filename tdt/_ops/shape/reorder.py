@@ -163,8 +163,8 @@ def _flip_method(self: Tensor, *places: int | Sequence[int], dims: Dims = None) 
     >>> tdt.tensor([1, 2]).flip(0)
     tensor([2, 1])
     """
-    given: Any = places if dims is None else dims
-    return flip(self, given[0] if len(given) == 1 and not hasattr(given[0], "__index__") else given)
+    axes: Any = places if dims is None else dims
+    return flip(self, axes[0] if len(axes) == 1 and not hasattr(axes[0], "__index__") else axes)
 
 
 @method()

@@ -57,20 +57,20 @@ def set_(
     if source is None or (isinstance(source, Tensor) and size is None):
         self._view = None
         return self
-    held = source.untyped_storage() if isinstance(source, Tensor) else source
-    held = held.untyped() if isinstance(held, TypedStorage) else held
-    if not isinstance(held, UntypedStorage):
+    storage = source.untyped_storage() if isinstance(source, Tensor) else source
+    storage = storage.untyped() if isinstance(storage, TypedStorage) else storage
+    if not isinstance(storage, UntypedStorage):
         raise TypeError(f"set_() takes a tensor or a storage, not {type(source).__name__}")
-    shape = (held.nbytes() // n - storage_offset,) if size is None else _shape_of((size,))
+    shape = (storage.nbytes() // n - storage_offset,) if size is None else _shape_of((size,))
     steps = tuple(stride) if stride else tuple([math.prod(shape[d + 1 :]) for d in range(len(shape))])
     end = storage_offset + 1 + sum((m - 1) * s for m, s in zip(shape, steps, strict=True)) if 0 not in shape else 0
-    if storage_offset < 0 or end * n > held.nbytes():
+    if storage_offset < 0 or end * n > storage.nbytes():
         raise RuntimeError(
             f"setStorage: sizes {list(shape)}, strides {list(steps)}, storage offset {storage_offset}, and itemsize {n} "
-            f"requiring a storage size of {end * n} are out of bounds for storage of size {held.nbytes()}"
+            f"requiring a storage size of {end * n} are out of bounds for storage of size {storage.nbytes()}"
         )
-    self._a = _backend.look_into(held._bytes, dtype, storage_offset * n, shape, tuple([s * n for s in steps]))
-    self._st, self._view = held.shared(), None
+    self._a = _backend.look_into(storage._bytes, dtype, storage_offset * n, shape, tuple([s * n for s in steps]))
+    self._st, self._view = storage.shared(), None
     return self
 
 
@@ -109,9 +109,9 @@ def resize_(
         whole = memory(a).reshape(-1)
         start = (_backend.byte_bounds(a)[0] - _backend.byte_bounds(whole)[0]) // a.itemsize if a.size else 0
         if start + n > whole.size:
-            grown = xp.empty(start + n, a.dtype)
-            grown[: whole.size] = whole
-            whole, self._st = grown, Storage()
+            enlarged = xp.empty(start + n, a.dtype)
+            enlarged[: whole.size] = whole
+            whole, self._st = enlarged, Storage()
         self._a, self._view = whole[start : start + n].reshape(shape), None
         self._st.version += 1
     if memory_format.order and memory_format is not preserve_format:

@@ -232,8 +232,8 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
     tdt.Size([2, 3])
     """
     result: list[int] = []
-    for given in shapes:
-        shape = (given,) if isinstance(given, int) else tuple(given)
+    for sizes in shapes:
+        shape = (sizes,) if isinstance(sizes, int) else tuple(sizes)
         result = [1] * (len(shape) - len(result)) + result
         for i in range(1, len(shape) + 1):
             if shape[-i] < 0:
@@ -257,9 +257,9 @@ def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]
     >>> [x.shape for x in tdt.broadcast_tensors(tdt.zeros(2, 1), tdt.zeros(3))]
     [tdt.Size([2, 3]), tdt.Size([2, 3])]
     """
-    given: Any = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
-    shape = broadcast_shapes(*[x._a.shape for x in given])
-    return tuple([expand(x, *shape) for x in given])
+    operands: Any = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
+    shape = broadcast_shapes(*[x._a.shape for x in operands])
+    return tuple([expand(x, *shape) for x in operands])
 
 
 @method()

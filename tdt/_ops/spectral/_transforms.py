@@ -45,8 +45,8 @@ def dims_and_sizes(input: Tensor, s: Ints | None, dim: Dims) -> tuple[list[int],
         dims = list(range(input.ndim - len(sizes), input.ndim))
     else:
         dims = list(range(input.ndim))
-    wanted = [-1] * len(dims) if sizes is None else sizes
-    return dims, [input.shape[i] if n == -1 else n for i, n in zip(dims, wanted, strict=True)]
+    requested = [-1] * len(dims) if sizes is None else sizes
+    return dims, [input.shape[i] if n == -1 else n for i, n in zip(dims, requested, strict=True)]
 
 
 def dims_and_output_sizes(name: str, input: Tensor, s: Ints | None, dim: Dims) -> tuple[list[int], list[int]]:
@@ -54,8 +54,8 @@ def dims_and_output_sizes(name: str, input: Tensor, s: Ints | None, dim: Dims) -
     dims, sizes = dims_and_sizes(input, s, dim)
     if not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
-    given = as_list(s)
-    if given is None or given[-1] == -1:
+    requested = as_list(s)
+    if requested is None or requested[-1] == -1:
         sizes[-1] = 2 * (input.shape[dims[-1]] - 1)
     return dims, sizes
 

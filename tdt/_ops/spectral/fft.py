@@ -36,7 +36,7 @@ def _order(x: Any, last: Sequence[int]) -> list[int]:
     return [*_by_stride(x, (dim for dim in range(x.ndim) if dim not in last)), *last]
 
 
-def _laid(xp: ModuleType, result: Any, order: list[int]) -> Any:
+def _restore_order(xp: ModuleType, result: Any, order: list[int]) -> Any:
     """A result whose dimensions stand in `order`, contiguous like that, with them put back."""
     back = sorted(range(len(order)), key=order.__getitem__)
     return xp.ascontiguousarray(result).transpose(back)
@@ -46,7 +46,7 @@ def _laid(xp: ModuleType, result: Any, order: list[int]) -> Any:
 def fft_c2c(xp: ModuleType, x: Any, *, dims: tuple[int, ...], norm: str, forward: bool) -> Any:
     transform = _library(xp).fftn if forward else _library(xp).ifftn
     order = _order(x, _by_stride(x, dims))
-    return _laid(xp, transform(x.transpose(order), axes=range(-len(dims), 0), norm=norm), order)
+    return _restore_order(xp, transform(x.transpose(order), axes=range(-len(dims), 0), norm=norm), order)
 
 
 @fft_c2c.vjp("x")
@@ -58,7 +58,7 @@ def _(g: Tensor, dims: tuple[int, ...], norm: str, forward: bool) -> Tensor:
 def fft_r2c(xp: ModuleType, x: Any, *, dims: tuple[int, ...], norm: str) -> Any:
     """The half of the spectrum along the last of `dims`, whole along the others; the transform."""
     order = _order(x, [*_by_stride(x, dims[:-1]), dims[-1]])
-    return _laid(xp, _library(xp).rfftn(x.transpose(order), axes=range(-len(dims), 0), norm=norm), order)
+    return _restore_order(xp, _library(xp).rfftn(x.transpose(order), axes=range(-len(dims), 0), norm=norm), order)
 
 
 @fft_r2c.vjp("x")
@@ -74,7 +74,7 @@ def fft_c2r(xp: ModuleType, x: Any, *, dims: tuple[int, ...], norm: str, n: int)
     if len(dims) > 1:
         x = fft_c2c.forward(xp, x, dims=dims[:-1], norm=norm, forward=False)
     order = _order(x, dims[-1:])
-    return _laid(xp, _library(xp).irfft(x.transpose(order), n=n, norm=norm), order)
+    return _restore_order(xp, _library(xp).irfft(x.transpose(order), n=n, norm=norm), order)
 
 
 @fft_c2r.vjp("x")

@@ -207,9 +207,9 @@ def _check_spectrum(
     count = x.shape[-2]
     half = count != n_fft if onesided is None else onesided
     if count != (n_fft // 2 + 1 if half else n_fft):
-        wanted = "n_fft / 2 + 1" if half else "n_fft"
+        expected = "n_fft / 2 + 1" if half else "n_fft"
         raise RuntimeError(
-            f"{what}expected the frequency dimension (next to last) of the input tensor to match {wanted} when "
+            f"{what}expected the frequency dimension (next to last) of the input tensor to match {expected} when "
             f"onesided={half}, but got {count}"
         )
     if not 0 < hop <= size:

@@ -47,8 +47,8 @@ def _window(
         if length < 2:
             window = ones(length, dtype=dtype, device=where)
         else:
-            wide = _dtype.float32 if dtype.itemsize == 2 else dtype
-            window = shape(arange(length, dtype=wide, device=where), length if periodic else length - 1).to(dtype)
+            precision = _dtype.float32 if dtype.itemsize == 2 else dtype
+            window = shape(arange(length, dtype=precision, device=where), length if periodic else length - 1).to(dtype)
     return window.requires_grad_() if requires_grad else window
 
 

@@ -25,13 +25,13 @@ disable = True
 @contextlib.contextmanager
 def patch(changes: dict[str, Any] | str | None = None, value: Any = None, **more: Any) -> Iterator[None]:
     """Other values in this block: `patch(name=value)`, `patch({"name": value})` or `patch("name", value)`."""
-    wanted = {changes: value} if isinstance(changes, str) else {**(changes or {}), **more}
+    overrides = {changes: value} if isinstance(changes, str) else {**(changes or {}), **more}
     settings = vars(sys.modules[__name__])
-    before = {name: settings[name] for name in wanted if name in settings}
-    settings.update(wanted)
+    before = {name: settings[name] for name in overrides if name in settings}
+    settings.update(overrides)
     try:
         yield
     finally:
-        for name in wanted:
+        for name in overrides:
             del settings[name]
         settings.update(before)

@@ -95,8 +95,8 @@ def trace(func: Any, example_inputs: Any = None, *args: Any, example_kwarg_input
 
 def trace_module(mod: Module, inputs: dict[str, Any], *args: Any, **options: Any) -> Module:
     """`mod` as it is, after one call of each method that `inputs` names."""
-    for name, given in inputs.items():
-        getattr(mod, name)(*(given if builtins.isinstance(given, (tuple, list)) else (given,)))
+    for name, method_args in inputs.items():
+        getattr(mod, name)(*(method_args if builtins.isinstance(method_args, (tuple, list)) else (method_args,)))
     return mod
 
 

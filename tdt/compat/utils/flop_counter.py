@@ -98,9 +98,9 @@ class FlopCounterMode:
     def _remember(self, op: Any, operands: tuple, result: Any, flops: int) -> None:
         """Keep the cost of the node's backward: each factor that requires a gradient costs as much as the product."""
         first = result[0] if isinstance(result, tuple) else result
-        wanted = sum(isinstance(x, Tensor) and x.requires_grad for x in operands[:2])
-        if wanted and first.requires_grad and first.grad_fn is not None:
-            self._costs[first._edge[0]] = (f"{op.name}_backward", flops * wanted, list(self._running))
+        differentiated = sum(isinstance(x, Tensor) and x.requires_grad for x in operands[:2])
+        if differentiated and first.requires_grad and first.grad_fn is not None:
+            self._costs[first._edge[0]] = (f"{op.name}_backward", flops * differentiated, list(self._running))
 
     def run(self, node: Any, slots: list, graph: bool) -> list:
         """Run a node of a backward pass, and count it; one that records its own operations is counted by these."""

@@ -31,9 +31,9 @@ def reduced(losses: Tensor, reduction: str) -> Tensor:
     return losses if reduction == "none" else losses.sum() if reduction == "sum" else losses.mean()
 
 
-def check_tensors(function: str, **given: Tensor) -> None:
-    """TypeError for the first of the arguments `given`, the function's first ones, that is not a tensor."""
-    for position, (name, value) in enumerate(given.items(), 1):
+def check_tensors(function: str, **tensors: Tensor) -> None:
+    """TypeError for the first of `tensors`, the leading arguments of `function`, that is not a tensor."""
+    for position, (name, value) in enumerate(tensors.items(), 1):
         tensor_argument(function, value, name, position)
 
 

@@ -154,8 +154,8 @@ def _check_fits(function: str, input: Tensor, weight: Tensor | None, name: str =
     """RuntimeError unless `weight` broadcasts to the input's shape."""
     if weight is not None:
         tensor_argument(function, weight, name, 3)
-        if (wide := check_broadcast(tuple(input.shape), tuple(weight.shape))) != tuple(input.shape):
-            raise RuntimeError(f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(wide)}: "
+        if (broadcast := check_broadcast(tuple(input.shape), tuple(weight.shape))) != tuple(input.shape):
+            raise RuntimeError(f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(broadcast)}: "
                                f"{function}'s {name} {list(weight.shape)} is larger than its input")  # fmt: skip
 
 

@@ -213,8 +213,8 @@ def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> Tens
     elif t[1:] != x[2:]:
         raise RuntimeError(f"Expected target size {[x[0], *x[2:]]}, got {list(t)}")
     if target.dtype is not int64 and (target.dtype is not uint8 or len(x) > 2):
-        wanted = "Long or Byte" if len(x) < 3 else "Long"
-        raise RuntimeError(f"expected target dtype to be {wanted}, but got {SCALAR_NAMES[target.dtype]}")
+        expected = "Long or Byte" if len(x) < 3 else "Long"
+        raise RuntimeError(f"expected target dtype to be {expected}, but got {SCALAR_NAMES[target.dtype]}")
     _check_weight(input, weight)
     if weight is not None and weight.dtype is not input.dtype:
         raise RuntimeError(

@@ -116,8 +116,8 @@ def _ctc_loss(xp, x, labels, frames, lengths, *, blank):
     for t in range(1, len(x)):
         last = sums[t - 1]
         sums[t, :, 2:] = _sum(xp, last[:, 2:], last[:, 1:-1], last[:, :-2] + leap) + steps[t]
-    ends = sums[xp.maximum(frames - 1, 0), xp.arange(len(labels))]  # (N, 2 + P)
-    nll = -xp.logaddexp(*xp.take_along_axis(ends, _last_two(xp, lengths), 1).T)
+    last_sums = sums[xp.maximum(frames - 1, 0), xp.arange(len(labels))]  # (N, 2 + P)
+    nll = -xp.logaddexp(*xp.take_along_axis(last_sums, _last_two(xp, lengths), 1).T)
     return nll, steps, sums, nll
 
 
@@ -156,9 +156,9 @@ def _(xp, g, x, labels, frames, lengths, steps, sums, nll, blank):
     # A posterior's logarithm is at most 0, but for rounding, and where no path fits at all.
     posterior = xp.exp(xp.minimum(posterior + nll[:, None], x.dtype.type(0)))
     classes = (walk[:, :, None] == xp.arange(x.shape[2])).astype(x.dtype)  # (N, P, C)
-    taken = xp.matmul(posterior.transpose(1, 0, 2), classes).transpose(1, 0, 2)
+    by_class = xp.matmul(posterior.transpose(1, 0, 2), classes).transpose(1, 0, 2)
     # PyTorch's gradient has the probabilities themselves in it.
-    return xp.where(_counted(x, frames), xp.exp(x) - taken, x.dtype.type(0)) * g[:, None]
+    return xp.where(_counted(x, frames), xp.exp(x) - by_class, x.dtype.type(0)) * g[:, None]
 
 
 def _recorded(x: Tensor, labels: Any, frames: Any, lengths: Any, blank: int) -> Tensor:
@@ -172,8 +172,8 @@ def _recorded(x: Tensor, labels: Any, frames: Any, lengths: Any, blank: int) -> 
         last = sums[-1]
         here = last[:, 2:].logaddexp(last[:, 1:-1]).logaddexp(last[:, :-2] + leap) + step
         sums.append(pad(here, (2, 0), value=NEVER))
-    ends = stack(sums)[wrap(xp.maximum(frames - 1, 0)), wrap(xp.arange(len(labels)))]
-    return -ends.gather(1, wrap(_last_two(xp, lengths))).logsumexp(1)
+    last_sums = stack(sums)[wrap(xp.maximum(frames - 1, 0)), wrap(xp.arange(len(labels)))]
+    return -last_sums.gather(1, wrap(_last_two(xp, lengths))).logsumexp(1)
 
 
 def _lengths(xp: Any, home: Any, name: str, lengths: Lengths, n: int, most: int | None) -> Any:
@@ -204,7 +204,7 @@ def _padded(xp: Any, targets: Any, lengths: Any, blank: int, classes: int) -> An
             raise RuntimeError(f"Expected tensor to have size {total} at dimension 0, but got size {len(targets)} for argument "
                                "#2 'targets': one behind the other they are as many as target_lengths say")  # fmt: skip
         first = (lengths.cumsum() - lengths)[:, None] + xp.arange(longest)
-        given = xp.append(targets, blank)[xp.minimum(first, total)]
+        values = xp.append(targets, blank)[xp.minimum(first, total)]
     elif targets.ndim != 2:
         raise RuntimeError(
             f"Expected 1 to 2 dimensions, but got {targets.ndim}-dimensional tensor for argument #2 'targets'"
@@ -216,8 +216,8 @@ def _padded(xp: Any, targets: Any, lengths: Any, blank: int, classes: int) -> An
         raise RuntimeError(f"Expected tensor to have size at least {longest} at dimension 1, but got size {targets.shape[1]} "
                            "for argument #2 'targets'")  # fmt: skip
     else:
-        given = targets[:, :longest]
-    labels = xp.where(xp.arange(longest) < lengths[:, None], given, blank).astype("int64")
+        values = targets[:, :longest]
+    labels = xp.where(xp.arange(longest) < lengths[:, None], values, blank).astype("int64")
     if ((labels < 0) | (labels >= classes)).any():
         raise RuntimeError(
             f"targets must be classes from 0 to {classes - 1}; got {int(labels.min())} to {int(labels.max())}"

@@ -67,8 +67,8 @@ class LinearCrossEntropyOptions:
             method = "aspect_ratio:2" if size is None else None
         if method is None:
             return max(1, samples if size is None else min(size, samples))
-        wanted = -(-samples // -(-classes // max(features, 1)))
-        found = min((1 << max(wanted - 1, 0).bit_length()) // int(method.partition(":")[2] or 1), samples)
+        target = -(-samples // -(-classes // max(features, 1)))
+        found = min((1 << max(target - 1, 0).bit_length()) // int(method.partition(":")[2] or 1), samples)
         if size is not None and size != found:
             raise ValueError(f"batch_chunk_size (={size}) and chunking_method ('{method}') give different chunk sizes "
                              f"({size} vs {found}); pass only one.")  # fmt: skip

@@ -72,8 +72,8 @@ def hinge(input: Tensor, target: Tensor, margin: float, reduction: str) -> Tenso
     """`hinge_embedding_loss` without the deprecated arguments."""
     check_tensors("hinge_embedding_loss", input=input, target=target)
     # For integers the margin is one too, as in PyTorch.
-    wanted = margin if input.is_floating_point() else input.new_full((), margin)
-    far = (wanted - input).clamp(min=0).where(target != 1, 0)
+    limit = margin if input.is_floating_point() else input.new_full((), margin)
+    far = (limit - input).clamp(min=0).where(target != 1, 0)
     return reduced(input.where(target + 1 != 0, 0) + far, reduction)
 
 

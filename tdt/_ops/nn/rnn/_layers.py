@@ -181,7 +181,7 @@ def _stacked(name: str, x: Tensor, sizes: tuple[int, ...], hx: Any, params: Sequ
         )
     for i, s in enumerate(states):
         _expect(f"hidden[{i}]" if len(states) > 1 else "hidden", s, (num_layers * sides, sizes[0], s.shape[-1]), x)
-    ends: list[tuple[Tensor, ...]] = []
+    last_states: list[tuple[Tensor, ...]] = []
     for layer in range(num_layers):
         outputs = []
         for side in range(sides):
@@ -191,11 +191,11 @@ def _stacked(name: str, x: Tensor, sizes: tuple[int, ...], hx: Any, params: Sequ
                 x, *[select(s, 0, k) for s in states], *weights, sizes=sizes, reverse=side == 1, **kind.attributes
             )
             outputs.append(out)
-            ends.append(tuple(last))
+            last_states.append(tuple(last))
         x = outputs[0] if sides == 1 else cat(outputs, -1)
         if dropout and train and layer < num_layers - 1:
             x = functional.dropout(x, dropout)
-    return x, *[stack(last) for last in zip(*ends, strict=True)]
+    return x, *[stack(last) for last in zip(*last_states, strict=True)]
 
 
 def _states(name: str, hx: Any) -> tuple[Tensor, ...]:
@@ -207,14 +207,14 @@ def _states(name: str, hx: Any) -> tuple[Tensor, ...]:
     return (hx,)
 
 
-def _weights(kind: Kind, given: Sequence[Tensor], has_biases: bool, x: Tensor, width: int, size: int,
+def _weights(kind: Kind, params: Sequence[Tensor], has_biases: bool, x: Tensor, width: int, size: int,
              layer: int) -> list[Tensor | None]:  # fmt: skip
     """The op's operands behind the states: w_ih, w_hh, b_ih, b_hh, and w_hr for an LSTM; None where there is none."""
     rows = kind.gates * size
     shapes = (rows, x.shape[-1]), (rows, width), (rows,), (rows,), (width, size)
     named: dict[str, Any] = dict.fromkeys(("w_ih", "w_hh", "b_ih", "b_hh", "w_hr")[: 5 if kind.gates == 4 else 4])
     present = [name for name in named if has_biases or name[0] == "w"]
-    named.update(zip(present, given, strict=False))
+    named.update(zip(present, params, strict=False))
     for (name, t), shape in zip(named.items(), shapes, strict=False):
         if t is not None:
             _expect(f"{name} of layer {layer}", t, shape, x)

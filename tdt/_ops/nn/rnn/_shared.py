@@ -59,9 +59,9 @@ def state_grads(xp: Any, steps: Steps, g_last: Any, g_out: Any = None) -> Any:
 
 
 def bias_of(xp: Any, like: Any, *parts: Any) -> Any:
-    """The sum of the biases that are given, or zeros for the rows of `like`; not to be written to."""
-    given = [b for b in parts if b is not None]
-    return functools.reduce(operator.add, given) if given else xp.zeros(len(like), like.dtype)
+    """The sum of the biases that are not None, or zeros for the rows of `like`; must not be written to."""
+    biases = [b for b in parts if b is not None]
+    return functools.reduce(operator.add, biases) if biases else xp.zeros(len(like), like.dtype)
 
 
 @functools.lru_cache(64)
@@ -80,10 +80,12 @@ def squash(xp: Any, z: Any, scale: Any, shift: Any) -> None:
     z += shift
 
 
-def back_through_time(xp: Any, steps: Steps, dh: Any, factors: Any, w_hh: Any, passed: slice, kept: Any = None) -> Any:
+def back_through_time(
+    xp: Any, steps: Steps, dh: Any, factors: Any, w_hh: Any, passed: slice, carried: Any = None
+) -> Any:
     """The gradients (rows, gates · H) of the gates, `factors` times those of the states, which are completed in `dh`.
 
-    Columns `passed` of the gates came from h W; `kept` is the part of h that goes on into the next state as it is.
+    Columns `passed` of the gates came from h W; `carried` is the factor of h in the next state that it enters unchanged.
     """
     grads = xp.empty((len(factors), factors.shape[1] * factors.shape[2]), dh.dtype)
     by_gate = grads.reshape(factors.shape)
@@ -91,28 +93,28 @@ def back_through_time(xp: Any, steps: Steps, dh: Any, factors: Any, w_hh: Any, p
         total, before = dh[after], place(xp, before)
         xp.multiply(total[:, None], factors[part], out=by_gate[part])
         dh[before] += grads[part, passed].dot(w_hh)
-        if kept is not None:
-            dh[before] += total * kept[part]
+        if carried is not None:
+            dh[before] += total * carried[part]
     return grads
 
 
-def weight_grads(xp: Any, needs: Sequence[bool], given: Any, passed: Any, x: Any, h: Any, out: Any, steps: Steps,
+def weight_grads(xp: Any, needs: Sequence[bool], g_input: Any, passed: Any, x: Any, h: Any, out: Any, steps: Steps,
                  w_ih: Any) -> tuple:  # fmt: skip
     """Of x, w_ih, w_hh, b_ih, b_hh: from the gradients of what x W + b gave to the gates and of what h W + b passed on."""
     before = xp.concatenate([h, rows(out)])[place(xp, steps.before)] if needs[2] else None  # what every row began from
-    bias = given.sum(0) if needs[3] else None
+    bias = g_input.sum(0) if needs[3] else None
     return (
-        product(xp, given, w_ih).reshape(x.shape) if needs[0] else None,
-        product(xp, given.T, rows(x)) if needs[1] else None,
+        product(xp, g_input, w_ih).reshape(x.shape) if needs[0] else None,
+        product(xp, g_input.T, rows(x)) if needs[1] else None,
         product(xp, passed.T, before) if needs[2] else None,
         bias,
-        None if not needs[4] else passed.sum(0) if bias is None or passed is not given else bias.copy(),
+        None if not needs[4] else passed.sum(0) if bias is None or passed is not g_input else bias.copy(),
     )
 
 
-def unrolled(step: Callable[..., tuple], given: Tensor, states: tuple, sizes: tuple, reverse: bool) -> tuple:
+def unrolled(step: Callable[..., tuple], projected: Tensor, states: tuple, sizes: tuple, reverse: bool) -> tuple:
     """Every h, and every sample's last states, of tensors; `step` makes the next states of the samples that run."""
-    gates = rows(given)
+    gates = rows(projected)
     spans = [(end - n, end) for n, end in zip(sizes, itertools.accumulate(sizes), strict=True)]
     outs = []
     for start, end in spans[::-1] if reverse else spans:
@@ -121,7 +123,7 @@ def unrolled(step: Callable[..., tuple], given: Tensor, states: tuple, sizes: tu
         outs.append(results[0])
         states = tuple(new if n == len(s) else cat([new, s[n:]]) for new, s in zip(results, states, strict=True))
     out = cat(outs[::-1] if reverse else outs)
-    return (out.reshape(*given.shape[:-1], out.shape[1]), *states)
+    return (out.reshape(*projected.shape[:-1], out.shape[1]), *states)
 
 
 def recorded(forward: Callable[..., tuple], needs: tuple, operands: tuple, grads: tuple) -> tuple:
@@ -130,9 +132,9 @@ def recorded(forward: Callable[..., tuple], needs: tuple, operands: tuple, grads
     with enable_grad():
         inputs: list[Any] = [None if t is None else t.view_as(t) for t in operands]
         outs = forward(*inputs)
-    wanted = [t._edge for t, need in zip(inputs, needs, strict=True) if need]
+    edges = [t._edge for t, need in zip(inputs, needs, strict=True) if need]
     roots = [(i, g) for i, g in zip(outs, grads, strict=True) if i._edge is not None]
-    given = [g if graph else g._a for _, g in roots]
-    found = iter(_engine.run([t._edge for t, _ in roots], given, True, graph, wanted))
+    grad_outputs = [g if graph else g._a for _, g in roots]
+    found = iter(_engine.run([t._edge for t, _ in roots], grad_outputs, True, graph, edges))
     values = [next(found) if need else None for need in needs]
     return tuple(v if v is None or isinstance(v, Tensor) else wrap(v) for v in values)

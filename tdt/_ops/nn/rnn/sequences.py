@@ -144,16 +144,16 @@ def gru_sequence(xp, x, h, w_ih, w_hh, b_ih, b_hh, *, sizes, reverse=False):
     steps, size = steps_of(sizes, reverse), h.shape[1]
     gates = product(xp, rows(x), w_ih.T)
     hs, passed = states_from(xp, h, len(gates)), xp.empty((len(gates), size), x.dtype)
-    given, own = bias_of(xp, w_ih, b_ih), bias_of(xp, w_hh, b_hh)
+    input_bias, hidden_bias = bias_of(xp, w_ih, b_ih), bias_of(xp, w_hh, b_hh)
     if fast := kernel_for_steps(_GRU, xp, sizes, gates, h, w_hh):
-        fast(steps, gates, hs, passed, w_hh, given, own)
+        fast(steps, gates, hs, passed, w_hh, input_bias, hidden_bias)
     else:
-        gates += given
+        gates += input_bias
         half = x.dtype.type(0.5)
         for part, after, before in steps.each:
             now, earlier = gates[part], hs[place(xp, before)]
             from_h = earlier.dot(w_hh.T)
-            from_h += own
+            from_h += hidden_bias
             passed[part] = from_h[:, 2 * size :]
             both, n = now[:, : 2 * size], now[:, 2 * size :]
             both += from_h[:, : 2 * size]
@@ -167,8 +167,8 @@ def gru_sequence(xp, x, h, w_ih, w_hh, b_ih, b_hh, *, sizes, reverse=False):
 @gru_sequence.vjp(*OPERANDS)
 def _(needs, x, h, w_ih, w_hh, b_ih, b_hh, sizes, reverse, g_out, g_last):
     def forward(x, h, w_ih, w_hh, b_ih, b_hh):
-        def step(given, h):
-            (r, z, n), (hr, hz, hn) = given.chunk(3, 1), linear(h, w_hh, b_hh).chunk(3, 1)
+        def step(projected, h):
+            (r, z, n), (hr, hz, hn) = projected.chunk(3, 1), linear(h, w_hh, b_hh).chunk(3, 1)
             n = (n + (r + hr).sigmoid() * hn).tanh()
             return (n + (z + hz).sigmoid() * (h - n),)
 

@@ -187,10 +187,10 @@ def register_dataclass(
                 "as it is not a dataclass."
             )
         field_names = [f.name for f in dataclasses.fields(cls) if f.init]
-    elif own is not None and (wanted := own - set(drop_field_names or ())) != set(field_names):
+    elif own is not None and (required := own - set(drop_field_names or ())) != set(field_names):
         raise ValueError(
-            f"field_names does not include all dataclass fields: missing {sorted(wanted - set(field_names))}, "
-            f"unexpected {sorted(set(field_names) - wanted)}. Name the missing ones in drop_field_names to leave them out."
+            f"field_names does not include all dataclass fields: missing {sorted(required - set(field_names))}, "
+            f"unexpected {sorted(set(field_names) - required)}. Name the missing ones in drop_field_names to leave them out."
         )
     names = field_names
 

@@ -65,8 +65,8 @@ class TreeSpec:
             return True
         if other.__class__ is not self.__class__ or not isinstance(other, TreeSpec):
             return NotImplemented
-        mine, theirs = (str(self.type), self._context), (str(other.type), other._context)
-        return mine == theirs and self._children == other._children
+        left, right = (str(self.type), self._context), (str(other.type), other._context)
+        return left == right and self._children == other._children
 
     def __hash__(self) -> int:
         context = self._context
