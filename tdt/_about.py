@@ -4,10 +4,10 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
-# What `repr` of a dtype or a size begins with. `tdt.as_torch` makes it PyTorch's: programs take such names apart.
+# The prefix in the `repr` of dtypes and sizes. `tdt.as_torch` sets it to "torch": programs parse such names.
 prefix = "tdt"
 
-# Where classes are defined whose `__module__` `tdt.as_torch` has made PyTorch's.
+# The defining modules of classes whose `__module__` `tdt.as_torch` has set to PyTorch's name.
 homes: dict[type, str] = {}
 
 

@@ -8,15 +8,15 @@ import sys
 from collections.abc import Iterator
 
 _VARIABLE = "PYTHONSAFEPATH"
-_SET_BY_TDT = "tdt"  # any value switches it on; this one says who has set it
+_SET_BY_TDT = "tdt"  # any value sets the option; this one marks that tdt set it
 
 
 @contextlib.contextmanager
 def safe_path() -> Iterator[None]:
-    """Processes started in the block look into the working folder only where this one looks there first.
+    """Start processes in the block without the working folder on `sys.path`, unless this process has it first there.
 
-    Python starts them by `python -c`, which puts the working folder first on `sys.path`. So a `random.py` or `pickle.py`
-    that lies there would run, and a worker that fails over it would leave its parent waiting.
+    Python starts them by `python -c`, which puts the working folder first on `sys.path`. A file `random.py` or `pickle.py`
+    in that folder would be imported, and a worker that fails because of it would leave its parent waiting.
     """
     if os.environ.get(_VARIABLE) or sys.flags.safe_path or _looks_there_itself():
         yield
@@ -29,7 +29,7 @@ def safe_path() -> Iterator[None]:
 
 
 def leave_safe_path() -> None:
-    """For the started process: programs that it starts itself are not meant."""
+    """Called in the started process: remove the option, so that programs which it starts do not inherit it."""
     if os.environ.get(_VARIABLE) == _SET_BY_TDT:
         del os.environ[_VARIABLE]
 

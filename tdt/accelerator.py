@@ -1,4 +1,4 @@
-"""PyTorch's `torch.accelerator`: the GPU of this machine by no brand's name.
+"""`torch.accelerator`: functions for the GPU of this machine, whatever its vendor.
 
 >>> import tdt
 >>> device = tdt.accelerator.current_accelerator() or "cpu"
@@ -27,5 +27,5 @@ def current_accelerator(check_available: bool = False) -> device | None:
 
 
 def synchronize(device: Device = None, /) -> None:
-    """Wait until a GPU has done all that it was told."""
+    """Wait until a GPU has finished all submitted work."""
     cuda.synchronize(device)

@@ -2,7 +2,7 @@
 
 In that process, and in those it starts through `multiprocessing`, `torch` and its submodules are tdt's modules, and
 `torchvision` is `tdt.vision`, whether PyTorch is installed or not. A submodule that tdt lacks is a ModuleNotFoundError
-that says so. All else is as with `python script.py`: arguments, `__main__`, the search path, tracebacks, the exit code.
+with that message. Arguments, `__main__`, the search path, tracebacks and the exit code are those of `python script.py`.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ datasets, models, transforms and utils standing for tdt's.
   python -m tdt.as_torch -c "import torch; print(torch.ones(2, 3))"
 """
 
-# The package that a program names → the one it gets, and the version that this one says of itself.
+# The package that a program imports → the tdt package that it gets, and the version which that package reports.
 ALIASES = {"torch": ("tdt", version.pytorch), "torchvision": ("tdt.vision", version.torchvision)}
 
 
 class _Alias(ModuleType):
-    """`torch` or `torchvision`: the names of tdt's package beside PyTorch's version."""
+    """The module `torch` or `torchvision`: the names of tdt's package, with PyTorch's version number."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -48,7 +48,7 @@ class _Alias(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name in ("_home", "__version__"):
-            raise AttributeError(name)  # asked for before __init__ is through
+            raise AttributeError(name)  # accessed before __init__ has finished
         try:
             value = getattr(importlib.import_module(self._home), name)
         except AttributeError:
@@ -56,7 +56,7 @@ class _Alias(ModuleType):
             if home is None or (name.startswith("_") and not home.startswith("tdt.compat")):
                 raise
             value = importlib.import_module(home)
-        setattr(self, name, value)  # from now on found without a call
+        setattr(self, name, value)  # later lookups do not call __getattr__
         return value
 
     def __dir__(self) -> list[str]:
@@ -64,7 +64,7 @@ class _Alias(ModuleType):
 
 
 class _Finder:
-    """Answers each import below `torch` and `torchvision` with the module of tdt that has its place."""
+    """Import hook: maps `torch`, `torchvision` and their submodules to the modules of tdt that replace them."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         root, _, below = name.partition(".")
@@ -83,12 +83,12 @@ class _Finder:
             _torch_names.register(name, importlib.import_module(str(_home(name))))
 
     def find_distributions(self, context: DistributionFinder.Context) -> Iterator[Distribution]:
-        """`importlib.metadata.version("torch")`, where programs look for the release that they run on."""
+        """Answer `importlib.metadata.version("torch")`, by which programs check the installed release."""
         return (_Release(name) for name in ALIASES if context.name in (None, name))
 
 
 class _Release(Distribution):
-    """What an installed PyTorch or torchvision says of itself."""
+    """The metadata of an installed PyTorch or torchvision."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -102,7 +102,7 @@ class _Release(Distribution):
 
 
 def _home(name: str) -> str | None:
-    """tdt's name for a module of PyTorch's: torch.nn.init → tdt.nn.init; None if it has none."""
+    """tdt's name for a PyTorch module: torch.nn.init → tdt.nn.init; None if tdt has no such module."""
     root, _, below = name.partition(".")
     return find_module(f"{ALIASES[root][0]}.{below}".partition(".")[2])
 
@@ -111,16 +111,16 @@ def _lacks(name: str) -> ModuleNotFoundError:
     root, _, below = name.partition(".")
     reason = importlib.import_module("tdt.compat._absent").NOT_OFFERED.get(below) if root == "torch" else None
     why = reason or f"there is no {ALIASES[root][0]}.{below}"
-    # An error that names its module is one that `from torch import …` drops for its own, which has no reason in it.
+    # `from torch import …` would replace an error that names its module by one without the reason.
     return ModuleNotFoundError(
         f"No module named '{name}' in tdt, which runs this program: {why}", name=None if reason else name
     )
 
 
 def install() -> None:
-    """Let `import torch` and `import torchvision` mean tdt from now on, here and in processes started from here.
+    """Make `import torch` and `import torchvision` import tdt, in this process and in those that it starts.
 
-    RuntimeError where PyTorch itself has been imported already: its objects and tdt's would meet.
+    RuntimeError if PyTorch itself has been imported already: its objects and tdt's would be mixed.
     """
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
@@ -133,14 +133,14 @@ def install() -> None:
 
 
 class _Installed:
-    """Its unpickling installs the alias: a spawned process reads it before it imports the program."""
+    """Unpickling it installs the alias: a spawned process unpickles it before it imports the program."""
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
         return install, ()
 
 
 def _taking_along(prepare: Callable[[str], dict[str, Any]]) -> Callable[[str], dict[str, Any]]:
-    """`multiprocessing`'s message to a spawned process, with the alias in it."""
+    """Wrap `multiprocessing`'s preparation data for a spawned process, so that it installs the alias."""
 
     @functools.wraps(prepare)
     def prepared(name: str) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def _taking_along(prepare: Callable[[str], dict[str, Any]]) -> Callable[[str], d
 
 
 def main() -> None:
-    """What `python -m tdt.as_torch` does with its arguments."""
+    """Run `python -m tdt.as_torch` with its command line."""
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help"):
         print(HELP, end="", file=sys.stdout if arguments else sys.stderr)
@@ -200,7 +200,7 @@ def _run(code: CodeType, **names: Any) -> None:
 
 
 def _excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Python's own report, which begins with the program's frames and not with those that started it."""
+    """Print Python's traceback without the frames of the launcher, beginning with those of the program."""
     launchers = (__file__, runpy.__file__, "<frozen runpy>")
     while trace and trace.tb_frame.f_code.co_filename in launchers:
         trace = trace.tb_next
@@ -208,5 +208,5 @@ def _excepthook(kind: type[BaseException], error: BaseException, trace: Tracebac
 
 
 if __name__ == "__main__":
-    # By its own name: the program becomes `__main__`, and spawned processes import what is pickled from here.
+    # By its full name: the program becomes `__main__`, and spawned processes unpickle objects of this module.
     importlib.import_module("tdt.as_torch").main()

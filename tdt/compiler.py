@@ -17,12 +17,12 @@ is_dynamo_compiling = is_exporting = is_compiling
 
 
 def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """`fn` as it is, or a decorator that changes nothing."""
+    """Return `fn` unchanged, or a decorator that does so."""
     return (lambda function: function) if fn is None else fn
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """`fn` as it is."""
+    """Return `fn` unchanged."""
     return fn
 
 
@@ -30,12 +30,12 @@ assume_constant_result = nested_compile_region = wrap_numpy = allow_in_graph
 
 
 def substitute_in_graph(original_fn: Any, **options: Any) -> Callable[[Any], Any]:
-    """A decorator that changes nothing."""
+    """A decorator that returns the function unchanged."""
     return allow_in_graph
 
 
 class set_stance:
-    """What the compiler does with new inputs, set for good, in a block or for a function: there is no compiler."""
+    """Set how the compiler treats new inputs, globally, in a block or for a function. No effect: there is no compiler."""
 
     def __init__(self, stance: str = "default", **options: Any) -> None:
         self.stance = stance
@@ -51,13 +51,13 @@ class set_stance:
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """The names of the compilers: there is none."""
+    """The names of the compiler backends: an empty list."""
     return []
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Nothing: no CUDA graphs are recorded."""
+    """Do nothing: tdt records no CUDA graphs."""
 
 
 def reset() -> None:
-    """Nothing: there is no compiled code to forget."""
+    """Do nothing: there is no compiled code to discard."""

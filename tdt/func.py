@@ -1,4 +1,4 @@
-"""Modules as functions of their parameters, and functions made of functions: gradients, Jacobians, `vmap`."""
+"""Function transforms (gradients, Jacobians, `vmap`), and modules as functions of their parameters."""
 
 from __future__ import annotations
 
@@ -21,11 +21,17 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """`module(*args, **kwargs)` with other parameters and buffers, by name, in the place of its own; those it keeps.
+    """Call `module(*args, **kwargs)` with other parameters and buffers, by name; the module itself is not changed.
 
-    args: a tuple, or one argument. tie_weights: a tensor under several names is replaced under all of them. strict: every
-    name must be given. A buffer that the call assigns anew is put into the dictionary. ValueError for dictionaries that
-    share a name, and for different values of one tensor; RuntimeError, with `strict`, for names that do not fit.
+    Args:
+        parameter_and_buffer_dicts: tensors by name. A buffer that the call reassigns is stored in the dictionary.
+        args: a tuple, or one argument.
+        tie_weights: a tensor with several names is replaced under all of them.
+        strict: every name must be in the dictionaries, and they must have no others.
+
+    Raises:
+        ValueError: when dictionaries share a name, or tied names have different values.
+        RuntimeError: with `strict`, when names are missing or unexpected.
 
     >>> import tdt
     >>> layer, x = tdt.nn.Linear(1, 1), tdt.ones(1, 1)
@@ -50,7 +56,8 @@ def functional_call(
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The parameters and the buffers of models of one class, each stacked along a new first dimension, by name.
 
-    RuntimeError for no model, and for models that differ in class, mode or in what requires gradients.
+    Raises:
+        RuntimeError: when there is no model, or models differ in class, training mode or requires_grad.
 
     >>> from tdt import nn
     >>> parameters, buffers = stack_module_state([nn.Linear(2, 3) for _ in range(4)])
@@ -80,7 +87,7 @@ def _stacked(states: list[dict[str, Any]]) -> dict[str, Tensor]:
 
 
 def functionalize(func: Any, *, remove: str = "mutations") -> Any:
-    """Not offered: it serves compilers, and tdt has none. NotImplementedError."""
+    """Not supported, as it serves compilers, which tdt does not have: raises NotImplementedError."""
     raise NotImplementedError("func.functionalize is not offered: it serves compilers; call the function as it is")
 
 

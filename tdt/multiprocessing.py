@@ -1,5 +1,5 @@
 """Python's `multiprocessing` with PyTorch's `spawn`. Tensors in shared memory (`share_memory_`) are sent to processes,
-queues and pipes as such: both sides see each other's writes. All others are sent by value.
+queues and pipes by reference: both processes see each other's writes. All other tensors are sent by value.
 
 >>> import tdt
 >>> tdt.multiprocessing.get_all_sharing_strategies()
@@ -35,15 +35,15 @@ class ProcessContext:
         self.processes, self._errors = processes, errors
 
     def pids(self) -> list[int]:
-        """Their numbers."""
+        """The process ids."""
         return [int(process.pid) for process in self.processes]
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait for one or more to end; True when all have. The first failure ends the others and is raised."""
+        """Wait until at least one process ends; True when all have. If one fails, terminate the others and raise its error."""
         running = {process.sentinel: n for n, process in enumerate(self.processes) if process.is_alive()}
         ended = [running[mark] for mark in connection.wait(list(running), timeout)] if running else []
         for n in ended:
-            self.processes[n].join()  # its mark may come a moment before its exit code
+            self.processes[n].join()  # its sentinel may become ready before the exit code is set
         failed = [n for n, process in enumerate(self.processes) if process.exitcode]
         if not failed:
             return len(running) == len(ended)
@@ -66,14 +66,14 @@ def _last_words(errors: Any) -> str:
 
 
 def _run(fn: Callable[..., Any], number: int, args: tuple[Any, ...], errors: Any) -> None:
-    """What a process does: `fn(number, *args)`, its error written to the pipe."""
+    """Run `fn(number, *args)` in a process and write the traceback of its error to the pipe."""
     import sys
     import traceback
 
     leave_safe_path()
     try:
         fn(number, *args)
-    except Exception:  # noqa: BLE001  (told to the parent, whatever it is)
+    except Exception:  # noqa: BLE001  (the parent gets every error)
         errors.send(traceback.format_exc())
         sys.exit(1)
 
@@ -86,9 +86,9 @@ def start_processes(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> ProcessContext | None:
-    """Run `fn(number, *args)` in `nprocs` processes, numbered from 0; with join=False return at once what waits for them.
+    """Run `fn(number, *args)` in `nprocs` processes, numbered from 0; with join=False, return their ProcessContext at once.
 
-    ProcessRaisedException or ProcessExitedException for the first that fails; the others are ended.
+    Raises ProcessRaisedException or ProcessExitedException for the first process that fails; the others are terminated.
     """
     context: Any = multiprocessing.get_context(start_method)
     processes, errors = [], []
@@ -121,7 +121,7 @@ def spawn(
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The ways in which PyTorch's processes may share tensors: the one whose name tdt accepts."""
+    """The names of the strategies for sharing tensors between processes."""
     return {"file_system"}
 
 
@@ -131,7 +131,7 @@ def get_sharing_strategy() -> str:
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Nothing for 'file_system' and 'file_descriptor': tdt has one way to share memory.
+    """Accept 'file_system' and 'file_descriptor' without effect: tdt has one way to share memory.
 
     AssertionError for another name.
     """

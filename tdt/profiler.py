@@ -1,4 +1,4 @@
-"""Where the time goes: `profile` times every op of a block, every node of its backward, and the ranges named in it.
+"""Profiler: `profile` times every op of a block, every node of its backward, and the ranges that `record_function` names.
 
 >>> import tdt
 >>> with profile() as prof, record_function("product"):
@@ -37,7 +37,7 @@ _running: list[profile] = []
 
 
 def kineto_available() -> bool:
-    """Whether PyTorch's library for traces of GPUs is there: no.
+    """Whether PyTorch's GPU tracing library is available: False.
 
     >>> kineto_available()
     False
@@ -46,13 +46,13 @@ def kineto_available() -> bool:
 
 
 class ProfilerActivity(enum.Enum):
-    """What to time; on a GPU it is the calls, which do not wait for it."""
+    """The activities to time; on a GPU, the calls are timed, which do not wait for the GPU."""
 
     CPU, CUDA, XPU, MTIA, HPU, PrivateUse1 = range(6)
 
 
 class ProfilerAction(enum.Enum):
-    """What a schedule wants of a step."""
+    """What the profiler does in a step of its schedule."""
 
     NONE, WARMUP, RECORD, RECORD_AND_SAVE = range(4)
 
@@ -121,7 +121,7 @@ class Averages(list):
 
 @dataclass
 class Recording:
-    """What was called since the recording began: a handler of ops, and what runs the nodes of a backward."""
+    """The events of a recording: times ops as their handler, and the nodes of backward passes as their runner."""
 
     shapes: bool
     outer: Any
@@ -134,7 +134,7 @@ class Recording:
             return apply(op, operands, attributes, target)
 
     def run(self, node: Any, slots: list, graph: bool) -> list:
-        """A node of a backward."""
+        """Run and time a node of a backward pass."""
         with self.range(node.name()):
             return node.run(slots, graph) if self.nodes is None else self.nodes.run(node, slots, graph)
 
@@ -148,7 +148,7 @@ class Recording:
             event.end = time.perf_counter_ns()
 
     def closed(self) -> list[Event]:
-        """The events, in the order in which they began, with the time that those within each took."""
+        """The events in the order of their start times, each with the time of the events inside it."""
         now = time.perf_counter_ns()
         around: list[Event] = []
         for event in self.events:
@@ -163,10 +163,10 @@ class Recording:
 
 
 class profile:
-    """Times what a block calls in this thread; of the options, `record_shapes` and `schedule` change what is kept.
+    """Time the calls of a block in this thread.
 
-    schedule: from the number of a `step()` to what it does (see `schedule`); on_trace_ready: called with the profile at
-    the end of each recording. PyTorch's other options are taken and have no effect.
+    schedule: maps the number of a `step()` to its ProfilerAction (see `schedule`); record_shapes: store the shapes of
+    tensors; on_trace_ready: called with the profile at the end of each recording. PyTorch's other options have no effect.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class profile:
         return self.schedule(self.step_num) if self.schedule is not None else ProfilerAction.RECORD
 
     def start(self) -> None:
-        """Begin, as entering the block does."""
+        """Start profiling, as on entering the block."""
         _running.append(self)
         self._start_if_scheduled()
 
@@ -216,14 +216,14 @@ class profile:
             self.on_trace_ready(self)
 
     def step(self) -> None:
-        """The next step of the schedule begins."""
+        """Begin the next step of the schedule."""
         if self._action() is ProfilerAction.RECORD_AND_SAVE:
             self._end()
         self.step_num += 1
         self._start_if_scheduled()
 
     def stop(self) -> None:
-        """End, as leaving the block does."""
+        """Stop profiling, as on leaving the block."""
         self._end()
         _running.remove(self)
 
@@ -231,7 +231,7 @@ class profile:
         self.stop()
 
     def events(self) -> list[Event]:
-        """Every call, in the order in which they began."""
+        """All calls in the order of their start times."""
         return self._events if self._recording is None else self._recording.closed()
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> Averages:
@@ -266,7 +266,7 @@ class profile:
 
 
 class record_function(contextlib.ContextDecorator):
-    """Names a range of the program in the profiles that are running; without one nothing is done."""
+    """Name a range of the program in active profiles; without an active profile it has no effect."""
 
     def __init__(self, name: str, args: str | None = None) -> None:
         self.name, self.args = name, args
@@ -288,7 +288,7 @@ class record_function(contextlib.ContextDecorator):
 def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
 ) -> Callable[[int], ProfilerAction]:
-    """Steps in cycles: `wait` are left out, `warmup` too, `active` are recorded; `repeat` cycles, or without an end.
+    """Cycles of `wait` and `warmup` steps that are not recorded and `active` steps that are; repeat=0 is without an end.
 
     >>> [schedule(wait=1, warmup=0, active=2)(n).name for n in range(3)]
     ['NONE', 'RECORD', 'RECORD_AND_SAVE']
@@ -316,7 +316,7 @@ def schedule(
 def tensorboard_trace_handler(
     dir_name: str, worker_name: str | None = None, use_gzip: bool = False
 ) -> Callable[[profile], None]:
-    """For `on_trace_ready`: each recording becomes a Chrome trace in the folder `dir_name`."""
+    """A function for `on_trace_ready` that writes each recording as a Chrome trace to the folder `dir_name`."""
 
     def write(prof: profile) -> None:
         Path(dir_name).mkdir(parents=True, exist_ok=True)
@@ -327,7 +327,7 @@ def tensorboard_trace_handler(
 
 
 class emit_nvtx:
-    """A block whose operations NVIDIA's tools would show: refused on entry, unless `enabled` is False."""
+    """A block that marks operations for NVIDIA's tools. NotImplementedError on entry, unless `enabled` is False."""
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
         self.enabled, self.record_shapes = enabled, record_shapes

@@ -25,7 +25,7 @@ __all__ = [
 
 
 def thread_safe_generator() -> Generator | None:
-    """The generator to draw from in a worker thread of a DataLoader; None elsewhere, and workers here are processes.
+    """The generator of a DataLoader worker thread, else None; always None, as tdt's workers are processes.
 
     >>> import tdt
     >>> tdt.rand(2, generator=tdt.random.thread_safe_generator()).shape == (2,)

@@ -1,4 +1,4 @@
-"""PyTorch's `torch.storage`: the memory that tensors look into."""
+"""`torch.storage`: the memory of tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["TypedStorage", "UntypedStorage"]
 
 
 def _load_from_bytes(b: bytes) -> Any:
-    """The storage whose bytes `pickle` finds in a tensor that PyTorch pickled. Nothing else is loaded."""
-    from tdt.serialization import load  # on use: pickles of PyTorch's are rare
+    """The storage from the bytes in a tensor that PyTorch pickled. Objects other than storages are not loaded."""
+    from tdt.serialization import load  # imported lazily: pickles of PyTorch tensors are rare
 
     return load(io.BytesIO(b), weights_only=True)

@@ -1,4 +1,4 @@
-"""What tdt is, in the names of PyTorch's `torch.version`: no CUDA toolkit or ROCm is built in; CuPy brings its own."""
+"""`torch.version`: version numbers. tdt is not built with CUDA or ROCm; CuPy has its own CUDA toolkit."""
 
 from __future__ import annotations
 
@@ -46,7 +46,5 @@ def _numbers(value: object) -> list[int]:
     return numbers
 
 
-pytorch = TorchVersion(
-    "2.13.0"
-)  # the release whose names and numbers tdt has: what `torch.__version__` is in its place
+pytorch = TorchVersion("2.13.0")  # the PyTorch release whose API tdt implements; `torch.__version__` under tdt.as_torch
 torchvision = TorchVersion("0.28.0")

@@ -153,7 +153,7 @@ def test_asking_for_determinism_is_kept_by_word_and_by_number():
 def test_compile_gives_the_model_back_and_says_once_that_it_does_nothing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(_switches, "_warned_of_compile", False)
     net = tdt.nn.Linear(1, 1)
-    with pytest.warns(UserWarning, match="tdt.compile changes nothing"):
+    with pytest.warns(UserWarning, match="tdt.compile has no effect"):
         assert tdt.compile(net, mode="max-autotune") is net
     with warnings.catch_warnings():
         warnings.simplefilter("error")

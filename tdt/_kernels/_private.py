@@ -1,4 +1,4 @@
-"""Folders that no other user of this machine can change. What lies in one may be run as code."""
+"""Folders that no other user of this machine can change, so that their files may be run as code."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ GROUP_OR_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class UntrustedFolder(OSError):
-    """Another user can change what lies in the folder; the message says why, and what to do."""
+    """Another user can change files in the folder; the message gives the reason and the remedy."""
 
 
 def private_folder(folder: str | os.PathLike[str]) -> Path:
-    """`folder` without links, made where it is missing (mode 0700), once nobody but this user can change what is in it.
+    """Resolve the links of `folder`, create it if it is missing (mode 0700), and check that only this user can change it.
 
-    Goes down from the root. Every folder and link on the way must belong to this user or to whoever owns "/", so that
-    nobody else can open it to others, and nobody else may write into a folder, since they could exchange what it holds;
-    into one with the sticky bit, as /tmp, they may, since there they can exchange only what is theirs. The last folder
-    itself must be this user's, no link, and closed to others without exception. What was checked stays as it is: only
-    the users named can change it.
+    All folders and links from the root down are checked. Each must belong to this user or to the owner of "/", as other
+    owners could change its mode, and must not be writable by other users, as they could replace its entries. Folders with
+    the sticky bit, such as /tmp, may be writable, as users can replace only their own entries there. The last folder must
+    belong to this user, must not be a link, and must not be writable by others even with the sticky bit. Checked folders
+    cannot change afterwards, since only those owners could change them.
 
     Raises:
-        UntrustedFolder: another user can change it.
-        OSError: it is no folder, cannot be made, or takes no files.
+        UntrustedFolder: when another user can change the folder.
+        OSError: when it is not a folder, cannot be created, or files cannot be created in it.
     """
     path = Path(os.path.abspath(folder))
     if hasattr(os, "geteuid"):
@@ -38,7 +38,7 @@ def private_folder(folder: str | os.PathLike[str]) -> Path:
 
 
 def belongs_to_user(status: os.stat_result) -> bool:
-    """Whether a file or folder is this user's, and closed to the writes of others."""
+    """Whether a file or folder belongs to this user and is not writable by others."""
     return not hasattr(os, "geteuid") or (
         status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & GROUP_OR_OTHERS_WRITE
     )
@@ -50,14 +50,14 @@ def _checked(path: Path) -> Path:
     links = 0
     while names:
         name = names.pop()
-        if name == "..":  # of a link's target; what is above a checked folder has been checked
+        if name == "..":  # in a link's target; the parents of a checked folder have been checked
             place = place.parent
             continue
         entry = place / name
         try:
             status = entry.lstat()
         except FileNotFoundError:
-            entry.mkdir(mode=0o700, exist_ok=True)  # another process may have been faster
+            entry.mkdir(mode=0o700, exist_ok=True)  # another process may have created it in the meantime
             status = entry.lstat()
         if stat.S_ISLNK(status.st_mode) and names and links < MAX_LINKS:
             _check_owner(entry, status)
@@ -69,7 +69,7 @@ def _checked(path: Path) -> Path:
         if not stat.S_ISDIR(status.st_mode):
             raise NotADirectoryError(f"{entry} is {'a link' if stat.S_ISLNK(status.st_mode) else 'no folder'}")
         _check_owner(entry, status)
-        if not names and not belongs_to_user(status):  # what others have put there would stay
+        if not names and not belongs_to_user(status):  # files that others created there would remain
             raise UntrustedFolder(f"{entry} is not closed to other users{_mode(status)}; remove it")
         _check_writers(entry, status)
         place = entry

@@ -1,7 +1,7 @@
-"""Switches of the code that computes: `tdt.backends.kernels`, and PyTorch's for the libraries that it computes with.
+"""Settings of compute backends: `tdt.backends.kernels`, and PyTorch's flags for the libraries that it uses.
 
-tdt stands on NumPy, its own kernels and CuPy, so `is_available()` is False for MPS, cuDNN and oneDNN. Their flags keep what
-a script writes into them, and change nothing.
+tdt uses NumPy, its own kernels and CuPy, so `is_available()` is False for MPS, cuDNN and oneDNN. Their flags store the values
+that a script assigns, and have no effect.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ __all__ = ["cuda", "cudnn", "kernels", "mkl", "mkldnn", "mps", "openmp", "opt_ei
 
 
 class kernels:
-    """Use fast kernels, or compute everything by its portable definition.
+    """Use fast kernels, or compute every op by its portable reference definition.
 
-    Acts at once and for the whole process; as a context manager it puts back what was in force before. The
+    Takes effect at once and for the whole process; as a context manager it restores the previous setting. The
     environment variable `TDT_KERNELS=reference` starts a process with kernels off.
 
     >>> with kernels(False):

@@ -1,4 +1,4 @@
-"""PyTorch's flags for computing on GPUs. tdt computes float32 as float32, so they change nothing.
+"""PyTorch's flags for computing on GPUs. tdt always computes float32 in full precision, so they have no effect.
 
 >>> import tdt
 >>> tdt.backends.cuda.matmul.allow_tf32 = True
@@ -43,7 +43,7 @@ def is_built() -> bool:
 
 
 def flash_sdp_enabled() -> bool:
-    """What `enable_flash_sdp` was last told; attention has one way of computing."""
+    """The flag that `enable_flash_sdp` stored; it has no effect, as attention has one implementation."""
     return _attention["flash"]
 
 
@@ -53,7 +53,7 @@ def enable_flash_sdp(enabled: bool) -> None:
 
 
 def mem_efficient_sdp_enabled() -> bool:
-    """What `enable_mem_efficient_sdp` was last told."""
+    """The flag that `enable_mem_efficient_sdp` stored."""
     return _attention["mem_efficient"]
 
 
@@ -63,7 +63,7 @@ def enable_mem_efficient_sdp(enabled: bool) -> None:
 
 
 def math_sdp_enabled() -> bool:
-    """What `enable_math_sdp` was last told."""
+    """The flag that `enable_math_sdp` stored."""
     return _attention["math"]
 
 
@@ -73,7 +73,7 @@ def enable_math_sdp(enabled: bool) -> None:
 
 
 def cudnn_sdp_enabled() -> bool:
-    """What `enable_cudnn_sdp` was last told."""
+    """The flag that `enable_cudnn_sdp` stored."""
     return _attention["cudnn"]
 
 

@@ -1,6 +1,6 @@
-"""PyTorch's flags of cuDNN, which tdt does not use: they keep their values and change nothing.
+"""PyTorch's flags of cuDNN, which tdt does not use: they store their values and have no effect.
 
-What a flag would make deterministic is so already: tdt chooses kernels by shape, dtype and device, never by timing.
+All operations are deterministic without a flag: tdt selects kernels by shape, dtype and device, never by timing.
 
 >>> import tdt
 >>> tdt.backends.cudnn.benchmark = True
@@ -52,7 +52,7 @@ def set_flags(
     _allow_tf32: bool | None = None,
     _fp32_precision: str = "none",
 ) -> tuple[Any, ...]:
-    """Write the flags that are not None, and return what all six were before."""
+    """Set the flags that are not None, and return the previous values of all six."""
     names = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32", "fp32_precision")
     before = tuple(globals()[name] for name in names)
     values = (_enabled, _benchmark, _benchmark_limit, _deterministic, _allow_tf32, _fp32_precision)

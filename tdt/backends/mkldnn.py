@@ -17,7 +17,7 @@ def is_available() -> bool:
 
 @contextmanager
 def flags(enabled: bool = False, deterministic: bool = False, allow_tf32: bool | None = True) -> Iterator[None]:
-    """The block in which the flags have these values; they change nothing."""
+    """A block in which the flags have these values, which have no effect."""
     names = {"enabled": enabled, "deterministic": deterministic, "allow_tf32": allow_tf32}
     before = {name: globals()[name] for name in names}
     globals().update(names)

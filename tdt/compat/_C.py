@@ -23,7 +23,7 @@ _TensorMeta = type(Tensor)
 
 
 def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
-    """Device, dtype, non_blocking and memory format (None where they are not given) among the arguments of `Module.to`.
+    """Device, dtype, non_blocking and memory format from the arguments of `Module.to`; None for an omitted one.
 
     >>> import tdt
     >>> _parse_to("cpu", tdt.float64)
@@ -43,7 +43,7 @@ def _get_tracing_state() -> None:
 
 
 def _log_api_usage_once(event: str) -> None:
-    """Nothing: usage is not counted."""
+    """Do nothing: tdt does not log API usage."""
 
 
 def _is_tracing() -> bool:
@@ -52,7 +52,7 @@ def _is_tracing() -> bool:
 
 
 def _jit_set_profiling_executor(enabled: bool) -> bool:
-    """Nothing: nothing is compiled. Returns False, the setting in force."""
+    """Do nothing: tdt compiles no Python. Returns False, the current setting."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""Which module of tdt stands for a module of PyTorch's."""
+"""Look up the tdt module that replaces a PyTorch module."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def find_module(name: str) -> str | None:
-    """Full name of the module that stands for PyTorch's `torch.<name>`; None if there is none.
+    """Full name of the tdt module that replaces `torch.<name>`; None if tdt has no such module.
 
     Args:
         name: a dotted name below `torch`. A private module of tdt need not have the contents of PyTorch's module of
@@ -36,7 +36,7 @@ def _exists(module: str) -> bool:
 
 
 def attribute(name: str) -> Any:
-    """The module or object of tdt.compat that stands for `torch.<name>`; AttributeError if there is none."""
+    """The module or object of tdt.compat that replaces `torch.<name>`; AttributeError if tdt.compat has no such name."""
     if _exists(f"tdt.compat.{name}") and name != "_names":
         return importlib.import_module(f"tdt.compat.{name}")
     return getattr(importlib.import_module("tdt.compat._names"), name)

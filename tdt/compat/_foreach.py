@@ -1,7 +1,7 @@
-"""`torch._foreach_*`: one operation on every tensor of a list, as optimizers for PyTorch are written.
+"""`torch._foreach_*`: one operation on every tensor of a list, for optimizers that are written with these functions.
 
-Each is the tensor's method of that name, called once for each place. `_foreach_add` and the like return a tuple of new
-tensors; with an underscore at the end they change the tensors and return the list.
+Each function calls the tensor method of that name once per tensor. `_foreach_add` returns a tuple of new tensors;
+in-place functions, with a trailing underscore as in `_foreach_add_`, change the tensors and return the list.
 
 >>> import tdt
 >>> weights, gradients = [tdt.ones(2), tdt.zeros(1)], [tdt.ones(2), tdt.ones(1)]
@@ -66,7 +66,7 @@ def _unary(method: str) -> Callable[..., Any]:
 
 
 def _second(args: tuple, options: dict[str, Any]) -> Any:
-    """The second operand, given by position or by one of its names."""
+    """The second operand, passed by position or by one of its names."""
     if args:
         return args[0]
     for name in SECOND:
@@ -141,7 +141,7 @@ def _mm(self: Sequence[Tensor], mat2: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 def _in_place(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that changes its tensors and returns their list; autograd would need them recorded one by one."""
+    """An in-place function, which returns the list of its tensors; autograd would have to record each tensor separately."""
 
     def changing(self: Sequence[Tensor], *args: Any, **options: Any) -> Sequence[Tensor]:
         function(self, *args, **options)

@@ -1,4 +1,4 @@
-"""`torch._jit_internal`, the marks for a compiler that libraries import: they change nothing."""
+"""`torch._jit_internal`: decorators for the TorchScript compiler, which libraries import; here they have no effect."""
 
 from tdt.compat._refusal import unchanged
 from tdt.compat.jit import export, ignore, interface, is_scripting, unused  # noqa: F401

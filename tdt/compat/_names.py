@@ -1,4 +1,4 @@
-"""Functions and classes of `torch` itself that only programs for PyTorch ask for.
+"""Functions and classes of the `torch` namespace that only PyTorch programs use.
 
 >>> _assert(1 + 1 == 2, "wrong sum")
 """
@@ -29,6 +29,6 @@ def _assert(condition: object, message: str) -> None:
 
 def __getattr__(name: str) -> Any:
     modules = {"Future": "futures", "ScriptFunction": "jit", "ScriptModule": "jit", "fork": "jit", "wait": "jit"}
-    if name in modules:  # imported on use: tdt.nn, which `jit` needs, is more than one name is worth
+    if name in modules:  # imported lazily: `jit` imports tdt.nn, which takes too long for a single name
         return getattr(importlib.import_module(f"tdt.compat.{modules[name]}"), name)
     raise AttributeError(f"module 'tdt' has no attribute '{name}'")

@@ -23,7 +23,7 @@ from tdt.compat._absent import bind_removed
 
 
 class TensorType(type):
-    """A dtype and a device under one name: `FloatTensor([1, 2])` makes such a tensor, `isinstance(x, FloatTensor)` asks for it.
+    """A dtype and a device under one name: `FloatTensor([1, 2])` creates a tensor, `isinstance(x, FloatTensor)` tests for it.
 
     Its instances are classes, so that annotations such as `LongTensor | None` work; no tensor has one as its class.
 
@@ -66,7 +66,7 @@ class TensorType(type):
         return isinstance(x, Tensor) and x.dtype is self.dtype and x.device.type == self.device.type
 
     def full_name(self) -> str:
-        """'torch.FloatTensor', what `x.type()` says."""
+        """'torch.FloatTensor', the name that `x.type()` returns."""
         return f"{self.__module__}.{self.__name__}"
 
     def __repr__(self) -> str:
@@ -84,7 +84,7 @@ __all__ += list(TYPES)
 
 
 def type_named(name: Any) -> TensorType:
-    """The type called 'torch.FloatTensor' or 'tdt.cuda.LongTensor'; ValueError for a name that is none."""
+    """The type named 'torch.FloatTensor' or 'tdt.cuda.LongTensor'; ValueError for an unknown name."""
     for known in (*TYPES.values(), *CUDA_TYPES.values()):
         if name is known or name in (known.full_name(), known.full_name().replace("torch", "tdt")):
             return known
@@ -92,10 +92,13 @@ def type_named(name: Any) -> TensorType:
 
 
 def fill(tensor: Tensor, args: tuple, kind: dtype, where: device) -> None:
-    """Give `tensor` what the old constructors do: memory of the sizes in `args`, or the values of a sequence, or another
-    tensor's or storage's memory.
+    """Set the data of `tensor` as the legacy constructors do.
 
-    TypeError for a tensor of another dtype, and for a single number that is no size.
+    `args` are sizes (the memory is uninitialised), a sequence of values, or a tensor or storage, whose memory is shared.
+
+    Raises:
+        TypeError: when a tensor has another dtype or device, or a single argument is neither a size nor a sequence.
+        RuntimeError: when a size is negative.
     """
     first = args[0] if len(args) == 1 else None
     if isinstance(first, Tensor):
@@ -130,14 +133,14 @@ def _is_size(n: Any) -> bool:
 
 
 def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
-    """The old `x.new(2, 3)`, `x.new([1, 2])`, `x.new(y)`: a tensor of x's dtype and device."""
+    """Legacy constructor `x.new(2, 3)`, `x.new([1, 2])` or `x.new(y)`: a tensor with the dtype and device of `x`."""
     tensor = wrap(self._a[:0] if self._a.ndim else self._a)
     fill(tensor, args, self.dtype, self.device)
     return tensor
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """The old `set_default_dtype`, for a type such as `tdt.DoubleTensor` or its name.
+    """Legacy form of `set_default_dtype`: takes a tensor type such as `tdt.DoubleTensor`, or its name.
 
     Raises:
         TypeError: when `t` is neither such a type nor a string, is not floating-point, or is not on the CPU.

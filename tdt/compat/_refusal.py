@@ -1,4 +1,4 @@
-"""Functions and classes that programs import and tdt does not have: using one is an error that says why."""
+"""Placeholders for PyTorch functions and classes that tdt does not support: they can be imported, and raise when called."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def refused_class(name: str, reason: str, *bases: type) -> type:
 
 
 def unchanged(fn: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """`fn` as it is; without one, a decorator that changes nothing."""
+    """Return `fn` unchanged; without `fn`, return a decorator that does so."""
     return unchanged if fn is None else fn

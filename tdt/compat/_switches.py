@@ -1,7 +1,7 @@
-"""PyTorch's process-wide switches. Where tdt has one behaviour only, a switch keeps its value or raises an error.
+"""PyTorch's process-wide settings. Where tdt has only one behaviour, a setting is stored without effect or raises an error.
 
-Results are deterministic whatever is set: kernels are chosen by shape, dtype and device, and have the same bits for every
-number of threads.
+Results are deterministic with all settings: kernels are selected by shape, dtype and device, and their results are
+bit-identical for any number of threads.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _warned_of_compile = False
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask for results that do not vary from run to run, which tdt's never do.
+    """Set the flag for deterministic algorithms. It has no effect: all operations of tdt are deterministic.
 
     Raises:
         TypeError: when `mode` is not a bool.
@@ -48,7 +48,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether `use_deterministic_algorithms(True)` is in force.
+    """Whether `use_deterministic_algorithms(True)` was called last.
 
     >>> import tdt
     >>> tdt.are_deterministic_algorithms_enabled()
@@ -58,7 +58,7 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether it was asked for with warn_only=True.
+    """Whether `use_deterministic_algorithms` was called with warn_only=True.
 
     >>> import tdt
     >>> tdt.is_deterministic_algorithms_warn_only_enabled()
@@ -92,7 +92,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """0, 1 or 2, as `set_deterministic_debug_mode` counts.
+    """The mode of `set_deterministic_debug_mode` as a number: 0, 1 or 2.
 
     >>> import tdt
     >>> tdt.get_deterministic_debug_mode()
@@ -102,7 +102,7 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Keep "highest", "high" or "medium"; float32 products are float32 products in each. Warns for another word.
+    """Store the precision "highest", "high" or "medium"; matrix products use float32 in each. Warns about another value.
 
     >>> import tdt
     >>> tdt.set_float32_matmul_precision("highest")
@@ -115,7 +115,7 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """What `set_float32_matmul_precision` was last told.
+    """The precision stored by `set_float32_matmul_precision`.
 
     >>> import tdt
     >>> tdt.get_float32_matmul_precision()
@@ -125,7 +125,7 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """False: tdt keeps subnormal numbers, and cannot be told otherwise.
+    """Return False: tdt does not support flushing subnormal numbers to zero.
 
     >>> import tdt
     >>> tdt.set_flush_denormal(True)
@@ -154,7 +154,7 @@ def set_num_interop_threads(num: int) -> None:
 
 
 def get_num_interop_threads() -> int:
-    """What `set_num_interop_threads` was told, else the number of threads that an operation uses.
+    """The number stored by `set_num_interop_threads`; by default the number of threads of an operation.
 
     >>> import tdt
     >>> tdt.get_num_interop_threads() > 0
@@ -177,10 +177,10 @@ def compile(
     isolate_recompiles: bool = False,
     shapes_spec: Any = None,
 ) -> Any:
-    """`model` as it is, or a decorator that changes nothing: tdt compiles no Python. Says so once, in a warning.
+    """Return `model` unchanged, or a decorator that does so: tdt compiles no Python, and warns about that once.
 
     Raises:
-        RuntimeError: when both `mode` and `options` are given.
+        RuntimeError: when both `mode` and `options` are passed.
 
     >>> import tdt
     >>> tdt.compile(abs, disable=True) is abs
@@ -191,5 +191,5 @@ def compile(
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     if not _warned_of_compile and not disable:
         _warned_of_compile = True
-        warnings.warn("tdt.compile changes nothing: tdt compiles no Python, and runs the model as it is", stacklevel=2)
+        warnings.warn("tdt.compile has no effect: tdt compiles no Python and runs the model unchanged", stacklevel=2)
     return (lambda function: function) if model is None else model

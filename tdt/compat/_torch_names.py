@@ -1,7 +1,7 @@
 """PyTorch's module names for tdt's classes under `tdt.as_torch`: libraries read `type(x).__module__`.
 
-`tdt.nn.modules.linear.Linear` says there that it is from `torch.nn.modules.linear`, and `tdt._core.tensor.Tensor`, which `tdt`
-exports, that it is from `torch`. `tdt._about.home` gives the module in which a class is defined.
+There, the `__module__` of `tdt.nn.modules.linear.Linear` is `torch.nn.modules.linear`, and that of `tdt._core.tensor.Tensor`,
+which `tdt` exports, is `torch`. `tdt._about.home` returns the module in which a class is defined.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 from tdt import _about
 from tdt.compat._find import find_module
 
-_OWN = {"as_torch", "cli", "commands", "train"}  # parts of tdt that PyTorch has not
+_OWN = {"as_torch", "cli", "commands", "train"}  # modules of tdt without a counterpart in PyTorch
 _ONE_MODULE = "tdt.optim.lr_scheduler"  # a package of tdt that is one module in PyTorch
-# Where PyTorch has classes that tdt defines in other places; they are found there too.
+# PyTorch's modules of classes that tdt defines in other modules; the classes can be imported from both.
 _ELSEWHERE = {
     ("tdt._core.mode", None): "torch.autograd.grad_mode",
     ("tdt._core.storage", "TypedStorage"): "torch.storage",
@@ -28,7 +28,7 @@ _ELSEWHERE = {
 
 
 def torch_name(module: str) -> str | None:
-    """PyTorch's name for a public module of tdt; None for one that PyTorch has not, and for a private one.
+    """PyTorch's name for a public module of tdt; None for a private module, and for one that PyTorch does not have.
 
     >>> torch_name("tdt.nn.init"), torch_name("tdt.vision.datasets"), torch_name("tdt._core.tensor"), torch_name("tdt.cli")
     ('torch.nn.init', 'torchvision.datasets', None, None)
@@ -41,19 +41,19 @@ def torch_name(module: str) -> str | None:
 
 
 def register(name: str, module: ModuleType) -> None:
-    """Let `import` find a module of tdt under PyTorch's name; pickle and typing look there for its classes."""
+    """Make a module of tdt importable under PyTorch's name, where pickle and typing look up its classes."""
     if not hasattr(module, "__path__"):
-        module.__path__ = []  # PyTorch's may be a package: its submodules are asked for here
+        module.__path__ = []  # PyTorch's module may be a package, whose submodules are imported from this one
     sys.modules[name] = module
 
 
 def _is_hidden(module: ModuleType, name: str) -> bool:
-    """Whether a package of tdt.compat, which a module below it was imported from, has a name that tdt's own stands for."""
+    """Whether `module` is a package of tdt.compat whose PyTorch name belongs to a module of tdt itself."""
     return module.__name__.startswith("tdt.compat.") and find_module(name.partition(".")[2]) != module.__name__
 
 
 def rename(module: ModuleType) -> None:
-    """Let the classes that a loaded module defines, or exports for a private one, name PyTorch's module for it."""
+    """Set the `__module__` of the classes that a loaded module defines, or exports from a private one, to PyTorch's name."""
     public = vars(module).get("__all__", ())
     exporter = "tdt" if module.__name__ == "tdt._public" else module.__name__
     name = torch_name(exporter)

@@ -1,4 +1,4 @@
-"""`torch.futures`: results that come later.
+"""`torch.futures`: results of asynchronous work.
 
 >>> future = Future()
 >>> doubled = future.then(lambda done: done.value() * 2)
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Future(Generic[T]):
-    """A result that comes later.
+    """The result of asynchronous work.
 
     Args:
         devices: the devices of tensors in the result; the CPU needs none.
@@ -29,26 +29,26 @@ class Future(Generic[T]):
         self._result: futures.Future[Any] = futures.Future()
 
     def done(self) -> bool:
-        """Whether there is a result or an exception."""
+        """Whether a result or an exception was set."""
         return self._result.done()
 
     def wait(self) -> Any:
-        """The result, as soon as there is one; an exception is raised."""
+        """Block until the result is set and return it; raises the exception that was set instead."""
         return self._result.result()
 
     def value(self) -> Any:
-        """The result. RuntimeError before there is one; an exception is raised."""
+        """The result; raises the exception that was set instead, and RuntimeError if neither was set."""
         if not self.done():
             raise RuntimeError("Future.value: there is no result yet; wait() for it")
         return self.wait()
 
     def set_result(self, result: Any) -> None:
-        """Give the result. RuntimeError if there is one already."""
+        """Set the result. RuntimeError if the future is completed already."""
         self._check_open()
         self._result.set_result(result)
 
     def set_exception(self, result: BaseException) -> None:
-        """Give an exception in the place of a result. AssertionError if it is none."""
+        """Set an exception instead of a result. AssertionError if `result` is not an exception."""
         if not isinstance(result, Exception):
             raise AssertionError(f"{result} is of type {type(result)}, not an Exception.")
         self._check_open()
@@ -59,11 +59,11 @@ class Future(Generic[T]):
             raise RuntimeError("Future can only be marked completed once")
 
     def add_done_callback(self, callback: Callable[[Future], Any]) -> None:
-        """Call `callback` with this future as soon as it is done, at once if it is."""
+        """Call `callback` with this future when it completes; immediately if it is completed."""
         self._result.add_done_callback(lambda _: callback(self))
 
     def then(self, callback: Callable[[Future], Any]) -> Future:
-        """The future of what `callback` returns for this future, once it is done."""
+        """A future of the value that `callback` returns when it is called with this completed future."""
         after: Future[Any] = Future()
 
         def run(done: Future) -> None:
@@ -77,7 +77,7 @@ class Future(Generic[T]):
 
 
 def collect_all(futures: list[Future]) -> Future:
-    """The future of the list of futures, done when all are."""
+    """A future of the list of futures that completes when all of them have."""
     together: Future[list[Future]] = Future()
     left = [len(futures)]
     if not futures:
@@ -94,5 +94,5 @@ def collect_all(futures: list[Future]) -> Future:
 
 
 def wait_all(futures: list[Future]) -> list[Any]:
-    """The results of all; an exception of one is raised."""
+    """Wait for all futures and return their results; raises the exception of one that failed."""
     return [future.wait() for future in futures]

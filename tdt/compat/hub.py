@@ -27,7 +27,7 @@ HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # the digest in a file's name, as in
 
 
 def get_dir() -> str:
-    """The folder of the hub: that of `set_dir`, else `hub` in $TORCH_HOME, else in `torch` in the cache folder."""
+    """The folder of the hub: the one passed to `set_dir`, else $TORCH_HOME/hub, else torch/hub in the cache folder."""
     if _folder is not None:
         return _folder
     cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
@@ -35,7 +35,7 @@ def get_dir() -> str:
 
 
 def set_dir(d: str | os.PathLike) -> None:
-    """Let the hub be in the folder `d`."""
+    """Set the folder of the hub to `d`."""
     global _folder
     _folder = os.path.expanduser(d)
 
@@ -91,12 +91,12 @@ def load(
     repo_or_dir: str, model: str, *args: Any, source: str = "github", trust_repo: Any = "check",
     force_reload: bool = False, verbose: bool = True, skip_validation: bool = False, **kwargs: Any,
 ) -> Any:  # fmt: skip
-    """What a function in a folder's `hubconf.py` returns.
+    """Call a function in a folder's `hubconf.py` and return its result.
 
     Args:
         repo_or_dir: the folder; its `hubconf.py` is run.
-        model: the function's name. RuntimeError if there is none.
-        args, kwargs: what it is called with.
+        model: the function's name. RuntimeError if `hubconf.py` has no such function.
+        args, kwargs: the arguments of the function.
         source: "local"; NotImplementedError for "github".
     """
     return _entry(_hubconf("load", repo_or_dir, source), model)(*args, **kwargs)
@@ -112,11 +112,11 @@ def load_state_dict_from_url(
         url: where the file comes from; the last part of its path is the file's name.
         model_dir: the folder where the file lies; by default `checkpoints` in `get_dir()`.
         map_location: as in `load`.
-        file_name: the file's name, if it is another.
+        file_name: the file's name, if it differs from that in the URL.
         weights_only: as in `load`. True by default, unlike in PyTorch: a downloaded file runs no code.
 
     Raises:
-        FileNotFoundError: the file is not there.
+        FileNotFoundError: when the file does not exist.
     """
     import tdt
 

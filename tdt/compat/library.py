@@ -1,4 +1,4 @@
-"""`torch.library`: operators that a program defines, as Python functions with gradients of their own.
+"""`torch.library`: custom operators, which are Python functions with their own gradients.
 
 >>> import tdt
 >>> @custom_op("example::double", mutates_args=())
@@ -36,11 +36,11 @@ OPERATORS: dict[str, CustomOpDef] = {}
 
 
 class CustomOpDef:
-    """An operator: it is called like the function that it was made from.
+    """A custom operator; calling it calls the function that it was created from.
 
     Args:
         name: "namespace::name".
-        function: what computes it, on any device; None until `register_kernel`.
+        function: the implementation for any device; None until `register_kernel` is called.
     """
 
     def __init__(self, name: str, function: Callable[..., Any] | None = None) -> None:
@@ -71,7 +71,7 @@ class CustomOpDef:
         return function
 
     def register_kernel(self, device_types: Any, func: Callable[..., Any] | None = None, /) -> Callable[..., Any]:
-        """The function that computes the operator on these devices: a name, a list of names, None for all."""
+        """Register the implementation for these devices: a name, a list of names, or None for all."""
         if func is None:
             return lambda function: self.register_kernel(device_types, function)
         for device in (
@@ -83,11 +83,11 @@ class CustomOpDef:
     def register_autograd(
         self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None
     ) -> None:  # fmt: skip
-        """The operator's gradient: `backward(ctx, *grads)`, after `setup_context(ctx, inputs, output)` in forward."""
+        """Register the gradient: `backward(ctx, *grads)`, after `setup_context(ctx, inputs, output)` in forward."""
         self._backward, self._setup_context = backward, setup_context
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
-        """`fn` as it is: shapes without values come from the operator itself."""
+        """Return `fn` unchanged: the operator itself computes the shapes of meta tensors."""
         return fn
 
     register_vmap = register_torch_dispatch = register_autocast = unchanged
@@ -116,13 +116,13 @@ def custom_op(
     name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: Any, device_types: Any = None,
     schema: str | None = None, tags: Any = None,
 ) -> Any:  # fmt: skip
-    """Make a function an operator, also as a decorator.
+    """Create a custom operator from a function. Also a decorator.
 
     Args:
         name: "namespace::name", under which `torch.ops.namespace.name` is the operator too.
         fn: the function.
-        mutates_args: names of the arguments that it changes. Nothing depends on them here.
-        device_types: the devices that it serves; None for all.
+        mutates_args: names of the arguments that it changes; ignored.
+        device_types: the devices that it supports; None for all.
     """
     if fn is None:
         return lambda function: custom_op(name, function, mutates_args=mutates_args, device_types=device_types)
@@ -147,12 +147,12 @@ def _operator(op: Any) -> CustomOpDef:
 
 
 def define(qualname: str, schema: str = "", *, lib: Any = None, tags: Any = ()) -> Any:
-    """Make an operator without a function yet. `schema` is not read."""
+    """Define an operator whose implementation is registered later. `schema` is ignored."""
     OPERATORS[_full(qualname)] = CustomOpDef(_full(qualname))
 
 
 def impl(qualname: str, types: Any = None, func: Callable[..., Any] | None = None, *, lib: Any = None) -> Any:
-    """The function that computes an operator on some devices, also as a decorator."""
+    """Register the implementation of an operator for some devices. Also a decorator."""
     return _operator(qualname).register_kernel(None if types in (None, "default") else types, func)
 
 
@@ -169,7 +169,7 @@ def register_autograd(
 
 
 def register_fake(op: Any, func: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """`func` as it is: shapes without values come from the operator itself. Also a decorator."""
+    """Return `func` unchanged: the operator itself computes the shapes of meta tensors. Also a decorator."""
     return unchanged(func)
 
 
@@ -177,21 +177,21 @@ impl_abstract = register_fake
 
 
 def register_vmap(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None) -> Any:
-    """`func` as it is: `vmap` takes the operations in the operator one by one. Also a decorator."""
+    """Return `func` unchanged: `vmap` maps the operations inside the operator. Also a decorator."""
     return unchanged(func)
 
 
 def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Any = None, /, *, lib: Any = None) -> Any:
-    """`func` as it is: tensors have no `__torch_dispatch__` here. Also a decorator."""
+    """Return `func` unchanged: tdt's tensors have no `__torch_dispatch__`. Also a decorator."""
     return unchanged(func)
 
 
 def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Any = None) -> None:
-    """Nothing: the operations in the operator have their own casts."""
+    """Do nothing: the operations inside the operator are autocast on their own."""
 
 
 def fallthrough_kernel(*args: Any, **kwargs: Any) -> None:
-    """The kernel of a key that has none. NotImplementedError when it is called."""
+    """The placeholder for a dispatch key without a kernel. NotImplementedError when it is called."""
     raise NotImplementedError("fallthrough_kernel() should never be called.")
 
 
@@ -201,7 +201,7 @@ class Library:
     Args:
         ns: the namespace.
         kind: "DEF", "IMPL" or "FRAGMENT".
-        dispatch_key: the device of its functions, by default every one.
+        dispatch_key: the device of the implementations, by default every device.
     """
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
@@ -210,13 +210,13 @@ class Library:
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
 
     def define(self, schema: str, alias_analysis: str = "", *, tags: Sequence[Any] = ()) -> str:
-        """Make the operator whose name begins `schema`. Returns the name."""
+        """Define the operator that `schema` begins with. Returns its name."""
         name = schema.partition("(")[0].strip()
         define(f"{self.ns}::{name}")
         return name
 
     def impl(self, op_name: Any, fn: Callable[..., Any], dispatch_key: str = "", **options: Any) -> None:
-        """The function that computes an operator; for the key "Meta", which has no values, none is kept."""
+        """Register the implementation of an operator; one for the key "Meta" is ignored."""
         key = dispatch_key or self.dispatch_key
         name = op_name if isinstance(op_name, str) else op_name._name
         if key not in ("Meta", "Autograd"):

@@ -1,4 +1,4 @@
-"""`torch.overrides`: tdt's functions do not look for `__torch_function__`, so nothing is overridden.
+"""`torch.overrides`: tdt's functions do not call `__torch_function__`, so it overrides nothing.
 
 >>> import tdt
 >>> has_torch_function((tdt.ones(1),)), is_tensor_like(tdt.ones(1)), is_tensor_like(1)
@@ -17,11 +17,11 @@ __all__ = ["get_ignored_functions", "get_overridable_functions", "get_testing_ov
            "has_torch_function", "is_tensor_like", "is_tensor_method_or_property", "resolve_name",
            "wrap_torch_function"]  # fmt: skip
 
-_REASON = "tdt's functions do not look for __torch_function__; write a subclass's methods"
+_REASON = "tdt's functions do not call __torch_function__; override the methods of a Tensor subclass"
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Whether one of the arguments overrides the function that got it: no."""
+    """Whether an argument overrides `__torch_function__`: always False."""
     return False
 
 
@@ -34,15 +34,15 @@ def is_tensor_like(inp: Any) -> bool:
 
 
 def wrap_torch_function(dispatcher: Callable[..., Any]) -> Callable[[Any], Any]:
-    """A decorator that changes nothing, since nothing is overridden."""
+    """A decorator that returns the function unchanged, since `__torch_function__` is not called."""
     return lambda function: function
 
 
 class TorchFunctionMode:
-    """Base class of modes that see every call of a function: such a class can be written, a block of it is refused."""
+    """Base class of modes that intercept function calls: it can be subclassed, but entering such a mode raises."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Called by PyTorch for every function; never by tdt."""
+        """PyTorch calls this method for every function; tdt never does."""
         raise NotImplementedError(f"{type(self).__name__}: {_REASON}")
 
     def __enter__(self) -> Any:

@@ -1,6 +1,6 @@
 """Statistics of CuPy's memory pool, with PyTorch's terms: *allocated* is in use, *reserved* is held by the pool.
 
-Peaks count from the first question on: from then on a hook looks at every allocation.
+Peaks are counted from the first call of one of these functions, which installs a hook for allocations.
 """
 
 from __future__ import annotations

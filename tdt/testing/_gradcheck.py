@@ -1,4 +1,4 @@
-"""Gradients against finite differences, entry by entry and at second order."""
+"""`gradcheck` and `gradgradcheck`: compare gradients with finite differences, entry by entry."""
 
 from __future__ import annotations
 
@@ -29,9 +29,20 @@ def gradcheck(
 ) -> bool:
     """Whether the gradients of `func(*inputs)` equal central differences, for every input that requires grad.
 
-    inputs: float64 or complex128 tensors (others are too coarse: ValueError) among any arguments. Each output entry is
-    differentiated alone, and for complex outputs also its imaginary part; two runs may differ by nondet_tol.
-    GradcheckError tells the place and both numbers; with raise_exception=False the result is False instead.
+    Each entry of an output is differentiated separately; of complex outputs the real and the imaginary part.
+
+    Args:
+        func: a function of tensors that returns tensors.
+        inputs: its arguments. Those that require grad must be float64 or complex128.
+        eps: step of the finite differences.
+        atol, rtol: absolute and relative tolerance.
+        raise_exception: raise GradcheckError for a mismatch; else return False.
+        nondet_tol: added to `atol`, for functions whose results vary between calls.
+
+    Raises:
+        GradcheckError: when a gradient differs; the message has the position and both numbers.
+        ValueError: when no input requires grad, or one that does has another dtype.
+        RuntimeError: when an input has elements that share memory, such as an expanded tensor.
 
     >>> import tdt
     >>> x = tdt.tensor([0.5, 2.0], dtype=tdt.float64, requires_grad=True)
@@ -108,7 +119,10 @@ def _dense(g: Tensor) -> np.ndarray:
 
 
 def _differences(func: Callable, inputs: tuple, i: int, eps: float, outputs: list[Tensor]) -> list[np.ndarray]:
-    """Central differences of every output in every entry of input i: arrays (entries of x, of out, 1 or 2 parts of x)."""
+    """Central differences of each output by each entry of input i: arrays (entries of x, entries of out, parts of x).
+
+    x has 2 parts if it is complex, else 1.
+    """
     x = inputs[i]
     parts = (1, 1j) if x.dtype.is_complex else (1,)
     found = [np.zeros((x.numel(), out.numel(), len(parts)), out._a.dtype) for out in outputs]

@@ -21,7 +21,7 @@ def test_a_function_mode_is_refused_on_entry():
     class Mode(overrides.TorchFunctionMode):
         pass
 
-    with pytest.raises(NotImplementedError, match="^Mode: tdt's functions do not look for __torch_function__"), Mode():
+    with pytest.raises(NotImplementedError, match="^Mode: tdt's functions do not call __torch_function__"), Mode():
         pass
 
 

@@ -23,21 +23,21 @@ disallow_in_graph = forbid_in_graph = nonstrict_trace = run = unchanged
 
 
 def optimize(*args: Any, **kwargs: Any) -> Any:
-    """A decorator that changes nothing."""
+    """A decorator that returns the function unchanged."""
     return unchanged
 
 
 def is_dynamo_supported() -> bool:
-    """Whether Python can be compiled: no. Programs ask before they rely on it."""
+    """Whether the compiler is supported: False. Programs check it before they compile."""
     return False
 
 
 def graph_break(msg: str = "") -> None:
-    """Nothing: there is no graph to break."""
+    """Do nothing: tdt does not trace graphs."""
 
 
 def mark_dynamic(t: Any, index: Any = None, **kwargs: Any) -> None:
-    """Nothing: every size may change from call to call."""
+    """Do nothing: every size may change between calls."""
 
 
 maybe_mark_dynamic = mark_static = mark_static_address = mark_dynamic

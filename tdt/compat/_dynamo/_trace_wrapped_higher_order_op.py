@@ -1,4 +1,4 @@
-"""`torch._dynamo._trace_wrapped_higher_order_op`: what functions of masks are traced in; refused on entry."""
+"""`torch._dynamo._trace_wrapped_higher_order_op`: a context for tracing mask functions; raises on entry."""
 
 from __future__ import annotations
 

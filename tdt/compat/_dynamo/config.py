@@ -1,4 +1,4 @@
-"""Settings of a compiler that is not there: programs may set and read them, and nothing depends on them."""
+"""Settings of PyTorch's compiler: programs may set and read them; they have no effect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ disable = True
 
 @contextlib.contextmanager
 def patch(changes: dict[str, Any] | str | None = None, value: Any = None, **more: Any) -> Iterator[None]:
-    """Other values in this block: `patch(name=value)`, `patch({"name": value})` or `patch("name", value)`."""
+    """Override settings in a block: `patch(name=value)`, `patch({"name": value})` or `patch("name", value)`."""
     overrides = {changes: value} if isinstance(changes, str) else {**(changes or {}), **more}
     settings = vars(sys.modules[__name__])
     before = {name: settings[name] for name in overrides if name in settings}

@@ -1,4 +1,4 @@
-"""`torch._dynamo.eval_frame`: the class of compiled modules, of which there are none."""
+"""`torch._dynamo.eval_frame`: the class of compiled modules, which has no instances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`torch._dynamo.testing`: backends that count what the compiler compiled, which tdt has none of."""
+"""`torch._dynamo.testing`: compiler backends that count compilations; not supported."""
 
 from __future__ import annotations
 

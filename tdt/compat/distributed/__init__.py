@@ -1,1 +1,1 @@
-"""Parts of `torch.distributed` for several processes, which programs import: using one is an error that says why."""
+"""Parts of `torch.distributed` that tdt does not support: they can be imported, and raise NotImplementedError when used."""

@@ -13,24 +13,24 @@ from tdt._core.tensor import Tensor
 
 
 def wait_tensor(tensor: Tensor) -> Tensor:
-    """`tensor`: there is nothing to wait for."""
+    """Return `tensor`: collectives in a single process complete at once."""
     return tensor
 
 
 def all_reduce(self: Tensor, reduceOp: str, group: Any, tag: str = "") -> Tensor:
-    """The sum (or what `reduceOp` says) over the processes: a copy."""
+    """The sum, or another reduction `reduceOp`, over the processes: with one process a copy."""
     return self.clone()
 
 
 def all_gather_tensor(self: Tensor, gather_dim: int, group: Any, tag: str = "") -> Tensor:
-    """The processes' tensors, joined along `gather_dim`: a copy."""
+    """The tensors of all processes, concatenated along `gather_dim`: with one process a copy."""
     return self.clone()
 
 
 def all_to_all_single(
     self: Tensor, output_split_sizes: Any, input_split_sizes: Any, group: Any, tag: str = ""
 ) -> Tensor:
-    """A part of the tensor from each process to each: a copy."""
+    """Exchange a part of the tensor between each pair of processes: with one process a copy."""
     return self.clone()
 
 

@@ -1,4 +1,4 @@
-"""Why parts of `torch.distributed` are refused."""
+"""Reasons, for error messages, why tdt does not support parts of `torch.distributed`."""
 
 SHARDED = "tdt trains in one process and does not shard models; use the module as it is, or nn.DataParallel"
 MESH = "tdt trains in one process, so there is no mesh of devices; use the tensor or module as it is"

@@ -1,4 +1,4 @@
-"""`torch.distributed.optim`: optimizers whose state lies in several processes. tdt trains in one."""
+"""`torch.distributed.optim`: optimizers with sharded state, which tdt does not support."""
 
 from __future__ import annotations
 

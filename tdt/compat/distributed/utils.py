@@ -1,4 +1,4 @@
-"""`torch.distributed.utils`: what wrappers of modules do before the first step."""
+"""`torch.distributed.utils`: synchronization of module states before the first step."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ def _sync_module_states(
     module: Any, process_group: Any, broadcast_bucket_size: int, src: int, params_and_buffers_to_ignore: Any,
     broadcast_buffers: bool = True,
 ) -> None:  # fmt: skip
-    """The module's parameters and buffers become those of the process `src`: they stay. ValueError without a group."""
+    """Broadcast parameters and buffers from process `src`: with one process they do not change. ValueError without a group."""
     get_world_size(process_group)

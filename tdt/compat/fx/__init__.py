@@ -1,4 +1,4 @@
-"""`torch.fx`, importable: `wrap` changes nothing, and what would trace Python into graphs is refused."""
+"""`torch.fx`, importable: `wrap` has no effect, and functions that trace Python into graphs raise NotImplementedError."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ has_side_effect = unchanged
 
 
 def wrap(fn_or_name: str | Callable[..., Any]) -> str | Callable[..., Any]:
-    """The function, or the name of one, as it is: nothing is traced that it could be kept out of."""
+    """Return the function, or its name, unchanged: tdt does not trace, so there is no tracing to exclude it from."""
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
         raise RuntimeError("Unsupported type for global function! Must be either a callable or string name")
     return fn_or_name
 
 
 def map_arg(a: Any, fn: Callable[[Any], Any]) -> Any:
-    """`a`, whose nodes `fn` would replace: there are none."""
+    """Return `a` unchanged: `fn` maps graph nodes, and tdt has none."""
     return a

@@ -1,7 +1,7 @@
 """`torch.jit` where nothing is compiled: functions and modules run as they are written.
 
-`script` and `trace` return what they are given, and the marks for the compiler change nothing. Archives of TorchScript
-can be neither written nor read: save a module's `state_dict`.
+`script` and `trace` return their argument, and the decorators for the compiler have no effect. TorchScript archives can
+be neither written nor read: save a module's `state_dict`.
 
 >>> import tdt
 >>> layer = tdt.nn.Linear(2, 1)
@@ -36,7 +36,7 @@ load = refused("jit.load", NO_ARCHIVES)
 export_opnames = refused("jit.export_opnames", NO_ARCHIVES)
 CompilationUnit = refused_class("jit.CompilationUnit", NO_CODE)
 
-# Marks for the compiler.
+# Decorators for the compiler.
 script_method = export = unused = interface = script_if_tracing = unchanged
 
 
@@ -45,28 +45,28 @@ class Error(RuntimeError):
 
 
 class TracerWarning(Warning):
-    """A warning about code that tracing cannot follow: never given."""
+    """A warning about code that tracing cannot follow: never issued."""
 
 
 class ScriptFunction:
-    """A compiled function. `script` returns functions as they are, so there is no instance."""
+    """A compiled function. `script` returns functions unchanged, so this class has no instances."""
 
     __init__ = refused("jit.ScriptFunction", NO_CODE)
 
 
 class ScriptModule(Module):
-    """A module whose methods PyTorch would compile: one like any other."""
+    """A module whose methods PyTorch would compile; in tdt an ordinary module."""
 
     save = refused("ScriptModule.save", NO_ARCHIVES)
     define = refused("ScriptModule.define", NO_CODE)
 
 
 class RecursiveScriptModule(ScriptModule):
-    """What PyTorch's `script` makes of a module; here it stays what it is."""
+    """The class of modules that PyTorch's `script` returns; tdt's returns the module unchanged."""
 
 
 class TopLevelTracedModule(ScriptModule):
-    """What PyTorch's `trace` makes of a module; here it stays what it is."""
+    """The class of modules that PyTorch's `trace` returns; tdt's returns the module unchanged."""
 
 
 class Attribute(NamedTuple):
@@ -79,14 +79,15 @@ class Attribute(NamedTuple):
 def script(
     obj: Any = None, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None
 ) -> Any:
-    """`obj`, a function, module or class, as it is."""
+    """Return `obj`, a function, module or class, unchanged."""
     return unchanged(obj)
 
 
 def trace(func: Any, example_inputs: Any = None, *args: Any, example_kwarg_inputs: Any = None, **options: Any) -> Any:
-    """`func`, a function or module, as it is, after one call with the example inputs.
+    """Call `func`, a function or module, once with the example inputs and return it unchanged.
 
-    PyTorch's result always takes the branches that the examples took. This one decides anew with each call.
+    PyTorch's traced function always follows the branches that the example inputs took; this one evaluates its conditions
+    in every call.
     """
     inputs = example_inputs if builtins.isinstance(example_inputs, (tuple, list)) else (example_inputs,)
     func(*(() if example_inputs is None else inputs), **(example_kwarg_inputs or {}))
@@ -94,14 +95,14 @@ def trace(func: Any, example_inputs: Any = None, *args: Any, example_kwarg_input
 
 
 def trace_module(mod: Module, inputs: dict[str, Any], *args: Any, **options: Any) -> Module:
-    """`mod` as it is, after one call of each method that `inputs` names."""
+    """Call each method that `inputs` names once and return `mod` unchanged."""
     for name, method_args in inputs.items():
         getattr(mod, name)(*(method_args if builtins.isinstance(method_args, (tuple, list)) else (method_args,)))
     return mod
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
-    """The function as it is: `@ignore`, `@ignore()` or `@ignore(drop=True)`."""
+    """Return the function unchanged: `@ignore`, `@ignore()` or `@ignore(drop=True)`."""
     return drop if callable(drop) else unchanged
 
 
@@ -116,7 +117,7 @@ def is_tracing() -> bool:
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:
-    """`the_value`."""
+    """Return `the_value`."""
     return the_value
 
 
@@ -126,7 +127,7 @@ def isinstance(obj: Any, target_type: Any) -> bool:
 
 
 def freeze(mod: Module, preserved_attrs: list[str] | None = None, optimize_numerics: bool = True) -> Module:
-    """`mod` as it is. RuntimeError in training mode, as in PyTorch."""
+    """Return `mod` unchanged. RuntimeError in training mode, as in PyTorch."""
     if mod.training:
         raise RuntimeError(
             "Freezing is currently only implemented for modules in eval mode. Please call .eval() first."
@@ -135,12 +136,12 @@ def freeze(mod: Module, preserved_attrs: list[str] | None = None, optimize_numer
 
 
 def optimize_for_inference(mod: Module, other_methods: list[str] | None = None) -> Module:
-    """`mod` as it is, in evaluation mode as PyTorch returns it."""
+    """Return `mod` in evaluation mode, as PyTorch does."""
     return mod.eval()
 
 
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
-    """A `Future` of the call, which is made at once."""
+    """Call `func` at once and return its result as a completed `Future`."""
     future: Future[Any] = Future()
     future.set_result(func(*args, **kwargs))
     return future
@@ -153,23 +154,23 @@ def wait(future: Future) -> Any:
 
 @contextlib.contextmanager
 def optimized_execution(should_optimize: bool) -> Iterator[None]:
-    """Whether compiled code is optimized in this block: there is none."""
+    """A block without effect: there is no compiled code to optimize."""
     yield
 
 
 @contextlib.contextmanager
 def strict_fusion() -> Iterator[None]:
-    """Warn about operations in this block that the compiler could not fuse: there is no compiler."""
+    """A block without effect: there is no compiler that fuses operations."""
     yield
 
 
 def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Nothing: there is no compiler. Returns the strategy in force, an empty list."""
+    """Do nothing: there is no compiler. Returns the current strategy, an empty list."""
     return []
 
 
 def enable_onednn_fusion(enabled: bool) -> None:
-    """Nothing: there is no compiler."""
+    """Do nothing: there is no compiler."""
 
 
 def onednn_fusion_enabled() -> bool:

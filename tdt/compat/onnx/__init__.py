@@ -13,7 +13,7 @@ ONNXProgram = refused_class("onnx.ONNXProgram", REASON)
 
 
 class OnnxExporterError(RuntimeError):
-    """A failed export: never raised."""
+    """Error of a failed export: never raised."""
 
 
 def is_in_onnx_export() -> bool:

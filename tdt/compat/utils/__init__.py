@@ -1,1 +1,1 @@
-"""Stand-ins for modules of `torch.utils`."""
+"""Modules of `torch.utils` that only PyTorch programs use."""

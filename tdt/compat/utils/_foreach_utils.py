@@ -1,4 +1,4 @@
-"""`torch.utils._foreach_utils`: how optimizers for PyTorch choose between their implementations.
+"""`torch.utils._foreach_utils`: queries by which PyTorch optimizers select an implementation.
 
 >>> import tdt
 >>> groups = _group_tensors_by_device_and_dtype([[tdt.ones(1), tdt.ones(1, dtype=tdt.float64)], [None, None]], True)

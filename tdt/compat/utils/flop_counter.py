@@ -20,7 +20,7 @@ register_flop_formula = refused(
 
 
 class FlopCounterMode:
-    """A block whose floating-point operations are counted: 2 for each multiply-add, forward and backward.
+    """Count the floating-point operations of a block: 2 for each multiply-add, forward and backward.
 
     Args:
         mods: has no effect, as in PyTorch.
@@ -48,7 +48,7 @@ class FlopCounterMode:
 
     def _start(self) -> None:
         self.flop_counts = defaultdict(lambda: defaultdict(int))
-        self._running: list[str] = []  # full names of the modules at work
+        self._running: list[str] = []  # full names of the modules whose forward is running
         self._names: dict[int, str] = {}
         self._costs: WeakKeyDictionary[Any, tuple[str, int, list[str]]] = WeakKeyDictionary()
 
@@ -72,7 +72,7 @@ class FlopCounterMode:
             print(self.get_table(self.depth))
 
     def _before(self, module: Any, args: Any) -> None:
-        if not self._running:  # a root: those below have their names from it
+        if not self._running:  # a root module: the names of its submodules are relative to it
             root = type(module).__name__
             self._names = {id(m): f"{root}.{name}" if name else root for name, m in module.named_modules()}
         self._running.append(self._names.get(id(module), type(module).__name__))
@@ -96,7 +96,7 @@ class FlopCounterMode:
         return result
 
     def _remember(self, op: Any, operands: tuple, result: Any, flops: int) -> None:
-        """Keep the cost of the node's backward: each factor that requires a gradient costs as much as the product."""
+        """Store the cost of the node's backward: each factor that requires a gradient costs as much as the product."""
         first = result[0] if isinstance(result, tuple) else result
         differentiated = sum(isinstance(x, Tensor) and x.requires_grad for x in operands[:2])
         if differentiated and first.requires_grad and first.grad_fn is not None:

@@ -15,7 +15,7 @@ _VIDEO = "tdt reads and writes no videos"
 
 
 class ImageReadMode(enum.Enum):
-    """What an image is converted to."""
+    """The colour format that an image is converted to."""
 
     UNCHANGED = 0
     GRAY = 1

@@ -14,17 +14,17 @@ __all__ = ["Join", "JoinHook", "Joinable"]
 
 
 class JoinHook:
-    """What a `Joinable` does while other processes still train: in one process it is never called."""
+    """Hooks of a `Joinable` that run while other processes still train; never called, since there is one process."""
 
     def main_hook(self) -> None:
-        """Called for each step of the others."""
+        """Called for each step of the other processes."""
 
     def post_hook(self, is_last_joiner: bool) -> None:
-        """Called when all are done."""
+        """Called when all processes have finished."""
 
 
 class Joinable:
-    """Base class of what `Join` takes; subclasses define `join_hook`, `join_device` and `join_process_group`."""
+    """Base class of the arguments of `Join`; subclasses define `join_hook`, `join_device` and `join_process_group`."""
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
         """The object's JoinHook."""
@@ -32,7 +32,7 @@ class Joinable:
 
 
 class Join:
-    """A block in which processes that are out of batches wait for the others: in one process there is none to wait for."""
+    """A block in which processes without further batches wait for the others; with one process it has no effect."""
 
     def __init__(
         self, joinables: Sequence[Any], enable: bool = True, throw_on_early_termination: bool = False, **kwargs: Any
@@ -49,4 +49,4 @@ class Join:
 
     @staticmethod
     def notify_join_context(joinable: Any) -> None:
-        """Tell the other processes that this one still trains: there is none."""
+        """Do nothing: there are no other processes to notify that this one still trains."""

@@ -1,4 +1,4 @@
-"""`FullyShardedDataParallel` and its settings: the choices are enumerations as in PyTorch, the rest is refused."""
+"""`FullyShardedDataParallel` and its settings: PyTorch's enumerations are defined, all else is not supported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = [
 
 
 class ShardingStrategy(enum.Enum):
-    """What is sharded."""
+    """Which tensors are sharded."""
 
     FULL_SHARD = 1
     SHARD_GRAD_OP = 2
@@ -40,7 +40,7 @@ class StateDictType(enum.Enum):
 
 
 class OptimStateKeyType(enum.Enum):
-    """What an optimizer's state is keyed by."""
+    """The keys of an optimizer's state: parameter names or numbers."""
 
     PARAM_NAME = 1
     PARAM_ID = 2

@@ -1,4 +1,4 @@
-"""`torch.distributed.fsdp.wrap`: which modules would be sharded on their own; refused."""
+"""`torch.distributed.fsdp.wrap`: policies for which modules are sharded separately; not supported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`torch.distributed.tensor._utils`: which part of a tensor a process holds; refused."""
+"""`torch.distributed.tensor._utils`: the shard of a tensor that a process holds; not supported."""
 
 from __future__ import annotations
 

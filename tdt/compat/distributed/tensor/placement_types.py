@@ -1,4 +1,4 @@
-"""`torch.distributed.tensor.placement_types`: how a tensor would lie on a mesh of devices. What uses them is refused."""
+"""`torch.distributed.tensor.placement_types`: placements of a tensor on a mesh of devices. DTensors are not supported."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ __all__ = ["Partial", "Placement", "Replicate", "Shard"]
 
 
 class Placement:
-    """How a tensor lies on one dimension of a mesh.
+    """The placement of a tensor along one dimension of a mesh.
 
     >>> Shard(0).is_shard(), Shard(0).is_shard(1), Replicate().is_replicate(), Partial().is_partial("sum")
     (True, False, True, True)
     """
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """Whether each device holds a part (along `dim`, where it is given)."""
+        """Whether each device holds a part (along `dim`, unless it is None)."""
         return isinstance(self, Shard) and dim in (None, self.dim)
 
     def is_replicate(self) -> bool:
@@ -23,7 +23,7 @@ class Placement:
         return isinstance(self, Replicate)
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
-        """Whether the tensor is the reduction (of this kind, where it is given) of what the devices hold."""
+        """Whether the tensor is the reduction (`reduce_op`, unless it is None) of the tensors on the devices."""
         return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
 
 
@@ -46,6 +46,6 @@ class _StridedShard(Shard):
 
 @dataclass(frozen=True)
 class Partial(Placement):
-    """The tensor is the reduction `reduce_op` of what the devices hold."""
+    """The tensor is the reduction `reduce_op` of the tensors on the devices."""
 
     reduce_op: str = "sum"

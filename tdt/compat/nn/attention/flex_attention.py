@@ -1,4 +1,4 @@
-"""`torch.nn.attention.flex_attention`: importable, so that programs can offer it as one of their ways; refused when used."""
+"""`torch.nn.attention.flex_attention`: importable, for programs that support it among others; raises when it is called."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ Types = type | tuple[type, ...] | types.UnionType
 
 
 def tree_is_leaf(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Whether `tree` is a leaf: `is_leaf` says so, or its type is not registered.
+    """Whether `tree` is a leaf: `is_leaf` returns True for it, or its type is not registered.
 
     >>> tree_is_leaf(None), tree_is_leaf([1]), tree_is_leaf((1, 2), is_leaf=lambda x: isinstance(x, tuple))
     (True, False, True)
@@ -103,7 +103,7 @@ def tree_map_(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: I
 
 
 def map_only(type_or_types_or_pred: Types | Callable[[Any], bool], /) -> Callable[[Callable], Callable]:
-    """A decorator: the function is called for these types (or where the predicate holds); other values stay."""
+    """A decorator: the function maps values of these types (or that satisfy the predicate); others are unchanged."""
     chosen = type_or_types_or_pred
     if not callable(chosen) and not isinstance(chosen, (tuple, types.UnionType)):
         raise TypeError("Argument must be a type, a tuple of types, or a callable.")
@@ -164,7 +164,7 @@ def tree_any_only(
 
 
 def _broadcast_to_and_flatten(tree: PyTree, treespec: TreeSpec, is_leaf: IsLeaf = None) -> list[Any] | None:
-    """The leaves of `tree`, each as often as `treespec` has leaves in its place; None if the structures differ."""
+    """The leaves of `tree`, each repeated for every leaf of `treespec` below it; None if the structures do not match."""
     full = treespec.unflatten([0] * treespec.num_leaves)
     found: list[Any] = []
     try:
@@ -214,12 +214,12 @@ def tree_map_with_path(func: Callable[..., Any], tree: PyTree, *rests: PyTree, i
 
 
 def keystr(kp: KeyPath) -> str:
-    """A key path as it is written in Python."""
+    """A key path in Python's notation."""
     return "".join(map(str, kp))
 
 
 def key_get(obj: Any, kp: KeyPath) -> Any:
-    """What stands at a key path of `obj`."""
+    """The value at a key path of `obj`."""
     for key in kp:
         obj = key.get(obj)
     return obj

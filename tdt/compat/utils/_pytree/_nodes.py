@@ -1,4 +1,4 @@
-"""Node types of pytrees: how a container becomes a list of children and is rebuilt from them."""
+"""Node types of pytrees: how a container is flattened to a list of children and rebuilt from them."""
 
 from __future__ import annotations
 
@@ -214,13 +214,13 @@ def register_dataclass(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConstantNode:
-    """The context of an instance of a class that `register_constant` made a node."""
+    """The context of an instance of a class that `register_constant` registered."""
 
     value: Any
 
 
 def register_constant(cls: type) -> None:
-    """Make `cls` a node type without children. TypeError if it lacks an `__eq__` or `__hash__` of its own."""
+    """Register `cls` as a node type without children. TypeError if it does not define `__eq__` and `__hash__`."""
     for method, default in (("__eq__", object.__eq__), ("__hash__", None)):
         if getattr(cls, method) is default:
             raise TypeError(f"register_constant(cls) expects `cls` to have a non-default `{method}` implementation.")
@@ -288,7 +288,7 @@ def _get_node_type(tree: Any) -> Any:
     return namedtuple if is_namedtuple_instance(tree) else type(tree)
 
 
-# ---- the containers that are nodes from the start
+# ---- the containers that are registered by default
 
 
 def _sequence_keys(values: Iterable[Any]) -> list[tuple[Any, Any]]:

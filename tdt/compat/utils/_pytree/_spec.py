@@ -82,7 +82,7 @@ class TreeSpec:
 
     @property
     def context(self) -> Context:
-        """What the node type keeps besides its children: a dict's keys, a deque's maximal length."""
+        """The node's data besides its children: a dict's keys, a deque's maximal length."""
         return self._context
 
     @property
@@ -108,7 +108,7 @@ class TreeSpec:
         return self._children[index]
 
     def flatten_up_to(self, tree: PyTree) -> list[PyTree]:
-        """The subtrees of `tree` at the places of this structure's leaves. ValueError where `tree` is built otherwise."""
+        """The subtrees of `tree` at the leaves of this structure. ValueError if `tree` has another structure."""
         if self.is_leaf():
             return [tree]
         children = _children_like(self, tree)
@@ -150,7 +150,7 @@ _LEAF_SPEC = LeafSpec()
 
 
 def _children_like(spec: TreeSpec, node: PyTree) -> list[Any]:
-    """The children of `node`, which must be a node as `spec` describes; any standard dict is as good as another."""
+    """The children of `node`, which must have the type and context of `spec`; all standard dicts count as one type."""
     kind = _get_node_type(node)
     dicts = spec.type in STANDARD_DICT_TYPES and kind in STANDARD_DICT_TYPES
     builtin = spec.type in BUILTIN_TYPES

@@ -1,4 +1,4 @@
-"""Gradients as they are, or in half precision; refused."""
+"""Communication hooks that send gradients uncompressed or in half precision; not supported."""
 
 from __future__ import annotations
 

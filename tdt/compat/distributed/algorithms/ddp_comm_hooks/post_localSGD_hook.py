@@ -1,4 +1,4 @@
-"""Gradients averaged over part of the processes; refused."""
+"""Communication hook that averages gradients over a part of the processes; not supported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients compressed to low rank; refused."""
+"""Communication hook that compresses gradients to low rank; not supported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`torchvision.transforms.v2`: those transforms of it that are in `torchvision.transforms` too."""
+"""`torchvision.transforms.v2`: the transforms that `torchvision.transforms` has too."""
 
 from __future__ import annotations
 

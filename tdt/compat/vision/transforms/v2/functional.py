@@ -1,4 +1,4 @@
-"""`torchvision.transforms.v2.functional`: those functions of it that are in `torchvision.transforms.functional` too."""
+"""`torchvision.transforms.v2.functional`: the functions that `torchvision.transforms.functional` has too."""
 
 from __future__ import annotations
 
