@@ -79,8 +79,8 @@ def kernel(path: str, when: When, *, lines: bool = False) -> Kernel:
     lines: a kernel for images (N, C, H, W) that also takes (N, C, L), as images of one row.
     """
     assert path not in KERNELS, f"{path} is stated twice"
-    made = KERNELS[path] = _also_lines(when, _lazy(path)) if lines else Kernel(when, _lazy(path))
-    return made
+    registered = KERNELS[path] = _also_lines(when, _lazy(path)) if lines else Kernel(when, _lazy(path))
+    return registered
 
 
 def chosen(kernels: Sequence[Kernel], xp: Any, *arrays: Any, **attributes: Any) -> Callable | None:
