@@ -37,7 +37,6 @@ class BarConsole(Console):
         self._refreshed = 0.0
         self._scores = ""
         self._steps: int | None = None
-        self._rate = 0.0
 
     def start(self, event: RunStarted) -> None:
         super().start(event)

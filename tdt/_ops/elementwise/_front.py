@@ -110,7 +110,6 @@ def binary_op(
     forward: Callable[..., Any],
     vjp: dict[str, Callable[..., Any]] | None = None,
     *,
-    fast_vjp: dict[str, Callable[..., Any]] | None = None,
     numbers: str = "other",
     same_out: bool = False,
     **traits: Any,
@@ -120,7 +119,6 @@ def binary_op(
     Args:
         forward: on arrays, `forward(xp, x, y)`.
         vjp: the rules by operand, "x" and "y".
-        fast_vjp: the same rule on arrays.
         numbers: which operands may be a Python number: "other", "any" of the two, or "none".
         same_out: as for `unary_op`.
         traits: further traits of the op.
@@ -132,8 +130,6 @@ def binary_op(
         second = definition.__code__.co_varnames[1]
         for operand, rule in (vjp or {}).items():
             record.vjp(operand)(rule)
-        for operand, rule in (fast_vjp or {}).items():
-            record.fast_vjp(operand)(rule)
 
         def function(input: Tensor, other: Any, *, out: Tensor | None = None) -> Tensor:
             if not isinstance(input, Tensor) or other.__class__ is not Tensor:

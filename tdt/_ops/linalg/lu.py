@@ -88,17 +88,13 @@ def _permutation(xp: ModuleType, pivots: Any, *, rows: int) -> Any:
     return _backend.to_device(perm, _backend.device_of(pivots))
 
 
-def _forth(x: Tensor, perm: Tensor) -> Tensor:
-    """Pᵀ x."""
-    return _rows(x, perm)
-
-
 def _back(x: Tensor, perm: Tensor) -> Tensor:
     """P x."""
     return _rows(x, perm.argsort(-1))
 
 
 def _rows(x: Tensor, at: Tensor) -> Tensor:
+    """Rows of x in the order `at`; Pᵀ x for the permutation of P."""
     batch = np.broadcast_shapes(x.shape[:-2], at.shape[:-1])
     at = at.unsqueeze(-1).expand((*batch, at.shape[-1], x.shape[-1]))
     return take_along_dim(x.expand((*batch, *x.shape[-2:])), at, -2)
@@ -274,7 +270,7 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
     if adjoint:
         X = _solve_triangular(LU.mH, B, upper=False)
         return _back(_solve_triangular(LU.mH, X, upper=True, unitriangular=True), perm)
-    X = _solve_triangular(LU, _forth(B, perm), upper=False, unitriangular=True)
+    X = _solve_triangular(LU, _rows(B, perm), upper=False, unitriangular=True)
     return _solve_triangular(LU, X, upper=True)
 
 

@@ -62,7 +62,8 @@ _solve.vjp("b")(lambda g, a: _solve(a.mH, g[0])[0])
 SINGULAR = "The solver failed because the input matrix is singular."
 
 
-def _solution(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tensor]:
+def _solution(A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tensor]:
+    name = "linalg.solve"
     check_matrix(name, A, square=True)
     check_same_dtype(name, A, B)
     if B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1]):
@@ -94,7 +95,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     >>> tdt.linalg.solve(tdt.tensor([[2.0, 0.0], [0.0, 4.0]]), tdt.tensor([2.0, 4.0]))
     tensor([1., 1.])
     """
-    X, info = _solution("linalg.solve", A, B, left)
+    X, info = _solution(A, B, left)
     check_info("torch.linalg.solve", info, SINGULAR)
     return X
 
@@ -118,7 +119,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     >>> tdt.linalg.solve_ex(tdt.zeros(1, 1), tdt.ones(1)).info
     tensor(1, dtype=tdt.int32)
     """
-    X, info = _solution("linalg.solve", A, B, left)
+    X, info = _solution(A, B, left)
     if check_errors:
         check_info("torch.linalg.solve_ex", info, SINGULAR)
     return return_type("linalg_solve_ex", ("result", "info"))(X, info)

@@ -150,7 +150,7 @@ def histogram(
     per_dim = [bins] if isinstance(bins, Tensor) else (bins,)
     x = input.reshape(-1, 1)
     weight = None if weight is None else weight.reshape(-1)
-    hist, edges = _histogram_of("histogramdd", x, per_dim, range, weight, density, input.numel())
+    hist, edges = _histogram_of(x, per_dim, range, weight, density, input.numel())
     results: tuple[Tensor, ...] = (hist, edges[0].clone())
     if out is not None:
         results = tuple([store_into(t, r, exact=True) for t, r in zip(out, results, strict=True)])
@@ -201,28 +201,28 @@ def histogramdd(
         )
     points = input.reshape(-1, n)
     weight = None if weight is None else weight.reshape(-1)
-    hist, edges = _histogram_of("histogramdd", points, per_dim, range, weight, density, len(points))
+    hist, edges = _histogram_of(points, per_dim, range, weight, density, len(points))
     return return_type("histogramdd", ("hist", "bin_edges"))(hist, tuple(edges))
 
 
 def _histogram_of(
-    name: str, points: Tensor, bins: Sequence, ends: Any, weight: Tensor | None, density: bool, count: int
+    points: Tensor, bins: Sequence, ends: Any, weight: Tensor | None, density: bool, count: int
 ) -> tuple[Tensor, list[Tensor]]:
     points = points.detach()
     if weight is not None and weight.dtype is not points.dtype:
         raise RuntimeError(
-            f"torch.{name}: if weight tensor is provided, input tensor and weight tensor should have the same dtype, but "
+            "torch.histogramdd: if weight tensor is provided, input tensor and weight tensor should have the same dtype, but "
             f"got input {SCALAR_NAMES[points.dtype]}, and weight {SCALAR_NAMES[weight.dtype]}"
         )
     if weight is not None and weight.numel() != count:
         raise RuntimeError(
-            f"torch.{name}: if weight tensor is provided it should have the same shape as the input tensor excluding its "
+            "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding its "
             f"innermost dimension, but got {count} points and {weight.numel()} weights"
         )
     if isinstance(bins[0], Tensor):
-        edges = [_checked_edges(name, points, e) for e in bins]
+        edges = [_checked_edges(points, e) for e in bins]
     else:
-        edges = _equal_edges(name, points, bins, ends)
+        edges = _equal_edges(points, bins, ends)
     hist = _histogram(points, weight, *edges)
     if density:
         hist = hist / hist.sum()
@@ -231,33 +231,33 @@ def _histogram_of(
     return hist, edges
 
 
-def _checked_edges(name: str, points: Tensor, edges: Tensor) -> Tensor:
+def _checked_edges(points: Tensor, edges: Tensor) -> Tensor:
     if edges.dtype is not points.dtype:
-        raise RuntimeError(f"torch.{name}: input tensor and bins tensors should have the same dtype, but got input with "
+        raise RuntimeError(f"torch.histogramdd: input tensor and bins tensors should have the same dtype, but got input with "
                            f"dtype {SCALAR_NAMES[points.dtype]} and bins with dtype {SCALAR_NAMES[edges.dtype]}")  # fmt: skip
     if edges.ndim != 1:
-        raise RuntimeError(f"torch.{name}: bins tensor should have one dimension, but got {edges.ndim} dimensions")
+        raise RuntimeError(f"torch.histogramdd: bins tensor should have one dimension, but got {edges.ndim} dimensions")
     if not edges.numel():
-        raise RuntimeError(f"torch.{name}: bins tensor should have at least 1 element, but got 0")
+        raise RuntimeError("torch.histogramdd: bins tensor should have at least 1 element, but got 0")
     return edges.detach()
 
 
-def _equal_edges(name: str, points: Tensor, bins: Sequence[int], ends: Any) -> list[Tensor]:
+def _equal_edges(points: Tensor, bins: Sequence[int], ends: Any) -> list[Tensor]:
     if points.dtype not in (_dtype.float32, _dtype.float64):
         raise NotImplementedError(
-            f"\"{name}\" not implemented for '{SCALAR_NAMES[points.dtype]}'; pass the bin edges as tensors"
+            f"\"histogramdd\" not implemented for '{SCALAR_NAMES[points.dtype]}'; pass the bin edges as tensors"
         )
     if any(n <= 0 for n in bins):
         d, n = next((d, n) for d, n in enumerate(bins) if n <= 0)
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {n} for dimension {d}")
     if ends is not None and len(ends) != 2 * len(bins):
-        raise RuntimeError(f"torch.{name}: for a {len(bins)}-dimensional histogram range should have {2 * len(bins)} "
+        raise RuntimeError(f"torch.histogramdd: for a {len(bins)}-dimensional histogram range should have {2 * len(bins)} "
                            f"elements, but got {len(ends)}")  # fmt: skip
     from tdt._core.ranges import linspace
 
     edges = []
     for d, n in enumerate(bins):
-        low, high = _finite_range(name, points[:, d], None if ends is None else ends[2 * d : 2 * d + 2])
+        low, high = _finite_range("histogramdd", points[:, d], None if ends is None else ends[2 * d : 2 * d + 2])
         if low == high:
             low, high = low - 0.5, high + 0.5
         edges.append(linspace(low, high, n + 1, dtype=points.dtype, device=points.device))

@@ -79,7 +79,7 @@ def searchsorted(
     if side == "left" and right:
         raise RuntimeError("torch.searchsorted(): side and right can't be set to opposites, got side of left while right "
                            "was True")  # fmt: skip
-    return _search("searchsorted", sorted_sequence, input, out_int32, right or side == "right", sorter, out)
+    return _search(sorted_sequence, input, out_int32, right or side == "right", sorter, out)
 
 
 @front
@@ -107,17 +107,17 @@ def bucketize(
     """
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
-    return _search("searchsorted", boundaries, input, out_int32, right, None, out)
+    return _search(boundaries, input, out_int32, right, None, out)
 
 
-def _search(name: str, edges: Tensor, x: Any, small: bool, right: bool, order: Any, out: Tensor | None) -> Tensor:
+def _search(edges: Tensor, x: Any, small: bool, right: bool, order: Any, out: Tensor | None) -> Tensor:
     if not isinstance(x, Tensor):
         edges, x = _with_number(edges, x)
-    _check_search(f"torch.{name}()", edges, x, order)
+    _check_search("torch.searchsorted()", edges, x, order)
     kind = _dtype.int32 if small else _dtype.int64
     if out is not None and out.dtype is not kind:
         raise RuntimeError(
-            f"torch.{name}(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on "
+            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on "
             f"whether out_int32 flag is True, but we got output tensor dtype {SCALAR_NAMES[out.dtype]} and out_int32 flag "
             f"is {small}"
         )

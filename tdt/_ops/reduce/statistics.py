@@ -156,7 +156,7 @@ def cov(
     tensor([[ 1., -1.],
             [-1.,  1.]])
     """
-    _at_most_2d("cov", "input", input)
+    _at_most_2d("cov", input)
     if input.dtype is _dtype.bool:
         raise RuntimeError("cov(): bool dtype is not supported for input")
     x = input if input.ndim == 2 else input.reshape(1, -1)
@@ -181,10 +181,10 @@ def cov(
     return (products / free).squeeze()
 
 
-def _at_most_2d(name: str, what: str, x: Tensor) -> None:
+def _at_most_2d(name: str, x: Tensor) -> None:
     if x.ndim > 2:
         raise RuntimeError(
-            f"{name}(): expected {what} to have two or fewer dimensions but got an input with {x.ndim} dimensions"
+            f"{name}(): expected input to have two or fewer dimensions but got an input with {x.ndim} dimensions"
         )
 
 
@@ -220,7 +220,7 @@ def corrcoef(input: Tensor) -> Tensor:
     tensor([[ 1., -1.],
             [-1.,  1.]])
     """
-    _at_most_2d("corrcoef", "input", input)
+    _at_most_2d("corrcoef", input)
     c = cov(input)
     if not c.ndim:
         return c / c

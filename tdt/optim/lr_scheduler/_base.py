@@ -96,7 +96,7 @@ class LRScheduler:
 
     def _set_lr(self, values: Sequence[Any]) -> None:
         for group, value in zip(self.optimizer.param_groups, values, strict=True):
-            set_option(group, "lr", value)
+            set_lr(group, value)
         self._last_lr = self._in_groups("lr")
 
     def _check_order(self) -> None:
@@ -173,10 +173,10 @@ def copied(value: Any) -> Any:
     return wrap(value._a.copy()) if isinstance(value, Tensor) else value
 
 
-def set_option(group: dict[str, Any], name: str, value: Any) -> None:
-    """Set an option; one that is a tensor is written to, so that whoever holds it sees the new value."""
-    if isinstance(group[name], Tensor):
-        group[name]._a[...] = number(value)
-        group[name]._st.version += 1
+def set_lr(group: dict[str, Any], value: Any) -> None:
+    """Set the learning rate; one that is a tensor is written to, so that whoever holds it sees the new value."""
+    if isinstance(group["lr"], Tensor):
+        group["lr"]._a[...] = number(value)
+        group["lr"]._st.version += 1
     else:
-        group[name] = value
+        group["lr"] = value

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
-from tdt.optim.lr_scheduler._base import LRScheduler, set_option
+from tdt.optim.lr_scheduler._base import LRScheduler, set_lr
 from tdt.optim.lr_scheduler.plateau import ReduceLROnPlateau
 from tdt.optim.optimizer import Optimizer
 
@@ -84,7 +84,7 @@ class SequentialLR(_Combined):
         for (
             group
         ) in optimizer.param_groups:  # each schedule has taken its first step already: begin again with the first
-            set_option(group, "lr", group["initial_lr"])
+            set_lr(group, group["initial_lr"])
         _undo(self)
         first = schedulers[bisect_right(milestones, 0)]
         first._initial_step()

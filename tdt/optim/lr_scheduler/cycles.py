@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from tdt.optim.lr_scheduler._base import LRScheduler, check_optimizer, per_group, set_option
+from tdt.optim.lr_scheduler._base import LRScheduler, check_optimizer, per_group, set_lr
 from tdt.optim.optimizer import Optimizer
 
 
@@ -79,7 +79,7 @@ class CyclicLR(_Cycle):
         base_lrs = per_group(optimizer, base_lr, "base_lr")
         if last_epoch == -1:
             for group, lr in zip(optimizer.param_groups, base_lrs, strict=True):
-                set_option(group, "lr", lr)
+                set_lr(group, lr)
         self.max_lrs = per_group(optimizer, max_lr, "max_lr")
         up = float(step_size_up)
         self.total_size = up + (up if step_size_down is None else float(step_size_down))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, SupportsFloat
 
-from tdt.optim.lr_scheduler._base import LRScheduler, check_optimizer, per_group, set_option, warn_of_epoch
+from tdt.optim.lr_scheduler._base import LRScheduler, check_optimizer, per_group, set_lr, warn_of_epoch
 from tdt.optim.optimizer import Optimizer
 
 
@@ -103,7 +103,7 @@ class ReduceLROnPlateau(LRScheduler):
             old = float(group["lr"])
             new = max(old * self.factor, least)
             if old - new > self.eps:
-                set_option(group, "lr", new)
+                set_lr(group, new)
 
     def _is_better(self, a: float, best: float) -> bool:
         """Whether `a` improves on `best` by more than the threshold."""
