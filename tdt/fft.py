@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tdt import Tensor
 from tdt._core import dtype as _dtype
-from tdt._core.calls import front
+from tdt._core.calls import front, in_namespace
 from tdt._core.layout import layout as Layout
 from tdt._core.ranges import arange
 from tdt._ops._common import Device, Dims, Ints, with_out
@@ -494,3 +494,6 @@ def ifftshift(input: Tensor, dim: Dims = None) -> Tensor:
     """
     dims = dims_of(input, dim)
     return roll(input, [-(input.shape[i] // 2) for i in dims], dims)
+
+
+in_namespace(__name__, globals())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tdt._core.calls import front
+from tdt._core.calls import front, in_namespace
 from tdt._core.errors import LinAlgError
 from tdt._core.tensor import Tensor
 from tdt._ops._common import store_into
@@ -79,3 +79,6 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = N
     tensor([[0., 0., 1.]])
     """
     return _cross(input, other, dim, out=out)
+
+
+in_namespace(__name__, globals())

@@ -1,5 +1,6 @@
 """Special functions under PyTorch's names: `tdt.special.erfcx`, `ndtr`, `zeta`, the Bessel functions, …"""
 
+from tdt._core.calls import in_namespace
 from tdt._ops.elementwise.binary_math import xlogy
 from tdt._ops.elementwise.math import (
     digamma,
@@ -74,5 +75,11 @@ __all__ = [
 ]  # fmt: skip
 
 # Aliases: names that these functions have in this namespace.
-psi, gammaln, expit = digamma, lgamma, sigmoid
-gammainc, gammaincc, multigammaln = igamma, igammac, mvlgamma
+expit = sigmoid
+gammainc = igamma
+gammaincc = igammac
+gammaln = lgamma
+multigammaln = mvlgamma
+psi = digamma
+
+in_namespace(__name__, globals())

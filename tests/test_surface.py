@@ -152,7 +152,8 @@ def test_a_public_function_has_a_def_of_its_name_which_tracebacks_show(namespace
     for name, function in functions.items():
         if not inspect.isfunction(function) or name in IN_PLACE_FUNCTIONS:
             continue
-        source = Path(inspect.unwrap(function).__code__.co_filename).read_text()
+        home = sys.modules[function.__module__].__file__  # where an alias may stand
+        source = Path(inspect.unwrap(function).__code__.co_filename).read_text() + Path(str(home)).read_text()
         known = function.__name__  # another one for an alias, such as arccos = acos, which stands in a file by name
         if not re.search(rf"^ *def {known}\(|^{known} = ", source, re.MULTILINE) or function.__code__.co_name != known:
             wrong.append(f"{name}: {known}, {function.__code__.co_name}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,37 @@ def front(function: Callable[..., Any]) -> Callable[..., Any]:
                 raise
         return called(*args, **renamed)
 
+    return called
+
+
+def in_namespace(module: str, namespace: dict[str, Any]) -> None:
+    """Let TypeErrors of a namespace's functions name them as PyTorch does: `linalg_det()` for `tdt.linalg.det`.
+
+    Args:
+        module: name of the namespace's module.
+        namespace: its globals; each function in `__all__` is replaced by one of its own, as `tdt` may have it too.
+    """
+    for name in namespace["__all__"]:
+        if isinstance(namespace[name], FunctionType):
+            namespace[name] = _renaming(namespace[name], module, name)
+
+
+def _renaming(function: FunctionType, module: str, name: str) -> Callable[..., Any]:
+    """`function` as `module.name`."""
+    own, shown = function.__name__, f"{module.rpartition('.')[2]}_{name}"
+
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs) if kwargs else function(*args)
+        except TypeError as error:
+            message = str(error)
+            if message.startswith(f"{own}()"):
+                error.args = (shown + message.removeprefix(own),)
+            raise
+
+    called.__module__, called.__name__, called.__qualname__ = module, name, name
+    called.__code__ = called.__code__.replace(co_name=name, co_qualname=name)
     return called
 
 

@@ -6,6 +6,7 @@ import math
 from types import ModuleType
 from typing import Any
 
+from tdt._core.calls import front
 from tdt._core.dtype import FLOATING
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
@@ -528,6 +529,7 @@ _polygamma = make_op("polygamma", _polygamma_forward, dtypes=FLOATING, to_float=
 _polygamma.vjp("x")(lambda g, x, n: g * polygamma(n + 1, x))
 
 
+@front
 def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The n-th derivative of digamma at each element.
 
