@@ -47,8 +47,8 @@ def check(
 
     print_lines(_tables.layers(parts), whole=True)
     print_lines(_tables.steps(parts), *_tables.downloads(parts))
-    given = [config, *(overrides or ()), *(["--device", device] if device else ()), *(["--trust"] if trust else ())]
-    print_lines(f"{parts.config.file}: no mistakes found; next: {shlex.join(['tdt', 'train', *given])}")
+    arguments = [config, *(overrides or ()), *(["--device", device] if device else ()), *(["--trust"] if trust else ())]
+    print_lines(f"{parts.config.file}: no mistakes found; next: {shlex.join(['tdt', 'train', *arguments])}")
     return 0
 
 

@@ -45,7 +45,7 @@ def describe(
     from tdt.train.loop.costs import estimate
 
     parts = build(
-        _read(what, [*(overrides or ()), *([f"device={device}"] if device else ())], runs_root), splits=(), kept=True
+        _read(what, [*(overrides or ()), *([f"device={device}"] if device else ())], runs_root), splits=(), resumed=True
     )
     errors = ConfigErrors()
     splits = open_splits(

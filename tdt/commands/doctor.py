@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 from tdt.commands._help import examples
@@ -25,9 +24,12 @@ def doctor(
     findings = checkup(runs_root)
     broken = [finding for finding in findings if finding.state == "broken"]
     if json:
-        found = {"broken": len(broken), "findings": [asdict(finding) for finding in findings]}
+        found = {
+            "broken": len(broken),
+            "findings": [{"what": one.what, "state": one.state, "said": one.message} for one in findings],
+        }
         return print_json(found, 1 if broken else 0)
-    rows = [(finding.what, MARKS[finding.state], finding.said) for finding in findings]
+    rows = [(finding.what, MARKS[finding.state], finding.message) for finding in findings]
     print_lines(text(("", "", ""), rows).lstrip("\n"))
     print_lines(f"\n{len(broken)} broken" if broken else "\neverything required works")
     return 1 if broken else 0

@@ -102,14 +102,14 @@ def show_run(run: RunName, json: Json = False, runs_root: Root = Path("runs"), t
 
     one = history.read(Run.open(run, runs_root))
     _print_faults([one])
-    kept = sorted(path for path in one.run.checkpoints().folder.glob("*.safetensors") if path.is_file())
+    checkpoints = sorted(path for path in one.run.checkpoints().folder.glob("*.safetensors") if path.is_file())
     about = _environment(one.run)
     if json:
         series = {tag: [[step, _for_json(value)] for step, value in points] for tag, points in one.series.items()}
         return print_json(
             _facts(one, None)
             | {
-                "checkpoints": [str(path) for path in kept],
+                "checkpoints": [str(path) for path in checkpoints],
                 "environment": about,
                 "settings": one.settings,
                 "series": series,
@@ -123,10 +123,9 @@ def show_run(run: RunName, json: Json = False, runs_root: Root = Path("runs"), t
     print_lines(f"epochs {_epochs(one)}, steps {one.step:,}, {duration(one.seconds)}")
     if "command" in about:
         print_lines(one_line(f"command: {about['command']}"))
-    if kept:
-        print_lines(
-            f"checkpoints: {', '.join(path.stem for path in kept)} ({sum(p.stat().st_size for p in kept) / 2**20:.1f} MiB)"
-        )
+    if checkpoints:
+        size = sum(path.stat().st_size for path in checkpoints)
+        print_lines(f"checkpoints: {', '.join(path.stem for path in checkpoints)} ({size / 2**20:.1f} MiB)")
     if one.series:
         print_lines()
         _print_curves([one], [tag for tag in one.series if not tag.startswith("time/")])

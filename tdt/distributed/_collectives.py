@@ -237,10 +237,10 @@ def scatter_object_list(
     scatter_object_output_list[0] = _only("scatter_object_input_list", scatter_object_input_list)
 
 
-def _other(kind: str, given: int | None, in_group: int | None) -> None:
+def _other(kind: str, world_rank: int | None, in_group: int | None) -> None:
     """Refuse a message, since there is no other process that it could go to or come from."""
     rank = get_rank()
-    number = in_group if given is None else given
+    number = in_group if world_rank is None else world_rank
     if number == rank:
         raise ValueError(f"Invalid {kind} rank: {kind} rank should not be the same as the rank of the current process.")
     which = "any other process" if number is None else f"rank {number}"

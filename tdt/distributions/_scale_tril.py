@@ -33,12 +33,12 @@ class ScaleTril:
         return matrix.expand(self._batch_shape + matrix.shape[-2:])
 
 
-def given_matrix(error: type[Exception], **matrices: Tensor | None) -> tuple[str, Tensor]:
+def single_matrix(error: type[Exception], **matrices: Tensor | None) -> tuple[str, Tensor]:
     """Name and value of the one matrix that is not None. Raises `error` if there are none or several."""
-    given = [(name, matrix) for name, matrix in matrices.items() if matrix is not None]
-    if len(given) != 1:
+    present = [(name, matrix) for name, matrix in matrices.items() if matrix is not None]
+    if len(present) != 1:
         raise error(f"Exactly one of {' or '.join(matrices)} may be specified.")
-    return given[0]
+    return present[0]
 
 
 def half_log_det(tril: Tensor) -> Tensor:

@@ -63,7 +63,7 @@ class Distribution:
 
     def _validate_parameters(self) -> None:
         try:
-            wanted = self.arg_constraints
+            required = self.arg_constraints
         except NotImplementedError:
             warnings.warn(
                 f"{type(self)} does not define `arg_constraints`: set `arg_constraints = {{}}`, or turn validation off "
@@ -71,7 +71,7 @@ class Distribution:
                 stacklevel=4,
             )
             return
-        for name, constraint in wanted.items():
+        for name, constraint in required.items():
             unset = name not in vars(self) and isinstance(getattr(type(self), name, None), lazy_property)
             if constraints.is_dependent(constraint) or unset:
                 continue  # what is computed from a valid parameter is valid
@@ -192,11 +192,11 @@ class Distribution:
             return
         if not isinstance(value, Tensor):
             raise ValueError(f"The value argument to log_prob must be a Tensor, but is {type(value).__name__}")
-        wanted, got = self._batch_shape + self._event_shape, value.shape
+        expected, got = self._batch_shape + self._event_shape, value.shape
         if got[value.ndim - len(self._event_shape) :] != self._event_shape:
             raise ValueError(f"The right-most size of value must match event_shape: {got} vs {self._event_shape}.")
-        if any(i != j and 1 not in (i, j) for i, j in zip(got[::-1], wanted[::-1], strict=False)):
-            raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {got} vs {wanted}.")
+        if any(i != j and 1 not in (i, j) for i, j in zip(got[::-1], expected[::-1], strict=False)):
+            raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {got} vs {expected}.")
         try:
             support = self.support
         except NotImplementedError:
@@ -207,8 +207,8 @@ class Distribution:
                              f"distribution {self!r}, but found invalid values:\n{value}")  # fmt: skip
 
     def __repr__(self) -> str:
-        given = {name: vars(self)[name] for name in self.arg_constraints if name in vars(self)}
-        shown = (f"{name}: {value if value.numel() == 1 else value.size()}" for name, value in given.items())
+        parameters = {name: vars(self)[name] for name in self.arg_constraints if name in vars(self)}
+        shown = (f"{name}: {value if value.numel() == 1 else value.size()}" for name, value in parameters.items())
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
@@ -257,7 +257,7 @@ class _OfProbs:
 
     @property
     def _param(self) -> Tensor:
-        return vars(self)[self._given]  # type: ignore[attr-defined]
+        return vars(self)[self._parameter_name]  # type: ignore[attr-defined]
 
     @property
     def param_shape(self) -> Size:
@@ -279,8 +279,8 @@ class _OfEvent(_OfProbs, Distribution):
         validate_args: bool | None = None,
     ) -> None:
         (value,) = broadcast_all(self._either(probs, logits))
-        self._given = "logits" if probs is None else "probs"
-        setattr(self, self._given, value)
+        self._parameter_name = "logits" if probs is None else "probs"
+        setattr(self, self._parameter_name, value)
         super().__init__(value.shape, validate_args=validate_args)
 
     @lazy_property
@@ -304,11 +304,11 @@ class _OfClasses(_OfProbs, Distribution):
         validate_args: bool | None = None,
     ) -> None:
         value: Any = self._either(probs, logits)
-        self._given = "logits" if probs is None else "probs"
+        self._parameter_name = "logits" if probs is None else "probs"
         if value.ndim < 1:
-            raise ValueError(f"`{self._given}` parameter must be at least one-dimensional.")
+            raise ValueError(f"`{self._parameter_name}` parameter must be at least one-dimensional.")
         value = value - value.logsumexp(-1, keepdim=True) if probs is None else value / value.sum(-1, keepdim=True)
-        setattr(self, self._given, value)
+        setattr(self, self._parameter_name, value)
         classes = value.shape[-1:]
         super().__init__(value.shape[:-1], classes if self._one_hot else (), validate_args=validate_args)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import tdt
 from tdt import Tensor
 from tdt.distributions import constraints
-from tdt.distributions._scale_tril import FACTOR, ScaleTril, given_matrix, half_log_det, mahalanobis
+from tdt.distributions._scale_tril import FACTOR, ScaleTril, half_log_det, mahalanobis, single_matrix
 from tdt.distributions.distribution import Distribution
 
 __all__ = ["MultivariateNormal"]
@@ -52,7 +52,7 @@ class MultivariateNormal(ScaleTril, Distribution):
     ) -> None:  # fmt: skip
         if loc.ndim < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        name, matrix = given_matrix(
+        name, matrix = single_matrix(
             ValueError, covariance_matrix=covariance_matrix, precision_matrix=precision_matrix, scale_tril=scale_tril
         )
         if matrix.ndim < 2:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import tdt
 from tdt import Size, Tensor, linalg
 from tdt.distributions import constraints
-from tdt.distributions._scale_tril import FACTOR, ScaleTril, given_matrix, half_log_det
+from tdt.distributions._scale_tril import FACTOR, ScaleTril, half_log_det, single_matrix
 from tdt.distributions.chi2 import Chi2
 from tdt.distributions.exp_family import ExponentialFamily
 
@@ -51,7 +51,7 @@ class Wishart(ScaleTril, ExponentialFamily):
         self, df: Tensor | float, covariance_matrix: Tensor | None = None, precision_matrix: Tensor | None = None,
         scale_tril: Tensor | None = None, validate_args: bool | None = None,
     ) -> None:  # fmt: skip
-        name, matrix = given_matrix(
+        name, matrix = single_matrix(
             AssertionError,
             covariance_matrix=covariance_matrix,
             precision_matrix=precision_matrix,
@@ -65,8 +65,8 @@ class Wishart(ScaleTril, ExponentialFamily):
         if (self.df <= n - 1).any():
             raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {n - 1}.")
         if (self.df < n).any():
-            said = "Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim."
-            warnings.warn(said, stacklevel=2)
+            message = "Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim."
+            warnings.warn(message, stacklevel=2)
         setattr(self, name, matrix.expand(*batch, -1, -1))
         super().__init__(batch, (n, n), validate_args)
         self._unbroadcasted_scale_tril = FACTOR[name](matrix)

@@ -16,14 +16,14 @@ from tdt._core.tensor import Storage, Tensor
 from tdt.nn._types import Device, Dtype
 
 
-class _Given(Tensor):
-    """A tensor whose constructor is handed another one, and what to do with it."""
+class _WrappedTensor(Tensor):
+    """A tensor whose constructor takes another tensor and options, which the subclass handles."""
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
         return Tensor.__new__(cls)
 
 
-class Parameter(_Given):
+class Parameter(_WrappedTensor):
     """Tensor that a module registers for training when it is assigned as an attribute.
 
     Args:
@@ -48,7 +48,7 @@ class Parameter(_Given):
         return "Parameter containing:\n" + super().__repr__()
 
 
-class Buffer(_Given):
+class Buffer(_WrappedTensor):
     """Tensor that a module registers as state, not for training, when it is assigned as an attribute.
 
     Args:
@@ -72,12 +72,12 @@ class Buffer(_Given):
         self.persistent = persistent
 
 
-def _share(made: Tensor, data: Any) -> None:
-    """Let `made` have the memory of `data`; TypeError for what is no tensor."""
-    name = type(made).__name__
+def _share(target: Tensor, data: Any) -> None:
+    """Make `target` share the memory of `data`. Raises TypeError if `data` is not a tensor."""
+    name = type(target).__name__
     if not isinstance(data, Tensor):
         raise TypeError(f"{name} expects a Tensor, got {type(data).__name__}: make one with tensor(...) first")
-    made._a, made._st = data._a, data._st
+    target._a, target._st = data._a, data._st
 
 
 class UninitializedTensorMixin:

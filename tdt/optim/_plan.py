@@ -35,9 +35,10 @@ def scalar_dtype() -> np.dtype:
 
 def scalar_dtypes(own: dict, names: Iterable[str]) -> tuple[np.dtype, ...]:
     """The dtype of each of a parameter's scalars: of the state tensor that is there, else `scalar_dtype`."""
-    kept = (own.get(name) for name in names)
+    values = (own.get(name) for name in names)
     return tuple(
-        value._a.dtype if isinstance(value, Tensor) and value.is_floating_point() else scalar_dtype() for value in kept
+        value._a.dtype if isinstance(value, Tensor) and value.is_floating_point() else scalar_dtype()
+        for value in values
     )
 
 
@@ -260,8 +261,8 @@ class Plan:
         """Make slabs for parameters whose state lies elsewhere or is not there yet."""
         kinds: dict[tuple, list[Tensor]] = {}
         for p in homeless:
-            kept = scalar_dtypes(state.get(p, {}), self.scalars_at_first)
-            kinds.setdefault((p._a.dtype, p.device, kept), []).append(p)
+            dtypes = scalar_dtypes(state.get(p, {}), self.scalars_at_first)
+            kinds.setdefault((p._a.dtype, p.device, dtypes), []).append(p)
         for params in kinds.values():
             slab = Slab(params, self.arrays_at_first, self.scalars_at_first, state)
             self.places.update((p, (slab, i)) for i, p in enumerate(params))

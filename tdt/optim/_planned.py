@@ -132,8 +132,8 @@ class PlannedOptimizer(Optimizer):
         }
         numbers = plan.advance(lambda dtypes, *now: self._advance({**options, "scalar_dtypes": dtypes}, *now))
         for rows, table, kernel in plan.tables:
-            given = [np.ascontiguousarray(grads[i]) for i in rows]
-            table.point(1, given)
+            contiguous = [np.ascontiguousarray(grads[i]) for i in rows]
+            table.point(1, contiguous)
             kernel(table, np.array([numbers[i] for i in rows], np.float64), **options)
         for piece in plan.pieces:
             self._update_piece(piece, piece.gradient(grads), numbers[piece.first], options)
@@ -158,8 +158,8 @@ class PlannedOptimizer(Optimizer):
 
         if group["foreach"] and not self._foreach_records:
             raise AssertionError("_foreach ops don't support autograd: use foreach=None with differentiable=True")
-        own, options, kept = self.state[p], {name: group[name] for name in self._options}, self._arrays(group)
-        fresh = any(name not in own for name in kept)
+        own, options, initial = self.state[p], {name: group[name] for name in self._options}, self._arrays(group)
+        fresh = any(name not in own for name in initial)
         scalars = self._scalars(group)
         dtypes = scalar_dtypes(own, scalars)
         before = [
@@ -170,7 +170,7 @@ class PlannedOptimizer(Optimizer):
         after, numbers = self._advance({**options, "scalar_dtypes": dtypes}, fresh, *now)
         for name, value, dtype in zip(scalars, after, dtypes, strict=True):
             own[name] = wrap(np.asarray(float(value), dtype))
-        for name, first in kept.items():  # a copy: what an earlier step saved for its backward stays as it is
+        for name, first in initial.items():  # a copy: what an earlier step saved for its backward stays as it is
             value = complex(first, first) if p.is_complex() else first
             own[name] = own[name].clone() if name in own else tdt.full_like(p, value)
         real = tdt.view_as_real if p.is_complex() else _as_it_is
@@ -178,7 +178,7 @@ class PlannedOptimizer(Optimizer):
         decay, decoupled = options.get("weight_decay", 0), options.get("decoupled_weight_decay")
         if decay != 0 and not decoupled:
             g = g + value * decay
-        change = self._change(tdt, g, value, [real(own[name]) for name in kept], numbers, **options)
+        change = self._change(tdt, g, value, [real(own[name]) for name in initial], numbers, **options)
         if decay != 0 and decoupled:
             change = change - value * (options["lr"] * decay)
         real(p).add_(change)

@@ -110,9 +110,9 @@ def _group_tensors_by_device_and_dtype(
         if first is None:
             raise RuntimeError("tensors of the first list must not be None")
         lists, indices = groups.setdefault((first.device, first.dtype), ([[] for _ in tensorlistlist], []))
-        for own, given in zip(lists, tensorlistlist, strict=True):
-            if given:
-                own.append(given[place])
+        for own, tensors in zip(lists, tensorlistlist, strict=True):
+            if tensors:
+                own.append(tensors[place])
         if with_indices:
             indices.append(place)
     return groups

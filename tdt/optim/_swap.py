@@ -44,9 +44,9 @@ def swap_in_optimizer_params_and_state(
     rest = iter(params)
     try:
         for live, group in zip(optimizer.param_groups, groups, strict=True):
-            taken = [next(rest) for _ in group["params"]]
-            live.update(group, params=taken)
-            state.update({p: dict(states.get(number, {})) for p, number in zip(taken, group["params"], strict=True)})
+            chosen = [next(rest) for _ in group["params"]]
+            live.update(group, params=chosen)
+            state.update({p: dict(states.get(number, {})) for p, number in zip(chosen, group["params"], strict=True)})
         optimizer.state = state
         yield
     finally:
@@ -58,9 +58,9 @@ def swap_in_optimizer_params_and_state(
         optimizer.state = own_state
 
 
-def _write_back(given: dict[str, Any], used: dict[str, Any]) -> None:
+def _write_back(saved: dict[str, Any], used: dict[str, Any]) -> None:
     """Put what steps have made of a parameter's state into the tensors that it came with: a plan keeps its own."""
-    for name, tensor in given.items():
+    for name, tensor in saved.items():
         if isinstance(tensor, Tensor) and isinstance(used.get(name), Tensor) and used[name] is not tensor:
             tensor._a[...] = used[name]._a
             tensor._st.version += 1
@@ -69,13 +69,13 @@ def _write_back(given: dict[str, Any], used: dict[str, Any]) -> None:
 _NEEDS = "swap_in_optimizer_params_and_state requires "
 
 
-def _checked(optimizer: Optimizer, given: Any) -> tuple[dict[int, dict], list[dict[str, Any]]]:
+def _checked(optimizer: Optimizer, state_dict: Any) -> tuple[dict[int, dict], list[dict[str, Any]]]:
     """States and groups of a state_dict that fits the optimizer."""
     if not optimizer.state:
         raise RuntimeError(_NEEDS + "initialized optimizer state: take a step first")
-    if not isinstance(given, dict) or not isinstance(given.get("state"), dict):
-        raise RuntimeError(_NEEDS + f"a state_dict with states by parameter number, got {type(given).__name__}")
-    states, groups = given["state"], given.get("param_groups")
+    if not isinstance(state_dict, dict) or not isinstance(state_dict.get("state"), dict):
+        raise RuntimeError(_NEEDS + f"a state_dict with states by parameter number, got {type(state_dict).__name__}")
+    states, groups = state_dict["state"], state_dict.get("param_groups")
     if not isinstance(groups, list) or not all(isinstance(group, dict) for group in groups):
         raise RuntimeError(_NEEDS + f"param_groups to be a list of dicts, got {type(groups).__name__}")
     if len(groups) != len(optimizer.param_groups):

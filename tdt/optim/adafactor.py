@@ -71,8 +71,8 @@ class Adafactor(TensorwiseOptimizer):
             "weight_decay should be >= 0": weight_decay,
         }.items():
             if not value >= 0:
-                given = {"beta": beta2_decay, "Clip": d}.get(words[:4], value)
-                raise ValueError(f"{words} but is: {given}")
+                shown = {"beta": beta2_decay, "Clip": d}.get(words[:4], value)
+                raise ValueError(f"{words} but is: {shown}")
         defaults = {
             "lr": lr,
             "beta2_decay": beta2_decay,

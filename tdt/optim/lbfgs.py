@@ -158,9 +158,9 @@ class LBFGS(Optimizer):
                 p.copy_(value)
             return Point(t, loss, gradient, float(gradient.dot(d)))
 
-        best, made = strong_wolfe(evaluate, before, t, _largest(d), calls)
+        best, evaluations = strong_wolfe(evaluate, before, t, _largest(d), calls)
         self._add(d * best.t)
-        return best.t, best.loss, best.gradient, made
+        return best.t, best.loss, best.gradient, evaluations
 
     def _gradient(self) -> Any:
         """All gradients as one vector, zeros where there is none."""

@@ -163,14 +163,14 @@ class Optimizer(Hooks):
                 "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error",
                 stacklevel=3,
             )
-        taken = {p for group in self.param_groups for p in group["params"]}
+        registered = {p for group in self.param_groups for p in group["params"]}
         if any(("param_names" in group) != ("param_names" in param_group) for group in self.param_groups):
             kind = "with" if "param_names" in param_group else "without"
             raise ValueError(
                 "all optimizer param groups should be with/without names. "
                 f"cannot add param group {kind} names to the optimizer"
             )
-        if not taken.isdisjoint(param_group["params"]):
+        if not registered.isdisjoint(param_group["params"]):
             raise ValueError("some parameters appear in more than one parameter group")
         self.param_groups.append(param_group)
 
@@ -199,10 +199,10 @@ class Optimizer(Hooks):
             for group in self.param_groups
         ]
         state = {number[key] if isinstance(key, Tensor) else key: value for key, value in self.state.items()}
-        made = {"state": state, "param_groups": groups}
+        packed = {"state": state, "param_groups": groups}
         for hook in self._hooks_of("state_dict_post").values():
-            made = hook(self, made) or made
-        return made
+            packed = hook(self, packed) or packed
+        return packed
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore what `state_dict` returned, here or in PyTorch; dtypes and devices become those of the parameters.

@@ -109,10 +109,10 @@ class SGD(PlannedOptimizer):
         if group["maximize"]:
             g = _times(g, -1)
         if group["momentum"] != 0:
-            kept = self.state[p].get("momentum_buffer")
+            previous = self.state[p].get("momentum_buffer")
             buffer = g
-            if kept is not None:
-                buffer = _times(g, 1 - group["dampening"]) + _times(kept._a, group["momentum"])
+            if previous is not None:
+                buffer = _times(g, 1 - group["dampening"]) + _times(previous._a, group["momentum"])
                 buffer = buffer.coalesce() if isinstance(buffer, SparseCOO) else buffer
             self.state[p]["momentum_buffer"] = wrap(buffer)
             g = g + _times(buffer, group["momentum"]) if group["nesterov"] else buffer

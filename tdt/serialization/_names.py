@@ -236,15 +236,15 @@ def reduce_tensor(t: Tensor) -> tuple[Any, tuple]:
 
 
 def _reduce_plain_tensor(t: Tensor) -> tuple[Any, tuple]:
-    a, wants = t._a, bool(t.requires_grad)
+    a, requires_grad = t._a, bool(t.requires_grad)
     if isinstance(a, SparseCOO):
         flag = (a.coalesced,) if a.layout == "sparse_coo" else ()
         return _rebuild_sparse_tensor, (t.layout, (*map(wrap, a.parts.values()), t.shape, *flag))
     if a.__class__ is _backend.MetaArray:
-        return _rebuild_meta_tensor_no_storage, (t.dtype, tuple(a.shape), t.stride(), wants)
+        return _rebuild_meta_tensor_no_storage, (t.dtype, tuple(a.shape), t.stride(), requires_grad)
     memory = UntypedStorage.on(own_bytes(t), t._st)
     offset = (_backend.byte_bounds(a)[0] - memory.data_ptr()) // a.itemsize if a.size else 0
-    place = (offset, tuple(a.shape), t.stride(), wants, OrderedDict())  # type: ignore[var-annotated]
+    place = (offset, tuple(a.shape), t.stride(), requires_grad, OrderedDict())  # type: ignore[var-annotated]
     if t.dtype not in STORAGES:
         return _rebuild_tensor_v3, (memory, *place, t.dtype)
     return _rebuild_tensor_v2, (TypedStorage(wrap_storage=memory, dtype=t.dtype), *place)

@@ -222,7 +222,7 @@ def _coordinates(indices: Any, values: Any, size: tuple[int, ...], coalesced: bo
     if math.prod(size[:dims]) > LARGEST:
         raise RuntimeError(f"a sparse tensor of size {list(size)} has more elements than a 64-bit index can address")
     _spend_copy(indices.nbytes + SPARSE)
-    made = SparseCOO(indices, values, size, coalesced)
+    built = SparseCOO(indices, values, size, coalesced)
 
     def check() -> None:
         for n, row in zip(size, indices, strict=False):
@@ -230,12 +230,12 @@ def _coordinates(indices: Any, values: Any, size: tuple[int, ...], coalesced: bo
                 raise RuntimeError(
                     f"indices of a sparse tensor are out of bounds for size {list(size)}: the file is damaged"
                 )
-        places = made.places
+        places = built.places
         if coalesced and not bool((places[1:] > places[:-1]).all()):
             raise RuntimeError("a sparse tensor is marked as coalesced, but its indices are not sorted or not unique")
 
     _when_filled(check)
-    return made
+    return built
 
 
 SPARSE = 2000  # memory overhead of a sparse tensor in bytes, without its arrays
@@ -253,22 +253,22 @@ def _rows(starts: Any, columns: Any, values: Any, size: tuple[int, ...]) -> Spar
         )
     xp, nnz = _backend.namespace(values), len(columns)
     _spend_copy(16 * nnz + SPARSE)
-    made = SparseCOO(xp.zeros((2, nnz), "int64"), values, size, True, "sparse_csr")
+    built = SparseCOO(xp.zeros((2, nnz), "int64"), values, size, True, "sparse_csr")
 
     def compute() -> None:
         if int(starts[0]) != 0 or int(starts[-1]) != nnz or bool((starts[1:] < starts[:-1]).any()):
             raise RuntimeError(
                 f"crow_indices must increase from 0 to the number of entries, {nnz}: the file is damaged"
             )
-        made.indices[...] = SparseCOO.of_rows(starts, columns, values, size).indices
-        places = made.places
+        built.indices[...] = SparseCOO.of_rows(starts, columns, values, size).indices
+        places = built.places
         if nnz and (int(columns.min()) < 0 or int(columns.max()) >= size[1]):
             raise RuntimeError(f"col_indices are out of bounds for {size[1]} columns: the file is damaged")
         if bool((places[1:] <= places[:-1]).any()):
             raise RuntimeError("col_indices must increase within each row: the file is damaged")
 
     _when_filled(compute)
-    return made
+    return built
 
 
 def _has_no_elements(array: Any) -> bool:

@@ -217,13 +217,13 @@ class RestrictedUnpickler:
 
     def build(self, _: Any) -> None:
         state = self.stack.pop()
-        made = self._top_created()
-        if self._is_trusted(type(made)):
-            _fill(made, state)
-        elif type(made) in (OrderedDict, Counter):
-            made.__dict__.update(attributes(state, type(made)))
+        instance = self._top_created()
+        if self._is_trusted(type(instance)):
+            _fill(instance, state)
+        elif type(instance) in (OrderedDict, Counter):
+            instance.__dict__.update(attributes(state, type(instance)))
         else:
-            raise UnpicklingError(f"Can only build OrderedDict and classes that were allowed, not {type(made)}")
+            raise UnpicklingError(f"Can only build OrderedDict and classes that were allowed, not {type(instance)}")
 
     def _top_created(self) -> Any:
         """The object on top of the stack, which must have been created by this load."""
@@ -324,12 +324,12 @@ def names_in(file: IO[bytes]) -> set[tuple[str, str]]:
             names.add(tuple(arg.split(" ", 1)))
         elif opcode.name == "STACK_GLOBAL":
             names.add(tuple(part if type(part) is str else "?" for part in [None, None, *stack][-2:]))
-        taken = opcode.stack_before
-        if pickletools.markobject in taken or (opcode.name == "POP" and stack and stack[-1] is MARK):
+        popped = opcode.stack_before
+        if pickletools.markobject in popped or (opcode.name == "POP" and stack and stack[-1] is MARK):
             while stack and stack.pop() is not MARK:
                 pass
-            taken = taken[: taken.index(pickletools.markobject)] if pickletools.markobject in taken else []
-        del stack[max(0, len(stack) - len(taken)) :]
+            popped = popped[: popped.index(pickletools.markobject)] if pickletools.markobject in popped else []
+        del stack[max(0, len(stack) - len(popped)) :]
         stack += [MARK if kind is pickletools.markobject else pushed for kind in opcode.stack_after]
     return names
 
@@ -353,16 +353,16 @@ def _copy_size(value: Any) -> int:
     return ENTRY * len(value) if isinstance(value, tuple | list | dict | set) else 0
 
 
-def _fill(made: Any, state: Any) -> None:
+def _fill(instance: Any, state: Any) -> None:
     """Set the state of an instance of an allowed class, as pickle does."""
-    if hasattr(made, "__setstate__"):
-        made.__setstate__(state)
+    if hasattr(instance, "__setstate__"):
+        instance.__setstate__(state)
         return
     values, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
     if values:
-        made.__dict__.update(values)
+        instance.__dict__.update(values)
     for name, value in (slots or {}).items():
-        setattr(made, name, value)
+        setattr(instance, name, value)
 
 
 _U = RestrictedUnpickler

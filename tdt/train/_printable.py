@@ -35,8 +35,8 @@ def shortened(text: str, longest: int = LONGEST) -> str:
     if len(text) <= longest:
         return text
     mark = f"[... {len(text) - longest:,} more characters ...]"
-    kept = max(longest - len(mark), 0)
-    return text[: kept - kept // 2] + mark + text[len(text) - kept // 2 :]
+    remaining = max(longest - len(mark), 0)
+    return text[: remaining - remaining // 2] + mark + text[len(text) - remaining // 2 :]
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

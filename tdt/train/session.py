@@ -13,9 +13,9 @@ from typing import Any
 import tdt
 from tdt.backends import kernels
 from tdt.train._printable import counted
-from tdt.train.checks.kept_config import kept_config
 from tdt.train.checks.launchers import check_one_process
 from tdt.train.checks.resuming import differences, refused
+from tdt.train.checks.saved_config import restrict_saved_config
 from tdt.train.config import Config, Draft, loads
 from tdt.train.config.precision import default_dtype
 from tdt.train.config.writer import settings
@@ -38,7 +38,7 @@ from tdt.train.runs.checkpoint import CheckpointError, load_meta
 from tdt.train.runs.run import METRICS_FILE, ROOT, Run, RunError, find_checkpoint
 from tdt.utils._files import read_file
 
-_KEPT = "a resumed run uses the config in its checkpoint"
+_SAVED_CONFIG_APPLIES = "a resumed run uses the config in its checkpoint"
 
 
 @dataclass(frozen=True)
@@ -167,8 +167,8 @@ class Session:
             config = loads(text, file, overrides)
             changes = differences(loads(text, file), config) if overrides else []
             tdt.set_num_threads(saved.meta["threads"] if saved else tdt.get_num_threads())
-            with kept_config(overrides):
-                parts = build(config, data_state=data_state(saved.meta) if saved else None, kept=True)
+            with restrict_saved_config(overrides):
+                parts = build(config, data_state=data_state(saved.meta) if saved else None, resumed=True)
             if not saved:
                 warm_start(parts, root)
             if saved and changes:
@@ -266,12 +266,12 @@ class Session:
             return Outcome(stop.reason)
         except Exception as error:
             if isinstance(error, (NonFiniteLoss, StepError, MemoryError)):
-                error.add_note(self._kept())
+                error.add_note(self._last_checkpoint())
             with suppress(OSError):  # if the disk has failed, `error` says so
                 ended("non-finite" if isinstance(error, NonFiniteLoss) else "failed", reason(error))
             raise
 
-    def _kept(self) -> str:
+    def _last_checkpoint(self) -> str:
         try:
             return f"kept: {find_checkpoint(self.run.folder)}"
         except CheckpointError:
@@ -350,18 +350,20 @@ def _config_edits(run: Run, saved: Saved) -> list[str]:
     except RunError:  # not text
         written = {}
     if not written:
-        return [f"{path} is no longer a config; {_KEPT}"]
-    kept = settings(saved.meta["config"], str(path))
-    keys = [key for key in dict.fromkeys((*kept, *written)) if kept.get(key) != written.get(key)]
+        return [f"{path} is no longer a config; {_SAVED_CONFIG_APPLIES}"]
+    saved_settings = settings(saved.meta["config"], str(path))
+    keys = [key for key in dict.fromkeys((*saved_settings, *written)) if saved_settings.get(key) != written.get(key)]
     if not keys:
         return []
-    shown = [f"{key}: {kept.get(key, 'not set')} → {written.get(key, 'not set')}" for key in keys[:3]]
+    shown = [f"{key}: {saved_settings.get(key, 'not set')} → {written.get(key, 'not set')}" for key in keys[:3]]
     more = f" and {len(keys) - 3} more" * (len(keys) > 3)
-    given = [f"{key}={written.get(key, 'null')}" for key in keys]
+    overrides = [f"{key}={written.get(key, 'null')}" for key in keys]
     advice = (
-        refused(given[:1])[0] if refused(given[:1]) else f"give it on the command line: --resume {run.name} {given[0]}"
+        refused(overrides[:1])[0]
+        if refused(overrides[:1])
+        else f"give it on the command line: --resume {run.name} {overrides[0]}"
     )
-    return [f"{path} was edited ({', '.join(shown)}{more}), which has no effect: {_KEPT}; {advice}"]
+    return [f"{path} was edited ({', '.join(shown)}{more}), which has no effect: {_SAVED_CONFIG_APPLIES}; {advice}"]
 
 
 def _check_longer(parts: Parts, done: int) -> None:

@@ -151,10 +151,12 @@ class CheckpointFunction(Function):
         with _restored_rng(ctx.generator), enable_grad(), _Mode(handler=ctx.outer, saving=None):
             outputs = ctx.run_function(*args)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-        wanted = [(y, g) for y, g in zip(outputs, grads, strict=True) if isinstance(y, Tensor) and y.requires_grad]
-        if not wanted:
+        differentiable = [
+            (y, g) for y, g in zip(outputs, grads, strict=True) if isinstance(y, Tensor) and y.requires_grad
+        ]
+        if not differentiable:
             raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
-        backward([y for y, _ in wanted], [g for _, g in wanted])
+        backward([y for y, _ in differentiable], [g for _, g in differentiable])
         return (None, None, *(x.grad if isinstance(x, Tensor) else None for x in args))
 
 

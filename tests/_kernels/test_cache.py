@@ -171,5 +171,5 @@ def test_doctor_counts_damaged_kernels_and_names_a_cache_that_others_can_change(
     cache.chmod(0o777)
     monkeypatch.setattr(_cache, "place", choose)
     (found,) = checkup._kernels()
-    assert found.state == "note" and f"in {temporary}/tdt-{os.geteuid()}/" in found.said
-    assert f"other users may write to {cache} (mode 0777); chmod go-w {cache}" in found.said
+    assert found.state == "note" and f"in {temporary}/tdt-{os.geteuid()}/" in found.message
+    assert f"other users may write to {cache} (mode 0777); chmod go-w {cache}" in found.message

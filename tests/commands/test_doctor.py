@@ -95,8 +95,8 @@ def test_a_cupy_that_is_too_old_is_broken_before_it_is_tried(capsys, monkeypatch
     versions = {"cupy-cuda13x": "13.6.0"}
     monkeypatch.setattr(checkup, "_version", lambda package: versions.get(package))
     (old,) = checkup._gpu()
-    assert (old.state, old.said) == ("broken", "cupy-cuda13x 13.6.0 is too old: pip install 'tdt-train[cuda13]'")
+    assert (old.state, old.message) == ("broken", "cupy-cuda13x 13.6.0 is too old: pip install 'tdt-train[cuda13]'")
     versions["cupy-cuda13x"] = "14.2.0"
     monkeypatch.setattr("tdt._backend.cuda_device_count", lambda: 0)
     (new,) = checkup._gpu()
-    assert new.state == "note" and "none is visible to cupy-cuda13x 14.2.0" in new.said
+    assert new.state == "note" and "none is visible to cupy-cuda13x 14.2.0" in new.message

@@ -14,18 +14,18 @@ Gradients = tuple[Tensor | None, ...]
 
 
 class _BackwardHook(Function):
-    """The tensors as they are; their gradients are what `told` makes of them, or as they are where it says None."""
+    """Identity whose backward calls `hook(grads)`: what the hook returns replaces the gradients, unless it is None."""
 
     @staticmethod
-    def forward(ctx: Any, told: Callable[[Gradients], Gradients | None], fill: bool, *tensors: Tensor) -> Any:
-        ctx.told = told
+    def forward(ctx: Any, hook: Callable[[Gradients], Gradients | None], fill: bool, *tensors: Tensor) -> Any:
+        ctx.hook = hook
         ctx.set_materialize_grads(fill)
         ctx.mark_non_differentiable(*[t for t in tensors if not t.requires_grad])
         return tensors
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
-        replaced = ctx.told(grads)
+        replaced = ctx.hook(grads)
         return (None, None, *(grads if replaced is None else replaced))
 
 
@@ -94,15 +94,15 @@ class Watch:
                 )
 
 
-def _watched(values: tuple, told: Callable[..., Any], fill: bool) -> tuple[tuple, list[int] | None]:
+def _watched(values: tuple, hook: Callable[..., Any], fill: bool) -> tuple[tuple, list[int] | None]:
     """`values` with their tensors passed through `_BackwardHook`, and where those stand; None if none wants a gradient."""
     places = [i for i, value in enumerate(values) if isinstance(value, Tensor)]
     if not (state.grad and any(values[i].requires_grad for i in places)):
         return values, None
-    made = dict(enumerate(values)) | dict(
-        zip(places, _BackwardHook.apply(told, fill, *[values[i] for i in places]), strict=True)
+    outputs = dict(enumerate(values)) | dict(
+        zip(places, _BackwardHook.apply(hook, fill, *[values[i] for i in places]), strict=True)
     )
-    return (type(values)(*made.values()) if hasattr(values, "_fields") else tuple(made.values())), places
+    return (type(values)(*outputs.values()) if hasattr(values, "_fields") else tuple(outputs.values())), places
 
 
 def _spread(grads: Gradients, places: list[int] | None, count: int) -> Gradients:

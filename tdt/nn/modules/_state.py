@@ -234,8 +234,8 @@ class StateDict:
                 with no_grad():
                     tensor.copy_(value)
             elif isinstance(tensor, Parameter):
-                taken = value if isinstance(value, Parameter) else Parameter(value, requires_grad=False)
-                setattr(self, name, taken.requires_grad_(tensor.requires_grad))
+                parameter = value if isinstance(value, Parameter) else Parameter(value, requires_grad=False)
+                setattr(self, name, parameter.requires_grad_(tensor.requires_grad))
             else:
                 setattr(self, name, value)
         except (RuntimeError, TypeError, ValueError) as error:

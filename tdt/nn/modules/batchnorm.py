@@ -58,8 +58,8 @@ class _NormBase(Module):
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() not in self.dims:
-            wanted = " or ".join(f"{d}D" for d in self.dims)
-            raise ValueError(f"expected {wanted} input (got {input.dim()}D input)")
+            expected = " or ".join(f"{d}D" for d in self.dims)
+            raise ValueError(f"expected {expected} input (got {input.dim()}D input)")
 
     def extra_repr(self) -> str:
         return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
@@ -201,13 +201,13 @@ class SyncBatchNorm(_BatchNorm):
         >>> tdt.nn.SyncBatchNorm.convert_sync_batchnorm(tdt.nn.Sequential(tdt.nn.BatchNorm1d(2)))[0]
         SyncBatchNorm(2, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
         """
-        made = module
+        converted = module
         if isinstance(module, _BatchNorm):
-            made = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats,
+            converted = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats,
                        process_group, bias=module.bias is not None)  # fmt: skip
-            made.training = module.training
+            converted.training = module.training
             for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
-                setattr(made, name, getattr(module, name))
+                setattr(converted, name, getattr(module, name))
         for name, child in module.named_children():
-            made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
-        return made
+            converted.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return converted

@@ -70,8 +70,8 @@ class _Ordered(Module):
         return self
 
     def _extend(self, modules: Iterable[Module]) -> Self:
-        given = _iterable(modules, f"{type(self).__name__}.extend")
-        for module in given if isinstance(given, Iterator) else list(given):  # which may be this one itself
+        items = _iterable(modules, f"{type(self).__name__}.extend")
+        for module in items if isinstance(items, Iterator) else list(items):  # which may be this one itself
             self.append(module)
         return self
 

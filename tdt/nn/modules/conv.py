@@ -209,18 +209,18 @@ class _ConvTranspose(_Conv):
     def _spare(self, input: Tensor, output_size: Sequence[int]) -> list[int]:
         """The output padding that makes the result `output_size`, given with or without the dimensions before it."""
         before = 2 if input.dim() == self.dims + 2 else 1
-        wanted = list(output_size[before:] if len(output_size) == before + self.dims else output_size)
-        if len(wanted) != self.dims:
+        size = list(output_size[before:] if len(output_size) == before + self.dims else output_size)
+        if len(size) != self.dims:
             raise ValueError(f"ConvTranspose{self.dims}D: for {input.dim()}D input, output_size must have {self.dims} or "
-                             f"{before + self.dims} elements (got {len(wanted)})")  # fmt: skip
+                             f"{before + self.dims} elements (got {len(size)})")  # fmt: skip
         padding = each(self.padding, self.dims)
         every = zip(input.shape[before:], self.stride, padding, self.dilation, self.kernel_size, strict=True)
         least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in every]
         most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]
-        if not all(low <= n <= high for low, n, high in zip(least, wanted, most, strict=True)):
-            raise ValueError(f"requested an output size of {wanted}, but valid sizes range from {least} to {most} "
+        if not all(low <= n <= high for low, n, high in zip(least, size, most, strict=True)):
+            raise ValueError(f"requested an output size of {size}, but valid sizes range from {least} to {most} "
                              f"(for an input of {input.shape[before:]})")  # fmt: skip
-        return [n - low for n, low in zip(wanted, least, strict=True)]
+        return [n - low for n, low in zip(size, least, strict=True)]
 
 
 class ConvTranspose1d(_ConvTranspose):

@@ -23,11 +23,11 @@ class _InstanceNorm(_NormBase):
         self._check_input_dim(input)
         single = input.dim() == self.dims[0]
         at = 0 if single else 1
-        if (given := input.shape[at]) != self.num_features:
+        if (channels := input.shape[at]) != self.num_features:
             if self.affine:
                 raise ValueError(f"expected input's size at dim={at} to match num_features ({self.num_features}), "
-                                 f"but got: {given}.")  # fmt: skip
-            warnings.warn(f"input's size at dim={at} does not match num_features: it is {given}, not {self.num_features}. "
+                                 f"but got: {channels}.")  # fmt: skip
+            warnings.warn(f"input's size at dim={at} does not match num_features: it is {channels}, not {self.num_features}. "
                           "Nothing depends on num_features here, since affine=False", stacklevel=2)  # fmt: skip
         out = F.instance_norm(input.unsqueeze(0) if single else input, self.running_mean, self.running_var, self.weight,
                               self.bias, self.training or not self.track_running_stats,

@@ -184,8 +184,10 @@ class Module(Lookup, Hooked, StateDict, Convertible):
             if value is not None and not isinstance(value, Tensor):
                 raise TypeError(f"cannot assign '{typename(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None "
                                 "expected)")  # fmt: skip
-            kept = value.persistent if isinstance(value, Buffer) else name not in own["_non_persistent_buffers_set"]
-            self.register_buffer(name, value, kept)
+            persistent = (
+                value.persistent if isinstance(value, Buffer) else name not in own["_non_persistent_buffers_set"]
+            )
+            self.register_buffer(name, value, persistent)
         else:
             object.__setattr__(self, name, value)
 
@@ -233,10 +235,10 @@ class Module(Lookup, Hooked, StateDict, Convertible):
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The direct children with their names, each once."""
-        seen: set[Module] = set()
+        visited: set[Module] = set()
         for name, module in self._modules.items():
-            if module is not None and module not in seen:
-                seen.add(module)
+            if module is not None and module not in visited:
+                visited.add(module)
                 yield name, module
 
     def children(self) -> Iterator[Module]:

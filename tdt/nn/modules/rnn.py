@@ -127,11 +127,11 @@ class RNNBase(Module):
         shape = self.get_expected_hidden_size(input, batch_sizes)
         return zeros(shape, dtype=input.dtype, device=input.device)
 
-    def _check_rank(self, hx: Any, wanted: int) -> None:
+    def _check_rank(self, hx: Any, expected: int) -> None:
         """RuntimeError for a state that is batched where the input is not, or the other way round."""
-        if hx.dim() != wanted:
+        if hx.dim() != expected:
             raise RuntimeError(
-                f"For {_BATCHED[wanted]} input, hx should also be {wanted}-D but got {hx.dim()}-D tensor"
+                f"For {_BATCHED[expected]} input, hx should also be {expected}-D but got {hx.dim()}-D tensor"
             )
 
     def _run(self, input: Any, hx: Any) -> tuple[Any, Any]:
@@ -339,10 +339,10 @@ class LSTM(RNNBase):
         shape = self.get_expected_cell_size(input, batch_sizes)
         return super()._first_state(input, batch_sizes), zeros(shape, dtype=input.dtype, device=input.device)
 
-    def _check_rank(self, hx: Any, wanted: int) -> None:
+    def _check_rank(self, hx: Any, expected: int) -> None:
         ranks = [s.dim() for s in hx]
-        if ranks != [wanted, wanted]:
-            raise RuntimeError(f"For {_BATCHED[wanted]} input, hx and cx should also be {wanted}-D but got "
+        if ranks != [expected, expected]:
+            raise RuntimeError(f"For {_BATCHED[expected]} input, hx and cx should also be {expected}-D but got "
                                f"({', '.join(f'{n}-D' for n in ranks)}) tensors")  # fmt: skip
 
     def forward(self, input: Any, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Any, tuple[Tensor, Tensor]]:
@@ -374,8 +374,8 @@ class RNNCellBase(Module):
             "bias_hh": (rows,),
         }
         for name, shape in shapes.items():
-            wanted = bias or name.startswith("weight")
-            self.register_parameter(name, Parameter(empty(shape, device=device, dtype=dtype)) if wanted else None)
+            used = bias or name.startswith("weight")
+            self.register_parameter(name, Parameter(empty(shape, device=device, dtype=dtype)) if used else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -392,19 +392,21 @@ class RNNCellBase(Module):
         name = type(self).__name__
         if input.dim() not in (1, 2):
             raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
-        given = () if hx is None else tuple(hx) if pair else (hx,)
-        for i, s in enumerate(given):
+        states = () if hx is None else tuple(hx) if pair else (hx,)
+        for i, s in enumerate(states):
             if s.dim() not in (1, 2):
                 what = f"hx[{i}]" if pair else "hidden"
                 raise ValueError(f"{name}: Expected {what} to be 1D or 2D, got {s.dim()}D instead")
         single = input.dim() == 1
         if single:
-            input, given = input.unsqueeze(0), tuple(s.unsqueeze(0) for s in given)
-        if not given:
+            input, states = input.unsqueeze(0), tuple(s.unsqueeze(0) for s in states)
+        if not states:
             first = zeros(input.size(0), self.hidden_size, dtype=input.dtype, device=input.device)
-            given = (first, first) if pair else (first,)
-        made = function(input, given if pair else given[0], self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
-        return _each(made, lambda s: s.squeeze(0)) if single else made
+            states = (first, first) if pair else (first,)
+        output = function(
+            input, states if pair else states[0], self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+        )
+        return _each(output, lambda s: s.squeeze(0)) if single else output
 
 
 class RNNCell(RNNCellBase):

@@ -141,10 +141,10 @@ class EmbeddingBag(_Table):
                         scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
                         include_last_offset: bool = False, padding_idx: int | None = None) -> Self:  # fmt: skip
         """EmbeddingBag whose table is `embeddings` (rows, columns), not trained if `freeze`."""
-        made = cls(*_sizes(embeddings), max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings,
+        module = cls(*_sizes(embeddings), max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings,
                    include_last_offset, padding_idx)  # fmt: skip
-        made.weight.requires_grad = not freeze
-        return made
+        module.weight.requires_grad = not freeze
+        return module
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         return F.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode,

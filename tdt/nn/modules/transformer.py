@@ -256,10 +256,10 @@ class TransformerDecoder(Module):
         return out if self.norm is None else self.norm(out)
 
 
-def _is_causal(mask: Tensor | None, given: bool | None, x: Tensor, batch_first: bool) -> bool:
+def _is_causal(mask: Tensor | None, is_causal: bool | None, x: Tensor, batch_first: bool) -> bool:
     """The hint, or without one, whether the mask is `generate_square_subsequent_mask`'s for `x`."""
-    if given is not None or mask is None:
-        return bool(given)
+    if is_causal is not None or mask is None:
+        return bool(is_causal)
     length = x.shape[0 if x.ndim == 2 or not batch_first else 1]
     causal = Transformer.generate_square_subsequent_mask(length, mask.device, mask.dtype)
     return mask.shape == causal.shape and bool(mask.eq(causal).all())

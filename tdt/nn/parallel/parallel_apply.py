@@ -27,10 +27,10 @@ def parallel_apply(
     """
     kwargs_tup = [{}] * len(modules) if kwargs_tup is None else kwargs_tup
     devices = [None] * len(modules) if devices is None else devices
-    for given, what in ((inputs, "inputs"), (kwargs_tup, "kwargs_tup"), (devices, "devices")):
-        if len(given) != len(modules):
+    for values, what in ((inputs, "inputs"), (kwargs_tup, "kwargs_tup"), (devices, "devices")):
+        if len(values) != len(modules):
             raise AssertionError(
-                f"The number of modules {len(modules)} is not equal to the number of {what} {len(given)}"
+                f"The number of modules {len(modules)} is not equal to the number of {what} {len(values)}"
             )
     results = []
     for module, args, kwargs, where in zip(modules, inputs, kwargs_tup, devices, strict=True):

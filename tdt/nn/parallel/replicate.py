@@ -26,12 +26,12 @@ def replicate(network: Module, devices: Devices, detach: bool = False) -> list[A
 def _replica(network: Module, where: device, detach: bool) -> Module:
     tensors = {id(t): t.detach().to(where) if detach else t.to(where) for t in network.parameters()}
     tensors |= {id(t): t.detach().to(where) for t in network.buffers()}
-    made: dict[int, Any] = {id(module): module.__new__(type(module)) for module in network.modules()}
+    copies: dict[int, Any] = {id(module): module.__new__(type(module)) for module in network.modules()}
     for module in network.modules():
-        own = made[id(module)].__dict__
+        own = copies[id(module)].__dict__
         own.update(module.__dict__)
-        own["_modules"] = {name: child and made[id(child)] for name, child in module._modules.items()}
+        own["_modules"] = {name: child and copies[id(child)] for name, child in module._modules.items()}
         own["_buffers"] = {name: t if t is None else tensors[id(t)] for name, t in module._buffers.items()}
         own["_parameters"] = {name: None for name, t in module._parameters.items() if t is None}
         own.update({name: tensors[id(t)] for name, t in module._parameters.items() if t is not None})
-    return made[id(network)]
+    return copies[id(network)]

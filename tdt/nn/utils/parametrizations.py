@@ -170,8 +170,8 @@ def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None 
         raise ValueError(
             f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}'
         )
-    made = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
-    return parametrize.register_parametrization(module, name, made, unsafe=True)
+    parametrization = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
+    return parametrize.register_parametrization(module, name, parametrization, unsafe=True)
 
 
 def _tensor(module: Module, name: str) -> Any:
@@ -277,8 +277,8 @@ def spectral_norm(
     tensor(1.)
     """
     weight = _tensor(module, name)
-    made = _SpectralNorm(weight, n_power_iterations, output_dim(module, dim), eps)
-    return parametrize.register_parametrization(module, name, made)
+    parametrization = _SpectralNorm(weight, n_power_iterations, output_dim(module, dim), eps)
+    return parametrize.register_parametrization(module, name, parametrization)
 
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]

@@ -175,11 +175,11 @@ def _inverse(module: Module, value: Any) -> Any:
 
 
 def _deepcopy(self: Any, memo: dict) -> Any:
-    made = self.__new__(type(self))
-    made.__class__ = _subclass(type(self).__bases__[0], self.parametrizations)  # the copy's are removed for itself
-    memo[id(self)] = made
-    made.__dict__ = deepcopy(self.__dict__, memo)
-    return made
+    copied = self.__new__(type(self))
+    copied.__class__ = _subclass(type(self).__bases__[0], self.parametrizations)  # the copy's are removed for itself
+    memo[id(self)] = copied
+    copied.__dict__ = deepcopy(self.__dict__, memo)
+    return copied
 
 
 def _getstate(self: Any) -> Any:
@@ -246,13 +246,13 @@ def register_parametrization(
         known.append(parametrization)
         known.unsafe |= unsafe
     elif tensor_name in module._buffers or tensor_name in module._parameters:
-        made = ParametrizationList([parametrization], getattr(module, tensor_name), unsafe=unsafe)
+        parametrizations = ParametrizationList([parametrization], getattr(module, tensor_name), unsafe=unsafe)
         delattr(module, tensor_name)
         if not is_parametrized(module):
             module.__class__ = _subclass(type(module))
             setattr(module, "parametrizations", ModuleDict())  # noqa: B010
         setattr(type(module), tensor_name, _property(tensor_name))
-        _parametrizations(module)[tensor_name] = made
+        _parametrizations(module)[tensor_name] = parametrizations
     else:
         raise ValueError(f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
                          f"'{tensor_name}'")  # fmt: skip

@@ -315,7 +315,7 @@ class _Structured(_ByAmount):
         self.dim = dim
 
     @abstractmethod
-    def _kept(self, t: Tensor, size: int, count: int) -> Tensor:
+    def _selected(self, t: Tensor, size: int, count: int) -> Tensor:
         """Which of the `size` slices stay: their numbers, or a mask."""
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
@@ -329,7 +329,7 @@ class _Structured(_ByAmount):
         if count == 0:
             return default_mask
         mask = zeros_like(t)
-        mask[_along(self.dim % t.ndim, self._kept(t, size, count))] = 1
+        mask[_along(self.dim % t.ndim, self._selected(t, size, count))] = 1
         return mask * default_mask.to(mask.dtype)
 
 
@@ -348,7 +348,7 @@ class RandomStructured(_Structured):
     3
     """
 
-    def _kept(self, t: Tensor, size: int, count: int) -> Tensor:
+    def _selected(self, t: Tensor, size: int, count: int) -> Tensor:
         chance = rand(size)
         return chance > chance.kthvalue(count)[0]
 
@@ -379,7 +379,7 @@ class LnStructured(_Structured):
         super().__init__(amount, dim)
         self.n = n
 
-    def _kept(self, t: Tensor, size: int, count: int) -> Tensor:
+    def _selected(self, t: Tensor, size: int, count: int) -> Tensor:
         others = [d for d in range(t.ndim) if d != self.dim % t.ndim]
         return t.norm(self.n, dim=others).topk(size - count)[1]
 

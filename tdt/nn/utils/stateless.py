@@ -56,15 +56,15 @@ def _replaced(module: Module, tensors: dict[str, Tensor], tie_weights: bool, str
     own: dict[str, Any] = {
         **dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers(remove_duplicate=False))
     }  # fmt: skip
-    wanted = _with_tied(own, tensors) if tie_weights else tensors
+    replacements = _with_tied(own, tensors) if tie_weights else tensors
     if strict:
-        differences = (("Unexpected", set(wanted) - set(own)), ("Missing", set(own) - set(wanted)))
+        differences = (("Unexpected", set(replacements) - set(own)), ("Missing", set(own) - set(replacements)))
         wrong = [f"{what} key(s): {', '.join(map(repr, sorted(keys)))}." for what, keys in differences if keys]
         if wrong:
             raise RuntimeError("\n\t".join([f"Error(s) in reparametrizing for {module._get_name()}:", *wrong]))
     before: dict[str, Any] = {}
     try:
-        for name, tensor in wanted.items():
+        for name, tensor in replacements.items():
             before[name] = _swap(module, name, tensor)
         yield
     finally:
@@ -77,14 +77,14 @@ def _with_tied(own: dict[str, Any], tensors: dict[str, Tensor]) -> dict[str, Ten
     tied: dict[int, list[str]] = {}
     for name, tensor in own.items():
         tied.setdefault(id(tensor), []).append(name)
-    wanted = dict(tensors)
+    replacements = dict(tensors)
     for name in tensors:
         names = tied[id(own[name])] if name in own else [name]
         if len({id(tensors[n]) for n in names if n in tensors}) > 1:
             raise ValueError(f"functional_call got multiple values for keys {sorted(names)}, which are tied. "
                              "Consider using tie_weights=False")  # fmt: skip
-        wanted.update(dict.fromkeys(names, tensors[name]))
-    return wanted
+        replacements.update(dict.fromkeys(names, tensors[name]))
+    return replacements
 
 
 def _swap(module: Module, name: str, tensor: Any) -> Any:

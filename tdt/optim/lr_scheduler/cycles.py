@@ -249,10 +249,10 @@ def _phases(total: int, rising: float, three: bool) -> list[dict[str, Any]]:
 
 def _total_steps(total: int | None, epochs: int | None, steps_per_epoch: int | None) -> int:
     """The number of steps, given or as a product. ValueError for anything but positive integers."""
-    given = {"total_steps": total} if total is not None else {"epochs": epochs, "steps_per_epoch": steps_per_epoch}
-    if None in given.values():
+    arguments = {"total_steps": total} if total is not None else {"epochs": epochs, "steps_per_epoch": steps_per_epoch}
+    if None in arguments.values():
         raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
-    for name, value in given.items():
+    for name, value in arguments.items():
         if not isinstance(value, int) or value <= 0:
             raise ValueError(f"Expected positive integer {name}, but got {value}")
-    return math.prod(value or 0 for value in given.values())
+    return math.prod(value or 0 for value in arguments.values())

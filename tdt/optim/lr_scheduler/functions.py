@@ -82,7 +82,7 @@ class MultiplicativeLR(LambdaLR):
         return [rate * factor(self.last_epoch) for factor, rate in zip(self.lr_lambdas, rates, strict=True)]
 
 
-def _functions(optimizer: Optimizer, given: Lambda | Sequence[Lambda]) -> list[Lambda]:
+def _functions(optimizer: Optimizer, functions: Lambda | Sequence[Lambda]) -> list[Lambda]:
     """A function for each group."""
-    count = len(given) if isinstance(given, (list, tuple)) else 0
-    return per_group(optimizer, given, "", f"Expected {len(optimizer.param_groups)} lr_lambdas, but got {count}")
+    count = len(functions) if isinstance(functions, (list, tuple)) else 0
+    return per_group(optimizer, functions, "", f"Expected {len(optimizer.param_groups)} lr_lambdas, but got {count}")

@@ -54,9 +54,9 @@ class ReduceLROnPlateau(LRScheduler):
             if value not in known:
                 raise ValueError(f"{words} {value} is unknown! Expected one of {', '.join(known)}")
         self.factor, self.optimizer = factor, optimizer
-        groups, given = len(optimizer.param_groups), len(min_lr) if isinstance(min_lr, (list, tuple)) else None
-        self.default_min_lr = None if given is not None else min_lr
-        self.min_lrs = per_group(optimizer, min_lr, "min_lr", f"expected {groups} min_lrs, got {given}")
+        groups, length = len(optimizer.param_groups), len(min_lr) if isinstance(min_lr, (list, tuple)) else None
+        self.default_min_lr = None if length is not None else min_lr
+        self.min_lrs = per_group(optimizer, min_lr, "min_lr", f"expected {groups} min_lrs, got {length}")
         self.patience, self.cooldown, self.eps, self.last_epoch = patience, cooldown, eps, 0
         self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
         self.mode_worse = math.inf if mode == "min" else -math.inf

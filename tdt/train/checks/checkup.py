@@ -21,11 +21,11 @@ ELSEWHERE = {"cuda12", "cuda13", "test", "parity", "bench"}  # extras that `_gpu
 
 @dataclass(frozen=True)
 class Finding:
-    """state: "ok", "note" (works without it, or slower) or "broken". said: what was found, and how to repair it."""
+    """state: "ok", "note" (works without it, or slower) or "broken". message: what was found, and how to repair it."""
 
     what: str
     state: str
-    said: str
+    message: str
 
 
 def checkup(runs_root: str | os.PathLike[str] = "runs") -> list[Finding]:
@@ -60,8 +60,8 @@ def _requirements() -> Iterator[Finding]:
     """The required packages and their versions."""
     requirements = _declared()
     if requirements is None:
-        said = "is not installed, so its requirements are not known; in a checkout: pip install -e ."
-        yield Finding("requirements", "note", said)
+        message = "is not installed, so its requirements are not known; in a checkout: pip install -e ."
+        yield Finding("requirements", "note", message)
         return
     for line in requirements:
         if MARK.search(line):
@@ -83,9 +83,9 @@ def _processor() -> Iterator[Finding]:
     known = ("avx512f", "avx2", "fma", "f16c", "neon", "sve")
     features = [name for name, has in llvm.get_host_cpu_features().items() if has and name in known]
     memory = f", {where['memory_bytes'] / 2**30:.1f} GiB of memory" if where["memory_bytes"] else ""
-    said = f"{where['cpu']} ({llvm.get_host_cpu_name()}), {where['cpus']} cores{memory}"
+    description = f"{where['cpu']} ({llvm.get_host_cpu_name()}), {where['cpus']} cores{memory}"
     yield Finding(
-        "processor", "ok", f"{said}; {' '.join(sorted(features)) or 'no vector extensions that kernels know'}"
+        "processor", "ok", f"{description}; {' '.join(sorted(features)) or 'no vector extensions that kernels know'}"
     )
 
 
@@ -119,12 +119,12 @@ def _kernels() -> Iterator[Finding]:
         return
     codes = [_cache.load(name) for name in _cache.names()]
     whole = [len(code) for code in codes if code is not None]
-    said = f"{len(whole)} kept, {sum(whole) / 2**20:.1f} MiB, in {folder}"
+    message = f"{len(whole)} kept, {sum(whole) / 2**20:.1f} MiB, in {folder}"
     if reasons:
-        said += f"; they may end with a reboot, since the user's cache is not used: {reasons}"
+        message += f"; they may end with a reboot, since the user's cache is not used: {reasons}"
     if damaged := len(codes) - len(whole):
-        said += f"; {damaged} damaged or not of this user: compiled again when next needed"
-    yield Finding("kernels", "note" if reasons or damaged else "ok", said)
+        message += f"; {damaged} damaged or not of this user: compiled again when next needed"
+    yield Finding("kernels", "note" if reasons or damaged else "ok", message)
 
 
 def _gradient() -> Iterator[Finding]:
@@ -144,8 +144,8 @@ def _gradient() -> Iterator[Finding]:
     with kernels(False):
         plain = slope()
     off = float((fast - plain).abs().max() / plain.abs().max())
-    said = f"of a convolution: kernels and portable code differ by {off:.0e} of the largest"
-    yield Finding("gradient", "ok" if off < 1e-5 else "broken", said)
+    message = f"of a convolution: kernels and portable code differ by {off:.0e} of the largest"
+    yield Finding("gradient", "ok" if off < 1e-5 else "broken", message)
 
 
 def _gpu() -> Iterator[Finding]:
@@ -197,8 +197,8 @@ def _extras() -> Iterator[Finding]:
             extras.setdefault(mark[1], []).append(re.split(r"[^\w.-]", line, maxsplit=1)[0])
     for extra in sorted(extras.keys() - ELSEWHERE):
         missing = [name for name in extras[extra] if _version(name) is None]
-        said = f"needs {', '.join(missing)}: {install_hint(extra)}" if missing else "installed"
-        yield Finding(f"extra {extra}", "note" if missing else "ok", said)
+        message = f"needs {', '.join(missing)}: {install_hint(extra)}" if missing else "installed"
+        yield Finding(f"extra {extra}", "note" if missing else "ok", message)
 
 
 def _declared() -> list[str] | None:

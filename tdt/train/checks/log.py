@@ -16,7 +16,7 @@ from tdt.train.model.objective import Objective
 
 _MOST_CLASSES = 1000  # of a confusion matrix
 _ONE_ANSWER = ("images", "misclassified", "confusion")
-_ODD = 13  # batch size that no other dimension is likely to have
+_PROBE_BATCH = 13  # batch size that no other dimension is likely to have
 
 
 def check_log(
@@ -24,15 +24,15 @@ def check_log(
 ) -> None:
     """Report every key of `log` whose split, images, classes or layer do not exist."""
     log = config.log
-    asked = [key for key in ("images", "misclassified", "confusion", "pr_curves", "embedding") if getattr(log, key)]
-    if asked and "valid" not in config.data.splits():
-        for key in asked:
+    enabled = [key for key in ("images", "misclassified", "confusion", "pr_curves", "embedding") if getattr(log, key)]
+    if enabled and "valid" not in config.data.splits():
+        for key in enabled:
             errors.add(f"log.{key}", "is taken from the validation data, but there is no data.valid")
         return
     shape, loss = (facts.get("input") or {}).get("shape", ()), objective.main
     classified = Reading.of(loss).threshold is not None or isinstance(loss, (nn.CrossEntropyLoss, nn.NLLLoss))
     answers, classes = _answers(objective)
-    for key in asked:
+    for key in enabled:
         if key in ("images", "misclassified") and not is_image(shape):
             errors.add(f"log.{key}", f"shows images, but the model's input has the shape {tuple(shape)}")
         elif key != "embedding" and not classified:
@@ -42,14 +42,14 @@ def check_log(
         elif key == "confusion" and classes > _MOST_CLASSES:
             errors.add("log.confusion", f"draws {_MOST_CLASSES} classes at most, but there are {classes}")
     if log.embedding is not None:
-        _check_layer(log.embedding.layer, model, facts["input"] if objective.seen else None, errors)
+        _check_layer(log.embedding.layer, model, facts["input"] if objective.last_call else None, errors)
 
 
 def _answers(objective: Objective) -> tuple[int, int]:
     """Number of predictions per sample, and of classes of each (0 if binary); (1, 0) if unknown."""
-    if not objective.seen:
+    if not objective.last_call:
         return 1, 0
-    output, target = objective.compared(**objective.seen)
+    output, target = objective.compared(**objective.last_call)
     if Reading.of(objective.main).threshold is not None:
         return target[0].numel(), 0
     if target.is_floating_point():  # a probability for each class
@@ -65,9 +65,11 @@ def _check_layer(layer: str, model: nn.Module, form: dict[str, Any] | None, erro
         errors.add("log.embedding", f"there is no layer {layer!r}; {hint}")
     elif form is not None:
         with meta():
-            found = layer_outputs(model, [layer], batch_of(form, _ODD))
+            found = layer_outputs(model, [layer], batch_of(form, _PROBE_BATCH))
         if not found:
             errors.add("log.embedding", f"layer {layer!r} returns no tensor when the model runs")
-        elif found[0][1].shape[:1] != (_ODD,):
+        elif found[0][1].shape[:1] != (_PROBE_BATCH,):
             shape = tuple(found[0][1].shape)
-            errors.add("log.embedding", f"layer {layer!r} returns {shape} for {_ODD} samples; expected a row for each")
+            errors.add(
+                "log.embedding", f"layer {layer!r} returns {shape} for {_PROBE_BATCH} samples; expected a row for each"
+            )

@@ -45,8 +45,8 @@ class Row:
 class _Watch:
     """Hooks on every layer during a forward pass that record running layers, outputs and costs."""
 
-    def __init__(self, model: nn.Module, sources: dict[nn.Module, Component], seen: meta):
-        self.sources, self.seen = sources, seen
+    def __init__(self, model: nn.Module, sources: dict[nn.Module, Component], counts: meta):
+        self.sources, self.counts = sources, counts
         self.names = {module: name for name, module in model.named_modules()}
         self.rows: list[Row] = []
         self.running: list[tuple[nn.Module, int, Any]] = []
@@ -64,7 +64,7 @@ class _Watch:
         ]
 
     def _before(self, module: nn.Module, args: Any) -> None:
-        self.running.append((module, self.seen.flops, args))
+        self.running.append((module, self.counts.flops, args))
         self.inputs += [(module, args[0])] if args and module in self.sources else []
 
     def _after(self, module: nn.Module, args: Any, output: Any) -> None:
@@ -81,7 +81,7 @@ class _Watch:
             outputs = list(tensors_in(output))
             shape = tuple(outputs[0].shape[1:]) if outputs else ()
             own = sum(p.numel() for p in module.parameters())
-            cost = (self.seen.flops - flops) // BATCH
+            cost = (self.counts.flops - flops) // BATCH
             size = sum(tensor.numel() * tensor.element_size() for tensor in outputs) // BATCH
             self.rows.append(Row(self.names[module], repr(module), shape, own, cost, size))
 
@@ -118,7 +118,7 @@ class _Watch:
         """The innermost running layer that the config declares, and its arguments."""
         return next(((m, args) for m, _, args in reversed(self.running) if m in self.sources), None)
 
-    def given(self, value: Any) -> list[nn.Module]:
+    def receivers(self, value: Any) -> list[nn.Module]:
         """The layers of the config whose input was `value` itself."""
         return [module for module, first in self.inputs if first is value]
 
@@ -141,8 +141,8 @@ def check_shapes(
     inputs, target = split.sample()
     training = model.training
     model.eval()
-    with meta() as seen:
-        watch = _Watch(model, sources, seen)
+    with meta() as counts:
+        watch = _Watch(model, sources, counts)
         try:
             batch = mapped(lambda part: stand_in((BATCH, *part.shape), input_dtype(part._a.dtype)), inputs)
             with warnings.catch_warnings(record=True) as watch.caught:
@@ -161,7 +161,7 @@ def check_shapes(
             before = len(errors)
             _check_loss(output, batch, target, loss, split, watch, errors)
             if len(errors) == before:
-                loss.seen = {"output": output, "target": _target(target), "input": batch}
+                loss.last_call = {"output": output, "target": _target(target), "input": batch}
                 _check_metrics(metrics, loss, *loss.compared(output, _target(target), batch), errors)
     return watch.rows
 
@@ -177,17 +177,17 @@ def _add_refusal(error: Exception, watch: _Watch, errors: ConfigErrors) -> None:
     which = f", as {watch.names[layer]} of the block used in line {part.used.line}" if part.used else ""
     several = next((x for x in args if isinstance(x, (tuple, list, dict))), None)
     is_ours = _about.home(type(layer)).startswith("tdt.")
-    said = _sentence(error) if is_ours else reason(error).rstrip(".")
+    message = _sentence(error) if is_ours else reason(error).rstrip(".")
     if several is not None and is_ours:
-        given = f"a {type(several).__name__} of {len(several)}"
-        said = f"takes one tensor, but gets {given}; put Pick before it, as in Pick(0)"
-    errors.add(part, f"{said}; {watch.origin(args)}{which}", kind="shape")
+        received = f"a {type(several).__name__} of {len(several)}"
+        message = f"takes one tensor, but gets {received}; put Pick before it, as in Pick(0)"
+    errors.add(part, f"{message}; {watch.origin(args)}{which}", kind="shape")
 
 
 def _check_tokens(dataset: Any, batch: Any, watch: _Watch, errors: ConfigErrors) -> None:
     """Report an embedding with fewer rows than the text has tokens."""
     tokens = len(dataset.classes) if hasattr(dataset, "decode") else 0
-    for layer in watch.given(batch):
+    for layer in watch.receivers(batch):
         if isinstance(layer, nn.Embedding) and layer.num_embeddings < tokens:
             message = f"has {counted(layer.num_embeddings, 'row')}, but the text has {counted(tokens, 'token')}"
             errors.add(watch.sources[layer], message, kind="shape")
@@ -200,24 +200,24 @@ def _check_loss(output: Any, inputs: Any, target: Any, loss: Objective, split: S
     for term in loss.terms:
         place = "loss" if term.name == "loss" else f"loss.{term.name}"
         try:
-            given, wanted = compared(term, output, targets, inputs)
+            output_part, target_part = compared(term, output, targets, inputs)
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", UserWarning)
-                value = term.loss(given, wanted)
+                value = term.loss(output_part, target_part)
         except CONSTRUCTOR_ERRORS as error:
             errors.add(place, f"{_sentence(error)}; {watch.origin(output)}", kind="shape")
             continue
-        said = [_sentence(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
-        if broadcast := [text for text in said if text.startswith(BROADCAST)]:  # never intended
+        messages = [_sentence(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
+        if broadcast := [text for text in messages if text.startswith(BROADCAST)]:  # never intended
             errors.add(place, f"{broadcast[0]}; {watch.origin(output)}", kind="shape")
             continue
-        for text in said:
+        for text in messages:
             errors.warn(place, text)
         if value.ndim:
             message = f"gives {tuple(value.shape)} where training needs one number; use reduction=mean or sum"
             errors.add(place, message)
         else:
-            _check_classes(term, given, wanted, split, watch, errors)
+            _check_classes(term, output_part, target_part, split, watch, errors)
 
 
 def _check_metrics(
@@ -231,13 +231,13 @@ def _check_metrics(
             errors.add(measure, _sentence(error), kind="shape")
 
 
-def _check_classes(term: Term, given: Tensor, wanted: Any, split: Split, watch: _Watch, errors: ConfigErrors) -> None:
+def _check_classes(term: Term, output: Tensor, target: Any, split: Split, watch: _Watch, errors: ConfigErrors) -> None:
     classes = len(getattr(split.dataset, "classes", ()))
-    scores = isinstance(term.loss, (nn.CrossEntropyLoss, nn.NLLLoss)) and not wanted.is_floating_point()
-    if term.target != "target" or not scores or classes <= given.shape[1]:
+    scores = isinstance(term.loss, (nn.CrossEntropyLoss, nn.NLLLoss)) and not target.is_floating_point()
+    if term.target != "target" or not scores or classes <= output.shape[1]:
         return
     last = next((row for row in reversed(watch.rows) if row.parameters), watch.rows[-1])
-    count = counted(given.shape[1], "score")
+    count = counted(output.shape[1], "score")
     message = f"{last.layer} gives {count}, but {split.component.name} has {counted(classes, 'class', 'classes')}"
     part = next((part for module, part in watch.sources.items() if watch.names[module] == last.name), None)
     errors.add(part or "model", message, kind="shape")

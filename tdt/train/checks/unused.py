@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from tdt.train.loop.parts import Parts
 
 
-def check_used(parts: Parts, kept: bool, errors: ConfigErrors) -> None:
+def check_used(parts: Parts, resumed: bool, errors: ConfigErrors) -> None:
     """Add settings that have no effect to `errors`.
 
     A setting that the run is too short for is a mistake only if the file sets the length: not if the command line makes
-    the run short, nor in a config that a run has `kept`.
+    the run short, nor in the config of a `resumed` run.
     """
     _check_init(parts, errors)
     _check_options(parts, errors)
     config = parts.config
-    length_given = any(config.source(f"train.{key}").file == COMMAND_LINE for key in ("epochs", "steps", "time"))
-    if kept or length_given or config.train.overfit is not None or errors:
+    length_overridden = any(config.source(f"train.{key}").file == COMMAND_LINE for key in ("epochs", "steps", "time"))
+    if resumed or length_overridden or config.train.overfit is not None or errors:
         return
     _check_accumulate(parts, errors)
     if parts.length.steps is not None and parts.length.epochs is not None:
@@ -59,11 +59,11 @@ def _check_options(parts: Parts, errors: ConfigErrors) -> None:
 
 
 def _check_accumulate(parts: Parts, errors: ConfigErrors) -> None:
-    wanted, batches = parts.config.train.accumulate, parts.length.batches
-    if wanted > batches:
+    accumulate, batches = parts.config.train.accumulate, parts.length.batches
+    if accumulate > batches:
         errors.add(
             "train.accumulate",
-            f"a step takes {counted(wanted, 'batch', 'batches')}, but an epoch has {batches}",
+            f"a step takes {counted(accumulate, 'batch', 'batches')}, but an epoch has {batches}",
             kind="unused",
         )
 

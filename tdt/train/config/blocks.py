@@ -42,7 +42,7 @@ class Block:
         if len(call.args) > len(names):
             message = f"{self.name} takes {len(names)} by position, got {len(call.args)}"
             errors.add(call.args[len(names)].source, message, kind="too-many", key=path)
-        given = dict(zip(names, call.args, strict=False))
+        bound = dict(zip(names, call.args, strict=False))
         for key, node in call.kwargs.items():
             place, here = node.key_source or node.source, join(path, key)
             if key not in names:
@@ -50,12 +50,12 @@ class Block:
                 listed = "" if near else f"; it takes: {', '.join(names)}" if names else "; it takes none"
                 message = f"unknown parameter of the block {self.name}{listed}"
                 errors.add(place, message, near, kind="unknown-key", key=here)
-            elif key in given:
+            elif key in bound:
                 message = f"{self.name} is given {key} twice, by position and by name; remove one"
                 errors.add(place, message, kind="duplicate-key", key=here)
             else:
-                given[key] = node
-        values = {name: given.get(name, default) for name, default in self.parameters.items()}
+                bound[key] = node
+        values = {name: bound.get(name, default) for name, default in self.parameters.items()}
         strangers = [key for key in call.kwargs if key not in names]
         missing = [n for n, node in values.items() if node is None and not any(closest(s, [n]) for s in strangers)]
         if missing:

@@ -56,8 +56,8 @@ class Secret:
 
     def redact(self, message: str) -> str:
         """The message with the value, its words and numbers equal to it replaced by the reference."""
-        kept = message.split(self.reference)
-        return self.reference.join(self._redact(piece) for piece in kept)
+        pieces = message.split(self.reference)
+        return self.reference.join(self._redact(piece) for piece in pieces)
 
     def _redact(self, piece: str) -> str:
         for form in (repr(self.text)[1:-1], self.text):
@@ -117,7 +117,7 @@ class ConfigErrors:
         self.warnings: list[Problem] = []
         self.locate: Callable[[str], Source] | None = config.source if config is not None else None
         self.overrides: tuple[str, ...] = ()  # command-line overrides, shown in errors about them
-        self._settled: set[Source] = set()
+        self._reported: set[Source] = set()
         self._known: set[Problem] = set()
         self._secrets: list[Secret] = config.secrets if config is not None else []
 
@@ -135,7 +135,7 @@ class ConfigErrors:
         A second message about a position with a YAML syntax error is dropped: it would be about our repair.
         """
         problem = self._problem(where, message, suggestion, kind, key)
-        if problem.source in self._settled or problem in self._known:
+        if problem.source in self._reported or problem in self._known:
             return
         self._known.add(problem)
         self.problems.append(problem)
@@ -184,7 +184,7 @@ class ConfigErrors:
 
     def mark_reported(self, source: Source) -> None:
         """Drop further messages about `source`."""
-        self._settled.add(source)
+        self._reported.add(source)
 
     def raise_if_any(self) -> None:
         """Raise ConfigError if something was added."""

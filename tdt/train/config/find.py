@@ -63,9 +63,9 @@ def read_text(path: Path, errors: ConfigErrors) -> str | None:
         with open_regular(path) as file:
             data = file.read(LARGEST + 1)
     except OSError as error:
-        said = error.strerror or str(error)
-        said = said if said.startswith("is ") else f"cannot be read: {said}"
-        errors.add(whole, said, kind="file")
+        message = error.strerror or str(error)
+        message = message if message.startswith("is ") else f"cannot be read: {message}"
+        errors.add(whole, message, kind="file")
         return None
     if len(data) > LARGEST:
         errors.add(whole, f"is larger than {LARGEST // 1024} KiB; is it a config?", kind="file")

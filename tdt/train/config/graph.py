@@ -50,11 +50,11 @@ def read_graph(reader: ModelReader, node: Mapping, path: str) -> Graph | None:
             errors.add(item.key_source, f"{name} is an input of the graph; name the node differently",
                        kind="duplicate-key", key=at)  # fmt: skip
         elif is_layer_name(name, item, at, errors):
-            layer, given = _split(item, at, errors)
+            layer, listed = _split(item, at, errors)
             part = None if layer is None else reader.read(layer, at)
             if part is not None:
                 parts[name] = part
-            sources[name] = given or (previous,)
+            sources[name] = listed or (previous,)
         previous = name
     outputs = _names(node.items.get("outputs"), join(path, "outputs"), errors) or (previous,)
     _check_names(node, sources, inputs, outputs, path, errors)
@@ -117,8 +117,8 @@ def _check_names(
     graph = node.items["graph"]
     assert isinstance(graph, Mapping)
     known = dict.fromkeys([*inputs, *graph.items])
-    for name, given in sources.items():
-        for source in given:
+    for name, input_names in sources.items():
+        for source in input_names:
             if source not in known:
                 item = graph.items[name]
                 where = item.items["from"].where if isinstance(item, Mapping) and "from" in item.items else item.where
@@ -137,9 +137,11 @@ def _order(
 ) -> list[str] | None:
     """The nodes in topological order, otherwise as written; None after reporting a cycle."""
     takers: dict[str, list[str]] = {}
-    awaited = {name: {source for source in given if source not in inputs} for name, given in sources.items()}
-    for name, given in awaited.items():
-        for source in given:
+    awaited = {
+        name: {source for source in input_names if source not in inputs} for name, input_names in sources.items()
+    }
+    for name, input_names in awaited.items():
+        for source in input_names:
             takers.setdefault(source, []).append(name)
     number = {name: i for i, name in enumerate(sources)}
     ready, order = [i for name, i in number.items() if not awaited[name]], []

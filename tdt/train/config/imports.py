@@ -59,18 +59,18 @@ def read_imports(node: Node | None, errors: ConfigErrors) -> tuple[Import, ...]:
     found = []
     for number, item in enumerate(node.items if isinstance(node, Sequence) else [node]):
         path = join("imports", number) if isinstance(node, Sequence) else "imports"
-        made = _read_import(item, path, errors)
-        if made is not None:
-            found.append(made)
+        imported = _read_import(item, path, errors)
+        if imported is not None:
+            found.append(imported)
     errors.raise_if_any()
     return tuple(found)
 
 
 def _read_import(item: Node, path: str, errors: ConfigErrors) -> Import | None:
     written = plain(item)
-    wanted = written.get("sha256") if isinstance(written, dict) else None
+    expected = written.get("sha256") if isinstance(written, dict) else None
     name = written.get("file") if isinstance(item, Mapping) and written.keys() <= {"file", "sha256"} else written
-    if not isinstance(name, str) or not isinstance(wanted, str | None):
+    if not isinstance(name, str) or not isinstance(expected, str | None):
         message = "expected the path of a Python file, or {file: path, sha256: its checksum}"
         errors.add(item.where, message, kind="wrong-type", key=path)
         return None
@@ -83,8 +83,8 @@ def _read_import(item: Node, path: str, errors: ConfigErrors) -> Import | None:
         errors.add(item.where, f"{file} cannot be read: {error.strerror}", kind="file", key=path)
         return None
     digest = hashlib.sha256(code).hexdigest()
-    if wanted not in (None, digest):
-        message = f"{file} has changed: its SHA-256 is {digest[:12]}…, not {wanted[:12]}…; restore the old file"
+    if expected not in (None, digest):
+        message = f"{file} has changed: its SHA-256 is {digest[:12]}…, not {expected[:12]}…; restore the old file"
         errors.add(item.where, message, kind="file", key=path)
     elif not _allowed:
         message = f"runs the Python code in {file}, which may do anything; read it, then pass --trust"
@@ -145,5 +145,5 @@ def _describe(error: Exception, file: str) -> str:
     while trace is not None:
         line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == file else line
         trace = trace.tb_next
-    said: Any = error.msg if isinstance(error, SyntaxError) else error
-    return f"{type(error).__name__}: {said}" + (f" (line {line})" if line else "")
+    detail: Any = error.msg if isinstance(error, SyntaxError) else error
+    return f"{type(error).__name__}: {detail}" + (f" (line {line})" if line else "")

@@ -64,7 +64,7 @@ def _read(node: Node, path: str, errors: ConfigErrors) -> Measure | None:
 
 def _named(node: Mapping, path: str, losses: Collection[str], errors: ConfigErrors) -> list[tuple[str, Node]]:
     """The entries with valid names. Reports the others."""
-    sound = []
+    valid = []
     for name, item in node.items.items():
         if not re.fullmatch(r"[A-Za-z_][\w-]*", name):
             errors.add(item.key_source, f"{name!r} cannot name a metric; use a plain word", key=join(path, name))
@@ -72,5 +72,5 @@ def _named(node: Mapping, path: str, losses: Collection[str], errors: ConfigErro
             message = f"{name!r} is the name of a loss, which is logged anyway; choose another one"
             errors.add(item.key_source, message, kind="duplicate-key", key=join(path, name))
         else:
-            sound.append((name, item))
-    return sound
+            valid.append((name, item))
+    return valid

@@ -22,7 +22,7 @@ from tdt.train.config.graph import RESERVED, is_layer_name, read_graph
 from tdt.train.config.nodes import BROKEN, Call, Mapping, Node, Scalar, Sequence, join, present
 from tdt.train.config.parts import Chain, Component, Factory, Part
 from tdt.train.config.scalars import spell
-from tdt.train.config.signatures import layers_wanted
+from tdt.train.config.signatures import layer_argument_kind
 from tdt.train.config.source import Source
 
 MOST_PARTS = 20_000  # blocks in blocks multiply: bounds the time that a hostile file takes
@@ -71,14 +71,14 @@ class ModelReader(Reader):
 
     def argument(self, node: Node, path: str, annotation: Any) -> Any:
         """Like Reader.argument; an argument annotated as Module may be any model."""
-        wanted = layers_wanted(annotation)
-        if wanted is None or present(node) is None:
+        expected = layer_argument_kind(annotation)
+        if expected is None or present(node) is None:
             return super().argument(node, path, annotation)
-        if wanted != "layers":
+        if expected != "layers":
             part = self.read(node, path)
-            if part is None or not self._is_wanted(part, annotation, node, path):
+            if part is None or not self._is_accepted(part, annotation, node, path):
                 return BROKEN
-            return Factory(part) if wanted == "factory" else part
+            return Factory(part) if expected == "factory" else part
         if isinstance(node, Sequence):
             return [self.read(item, join(path, i)) or BROKEN for i, item in enumerate(node.items)]
         if isinstance(node, Mapping) and not any(key in RESERVED for key in node.items):
@@ -87,10 +87,10 @@ class ModelReader(Reader):
         self.errors.add(node.where, message, kind="wrong-type", key=path)
         return BROKEN
 
-    def _is_wanted(self, part: Part, annotation: Any, node: Node, path: str) -> bool:
+    def _is_accepted(self, part: Part, annotation: Any, node: Node, path: str) -> bool:
         """Whether a component has the class that an argument is annotated with, as the layer of a TransformerEncoder."""
-        made = self.known.find(part.name) if isinstance(part, Component) else registry.find_sequential()
-        if not (isinstance(annotation, type) and isinstance(made, type)) or issubclass(made, annotation):
+        built = self.known.find(part.name) if isinstance(part, Component) else registry.find_sequential()
+        if not (isinstance(annotation, type) and isinstance(built, type)) or issubclass(built, annotation):
             return True
         got = spell(part.name) if isinstance(part, Component) else "several layers"
         message = f"expected a {annotation.__name__}, got {got}"

@@ -52,7 +52,7 @@ def _apply_one(root: Mapping, text: str, number: int, errors: ConfigErrors) -> N
         if below is None:
             return
         holder = below
-    _put(holder, parts[-1], value, key, start, errors)
+    _assign(holder, parts[-1], value, key, start, errors)
 
 
 def _remove(root: Mapping, key: str, start: Source, errors: ConfigErrors) -> None:
@@ -111,10 +111,10 @@ def _descend(holder: Holder, part: str, path: str, start: Source, errors: Config
     if not isinstance(below, (Mapping, Sequence, Call)):
         errors.add(start, "is a single value and has no keys", kind="wrong-type", key=path)
         return None
-    return below if _put(holder, part, below, path, start, errors) else None
+    return below if _assign(holder, part, below, path, start, errors) else None
 
 
-def _put(holder: Holder, part: str, value: Node, path: str, start: Source, errors: ConfigErrors) -> bool:
+def _assign(holder: Holder, part: str, value: Node, path: str, start: Source, errors: ConfigErrors) -> bool:
     if isinstance(holder, Mapping):
         holder.items[part] = value
         return True

@@ -34,8 +34,8 @@ def located(component: Component, target: Any) -> Component:
 
 def by_name(component: Component, target: Any) -> dict[str, Any]:
     """The component as a mapping of its type and all arguments by name."""
-    given = dict(zip(parameters_of(target), component.args, strict=False)) | component.kwargs
-    return {"type": component.name} | {name: list(v) if isinstance(v, tuple) else v for name, v in given.items()}
+    arguments = dict(zip(parameters_of(target), component.args, strict=False)) | component.kwargs
+    return {"type": component.name} | {name: list(v) if isinstance(v, tuple) else v for name, v in arguments.items()}
 
 
 def has_paths(target: Any) -> bool:

@@ -72,11 +72,11 @@ class _Resolver:
             return self.broken(node)
         texts = [piece.text for piece in pieces if _is_text(piece)]
         if len(texts) < len(pieces):
-            odd = [
+            invalid = [
                 piece for piece in pieces if not _is_text(piece) and not (isinstance(piece, Scalar) and piece.broken)
             ]
-            if odd and None not in pieces:
-                what = "the length of the run" if isinstance(odd[0], Scalar) else "a list or mapping"
+            if invalid and None not in pieces:
+                what = "the length of the run" if isinstance(invalid[0], Scalar) else "a list or mapping"
                 self.errors.add(node.where, f"{what} cannot be part of a text", kind="wrong-type", key=path)
             return self.broken(node)
         rest = iter(texts)

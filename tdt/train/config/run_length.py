@@ -30,9 +30,9 @@ class RunLength(int):
     unit: str
 
     def __new__(cls, unit: str) -> RunLength:
-        made = super().__new__(cls, 1)
-        made.unit = unit
-        return made
+        length = super().__new__(cls, 1)
+        length.unit = unit
+        return length
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RunLength) and other.unit == self.unit

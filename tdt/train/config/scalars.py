@@ -66,22 +66,22 @@ def spell(value: Any) -> str:
     return text if len(text) <= 60 else text[:56] + " ..."
 
 
-def hint(value: Any, wanted: set[type]) -> str | None:
-    """What to write instead of `value` if one of the types `wanted` is expected; None without a guess."""
-    if bool in wanted and (word := _truth_word(value)):
+def hint(value: Any, expected: set[type]) -> str | None:
+    """What to write instead of `value` if one of the types `expected` is required; None without a guess."""
+    if bool in expected and (word := _truth_word(value)):
         return f"write {word}"
-    if isinstance(value, float) and int in wanted and value == value // 1:
+    if isinstance(value, float) and int in expected and value == value // 1:
         return f"write {int(value)}"
     if not isinstance(value, str):
-        return f"quote it: '{spell(value)}'" if wanted == {str} and not isinstance(value, (dict, list)) else None
-    if dict in wanted and (pair := re.fullmatch(r"([A-Za-z_]\w*):(\S.*)", value)):
+        return f"quote it: '{spell(value)}'" if expected == {str} and not isinstance(value, (dict, list)) else None
+    if dict in expected and (pair := re.fullmatch(r"([A-Za-z_]\w*):(\S.*)", value)):
         return f"write '{pair[1]}: {pair[2]}', with a blank after the colon"
-    if value.lower() == "none" and type(None) in wanted:
+    if value.lower() == "none" and type(None) in expected:
         return "write null"
-    if value.startswith("(") and value.endswith(")") and tuple in wanted:
+    if value.startswith("(") and value.endswith(")") and tuple in expected:
         return f"write [{value[1:-1].rstrip(', ')}]"
-    if wanted & {int, float}:
-        return _number_hint(value, wanted)
+    if expected & {int, float}:
+        return _number_hint(value, expected)
     return None
 
 
@@ -94,7 +94,7 @@ def _truth_word(value: Any) -> str | None:
     return "false" if word in _FALSE_WORDS else None
 
 
-def _number_hint(text: str, wanted: set[type]) -> str | None:
+def _number_hint(text: str, expected: set[type]) -> str | None:
     if _LEADING_ZERO.fullmatch(text):
         return f"a number has no leading zero: write {int(text)}" if len(text) < LONGEST_NUMBER else None
     if re.fullmatch(r"[0-9]+(:[0-5]?[0-9])+", text):
@@ -108,6 +108,6 @@ def _number_hint(text: str, wanted: set[type]) -> str | None:
         number = resolve(plain) if plain else None
     except ValueError:
         return None
-    if isinstance(number, int) or (isinstance(number, float) and float in wanted):
+    if isinstance(number, int) or (isinstance(number, float) and float in expected):
         return f"write {plain}" if plain != text else f"write {plain} without quotes"
     return None

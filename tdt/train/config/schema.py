@@ -19,7 +19,7 @@ from tdt.train.config import registry
 from tdt.train.config.graph import RESERVED
 from tdt.train.config.registry import Registry
 from tdt.train.config.sections import Patterns, Top
-from tdt.train.config.signatures import BY_TDT, LISTS, is_tensor, layers_wanted, parameters_of, writable
+from tdt.train.config.signatures import BY_TDT, LISTS, is_tensor, layer_argument_kind, parameters_of, writable
 
 Schema = dict[str, Any]
 
@@ -51,11 +51,11 @@ _PART = r"^(output|target|input)(/\w+)*$"
 
 def schema() -> Schema:
     """The schema of a whole config, as plain data."""
-    made = Top.model_json_schema(by_alias=True)
-    sections: Schema = made.pop("$defs")
+    generated = Top.model_json_schema(by_alias=True)
+    sections: Schema = generated.pop("$defs")
     needed = {name: section.pop("required", []) for name, section in sections.items()}
     defs: Schema = {name: _with_references(section) for name, section in sections.items()}
-    top = _with_references(made)
+    top = _with_references(generated)
     required = top.pop("required")
     defs |= {"reference": {"type": "string", "pattern": r"\$\{"}, "layer.name": _layer_name()}
     for kind, known in _KINDS.items():
@@ -177,8 +177,8 @@ def _arguments(kind: str, name: str, known: Registry, value_of: Callable[[Any], 
         options["scheduler"] |= {"monitor": {"type": "string"}}
     properties |= {key: _or_reference(value) for key, value in options.get(kind, {}).items()}
     described = (inspect.getdoc(target) or "").partition("\n\n")[0].replace("\n", " ")
-    made = {"description": described, "type": "object", "properties": properties, "required": required}
-    return made if is_open else made | {"additionalProperties": False}
+    described_object = {"description": described, "type": "object", "properties": properties, "required": required}
+    return described_object if is_open else described_object | {"additionalProperties": False}
 
 
 def _names() -> Schema:
@@ -187,8 +187,8 @@ def _names() -> Schema:
 
 def _layer_name() -> Schema:
     """A key that names a layer: no reserved word, and no attribute of a module."""
-    taken = [name for name in dir(registry.find_sequential()) if not name.startswith("__")]
-    return {"pattern": r"^[^.]+$", "not": {"enum": [*RESERVED, "training", *taken]}}
+    attributes = [name for name in dir(registry.find_sequential()) if not name.startswith("__")]
+    return {"pattern": r"^[^.]+$", "not": {"enum": [*RESERVED, "training", *attributes]}}
 
 
 def _blocks() -> Schema:
@@ -223,24 +223,26 @@ def _models() -> Schema:
     "": all names are known. ".open": with blocks or imports. In a block, any value may be the name of a parameter.
     """
     known = registry.layers
-    taking = [name for name in known.names() if any(layers_wanted(p.annotation) for p in _parameters(known, name))]
-    made = {}
+    taking = [
+        name for name in known.names() if any(layer_argument_kind(p.annotation) for p in _parameters(known, name))
+    ]
+    definitions = {}
     for variant, own in (("", known.names()), ("open", taking), ("block", known.names())):
         value_of = partial(_argument, model=_joined("model", variant), free=variant == "block")
         for name in own:
-            made[_joined("layer", variant, name)] = _arguments("layer", name, known, value_of)
-        made |= _choice("layer", known, variant, own) | _model(variant)
-    return made
+            definitions[_joined("layer", variant, name)] = _arguments("layer", name, known, value_of)
+        definitions |= _choice("layer", known, variant, own) | _model(variant)
+    return definitions
 
 
 def _argument(annotation: Any, model: str, free: bool) -> Schema:
     """An argument of a layer. model: definition of models; free: any other value is allowed."""
-    wanted = layers_wanted(annotation)
-    if wanted is None:
+    layer_kind = layer_argument_kind(annotation)
+    if layer_kind is None:
         return ANY if free else _value(annotation)
     one = _ref(model)
     several = {"propertyNames": _ref("layer.name"), "additionalProperties": one}
-    found = {"if": {"type": "array"}, "then": {"items": one}, "else": several} if wanted == "layers" else one
+    found = {"if": {"type": "array"}, "then": {"items": one}, "else": several} if layer_kind == "layers" else one
     return {"anyOf": [found, {"type": "null"}]} if type(None) in typing.get_args(annotation) else found
 
 
@@ -273,7 +275,7 @@ def _value(annotation: Any) -> Schema:
 
 def _fitting(annotation: Any) -> Schema:
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
-    if layers_wanted(annotation):
+    if layer_argument_kind(annotation):
         return ANY  # any model, whose blocks are not known here
     if origin is typing.Annotated:
         return _fitting(inner[0])

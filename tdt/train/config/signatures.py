@@ -57,12 +57,12 @@ def _evaluate(annotation: str, names: dict[str, Any]) -> Any:
         return Any
 
 
-def argument_types(target: Any, given: int, supplied: int = 0) -> dict[int | str, Any]:
-    """The annotation of each argument: by name, and by number for the first `given`."""
+def argument_types(target: Any, positional_count: int, supplied: int = 0) -> dict[int | str, Any]:
+    """The annotation of each argument: by name, and by number for the first `positional_count`."""
     known = parameters_of(target, supplied)
     types: dict[int | str, Any] = {name: p.annotation for name, p in known.items()}
     positional = [p for p in known.values() if p.kind is not p.KEYWORD_ONLY]
-    for number in range(given if positional else 0):
+    for number in range(positional_count if positional else 0):
         parameter = positional[min(number, len(positional) - 1)]
         if number < len(positional) or parameter.kind is parameter.VAR_POSITIONAL:
             types[number] = parameter.annotation
@@ -155,10 +155,10 @@ def _is_settable(
 
 
 def _add_missing(
-    parameters: dict[str, Parameter], positional: list[Parameter], given: int, call: Call, path: str,
+    parameters: dict[str, Parameter], positional: list[Parameter], positional_count: int, call: Call, path: str,
     errors: ConfigErrors,
 ) -> None:  # fmt: skip
-    by_position = {p.name for p in positional[:given]}
+    by_position = {p.name for p in positional[:positional_count]}
     missing = [
         name
         for name, p in parameters.items()
@@ -262,12 +262,12 @@ def _fit_tuple(inner: tuple[Any, ...], value: Any) -> Any:
     if not isinstance(value, (list, tuple)):
         return _MISFIT
     if len(inner) == 2 and inner[1] is Ellipsis:
-        wanted = inner[:1] * len(value)
+        item_types = inner[:1] * len(value)
     else:
-        wanted = inner or (Any,) * len(value)
-    if len(wanted) != len(value):
+        item_types = inner or (Any,) * len(value)
+    if len(item_types) != len(value):
         return _MISFIT
-    items = tuple(fit(option, item) for option, item in zip(wanted, value, strict=True))
+    items = tuple(fit(option, item) for option, item in zip(item_types, value, strict=True))
     return _MISFIT if any(item is _MISFIT for item in items) else items
 
 
@@ -292,8 +292,8 @@ def spell_type(annotation: Any) -> str:
     """An annotation in words: `int or [int, int]`, `one of 'zeros', 'reflect'`."""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
-        spelled = [spell_type(option) for option in writable(inner) if not _is_class_only(option)]
-        return " or ".join(dict.fromkeys(spelled)) or "a component"
+        names = [spell_type(option) for option in writable(inner) if not _is_class_only(option)]
+        return " or ".join(dict.fromkeys(names)) or "a component"
     if annotation in (None, type(None)):
         return "null"
     if origin is Literal:
@@ -309,7 +309,7 @@ def spell_type(annotation: Any) -> str:
         return "a list of numbers"
     if dict in (annotation, origin) or origin is collections.abc.Mapping:
         return f"a mapping of {spell_type(inner[1])}" if inner else "a mapping"
-    if layers_wanted(annotation):
+    if layer_argument_kind(annotation):
         return "a layer"
     return f"a {getattr(annotation, '__name__', annotation)}"
 
@@ -327,18 +327,18 @@ def is_component(annotation: Any) -> bool:
     return inspect.isclass(annotation) and _about.home(annotation).startswith("tdt.") and not is_tensor(annotation)
 
 
-def layers_wanted(annotation: Any) -> str | None:
+def layer_argument_kind(annotation: Any) -> str | None:
     """Whether an argument takes a "layer", a "factory" (a function that returns one), or "layers" by index or name.
 
     None if it takes something else.
     """
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
-        return next((found for option in inner if (found := layers_wanted(option))), None)
+        return next((found for option in inner if (found := layer_argument_kind(option))), None)
     if origin is collections.abc.Callable:
-        return "factory" if layers_wanted(inner[1]) == "layer" else None
+        return "factory" if layer_argument_kind(inner[1]) == "layer" else None
     if (origin in LISTS or origin is collections.abc.Mapping) and inner:
-        return "layers" if layers_wanted(inner[-1]) == "layer" else None
+        return "layers" if layer_argument_kind(inner[-1]) == "layer" else None
     return "layer" if _is_module(annotation) else None
 
 

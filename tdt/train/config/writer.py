@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 Path = tuple[str, ...]  # keys from the root; a key may contain dots
-WIDE = 80  # columns before the comments; longer lines push theirs to the right
+LONGEST_ALIGNED = 80  # columns before the comments; longer lines push theirs to the right
 
 
 class _Dumper(yaml.SafeDumper):
@@ -100,7 +100,7 @@ def annotate(text: str, origin: Callable[[Path], str]) -> str:
     ends = {}
     for path, node in leaves(reader.read(text, "", ConfigErrors())):
         ends[node.source.line - 1] = path
-    width = max((len(lines[number]) for number in ends if len(lines[number]) <= WIDE), default=0)
+    width = max((len(lines[number]) for number in ends if len(lines[number]) <= LONGEST_ALIGNED), default=0)
     for number, path in ends.items():
         lines[number] = f"{lines[number]:<{width}}  # {origin(path)}"
     return "\n".join(lines) + "\n"

@@ -25,8 +25,10 @@ def source_files(dataset: Any) -> list[str]:
     """The files that the samples of `dataset` come from; empty without a method `source_files`."""
     if isinstance(dataset, Subset):
         return source_files(dataset.dataset)
-    told = getattr(dataset, "source_files", None)
-    return [os.path.join(os.getcwd(), path) for path in told()] if callable(told) else []  # abspath is 10 × as slow
+    listing = getattr(dataset, "source_files", None)
+    return (
+        [os.path.join(os.getcwd(), path) for path in listing()] if callable(listing) else []
+    )  # abspath is 10 × as slow
 
 
 def fingerprints(files: Mapping[str, Sequence[str]], known: Mapping[str, Fingerprint] = {}) -> dict[str, Fingerprint]:
@@ -34,16 +36,16 @@ def fingerprints(files: Mapping[str, Sequence[str]], known: Mapping[str, Fingerp
 
     known: earlier fingerprints; contents are not read again if names, sizes and times are equal.
     """
-    made: dict[tuple[str, ...], Fingerprint] = {}
+    computed: dict[tuple[str, ...], Fingerprint] = {}
     for split, paths in files.items():
-        if paths and tuple(paths) not in made:
+        if paths and tuple(paths) not in computed:
             try:
-                made[tuple(paths)] = _fingerprint(paths, known.get(split, {}))
+                computed[tuple(paths)] = _fingerprint(paths, known.get(split, {}))
             except OSError as error:
                 raise RunError(
                     f"data.{split}: cannot read {error.filename}, one of its source_files(): {error.strerror}"
                 ) from error
-    return {split: made[tuple(paths)] for split, paths in files.items() if paths}
+    return {split: computed[tuple(paths)] for split, paths in files.items() if paths}
 
 
 def differences(before: Mapping[str, Fingerprint], now: Mapping[str, Fingerprint]) -> list[str]:
@@ -56,9 +58,9 @@ def differences(before: Mapping[str, Fingerprint], now: Mapping[str, Fingerprint
     for split in [split for split in before if split in now]:
         key = next((key for key in _PARTS if before[split].get(key) != now[split].get(key)), None)
         if key is not None:
-            told = f"its {_PARTS[key]} was {before[split][key]} and is {now[split][key]}"
+            change = f"its {_PARTS[key]} was {before[split][key]} and is {now[split][key]}"
             lines.append(
-                f"data.{split} has changed: {told if key in ('files', 'size') else f'the {_PARTS[key]} differ'}"
+                f"data.{split} has changed: {change if key in ('files', 'size') else f'the {_PARTS[key]} differ'}"
             )
     return lines
 
@@ -88,8 +90,8 @@ def _sample(paths: Sequence[str], sizes: Sequence[int]) -> Iterator[bytes]:
                 while block := file.read(BLOCKS * BLOCK):
                     yield block
         return
-    wanted = (number * (total - BLOCK) // (BLOCKS - 1) for number in range(BLOCKS))
-    place, begin, number = next(wanted), 0, 0
+    offsets = (number * (total - BLOCK) // (BLOCKS - 1) for number in range(BLOCKS))
+    place, begin, number = next(offsets), 0, 0
     while number < len(paths):
         if place >= begin + sizes[number]:
             begin, number = begin + sizes[number], number + 1
@@ -98,7 +100,7 @@ def _sample(paths: Sequence[str], sizes: Sequence[int]) -> Iterator[bytes]:
             while place < begin + sizes[number]:
                 file.seek(place - begin)
                 yield file.read(BLOCK)
-                place = next(wanted, total)
+                place = next(offsets, total)
 
 
 def _crc(parts: Iterable[bytes]) -> str:

@@ -29,7 +29,7 @@ from tdt.autograd._meta import stand_in
 from tdt.train.config import Component, ConfigErrors, DataConfig, Loader, imports, registry
 from tdt.train.config.config import SPLITS
 from tdt.train.config.precision import input_dtype
-from tdt.train.data.nested import Held, Pairs, leaves
+from tdt.train.data.nested import InMemoryDataset, Pairs, leaves
 from tdt.train.data.sampling import sample_weights
 from tdt.train.errors import EXPECTED_ERRORS, reason
 from tdt.utils.data import (
@@ -191,7 +191,7 @@ def open_splits(
         split = Split(dataset, [step for _, step in before], [step for _, step in fixed], component)
         if not len(dataset):
             errors.add(component, "has no samples")
-        elif name != "train" or _first_passes(split, _in_order(before, fixed, lambda made: made[1]), errors):
+        elif name != "train" or _first_passes(split, _in_order(before, fixed, lambda loaded: loaded[1]), errors):
             opened[name] = split
             if name == "train":
                 _check_targets(dataset, random, errors)
@@ -273,13 +273,13 @@ def _check_files(dataset: Any, component: Component, errors: ConfigErrors) -> No
 
 def _steps(components: tuple[Component, ...], errors: ConfigErrors) -> list[tuple[Component, Any]]:
     """The transforms that could be created, each with its declaration."""
-    made = []
+    built = []
     for component in components:
         try:
-            made.append((component, registry.transforms.create(component)))
+            built.append((component, registry.transforms.create(component)))
         except EXPECTED_ERRORS as error:
             errors.add(component, reason(error))
-    return made
+    return built
 
 
 def _first_passes(split: Split, steps: list[tuple[Component, Any]], errors: ConfigErrors) -> bool:
@@ -350,16 +350,18 @@ def _prepared(dataset: Any, steps: Compose) -> Dataset:
         samples = [_named(dataset, i, steps) for i in range(len(dataset))]
         _check_alike([inputs for inputs, _ in samples])
         whole = tdt.utils.data.default_collate(samples)
-    return TensorDataset(*whole) if all(isinstance(side, tdt.Tensor) for side in whole) else Held(*whole)
+    return TensorDataset(*whole) if all(isinstance(side, tdt.Tensor) for side in whole) else InMemoryDataset(*whole)
 
 
 def _check_alike(samples: list[Any]) -> None:
     """Raise ValueError if tensors have different shapes, so that they cannot form a batch."""
     shapes = [tuple(sample.shape) for sample in samples if isinstance(sample, tdt.Tensor)]
-    odd = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), None)
-    if odd is not None:
+    differing = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), None)
+    if differing is not None:
         advice = "; put a Resize to one height and width, or a crop, into data.transform" if len(shapes[0]) == 3 else ""
-        raise ValueError(f"sample {odd} is of shape {shapes[odd]}, and sample 0 of shape {shapes[0]}{advice}")
+        raise ValueError(
+            f"sample {differing} is of shape {shapes[differing]}, and sample 0 of shape {shapes[0]}{advice}"
+        )
 
 
 def _read_batch(dataset: Any, indices: Any, steps: Compose) -> tuple[Any, Any]:

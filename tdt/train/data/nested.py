@@ -89,7 +89,7 @@ def _tensor(value: Any) -> Any:
     return tdt.tensor(value) if is_number else default_convert(value)
 
 
-class Held(Dataset):
+class InMemoryDataset(Dataset):
     """All samples in memory, like `TensorDataset`, with the nested structure of `inputs` and `targets`."""
 
     def __init__(self, inputs: Any, targets: Any):

@@ -15,6 +15,6 @@ def few_batches(opened: dict[str, Split], config: Config) -> dict[str, Split]:
         return opened
     split = opened["train"]
     samples = len(split.dataset)
-    wanted = min(samples, config.train.overfit * config.data.loader.batch_size)
-    few = Subset(split.dataset, [i * samples // wanted for i in range(wanted)])
+    size = min(samples, config.train.overfit * config.data.loader.batch_size)
+    few = Subset(split.dataset, [i * samples // size for i in range(size)])
     return {name: dataclasses.replace(split, dataset=few, random=[]) for name in opened}

@@ -21,27 +21,27 @@ def check_sampler(dataset: Dataset, settings: Loader, errors: ConfigErrors) -> N
         errors.add(KEY, str(error))
 
 
-def sample_weights(dataset: Any, wanted: Any) -> np.ndarray:
-    """The weight of each sample of `dataset`, float64 (n,). Raises ValueError if `wanted` does not fit its classes.
+def sample_weights(dataset: Any, class_weights: Any) -> np.ndarray:
+    """The weight of each sample of `dataset`, float64 (n,). Raises ValueError if `class_weights` do not fit its classes.
 
-    wanted: "balanced" for equal class probabilities, or the weight of a sample of each class, by number or name.
+    class_weights: "balanced" for equal class probabilities, or the weight of a sample of each class, by number or name.
     """
     known = getattr(dataset, "targets", None)
     targets = np.asarray([dataset[i][1] for i in range(len(dataset))] if known is None else known)
     if targets.ndim != 1 or targets.dtype.kind not in "iu" or (targets < 0).any():
         raise ValueError("samples by class, but the targets of data.train are not classes")
     counts = np.bincount(targets)
-    if wanted == "balanced":
+    if class_weights == "balanced":
         return 1.0 / counts[targets]
-    if isinstance(wanted, dict):
+    if isinstance(class_weights, dict):
         names = [str(name) for name in getattr(dataset, "classes", range(len(counts)))]
-        if set(wanted) != set(names):
+        if set(class_weights) != set(names):
             raise ValueError(f"needs a weight for each class of data.train: {', '.join(names[:20])}; "
-                             f"got {', '.join(wanted)}")  # fmt: skip
-        wanted = [wanted[name] for name in names]
-    if len(wanted) < len(counts):
-        raise ValueError(f"has {len(wanted)} weights, but data.train has classes up to {len(counts) - 1}")
-    weights = np.asarray(wanted, np.float64)[targets]
+                             f"got {', '.join(class_weights)}")  # fmt: skip
+        class_weights = [class_weights[name] for name in names]
+    if len(class_weights) < len(counts):
+        raise ValueError(f"has {len(class_weights)} weights, but data.train has classes up to {len(counts) - 1}")
+    weights = np.asarray(class_weights, np.float64)[targets]
     if not weights.any():
         raise ValueError("leaves no samples: every class with samples has the weight 0")
     return weights

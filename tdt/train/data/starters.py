@@ -79,8 +79,8 @@ def table(path: Path, file: Path, target: str | None = None) -> str:
         where, which = f"{path}:{missing[0]}: {target}", "it" if len(missing) == 1 else "them"
         raise UnsupportedDataError(f"{where}, the target, is missing in {counted(len(missing), 'row')}; remove {which}")
     chosen = fit_target(target, fields[target], None, lines)
-    told = {name: _column(texts, lines.tolist()) for name, texts in fields.items() if name != target}
-    used = [name for name, (_, why) in told.items() if not why]
+    described = {name: _column(texts, lines.tolist()) for name, texts in fields.items() if name != target}
+    used = [name for name, (_, why) in described.items() if not why]
     if not used:
         raise UnsupportedDataError(
             f"{path}: no column is left to predict {target} from: each is the same, or another, in every row"
@@ -93,20 +93,20 @@ def table(path: Path, file: Path, target: str | None = None) -> str:
         if chosen.kind == "category"
         else _values(statistics.fmean(filter(math.isfinite, map(float, fields[target]))))
     )
-    rows = [f"  {name}: {what}{f'; left out: {why}' if why else ''}" for name, (what, why) in told.items()]
+    rows = [f"  {name}: {what}{f'; left out: {why}' if why else ''}" for name, (what, why) in described.items()]
     counts = Counter(text.strip() for text in fields[target])
     rows.append(f"  {target}: the target, {_counted(counts) if chosen.kind == 'category' else _range(fields[target])}")
     shares = {"valid": 0.15, "test": 0.15} if n >= 20 else {"valid": 0.25, "test": 0.0} if n >= 4 else {}
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "type": "Table",
         "path": _relative(path, file),
         "target": target,
         "target_type": chosen.kind,
     }
-    if len(used) < len(told):
-        given["columns"] = used
+    if len(used) < len(described):
+        arguments["columns"] = used
     splits = {
-        name: _flow(given | {"split": name, **shares}) for name in ("train", *(k for k, v in shares.items() if v))
+        name: _flow(arguments | {"split": name, **shares}) for name in ("train", *(k for k, v in shares.items() if v))
     }
     return _config(
         file,
@@ -128,10 +128,12 @@ def images(folder: Path, file: Path) -> str:
     parts, found = _open_images(folder)
     classes, paths = found["train"].classes, [path for path, _ in found["train"].samples]
     sizes = _sizes(paths)
-    wide, high = (sorted(size[i] for size in sizes) for i in (0, 1))
+    widths, heights = (sorted(size[i] for size in sizes) for i in (0, 1))
     alike = len(set(sizes)) == 1
     shown = (
-        f"all {wide[0]} x {high[0]}" if alike else f"{wide[0]} to {wide[-1]} pixels wide, {high[0]} to {high[-1]} high"
+        f"all {widths[0]} x {heights[0]}"
+        if alike
+        else f"{widths[0]} to {widths[-1]} pixels wide, {heights[0]} to {heights[-1]} high"
     )
     counts = Counter(classes[label] for label in found["train"].targets)
     images = [f"{counted(len(data), 'image')} in {name}" for name, data in found.items()]
@@ -163,12 +165,12 @@ def _image_splits(parts: dict[str, Path], file: Path, fewest: int) -> dict[str, 
     """The dataset arguments of each split. fewest: images of the smallest class, of which each split needs some."""
     drawn = ("valid", "test") if fewest >= 7 else ("valid",) if fewest >= 4 else ()
     shares: dict[str, Any] = {name: 0.15 for name in drawn if name not in parts}
-    made = {}
+    splits = {}
     for name in ("train", *(name for name in ("valid", "test") if name in parts or name in shares)):
         root = _relative(parts.get(name, parts["train"]), file)
         apart = {"split": name, **shares} if shares and (name == "train" or name in shares) else {}
-        made[name] = {"type": "ImageFolder", "root": root, **apart}
-    return made
+        splits[name] = {"type": "ImageFolder", "root": root, **apart}
+    return splits
 
 
 def _open_images(folder: Path) -> tuple[dict[str, Path], dict[str, Any]]:
@@ -271,17 +273,17 @@ def _column(texts: Sequence[str], lines: Sequence[int]) -> tuple[str, str]:
     lacking = f", {len(texts) - len(present):,} missing" if len(present) < len(texts) else ""
     if different <= 1:
         return f"{different} value{lacking}", "the same in every row"
-    odd = [
+    unparsed = [
         (line, text.strip())
         for line, text in zip(lines, texts, strict=True)
         if not is_missing(text) and not is_number(text)
     ]
-    if not odd:
+    if not unparsed:
         return f"number, {_range(present)}{lacking}", "the number of the row" if _counts(present) else ""
     many = different > max(20, len(present) // 2)
-    if many and len(odd) <= len(present) // 10:
-        line, text = odd[0]
-        others = f" and {len(odd) - 1:,} others are" if len(odd) > 1 else " is"
+    if many and len(unparsed) <= len(present) // 10:
+        line, text = unparsed[0]
+        others = f" and {len(unparsed) - 1:,} others are" if len(unparsed) > 1 else " is"
         numbers = _range([text for text in present if is_number(text)])
         return f"number, {numbers}{lacking}", f"{text[:30]!r} in line {line}{others} no number"
     return f"category, {_counted(Counter(present))}{lacking}", "nearly every row has another" if many else ""
@@ -295,8 +297,12 @@ def _counts(texts: Sequence[str]) -> bool:
 def _about_names(fields: Iterable[str]) -> list[str]:
     from tdt.train.data.datasets._columns import is_number
 
-    odd = next(filter(is_number, fields), None)
-    return [] if odd is None else [f"  the names of columns are those in the first line, though {odd} is a number"]
+    numeric_name = next(filter(is_number, fields), None)
+    return (
+        []
+        if numeric_name is None
+        else [f"  the names of columns are those in the first line, though {numeric_name} is a number"]
+    )
 
 
 def _range(texts: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ _THRESHOLDS = 127
 
 
 @dataclass
-class Seen:
+class EvaluatedBatch:
     """A batch of the validation: inputs, outputs, targets, predicted and true class numbers, and the names of the classes.
 
     names: empty if a sample may have several classes.
@@ -37,7 +37,7 @@ class Seen:
 
 
 class Collector(Protocol):
-    def see(self, batch: Seen) -> None:
+    def see(self, batch: EvaluatedBatch) -> None:
         """Count a batch."""
 
     def write(self, writer: SummaryWriter, step: int) -> None:
@@ -50,7 +50,7 @@ class Samples:
     def __init__(self, count: int, wrong: bool, ignored: int | None) -> None:
         self.count, self.wrong, self.ignored, self.found = count, wrong, ignored, list[CaptionedSample]()
 
-    def see(self, batch: Seen) -> None:
+    def see(self, batch: EvaluatedBatch) -> None:
         counted = batch.truth != self.ignored
         chosen = counted & (batch.predictions != batch.truth) if self.wrong else np.ones_like(counted)
         for i in np.flatnonzero(chosen)[: self.count - len(self.found)]:
@@ -71,7 +71,7 @@ class Confusion:
         self.ignored, self.names = ignored, list[str]()
         self.counts: np.ndarray = np.zeros(0)  # (classes, classes)
 
-    def see(self, batch: Seen) -> None:
+    def see(self, batch: EvaluatedBatch) -> None:
         counted = batch.truth != self.ignored
         counts = confusion_matrix(batch.truth[counted], batch.predictions[counted], len(batch.names))
         self.counts, self.names = counts + (self.counts if self.names else 0), batch.names
@@ -88,7 +88,7 @@ class Curves:
         self.counts: np.ndarray = np.zeros(0)  # (right or wrong, classes, thresholds)
         self.names = list[str]()
 
-    def see(self, batch: Seen) -> None:
+    def see(self, batch: EvaluatedBatch) -> None:
         scores, right = _scores(self.reading, batch.output, batch.target)
         classes = scores.shape[1]
         places = np.floor(np.nan_to_num(scores) * (_THRESHOLDS - 1)).astype(np.int64).clip(0, _THRESHOLDS - 1)

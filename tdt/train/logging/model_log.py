@@ -14,7 +14,7 @@ from tdt import Tensor, nn
 from tdt.autograd._meta import meta
 from tdt.train.config.sections import EmbeddingShown
 from tdt.train.data.loading import batch_of
-from tdt.train.logging.collectors import Collector, Confusion, Curves, Samples, Seen
+from tdt.train.logging.collectors import Collector, Confusion, Curves, EvaluatedBatch, Samples
 from tdt.train.logging.events import EpochDone, Event, RunStarted, RunStopped, StepDone, Validated
 from tdt.train.logging.layers import layer_outputs
 from tdt.train.logging.pictures import is_image, normal
@@ -57,14 +57,14 @@ class ModelLog:
             target = target.argmax(1)
         decisions, names = decided(self.reading, output, target, self.parts.facts["classes"])
         predictions, truth = (side.long().reshape(-1).cpu().numpy() for side in (decisions, target))
-        batch = Seen(inputs, output, target, predictions, truth, names)
+        batch = EvaluatedBatch(inputs, output, target, predictions, truth, names)
         for collector in self.collecting:
             collector.see(batch)
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, RunStarted) and event.step == 0:
             self._begin()
-        elif self._due(event):
+        elif self._is_time(event):
             self._histograms(event.step)
         elif isinstance(event, Validated):
             for collector in self.collecting or ():
@@ -93,7 +93,7 @@ class ModelLog:
             with meta():
                 self.writer.add_graph(parts.model, (batch_of(parts.facts["input"], 1),))
 
-    def _due(self, event: Event) -> bool:
+    def _is_time(self, event: Event) -> bool:
         every = self.log.histograms
         if every is None:
             return False
@@ -124,7 +124,7 @@ class ModelLog:
         found, inputs, targets = self._outputs(self.parts.scored, [settings.layer], settings.samples)
         _, rows = found[0]
         if not isinstance(targets, Tensor):
-            targets = self.parts.loss.wanted(targets, inputs)
+            targets = self.parts.loss.target_part(targets, inputs)
         rows, targets = rows.reshape(len(targets), -1), targets.squeeze(tuple(range(1, targets.ndim)))
         labels, pictures = [self._label(target) for target in targets.tolist()], None
         if isinstance(inputs, Tensor) and is_image(inputs.shape[1:]):
@@ -142,11 +142,11 @@ class ModelLog:
 
         Restores the generators, so that the run is not affected.
         """
-        put_back = self.parts.snapshot_rng()
+        restore_rng = self.parts.snapshot_rng()
         loader = self.parts.loaders["valid"]
         samples = [loader.dataset[i] for i in range(min(count, len(loader.dataset)))]
         inputs, targets = loader.collate_fn(samples)
         inputs = self.parts.place(inputs)
         found = layer_outputs(model, layers, inputs)
-        put_back()
+        restore_rng()
         return found, inputs, targets

@@ -35,19 +35,21 @@ def captioned(samples: Sequence[CaptionedSample], columns: int = 8) -> np.ndarra
     height, width = samples[0].image.shape[1:]
     scale = min(math.ceil(_LEAST / min(height, width)), _MOST / max(height, width))
     size = max(1, round(width * scale)), max(1, round(height * scale))
-    wide, tall = max(size[0], _LEAST) + 10, size[1] + 2 * _LINE
+    cell_width, cell_height = max(size[0], _LEAST) + 10, size[1] + 2 * _LINE
     columns = min(columns, len(samples))
-    page = Image.new("RGB", (wide * columns, tall * math.ceil(len(samples) / columns)), "white")
+    page = Image.new("RGB", (cell_width * columns, cell_height * math.ceil(len(samples) / columns)), "white")
     draw = ImageDraw.Draw(page)
     for number, (image, target, prediction) in enumerate(samples):
-        x, y = wide * (number % columns) + 5, tall * (number // columns)
+        x, y = cell_width * (number % columns) + 5, cell_height * (number // columns)
         way = Image.Resampling.NEAREST if scale >= 1 else Image.Resampling.BOX
         page.paste(Image.fromarray(_bytes(image)).resize(size, way), (x, y))
         right = target == prediction
-        draw.text((x, y + size[1]), _fitting(font, target, wide - 8), fill=_RIGHT if right else "black", font=font)
+        draw.text(
+            (x, y + size[1]), _fitting(font, target, cell_width - 8), fill=_RIGHT if right else "black", font=font
+        )
         if not right:
-            said = _fitting(font, f"pred {prediction}", wide - 8)
-            draw.text((x, y + size[1] + _LINE), said, fill=_WRONG, font=font)
+            caption = _fitting(font, f"pred {prediction}", cell_width - 8)
+            draw.text((x, y + size[1] + _LINE), caption, fill=_WRONG, font=font)
     return np.asarray(page)
 
 

@@ -40,9 +40,9 @@ def settings(parts: Parts) -> dict[str, Setting]:
 
 def _section(path: str, section: Any, default: Any, always: tuple[str, ...]) -> dict[str, Any]:
     """The settings of a section that are not the default, and those in `always`."""
-    given, usual = (dict(_flat(path, one.model_dump(by_alias=True))) for one in (section, default))
-    wanted = [f"{path}.{name}" for name in always]
-    return {key: value for key, value in given.items() if key in wanted or value != usual.get(key)}
+    values, usual = (dict(_flat(path, one.model_dump(by_alias=True))) for one in (section, default))
+    always_shown = [f"{path}.{name}" for name in always]
+    return {key: value for key, value in values.items() if key in always_shown or value != usual.get(key)}
 
 
 def _flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -59,9 +59,9 @@ def _component(path: str, component: Component, known: registry.Registry) -> dic
     """The type of a component and its arguments, by name."""
     target = known.find(component.name)
     names = [name for name in parameters_of(target) if name not in known.supplied]
-    given = dict(zip(names, component.args, strict=False)) | component.kwargs
+    arguments = dict(zip(names, component.args, strict=False)) | component.kwargs
     found: dict[str, Any] = {f"{path}.type": component.name}
-    for name, value in given.items():
+    for name, value in arguments.items():
         key = f"{path}.{name}"
         if isinstance(value, Component):
             found |= _component(key, value, known)
@@ -84,12 +84,12 @@ def _losses(config: Config) -> dict[str, Any]:
 
 
 def _optimizer(parts: Parts) -> dict[str, Any]:
-    wanted = parts.config.optimizer
+    optimizer = parts.config.optimizer
     defaults = parts.optimizer.defaults
     found = {f"optimizer.{name}": defaults[name] for name in MAIN_OPTIONS if name in defaults}
     found = {key: item for name, value in found.items() for key, item in _flat(name, value)}
-    found |= _component("optimizer", wanted.component, registry.optimizers)
-    for number, group in enumerate(wanted.param_groups, 1):
+    found |= _component("optimizer", optimizer.component, registry.optimizers)
+    for number, group in enumerate(optimizer.param_groups, 1):
         for name, value in group.options.items():
             found |= dict(_flat(f"optimizer.group{number}.{name}", value))
     return found

@@ -37,8 +37,8 @@ class StopRequest:
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():
-            wanted = [number for number in SIGNALS if not _is_ignored_hangup(number)]
-            self._before = {number: signal.signal(number, self._handle) for number in wanted}
+            handled = [number for number in SIGNALS if not _is_ignored_hangup(number)]
+            self._before = {number: signal.signal(number, self._handle) for number in handled}
         return self
 
     def __exit__(self, *exc: object) -> None:

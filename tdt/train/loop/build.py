@@ -51,7 +51,7 @@ def build(
     training: bool = True,
     splits: tuple[str, ...] = SPLITS,
     data_state: dict[str, Any] | None = None,
-    kept: bool = False,
+    resumed: bool = False,
     dry_run: bool = False,
 ) -> Parts:
     """Build and check everything that `config` declares.
@@ -64,46 +64,46 @@ def build(
         training: False leaves out optimizer and scheduler, and reads the training split like the others.
         splits: the splits that get a loader; files that only the others need may be missing.
         data_state: what the dataset was fitted to (`data_state` of a checkpoint); by default it is fitted now.
-        kept: the run has already begun with this config: its length is not checked again, and its schedule stays.
+        resumed: the run has already begun with this config: its length is not checked again, and its schedule stays.
         dry_run: nothing will be computed: weights are on the device meta. Missing files of all splits are reported.
     Raises:
         ConfigError: with every mistake, before the data are prepared.
     """
     draft = config.draft() if isinstance(config, Config) else config
-    sound = None if draft.errors else draft.finish()
-    with default_dtype(sound.dtype if sound else "float32"):
-        return _build(draft, sound, training, splits, data_state, kept, dry_run)
+    valid_config = None if draft.errors else draft.finish()
+    with default_dtype(valid_config.dtype if valid_config else "float32"):
+        return _build(draft, valid_config, training, splits, data_state, resumed, dry_run)
 
 
 def _build(
     draft: Draft,
-    sound: Config | None,
+    valid_config: Config | None,
     training: bool,
     splits: tuple[str, ...],
     data_state: dict[str, Any] | None,
-    kept: bool,
+    resumed: bool,
     dry_run: bool,
 ) -> Parts:
     errors = draft.errors
-    needed = (*splits, "train") if splits and sound and sound.train.class_weights else splits
+    needed = (*splits, "train") if splits and valid_config and valid_config.train.class_weights else splits
     opened = open_splits(draft.data, errors, needed, data_state, dry_run) if draft.data else {}
     facts = opened["train"].facts() if "train" in opened else {}
-    opened = few_batches(opened, sound) if sound else opened
-    if sound and training and "train" in opened:
-        check_sampler(opened["train"].dataset, sound.data.loader, errors)
-    loss = build_objective(sound.loss, errors) if sound else None
-    metrics = _metrics(sound, errors) if sound else []
-    tdt.manual_seed(sound.seed if sound else 0)
+    opened = few_batches(opened, valid_config) if valid_config else opened
+    if valid_config and training and "train" in opened:
+        check_sampler(opened["train"].dataset, valid_config.data.loader, errors)
+    loss = build_objective(valid_config.loss, errors) if valid_config else None
+    metrics = _metrics(valid_config, errors) if valid_config else []
+    tdt.manual_seed(valid_config.seed if valid_config else 0)
     with tdt.device("meta") if dry_run else nullcontext():
         model, sources = build_model(draft.model, errors) if draft.model else (nn.Module(), {})
         rows = _check_model(draft, model, sources, opened, loss, metrics) if draft.model else []
-    if sound and sound.train.class_weights and rows and loss is not None and "train" in opened:
+    if valid_config and valid_config.train.class_weights and rows and loss is not None and "train" in opened:
         balance_classes(opened["train"].dataset, rows[-1].shape[0], loss.main, errors)
-    if sound and training and "train" in opened:
-        _check_batches(sound, opened["train"], model, rows, errors)
-    if sound and training and rows and loss is not None:
-        check_log(sound, model, loss, facts, errors)
-    device = find_device(sound, errors) if sound else tdt.device("cpu")
+    if valid_config and training and "train" in opened:
+        _check_batches(valid_config, opened["train"], model, rows, errors)
+    if valid_config and training and rows and loss is not None:
+        check_log(valid_config, model, loss, facts, errors)
+    device = find_device(valid_config, errors) if valid_config else tdt.device("cpu")
     config = draft.finish()
     assert loss is not None
 
@@ -113,8 +113,8 @@ def _build(
     if training:
         parts.frozen_norms = freeze(config, model, errors)
         parts.config = config.with_length(parts.length.epochs, parts.length.steps, errors)
-        build_optimizer(parts, errors, kept)
-        check_used(parts, kept, errors)
+        build_optimizer(parts, errors, resumed)
+        check_used(parts, resumed, errors)
     errors.raise_if_any()
     for name in (name for name in opened if name in splits):
         _add_loader(parts, name, opened[name], training, errors)
@@ -181,7 +181,7 @@ def _place(
     """Move model and loss to the device, and choose the memory format that `Parts.place` gives to the batches."""
     order, augment = (tdt.Generator().manual_seed(config.seed) for _ in range(2))
     model = model if dry_run else model.to(device)
-    loss.keeps = any(measure.parts for measure in config.metrics.values())
+    loss.saves_call = any(measure.parts for measure in config.metrics.values())
     return Parts(
         model=model,
         loss=loss.to(device),
@@ -246,10 +246,10 @@ def initialize(config: Config, model: nn.Module, errors: ConfigErrors) -> None:
                 break
 
 
-def build_optimizer(parts: Parts, errors: ConfigErrors, kept: bool = False) -> None:
+def build_optimizer(parts: Parts, errors: ConfigErrors, resumed: bool = False) -> None:
     """Create the optimizer and the scheduler. Parameter group 0 has the parameters that no pattern matches.
 
-    kept: as in `build`.
+    resumed: as in `build`.
     """
     config, model = parts.config, parts.model
     owner: dict[str, int] = {}
@@ -277,7 +277,7 @@ def build_optimizer(parts: Parts, errors: ConfigErrors, kept: bool = False) -> N
         if not (math.isfinite(group["lr"]) and group["lr"] >= 0):
             place = config.optimizer.param_groups[number - 1] if number else config.optimizer.component
             errors.add(place, f"lr must be a finite number, at least 0, got {float(group['lr'])}")
-    parts.scheduler = build_scheduler(parts, errors, kept)
+    parts.scheduler = build_scheduler(parts, errors, resumed)
     swa = config.train.swa
     if swa is not None and swa.lr is not None:
         parts.swa_scheduler = SWALR(parts.optimizer, swa.lr, swa.anneal_epochs, swa.anneal_strategy)

@@ -14,7 +14,7 @@ import numpy as np
 
 import tdt
 from tdt import Tensor
-from tdt.train.checks.kept_config import kept_config
+from tdt.train.checks.saved_config import restrict_saved_config
 from tdt.train.config import loads
 from tdt.train.config.precision import default_dtype
 from tdt.train.data.nested import leaves
@@ -60,20 +60,20 @@ def evaluate(
     Raises:
         StepError: data, model or loss raised an exception.
     """
-    metrics, seen, model = parts.new_metrics(), 0, parts.scored
-    explained = error_context(lambda: f"data.{split}: failed on the batch that begins with sample {seen}")
+    metrics, sample_count, model = parts.new_metrics(), 0, parts.scored
+    explained = error_context(lambda: f"data.{split}: failed on the batch that begins with sample {sample_count}")
     model.eval()
     with tdt.no_grad(), default_dtype(parts.config.dtype), explained:
         for inputs, targets in islice(batches(parts, split, check_stop), most):
             output = model(inputs)
             loss = parts.loss(output, targets, inputs)
             if not loss.is_cuda and not math.isfinite(loss.item()):
-                _check_data(split, inputs, targets, seen)
+                _check_data(split, inputs, targets, sample_count)
             output, targets = parts.loss.compared(output, targets, inputs)
             for metric in metrics.values():
                 metric.update(output, targets, loss)
             on_batch(inputs, output, targets)
-            seen += len(targets)
+            sample_count += len(targets)
             if most is None:
                 fault_point("validate")
             check_stop()
@@ -94,9 +94,9 @@ def check_batches(parts: Parts, check_stop: Callable[[], object]) -> None:
         StepError: data, model or loss raised an exception.
     """
     for split in [name for name in parts.loaders if name != "train"]:
-        put_back = parts.snapshot_rng(parts.loaders[split])
+        restore_rng = parts.snapshot_rng(parts.loaders[split])
         evaluate(parts, split, check_stop=check_stop, most=1)
-        put_back()
+        restore_rng()
 
 
 def refresh(parts: Parts, check_stop: Callable[[], object]) -> None:
@@ -108,11 +108,11 @@ def refresh(parts: Parts, check_stop: Callable[[], object]) -> None:
     names = ("batch_size", "drop_last", "num_workers", "timeout")
     options = {name: getattr(settings, name) for name in names}
     loader = DataLoader(dataset, shuffle=True, generator=order, **options)
-    put_back = parts.snapshot_rng(loader)
+    restore_rng = parts.snapshot_rng(loader)
     try:
         parts.average.refresh((inputs,) for inputs, _ in read(parts, loader, check_stop))
     finally:
-        put_back()
+        restore_rng()
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def evaluate_checkpoint(
         loader = config.data.eval_loader.model_copy(update={"batch_size": batch_size})
         config = replace(config, data=replace(config.data, eval_loader=loader))
     tdt.set_num_threads(meta["threads"])
-    with kept_config(overrides):
+    with restrict_saved_config(overrides):
         parts = build(config, training=False, splits=(split,), data_state=data_state(meta))
     with state_errors(path):
         load_model(parts, tensors)
@@ -207,11 +207,11 @@ def evaluate_checkpoint(
         lambda _, *pair: pairs.append(pair),
         check_stop=lambda: progress(len(pairs), len(parts.loaders[split])),
     )
-    given, targets = (tdt.cat(list(side)).cpu() for side in zip(*pairs, strict=True))
+    outputs, targets = (tdt.cat(list(side)).cpu() for side in zip(*pairs, strict=True))
     reading = Reading.of(parts.loss.main)
     names, several = parts.facts["classes"], reading.threshold is not None and targets.numel() > len(targets)
-    predictions, classes = decided(reading, given, targets, names)
+    predictions, classes = decided(reading, outputs, targets, names)
     if several:
         classes = named(names, targets.shape[1])
-    told = targets.tolist(), predictions.tolist(), classes, reading.ignore_index, several
-    return Evaluation(Path(path), meta["step"], meta["epoch"], split, scores, *told, parts.files[split])
+    details = targets.tolist(), predictions.tolist(), classes, reading.ignore_index, several
+    return Evaluation(Path(path), meta["step"], meta["epoch"], split, scores, *details, parts.files[split])

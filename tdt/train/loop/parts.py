@@ -141,8 +141,8 @@ class Parts(ModelParts, DataParts):
 
     def early_stopping(self) -> EarlyStopping:
         """Early stopping as configured; without it in the config, one that never stops the run."""
-        wanted = self.config.train.early_stopping
-        return self.best_of(wanted.metric, wanted.min_delta, wanted.patience) if wanted else self.best_of(None)
+        setting = self.config.train.early_stopping
+        return self.best_of(setting.metric, setting.min_delta, setting.patience) if setting else self.best_of(None)
 
     def schedule(self, interval: str, epochs_ended: int, scores: Scores) -> None:
         """Step the scheduler if it steps each `interval`.

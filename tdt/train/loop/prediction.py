@@ -18,7 +18,7 @@ from tdt import Tensor, nn
 from tdt._core.tensor import wrap
 from tdt.nn.functional import softmax
 from tdt.train._regular_file import open_regular
-from tdt.train.checks.kept_config import kept_config
+from tdt.train.checks.saved_config import restrict_saved_config
 from tdt.train.config import loads, registry
 from tdt.train.config.precision import default_dtype
 from tdt.train.data.datasets.table import read_text, rows_of
@@ -67,7 +67,7 @@ class Predictor:
         if not self.facts:
             raise CheckpointError(f"{path}: has no facts about the training data; an older version of tdt wrote it")
         tdt.set_num_threads(meta["threads"])
-        with state_errors(path), kept_config():
+        with state_errors(path), restrict_saved_config():
             self.parts = build_alone(self.config, self.facts)
             load_model(self.parts, tensors)
             self.dataset = self._dataset()
@@ -99,13 +99,13 @@ class Predictor:
         if isinstance(item, Exception):
             return item
         try:
-            made = self.steps(item) if self.steps.transforms else item
-            made = mapped(lambda part: part if isinstance(part, Tensor) else wrap(np.array(part)), made)
-            shape = _wanted(self.facts["input"])
-            if _shapes(made) != shape and not hasattr(self.dataset, "encode"):
+            prepared = self.steps(item) if self.steps.transforms else item
+            prepared = mapped(lambda part: part if isinstance(part, Tensor) else wrap(np.array(part)), prepared)
+            shape = _expected_shapes(self.facts["input"])
+            if _shapes(prepared) != shape and not hasattr(self.dataset, "encode"):
                 advice = "" if self.config.data.transform == () else " after the config's transforms"
-                raise ValueError(f"is of shape {_shapes(made)}{advice}, but the model takes {shape}")
-            return made
+                raise ValueError(f"is of shape {_shapes(prepared)}{advice}, but the model takes {shape}")
+            return prepared
         except EXPECTED_ERRORS as error:
             return error
 
@@ -113,7 +113,7 @@ class Predictor:
         try:
             with tdt.no_grad(), default_dtype(self.config.dtype):
                 outputs = self._scores(
-                    self.parts.loss.given(self.parts.scored(self.parts.place(default_collate(items))))
+                    self.parts.loss.output_part(self.parts.scored(self.parts.place(default_collate(items))))
                 ).cpu()
             yield from (self._prediction(name, output) for name, output in zip(names, outputs, strict=True))
         except EXPECTED_ERRORS as error:
@@ -164,11 +164,11 @@ class Predictor:
     def _read(self, where: str, stdin: Callable[[], bytes]) -> Iterator[Named]:
         path, ending = Path(where), Path(where).suffix.lower()
         if where == STDIN:
-            given = io.BytesIO(stdin())
+            stream = io.BytesIO(stdin())
             if hasattr(self.dataset, "encode"):
-                yield from self._text("stdin", read_text(given))
+                yield from self._text("stdin", read_text(stream))
             else:
-                yield "stdin", self._image(given, "stdin")
+                yield "stdin", self._image(stream, "stdin")
         elif path.is_dir():
             yield from self._folder(path)
         elif ending == ".npz":
@@ -204,18 +204,18 @@ class Predictor:
 
     def _arrays(self, path: Path) -> Iterator[Named]:
         """The rows of the array `x`, or of the only array; with several inputs, those of one array for each."""
-        given, parts = self.config.data.train.kwargs.get("x", "x"), self.facts["input"].get("parts")
+        chosen, parts = self.config.data.train.kwargs.get("x", "x"), self.facts["input"].get("parts")
         with open_regular(path) as file, np.load(file, allow_pickle=False) as stored:
-            wanted: Any = stored.files[0] if len(stored.files) == 1 else given
+            keys: Any = stored.files[0] if len(stored.files) == 1 else chosen
             if isinstance(parts, list):
-                wanted = tuple(f"arr_{number}" for number in range(len(parts)))  # NumPy's default names
+                keys = tuple(f"arr_{number}" for number in range(len(parts)))  # NumPy's default names
             elif parts is not None:
-                wanted = given if isinstance(given, dict) else {name: name for name in parts}
-            lacking = [key for key in leaves(wanted) if key not in stored]
+                keys = chosen if isinstance(chosen, dict) else {name: name for name in parts}
+            lacking = [key for key in leaves(keys) if key not in stored]
             if lacking:
                 raise ValueError(f"has no array {lacking[0]!r}; it has {', '.join(stored.files)}")
             with default_dtype(self.config.dtype):
-                rows = mapped(lambda key: _in_default_dtype(stored[key]), wanted)
+                rows = mapped(lambda key: _in_default_dtype(stored[key]), keys)
         if len({len(array) for array in leaves(rows)}) > 1:
             raise ValueError(f"has arrays of {' and '.join(str(len(array)) for array in leaves(rows))} rows")
         for i in range(len(next(leaves(rows)))):
@@ -264,12 +264,12 @@ def _shapes(value: Any) -> Any:
     return None if isinstance(value, Exception) else mapped(lambda part: tuple(part.shape), value)
 
 
-def _wanted(form: dict[str, Any]) -> Any:
+def _expected_shapes(form: dict[str, Any]) -> Any:
     """The same from the result of `data.form_of`."""
     parts = form.get("parts")
     if isinstance(parts, dict):
-        return {name: _wanted(part) for name, part in parts.items()}
-    return tuple(form["shape"]) if parts is None else tuple(map(_wanted, parts))
+        return {name: _expected_shapes(part) for name, part in parts.items()}
+    return tuple(form["shape"]) if parts is None else tuple(map(_expected_shapes, parts))
 
 
 def _in_default_dtype(rows: np.ndarray) -> np.ndarray:

@@ -84,7 +84,7 @@ def unpack(trainer: Trainer, tensors: dict[str, np.ndarray], meta: dict[str, Any
     trainer.length.spent = meta.get("elapsed", 0.0)
     trainer.over = is_over(parts, meta)
     for name, metric in trainer.metrics.items():
-        state = _put_arrays(meta["metrics"][name], tensors, "metrics")
+        state = _with_arrays(meta["metrics"][name], tensors, "metrics")
         check_alike(f"metrics.{name}", state, metric.state_dict())
         metric.load_state_dict(state)
     trainer.rows.load(trainer.metrics)
@@ -108,7 +108,7 @@ def restore_rng(parts: Parts, tensors: dict[str, np.ndarray], meta: dict[str, An
             for worker in epoch.get("workers", ()):
                 if worker is not None:
                     check_alike(f"loaders.{name}.workers", worker, own["process"])
-            loader.load_state_dict(_put_arrays(saved, tensors, "loader"))
+            loader.load_state_dict(_with_arrays(saved, tensors, "loader"))
 
 
 def _stateful_loaders(parts: Parts) -> dict[str, DataLoader]:
@@ -250,10 +250,10 @@ def _take_arrays(value: Any, found: list[np.ndarray]) -> Any:
     return [_take_arrays(item, found) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _put_arrays(value: Any, tensors: dict[str, np.ndarray], kind: str) -> Any:
+def _with_arrays(value: Any, tensors: dict[str, np.ndarray], kind: str) -> Any:
     """The inverse of `_take_arrays`."""
     if isinstance(value, dict):
         if value.keys() == {ARRAY}:
             return tensors[f"{kind}/{value[ARRAY]}"]
-        return {key: _put_arrays(item, tensors, kind) for key, item in value.items()}
-    return [_put_arrays(item, tensors, kind) for item in value] if isinstance(value, list) else value
+        return {key: _with_arrays(item, tensors, kind) for key, item in value.items()}
+    return [_with_arrays(item, tensors, kind) for item in value] if isinstance(value, list) else value

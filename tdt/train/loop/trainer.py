@@ -134,7 +134,7 @@ class Trainer:
                 self.recent_means[name].add(amount, n)
         if self.parts.average is not None:
             self.parts.average.update(self.epoch + 1 if self._epoch_ended() else None)
-        scalars = self._measure() if self._due(self.parts.config.log.every) else {}
+        scalars = self._measure() if self._is_time(self.parts.config.log.every) else {}
         self._emit(StepDone, samples=sum(n for n, _ in counted), scalars=scalars)
         self.parts.schedule("step", self.epoch, {})
 
@@ -165,8 +165,8 @@ class Trainer:
 
     def _after_step(self) -> None:
         """Do what is due after a step: validate, emit events, end the epoch, save."""
-        save, better, ended = self._due(self.parts.config.checkpoint.every), False, self._epoch_ended()
-        if (over := self.length.is_over(self.step)) or ended or self._due(self.train.validate_every):
+        save, better, ended = self._is_time(self.parts.config.checkpoint.every), False, self._epoch_ended()
+        if (over := self.length.is_over(self.step)) or ended or self._is_time(self.train.validate_every):
             better = self._evaluate_epoch(ended, over)
         self.finished_step = self.step
         if save or better:
@@ -175,7 +175,7 @@ class Trainer:
     def _evaluate_epoch(self, ended: bool, over: bool) -> bool:
         """Validate; update schedulers, best score and early stopping. Returns whether the score is the best so far."""
         parts, scores = self.parts, dict[str, dict[str, float]]()
-        if "valid" in parts.loaders and (over or self._due(self.train.validate_every)):
+        if "valid" in parts.loaders and (over or self._is_time(self.train.validate_every)):
             scores["valid"] = self._validate()  # first: it may be stopped, and then starts again on resume
         if ended or over:
             scores["train"] = scores_of(self.epoch_means)
@@ -191,12 +191,12 @@ class Trainer:
         return better
 
     def _validate(self) -> dict[str, float]:
-        began, put_back = time.perf_counter(), self.parts.snapshot_rng(self.parts.loaders["valid"])
+        began, restore_rng = time.perf_counter(), self.parts.snapshot_rng(self.parts.loaders["valid"])
         try:
             refresh(self.parts, self.check_stop)
             return evaluate(self.parts, "valid", self.events.on_batch, self.check_stop)
         except Stopped:
-            put_back()
+            restore_rng()
             raise
         finally:
             self._since += time.perf_counter() - began  # the logged speed is that of training alone
@@ -214,7 +214,7 @@ class Trainer:
     def _epoch_ended(self) -> bool:
         return self.step == (self.epoch + 1) * self.length.steps_per_epoch
 
-    def _due(self, every: Every) -> bool:
+    def _is_time(self, every: Every) -> bool:
         """Whether something with the interval `every` is due after this step."""
         if every.unit == "step":
             return self.step % every.count == 0

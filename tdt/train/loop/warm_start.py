@@ -30,12 +30,12 @@ def warm_start(parts: Parts, root: str | os.PathLike[str]) -> dict[str, Any] | N
     found = check_source(parts, root)
     if found is None:
         return None
-    path, step, taken = found
+    path, step, arrays = found
     own = parts.model.state_dict()
     with tdt.no_grad():
-        for name, array in taken.items():
+        for name, array in arrays.items():
             own[name].copy_(wrap(array))
-    return {"checkpoint": path, "step": step, "taken": sorted(taken)}
+    return {"checkpoint": path, "step": step, "taken": sorted(arrays)}
 
 
 def check_source(parts: Parts, root: str | os.PathLike[str]) -> tuple[str, int, dict[str, Any]] | None:
@@ -43,24 +43,24 @@ def check_source(parts: Parts, root: str | os.PathLike[str]) -> tuple[str, int, 
 
     The model may be on the device meta. Raises as `warm_start`.
     """
-    wanted = parts.config.weights
-    if wanted is None:
+    weights = parts.config.weights
+    if weights is None:
         return None
     errors = ConfigErrors(parts.config)
-    source = _read(wanted, root, errors)
+    source = _read(weights, root, errors)
     errors.raise_if_any()
     assert source is not None
     path, step, found = source
-    taken = _choose(wanted, _renamed(wanted, found, errors), parts.model.state_dict(), errors)
+    arrays = _choose(weights, _renamed(weights, found, errors), parts.model.state_dict(), errors)
     errors.raise_if_any()
-    return path, step, taken
+    return path, step, arrays
 
 
 def _read(
-    wanted: Weights, root: str | os.PathLike[str], errors: ConfigErrors
+    weights: Weights, root: str | os.PathLike[str], errors: ConfigErrors
 ) -> tuple[str, int, dict[str, Any]] | None:
     try:
-        path = find_checkpoint(wanted.source, root)
+        path = find_checkpoint(weights.source, root)
         tensors, meta = checkpoint.load(path)
     except (RunError, CheckpointError) as error:
         errors.add("weights.from", str(error), kind="file")
@@ -70,26 +70,26 @@ def _read(
     return str(path.resolve()), meta["step"], model
 
 
-def _renamed(wanted: Weights, found: dict[str, Any], errors: ConfigErrors) -> dict[str, Any]:
+def _renamed(weights: Weights, found: dict[str, Any], errors: ConfigErrors) -> dict[str, Any]:
     """The checkpoint's arrays with prefixes renamed by `map`: the first that matches, up to a dot or the whole name."""
     renamed, used = {}, set()
     for name, array in found.items():
-        for old, new in wanted.map.items():
+        for old, new in weights.map.items():
             if name == old or name.startswith(old.rstrip(".") + "."):
                 used.add(old)
                 rest = name[len(old.rstrip(".")) :].lstrip(".")
                 name = ".".join(filter(None, [new.rstrip("."), rest]))
                 break
         renamed[name] = array
-    for old in wanted.map.keys() - used:
+    for old in weights.map.keys() - used:
         near = closest(old, {name.rpartition(".")[0] for name in found} | set(found))
-        errors.add(f"weights.map.{old}", f"no name in {wanted.source} begins with '{old}'", near, kind="unused")
+        errors.add(f"weights.map.{old}", f"no name in {weights.source} begins with '{old}'", near, kind="unused")
     return renamed
 
 
-def _choose(wanted: Weights, found: dict[str, Any], own: dict[str, Any], errors: ConfigErrors) -> dict[str, Any]:
+def _choose(weights: Weights, found: dict[str, Any], own: dict[str, Any], errors: ConfigErrors) -> dict[str, Any]:
     """The arrays in `found` that match `only` and the model."""
-    patterns = wanted.only or ("*",)
+    patterns = weights.only or ("*",)
     for pattern in patterns:
         if not any(fnmatch.fnmatchcase(name, pattern) for name in own):
             near = closest(pattern, own)
@@ -100,12 +100,12 @@ def _choose(wanted: Weights, found: dict[str, Any], own: dict[str, Any], errors:
             continue
         if name in found and found[name].shape == tuple(target.shape):
             chosen[name] = found[name]
-        elif wanted.strict and name not in found:
-            message = f"{wanted.source} has no {name}; rename with map, leave it out with only, or set strict: false"
+        elif weights.strict and name not in found:
+            message = f"{weights.source} has no {name}; rename with map, leave it out with only, or set strict: false"
             errors.add("weights", message, closest(name, found), kind="missing")
-        elif wanted.strict:
-            shapes = f"{tuple(found[name].shape)} in {wanted.source}, but {tuple(target.shape)} here"
+        elif weights.strict:
+            shapes = f"{tuple(found[name].shape)} in {weights.source}, but {tuple(target.shape)} here"
             errors.add("weights", f"{name} is {shapes}; leave it out with only, or set strict: false", kind="shape")
     if not chosen and not errors:
-        errors.add("weights", f"nothing in {wanted.source} fits this model", kind="unused")
+        errors.add("weights", f"nothing in {weights.source} fits this model", kind="unused")
     return chosen

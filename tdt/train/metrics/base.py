@@ -79,13 +79,13 @@ class Metric:
 
     Sums are computed on the tensors' arrays, since no gradient is needed. On a GPU they stay there until they are read,
     so that counting a batch never synchronises. `higher_is_better` decides which checkpoint is the best; `reading` says
-    how to interpret outputs and targets; `kept` names the attributes of the state. State that grows with the samples is
+    how to interpret outputs and targets; `state_names` are the attributes of the state. State that grows with the samples is
     not among these: `take` returns it part by part, and `parts` has the numbers of these parts.
     """
 
     higher_is_better = True
     reading = Reading()
-    kept: tuple[str, ...] = ()
+    state_names: tuple[str, ...] = ()
     parts: Sequence[int] = ()
 
     def __init__(self) -> None:
@@ -113,26 +113,26 @@ class Metric:
 
     def state_dict(self) -> dict[str, Any]:
         """The state within an epoch: numbers and NumPy arrays."""
-        return {name: _on_host(getattr(self, name)) for name in self.kept}
+        return {name: _on_host(getattr(self, name)) for name in self.state_names}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a `state_dict`."""
-        for name in self.kept:
+        for name in self.state_names:
             setattr(self, name, state[name])
 
     def take(self, part: int) -> dict[str, np.ndarray]:
         """The per-sample state since the last call, to be stored as part number `part`; empty if there is none."""
         return {}
 
-    def put(self, rows: Mapping[str, np.ndarray]) -> None:
+    def restore_rows(self, rows: Mapping[str, np.ndarray]) -> None:
         """Restore the per-sample state after `load_state_dict`, from the concatenated rows of its parts."""
-        raise NotImplementedError(f"{type(self).__name__} must define put, as it does take")
+        raise NotImplementedError(f"{type(self).__name__} must define restore_rows, since it defines take")
 
 
 class Mean(Metric):
     """A mean, of which a subclass's `batch_sum` returns (sum, weight) for a batch."""
 
-    kept = ("total", "weight", "count")
+    state_names = ("total", "weight", "count")
 
     def reset(self) -> None:
         self.total: Any = 0.0

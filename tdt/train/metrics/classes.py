@@ -44,15 +44,17 @@ def check_paired(metric: Metric, output: Tensor, target: Tensor) -> None:
 
 def check_classes(metric: Metric, output: Tensor, target: Tensor) -> None:
     """Raise ValueError unless outputs are scores (n, classes, …) for targets (n, …) or of their own shape."""
-    given, wanted = output._a.shape, target._a.shape
+    output_shape, target_shape = output._a.shape, target._a.shape
     numbers = metric.reading.of_numbers
-    if numbers is not None or (target.is_floating_point() and given[1:2] == (1,)):
+    if numbers is not None or (target.is_floating_point() and output_shape[1:2] == (1,)):
         learnt = f"{numbers} compares numbers" if numbers else "with one score for each target these are numbers"
         raise ValueError(f"{type(metric).__name__} compares classes, but {learnt}; use mse, rmse, mae or r2")
-    if len(given) < 2 or wanted != (given if target.is_floating_point() else given[:1] + given[2:]):
+    if len(output_shape) < 2 or target_shape != (
+        output_shape if target.is_floating_point() else output_shape[:1] + output_shape[2:]
+    ):
         raise ValueError(
             f"{type(metric).__name__} needs a score per class, outputs (n, classes, …), and targets (n, …) that are "
-            f"classes; got outputs {given} and {target.dtype} targets {wanted}. "
+            f"classes; got outputs {output_shape} and {target.dtype} targets {target_shape}. "
             "For binary targets use BCEWithLogitsLoss; for numbers mse or r2"
         )
 
@@ -143,7 +145,7 @@ class ByClass(Metric):
     that with one output all three are the ratio for 1. A ratio x/0 is 0. The values are those of scikit-learn.
     """
 
-    kept = ("counts",)
+    state_names = ("counts",)
 
     def __init__(self, average: Average = "macro") -> None:
         self.average = average

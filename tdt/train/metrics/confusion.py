@@ -33,7 +33,7 @@ def confusion_matrices(targets: np.ndarray, predictions: np.ndarray) -> np.ndarr
     [[[0, 0], [1, 1]], [[1, 0], [0, 1]]]
     """
     pairs = zip(np.moveaxis(targets, 1, 0), np.moveaxis(predictions, 1, 0), strict=True)
-    return np.stack([confusion_matrix(wanted, given, 2) for wanted, given in pairs])
+    return np.stack([confusion_matrix(actual, predicted, 2) for actual, predicted in pairs])
 
 
 def by_class(matrix: np.ndarray) -> list[ClassScores]:

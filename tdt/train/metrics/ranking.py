@@ -24,7 +24,7 @@ class Ranking(Metric):
     Exact: all scores are kept until the end of the epoch.
     """
 
-    kept = ("parts",)
+    state_names = ("parts",)
 
     def __init__(self, average: Literal["macro", "weighted", "micro"] = "macro") -> None:
         self.average = average
@@ -34,7 +34,7 @@ class Ranking(Metric):
         self.scores: list[Any] = []  # (rows, classes) of each batch
         self.targets: list[Any] = []  # (rows,) of classes, or shaped like the scores
         self.parts: list[int] = []
-        self._taken = 0  # number of batches that are stored in parts
+        self._stored_batches = 0  # number of batches that are stored in parts
 
     def batch_sum(self, output: Tensor, target: Tensor, loss: Tensor) -> Any:
         scores, right = output._a, target._a
@@ -53,16 +53,16 @@ class Ranking(Metric):
         self.targets.append(amount[1])
 
     def take(self, part: int) -> dict[str, np.ndarray]:
-        new = {"scores": self.scores[self._taken :], "targets": self.targets[self._taken :]}
-        self._taken = len(self.scores)
+        new = {"scores": self.scores[self._stored_batches :], "targets": self.targets[self._stored_batches :]}
+        self._stored_batches = len(self.scores)
         if not new["scores"]:
             return {}
         self.parts.append(part)
         return {name: _joined(batches) for name, batches in new.items()}
 
-    def put(self, rows: Mapping[str, np.ndarray]) -> None:
+    def restore_rows(self, rows: Mapping[str, np.ndarray]) -> None:
         self.add((rows["scores"], rows["targets"]), len(rows["targets"]))
-        self._taken += 1
+        self._stored_batches += 1
 
     def of_class(self, scores: np.ndarray, right: np.ndarray) -> float:
         """The number for one class from scores (n,) and whether each sample has it (n,); NaN if it is not defined."""
@@ -91,8 +91,8 @@ def rows_of(scores: Any) -> Any:
     return scores if scores.ndim < 3 else namespace(scores).moveaxis(scores, 1, -1)
 
 
-def _joined(kept: list[Any]) -> np.ndarray:
-    return np.concatenate([to_device(part, CPU) for part in kept])
+def _joined(parts: list[Any]) -> np.ndarray:
+    return np.concatenate([to_device(part, CPU) for part in parts])
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:

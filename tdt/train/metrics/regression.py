@@ -36,8 +36,8 @@ class MAE(Mean):
     higher_is_better = False
 
     def batch_sum(self, output: Tensor, target: Tensor, loss: Tensor) -> Any:
-        given, wanted = _pairs(self, output, target)
-        return abs(given - wanted).sum(), given.size
+        predictions, targets = _pairs(self, output, target)
+        return abs(predictions - targets).sum(), predictions.size
 
 
 class MSE(Mean):
@@ -53,8 +53,8 @@ class MSE(Mean):
     higher_is_better = False
 
     def batch_sum(self, output: Tensor, target: Tensor, loss: Tensor) -> Any:
-        given, wanted = _pairs(self, output, target)
-        return ((given - wanted) ** 2).sum(), given.size
+        predictions, targets = _pairs(self, output, target)
+        return ((predictions - targets) ** 2).sum(), predictions.size
 
 
 class RMSE(MSE):
@@ -87,7 +87,7 @@ class R2(Metric):
     0.5
     """
 
-    kept = ("count", "mean", "spread", "missed")
+    state_names = ("count", "mean", "spread", "missed")
 
     def reset(self) -> None:
         self.count = 0
@@ -96,9 +96,9 @@ class R2(Metric):
         self.missed: Any = 0.0  # sum of squared differences of the targets from the outputs
 
     def batch_sum(self, output: Tensor, target: Tensor, loss: Tensor) -> Any:
-        given, wanted = (side.reshape(len(target), -1) for side in _pairs(self, output, target))
-        mean = wanted.mean(0)
-        return mean, ((wanted - mean) ** 2).sum(0), ((wanted - given) ** 2).sum(0)
+        predictions, targets = (side.reshape(len(target), -1) for side in _pairs(self, output, target))
+        mean = targets.mean(0)
+        return mean, ((targets - mean) ** 2).sum(0), ((targets - predictions) ** 2).sum(0)
 
     def add(self, amount: tuple[Any, Any, Any], count: int) -> None:
         mean, spread, missed = amount
@@ -111,6 +111,6 @@ class R2(Metric):
     def compute(self) -> float:
         if self.count < 2:
             return float("nan")
-        spread, missed = (to_device(kept, CPU) for kept in (self.spread, self.missed))
+        spread, missed = (to_device(part, CPU) for part in (self.spread, self.missed))
         explained = 1 - np.divide(missed, spread, out=(missed != 0).astype(np.float64), where=spread != 0)
         return float(explained.mean())

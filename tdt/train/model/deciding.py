@@ -6,16 +6,16 @@ from tdt import Tensor
 from tdt.train.metrics import Reading
 
 
-def decided(reading: Reading, given: Tensor, targets: Tensor, names: list[str]) -> tuple[Tensor, list[str]]:
+def decided(reading: Reading, outputs: Tensor, targets: Tensor, names: list[str]) -> tuple[Tensor, list[str]]:
     """Predictions from the model's outputs, and the names of the classes if each prediction is one."""
     if reading.threshold is not None:
-        yes = given.gt(reading.threshold).long().reshape(targets.shape)
+        yes = outputs.gt(reading.threshold).long().reshape(targets.shape)
         single = yes.numel() == len(yes)
         return yes, (names if len(names) == 2 else ["0", "1"]) if single else []
-    if targets.is_floating_point() or given.ndim <= targets.ndim:
-        return given, []
-    count = given.shape[1]
-    return given.argmax(1), named(names, count)
+    if targets.is_floating_point() or outputs.ndim <= targets.ndim:
+        return outputs, []
+    count = outputs.shape[1]
+    return outputs.argmax(1), named(names, count)
 
 
 def named(names: list[str], count: int) -> list[str]:

@@ -106,10 +106,10 @@ def build_model(part: Part, errors: ConfigErrors) -> tuple[nn.Module, dict[nn.Mo
 
 def build_objective(terms: tuple[LossTerm, ...], errors: ConfigErrors) -> Objective | None:
     """The training objective; None after reporting a loss whose constructor raised an exception."""
-    made = [(term, create(registry.losses, term.component, errors)) for term in terms]
-    if any(loss is None for _, loss in made):
+    built = [(term, create(registry.losses, term.component, errors)) for term in terms]
+    if any(loss is None for _, loss in built):
         return None
-    return Objective([Term(term.name, loss, term.input, term.target, term.weight) for term, loss in made])
+    return Objective([Term(term.name, loss, term.input, term.target, term.weight) for term, loss in built])
 
 
 def create(known: registry.Registry, component: Component, errors: ConfigErrors, *leading: Any) -> Any:

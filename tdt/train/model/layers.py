@@ -63,7 +63,7 @@ class _Branches(Module):
         for name, branch in named:
             self.add_module(str(name), branch)
 
-    def _given(self, inputs: tuple[Tensor, ...]) -> dict[str, Tensor]:
+    def _by_name(self, inputs: tuple[Tensor, ...]) -> dict[str, Tensor]:
         """The outputs of the branches by name, or the inputs by index."""
         if not self._modules:
             if len(inputs) < 2:
@@ -73,9 +73,9 @@ class _Branches(Module):
             return {str(i): x for i, x in enumerate(inputs)}
         return {name: branch(*inputs) for name, branch in self._modules.items()}
 
-    def _refusal(self, given: Mapping[str, Tensor], why: str) -> ValueError:
+    def _refusal(self, tensors: Mapping[str, Tensor], why: str) -> ValueError:
         what = "branch" if self._modules else "input"
-        shapes = ", ".join(f"{what} {name} is {tuple(x.shape)}" for name, x in given.items())
+        shapes = ", ".join(f"{what} {name} is {tuple(x.shape)}" for name, x in tensors.items())
         return ValueError(f"{type(self).__name__}: {shapes}: {why}")
 
 
@@ -89,12 +89,12 @@ class Add(_Branches):
     """
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        given = self._given(inputs)
-        first, *others = given.values()
+        tensors = self._by_name(inputs)
+        first, *others = tensors.values()
         total = first
         for other in others:
             if other.shape != first.shape:
-                raise self._refusal(given, "different shapes cannot be added")
+                raise self._refusal(tensors, "different shapes cannot be added")
             total = total + other
         return total
 
@@ -114,15 +114,15 @@ class Concat(_Branches):
         self.dim = dim
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        given = self._given(inputs)
-        shapes = [list(x.shape) for x in given.values()]
+        tensors = self._by_name(inputs)
+        shapes = [list(x.shape) for x in tensors.values()]
         for shape in shapes:
             if not -len(shape) <= self.dim < len(shape):
-                raise self._refusal(given, f"there is no dim {self.dim}")
+                raise self._refusal(tensors, f"there is no dim {self.dim}")
             shape[self.dim] = 0
         if any(shape != shapes[0] for shape in shapes):
-            raise self._refusal(given, f"they may differ in dim {self.dim} alone")
-        return tdt.cat(list(given.values()), self.dim)
+            raise self._refusal(tensors, f"they may differ in dim {self.dim} alone")
+        return tdt.cat(list(tensors.values()), self.dim)
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}"
@@ -144,8 +144,8 @@ class Parallel(_Branches):
         self.named = isinstance(branches, Mapping)
 
     def forward(self, *inputs: Tensor) -> Any:
-        given = self._given(inputs)
-        return given if self.named else tuple(given.values())
+        outputs = self._by_name(inputs)
+        return outputs if self.named else tuple(outputs.values())
 
 
 class Repeat(Sequential):
@@ -195,11 +195,11 @@ class Graph(Module):
 
     def forward(self, *inputs: Any) -> Any:
         if len(inputs) == 1 and isinstance(inputs[0], Mapping):
-            given = inputs[0]
-            if given.keys() != set(self.inputs):
-                named = ", ".join(map(str, given))
+            tensors = inputs[0]
+            if tensors.keys() != set(self.inputs):
+                named = ", ".join(map(str, tensors))
                 raise ValueError(f"Graph: takes the inputs {', '.join(self.inputs)}, but got {named}")
-            inputs = tuple(given[name] for name in self.inputs)
+            inputs = tuple(tensors[name] for name in self.inputs)
         elif len(inputs) == 1 and isinstance(inputs[0], (tuple, list)):
             inputs = tuple(inputs[0])
         if len(inputs) != len(self.inputs):
@@ -312,8 +312,8 @@ class CausalSelfAttention(Module):
         heads = self.in_proj(input).reshape(n, length, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
         q, k, v = heads  # each (n, heads, length, width / heads)
         dropout = self.dropout if self.training else 0.0
-        seen = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
-        return self.out_proj(seen.transpose(1, 2).reshape(n, length, width))
+        attended = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
+        return self.out_proj(attended.transpose(1, 2).reshape(n, length, width))
 
     def extra_repr(self) -> str:
         return f"num_heads={self.num_heads}, dropout={self.dropout}"

@@ -23,8 +23,8 @@ class Term(NamedTuple):
 class Objective(nn.Module):
     """The weighted sum of its terms' losses.
 
-    values: with several terms, the loss and the target of each in the last call, by name. keeps: whether `seen` has the
-    arguments of the last call, for metrics of other parts of these.
+    values: with several terms, the loss and the target of each in the last call, by name. saves_call: whether
+    `last_call` has the arguments of the last call, for metrics of other parts of these.
 
     >>> import tdt
     >>> objective = Objective([Term("loss", nn.MSELoss(), target="input")])
@@ -37,18 +37,18 @@ class Objective(nn.Module):
         self.terms = list(terms)
         self.losses = nn.ModuleList([term.loss for term in terms])  # so that class weights move with the model
         self.values: dict[str, tuple[Tensor, Tensor]] = {}
-        self.keeps = False
-        self.seen: dict[str, Any] = {}
+        self.saves_call = False
+        self.last_call: dict[str, Any] = {}
 
     def forward(self, output: Any, target: Any, input: Any) -> Tensor:
-        if self.keeps:
-            self.seen = {"output": mapped(Tensor.detach, output), "target": target, "input": input}
+        if self.saves_call:
+            self.last_call = {"output": mapped(Tensor.detach, output), "target": target, "input": input}
         total: Any = None
         for term in self.terms:
-            given, wanted = compared(term, output, target, input)
-            loss = term.loss(given, wanted)
+            output_part, target_part = compared(term, output, target, input)
+            loss = term.loss(output_part, target_part)
             if len(self.terms) > 1:
-                self.values[term.name] = loss.detach(), wanted
+                self.values[term.name] = loss.detach(), target_part
             weighted = loss if term.weight == 1 else loss * term.weight
             total = weighted if total is None else total + weighted
         return total
@@ -58,11 +58,11 @@ class Objective(nn.Module):
         """The first term's loss, which determines how metrics and predictions interpret outputs."""
         return self.terms[0].loss
 
-    def given(self, output: Any) -> Tensor:
+    def output_part(self, output: Any) -> Tensor:
         """The model's output that the first term compares."""
         return _part(self.terms[0].input, {"output": output})
 
-    def wanted(self, target: Any, input: Any) -> Tensor:
+    def target_part(self, target: Any, input: Any) -> Tensor:
         """The target (or input) that the first term compares it with."""
         return _part(self.terms[0].target, {"target": target, "input": input})
 
@@ -70,7 +70,7 @@ class Objective(nn.Module):
     def alone(self) -> nn.Module | None:
         """The only loss, if it takes output and target directly; else None."""
         first = self.terms[0]
-        return first.loss if self.terms == [Term(first.name, first.loss)] and not self.keeps else None
+        return first.loss if self.terms == [Term(first.name, first.loss)] and not self.saves_call else None
 
     @property
     def reading(self) -> Reading:
@@ -94,7 +94,7 @@ class Objective(nn.Module):
         measured = metric.batch_sum
 
         def batch_sum(output: Tensor, target: Tensor, loss: Tensor) -> Any:
-            return measured(_part(parts[0], self.seen), _part(parts[1], self.seen), loss)
+            return measured(_part(parts[0], self.last_call), _part(parts[1], self.last_call), loss)
 
         metric.batch_sum = batch_sum  # type: ignore[method-assign]
         return metric
@@ -138,5 +138,5 @@ class TermMean(Loss):
         self.reading = Reading.of(term.loss)
 
     def batch_sum(self, output: Tensor, target: Tensor, loss: Tensor) -> Any:
-        value, wanted = self.objective.values[self.name]
-        return super().batch_sum(output, wanted, value)
+        value, target_part = self.objective.values[self.name]
+        return super().batch_sum(output, target_part, value)

@@ -28,23 +28,23 @@ MOST_STEPS = 20_000  # scheduler steps that are tried
 COMBINED = ("SequentialLR", "ChainedScheduler")
 
 
-def build_scheduler(parts: Parts, errors: ConfigErrors, kept: bool = False) -> Any:
+def build_scheduler(parts: Parts, errors: ConfigErrors, resumed: bool = False) -> Any:
     """The scheduler of `parts.optimizer`; None without one in the config, or after reporting mistakes.
 
     Warns of a schedule whose period is not the run's length, or with a learning rate of 0.
-    kept: the config is that of a resumed run, whose scheduler cannot change: messages advise a new run.
+    resumed: the config is that of a resumed run, whose scheduler cannot change: messages advise a new run.
     """
     config = parts.config
     if config.scheduler is None or not _sequences_can_start(config.scheduler.component, errors):
         return None
-    zeros = _try_steps(parts, errors, kept)
+    zeros = _try_steps(parts, errors, resumed)
     if zeros is None:
         return None
     scheduler = create(registry.schedulers, config.scheduler.component, errors, parts.optimizer)
     if scheduler is not None:
         _check_mode(parts, scheduler, errors)
-        if not _check_periods(parts, scheduler, errors, kept):
-            _check_zeros(parts, zeros, errors, kept)
+        if not _check_periods(parts, scheduler, errors, resumed):
+            _check_zeros(parts, zeros, errors, resumed)
     return scheduler
 
 
@@ -65,11 +65,11 @@ def _sequences_can_start(component: Component, errors: ConfigErrors) -> bool:
 
     Reports those that cannot.
     """
-    sound = True
+    valid = True
     parts = _parts_of(component)
     milestones = component.kwargs.get("milestones", component.args[1] if len(component.args) > 1 else ())
     for number, part in enumerate(parts):
-        sound = _sequences_can_start(part, errors) and sound
+        valid = _sequences_can_start(part, errors) and valid
         later = component.name == "SequentialLR" and 0 < number <= len(milestones) and milestones[number - 1] > 0
         if later and part.name in COMBINED:
             advice = (
@@ -79,18 +79,18 @@ def _sequences_can_start(component: Component, errors: ConfigErrors) -> bool:
             )
             message = f"a {part.name} cannot begin at a milestone of a SequentialLR (nor can it in PyTorch); {advice}"
             errors.add(part, message)
-            sound = False
-    return sound
+            valid = False
+    return valid
 
 
 def _parts_of(component: Component) -> list[Component]:
     """The schedulers inside one of `COMBINED`."""
-    given = component.kwargs.get("schedulers", component.args[0] if component.args else ())
-    is_list = component.name in COMBINED and isinstance(given, (list, tuple))
-    return [part for part in given if isinstance(part, Component)] if is_list else []
+    schedulers = component.kwargs.get("schedulers", component.args[0] if component.args else ())
+    is_list = component.name in COMBINED and isinstance(schedulers, (list, tuple))
+    return [part for part in schedulers if isinstance(part, Component)] if is_list else []
 
 
-def _try_steps(parts: Parts, errors: ConfigErrors, kept: bool) -> list[int] | None:
+def _try_steps(parts: Parts, errors: ConfigErrors, resumed: bool) -> list[int] | None:
     """Run all steps of the scheduler on one number for each group, as some arguments fail only in a step (`StepLR(0)`).
 
     Returns:
@@ -101,7 +101,7 @@ def _try_steps(parts: Parts, errors: ConfigErrors, kept: bool) -> list[int] | No
     assert config.scheduler is not None
     optimizer = registry.optimizers.create(config.optimizer.component, trial_groups(parts))
     scheduler = create(registry.schedulers, config.scheduler.component, errors, optimizer)
-    if scheduler is None or not _is_long_enough(parts, scheduler, errors, kept):
+    if scheduler is None or not _is_long_enough(parts, scheduler, errors, resumed):
         return None
     done, count, zeros = 0, min(_steps(parts) or 1, MOST_STEPS), []
     learns = any(group["lr"] for group in optimizer.param_groups)
@@ -129,7 +129,7 @@ def _steps(parts: Parts) -> int | None:
     return parts.length.steps if parts.config.scheduler.interval == "step" else parts.length.epochs
 
 
-def _is_long_enough(parts: Parts, scheduler: Any, errors: ConfigErrors, kept: bool) -> bool:
+def _is_long_enough(parts: Parts, scheduler: Any, errors: ConfigErrors, resumed: bool) -> bool:
     """Whether a scheduler with a fixed number of steps, such as OneCycleLR, has enough. Reports it if not."""
     config, count = parts.config.scheduler, _steps(parts)
     assert config is not None
@@ -137,9 +137,9 @@ def _is_long_enough(parts: Parts, scheduler: Any, errors: ConfigErrors, kept: bo
         total = getattr(part, "total_steps", None)
         if total is not None and end is not None and total < end - start:
             whole = f", or ${{run.{config.interval}s}}" if (start, end) == (0, count) else ""
-            taken = counted(end - start, "time")
-            message = f"total_steps is {total}, but it is stepped {taken}, once per {config.interval}"
-            advice = _new_run(parts) if kept else f"use total_steps={end - start}{whole}"
+            times = counted(end - start, "time")
+            message = f"total_steps is {total}, but it is stepped {times}, once per {config.interval}"
+            advice = _new_run(parts) if resumed else f"use total_steps={end - start}{whole}"
             errors.add(component, f"{message}; {advice}")
             return False
     return True
@@ -153,12 +153,12 @@ def _spans(
         yield component, scheduler, start, end
         return
     bounds = [0, *scheduler._milestones] if isinstance(scheduler, SequentialLR) else []
-    for number, (part, made) in enumerate(zip(_parts_of(component), scheduler._schedulers, strict=False)):
+    for number, (part, built) in enumerate(zip(_parts_of(component), scheduler._schedulers, strict=False)):
         first = start + bounds[number] if bounds else start
         ends = [x for x in (end, start + bounds[number + 1] if number + 1 < len(bounds) else None) if x is not None]
         last = min(ends, default=None)
         if last is None or first < last:
-            yield from _spans(part, made, first, last)
+            yield from _spans(part, built, first, last)
 
 
 def _new_run(parts: Parts) -> str:
@@ -178,7 +178,7 @@ def _scheduled(parts: Parts) -> tuple[int, int] | None:
     return count, own
 
 
-def _check_periods(parts: Parts, scheduler: Any, errors: ConfigErrors, kept: bool) -> bool:
+def _check_periods(parts: Parts, scheduler: Any, errors: ConfigErrors, resumed: bool) -> bool:
     """Warn of a cosine or one-cycle schedule whose period is not the run's length. Returns whether there was one."""
     config, counts, warned = parts.config.scheduler, _scheduled(parts), len(errors.warnings)
     if config is None or counts is None:
@@ -195,14 +195,14 @@ def _check_periods(parts: Parts, scheduler: Any, errors: ConfigErrors, kept: boo
             what = f"is not at its minimum at the end, {config.interval} {end}"
         else:
             continue
-        wanted = f"${{run.{config.interval}s}}" if (start, end) == (0, whole) else end - start
+        length = f"${{run.{config.interval}s}}" if (start, end) == (0, whole) else end - start
         lasts = f"the run has {counted(whole, config.interval)}" + (f", {end - start} of them with it" if start else "")
         message = f"{name} is {period}, but {lasts}: the learning rate {what}"
-        errors.warn(component, f"{message}; {_new_run(parts) if kept else f'write {name}={wanted}'}", kind="period")
+        errors.warn(component, f"{message}; {_new_run(parts) if resumed else f'write {name}={length}'}", kind="period")
     return len(errors.warnings) > warned
 
 
-def _check_zeros(parts: Parts, zeros: list[int], errors: ConfigErrors, kept: bool) -> None:
+def _check_zeros(parts: Parts, zeros: list[int], errors: ConfigErrors, resumed: bool) -> None:
     """Warn of a learning rate of 0 for an epoch or longer. zeros: the steps with a rate of 0."""
     config, counts = parts.config.scheduler, _scheduled(parts)
     if config is None or counts is None:
@@ -213,16 +213,16 @@ def _check_zeros(parts: Parts, zeros: list[int], errors: ConfigErrors, kept: boo
     unit = config.interval
     when = f"in {unit} {zeros[0]}" if len(zeros) == 1 else f"in {counted(len(zeros), unit)}, first in {unit} {zeros[0]}"
     message = f"the learning rate is 0 {when}, of {counts[0]}: nothing is learnt then"
-    advice = _new_run(parts) if kept else f"make the schedule as long as the run, ${{run.{unit}s}}"
+    advice = _new_run(parts) if resumed else f"make the schedule as long as the run, ${{run.{unit}s}}"
     errors.warn(config.component, f"{message}; {advice}", kind="period")
 
 
 def _check_mode(parts: Parts, scheduler: Any, errors: ConfigErrors) -> None:
     """Report a ReduceLROnPlateau whose mode does not match its score."""
-    wanted = parts.config.scheduler
-    if isinstance(scheduler, ReduceLROnPlateau) and wanted is not None and wanted.monitor is not None:
-        best = parts.best_of(wanted.monitor)
+    setting = parts.config.scheduler
+    if isinstance(scheduler, ReduceLROnPlateau) and setting is not None and setting.monitor is not None:
+        best = parts.best_of(setting.monitor)
         mode, better = ("max", "higher") if best.sign > 0 else ("min", "lower")
         if scheduler.mode != mode:
-            message = f"{wanted.monitor} is better when {better}; write mode: {mode}"
-            errors.add(wanted.component, message)
+            message = f"{setting.monitor} is better when {better}; write mode: {mode}"
+            errors.add(setting.component, message)

@@ -69,8 +69,8 @@ def _git() -> dict[str, Any] | None:
 
 
 def _ask_git(*arguments: str) -> str:
-    asked = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=5, check=True)
-    return asked.stdout
+    completed = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=5, check=True)
+    return completed.stdout
 
 
 def _cpu() -> str:

@@ -13,16 +13,16 @@ import os
 import signal
 from collections import Counter
 
-_WANTED = os.environ.get("TDT_FAULT")
+_REQUESTED = os.environ.get("TDT_FAULT")
 _passed: Counter[str] = Counter()
 
 
 def fault_point(name: str) -> None:
     """Send the signal here if `TDT_FAULT` names this point."""
-    if _WANTED is None:
+    if _REQUESTED is None:
         return
     _passed[name] += 1
-    point, _, when = _WANTED.partition(":")
+    point, _, when = _REQUESTED.partition(":")
     nth, _, sent = when.partition(":")
     if point == name and _passed[name] == int(nth or 1):
         os.kill(os.getpid(), signal.Signals[sent or "SIGKILL"])

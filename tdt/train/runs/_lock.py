@@ -19,7 +19,7 @@ RETRY_AFTER = 0.01  # seconds; `holder` takes the lock for a hundredth of that
 
 MOST = 1000  # bytes of the holder's text that are read
 
-_held: set[FileIO] = set()
+_locked_files: set[FileIO] = set()
 
 
 class Locked(Exception):
@@ -47,7 +47,7 @@ def lock(path: Path) -> FileIO:
     except (OSError, Locked):
         file.close()
         raise
-    _held.add(file)
+    _locked_files.add(file)
     return file
 
 
@@ -93,9 +93,9 @@ def _take(file: FileIO, shared: bool = False) -> bool:
 
 def _release_in_child() -> None:
     """Release the lock in a forked loader worker, which would keep it for a moment after its parent is killed."""
-    for file in _held:
+    for file in _locked_files:
         file.close()
-    _held.clear()
+    _locked_files.clear()
 
 
 if hasattr(os, "register_at_fork"):

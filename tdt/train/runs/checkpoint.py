@@ -74,13 +74,13 @@ def save(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray], meta: 
     ([[1.0, 1.0], [1.0, 1.0]], {'step': 7})
     """
     path = Path(path)
-    kept = "earlier checkpoints are intact"
+    intact = "earlier checkpoints are intact"
     try:
         stored = _in_order({name: _stored(path, name, array) for name, array in tensors.items()})
         head = _header(path, tensors, stored, meta)
         size = len(head) + sum(array.nbytes for array in stored.values())
     except MemoryError as error:
-        raise CheckpointError(f"{path}: could not be written: not enough memory; {kept}") from error
+        raise CheckpointError(f"{path}: could not be written: not enough memory; {intact}") from error
     try:
         with replacing(path, buffering=0) as file:
             write_whole(file, head)
@@ -91,7 +91,7 @@ def save(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray], meta: 
                     write_whole(file, chunk.data)
     except (OSError, MemoryError) as error:
         why = "not enough memory" if isinstance(error, MemoryError) else error.strerror or error
-        raise CheckpointError(f"{path}: could not write {size:,} bytes: {why}; {kept}") from error
+        raise CheckpointError(f"{path}: could not write {size:,} bytes: {why}; {intact}") from error
 
 
 def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -282,8 +282,8 @@ class CheckpointStore:
     def _prune(self, newest: int) -> None:
         steps = self.steps()
         current = [step for step in steps if step <= newest]
-        kept = current if self.keep is None else current[-self.keep :]
-        for step in set(steps) - set(kept):
+        remaining = current if self.keep is None else current[-self.keep :]
+        for step in set(steps) - set(remaining):
             self.path(step).unlink(missing_ok=True)
 
 

@@ -66,9 +66,9 @@ class History:
     @property
     def watched(self) -> str | None:
         """The tag that selects the best checkpoint: `checkpoint.best`, else the first validated metric."""
-        wanted = self.settings.get("checkpoint.best", "").replace("train/", "train_epoch/")
-        if wanted in self.series:
-            return wanted
+        best_tag = self.settings.get("checkpoint.best", "").replace("train/", "train_epoch/")
+        if best_tag in self.series:
+            return best_tag
         scores = [tag for tag in self.series if tag.startswith(("valid/", "train_epoch/"))]
         terms = [key.removeprefix("loss.") for key in self.settings if key.startswith("loss.")]
         last = ["loss", *terms]  # metrics come before these
@@ -177,15 +177,15 @@ def _lines(path: Path, steps: bool) -> Iterator[tuple[int, bytes]]:
     except FileNotFoundError:
         return
     with open(handle, "rb") as file:
-        held: tuple[int, bytes] | None = None  # skipped unless it is the last
+        pending: tuple[int, bytes] | None = None  # skipped unless it is the last
         for number, line in enumerate(iter(partial(_line, file), None), 1):
-            held = None
+            pending = None
             if steps or number == 1 or not line.startswith(_OF_STEPS):
                 yield number, line
             else:
-                held = number, line
-        if held is not None:
-            yield held
+                pending = number, line
+        if pending is not None:
+            yield pending
 
 
 def _line(file: IO[bytes]) -> bytes | None:

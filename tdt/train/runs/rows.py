@@ -36,13 +36,15 @@ class Rows:
         for name, metric in metrics.items():
             for part in metric.parts:
                 prefix = f"{name}/"
-                metric.put({key.removeprefix(prefix): a for key, a in read[part].items() if key.startswith(prefix)})
+                metric.restore_rows(
+                    {key.removeprefix(prefix): a for key, a in read[part].items() if key.startswith(prefix)}
+                )
 
     def prune(self, steps: Iterable[int]) -> None:
         """Remove the files that none of the checkpoints of `steps` needs."""
-        kept = list(steps)
-        if all(step in self._first for step in kept):
-            self._first = {step: self._first[step] for step in kept}
+        remaining = list(steps)
+        if all(step in self._first for step in remaining):
+            self._first = {step: self._first[step] for step in remaining}
             self._remove(lambda step: step < min(self._first.values()))
 
     def clean(self, parts: Mapping[int, Set[int]]) -> None:

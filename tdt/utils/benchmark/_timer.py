@@ -99,15 +99,15 @@ class Timer:
         self, number: int, enough: Callable[[Measurement], bool], least: float, most: float,
         callback: Callable[[int, float], Any] | None,
     ) -> Measurement:  # fmt: skip
-        made = self._measured(number, [])
+        measurement = self._measured(number, [])
         total = 0.0
         with set_torch_threads(self._task_spec.num_threads):
-            while total <= most and (total < least or not made.raw_times or not enough(made)):
-                made.raw_times.append(self._timeit(number))
-                total += made.raw_times[-1]
+            while total <= most and (total < least or not measurement.raw_times or not enough(measurement)):
+                measurement.raw_times.append(self._timeit(number))
+                total += measurement.raw_times[-1]
                 if callback is not None:
-                    callback(number, made.raw_times[-1])
-        return made
+                    callback(number, measurement.raw_times[-1])
+        return measurement
 
     def _block_size(self, min_run_time: float) -> int:
         """A number of runs that takes 10,000 times as long as the clock, and a thousandth of `min_run_time`."""
@@ -115,9 +115,9 @@ class Timer:
             overhead = statistics.median(self._timeit(0) for _ in range(5))
             number = 1
             while True:
-                taken = self._timeit(number)
-                steady = overhead / taken <= 1e-4 and taken >= min_run_time / 1000
-                if steady or taken > min_run_time or number * 10 > 2**31:
+                elapsed = self._timeit(number)
+                steady = overhead / elapsed <= 1e-4 and elapsed >= min_run_time / 1000
+                if steady or elapsed > min_run_time or number * 10 > 2**31:
                     return number
                 number *= 10
 

@@ -190,9 +190,9 @@ class ParallelEpoch(Epoch):
 
     def _prefetch(self) -> None:
         for _ in range(self._ahead):
-            self._put_index()
+            self._send_index()
 
-    def _put_index(self) -> None:
+    def _send_index(self) -> None:
         """Send the next indices to the next worker in turn (with in_order=False: to the least busy)."""
         if not any(self._active):
             return
@@ -222,9 +222,9 @@ class ParallelEpoch(Epoch):
         while self._tasks:
             worker, result = self._receive([self._tasks[0]] if self._in_order else sorted(set(self._tasks)))
             if not self._active[worker]:
-                self._put_index()
+                self._send_index()
                 continue
-            self._put_index()  # raises if a worker has died: then this batch is not delivered and not counted
+            self._send_index()  # raises if a worker has died: then this batch is not delivered and not counted
             self.progress.position += 1
             if not self._is_iterable:
                 self.progress.workers[worker] = self._worker_states[worker]

@@ -19,8 +19,8 @@ class Sources:
 
     def __init__(self, *holders: Any) -> None:
         found = [getattr(holder, "generator", None) for holder in holders]
-        given = [g for g in found if isinstance(g, Generator) and g is not default_generator]
-        self.generators = list(dict.fromkeys(given))
+        own = [g for g in found if isinstance(g, Generator) and g is not default_generator]
+        self.generators = list(dict.fromkeys(own))
 
     def capture(self) -> dict[str, Any]:
         """The current states of all generators."""

@@ -81,9 +81,9 @@ def _mapping_like(example: Mapping, columns: dict) -> Any:
     """`columns` in the type of `example`, with the extra attributes that one may have; else a plain dict."""
     try:
         if isinstance(example, MutableMapping):
-            made = copy.copy(example)
-            made.update(columns)
-            return made
+            collated = copy.copy(example)
+            collated.update(columns)
+            return collated
         return type(example)(columns)  # type: ignore[call-arg]
     except TypeError:  # a type that cannot be copied, updated or built from a dict
         return columns
@@ -92,10 +92,10 @@ def _mapping_like(example: Mapping, columns: dict) -> Any:
 def _sequence_like(example: Sequence, fields: list) -> Any:
     try:
         if isinstance(example, MutableSequence):
-            made = copy.copy(example)
+            collated = copy.copy(example)
             for i, field in enumerate(fields):
-                made[i] = field
-            return made
+                collated[i] = field
+            return collated
         return type(example)(fields)  # type: ignore[call-arg]
     except TypeError:  # such as range
         return fields

@@ -84,20 +84,20 @@ class RandomSampler(Sampler):
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
-        n, wanted = len(self.data_source), self.num_samples
+        n, count = len(self.data_source), self.num_samples
         generator = self.generator
         if generator is None:
             generator = Generator().manual_seed(int(full_range(default_generator, (), np.int64)))
         generator = generator_for(generator, CPU)
         if not self.replacement:
-            for _ in range(wanted // n):
+            for _ in range(count // n):
                 yield from permutation(generator, n).tolist()
-            if wanted % n or self.generator:  # PyTorch draws one more order even where none of it is used
-                yield from permutation(generator, n).tolist()[: wanted % n]
+            if count % n or self.generator:  # PyTorch draws one more order even where none of it is used
+                yield from permutation(generator, n).tolist()[: count % n]
             return
         if not n:
             raise RuntimeError("RandomSampler: there are no samples to draw from")
-        for size in (*itertools.repeat(32, wanted // 32), wanted % 32):
+        for size in (*itertools.repeat(32, count // 32), count % 32):
             yield from integers(generator, (size,), np.int64, 0, n).tolist()
 
     def __len__(self) -> int:

@@ -31,9 +31,9 @@ def write_embedding(
     points = as_array(mat)
     if points.ndim != 2:
         raise ValueError(f"embedding {tag!r} must have shape (points, dimensions), got {points.shape}")
-    for name, given in (("metadata", metadata), ("label_img", label_img)):
-        if given is not None and len(given) != len(points):
-            raise ValueError(f"embedding {tag!r} has {len(points)} points, but {name} is for {len(given)}")
+    for name, values in (("metadata", metadata), ("label_img", label_img)):
+        if values is not None and len(values) != len(points):
+            raise ValueError(f"embedding {tag!r} has {len(points)} points, but {name} is for {len(values)}")
     if metadata_header and metadata is not None and len(metadata_header) != len(metadata[0]):
         raise ValueError(f"metadata_header names {len(metadata_header)} columns, but metadata has {len(metadata[0])}")
     folder = f"{step:05d}/{_encoded(tag)}"
@@ -59,9 +59,9 @@ def _known(path: Path, but: str) -> ProjectorConfig:
     config = ProjectorConfig()
     if path.exists():
         text_format.Parse(path.read_text(), config)
-        kept = [info for info in config.embeddings if info.tensor_name != but]
+        remaining = [info for info in config.embeddings if info.tensor_name != but]
         del config.embeddings[:]
-        config.embeddings.extend(kept)
+        config.embeddings.extend(remaining)
     return config
 
 

@@ -46,11 +46,11 @@ def model_graph(model: Module, inputs: Any) -> GraphDef:
 
 def _of_use(nodes: list[NodeDef]) -> list[NodeDef]:
     """The nodes on a path to an output; drops others, such as conditions of loops."""
-    wanted = {node.name for node in nodes if node.op == "IO Node"}
+    needed = {node.name for node in nodes if node.op == "IO Node"}
     for node in reversed(nodes):
-        if node.name in wanted:
-            wanted.update(source.split(":")[0] for source in node.input)
-    return [node for node in nodes if node.name in wanted]
+        if node.name in needed:
+            needed.update(source.split(":")[0] for source in node.input)
+    return [node for node in nodes if node.name in needed]
 
 
 class _Trace:
@@ -61,7 +61,7 @@ class _Trace:
         self.proceed = state.handler  # an outer handler runs after this one
         self.path: list[str] = []
         self.scopes = _scope_names(model)
-        self.made: dict[int, tuple[Tensor, int, str]] = {}  # by id: the tensor (kept alive), its version, its node
+        self.produced: dict[int, tuple[Tensor, int, str]] = {}  # by id: the tensor (kept alive), its version, its node
         self.stored: dict[int, str] = {}  # by storage: the last node that wrote to it, for in-place ops
         self.arrays: dict[int, str] = {}  # by array: shared by `x.data` and `out=`
         self.writes: dict[
@@ -81,13 +81,13 @@ class _Trace:
         for number, arg in enumerate(args):
             name = names[number] if number < len(names) else str(number)
             for tensor in tensors_in(arg):
-                if id(tensor) not in self.made:  # a tensor may be passed several times, as in self-attention
+                if id(tensor) not in self.produced:  # a tensor may be passed several times, as in self-attention
                     self.add(f"input/{name}", "IO Node", [], [tensor])
 
     def handle(self, op: Any, operands: tuple, attributes: dict, target: Any) -> Any:
         """Dispatch handler: run an op, and add its node."""
         first = operands[0] if operands and isinstance(operands[0], Tensor) else None
-        if op.view or id(first) in self.made:
+        if op.view or id(first) in self.produced:
             first = None  # not in place: an in-place op gets a new alias of its tensor
         sources = [self.producer(x) for x in operands if isinstance(x, Tensor)]
         with handling(self.proceed, state.meta):
@@ -108,7 +108,7 @@ class _Trace:
 
     def producer(self, tensor: Tensor) -> str:
         """The name of the node that produced `tensor`; adds a node for a parameter or constant at its first use."""
-        found = self.made.get(id(tensor))
+        found = self.produced.get(id(tensor))
         if found is not None and found[1] == tensor._st.version:
             return found[2]
         known = self.written(tensor._st) or self.arrays.get(id(tensor._a))
@@ -140,7 +140,7 @@ class _Trace:
         self.nodes.append(NodeDef(name=name, op=op, input=sources, attr=attributes))
         for number, tensor in enumerate(outputs):
             source = f"{name}:{number}" if number else name
-            self.made[id(tensor)] = (tensor, tensor._st.version, source)
+            self.produced[id(tensor)] = (tensor, tensor._st.version, source)
             self.stored.setdefault(id(tensor._st), source)
             self.arrays[id(tensor._a)] = source
         return name

@@ -79,13 +79,13 @@ class SummaryWriter:
         """The folder of the event file."""
         return str(self.log_dir)
 
-    def add_summary(self, made: Summary, global_step: int | None = None, walltime: float | None = None) -> None:
-        """A summary that a function of `tdt.utils.tensorboard.summary` has made.
+    def add_summary(self, summary: Summary, global_step: int | None = None, walltime: float | None = None) -> None:
+        """Add a summary that a function of `tdt.utils.tensorboard.summary` has returned.
 
         >>> with SummaryWriter("runs/demo") as writer:
         ...     writer.add_summary(summary.text("note", "made by hand"), global_step=1)
         """
-        self._get_file_writer().add_summary(made, global_step, walltime)
+        self._get_file_writer().add_summary(summary, global_step, walltime)
 
     def add_scalar(
         self, tag: str, scalar_value: Any, global_step: int | None = None, walltime: float | None = None,
@@ -101,8 +101,8 @@ class SummaryWriter:
         >>> with SummaryWriter("runs/demo") as writer:
         ...     writer.add_scalar("train/loss", 0.25, global_step=1)
         """
-        made = scalar(tag, scalar_value, new_style=new_style, double_precision=double_precision)
-        self.add_summary(made, global_step, walltime)
+        added = scalar(tag, scalar_value, new_style=new_style, double_precision=double_precision)
+        self.add_summary(added, global_step, walltime)
 
     def add_scalars(
         self, main_tag: str, tag_scalar_dict: Mapping[str, Any], global_step: int | None = None,
@@ -161,8 +161,8 @@ class SummaryWriter:
         if len(bucket_limits) != len(bucket_counts):
             limits, counts = len(bucket_limits), len(bucket_counts)
             raise ValueError(f"histogram {tag!r} has {limits} bucket_limits but {counts} bucket_counts")
-        made = summary.histogram_raw(tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts)
-        self.add_summary(made, global_step, walltime)
+        added = summary.histogram_raw(tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts)
+        self.add_summary(added, global_step, walltime)
 
     def add_image(
         self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: float | None = None,
@@ -206,8 +206,8 @@ class SummaryWriter:
         texts = [labels] if isinstance(labels, str) else labels
         if texts is not None and len(texts) != len(box_tensor):
             texts = None
-        made = summary.image_boxes(tag, img_tensor, box_tensor, rescale, dataformats, texts)
-        self.add_summary(made, global_step, walltime)
+        added = summary.image_boxes(tag, img_tensor, box_tensor, rescale, dataformats, texts)
+        self.add_summary(added, global_step, walltime)
 
     def add_figure(
         self, tag: str, figure: Any, global_step: int | None = None, close: bool = True, walltime: float | None = None
@@ -310,8 +310,8 @@ class SummaryWriter:
         >>> with SummaryWriter("runs/demo") as writer:
         ...     writer.add_pr_curve("cats", labels=tdt.tensor([0, 1, 1]), predictions=tdt.tensor([0.2, 0.6, 0.9]))
         """
-        made = summary.pr_curve(tag, labels, predictions, num_thresholds, weights)
-        self.add_summary(made, global_step, walltime)
+        added = summary.pr_curve(tag, labels, predictions, num_thresholds, weights)
+        self.add_summary(added, global_step, walltime)
 
     def add_pr_curve_raw(
         self, tag: str, true_positive_counts: Any, false_positive_counts: Any, true_negative_counts: Any,
@@ -324,8 +324,8 @@ class SummaryWriter:
         ...     writer.add_pr_curve_raw("cats", [2, 1], [3, 0], [0, 3], [0, 1], [0.4, 1.0], [1.0, 0.5], num_thresholds=2)
         """
         counts = (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts)
-        made = summary.pr_curve_raw(tag, *counts, precision, recall, num_thresholds, weights)
-        self.add_summary(made, global_step, walltime)
+        added = summary.pr_curve_raw(tag, *counts, precision, recall, num_thresholds, weights)
+        self.add_summary(added, global_step, walltime)
 
     def add_custom_scalars_multilinechart(
         self, tags: Iterable[str], category: str = "default", title: str = "untitled"
@@ -386,10 +386,10 @@ class SummaryWriter:
         >>> with SummaryWriter("runs/demo") as writer:
         ...     writer.add_hparams({"lr": 0.1, "layers": 3}, {"accuracy": 0.9})
         """
-        made = summary.hparams(hparam_dict, metric_dict, hparam_domain_discrete)
+        parts = summary.hparams(hparam_dict, metric_dict, hparam_domain_discrete)
         with SummaryWriter(Path(self.log_dir, run_name or str(time.time()))) as writer:
             file = writer._get_file_writer()
-            for part in made:
+            for part in parts:
                 file.add_summary(part, global_step)
             for tag, value in metric_dict.items():
                 writer.add_scalar(tag, value, global_step)

@@ -105,8 +105,8 @@ class FileImages(ImageArrays):
             )
         if len(targets) and not 0 <= targets.min() <= targets.max() < len(self.classes):
             raise ValueError(f"{type(self).__name__}: labels are not all in 0..{len(self.classes) - 1}")
-        kept = max(0, len(data) - self.held_out)
-        chosen = {"train": slice(kept), "valid": slice(kept, None)}.get(split or "", slice(None))
+        train_size = max(0, len(data) - self.held_out)
+        chosen = {"train": slice(train_size), "valid": slice(train_size, None)}.get(split or "", slice(None))
         super().__init__(data[chosen], targets[chosen], transform, target_transform)
 
     def source_files(self) -> list[Path]:

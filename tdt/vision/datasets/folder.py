@@ -140,13 +140,13 @@ class ImageFolder(Dataset):
 def files_below(folder: str | os.PathLike[str]) -> Iterator[str]:
     """The regular files in a folder and, at any depth, below it, each folder read once: links to folders are followed, and
     may lead in a circle."""
-    pending, seen = [os.fspath(folder)], set()
+    pending, visited = [os.fspath(folder)], set()
     while pending:
         place = pending.pop()
         about = os.stat(place)
-        if (about.st_dev, about.st_ino) in seen:
+        if (about.st_dev, about.st_ino) in visited:
             continue
-        seen.add((about.st_dev, about.st_ino))
+        visited.add((about.st_dev, about.st_ino))
         for entry in os.scandir(place):
             with suppress(OSError):  # a circular or broken link
                 if entry.is_dir():

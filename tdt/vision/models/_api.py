@@ -56,10 +56,10 @@ def builder(
     ]
 
     def build(weights: Any = None, progress: bool = True, **config: Any) -> M:
-        asked = weights or config.pop("pretrained", None)  # the deprecated name of `weights`
-        if asked:
+        requested = weights or config.pop("pretrained", None)  # the deprecated name of `weights`
+        if requested:
             raise ValueError(
-                f"{name}: tdt fetches no weights, got {asked!r}. Fetch {WEIGHTS}{file} and load it: "
+                f"{name}: tdt fetches no weights, got {requested!r}. Fetch {WEIGHTS}{file} and load it: "
                 f"model.load_state_dict(tdt.load({file!r}))"
             )
         return make(*fixed, **{**preset, **config})

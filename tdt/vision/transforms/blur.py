@@ -13,7 +13,7 @@ from tdt._core.tensor import wrap
 from tdt._random import generator_for, uniform
 from tdt.nn import functional as F
 from tdt.vision.transforms._base import Transform
-from tdt.vision.transforms.color import as_given, channels_first
+from tdt.vision.transforms.color import channels_first, restore_layout
 from tdt.vision.transforms.geometry import pair
 
 
@@ -51,9 +51,9 @@ class GaussianBlur(Transform):
 
     def batch(self, images: Any) -> Any:
         """Each of (N, H, W), (N, H, W, C) or tensors (N, C, H, W), blurred."""
-        given = channels_first(images)
-        made = np.stack([self._blur(image) for image in given]) if len(given) else given
-        return as_given(made, images)
+        planes = channels_first(images)
+        blurred = np.stack([self._blur(image) for image in planes]) if len(planes) else planes
+        return restore_layout(blurred, images)
 
     def _blur(self, image: np.ndarray) -> np.ndarray:
         sigma = float(uniform(generator_for(self.generator, CPU), (1,), np.float32, *self.sigma)[0])
@@ -62,8 +62,8 @@ class GaussianBlur(Transform):
         weight = wrap(np.broadcast_to(rows[:, None] * columns, (len(image), 1, len(rows), len(columns))).copy())
         across, down = len(columns) // 2, len(rows) // 2
         padded = F.pad(wrap(image[None].astype(real)), [across, across, down, down], mode="reflect")
-        made = F.conv2d(padded, weight, groups=len(image)).numpy()[0]
-        return (np.rint(made) if image.dtype.kind in "iu" else made).astype(image.dtype)
+        blurred = F.conv2d(padded, weight, groups=len(image)).numpy()[0]
+        return (np.rint(blurred) if image.dtype.kind in "iu" else blurred).astype(image.dtype)
 
     def __repr__(self) -> str:
         return f"GaussianBlur(kernel_size={self.kernel_size}, sigma={self.sigma})"

@@ -34,10 +34,10 @@ class _Drawn(Transform):
 
     def batch(self, images: Any) -> Any:
         """Each of the images with steps of its own; these must leave all at one size."""
-        made = [Compose(self._steps()).batch(images[i : i + 1]) for i in range(len(images))]
-        if not made:
+        outputs = [Compose(self._steps()).batch(images[i : i + 1]) for i in range(len(images))]
+        if not outputs:
             return images
-        return tdt.cat(made) if isinstance(made[0], Tensor) else np.concatenate(made)
+        return tdt.cat(outputs) if isinstance(outputs[0], Tensor) else np.concatenate(outputs)
 
     def draw_from(self, generator: Generator | None) -> None:
         self.generator = generator
@@ -138,8 +138,8 @@ class Lambda(Transform):
 
     def batch(self, images: Any) -> Any:
         """The function of each of the images."""
-        made = [self.lambd(image) for image in images]
-        return tdt.stack(made) if isinstance(images, Tensor) else np.stack(made)
+        outputs = [self.lambd(image) for image in images]
+        return tdt.stack(outputs) if isinstance(images, Tensor) else np.stack(outputs)
 
     def __repr__(self) -> str:
         return "Lambda()"

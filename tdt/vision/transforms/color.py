@@ -24,11 +24,11 @@ def channels_first(images: Any) -> np.ndarray:
     return images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)
 
 
-def as_given(made: np.ndarray, images: Any) -> Any:
-    """The inverse of `channels_first`: `made` in the form of `images`."""
+def restore_layout(planes: np.ndarray, images: Any) -> Any:
+    """The inverse of `channels_first`: `planes` in the layout of `images`."""
     if isinstance(images, Tensor):
-        return wrap(np.ascontiguousarray(made)).to(images.device)
-    return made[:, 0] if images.ndim == 3 else np.ascontiguousarray(made.transpose(0, 2, 3, 1))
+        return wrap(np.ascontiguousarray(planes)).to(images.device)
+    return planes[:, 0] if images.ndim == 3 else np.ascontiguousarray(planes.transpose(0, 2, 3, 1))
 
 
 class Grayscale(Transform):
@@ -56,7 +56,7 @@ class Grayscale(Transform):
         grey = np.repeat(_grey(channels_first(images)), self.num_output_channels, axis=1)
         if not isinstance(images, Tensor) and images.ndim == 3 and self.num_output_channels == 3:
             return np.ascontiguousarray(grey.transpose(0, 2, 3, 1))
-        return as_given(grey, images)
+        return restore_layout(grey, images)
 
     def __repr__(self) -> str:
         return f"Grayscale(num_output_channels={self.num_output_channels})"
@@ -91,9 +91,9 @@ class RandomGrayscale(Transform):
 
     def batch(self, images: Any) -> Any:
         """(N, H, W, 3) or tensors (N, 3, H, W), some in grey."""
-        given = channels_first(images)
-        drawn = uniform(generator_for(self.generator, CPU), (len(given),), np.float32) < self.p
-        return as_given(np.where(drawn[:, None, None, None], _grey(given), given), images)
+        planes = channels_first(images)
+        drawn = uniform(generator_for(self.generator, CPU), (len(planes),), np.float32) < self.p
+        return restore_layout(np.where(drawn[:, None, None, None], _grey(planes), planes), images)
 
     def __repr__(self) -> str:
         return f"RandomGrayscale(p={self.p})"
@@ -138,9 +138,9 @@ class ColorJitter(Transform):
 
     def batch(self, images: Any) -> Any:
         """Each of (N, H, W), (N, H, W, C) or tensors (N, C, H, W) with colours of its own."""
-        given = channels_first(images)
-        made = np.stack([self._jitter(image) for image in given]) if len(given) else given
-        return as_given(made, images)
+        planes = channels_first(images)
+        jittered = np.stack([self._jitter(image) for image in planes]) if len(planes) else planes
+        return restore_layout(jittered, images)
 
     def _jitter(self, image: np.ndarray) -> np.ndarray:
         source = generator_for(self.generator, CPU)
@@ -195,8 +195,8 @@ def _hue(image: np.ndarray, turn: float) -> np.ndarray:
     sector = np.where(value == r, (g - b) / safe, np.where(value == g, 2 + (b - r) / safe, 4 + (r - g) / safe))
     hue = (sector / 6 + turn) % 1
     shift = (np.array([5.0, 3.0, 1.0])[:, None, None] + hue * 6) % 6
-    made = (value - chroma * np.clip(np.minimum(shift, 4 - shift), 0, 1)) * top
-    return (made if image.dtype.kind == "f" else np.round(made)).astype(image.dtype)
+    channels = (value - chroma * np.clip(np.minimum(shift, 4 - shift), 0, 1)) * top
+    return (channels if image.dtype.kind == "f" else np.round(channels)).astype(image.dtype)
 
 
 ADJUST = (lambda image, factor: _blend(image, 0, factor), _contrast, _saturation, _hue)
@@ -248,10 +248,10 @@ class RandomErasing(Transform):
         """
         if not isinstance(images, Tensor):
             raise TypeError(f"RandomErasing: expected tensors, got {type(images).__name__}; put ToTensor before it")
-        made = images.numpy().copy()
-        for image in made:
+        erased = images.numpy().copy()
+        for image in erased:
             self._erase(image, generator_for(self.generator, CPU))
-        return wrap(made).to(images.device)
+        return wrap(erased).to(images.device)
 
     def _erase(self, image: np.ndarray, source: Generator) -> None:
         channels, height, width = image.shape

@@ -14,7 +14,7 @@ from PIL import Image
 
 import tdt
 from tdt import Tensor
-from tdt.vision.transforms.color import ADJUST, ConvertImageDtype, Grayscale, as_given, channels_first
+from tdt.vision.transforms.color import ADJUST, ConvertImageDtype, Grayscale, channels_first, restore_layout
 from tdt.vision.transforms.convert import Normalize, PILToTensor, ToPILImage, ToTensor
 from tdt.vision.transforms.geometry import CenterCrop, Pad
 from tdt.vision.transforms.resize import InterpolationMode, Resize
@@ -31,8 +31,12 @@ def _each(img: Any, step: Callable[[Any], Any]) -> Any:
     """`step`, which takes a batch, of one image or of a batch of tensors."""
     if isinstance(img, Tensor):
         return step(img) if img.ndim == 4 else step(img[None])[0]
-    made = step(np.asarray(img)[None])[0]
-    return Image.fromarray(made[..., 0] if made.ndim == 3 and made.shape[2] == 1 else made) if _is_pil(img) else made
+    output = step(np.asarray(img)[None])[0]
+    return (
+        Image.fromarray(output[..., 0] if output.ndim == 3 and output.shape[2] == 1 else output)
+        if _is_pil(img)
+        else output
+    )
 
 
 def _is_pil(img: Any) -> bool:
@@ -100,8 +104,8 @@ def normalize(tensor: Tensor, mean: Sequence[float], std: Sequence[float], inpla
     >>> F.normalize(tdt.ones(1, 1, 2), [0.5], [0.25])
     tensor([[[2., 2.]]])
     """
-    made = _each(tensor, Normalize(mean, std).batch)
-    return tensor.copy_(made) if inplace else made
+    normalized = _each(tensor, Normalize(mean, std).batch)
+    return tensor.copy_(normalized) if inplace else normalized
 
 
 def resize(
@@ -118,8 +122,8 @@ def resize(
     >>> F.resize(tdt.zeros(3, 8, 12), 4).shape
     tdt.Size([3, 4, 6])
     """
-    wanted = size if isinstance(size, int) else size[0] if len(size) == 1 else (size[0], size[1])
-    return _each(img, Resize(wanted, interpolation, max_size, antialias).batch)
+    new_size = size if isinstance(size, int) else size[0] if len(size) == 1 else (size[0], size[1])
+    return _each(img, Resize(new_size, interpolation, max_size, antialias).batch)
 
 
 def pad(img: Any, padding: int | Sequence[int], fill: float = 0, padding_mode: str = "constant") -> Any:
@@ -213,7 +217,7 @@ def to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
 
 
 def _adjust(number: int, img: Any, factor: float) -> Any:
-    return _each(img, lambda x: as_given(np.stack([ADJUST[number](one, factor) for one in channels_first(x)]), x))
+    return _each(img, lambda x: restore_layout(np.stack([ADJUST[number](one, factor) for one in channels_first(x)]), x))
 
 
 def adjust_brightness(img: Any, brightness_factor: float) -> Any:

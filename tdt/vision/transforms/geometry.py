@@ -91,8 +91,8 @@ class RandomCrop(Moving):
     def _padded(self, xp: Any, images: Any) -> Any:
         images = _pad(xp, images, sides("RandomCrop", self.padding), self.fill, self.padding_mode)
         if self.pad_if_needed:
-            tall, wide = (max(0, size - n) for size, n in zip(self.size, images.shape[1:3], strict=True))
-            images = _pad(xp, images, (wide, tall, wide, tall), self.fill, self.padding_mode)
+            bottom, right = (max(0, size - n) for size, n in zip(self.size, images.shape[1:3], strict=True))
+            images = _pad(xp, images, (right, bottom, right, bottom), self.fill, self.padding_mode)
         return images
 
     def __repr__(self) -> str:

@@ -106,15 +106,15 @@ class Resize(Transform):
         height, width = self._target(*images.shape[1:3])
         if images.dtype != np.uint8:
             planes = wrap(np.ascontiguousarray(images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)))
-            made = self.batch(planes).numpy()
-            return made[:, 0] if images.ndim == 3 else np.ascontiguousarray(made.transpose(0, 2, 3, 1))
+            resized = self.batch(planes).numpy()
+            return resized[:, 0] if images.ndim == 3 else np.ascontiguousarray(resized.transpose(0, 2, 3, 1))
         filter = FILTERS[self.interpolation]
         shape = (len(images), height, width, *images.shape[3:])
-        made = np.empty(shape, np.uint8)
-        for image, out in zip(images, made, strict=True):
+        resized = np.empty(shape, np.uint8)
+        for image, out in zip(images, resized, strict=True):
             flat = image[..., 0] if image.ndim == 3 and image.shape[-1] == 1 else image
             out[...] = np.asarray(Image.fromarray(flat).resize((width, height), filter)).reshape(out.shape)
-        return made
+        return resized
 
     def _target(self, h: int, w: int) -> tuple[int, int]:
         if not isinstance(self.size, int):
@@ -178,7 +178,7 @@ class RandomResizedCrop(Transform):
     def batch(self, images: Any) -> Any:
         """A part of each of (N, H, W), (N, H, W, C) or tensors (N, C, H, W)."""
         h, w = images.shape[2:] if isinstance(images, Tensor) else images.shape[1:3]
-        made = []
+        crops = []
         for i in range(len(images)):
             top, left, height, width = self._place(h, w)
             rows, columns = slice(top, top + height), slice(left, left + width)
@@ -187,13 +187,13 @@ class RandomResizedCrop(Transform):
                 if isinstance(images, Tensor)
                 else images[i : i + 1, rows, columns]
             )
-            made.append(self._resize.batch(one))
+            crops.append(self._resize.batch(one))
         return (
             self._resize.batch(images)
-            if not made
-            else tdt.cat(made)
+            if not crops
+            else tdt.cat(crops)
             if isinstance(images, Tensor)
-            else np.concatenate(made)
+            else np.concatenate(crops)
         )
 
     def _place(self, h: int, w: int) -> tuple[int, int, int, int]:

@@ -91,7 +91,7 @@ def test_a_run_may_be_made_short_on_the_command_line_and_goes_on_as_it_began():
     assert said(*lines, changes=changes, overrides=("train.overfit=1",)) == []
     config = loads(TEXT + "scheduler: StepLR(step_size=2)\n", "c.yaml", ["train.epochs=1"])
     short = loads(config.resolved(), "runs/c/1/config.yaml")
-    assert build(short, splits=(), kept=True).length.epochs == 1
+    assert build(short, splits=(), resumed=True).length.epochs == 1
     with pytest.raises(ConfigError, match="in the run's 1 epoch it changes no learning rate"):
         build(short, splits=())
 

@@ -18,7 +18,7 @@ from tensorboard.util import tensor_util
 
 import tdt
 from tdt.train.config import ConfigError, imports, loads
-from tdt.train.logging.collectors import Samples, Seen
+from tdt.train.logging.collectors import EvaluatedBatch, Samples
 from tdt.train.logging.events import Event, MetricsLog, RunStopped
 from tdt.train.logging.pictures import CaptionedSample, captioned, matrix
 from tdt.train.loop.build import build
@@ -328,7 +328,7 @@ def test_answers_that_cannot_be_shown_are_a_mistake_in_the_config(forms, case):
 
 
 def test_a_sample_that_does_not_count_is_never_wrong():
-    batch = Seen(
+    batch = EvaluatedBatch(
         tdt.zeros(3, 1, 2, 2),
         tdt.zeros(3, 2),
         tdt.tensor([-1, 1, 0]),

@@ -49,7 +49,7 @@ def trainer(folder: Path, *changes: tuple[str, str]) -> tuple[Trainer, list[Even
         text = text.replace(old, new)
     events, seen = Events(), []
     events.subscribe(seen.append)
-    return Trainer(build(loads(text), kept=True), events, CheckpointStore(folder), {"note": "x"}), seen
+    return Trainer(build(loads(text), resumed=True), events, CheckpointStore(folder), {"note": "x"}), seen
 
 
 def of(kind: type[Event], seen: list[Event]) -> list[Any]:

@@ -376,7 +376,7 @@ def test_a_metric_goes_on_from_its_state_to_the_same_bits(name: str):
     rest = make()
     rest.load_state_dict(state)
     for part in rows if rest.parts else ():
-        rest.put(part)
+        rest.restore_rows(part)
     assert not rest.take(4)
     rest.update(*batches[2])
     assert rest.compute() == whole.compute() == before.compute()

@@ -83,7 +83,7 @@ def test_a_resumed_run_is_advised_nothing_that_resume_refuses(tmp_path: Path, sc
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            build(config, kept=True)
+            build(config, resumed=True)
         except ConfigError as error:
             found = error.messages
         else:

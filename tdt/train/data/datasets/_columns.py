@@ -74,10 +74,10 @@ class Column:
 
 def fit(name: str, texts: Sequence[str], kind: str | None, normalize: str | None, lines: Lines) -> Column:
     """Fit a column to the training rows. Its kind is guessed if `kind` is None."""
-    wanted, kind = kind, kind or ("number" if all(is_missing(t) or is_number(t) for t in texts) else "category")
+    requested, kind = kind, kind or ("number" if all(is_missing(t) or is_number(t) for t in texts) else "category")
     if kind == "category":
         categories = _sorted({text.strip() for text in texts if not is_missing(text)})
-        if wanted is None and len(categories) > max(MANY, len(texts) // 2):
+        if requested is None and len(categories) > max(MANY, len(texts) // 2):
             raise ValueError(f"column {name} has {len(categories):,} different texts in {len(texts):,} rows: leave it "
                              "out, by naming the others in columns, or say there that it is a category")  # fmt: skip
         return Column(name, kind, categories=categories)

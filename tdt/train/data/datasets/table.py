@@ -73,8 +73,8 @@ class Table(Arrays):
         if isinstance(columns, dict) and any(isinstance(group, list) for group in columns.values()):
             self.groups = {name: group if isinstance(group, list) else [name] for name, group in columns.items()}
             columns = [column for group in self.groups.values() for column in group]
-        wanted = dict.fromkeys([name for name in fields if name not in apart] if columns is None else columns)
-        kinds: dict[str, Any] = wanted | columns if isinstance(columns, dict) else dict(wanted)
+        requested = dict.fromkeys([name for name in fields if name not in apart] if columns is None else columns)
+        kinds: dict[str, Any] = requested | columns if isinstance(columns, dict) else dict(requested)
         self._check_columns(fields, [*apart, *kinds], target, kinds)
         if split_column:
             parts = {name: np.flatnonzero([text.strip() == name for text in fields[split_column]])
@@ -162,14 +162,14 @@ class Table(Arrays):
     @classmethod
     def restored(cls, state: dict[str, Any], *args: Any, **kwargs: Any) -> Self:
         """A table with this state and without its file, to encode rows: it has one row, of missing values."""
-        made = cls.__new__(cls)
-        made._name = str(args[0] if args else kwargs["path"])
-        made._lines = np.arange(2, 3)
+        table = cls.__new__(cls)
+        table._name = str(args[0] if args else kwargs["path"])
+        table._lines = np.arange(2, 3)
         target = Column.of(state["target"])
-        made._fields = {column["name"]: [""] for column in state["columns"]}
-        made._fields[target.name] = [target.categories[0] if target.kind == "category" else "0"]
-        made.load_state_dict(state)
-        return made
+        table._fields = {column["name"]: [""] for column in state["columns"]}
+        table._fields[target.name] = [target.categories[0] if target.kind == "category" else "0"]
+        table.load_state_dict(state)
+        return table
 
 
 def take(fields: Mapping[str, list[str]], rows: np.ndarray) -> dict[str, list[str]]:

@@ -89,14 +89,14 @@ class Text(Dataset):
     @classmethod
     def restored(cls, state: dict[str, Any], *args: Any, **kwargs: Any) -> Self:
         """Like `cls(*args, **kwargs)`, with this state and without the file: it has one window, of zeros."""
-        made = cls.__new__(cls)
-        given = dict(zip(("path", "length", "tokens"), args, strict=False)) | kwargs
-        made.length = made.stride = given.get("length", 128)
-        made.tokens = given.get("tokens", "characters")
-        made._name, made._text = str(given.get("path")), "" if made.tokens == "characters" else b""
-        made.load_state_dict(state)
-        made._numbers = np.zeros(made.length + 1, dtype=np.int32)
-        return made
+        dataset = cls.__new__(cls)
+        arguments = dict(zip(("path", "length", "tokens"), args, strict=False)) | kwargs
+        dataset.length = dataset.stride = arguments.get("length", 128)
+        dataset.tokens = arguments.get("tokens", "characters")
+        dataset._name, dataset._text = str(arguments.get("path")), "" if dataset.tokens == "characters" else b""
+        dataset.load_state_dict(state)
+        dataset._numbers = np.zeros(dataset.length + 1, dtype=np.int32)
+        return dataset
 
     def encode(self, text: str | bytes) -> np.ndarray:
         """The token numbers of `text`, int32.

@@ -29,11 +29,11 @@ def audio(tag: str, tensor: Any, sample_rate: int = 44100) -> Summary:
         warnings.warn(f"sound {tag!r} goes beyond [-1, 1] and is cut there", stacklevel=2)
         samples = samples.clip(-1, 1)
     file = io.BytesIO()
-    with wave.open(file, "wb") as sound:
-        sound.setnchannels(1)
-        sound.setsampwidth(2)
-        sound.setframerate(sample_rate)
-        sound.writeframes((samples * np.iinfo(np.int16).max).astype("<i2").tobytes())
+    with wave.open(file, "wb") as wav:
+        wav.setnchannels(1)
+        wav.setsampwidth(2)
+        wav.setframerate(sample_rate)
+        wav.writeframes((samples * np.iinfo(np.int16).max).astype("<i2").tobytes())
     proto = Summary.Audio(
         sample_rate=sample_rate,
         num_channels=1,

@@ -39,13 +39,13 @@ def hparams(
     '_hparams_/session_start_info'
     """
     domains = hparam_domain_discrete or {}
-    for name, given in {
+    for name, argument in {
         "hparam_dict": hparam_dict,
         "metric_dict": metric_dict,
         "hparam_domain_discrete": domains,
     }.items():
-        if not isinstance(given, dict):
-            raise TypeError(f"{name} must be a dict, got {type(given).__name__}")
+        if not isinstance(argument, dict):
+            raise TypeError(f"{name} must be a dict, got {type(argument).__name__}")
     for name, domain in domains.items():
         kind = type(hparam_dict.get(name))
         if (
@@ -55,9 +55,9 @@ def hparams(
         ):
             raise TypeError(f"hparam_domain_discrete[{name!r}] must be a list of what hparam_dict[{name!r}] can be")
     infos, start = [], SessionStartInfo()
-    for name, given in hparam_dict.items():
-        if given is not None:
-            value = _value(name, given)
+    for name, argument in hparam_dict.items():
+        if argument is not None:
+            value = _value(name, argument)
             start.hparams[name].CopyFrom(value)
             choices = ListValue(values=[_value(name, item) for item in domains[name]]) if name in domains else None
             kind = DATA_TYPE_STRING if value.HasField("string_value") else DATA_TYPE_FLOAT64
@@ -70,15 +70,15 @@ def hparams(
     )
 
 
-def _value(name: str, given: Any) -> Value:
+def _value(name: str, value: Any) -> Value:
     """A hyperparameter as a protobuf; bools are written as numbers, as by PyTorch."""
-    if isinstance(given, str):
-        return Value(string_value=given)
-    if isinstance(given, (int, float)):
-        return Value(number_value=given)
-    if hasattr(given, "item") and math.prod(getattr(given, "shape", (0,))) == 1:
-        return Value(number_value=given.item())
-    kind = type(given).__name__
+    if isinstance(value, str):
+        return Value(string_value=value)
+    if isinstance(value, (int, float)):
+        return Value(number_value=value)
+    if hasattr(value, "item") and math.prod(getattr(value, "shape", (0,))) == 1:
+        return Value(number_value=value.item())
+    kind = type(value).__name__
     raise ValueError(f"hparam_dict[{name!r}] must be a number, a bool, a string or a tensor of one element, got {kind}")
 
 

@@ -29,7 +29,7 @@ def mesh(
     >>> [value.tag for value in mesh("cloud", np.zeros((1, 4, 3)), None, None, None).value]
     ['cloud_VERTEX']
     """
-    given = [
+    parts = [
         (as_array(part, lists=True), kind)
         for part, kind in (
             (vertices, MeshPluginData.VERTEX),
@@ -38,10 +38,10 @@ def mesh(
         )
         if part is not None
     ]
-    components = metadata.get_components_bitmask([kind for _, kind in given])
+    components = metadata.get_components_bitmask([kind for _, kind in parts])
     settings = json.dumps(config_dict or {}, sort_keys=True)
     values = []
-    for array, kind in given:
+    for array, kind in parts:
         if array.ndim != 3 or array.shape[2] != 3:
             raise ValueError(f"mesh {tag!r} takes arrays of shape (batch, points or triangles, 3), got {array.shape}")
         about = metadata.create_summary_metadata(

@@ -32,8 +32,12 @@ def video(tag: str, tensor: Any, fps: float = 4) -> Summary:
     cells = whole.reshape(rows, -1, frames, colours, height, width).transpose(2, 3, 0, 4, 1, 5)
     drawn = [pixels(frame, "CHW") for frame in cells.reshape(frames, colours, rows * height, -1)]
     pictures = [Image.fromarray(frame) for frame in drawn]
-    tall, wide, _ = drawn[0].shape
+    mosaic_height, mosaic_width, _ = drawn[0].shape
     settings = {"save_all": True, "append_images": pictures[1:], "duration": 1000 / fps, "loop": 0}
     return Summary(
-        value=[Summary.Value(tag=tag, image=encoded(tall, wide, colours, pictures[0], format="GIF", **settings))]
+        value=[
+            Summary.Value(
+                tag=tag, image=encoded(mosaic_height, mosaic_width, colours, pictures[0], format="GIF", **settings)
+            )
+        ]
     )

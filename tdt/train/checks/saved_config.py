@@ -14,10 +14,10 @@ _WHY = (
 )
 
 
-def kept_config(overrides: Sequence[str] = ()) -> AbstractContextManager[None]:
+def restrict_saved_config(overrides: Sequence[str] = ()) -> AbstractContextManager[None]:
     """Context manager in which the datasets of a config from a checkpoint or a run download nothing and create no folders.
 
     Does nothing if this process trusts configs (`--trust`), or if the user's `overrides` ask for a download.
     """
-    asked = any(text.startswith("data") and "download" in text for text in overrides)
-    return nullcontext() if asked or trusted() else no_downloads(_WHY)
+    requested = any(text.startswith("data") and "download" in text for text in overrides)
+    return nullcontext() if requested or trusted() else no_downloads(_WHY)
