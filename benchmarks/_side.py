@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.workloads import find
 
 
-def held(which: str) -> float:
+def memory_of(which: str) -> float:
     """MiB of memory held now ("VmRSS") or at most so far ("VmHWM")."""
     status = Path("/proc/self/status").read_text()
     return int(status.split(f"{which}:")[1].split()[0]) / 1024
@@ -25,9 +25,9 @@ def main(name: str, workload: str, layout: str) -> None:
     """Answer until the input ends."""
     library = importlib.import_module(name)
     step = find(workload)(library, layout == "channels-last")
-    before = held("VmRSS")
+    before = memory_of("VmRSS")
     losses = [step() for _ in range(3)]
-    print(json.dumps({"losses": losses, "before": before, "peak": held("VmHWM")}), flush=True)
+    print(json.dumps({"losses": losses, "before": before, "peak": memory_of("VmHWM")}), flush=True)
     for line in sys.stdin:
         count = int(line)
         start = time.perf_counter()

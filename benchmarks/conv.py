@@ -38,9 +38,9 @@ def compare(name: str, ours: Callable[[], object], theirs: Callable[[], object],
             if i >= 2:  # the first two fetch code and memory
                 times[which].append(CLOCK() - start)
     median, low, high = interval([a / b for a, b in zip(*times, strict=True)])
-    mine, other = (1e3 * float(np.median(t)) for t in times)
-    rate = f"{work / mine / 1e6:6.0f} GFLOP/s" if work else ""
-    print(f"{name:<46} {median:5.2f} [{low:.2f}, {high:.2f}]  {mine:7.2f} / {other:7.2f} ms {rate}", flush=True)
+    our_ms, their_ms = (1e3 * float(np.median(t)) for t in times)
+    rate = f"{work / our_ms / 1e6:6.0f} GFLOP/s" if work else ""
+    print(f"{name:<46} {median:5.2f} [{low:.2f}, {high:.2f}]  {our_ms:7.2f} / {their_ms:7.2f} ms {rate}", flush=True)
 
 
 def layer(batch: int, channels: int, out: int, size: int, kernel: int, padding: int, last: bool) -> None:

@@ -30,9 +30,9 @@ def times(family: str, layout: str, width: int, batch: int) -> tuple[float, floa
         ours.settle()
         theirs.settle()
         pairs = [(ours.seconds(), theirs.seconds()) for _ in range(BLOCKS)]
-    mine, other = (1e3 * statistics.median(side) for side in zip(*pairs, strict=True))
-    print(f"{name:<16} tdt {mine:9.3f} ms   PyTorch {other:9.3f} ms   {other / mine:5.2f}", flush=True)
-    return mine, other
+    our_ms, their_ms = (1e3 * statistics.median(side) for side in zip(*pairs, strict=True))
+    print(f"{name:<16} tdt {our_ms:9.3f} ms   PyTorch {their_ms:9.3f} ms   {their_ms / our_ms:5.2f}", flush=True)
+    return our_ms, their_ms
 
 
 def main(file: str = "scaling.png") -> None:

@@ -152,5 +152,5 @@ def main(count: int, pairs: int) -> None:
 
 
 if __name__ == "__main__":
-    given = [int(word) for word in sys.argv[1:]]
-    main(*(given + [1_000_000, 9][len(given) :]))
+    sizes = [int(word) for word in sys.argv[1:]]
+    main(*(sizes + [1_000_000, 9][len(sizes) :]))

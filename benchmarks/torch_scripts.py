@@ -25,9 +25,9 @@ def timed(arguments: list[str]) -> tuple[str, float]:
     return done.stdout, time.perf_counter() - start
 
 
-def last_loss(said: str) -> str:
+def last_loss(output: str) -> str:
     """The number after the last word "loss" (or, in the fitted polynomial, the last one of a line of losses)."""
-    return re.findall(r"(?:[Ll]oss(?:_\w+)?:?=? |layers \d+ )(-?\d+\.\d+)", said)[-1]
+    return re.findall(r"(?:[Ll]oss(?:_\w+)?:?=? |layers \d+ )(-?\d+\.\d+)", output)[-1]
 
 
 def main() -> None:

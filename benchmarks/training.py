@@ -75,11 +75,12 @@ def compare(workload: str, layout: str, threads: int | None, pairs: int) -> floa
         ours.settle()
         theirs.settle()
         median, low, high = interval(ratios(theirs.seconds, ours.seconds, pairs))
-        mine, other = ours.seconds() * 1e3, theirs.seconds() * 1e3
+        our_ms, their_ms = ours.seconds() * 1e3, theirs.seconds() * 1e3
         a, b = ours.facts, theirs.facts
     print(
-        f"{workload:<42} {layout:<14} {threads or 'all':>3} {median:6.2f} [{low:5.2f}, {high:5.2f}] {mine:9.3f} {other:9.3f} "
-        f"{a['peak']:6.0f} {b['peak']:6.0f} {a['peak'] - a['before']:6.0f} {b['peak'] - b['before']:6.0f}",
+        f"{workload:<42} {layout:<14} {threads or 'all':>3} {median:6.2f} [{low:5.2f}, {high:5.2f}] "
+        f"{our_ms:9.3f} {their_ms:9.3f} {a['peak']:6.0f} {b['peak']:6.0f} "
+        f"{a['peak'] - a['before']:6.0f} {b['peak'] - b['before']:6.0f}",
         flush=True,
     )
     return median

@@ -103,7 +103,7 @@ ROOT = {
 }  # fmt: skip
 
 
-def spelled(annotation: Any) -> str:
+def annotation_text(annotation: Any) -> str:
     """An annotation with names that the stub knows; Any where it has others."""
     if annotation is inspect.Parameter.empty:
         return "Any"
@@ -127,10 +127,10 @@ def spelled(annotation: Any) -> str:
     return shown if known else "Any"
 
 
-def parameter(name: str, function: str, given: inspect.Parameter) -> str:
+def parameter(name: str, function: str, declared: inspect.Parameter) -> str:
     """A parameter with its type; the default as `...`."""
-    text = spelled(given.annotation)
-    if given.kind is given.VAR_POSITIONAL:
+    text = annotation_text(declared.annotation)
+    if declared.kind is declared.VAR_POSITIONAL:
         sizes = name in SIZES or function in (
             "reshape",
             "view",
@@ -142,11 +142,11 @@ def parameter(name: str, function: str, given: inspect.Parameter) -> str:
             "resize_",
         )
         return f"*{name}: {'_Ints' if sizes and text == 'Any' else text}"
-    if given.kind is given.VAR_KEYWORD:
+    if declared.kind is declared.VAR_KEYWORD:
         return f"**{name}: {text}"
-    if given.default is None and text != "Any" and "None" not in text and text != "_Dims":
+    if declared.default is None and text != "Any" and "None" not in text and text != "_Dims":
         text += " | None"
-    return f"{name}: {text}" + (" = ..." if given.default is not given.empty else "")
+    return f"{name}: {text}" + (" = ..." if declared.default is not declared.empty else "")
 
 
 def definition(name: str, function: Any, method: bool, returns: str | None = None) -> str:
@@ -155,17 +155,17 @@ def definition(name: str, function: Any, method: bool, returns: str | None = Non
     if signature is None:
         return f"def {name}({'self, ' if method else ''}*args: Any, **kwargs: Any) -> {returns or 'Any'}: ..."
     parts, starred, only = [], False, False
-    for index, given in enumerate(signature.parameters.values()):
-        if given.kind is given.KEYWORD_ONLY and not starred:
+    for index, argument in enumerate(signature.parameters.values()):
+        if argument.kind is argument.KEYWORD_ONLY and not starred:
             parts.append("*")
-        starred |= given.kind in (given.KEYWORD_ONLY, given.VAR_POSITIONAL)
-        if only and given.kind is not given.POSITIONAL_ONLY:
+        starred |= argument.kind in (argument.KEYWORD_ONLY, argument.VAR_POSITIONAL)
+        if only and argument.kind is not argument.POSITIONAL_ONLY:
             parts.append("/")
-        only = given.kind is given.POSITIONAL_ONLY
-        parts.append("self" if method and index == 0 else parameter(given.name, name, given))
+        only = argument.kind is argument.POSITIONAL_ONLY
+        parts.append("self" if method and index == 0 else parameter(argument.name, name, argument))
     if returns is None:
         returns = RETURNS.get(name) or ("Tensor" if signature.return_annotation is signature.empty
-                                        else spelled(signature.return_annotation))  # fmt: skip
+                                        else annotation_text(signature.return_annotation))  # fmt: skip
     return f"def {name}({', '.join(parts + ['/'] * only)}) -> {returns}: ..."
 
 
@@ -178,8 +178,8 @@ def signature_of(name: str, function: Any, method: bool) -> inspect.Signature | 
     if name.endswith("_") and not name.startswith(
         "_"
     ):  # the in-place form has the parameters of the other, but for `out`
-        kept = [given for given in signature.parameters.values() if given.name != "out"]
-        return signature.replace(parameters=kept)
+        parameters = [p for p in signature.parameters.values() if p.name != "out"]
+        return signature.replace(parameters=parameters)
     return signature
 
 
@@ -227,11 +227,14 @@ def methods(defined: set[str]) -> list[str]:
         if name in defined or inherited or (name.startswith("__") and not callable(value)):
             continue
         if isinstance(value, property):
-            returns = spelled(inspect.signature(value.fget).return_annotation) if value.fget else "Any"
+            returns = annotation_text(inspect.signature(value.fget).return_annotation) if value.fget else "Any"
             lines += ["@property", f"def {name}(self) -> {returns}: ..."]
             if value.fset is not None:
-                given = [*inspect.signature(value.fset).parameters.values()][1]
-                lines += [f"@{name}.setter", f"def {name}(self, {parameter('value', name, given)}) -> None: ..."]
+                value_parameter = [*inspect.signature(value.fset).parameters.values()][1]
+                lines += [
+                    f"@{name}.setter",
+                    f"def {name}(self, {parameter('value', name, value_parameter)}) -> None: ...",
+                ]
         elif callable(value):
             lines += operator(name) or located(function_lines(name, value, method=True), value)
     return lines
@@ -251,8 +254,8 @@ def bare(node: ast.AST) -> ast.AST:
         node.body = [ast.Expr(ast.Constant(...))]
         for argument in [*node.args.args, *node.args.kwonlyargs]:
             if argument.annotation is not None:
-                argument.annotation = ast.Name(spelled(ast.unparse(argument.annotation)))
-        node.returns = ast.Name(spelled(ast.unparse(node.returns))) if node.returns is not None else None
+                argument.annotation = ast.Name(annotation_text(ast.unparse(argument.annotation)))
+        node.returns = ast.Name(annotation_text(ast.unparse(node.returns))) if node.returns is not None else None
     elif isinstance(node, ast.ClassDef):
         found = [ast.parse(f"{name}: Any").body[0] for name in slots(node)]
         node.body = found + [bare(child) for child in node.body if not is_text(child)] or [ast.Expr(ast.Constant(...))]

@@ -72,9 +72,9 @@ class TimeBudget:
         item.user_properties.append(("budget group", self.group[item.nodeid]))  # for the process that collects nothing
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        if wanted := config.getoption("--group"):
-            config.hook.pytest_deselected(items=[item for item in items if self.group[item.nodeid] != wanted])
-            items[:] = [item for item in items if self.group[item.nodeid] == wanted]
+        if group := config.getoption("--group"):
+            config.hook.pytest_deselected(items=[item for item in items if self.group[item.nodeid] != group])
+            items[:] = [item for item in items if self.group[item.nodeid] == group]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds[dict(report.user_properties)["budget group"]] += report.duration / self.processes

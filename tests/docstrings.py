@@ -356,11 +356,11 @@ def main(arguments: list[str]) -> int:
     if set(arguments) & {"-h", "--help"}:
         print(textwrap.dedent(__doc__ or ""))
         return 0
-    for wanted in arguments:
-        path = wanted.removeprefix("./").rstrip("/")
+    for requested in arguments:
+        path = requested.removeprefix("./").rstrip("/")
         for room in ROOMS:
             for entry, lacks in incomplete(room).items():
-                if wanted == room or entry.place.startswith((f"{path}:", f"{path}/")):
+                if requested == room or entry.place.startswith((f"{path}:", f"{path}/")):
                     print(f"{entry.place}: {entry.name}: {', '.join(lacks)}")
     return 0
 

@@ -31,8 +31,8 @@ def require_torch() -> ModuleType:
     return torch
 
 
-def told(lib: ModuleType, expression: str) -> Any:
-    """What an expression in `t`, the library, says of itself, or the class of its error; with tdt's name for PyTorch's."""
+def repr_or_error(lib: ModuleType, expression: str) -> Any:
+    """The `repr` of an expression in `t`, the library, with tdt's name for PyTorch's; or the class of its error."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

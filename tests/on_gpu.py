@@ -89,21 +89,21 @@ def _check_call(check: Check, name: str, call: Call, target: device, backward: b
 def _results(name: str, call: Call, target: device, dtype: str, backward: bool) -> list[tdt.Tensor | None]:
     """The outputs, or the gradients of their sum by all operands that can have one."""
     tdt.manual_seed(3)
-    given = [_operand(a, target, dtype, backward) for a in call.operands]
-    out = OPS[name](*given, **call.attributes)
+    inputs = [_operand(a, target, dtype, backward) for a in call.operands]
+    out = OPS[name](*inputs, **call.attributes)
     if TABLE[name].unique is not None:  # eigenvectors have a free sign or phase; the samples take that out on the CPU
         out = TABLE[name].unique(*[t.cpu().to(tdt.complex128 if t.is_complex() else tdt.float64) for t in out])
     outs = list(out) if isinstance(out, tuple | list) else [out]
     if not backward:
         return list(outs)
     ways = [t for t in outs if t.requires_grad and (t.is_floating_point() or t.is_complex())]
-    wanted = [t for t in given if isinstance(t, tdt.Tensor) and t.requires_grad]
-    if not ways or not wanted:
+    leaves = [t for t in inputs if isinstance(t, tdt.Tensor) and t.requires_grad]
+    if not ways or not leaves:
         return []
-    return list(tdt.autograd.grad([t.abs().sum() for t in ways], wanted, allow_unused=True))
+    return list(tdt.autograd.grad([t.abs().sum() for t in ways], leaves, allow_unused=True))
 
 
-def _operand(value: Any, target: device, dtype: str, wants_grad: bool) -> Any:
+def _operand(value: Any, target: device, dtype: str, requires_grad: bool) -> Any:
     if not isinstance(value, np.ndarray):
         return value
     if value.dtype == np.float64:
@@ -113,7 +113,7 @@ def _operand(value: Any, target: device, dtype: str, wants_grad: bool) -> Any:
             raise TypeError(f"there are no complex numbers of {dtype}")
         value = value.astype(COMPLEX[dtype])
     x = wrap(to_device(value.copy(order="K"), target))
-    return x.requires_grad_() if wants_grad and (x.is_floating_point() or x.is_complex()) else x
+    return x.requires_grad_() if requires_grad and (x.is_floating_point() or x.is_complex()) else x
 
 
 def _difference(

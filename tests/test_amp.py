@@ -137,11 +137,11 @@ def test_blocks_nest_decorate_and_stay_in_their_thread():
         with tdt.autocast("cpu"):
             assert tdt.get_autocast_dtype("cpu") is tdt.bfloat16
             assert (x @ x).dtype is tdt.bfloat16
-        seen: list[Any] = []
-        thread = threading.Thread(target=lambda: seen.append((x @ x).dtype))
+        dtypes: list[Any] = []
+        thread = threading.Thread(target=lambda: dtypes.append((x @ x).dtype))
         thread.start()
         thread.join()
-        assert seen == [tdt.float32]
+        assert dtypes == [tdt.float32]
         assert tdt.is_autocast_cpu_enabled()
         assert (x @ x).dtype is tdt.float16
     assert not tdt.is_autocast_cpu_enabled()
@@ -159,15 +159,15 @@ def test_blocks_nest_decorate_and_stay_in_their_thread():
 def test_a_block_works_inside_the_meta_pass_and_around_it():
     from tdt.autograd._meta import meta, stand_in
 
-    with meta() as seen, autocast("cpu"):
+    with meta() as counts, autocast("cpu"):
         y = stand_in((2, 3)) @ stand_in((3, 5))
-    assert (tuple(y.shape), y.dtype, seen.flops) == ((2, 5), tdt.bfloat16, 30)
-    with autocast("cpu"), meta() as seen:
+    assert (tuple(y.shape), y.dtype, counts.flops) == ((2, 5), tdt.bfloat16, 30)
+    with autocast("cpu"), meta() as counts:
         stand_in((2, 3)) @ stand_in((3, 5))
-    assert seen.flops == 30
+    assert counts.flops == 30
 
 
-def said(call: Any) -> tuple[str, str, list[str]]:
+def result_and_warnings(call: Any) -> tuple[str, str, list[str]]:
     """The error's class and first words, and those of the warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -189,14 +189,14 @@ def said(call: Any) -> tuple[str, str, list[str]]:
 ])  # fmt: skip
 def test_warnings_and_errors_are_pytorchs(code: str):
     torch = require_torch()
-    ours = said(lambda: eval(code, vars(tdt) | {"amp": tdt.amp, "cuda": tdt.cuda}))
-    theirs = said(lambda: eval(code, vars(torch)))
+    ours = result_and_warnings(lambda: eval(code, vars(tdt) | {"amp": tdt.amp, "cuda": tdt.cuda}))
+    theirs = result_and_warnings(lambda: eval(code, vars(torch)))
     assert ours == theirs
 
 
 def test_the_scaler_follows_pytorchs_through_overflow_and_growth():
     torch = require_torch()
-    seen = []
+    results = []
     for library in (tdt, torch):
         w = library.nn.Parameter(library.tensor([1.0, 2.0]))
         optimizer = library.optim.SGD([w], lr=0.1)
@@ -213,13 +213,13 @@ def test_the_scaler_follows_pytorchs_through_overflow_and_growth():
             found.append((scaler.get_scale(), w.tolist(), scaler.state_dict()))
         for wrong in (lambda: (scaler.scale(w.sum()).backward(), scaler.step(optimizer), scaler.step(optimizer)),
                       lambda: scaler.unscale_(optimizer)):  # fmt: skip
-            found.append(said(wrong)[:2])
+            found.append(result_and_warnings(wrong)[:2])
         scaler.update(new_scale=8.0)
         again = library.amp.GradScaler("cpu")
         again.load_state_dict(scaler.state_dict())
         found.append((again.get_scale(), again.get_growth_interval(), again.is_enabled()))
-        seen.append(found)
-    assert str(seen[0]) == str(seen[1])
+        results.append(found)
+    assert str(results[0]) == str(results[1])
 
 
 def test_a_scaler_that_is_off_passes_everything_on():
@@ -236,25 +236,25 @@ def test_a_scaler_that_is_off_passes_everything_on():
 
 
 def test_a_function_of_ones_own_casts_its_inputs_and_runs_backward_alike():
-    seen = []
+    calls = []
 
     class Product(tdt.autograd.Function):
         @staticmethod
         @tdt.amp.custom_fwd(device_type="cpu", cast_inputs=tdt.float32)
         def forward(ctx, a, b):
             ctx.save_for_backward(a, b)
-            seen.append((a.dtype, tdt.is_autocast_enabled("cpu")))
+            calls.append((a.dtype, tdt.is_autocast_enabled("cpu")))
             return a @ b
 
         @staticmethod
         @tdt.amp.custom_bwd(device_type="cpu")
         def backward(ctx, g):
             a, b = ctx.saved_tensors
-            seen.append((g.dtype, tdt.is_autocast_enabled("cpu")))
+            calls.append((g.dtype, tdt.is_autocast_enabled("cpu")))
             return g @ b.T, a.T @ g
 
     x = tdt.ones(2, 2, requires_grad=True)
     with autocast("cpu"):
         Product.apply(x.bfloat16(), x).sum().backward()
-    assert seen == [(tdt.float32, False), (tdt.float32, False)]
+    assert calls == [(tdt.float32, False), (tdt.float32, False)]
     assert x.grad.tolist() == [[4.0, 4.0], [4.0, 4.0]]

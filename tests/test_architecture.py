@@ -175,8 +175,8 @@ def test_ops_say_on_which_device_they_make_a_tensor():
 
 def test_every_library_that_is_imported_is_named_as_a_dependency():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *chain.from_iterable(project["optional-dependencies"].values())]
-    named = {re.match(r"[\w-]+", text)[0].lower() for text in wanted}
+    requirements = [*project["dependencies"], *chain.from_iterable(project["optional-dependencies"].values())]
+    named = {re.match(r"[\w-]+", text)[0].lower() for text in requirements}
     named |= {"cupy", "cupyx"} if "cupy-cuda12x" in named else set()
     of = packages_distributions()
     used = {name.partition(".")[0]: path for path in FILES for _, name in imports(path)}

@@ -132,8 +132,8 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("how", ["fork", "spawn"])
 def test_worker_processes_see_tdt_too(how: str, tmp_path: Path):
-    said = on_tdt(WORKERS, tmp_path, how).splitlines()
-    assert said == ["[[[0.0, 0.0], [1.0, 1.0]], [[2.0, 2.0], [3.0, 3.0]]]", f"{version.pytorch} True True"]
+    output = on_tdt(WORKERS, tmp_path, how).splitlines()
+    assert output == ["[[[0.0, 0.0], [1.0, 1.0]], [[2.0, 2.0], [3.0, 3.0]]]", f"{version.pytorch} True True"]
 
 
 PROGRAMS = {
@@ -160,8 +160,8 @@ def test_a_module_and_code_run_as_pythons_own(tmp_path: Path):
     (tmp_path / "program.py").write_text("import sys; print(sys.argv, __name__); 1 / 0", encoding="utf-8")
     for arguments in (["-m", "program", "-h"], ["-c", "import sys; print(sys.argv, __name__)", "a", "-b"]):
         ours, own = python("-m", "tdt.as_torch", *arguments, cwd=tmp_path), python(*arguments, cwd=tmp_path)
-        said = re.sub(r'  File "<frozen runpy>".*\n', "", own.stderr)
-        assert (ours.returncode, ours.stdout, ours.stderr) == (own.returncode, own.stdout, said)
+        stderr = re.sub(r'  File "<frozen runpy>".*\n', "", own.stderr)
+        assert (ours.returncode, ours.stdout, ours.stderr) == (own.returncode, own.stdout, stderr)
 
 
 def test_the_command_line_is_explained():

@@ -71,12 +71,12 @@ def account(lib, expression):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            made = eval(expression, names)
+            value = eval(expression, names)
         except Exception as error:  # noqa: BLE001  (its class is compared)
             return type(error)
-    if not isinstance(made, (tdt.Tensor, torch.Tensor)):
-        return made
-    return tuple(made.shape), str(made.dtype).partition(".")[2], repr(made.tolist())
+    if not isinstance(value, (tdt.Tensor, torch.Tensor)):
+        return value
+    return tuple(value.shape), str(value.dtype).partition(".")[2], repr(value.tolist())
 
 
 @pytest.mark.parametrize("expression", [f"lib.{case}" for case in cases(DATA) + cases(FILLED)] + cases(NUMBERS))

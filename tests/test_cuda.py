@@ -102,9 +102,13 @@ def test_functions_take_pytorchs_arguments():
         for name in names:
             ours = getattr(home, name)
             if inspect.isfunction(ours) and inspect.isfunction(getattr(theirs, name)):
-                mine, other = (inspect.signature(f).parameters.values() for f in (ours, getattr(theirs, name)))
-                if [(p.name, p.default, p.kind) for p in mine] != [(p.name, p.default, p.kind) for p in other]:
-                    wrong[name] = list(mine), list(other)
+                our_parameters, their_parameters = (
+                    inspect.signature(f).parameters.values() for f in (ours, getattr(theirs, name))
+                )
+                if [(p.name, p.default, p.kind) for p in our_parameters] != [
+                    (p.name, p.default, p.kind) for p in their_parameters
+                ]:
+                    wrong[name] = list(our_parameters), list(their_parameters)
     assert not wrong
 
 
@@ -136,12 +140,12 @@ def test_the_precision_of_products_and_the_older_flag_are_one_setting(precision:
 def test_asking_for_determinism_is_kept_by_word_and_by_number():
     torch = require_torch()
     for mode, warn_only in ((True, False), (True, True), (False, True)):
-        said = []
+        states = []
         for library in (tdt, torch):
             library.use_deterministic_algorithms(mode, warn_only=warn_only)
-            said.append((library.are_deterministic_algorithms_enabled(), library.get_deterministic_debug_mode(),
+            states.append((library.are_deterministic_algorithms_enabled(), library.get_deterministic_debug_mode(),
                          library.is_deterministic_algorithms_warn_only_enabled()))  # fmt: skip
-        assert said[0] == said[1]
+        assert states[0] == states[1]
     for mode in ("warn", 2, "default"):
         for library in (tdt, torch):
             library.set_deterministic_debug_mode(mode)

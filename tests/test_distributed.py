@@ -186,13 +186,13 @@ GROUP = [
 def test_a_group_of_one_answers_as_pytorchs():
     """Both groups at once: what each question is answered with, or the type of the error."""
     answers = []
-    for module, kept in ((distributed, tdt), (require_torch().distributed, require_torch())):
+    for module, library in ((distributed, tdt), (require_torch().distributed, require_torch())):
         assert module.group.WORLD is None
         module.init_process_group("gloo", store=module.HashStore(), rank=0, world_size=1)
         try:
             found = [result(lambda d: ask(d, d.new_group()), module) for ask in GROUP]  # noqa: B023
-            output, objects = kept.zeros(3), [None]
-            module.all_to_all_single(output, kept.arange(3.0))
+            output, objects = library.zeros(3), [None]
+            module.all_to_all_single(output, library.arange(3.0))
             module.scatter_object_list(objects, [{"a": 1}])
         finally:
             module.destroy_process_group()
@@ -265,9 +265,9 @@ def test_placements_describe_themselves_as_pytorchs(number: int):
     ours = importlib.import_module("tdt.compat.distributed.tensor.placement_types")
     answers = []
     for module in (ours, theirs):
-        made = PLACEMENTS[number](module)
-        answers.append([made.is_replicate(), made.is_shard(), made.is_shard(1), made.is_shard(0), made.is_partial(),
-                        made.is_partial("sum"), made == PLACEMENTS[number](module), made == module.Shard(7)])  # fmt: skip
+        p = PLACEMENTS[number](module)
+        answers.append([p.is_replicate(), p.is_shard(), p.is_shard(1), p.is_shard(0), p.is_partial(),
+                        p.is_partial("sum"), p == PLACEMENTS[number](module), p == module.Shard(7)])  # fmt: skip
     assert answers[0] == answers[1]
 
 

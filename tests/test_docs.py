@@ -60,10 +60,10 @@ def test_every_command_runs(page, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(imports, "_allowed", False)
     write_files(page, tmp_path)
-    said = "".join(blocks(page, "console"))
-    for command in re.findall(r"^\$ tdt (.*)$", said, re.M):
+    console = "".join(blocks(page, "console"))
+    for command in re.findall(r"^\$ tdt (.*)$", console, re.M):
         assert run(shlex.split(command)) == 0, (command, capfd.readouterr())
-    for command in re.findall(r"^\$ python (.*)$", said, re.M):
+    for command in re.findall(r"^\$ python (.*)$", console, re.M):
         subprocess.run([sys.executable, *command.split()], cwd=ROOT, check=True, capture_output=True, timeout=60)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import tdt
 from tdt._core import dtype as _dtype
-from tests.helpers import require_torch, told
+from tests.helpers import repr_or_error, require_torch
 
 KINDS = [kind.name for kind in _dtype.FLOAT8]
 # Every exponent with the mantissas next to each place where rounding turns, and numbers across all bit patterns.
@@ -34,11 +34,17 @@ def test_numbers_are_rounded_to_pytorchs_codes(kind):
     numbers = BITS.view(np.float32)
     np.testing.assert_array_equal(coded(tdt, numbers, kind), coded(torch, numbers, kind))
     rng = np.random.default_rng(0)
-    wide = rng.standard_normal(20_000) * 10.0 ** rng.integers(-10, 10, 20_000)
-    for values in (wide, wide.astype(np.float16), rng.integers(-999, 999, 999), np.array([True, False]), wide + 1j):
+    doubles = rng.standard_normal(20_000) * 10.0 ** rng.integers(-10, 10, 20_000)
+    for values in (
+        doubles,
+        doubles.astype(np.float16),
+        rng.integers(-999, 999, 999),
+        np.array([True, False]),
+        doubles + 1j,
+    ):
         np.testing.assert_array_equal(coded(tdt, values, kind), coded(torch, values, kind))
     halves = [
-        lib.from_numpy(wide).to(lib.bfloat16).to(getattr(lib, kind)).view(lib.uint8).numpy() for lib in (tdt, torch)
+        lib.from_numpy(doubles).to(lib.bfloat16).to(getattr(lib, kind)).view(lib.uint8).numpy() for lib in (tdt, torch)
     ]
     np.testing.assert_array_equal(*halves)
 
@@ -60,8 +66,8 @@ def test_every_nan_is_written_as_pytorchs_code(kind):
     nans = np.concatenate([payloads | 0x7F800000, payloads | 0xFF800000]).astype(np.uint32).view(np.float32)
     halves = np.concatenate([np.arange(0x7C01, 0x8000), np.arange(0xFC01, 0x10000)]).astype(np.uint16).view(np.float16)
     with np.errstate(invalid="ignore"):
-        wide = nans.astype(np.float64)
-    for values in (nans, wide, halves):
+        doubles = nans.astype(np.float64)
+    for values in (nans, doubles, halves):
         np.testing.assert_array_equal(coded(tdt, values, kind), coded(require_torch(), values, kind))
 
 
@@ -96,7 +102,7 @@ def each(text):
 
 def answer(lib, kind, expression):
     setup = f"(lambda d: (lambda x: {expression})(t.tensor([1.0, 2, 4]).to(d)))(t.{kind})"
-    return told(lib, setup)
+    return repr_or_error(lib, setup)
 
 
 def test_they_are_made_moved_and_shown_as_pytorchs(kind):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tdt
-from tests.helpers import require_torch, told
+from tests.helpers import repr_or_error, require_torch
 
 EXPRESSIONS = r"""
 np.sin(t.ones(2))
@@ -148,7 +148,7 @@ def test_numpys_reductions_call_the_tensors():
 
 @pytest.mark.parametrize("expression", (EXPRESSIONS + CREATION).split("\n"))
 def test_both_libraries_tell_the_same(expression):
-    assert not expression or told(tdt, expression) == told(require_torch(), expression)
+    assert not expression or repr_or_error(tdt, expression) == repr_or_error(require_torch(), expression)
 
 
 @pytest.mark.parametrize("name", "float32 float64 float16 int64 uint8 bool complex64".split())
@@ -157,19 +157,19 @@ def test_dlpack_shares_memory_with_pytorch_both_ways(name):
     for ours, theirs in ((tdt, torch), (torch, tdt)):
         x = ours.arange(6).reshape(2, 3).to(getattr(ours, name))
         for view in (x, x.t(), x[:, 1], x[0, 0], x[:, ::2]):
-            for given in (view, ours.utils.dlpack.to_dlpack(view)):
-                taken = theirs.from_dlpack(given)
-                assert taken.tolist() == view.tolist() and taken.stride() == view.stride()
-                assert taken.data_ptr() == view.data_ptr()
+            for exported in (view, ours.utils.dlpack.to_dlpack(view)):
+                imported = theirs.from_dlpack(exported)
+                assert imported.tolist() == view.tolist() and imported.stride() == view.stride()
+                assert imported.data_ptr() == view.data_ptr()
         theirs.from_dlpack(x).fill_(1)
         assert x.tolist() == (x * 0 + 1).to(x.dtype).tolist()
 
 
 def test_memory_taken_over_outlives_its_maker():
     torch = require_torch()
-    taken = [tdt.from_dlpack(torch.full((1000,), float(i))) for i in range(20)]
-    taken += [tdt.from_dlpack(torch.utils.dlpack.to_dlpack(torch.full((1000,), float(i)))) for i in range(20)]
-    assert [int(x.sum()) for x in taken] == [1000 * i for i in range(20)] * 2
+    imported = [tdt.from_dlpack(torch.full((1000,), float(i))) for i in range(20)]
+    imported += [tdt.from_dlpack(torch.utils.dlpack.to_dlpack(torch.full((1000,), float(i)))) for i in range(20)]
+    assert [int(x.sum()) for x in imported] == [1000 * i for i in range(20)] * 2
 
 
 def test_a_buffer_and_a_file_are_shared(tmp_path):
@@ -239,18 +239,18 @@ def test_classes_of_the_users_take_arguments_of_their_own():
 
 def test_copies_in_one_container_share_what_the_originals_shared():
     base = tdt.arange(6.0)
-    made = copy.deepcopy({"whole": base, "part": base[2:4], "matrix": base.view(2, 3).t()})
-    made["whole"].zero_()
-    assert made["part"].tolist() == [0, 0] and not made["matrix"].any() and base.tolist() == [0, 1, 2, 3, 4, 5]
-    assert made["part"]._version == made["whole"]._version and made["matrix"].stride() == (1, 3)
+    copied = copy.deepcopy({"whole": base, "part": base[2:4], "matrix": base.view(2, 3).t()})
+    copied["whole"].zero_()
+    assert copied["part"].tolist() == [0, 0] and not copied["matrix"].any() and base.tolist() == [0, 1, 2, 3, 4, 5]
+    assert copied["part"]._version == copied["whole"]._version and copied["matrix"].stride() == (1, 3)
 
 
 def test_named_results_are_pickled_and_copied():
     found = tdt.max(tdt.tensor([[1.0, 3.0], [2.0, 0.0]]), 1)
-    for twin in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
-        assert type(twin) is type(found)
-        assert twin.values.tolist() == [3, 2]
-        assert repr(twin) == repr(found)
+    for copied in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+        assert type(copied) is type(found)
+        assert copied.values.tolist() == [3, 2]
+        assert repr(copied) == repr(found)
 
 
 def test_an_index_beyond_a_dimension_is_told_with_its_size():

@@ -30,11 +30,11 @@ def test_what_is_masked_out_changes_neither_the_result_nor_a_gradient(name: str)
     results = []
     for hidden in (np.nan, 1e30, -np.inf):
         x = tdt.tensor(np.where(left, np.arange(8.0).reshape(2, 4) * 0.3 + 0.1, hidden), requires_grad=True)
-        made = getattr(tdt.masked, name)(x, dim=1, mask=tdt.tensor(left))
-        made = made if made.ndim == 1 else made[tdt.tensor(left)]
-        (gradient,) = tdt.autograd.grad((made * tdt.arange(1.0, made.numel() + 1)).sum(), x)
+        result = getattr(tdt.masked, name)(x, dim=1, mask=tdt.tensor(left))
+        result = result if result.ndim == 1 else result[tdt.tensor(left)]
+        (gradient,) = tdt.autograd.grad((result * tdt.arange(1.0, result.numel() + 1)).sum(), x)
         assert (gradient.numpy()[~left] == 0).all()
-        results.append((made.tolist(), gradient.tolist()))
+        results.append((result.tolist(), gradient.tolist()))
     assert results[0] == results[1] == results[2]
 
 

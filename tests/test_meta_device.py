@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tdt
-from tests.helpers import require_torch, told
+from tests.helpers import repr_or_error, require_torch
 
 EXPRESSIONS = """
 t.zeros(2, 3, device='meta'), t.zeros(2, device='meta').device, t.ones(2).to('meta'), t.zeros(2, device='meta').is_meta
@@ -28,7 +28,7 @@ again(t.zeros(2)).to('meta').nbytes, t.zeros(2, device='meta').numel(), t.zeros(
 
 @pytest.mark.parametrize("expression", EXPRESSIONS.strip().splitlines())
 def test_shapes_are_pytorchs(expression):
-    assert told(tdt, expression) == told(require_torch(), expression)
+    assert repr_or_error(tdt, expression) == repr_or_error(require_torch(), expression)
 
 
 def test_a_model_is_built_without_memory_and_filled_later():
@@ -51,8 +51,8 @@ CASTS = "half() bfloat16() double() long() bool() cfloat() to(t.float8_e5m2) typ
 def test_casts_and_copies_take_no_memory(cast):
     def run(t):
         x, y = (t.empty(10**6, 10**6, device="meta", dtype=kind) for kind in (t.float32, t.int64))
-        made = eval(f"x.{cast}", {"t": t, "x": x, "y": y})
-        return made.shape, str(made.dtype).partition(".")[2], made.device.type
+        cast_tensor = eval(f"x.{cast}", {"t": t, "x": x, "y": y})
+        return cast_tensor.shape, str(cast_tensor.dtype).partition(".")[2], cast_tensor.device.type
 
     assert run(tdt) == run(require_torch())
 

@@ -127,7 +127,7 @@ def shared_aliases(torch) -> list:
     x.share_memory_()
     x += 1
     others[4].mul_(2)
-    seen = [(t.is_shared(), t.tolist(), t.storage_offset(), t.stride(), t._version) for t in (x, *others, apart)]
+    states = [(t.is_shared(), t.tolist(), t.storage_offset(), t.stride(), t._version) for t in (x, *others, apart)]
     y = torch.zeros(6)
     part = y[2:4].share_memory_()
     y[3] = 7
@@ -139,7 +139,7 @@ def shared_aliases(torch) -> list:
     end = array[1:]
     array.share_memory_()
     array[1] = 9
-    return [*seen, storage.is_shared(), storage.tolist(), y.is_shared(), part.tolist(), own.is_shared(), own.tolist(),
+    return [*states, storage.is_shared(), storage.tolist(), y.is_shared(), part.tolist(), own.is_shared(), own.tolist(),
             on_it.is_shared(), end.is_shared(), end.tolist(), torch.empty(0).share_memory_().is_shared()]  # fmt: skip
 
 

@@ -66,9 +66,9 @@ def test_anomaly_mode_and_a_profile_do_not_disturb_each_other():
 
 def test_schedules_are_pytorchs():
     torch = require_torch()
-    for given in ({"wait": 1, "warmup": 1, "active": 2}, {"wait": 2, "warmup": 0, "active": 1, "repeat": 2, "skip_first": 3},
+    for settings in ({"wait": 1, "warmup": 1, "active": 2}, {"wait": 2, "warmup": 0, "active": 1, "repeat": 2, "skip_first": 3},
                   {"wait": 2, "warmup": 1, "active": 2, "repeat": 2, "skip_first": 1, "skip_first_wait": 1}):  # fmt: skip
-        ours, theirs = schedule(**given), torch.profiler.schedule(**given)
+        ours, theirs = schedule(**settings), torch.profiler.schedule(**settings)
         assert [ours(n).name for n in range(20)] == [theirs(n).name for n in range(20)]
 
 

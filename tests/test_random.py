@@ -238,22 +238,22 @@ def test_a_state_of_the_wrong_size_or_content_is_refused() -> None:
         gen.set_state_array(np.zeros(5056, np.uint8))
 
 
-@pytest.mark.parametrize("twin", [lambda g: g.clone_state(), copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g))])
-def test_a_copy_continues_alone_from_the_same_state(twin: Any) -> None:
+@pytest.mark.parametrize("copy_of", [lambda g: g.clone_state(), copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g))])
+def test_a_copy_continues_alone_from_the_same_state(copy_of: Any) -> None:
     gen = R.Generator().manual_seed(4)
     R.normal(gen, (3,), np.float32)
-    other = twin(gen)
+    other = copy_of(gen)
     want = R.normal(gen, (40,), np.float32)
     assert (R.normal(other, (40,), np.float32) == want).all()
 
 
 def test_threads_that_share_a_generator_take_whole_draws() -> None:
     gen = R.Generator().manual_seed(0)
-    taken: list[bytes] = []
+    draws: list[bytes] = []
 
     def work() -> None:
         for _ in range(50):
-            taken.append(R.uniform(gen, (1000,), np.float64).tobytes())
+            draws.append(R.uniform(gen, (1000,), np.float64).tobytes())
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for t in threads:
@@ -261,7 +261,7 @@ def test_threads_that_share_a_generator_take_whole_draws() -> None:
     for t in threads:
         t.join()
     alone = R.Generator().manual_seed(0)
-    assert sorted(taken) == sorted(R.uniform(alone, (1000,), np.float64).tobytes() for _ in range(200))
+    assert sorted(draws) == sorted(R.uniform(alone, (1000,), np.float64).tobytes() for _ in range(200))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")

@@ -43,13 +43,13 @@ def test_shapes_and_notes_print_as_pytorchs(build):
     lambda lib: f"{lib.tensor(1.5):d}",
 ])  # fmt: skip
 def test_formatting_is_pytorchs(write):
-    told = []
+    texts = []
     for lib in (tdt, torch):
         try:
-            told.append(write(lib))
+            texts.append(write(lib))
         except (TypeError, ValueError) as error:
-            told.append(type(error))
-    assert told[0] == told[1]
+            texts.append(type(error))
+    assert texts[0] == texts[1]
 
 
 SPECIAL = [
@@ -84,7 +84,7 @@ def numbers(rng, n):
     return values
 
 
-def told_by(lib, values, kind, how, options):
+def printed_by(lib, values, kind, how, options):
     lib.set_printoptions(profile="default")
     x = lib.from_numpy(values).to(getattr(lib, kind))
     x = x.transpose(0, 1) if "t" in how and x.ndim > 1 else x
@@ -119,7 +119,7 @@ def test_any_tensor_prints_as_pytorchs_under_any_options():
         how = rng.choice(["", "t", "g", "tg"])
         case = [values.reshape(shape), str(kind), how, options]
         with np.errstate(all="ignore"):
-            assert told_by(tdt, *case) == told_by(torch, *case), case
+            assert printed_by(tdt, *case) == printed_by(torch, *case), case
 
 
 def test_notes_go_to_a_new_line_where_the_last_one_is_full():
@@ -135,8 +135,8 @@ def test_sparse_tensors_and_classes_of_the_users_print_as_pytorchs():
         torch.save(theirs, file)
         file.seek(0)
         assert repr(tdt.load(file)) == repr(theirs).replace("torch.", "tdt.")
-    told = [repr(lib.ones(2).as_subclass(type("Named", (lib.Tensor,), {}))) for lib in (tdt, torch)]
-    assert told[0] == told[1]
+    texts = [repr(lib.ones(2).as_subclass(type("Named", (lib.Tensor,), {}))) for lib in (tdt, torch)]
+    assert texts[0] == texts[1]
 
 
 def test_named_results_print_as_pytorchs():

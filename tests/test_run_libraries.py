@@ -25,7 +25,7 @@ def test_each_library_of_the_table_has_a_program_or_tests():
 
 
 @pytest.mark.parametrize(
-    ("got", "want", "said"),
+    ("got", "want", "difference"),
     [
         ({"a": [1.0, 2]}, {"a": [1.0 + 1e-7, 2]}, None),
         ({"a": [1.0, 2]}, {"a": [1.1, 2]}, "[a] [0] is 1.0, not 1.1"),
@@ -36,8 +36,8 @@ def test_each_library_of_the_table_has_a_program_or_tests():
         ("nan", "nan", None),
     ],
 )
-def test_values_are_compared_within_the_tolerance(got, want, said):
-    assert SCRIPT["differs"](got, want, 1e-5, 1e-6) == said
+def test_values_are_compared_within_the_tolerance(got, want, difference):
+    assert SCRIPT["differs"](got, want, 1e-5, 1e-6) == difference
 
 
 def test_only_what_passes_on_pytorch_counts():

@@ -37,7 +37,7 @@ def through(writer, reader, obj, **how):
     return reader.load(file, **how)
 
 
-def said(value):
+def described(value):
     return repr(value).replace("torch.", "tdt.")
 
 
@@ -47,7 +47,7 @@ def test_every_kind_of_value_comes_back(direction):
     writer = torch if direction == "PyTorch's here" else tdt
     reader = torch if direction == "ours in PyTorch" else tdt
     back = through(writer, reader, everything(writer))
-    assert said(back) == said(everything(writer))
+    assert described(back) == described(everything(writer))
     assert back["transposed"].stride() == (1, 4) and back["strided"].storage_offset() == 4
     back["shared"][1, 2] = 50
     assert back["transposed"][2, 1] == 50 and back["strided"][0, 1] == 50
@@ -81,7 +81,7 @@ def test_what_pytorch_wrote_before_1_6_can_be_read():
     torch.save(everything(torch), file, _use_new_zipfile_serialization=False)
     for only in (True, False):
         file.seek(0)
-        assert said(tdt.load(file, weights_only=only)) == said(everything(torch))
+        assert described(tdt.load(file, weights_only=only)) == described(everything(torch))
     file.seek(0)
     cut = io.BytesIO(file.read()[:-3])
     with pytest.raises(RuntimeError, match="truncated"):
@@ -208,7 +208,7 @@ def test_damaged_files_are_told_from_empty_and_missing_ones(tmp_path):
 def test_no_damage_gives_another_error_than_pytorchs():
     torch, rng = require_torch(), np.random.default_rng(seed := int.from_bytes(os.urandom(4), "little"))
     print(f"seed {seed}")
-    new, old, told = io.BytesIO(), io.BytesIO(), []
+    new, old, messages = io.BytesIO(), io.BytesIO(), []
     tdt.save(everything(tdt), new)
     torch.save([torch.ones(3), {"a": torch.arange(4)}], old, _use_new_zipfile_serialization=False)
     with zipfile.ZipFile(new) as archive:
@@ -226,8 +226,8 @@ def test_no_damage_gives_another_error_than_pytorchs():
         try:
             repr(tdt.load(file))
         except (EOFError, RuntimeError, ValueError, pickle.UnpicklingError) as error:
-            told.append(str(error))
-    assert len(told) > 100 and all(told)
+            messages.append(str(error))
+    assert len(messages) > 100 and all(messages)
 
 
 def test_the_user_may_vouch_for_classes():
@@ -258,9 +258,9 @@ def test_paths_maps_and_places(tmp_path):
     mapped["w"][0] = 7
     assert mapped["w"].tolist() == [7, 1, 2, 3, 4] and tdt.load(path)["w"][0] == 0
     assert torch.load(path, mmap=True)["w"].tolist() == [0, 1, 2, 3, 4]
-    seen = []
-    tdt.load(path, map_location=lambda storage, place: seen.append((place, storage.nbytes())))
-    assert seen == [("cpu", 20)]
+    calls = []
+    tdt.load(path, map_location=lambda storage, place: calls.append((place, storage.nbytes())))
+    assert calls == [("cpu", 20)]
     for where in ("cpu", tdt.device("cpu"), {"cpu": "cpu"}, {"cuda:0": "cpu"}):
         assert tdt.load(path, map_location=where)["w"].device.type == "cpu"
     if not tdt._backend.cuda_device_count():

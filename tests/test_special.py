@@ -28,9 +28,9 @@ def test_what_has_two_names_is_one_function():
 def test_values_far_out_are_those_of_scipy(dtype: str):
     x = np.array([-300.0, -40.0, -1e-8, 0.0, 1e-8, 5.0, 40.0, 300.0], dtype)
     for name in ("erfcx", "log_ndtr", "ndtr", "i0e", "i1e", "entr"):
-        made = getattr(tdt.special, name)(tdt.from_numpy(x)).numpy()
-        assert made.dtype == x.dtype
-        np.testing.assert_allclose(made, getattr(scipy.special, name)(x), rtol=1e-6, atol=0)
+        actual = getattr(tdt.special, name)(tdt.from_numpy(x)).numpy()
+        assert actual.dtype == x.dtype
+        np.testing.assert_allclose(actual, getattr(scipy.special, name)(x), rtol=1e-6, atol=0)
 
 
 def test_a_derivative_that_is_not_known_is_refused_and_the_other_is_right():

@@ -108,8 +108,8 @@ def documented(module: ModuleType) -> dict[str, object]:
     found: dict[str, object] = {}
     for name, value in vars(module).items():
         home = sys.modules.get(getattr(value, "__module__", None) or "")
-        made_elsewhere = name in getattr(module, "__all__", ()) and getattr(home, name, None) is not value
-        if callable(value) and (home is module or made_elsewhere):
+        defined_elsewhere = name in getattr(module, "__all__", ()) and getattr(home, name, None) is not value
+        if callable(value) and (home is module or defined_elsewhere):
             found[name] = value
     return found
 

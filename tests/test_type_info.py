@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tdt
-from tests.helpers import require_torch, told
+from tests.helpers import repr_or_error, require_torch
 
 OLD_TYPES = """
 t.Tensor(t.tensor([1]))
@@ -141,7 +141,7 @@ t.FloatStorage([1, 2])
 def test_both_libraries_tell_the_same(expression):
     if not expression:
         return
-    assert told(tdt, expression) == told(require_torch(), expression)
+    assert repr_or_error(tdt, expression) == repr_or_error(require_torch(), expression)
 
 
 def test_the_default_device_is_where_factories_make_tensors():

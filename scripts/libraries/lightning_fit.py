@@ -63,8 +63,14 @@ def loaders() -> tuple[DataLoader, DataLoader]:
 
 
 def trainer(folder: str, **options: object) -> lightning.Trainer:
-    given = {"max_epochs": 3, "logger": False, "enable_progress_bar": False, "enable_model_summary": False, **options}
-    return lightning.Trainer(accelerator="cpu", devices=1, default_root_dir=folder, **given)
+    settings = {
+        "max_epochs": 3,
+        "logger": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        **options,
+    }
+    return lightning.Trainer(accelerator="cpu", devices=1, default_root_dir=folder, **settings)
 
 
 def fitted(**options: object) -> dict[str, object]:

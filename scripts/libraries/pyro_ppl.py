@@ -91,9 +91,9 @@ def svi_of_coins(loss: Any, optimizer: Any) -> Callable[[], Any]:
 
 def svi_with(guide: Any, **options: Any) -> Callable[[], Any]:
     def case() -> Any:
-        made = guide(regression, **options)
-        result = trained(SVI(regression, made, Adam({"lr": 0.02}), Trace_ELBO()), 12, *line())
-        return {**result, "median": made.median(*line()) if hasattr(made, "median") else None}
+        built_guide = guide(regression, **options)
+        result = trained(SVI(regression, built_guide, Adam({"lr": 0.02}), Trace_ELBO()), 12, *line())
+        return {**result, "median": built_guide.median(*line()) if hasattr(built_guide, "median") else None}
 
     return fresh(case)
 

@@ -76,11 +76,11 @@ def call(metric: Callable[..., Any], task: str, scores: bool, options: dict[str,
 def choices(metric: Callable[..., Any]) -> Iterator[dict[str, Any]]:
     """The default arguments, each option alone, and averagings with each other option."""
     parameters = inspect.signature(metric).parameters
-    mine = {name: values for name, values in OPTIONS.items() if name in parameters}
+    accepted = {name: values for name, values in OPTIONS.items() if name in parameters}
     yield {}
-    for name, values in mine.items():
+    for name, values in accepted.items():
         yield from ({name: value} for value in values)
-    for average, (name, values) in itertools.product(mine.get("average", []), mine.items()):
+    for average, (name, values) in itertools.product(accepted.get("average", []), accepted.items()):
         if name != "average":
             yield {"average": average, name: values[0]}
 
@@ -92,9 +92,9 @@ def cases() -> Iterator[tuple[str, Callable[[], Any]]]:
         if task in SIZES:
             for options in choices(metric):
                 for scores in (True,) if any(word in name for word in SCORES) else (True, False):
-                    said = ", ".join(f"{key}={value}" for key, value in options.items())
+                    described = ", ".join(f"{key}={value}" for key, value in options.items())
                     yield (
-                        f"{name}({said}){'' if scores else ' of labels'}",
+                        f"{name}({described}){'' if scores else ' of labels'}",
                         partial(call, metric, task, scores, options),
                     )
         elif "task" in inspect.signature(metric).parameters:  # the ones that choose by task

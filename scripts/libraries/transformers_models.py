@@ -49,8 +49,8 @@ def passed(model: torch.nn.Module, train: bool = True, **inputs: torch.Tensor) -
     ids = tokens()
     mask = torch.ones_like(ids)
     mask[1, -3:] = 0
-    given = {"input_ids": ids, "attention_mask": mask, "labels": ids.masked_fill(mask == 0, -100), **inputs}
-    found = model(**given, output_hidden_states=True)
+    inputs_and_labels = {"input_ids": ids, "attention_mask": mask, "labels": ids.masked_fill(mask == 0, -100), **inputs}
+    found = model(**inputs_and_labels, output_hidden_states=True)
     outputs = {"logits": found.logits, **{f"layer {i}": x for i, x in enumerate(found.hidden_states)}}
     return results(model, outputs, found.loss)
 

@@ -14,7 +14,24 @@ from tdt.autograd._op_table import OPS
 from tests._kernels.watch import watch
 
 SIZES = [1, 2, 7, 15, 16, 17, 31, 127, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 13]
-ODD = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 1e-45, 3e38, -3e38, -20.0, 20.0, -88.0, 88.0, 0.625, -0.34]
+SPECIAL_VALUES = [
+    0.0,
+    -0.0,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-40,
+    -1e-40,
+    1e-45,
+    3e38,
+    -3e38,
+    -20.0,
+    20.0,
+    -88.0,
+    88.0,
+    0.625,
+    -0.34,
+]
 SETTINGS = {
     "sigmoid": {}, "tanh": {}, "silu": {}, "leaky_relu": {"slope": -0.3},
     "elu": {"alpha": 1.7, "scale": 1.1, "input_scale": 0.6}, "softplus": {"beta": 2.0, "threshold": 4.0}, "mish": {},
@@ -25,10 +42,10 @@ every = pytest.mark.parametrize("name", SETTINGS)
 
 def portable(name: str, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The activation of x in float64, what its gradient's kernel is given beside g, and the slope."""
-    wide = tdt.tensor(x.astype(np.float64), requires_grad=True)
+    promoted = tdt.tensor(x.astype(np.float64), requires_grad=True)
     with np.errstate(all="ignore"):
-        out = OPS[name](wide, **SETTINGS[name])
-        (slope,) = tdt.autograd.grad(out, wide, tdt.ones_like(out), create_graph=True)  # the rule on tensors
+        out = OPS[name](promoted, **SETTINGS[name])
+        (slope,) = tdt.autograd.grad(out, promoted, tdt.ones_like(out), create_graph=True)  # the rule on tensors
     value = out.detach().numpy()
     return value, value if name in ("sigmoid", "tanh") else x, slope.detach().numpy()
 
@@ -38,11 +55,11 @@ def values(size: int) -> np.ndarray:
 
 
 def compare(name: str, x: np.ndarray, g: np.ndarray) -> None:
-    value, kept, slope = portable(name, x)
+    value, saved, slope = portable(name, x)
     if name != "tanh":  # its forward is NumPy's
         found = getattr(activation_cpu, name)(x, **SETTINGS[name])
         np.testing.assert_allclose(found, value.astype(np.float32), rtol=1e-6, atol=1e-36)
-    grad = getattr(activation_cpu, f"{name}_vjp")(g, kept.astype(np.float32), **SETTINGS[name])
+    grad = getattr(activation_cpu, f"{name}_vjp")(g, saved.astype(np.float32), **SETTINGS[name])
     np.testing.assert_allclose(grad, g * slope, rtol=2e-6, atol=1e-6)
 
 
@@ -55,7 +72,7 @@ def test_values_and_gradients_at_sizes_off_every_vector_width(name, size):
 @every
 @pytest.mark.parametrize("place", [0, 1, 17])  # in a vector's body and in its tail
 def test_special_values(name, place):
-    x = np.concatenate([np.full(place, 0.5), ODD]).astype(np.float32)
+    x = np.concatenate([np.full(place, 0.5), SPECIAL_VALUES]).astype(np.float32)
     compare(name, x, np.ones_like(x))
 
 
@@ -108,13 +125,16 @@ def test_an_op_uses_its_kernels_for_large_arrays_that_lie_alike_and_else_the_por
 
 @pytest.mark.parametrize("size", [*SIZES, 100_003])
 def test_losses_of_logits_and_their_slopes_are_the_portable_ones(size):
-    x, y = np.resize(np.concatenate([values(size), ODD]).astype(np.float32), size), np.abs(values(size)[::-1]) / 10
-    x[: min(size, len(ODD))] = ODD[:size]
+    x, y = (
+        np.resize(np.concatenate([values(size), SPECIAL_VALUES]).astype(np.float32), size),
+        np.abs(values(size)[::-1]) / 10,
+    )
+    x[: min(size, len(SPECIAL_VALUES))] = SPECIAL_VALUES[:size]
     y[::5] = 1 - y[::5] / 1000
-    wide = x.astype(np.float64)
+    promoted = x.astype(np.float64)
     with np.errstate(all="ignore"):
-        loss = _binary_cross_entropy_with_logits.forward(np, wide, y.astype(np.float64))
-        slope = 1 / (1 + np.exp(-wide)) - y
+        loss = _binary_cross_entropy_with_logits.forward(np, promoted, y.astype(np.float64))
+        slope = 1 / (1 + np.exp(-promoted)) - y
     before, found = _pool.get_num_threads(), []
     for threads in (1, 2, 3):
         _pool.set_num_threads(threads)

@@ -26,19 +26,19 @@ def python(code: str, cache: Path, *arguments: str) -> subprocess.CompletedProce
     )
 
 
-def kept(cache: Path) -> Counter:
+def saved_kernels(cache: Path) -> Counter:
     """How many files there are of each kernel: one for each combination of types."""
     return Counter(path.name.partition("-")[0] for path in cache.rglob("*.o"))
 
 
 def test_a_first_training_run_asks_for_just_what_the_process_makes(tmp_path):
     assert python("from tdt._kernels._ahead import make; make()", tmp_path).returncode == 0
-    assert kept(tmp_path) == dict.fromkeys(_ahead.KERNELS, 1)
+    assert saved_kernels(tmp_path) == dict.fromkeys(_ahead.KERNELS, 1)
     code = "from tdt.cli import main; main()"
-    load_or_wait = python(code, tmp_path, "train", "digits-cnn", "train.epochs=1", "--run-dir", str(tmp_path / "run"))
-    assert load_or_wait.returncode == 0, load_or_wait.stderr
-    assert kept(tmp_path).keys() > set(_ahead.KERNELS)
-    assert set(kept(tmp_path).values()) == {1}  # for other types, the process would have compiled them in vain
+    completed = python(code, tmp_path, "train", "digits-cnn", "train.epochs=1", "--run-dir", str(tmp_path / "run"))
+    assert completed.returncode == 0, completed.stderr
+    assert saved_kernels(tmp_path).keys() > set(_ahead.KERNELS)
+    assert set(saved_kernels(tmp_path).values()) == {1}  # for other types, the process would have compiled them in vain
 
 
 BEGIN = """

@@ -21,7 +21,7 @@ SHAPES = [
 ARRAYS = ["out", "q", "k", "v"]
 
 
-def given(lead, length, places, width, size, seed=0):
+def operands(lead, length, places, width, size, seed=0):
     """q, k, v and the gradient of the result; heads of width 32 lie as in the result of one linear layer."""
     rng = np.random.default_rng(seed)
     shapes = [(*lead, length, width), (*lead, places, width), (*lead, places, size), (*lead, length, size)]
@@ -60,8 +60,8 @@ def compare(arrays, mask=None, keep=None, **how):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_values_and_gradients_at_sizes_around_blocks_and_vectors(shape, causal):
-    compare(given(*shape), causal=causal)
-    compare(given(*shape), causal=causal, scale=-2.0)
+    compare(operands(*shape), causal=causal)
+    compare(operands(*shape), causal=causal, scale=-2.0)
 
 
 @pytest.mark.parametrize("shape", SHAPES[1:5], ids=str)
@@ -74,17 +74,17 @@ def test_masks_and_dropped_weights(shape):
     keep = rng.random(mask.shape) < 0.7
     one = np.broadcast_to(mask[(0,) * len(lead)], mask.shape)
     for causal in (False, True):
-        compare(given(*shape), mask, causal=causal)
-        compare(given(*shape), one, keep, causal=causal, dropped=0.3)
-        compare(given(*shape), None, keep, causal=causal, dropped=0.3)
+        compare(operands(*shape), mask, causal=causal)
+        compare(operands(*shape), one, keep, causal=causal, dropped=0.3)
+        compare(operands(*shape), None, keep, causal=causal, dropped=0.3)
 
 
 @pytest.mark.parametrize("column", [0, 16, 36])  # in a vector's body and in its tail
 def test_special_values(column):
-    q, k, v, g = given((1,), 12, 37, 8, 8)
-    odd = [np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-45, -0.0]
+    q, k, v, g = operands((1,), 12, 37, 8, 8)
+    special_values = [np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-45, -0.0]
     mask = np.zeros((1, 12, 37), np.float32)
-    for row, value in enumerate(odd):
+    for row, value in enumerate(special_values):
         mask[0, row, column] = value
     mask[0, 8] = -np.inf
     mask[0, 9] = 1e30
@@ -101,7 +101,7 @@ def test_special_values(column):
 
 
 def test_reads_every_memory_order():
-    q, k, v, g = given((2, 3), 20, 30, 8, 8)
+    q, k, v, g = operands((2, 3), 20, 30, 8, 8)
     turned = np.asfortranarray(q), k[..., ::-1].copy()[..., ::-1], np.repeat(v, 2, -1)[..., ::2]
     for a, b in zip(by_kernel(*turned, np.asfortranarray(g)), by_kernel(q, k, v, g), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -113,7 +113,7 @@ def test_reads_every_memory_order():
 @pytest.mark.parametrize("causal", [False, True])
 def test_bits_do_not_depend_on_the_number_of_threads(causal):
     before, found = _pool.get_num_threads(), []
-    arrays = given((3, 5), 150, 170, 16, 16)
+    arrays = operands((3, 5), 150, 170, 16, 16)
     for threads in (1, 2, 5):
         _pool.set_num_threads(threads)
         found.append(by_kernel(*arrays, causal=causal))
@@ -138,6 +138,6 @@ def test_attention_uses_them_for_many_float32_weights(monkeypatch):
 
     assert run(length) == run(length, is_causal=True) == run(length, attn_mask=tdt.zeros(length, length)) == both
     assert run(8) == run(length, dtype=tdt.float64) == run(length, attn_mask=tdt.zeros(length, 1)) == []
-    wanted = tdt.zeros(length, length, requires_grad=True)  # its gradient has all weights: by the portable form
-    assert run(length, attn_mask=wanted) == both[:1]
-    assert wanted.grad.shape == wanted.shape
+    mask = tdt.zeros(length, length, requires_grad=True)  # its gradient has all weights: by the portable form
+    assert run(length, attn_mask=mask) == both[:1]
+    assert mask.grad.shape == mask.shape

@@ -86,8 +86,8 @@ def test_only_a_regular_file_that_is_closed_to_others_is_loaded(folder, make):
 
 @POSIX
 def test_a_file_of_another_user_is_not_loaded(folder, monkeypatch):
-    mine = os.geteuid()
-    monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
+    own_uid = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: own_uid + 1)
     assert _cache.load(NAME) is None
 
 
@@ -161,8 +161,8 @@ def test_doctor_counts_damaged_kernels_and_names_a_cache_that_others_can_change(
     for number, path in enumerate(kernels):
         kinds = [wrong for _, wrong in damages(path.read_bytes(), seed=number, every=2000, flips=3)]
         path.write_bytes(kinds[number % len(kinds)])
-    state, said = doctor(cache, temporary)
-    assert state == "note" and f"{len(kernels)} damaged or not of this user: compiled again" in said
+    state, message = doctor(cache, temporary)
+    assert state == "note" and f"{len(kernels)} damaged or not of this user: compiled again" in message
     choose = _cache.place.__wrapped__
     monkeypatch.setattr(_cache, "place", lambda: _cache.Place(kernels[0].parent, ()))
     assert any(_cache.load(path.name) for path in kernels), "none was compiled again"

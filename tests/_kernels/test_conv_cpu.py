@@ -121,8 +121,8 @@ def test_kernels_agree_with_pytorch_in_double_precision(case):
 @pytest.mark.parametrize("case", [CASES[2], DEPTHWISE[2], FEW[1]], ids=str)
 def test_nan_and_infinities_reach_the_same_places(case, last):
     x, w, b, g, how = problem(case, last)
-    odd = np.array([np.nan, np.inf, -np.inf], np.float32)
-    x[0, :3, 2, 2], g[-1, 4:7, 2, 2] = odd, odd[::-1]  # no window there meets the border
+    special_values = np.array([np.nan, np.inf, -np.inf], np.float32)
+    x[0, :3, 2, 2], g[-1, 4:7, 2, 2] = special_values, special_values[::-1]  # no window there meets the border
     results = (
         portable.conv.forward(np, x, w, b, **how),
         portable.conv_input_grad.forward(np, g, w, None, size=x.shape[2:], **how),
@@ -137,9 +137,9 @@ def test_nan_and_infinities_reach_the_same_places(case, last):
 
 def test_strided_expanded_and_reversed_arrays():
     x, w, b, g, how = problem(CASES[0], False)
-    wide = np.repeat(np.repeat(x, 2, 2), 3, 3)[:, :, ::2, ::3]
+    strided = np.repeat(np.repeat(x, 2, 2), 3, 3)[:, :, ::2, ::3]
     flipped = np.ascontiguousarray(g[:, :, ::-1])[:, :, ::-1]
-    for a, e in zip(all_three(wide, w[::-1], b[::-1], flipped, how), all_three(x, w[::-1].copy(), b[::-1].copy(), g, how),
+    for a, e in zip(all_three(strided, w[::-1], b[::-1], flipped, how), all_three(x, w[::-1].copy(), b[::-1].copy(), g, how),
                     strict=True):  # fmt: skip
         np.testing.assert_array_equal(a, e)
     ones = np.broadcast_to(np.float32(1), g.shape)
@@ -210,11 +210,11 @@ def test_depthwise_kernels_are_chosen_where_every_channel_is_a_group():
     twice = np.zeros((64, 1, 3, 3), np.float32)
     assert not KERNELS["depthwise_cpu:conv"].when((x, twice, None), {**PLAIN, "padding": (1, 1), "groups": 32})
     assert KERNELS["conv_cpu:conv"].when((x, twice, None), {**PLAIN, "padding": (1, 1), "groups": 32})
-    pairs, wide = np.zeros((32, 2, 3, 3), np.float32), np.zeros((64, 64, 8, 8), np.float32)
+    pairs, activations = np.zeros((32, 2, 3, 3), np.float32), np.zeros((64, 64, 8, 8), np.float32)
     for name, arrays, more in (  # two channels in for each one out
-        ("conv", (wide, pairs, None), {}),
+        ("conv", (activations, pairs, None), {}),
         ("conv_input_grad", (x, pairs, None), {"size": (8, 8)}),
-        ("conv_weight_grad", (x, wide), {"kernel": (3, 3)}),
+        ("conv_weight_grad", (x, activations), {"kernel": (3, 3)}),
     ):
         how = {**PLAIN, "padding": (1, 1), "groups": 32, **more}
         assert [kernel.when(arrays, how) for kernel in getattr(portable, name).kernels] == [False, True], name
@@ -235,9 +235,9 @@ def test_groups_of_up_to_eight_channels_have_kernels_of_their_own(per, chosen):
 
 @pytest.mark.parametrize("channels", [(64, 32), (32, 64), (32, 32)], ids=str)
 def test_layers_with_a_group_for_each_channel_of_one_side_are_right(channels):
-    given, made = channels
+    channels_in, channels_out = channels
     rng = np.random.default_rng(0)
-    x, w = rng.standard_normal((8, given, 9, 9)), rng.standard_normal((made, given // 32, 3, 3))
+    x, w = rng.standard_normal((8, channels_in, 9, 9)), rng.standard_normal((channels_out, channels_in // 32, 3, 3))
     found = []
     for dtype in (tdt.float32, tdt.float64):  # float64: no kernel
         leaves = [tdt.tensor(a, dtype=dtype, requires_grad=True) for a in (x, w)]
@@ -297,14 +297,14 @@ LINES = [  # channels in and out, and how
 @pytest.mark.parametrize("transposed", [False, True], ids=["conv1d", "conv_transpose1d"])
 @pytest.mark.parametrize("case", LINES, ids=str)
 def test_lines_are_images_of_one_row(case, transposed, turned):
-    given, made, how = case
+    channels_in, channels_out, how = case
     groups = how.get("groups", 1)
     rng = np.random.default_rng(0)
-    x = rng.standard_normal((16, 300, given)).transpose(0, 2, 1)
-    w = rng.standard_normal((given, made // groups, 5) if transposed else (made, given // groups, 5))
+    x = rng.standard_normal((16, 300, channels_in)).transpose(0, 2, 1)
+    w = rng.standard_normal((channels_in, channels_out // groups, 5) if transposed else (channels_out, channels_in // groups, 5))
     found = []
     for dtype in (tdt.float32, tdt.float64):  # float64: no kernel
-        leaves = [tdt.tensor(a, dtype=dtype) for a in (x, w, np.linspace(-1, 1, made))]
+        leaves = [tdt.tensor(a, dtype=dtype) for a in (x, w, np.linspace(-1, 1, channels_out))]
         leaves[0] = leaves[0] if turned else leaves[0].contiguous()
         leaves = [leaf.requires_grad_() for leaf in leaves]
         out = (tdt.nn.functional.conv_transpose1d if transposed else tdt.nn.functional.conv1d)(*leaves, **how)

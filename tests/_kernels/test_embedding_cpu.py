@@ -29,8 +29,8 @@ def test_the_sums_are_the_portable_ones(columns, padding, dtype):
         y.flat[: min(5, y.size)] = [np.nan, np.inf, -np.inf, 1e-45, -0.0][: y.size]
         for which in (indices, indices.astype(np.int32), indices.T.copy().T):
             expected = op.forward(np, y, which, **how)
-            for given in (y, np.asfortranarray(y)):
-                np.testing.assert_array_equal(embedding_grad(given, which, **how), expected)
+            for grad in (y, np.asfortranarray(y)):
+                np.testing.assert_array_equal(embedding_grad(grad, which, **how), expected)
 
 
 def test_bits_do_not_depend_on_the_number_of_threads():

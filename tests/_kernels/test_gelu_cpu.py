@@ -14,7 +14,9 @@ from tdt._kernels.gelu_cpu import BLOCK, gelu, gelu_vjp
 special = pytest.importorskip("scipy.special")
 
 SIZES = [0, 1, 2, 7, 15, 16, 17, 31, 127, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 13, 65537]
-ODD = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 1e-45, 3e38, -3e38, -20.0, 20.0], np.float32)
+SPECIAL_VALUES = np.array(
+    [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 1e-45, 3e38, -3e38, -20.0, 20.0], np.float32
+)
 
 
 def reference(x: np.ndarray, approximate: str) -> tuple[np.ndarray, np.ndarray]:
@@ -42,7 +44,7 @@ def test_values_and_gradients_at_sizes_off_every_vector_width(size, approximate)
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_zeros_infinities_nan_and_subnormals_come_out_as_in_the_reference(approximate):
     for place in (0, 1, 17):  # in a vector's body and in its tail
-        x = np.concatenate([np.full(place, 0.5, np.float32), ODD])
+        x = np.concatenate([np.full(place, 0.5, np.float32), SPECIAL_VALUES])
         value, slope = reference(x, approximate)
         out, grad = gelu(x, approximate=approximate), gelu_vjp(np.ones_like(x), x, approximate=approximate)
         np.testing.assert_allclose(out, value.astype(np.float32), rtol=2e-6, atol=1e-38)

@@ -34,11 +34,11 @@ def test_values_and_gradients_at_sizes_off_every_vector_width(shape, dims, affin
     outs = _layer_norm(*leaves, eps=1e-3, **how)
     for value, reference, error in zip(found, outs, (5e-5, 1e-5, 1e-5), strict=True):
         np.testing.assert_allclose(value, reference.detach().numpy(), rtol=2e-6, atol=error)
-    given = [rng.standard_normal(a.shape) for a in outs]
-    total = sum((out * tdt.tensor(g)).sum() for out, g in zip(outs, given, strict=True))
-    wanted = [leaf for leaf in leaves if leaf is not None]
-    expected = tdt.autograd.grad(total, wanted, create_graph=True)  # by the rule on tensors
-    small = [g.astype(np.float32) for g in given]
+    upstream = [rng.standard_normal(a.shape) for a in outs]
+    total = sum((out * tdt.tensor(g)).sum() for out, g in zip(outs, upstream, strict=True))
+    inputs = [leaf for leaf in leaves if leaf is not None]
+    expected = tdt.autograd.grad(total, inputs, create_graph=True)  # by the rule on tensors
+    small = [g.astype(np.float32) for g in upstream]
     grads = layer_norm_vjp(small[0], x, w, *found[1:], *small[1:], **how)
     size = max(1, float(found[2].max())) ** 3
     for grad, reference in zip(grads, expected, strict=False):
@@ -49,8 +49,8 @@ def test_values_and_gradients_at_sizes_off_every_vector_width(shape, dims, affin
 @pytest.mark.parametrize("far", [0, 1000])
 def test_long_rows_lose_no_more_than_their_own_rounding(far, size):
     x = (np.random.default_rng(0).standard_normal((2, size)) + far).astype(np.float32)
-    wide = x.astype(np.float64)
-    expected = (wide - wide.mean(axis=1, keepdims=True)) / np.sqrt(wide.var(axis=1, keepdims=True) + 1e-5)
+    promoted = x.astype(np.float64)
+    expected = (promoted - promoted.mean(axis=1, keepdims=True)) / np.sqrt(promoted.var(axis=1, keepdims=True) + 1e-5)
     error = 1e-6 + far * 2.0**-24
     for values in (
         layer_norm(x, None, None, dims=1, eps=1e-5)[0],
@@ -85,9 +85,9 @@ def test_bits_do_not_depend_on_the_number_of_threads():
 def test_a_layer_uses_the_kernels_for_large_rows_made_contiguous(monkeypatch):
     both = ["layer_norm_cpu:layer_norm", "layer_norm_cpu:layer_norm_vjp"]
     called = watch(monkeypatch, *both)
-    wide = rows((3, -(-LARGE_SOFTMAX // 64), 64))
-    for kind, x in (("fits", wide), ("small", wide[:, :10]), ("float64", wide.astype(np.float64)),
-                    ("strided", wide.swapaxes(0, 1))):  # fmt: skip
+    large = rows((3, -(-LARGE_SOFTMAX // 64), 64))
+    for kind, x in (("fits", large), ("small", large[:, :10]), ("float64", large.astype(np.float64)),
+                    ("strided", large.swapaxes(0, 1))):  # fmt: skip
         found = []
         for kernels in (True, False):
             called.clear()

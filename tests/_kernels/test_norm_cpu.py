@@ -36,8 +36,8 @@ def test_result_and_statistics(shape, order):
     x, w, b = array(shape, order), numbers(shape[1], 1), numbers(shape[1], 2)
     for weight, bias in ((w, b), (None, b), (w, None)):
         out, mean, rstd = batch_norm(x, weight, bias, eps=1e-3)
-        wide = (None if v is None else v.astype(np.float64) for v in (x, weight, bias))
-        expected = _batch_norm.forward(np, *wide, eps=1e-3)
+        promoted = (None if v is None else v.astype(np.float64) for v in (x, weight, bias))
+        expected = _batch_norm.forward(np, *promoted, eps=1e-3)
         np.testing.assert_allclose(mean, expected[1], rtol=2e-7)
         np.testing.assert_allclose(rstd, expected[2], rtol=1e-6)
         np.testing.assert_allclose(out, expected[0], rtol=1e-5, atol=2e-5)
@@ -46,16 +46,16 @@ def test_result_and_statistics(shape, order):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("given", ORDERS)
+@pytest.mark.parametrize("grad_order", ORDERS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_gradient(shape, given, order):
+def test_gradient(shape, grad_order, order):
     x, w, b = array(shape, order), numbers(shape[1], 1), numbers(shape[1], 2)
-    g = array(shape, given, 3) - np.float32(50)
+    g = array(shape, grad_order, 3) - np.float32(50)
     _, mean, rstd = batch_norm(x, w, b, eps=1e-3)
-    wide = [v.astype(np.float64) for v in (x, w, b, g)]
-    leaves = [tdt.tensor(v, requires_grad=True) for v in wide[:3]]
+    promoted = [v.astype(np.float64) for v in (x, w, b, g)]
+    leaves = [tdt.tensor(v, requires_grad=True) for v in promoted[:3]]
     out = tdt.nn.functional.batch_norm(leaves[0], None, None, leaves[1], leaves[2], True, 0.1, 1e-3)
-    out.backward(tdt.tensor(wide[3]))
+    out.backward(tdt.tensor(promoted[3]))
     gb, gw = batch_norm_sums(g, x, mean)
     count = x.size // shape[1]
     np.testing.assert_allclose(gb, leaves[2].grad.numpy(), rtol=1e-5, atol=1e-5 * count**0.5)
@@ -81,8 +81,8 @@ def test_groups(shape, order, group_norm):
     groups = GROUPS[shape[1]]
     for weight, bias in ((w, b), (None, b), (w, None)):
         found = group_norm(x, weight, bias, groups=groups, eps=1e-3)
-        wide = (None if v is None else v.astype(np.float64) for v in (x, weight, bias))
-        expected = _group_norm.forward(np, *wide, groups=groups, eps=1e-3)
+        promoted = (None if v is None else v.astype(np.float64) for v in (x, weight, bias))
+        expected = _group_norm.forward(np, *promoted, groups=groups, eps=1e-3)
         for value, reference, near in zip(found, expected, (2e-5, 0, 0), strict=True):
             np.testing.assert_allclose(value, reference, rtol=1e-5, atol=near)
         assert found[0].strides == x.strides
@@ -90,17 +90,17 @@ def test_groups(shape, order, group_norm):
 
 
 @pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
-@pytest.mark.parametrize("given", ORDERS)
+@pytest.mark.parametrize("grad_order", ORDERS)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("groups", [1, 4, 16])
 @pytest.mark.parametrize("cached", [_kernels.CACHED, 0], ids=["cached", "large"])
-def test_gradients_of_groups_are_those_of_float64(cached, groups, order, given, monkeypatch):
+def test_gradients_of_groups_are_those_of_float64(cached, groups, order, grad_order, monkeypatch):
     monkeypatch.setattr(_kernels, "CACHED", cached)
     x = array((8, 16, 31, 33), order)
-    g = array(x.shape, given, 3) - np.float32(50)
-    leaves, wide = ([tdt.tensor(v.astype(kind)) for v in (x, numbers(16, 1), numbers(16, 2))] for kind in "fd")
+    g = array(x.shape, grad_order, 3) - np.float32(50)
+    leaves, promoted = ([tdt.tensor(v.astype(kind)) for v in (x, numbers(16, 1), numbers(16, 2))] for kind in "fd")
     leaves[0], found = tdt.from_numpy(x), []
-    for tensors in (leaves, wide):
+    for tensors in (leaves, promoted):
         for t in tensors:
             t.requires_grad_()
         out = tdt.nn.functional.group_norm(tensors[0], groups, *tensors[1:], eps=1e-3)
@@ -116,10 +116,10 @@ def test_gradients_of_groups_take_in_those_of_their_statistics(shape, order):
     x, w, groups = array(shape, order), numbers(shape[1], 1), GROUPS[shape[1]]
     leaves = [tdt.from_numpy(v.astype(np.float64)).requires_grad_() for v in (x, w, w)]
     outs = _group_norm(*leaves, groups=groups, eps=1e-1)
-    given = [np.random.default_rng(4).standard_normal(a.shape) for a in outs]
-    exact = tdt.autograd.grad(outs, leaves, [tdt.tensor(v) for v in given], create_graph=True)  # by the rule on tensors
+    grads = [np.random.default_rng(4).standard_normal(a.shape) for a in outs]
+    exact = tdt.autograd.grad(outs, leaves, [tdt.tensor(v) for v in grads], create_graph=True)  # by the rule on tensors
     _, mean, rstd = group_norm_cpu.group_norm(x, w, w, groups=groups, eps=1e-1)
-    found = group_norm_cpu.group_norm_vjp(given[0].astype("f"), x, w, mean, rstd, *(v.astype("f") for v in given[1:]))
+    found = group_norm_cpu.group_norm_vjp(grads[0].astype("f"), x, w, mean, rstd, *(v.astype("f") for v in grads[1:]))
     for ours, reference in zip(found, exact, strict=True):
         np.testing.assert_allclose(ours, reference.detach().numpy(), rtol=1e-4, atol=1e-4 * x[:, 0].size ** 0.5)
     assert found[0].strides == x.strides

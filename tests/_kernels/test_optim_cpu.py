@@ -13,7 +13,7 @@ from tdt._kernels import _pool
 from tdt._kernels._table import BLOCK
 
 SIZES = [0, 1, 2, 3, 5, 7, 13, 15, 16, 17, 31, 33, 127, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 7, 140_001]
-ODD = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 1e-30, 3e38]
+SPECIAL_VALUES = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 1e-30, 3e38]
 
 OPTIMIZERS = [
     ("SGD", {"lr": 0.1}),
@@ -36,7 +36,7 @@ OPTIMIZERS = [
 
 
 def trajectory(
-    name: str, options: dict, kernels: bool, dtype: str, odd: bool = False, steps: int = 3
+    name: str, options: dict, kernels: bool, dtype: str, special: bool = False, steps: int = 3
 ) -> list[np.ndarray]:
     """Parameters of all sizes, and their state, after some steps."""
     random = np.random.default_rng(1)
@@ -46,8 +46,8 @@ def trajectory(
         for _ in range(steps):
             for p in params:
                 g = random.normal(size=p.numel()).astype(dtype)
-                if odd and g.size > len(ODD):
-                    g[1 : 1 + len(ODD)] = g[-len(ODD) :] = ODD
+                if special and g.size > len(SPECIAL_VALUES):
+                    g[1 : 1 + len(SPECIAL_VALUES)] = g[-len(SPECIAL_VALUES) :] = SPECIAL_VALUES
                 p.grad = tdt.tensor(g)
             optimizer.step()
         (plan,) = optimizer._plans.values()
@@ -68,7 +68,7 @@ def test_kernel_and_pieces_agree_at_every_size(name, options, dtype, rtol):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name,options", OPTIMIZERS)
 def test_non_finite_and_subnormal_values_are_the_same_in_body_and_tail(name, options):
-    fast, slow = (trajectory(name, options, kernels, "float32", odd=True) for kernels in (True, False))
+    fast, slow = (trajectory(name, options, kernels, "float32", special=True) for kernels in (True, False))
     for a, b in zip(fast, slow):
         np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)

@@ -107,9 +107,9 @@ def test_a_kernel_that_fails_is_told_and_the_pool_goes_on(monkeypatch):
 def test_calls_from_several_threads_do_not_mix():
     counts = [np.zeros(100, np.int64) for _ in range(8)]
 
-    def add_often(mine: np.ndarray) -> None:
+    def add_often(own: np.ndarray) -> None:
         for _ in range(50):
-            _pool.parallel(add_one, 100, mine)
+            _pool.parallel(add_one, 100, own)
 
     threads = [threading.Thread(target=add_often, args=(c,)) for c in counts]
     for thread in threads:

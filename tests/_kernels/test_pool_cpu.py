@@ -92,8 +92,8 @@ def test_bits_do_not_depend_on_the_number_of_threads():
         _pool.set_num_threads(threads)
         out = max_pool(x, **HOW)
         how = {**HOW, **OTHERS[0]}
-        wide = max_pool_any(x, **how)
-        arrays = out, max_pool_vjp(out, out, x), wide, max_pool_any_vjp(wide, wide, x, **how)
+        pooled = max_pool_any(x, **how)
+        arrays = out, max_pool_vjp(out, out, x), pooled, max_pool_any_vjp(pooled, pooled, x, **how)
         results.append(b"".join(a.tobytes() for a in arrays))
     _pool.set_num_threads(before)
     assert len(set(results)) == 1
@@ -157,10 +157,10 @@ def test_sums_of_windows_and_their_spread_are_the_portable_ones(shape, how):
     np.testing.assert_array_equal(spread, avg_pool_grad.forward(np, expected, size=x.shape[2:], **by_one))
 
 
-@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf, 1e-42], ids=str)
-def test_odd_numbers_reach_the_windows_that_see_them(odd):
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, 1e-42], ids=str)
+def test_odd_numbers_reach_the_windows_that_see_them(special):
     x = to_front(np.zeros((2, 6, 7, 40), np.float32))
-    x[1, 17, 2, 3] = odd
+    x[1, 17, 2, 3] = special
     how = {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1)}
     sums = window_sums(x, out=(3, 4), **how)
     expected = avg_pool.forward(np, x.astype(np.float64), ceil_mode=False, include_pad=True, divisor=1, **how)

@@ -87,7 +87,7 @@ def test_what_another_user_owns_is_refused(home, owned):
 
 
 def test_a_user_takes_folders_of_the_administrator_but_no_others_folder_as_its_own(home, monkeypatch):
-    mine = os.geteuid()
-    monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
+    own_uid = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: own_uid + 1)
     with pytest.raises(UntrustedFolder, match="belongs to another user|not closed to other users"):
         private_folder(home)

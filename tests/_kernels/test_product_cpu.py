@@ -30,9 +30,9 @@ def matrices(rows: int, columns: int, depth: int, dtype: type, batch: tuple = ()
 
 def orders(x: np.ndarray) -> list[np.ndarray]:
     """x in row, column, strided, reversed and padded order."""
-    wide = np.repeat(x, 2, axis=-1)
+    repeated = np.repeat(x, 2, axis=-1)
     return [
-        x, np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2), wide[..., ::2], x[..., ::-1].copy()[..., ::-1],
+        x, np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2), repeated[..., ::2], x[..., ::-1].copy()[..., ::-1],
         np.concatenate([x, x], axis=-1)[..., : x.shape[-1]],
     ]  # fmt: skip
 

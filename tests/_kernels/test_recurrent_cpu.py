@@ -60,8 +60,8 @@ def compare(kind: str, sizes: tuple[int, ...], size: int, reverse: bool = False)
         called = watch(patch, *both)
         fast = results(kind, operands, sizes, reverse)
     assert called == (both if len(sizes) > 1 else [])
-    wide = [None if a is None else a.astype(np.float64) for a in operands]
-    for k, (found, expected) in enumerate(zip(fast, results(kind, wide, sizes, reverse), strict=True)):
+    promoted = [None if a is None else a.astype(np.float64) for a in operands]
+    for k, (found, expected) in enumerate(zip(fast, results(kind, promoted, sizes, reverse), strict=True)):
         largest = np.abs(expected).max(initial=0)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=4e-6 * max(1.0, largest), err_msg=str(k))
 
@@ -107,13 +107,13 @@ def test_non_finite_values_stay_in_their_sample(kind):
     sizes = (2 * BLOCK,) * 8
     operands = [None if a is None else a.copy() for a in problem(kind, sizes, 20)]
     operands[0][3, 2], operands[1][BLOCK + 5, 7], operands[1][9, 1] = np.nan, np.inf, -np.inf
-    given = [None if a is None else tdt.from_numpy(a) for a in operands]
-    out = op(*given, sizes=sizes, **settings)[0].numpy().reshape(len(sizes), 2 * BLOCK, -1)
+    inputs = [None if a is None else tdt.from_numpy(a) for a in operands]
+    out = op(*inputs, sizes=sizes, **settings)[0].numpy().reshape(len(sizes), 2 * BLOCK, -1)
     touched = [3, BLOCK + 5, 9]
     assert np.isnan(out[:, 3]).all(axis=-1)[1:].all()
     assert np.isfinite(np.delete(out, touched, axis=1)).all()
     with tdt.backends.kernels(False):
-        portable = op(*given, sizes=sizes, **settings)[0].numpy().reshape(out.shape)
+        portable = op(*inputs, sizes=sizes, **settings)[0].numpy().reshape(out.shape)
     np.testing.assert_array_equal(np.isnan(out), np.isnan(portable))
     np.testing.assert_array_equal(np.isinf(out), np.isinf(portable))
 
@@ -151,12 +151,12 @@ def test_the_op_uses_the_kernels_for_many_gates_or_steps_and_else_the_portable_f
     biases = slice(-3, -1) if kind == "lstm" else slice(-2, None)
     bare = [*many]
     bare[biases] = None, None
-    for name, given, count in (
+    for name, inputs, count in (
         ("all", many, steps), ("no bias", bare, steps), ("few", [many[0][:n], *many[1:]], 1),
         ("wide", [None if a is None else a.astype(np.float64) for a in many], steps), ("long", problem(kind, (1,) * 8, 3), 8),
     ):  # fmt: skip
         called.clear()
-        results(kind, given, (len(given[1]),) * count, False)
+        results(kind, inputs, (len(inputs[1]),) * count, False)
         assert len(called) == (0 if name in ("few", "wide") else 2), name
 
 

@@ -39,9 +39,15 @@ def test_a_gradient_in_another_order_is_put_in_the_results(channels):
     g = values(x.size)[::-1].reshape(x.shape)
     last = to_front(np.ascontiguousarray(to_last(x)))
     spread = np.broadcast_to(g[:, :, :1, :1], x.shape)
-    for given, out in ((g, last), (to_front(np.ascontiguousarray(to_last(g))), x), (spread, last), (spread, x), (g, x)):
-        grad = relu_vjp(given, relu(out))
-        np.testing.assert_array_equal(grad, np.where(relu(out) == 0, np.float32(0), given))
+    for upstream, out in (
+        (g, last),
+        (to_front(np.ascontiguousarray(to_last(g))), x),
+        (spread, last),
+        (spread, x),
+        (g, x),
+    ):
+        grad = relu_vjp(upstream, relu(out))
+        np.testing.assert_array_equal(grad, np.where(relu(out) == 0, np.float32(0), upstream))
         assert grad.strides == out.strides
 
 
@@ -55,8 +61,8 @@ def test_bits_do_not_depend_on_the_number_of_threads():
 
 
 def test_strided_and_broadcast_inputs_take_the_portable_form():
-    wide = tdt.tensor(values(1 << 18).reshape(512, 512))
-    for x in (wide[:, ::2], wide[0].expand(512, 512), wide.t()):
+    square = tdt.tensor(values(1 << 18).reshape(512, 512))
+    for x in (square[:, ::2], square[0].expand(512, 512), square.t()):
         leaf = x.detach().requires_grad_()
         out = tdt.relu(leaf)
         np.testing.assert_array_equal(out.detach().numpy(), np.maximum(x.numpy(), 0))

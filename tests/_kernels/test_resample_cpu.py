@@ -93,8 +93,8 @@ def test_interpolate_gives_the_portable_results(mode, last, monkeypatch):
             (grad,) = tdt.autograd.grad(out, leaf, out.detach())
             found.append([t.detach().numpy() for t in (out, grad)])
         if kernels:
-            wanted = [pixels] if last and mode != "bicubic" else [axis] * 2
-            assert called[: len(wanted)] == wanted
+            expected = [pixels] if last and mode != "bicubic" else [axis] * 2
+            assert called[: len(expected)] == expected
             called.clear()
     assert not called
     for fast, portable in zip(*found, strict=True):

@@ -20,8 +20,8 @@ def logits(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
 
 def portable(name: str, x: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
-        wide = x.astype(np.float64)
-        logs = wide - wide.max(axis=-1, keepdims=True)
+        promoted = x.astype(np.float64)
+        logs = promoted - promoted.max(axis=-1, keepdims=True)
         logs = logs - np.log(np.exp(logs).sum(axis=-1, keepdims=True))
         return logs if name == "log_softmax" else np.exp(logs)
 
@@ -58,8 +58,8 @@ def test_a_large_offset_costs_no_accuracy(name):
 def test_special_values(name, column):
     torch = pytest.importorskip("torch")
     x = logits((12, 37))
-    odd = [np.nan, -np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-45, -0.0, -100.0, 100.0]
-    x[: len(odd), column] = odd
+    special_values = [np.nan, -np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-45, -0.0, -100.0, 100.0]
+    x[: len(special_values), column] = special_values
     x[10], x[11] = -np.inf, np.where(np.arange(37) == column, 0, -np.inf)
     out = getattr(softmax_cpu, name)(x, dim=1)
     expected = getattr(torch, name)(torch.from_numpy(x), 1).numpy()
@@ -77,9 +77,9 @@ def test_cross_entropy(shape):
     np.testing.assert_allclose(exps / sums[:, None], np.exp(logs), rtol=4e-6)
     scale = logits(shape[:1], 3)
     onehot = np.arange(shape[1]) == t[:, None]
-    for given in (scale, scale[0]):
-        expected = (np.exp(logs) - onehot) * np.broadcast_to(given, shape[:1])[:, None]
-        np.testing.assert_allclose(softmax_cpu.cross_entropy_vjp(exps, sums, t, given), expected, rtol=1e-5, atol=2e-6)
+    for factor in (scale, scale[0]):
+        expected = (np.exp(logs) - onehot) * np.broadcast_to(factor, shape[:1])[:, None]
+        np.testing.assert_allclose(softmax_cpu.cross_entropy_vjp(exps, sums, t, factor), expected, rtol=1e-5, atol=2e-6)
 
 
 def test_bits_do_not_depend_on_the_number_of_threads():
@@ -120,9 +120,9 @@ def both_ways(function, x: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarra
 @pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_ops_use_the_kernels_for_large_contiguous_rows(name, called):
-    wide = logits((3, 64, 200))
-    for kind, x, dim in (("fits", wide, 2), ("fits", wide.reshape(-1), 0), ("another dim", wide, 1), ("small", wide[0], 1),
-                         ("strided", wide.swapaxes(0, 1), 2), ("float64", wide.astype(np.float64), 2)):  # fmt: skip
+    large = logits((3, 64, 200))
+    for kind, x, dim in (("fits", large, 2), ("fits", large.reshape(-1), 0), ("another dim", large, 1), ("small", large[0], 1),
+                         ("strided", large.swapaxes(0, 1), 2), ("float64", large.astype(np.float64), 2)):  # fmt: skip
         called.clear()
         fast, reference = both_ways(lambda leaf, d=dim: getattr(F, name)(leaf, d), x)
         # Of a strided x the result is kept, which is not.

@@ -31,10 +31,10 @@ def test_bits_do_not_depend_on_the_number_of_threads():
 @pytest.fixture
 def calls(monkeypatch):
     """The shapes that the kernel was called for."""
-    seen = []
-    spy = lambda a, b: seen.append(a.shape) or add(a, b)  # noqa: E731
+    shapes = []
+    spy = lambda a, b: shapes.append(a.shape) or add(a, b)  # noqa: E731
     monkeypatch.setattr(_kernels.KERNELS["sum_cpu:add"], "function", spy)
-    return seen
+    return shapes
 
 
 def test_large_sums_and_gradients_that_meet_take_it_and_keep_their_memory_order(calls):
@@ -50,8 +50,8 @@ def test_large_sums_and_gradients_that_meet_take_it_and_keep_their_memory_order(
 
 
 def test_other_sums_are_numpys(calls):
-    wide = np.arange(1 << 19, dtype=np.float32).reshape(512, 1024)
-    a = tdt.from_numpy(wide)
+    values = np.arange(1 << 19, dtype=np.float32).reshape(512, 1024)
+    a = tdt.from_numpy(values)
     for x, y in (
         (a[:, ::2], a[:, 1::2]),
         (a, a[0]),

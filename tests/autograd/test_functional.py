@@ -11,7 +11,7 @@ X = [[0.3, -1.2, 0.7], [1.1, 0.2, -0.5]]
 Y = [0.4, -0.8, 1.5]
 
 
-def given(lib, grad=False):
+def inputs(lib, grad=False):
     return tuple(lib.tensor(v, dtype=lib.float64, requires_grad=grad) for v in (X, Y))
 
 
@@ -48,28 +48,28 @@ CALLS = {
 def test_results_and_their_gradients_are_pytorchs(name, create_graph):
     results, slopes = [], []
     for lib in (torch, tdt):
-        a = given(lib, grad=True)
+        a = inputs(lib, grad=True)
         found = flat(CALLS[name](lib, a, create_graph=create_graph))
         assert all(t.requires_grad == create_graph for t in found)
         results.append([t.tolist() for t in found])
         if create_graph:
             sum((t * t).sum() for t in found).backward()
             slopes.append([None if x.grad is None else x.grad.tolist() for x in a])
-    for theirs, mine in zip(*results, strict=True):
-        assert tdt.allclose(tdt.tensor(mine, dtype=tdt.float64), tdt.tensor(theirs, dtype=tdt.float64), rtol=1e-12)
-    for theirs, mine in zip(*(slopes or [[], []]), strict=True):
-        assert (theirs is None) == (mine is None)
+    for theirs, ours in zip(*results, strict=True):
+        assert tdt.allclose(tdt.tensor(ours, dtype=tdt.float64), tdt.tensor(theirs, dtype=tdt.float64), rtol=1e-12)
+    for theirs, ours in zip(*(slopes or [[], []]), strict=True):
+        assert (theirs is None) == (ours is None)
         if theirs is not None:
-            assert tdt.allclose(tdt.tensor(mine, dtype=tdt.float64), tdt.tensor(theirs, dtype=tdt.float64), rtol=1e-10)
+            assert tdt.allclose(tdt.tensor(ours, dtype=tdt.float64), tdt.tensor(theirs, dtype=tdt.float64), rtol=1e-10)
 
 
 @pytest.mark.parametrize("strategy", ["reverse-mode", "forward-mode"])
 def test_vectorized_results_are_the_same(strategy):
-    a = given(tdt)
+    a = inputs(tdt)
     plain = flat(tdt.autograd.functional.jacobian(two(tdt), a))
-    for mine, other in zip(plain, flat(tdt.autograd.functional.jacobian(two(tdt), a, vectorize=True, strategy=strategy)),
+    for vectorized, other in zip(plain, flat(tdt.autograd.functional.jacobian(two(tdt), a, vectorize=True, strategy=strategy)),
                            strict=True):  # fmt: skip
-        assert tdt.equal(mine, other)
+        assert tdt.equal(vectorized, other)
 
 
 BAD = {

@@ -10,9 +10,9 @@ import tdt
 from tests.helpers import require_torch
 
 
-def tags_seen(library: ModuleType, leaf: bool) -> list:
+def hook_calls(library: ModuleType, leaf: bool) -> list:
     """Whether each of three hooks, of which the second sets a tag and returns a new gradient, sees the tag."""
-    seen = []
+    gradients = []
 
     def tag(gradient):
         gradient.tag = 1
@@ -20,13 +20,13 @@ def tags_seen(library: ModuleType, leaf: bool) -> list:
 
     x = library.tensor([1.0, -1.0], requires_grad=True)
     y = x if leaf else x * 2
-    y.register_hook(seen.append)
+    y.register_hook(gradients.append)
     y.register_hook(tag)
-    y.register_hook(seen.append)
+    y.register_hook(gradients.append)
     (y * 1).sum().backward()
-    return [(hasattr(gradient, "tag"), gradient.tolist()) for gradient in seen] + [x.grad.tolist()]
+    return [(hasattr(gradient, "tag"), gradient.tolist()) for gradient in gradients] + [x.grad.tolist()]
 
 
 @pytest.mark.parametrize("leaf", [False, True])
 def test_hooks_on_a_tensor_get_one_gradient_until_one_replaces_it(leaf: bool):
-    assert tags_seen(tdt, leaf) == tags_seen(require_torch(), leaf)
+    assert hook_calls(tdt, leaf) == hook_calls(require_torch(), leaf)

@@ -16,11 +16,11 @@ def test_forward_mode_is_refused_by_name():
 
 def test_anomaly_mode_shows_the_forward_call():
     x = tdt.tensor([0.0], requires_grad=True)
-    with warnings.catch_warnings(record=True) as told, tdt.autograd.detect_anomaly():
+    with warnings.catch_warnings(record=True) as caught, tdt.autograd.detect_anomaly():
         warnings.simplefilter("always")
         y = x.sqrt()  # the line to find
         with pytest.raises(RuntimeError, match="Function 'SqrtBackward0' returned nan values in its 0th output"):
             (y * 0).sum().backward()
-    text = "".join(str(w.message) for w in told)
+    text = "".join(str(w.message) for w in caught)
     assert "Error detected in SqrtBackward0. Traceback of forward call" in text
     assert "y = x.sqrt()  # the line to find" in text

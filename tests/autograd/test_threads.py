@@ -82,8 +82,8 @@ def test_models_of_their_own_train_in_threads_as_one_after_the_other(dtype):
     def models():
         return [net().to(dtype) for _ in range(3)]
 
-    serial, mine = [trained(i, model) for i, model in enumerate(models())], models()
-    for a, b in zip(at_once(3, lambda i: trained(i, mine[i])), serial, strict=True):
+    serial, copies = [trained(i, model) for i, model in enumerate(models())], models()
+    for a, b in zip(at_once(3, lambda i: trained(i, copies[i])), serial, strict=True):
         assert all(tdt.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
@@ -101,13 +101,13 @@ def test_views_written_to_before_give_each_thread_the_same_gradients():
 
 def test_hooks_and_checkpoints_keep_to_their_threads():
     def work(i):
-        seen = []
+        threads = []
         leaf = tdt.full((3,), i + 1.0, dtype=tdt.float64, requires_grad=True)
         with tdt.autograd.graph.saved_tensors_hooks(lambda t: t * (i + 1), lambda t: t / (i + 1)):
             y = checkpoint(lambda a: a.sin().exp(), leaf, use_reentrant=i % 2 == 0)
-        y.register_hook(lambda g: seen.append(threading.get_ident()))
+        y.register_hook(lambda g: threads.append(threading.get_ident()))
         y.sum().backward()
-        return seen == [threading.get_ident()], leaf.grad
+        return threads == [threading.get_ident()], leaf.grad
 
     for i, (own_thread, found) in enumerate(at_once(4, work)):
         x = tdt.full((3,), i + 1.0, dtype=tdt.float64)

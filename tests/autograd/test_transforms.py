@@ -58,12 +58,12 @@ def plain(result):
 @pytest.mark.parametrize("outer", [False, True])
 @pytest.mark.parametrize("name", CALLS)
 def test_results_are_pytorchs_and_lead_back_only_to_graphs_around_them(name, outer):
-    theirs, mine = (
+    theirs, ours = (
         plain(CALLS[name](lib, lib.func, *(lib.tensor(v, dtype=lib.float64, requires_grad=outer) for v in (X, Y))))
         for lib in (torch, tdt)
     )
-    assert [t[:2] for t in mine] == [t[:2] for t in theirs] or outer
-    for (shape, _, values), (their_shape, _, their_values) in zip(mine, theirs, strict=True):
+    assert [t[:2] for t in ours] == [t[:2] for t in theirs] or outer
+    for (shape, _, values), (their_shape, _, their_values) in zip(ours, theirs, strict=True):
         assert shape == their_shape
         assert values == pytest.approx(their_values, rel=1e-12, abs=1e-14)
 

@@ -31,7 +31,7 @@ def offered(work, monkeypatch, capsys) -> Any:
     """What bash is given for the last word of a line."""
 
     def ask(line: str) -> list[str]:
-        for name, value in asked(line).items():
+        for name, value in completion_environment(line).items():
             monkeypatch.setenv(name, value)
         with pytest.raises(SystemExit):
             cli.run([])
@@ -43,7 +43,7 @@ def offered(work, monkeypatch, capsys) -> Any:
     return ask
 
 
-def asked(line: str) -> dict[str, str]:
+def completion_environment(line: str) -> dict[str, str]:
     return {"_TDT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
 
 
@@ -84,7 +84,7 @@ def test_a_shell_is_offered_what_fits(offered, line: str, words: list[str]):
 
 @pytest.mark.parametrize("line", ["tdt train dig", "tdt train --resume s"])
 def test_completion_loads_neither_numpy_nor_the_core(line: str):
-    modules = loaded_by(RUN.format([]), **asked(line))
+    modules = loaded_by(RUN.format([]), **completion_environment(line))
     lists_configs = {"tdt.train", "tdt.train.config.registry", "tdt.train.config", "tdt.train.config.find",
                      "tdt.train.config.errors", "tdt.train.config.source", "tdt.train._printable",
                      "tdt.train._regular_file", "tdt._did_you_mean"}  # fmt: skip
@@ -93,7 +93,7 @@ def test_completion_loads_neither_numpy_nor_the_core(line: str):
 
 def test_completion_of_keys_loads_what_reads_a_config_alone():
     line = "tdt train digits-cnn optimizer."
-    modules = foreign(loaded_by(RUN.format([]), **asked(line)))
+    modules = foreign(loaded_by(RUN.format([]), **completion_environment(line)))
     roots = {module.partition(".")[0] for module in modules if "cython" not in module}
     assert roots <= {"tdt", "yaml", "_yaml"}
     assert all(module.startswith(("tdt.train.config", "tdt.train._", "tdt._did_you_mean")) for module in modules

@@ -56,8 +56,8 @@ def test_a_script_reads_what_is_held_and_what_a_step_needs(work, capsys):
     assert size["parameters"] == size["gradients"] == 4 * count and size["buffers"] == 0
     assert 2 * 4 * count <= size["optimizer_state"] <= 2 * 4 * count + 64  # Adam: two numbers for each, and a counter
     assert size["peak_memory"] == sum(n for name, n in size.items() if name != "peak_memory")
-    kept = 256 * 4 * (64 + 128 + 64 + 10)  # inputs of the linear layers, and the scores
-    assert kept < size["activations"] < 5 * kept
+    saved = 256 * 4 * (64 + 128 + 64 + 10)  # inputs of the linear layers, and the scores
+    assert saved < size["activations"] < 5 * saved
     assert found["measured"] and found["samples"] == 256
     assert found["samples_per_second"] == pytest.approx(256 / found["step_seconds"])
 
@@ -88,7 +88,7 @@ def test_runs_and_checkpoints_are_described_as_they_are(work, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["nothing"], "no run 'nothing'"),
         (["no.yaml"], "no such file"),
@@ -96,6 +96,6 @@ def test_runs_and_checkpoints_are_described_as_they_are(work, capsys):
         (["digits-mlp", "lr=1"], "lr: unknown key"),
     ],
 )
-def test_mistakes_exit_with_2(work, capsys, arguments, said):
+def test_mistakes_exit_with_2(work, capsys, arguments, message):
     code, out, err = described(capsys, *arguments)
-    assert (code, out) == (2, "") and said in err
+    assert (code, out) == (2, "") and message in err

@@ -121,7 +121,7 @@ def rewritten(run: Path, path: Path, **facts: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "said"),
+    ("facts", "message"),
     [
         ({"config": None}, "not the checkpoint of a run: config missing"),
         ({"threads": "many"}, "not the checkpoint of a run: threads missing or of the wrong type"),
@@ -129,18 +129,18 @@ def rewritten(run: Path, path: Path, **facts: Any) -> None:
         ({"shrunk": True}, "its state does not fit its config: .*size mismatch for 1.weight"),
     ],
 )
-def test_a_checkpoint_that_no_run_has_written_exits_with_1(run, tmp_path, facts: dict[str, Any], said: str):
+def test_a_checkpoint_that_no_run_has_written_exits_with_1(run, tmp_path, facts: dict[str, Any], message: str):
     rewritten(run, tmp_path / "x.safetensors", **facts)
     done = tdt_here("eval", "x.safetensors", cwd=tmp_path)
     assert done.returncode == 1
-    assert re.match(f"x.safetensors: {said}", done.stderr, re.DOTALL)
+    assert re.match(f"x.safetensors: {message}", done.stderr, re.DOTALL)
 
 
 def test_a_run_does_not_go_on_from_what_no_run_has_written(run, tmp_path):
     copied = tmp_path / "copied"
     shutil.copytree(run, copied)
     path = copied / "checkpoints" / "last.safetensors"
-    for facts, said in (
+    for facts, message in (
         ({"optimizer": None}, "its state lacks 'optimizer'; another version of tdt wrote it"),
         ({"step": []}, "step mi"),
     ):
@@ -148,7 +148,7 @@ def test_a_run_does_not_go_on_from_what_no_run_has_written(run, tmp_path):
         rewritten(run, path, epoch=1, over=False, **facts)
         done = tdt_here("train", "--resume", copied, cwd=tmp_path)
         assert done.returncode == 1
-        assert done.stderr.startswith(f"{path}: ") and said in done.stderr
+        assert done.stderr.startswith(f"{path}: ") and message in done.stderr
 
 
 def test_a_folder_is_no_checkpoint_file(tmp_path):
@@ -258,7 +258,7 @@ def test_the_size_of_batches_changes_no_prediction(scored):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["optimizer.lr=1"], "optimizer.lr=1: has no effect in an evaluation, which reads data, loss and metrics"),
         (["--data", "Digitz"], "no dataset is called 'Digitz', in 'data.test=Digitz'; did you mean 'Digits'?"),
@@ -267,9 +267,9 @@ def test_the_size_of_batches_changes_no_prediction(scored):
         (["metrics=['f1(average=binary)']"], "expected one of 'micro', 'macro', 'weighted', got 'binary'"),
     ],
 )
-def test_what_cannot_be_scored_exits_with_2(scored, arguments: list[str], said: str):
+def test_what_cannot_be_scored_exits_with_2(scored, arguments: list[str], message: str):
     code, out, err = scored(*arguments)
-    assert (code, out) == (2, "") and said in err
+    assert (code, out) == (2, "") and message in err
 
 
 def test_predictions_that_cannot_be_written_leave_the_old_ones(scored, monkeypatch):
@@ -306,9 +306,9 @@ def test_each_of_several_labels_has_its_row(tmp_path, monkeypatch, capsys):
     assert cli.run(["eval", "many", "--confusion", "--per-class", "--json", "--predictions", "p.csv"]) == 0
     result = json.loads(capsys.readouterr().out)
     with open("p.csv") as file:
-        given = np.array([json.loads(row["prediction"]) for row in csv.DictReader(file)])
-    assert result["confusion"] == metrics.multilabel_confusion_matrix(labels, given).tolist()
-    expected = metrics.precision_recall_fscore_support(labels, given, zero_division=0)
+        predictions = np.array([json.loads(row["prediction"]) for row in csv.DictReader(file)])
+    assert result["confusion"] == metrics.multilabel_confusion_matrix(labels, predictions).tolist()
+    expected = metrics.precision_recall_fscore_support(labels, predictions, zero_division=0)
     for name, *scores in zip(result["classes"], *expected, strict=True):
         assert list(result["per_class"][name].values()) == pytest.approx(scores, rel=1e-14)
     assert cli.run(["eval", "many", "--confusion"]) == 0

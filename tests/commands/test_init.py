@@ -161,7 +161,7 @@ def test_images_of_several_sizes_are_resized(capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["digits-mpl"], "no template; did you mean 'digits-mlp'?"),
         (["data.csv", "--target", "prize"], "data.csv has no column 'prize'; did you mean 'price'?"),
@@ -176,7 +176,7 @@ def test_images_of_several_sizes_are_resized(capsys):
         (["digits-mlp", "--target", "x"], "--target needs a table"),
     ],
 )
-def test_what_no_config_can_be_made_of_is_said(capsys, arguments: list[str], said: str):
+def test_what_no_config_can_be_made_of_is_said(capsys, arguments: list[str], message: str):
     make_table(Path("data.csv"))
     Path("one.csv").write_text("a\n1\n2\n")
     Path("torn.csv").write_text("a,b\n1\n")
@@ -187,7 +187,7 @@ def test_what_no_config_can_be_made_of_is_said(capsys, arguments: list[str], sai
     Path("broken/cat/0.png").write_bytes(b"no image")
     before = sorted(Path().iterdir())
     code, out, err = init(capsys, *arguments)
-    assert (code, out) == (2, "") and said in err
+    assert (code, out) == (2, "") and message in err
     assert sorted(Path().iterdir()) == before
 
 
@@ -205,4 +205,4 @@ def test_an_infinite_value_is_a_number_and_training_names_its_sample(capsys):
     assert init(capsys, "table.csv", "table.yaml")[0] == 0
     assert "a: number, -inf to 0.571429, 1 infinite\n" in Path("table.yaml").read_text()
     assert cli.run(["train", "table.yaml", "train.epochs=1"]) == 1
-    assert "the input of sample" in (said := capsys.readouterr().err) and "holds -inf, at [0]" in said
+    assert "the input of sample" in (stderr := capsys.readouterr().err) and "holds -inf, at [0]" in stderr

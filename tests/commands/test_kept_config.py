@@ -42,7 +42,7 @@ def work(tmp_path_factory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def asked(monkeypatch) -> list[str]:
+def requested_urls(monkeypatch) -> list[str]:
     """The addresses that a download was asked of; none is answered."""
     addresses: list[str] = []
 
@@ -70,9 +70,9 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("what", COMMANDS)
-def test_a_config_that_came_with_weights_downloads_nothing(work, asked, what):
+def test_a_config_that_came_with_weights_downloads_nothing(work, requested_urls, what):
     ended = tdt_here(*COMMANDS[what], cwd=work)
-    assert asked == [] and not (work / "data").exists()
+    assert requested_urls == [] and not (work / "data").exists()
     if what.startswith(("predict", "describe")):
         assert ended.returncode == 0, ended.stderr
         return
@@ -91,9 +91,9 @@ def test_a_config_that_came_with_weights_downloads_nothing(work, asked, what):
         ("train", "foreign.yaml"),
     ],
 )
-def test_what_the_user_asks_for_is_downloaded(work, asked, arguments):
+def test_what_the_user_asks_for_is_downloaded(work, requested_urls, arguments):
     ended = tdt_here(*arguments, cwd=work)
-    assert asked and "no network" in ended.stderr
+    assert requested_urls and "no network" in ended.stderr
     shutil.rmtree(work / "data")
 
 
@@ -108,7 +108,7 @@ def test_an_evaluation_says_which_files_the_checkpoint_made_it_read(tmp_path):
     own = tdt_here("eval", "t", cwd=tmp_path)
     assert own.returncode == 0 and own.stderr == ""
     (tmp_path / "runs/t/1").rename(tmp_path / "from-elsewhere")
-    told = tdt_here("eval", "from-elsewhere", cwd=tmp_path)
-    assert told.returncode == 0 and told.stderr == f"data.valid, named by the checkpoint: {tmp_path}/t.csv\n"
+    ended = tdt_here("eval", "from-elsewhere", cwd=tmp_path)
+    assert ended.returncode == 0 and ended.stderr == f"data.valid, named by the checkpoint: {tmp_path}/t.csv\n"
     chosen = tdt_here("eval", "from-elsewhere", "--data", "{type: Table, path: t.csv, target: b}", cwd=tmp_path)
     assert chosen.returncode == 0 and chosen.stderr == ""

@@ -64,8 +64,8 @@ def test_hostile_names_in_configs_and_overrides_do_not_reach_the_terminal(
         ["runs\x1b"],
     ):
         assert run(arguments) == 2
-        said = capfd.readouterr().err
-        assert said and all(line.isprintable() and len(line) <= 2000 for line in said.splitlines())
+        stderr = capfd.readouterr().err
+        assert stderr and all(line.isprintable() and len(line) <= 2000 for line in stderr.splitlines())
 
 
 def test_a_value_from_the_environment_is_hidden_in_all_output(capsys: pytest.CaptureFixture[str], monkeypatch):

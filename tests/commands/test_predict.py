@@ -195,8 +195,8 @@ def test_rows_of_a_table_are_encoded_as_in_training_without_its_file(tmp_path, c
     out, err = capsys.readouterr()
     answers = [answer for answer in json.loads(out) if "error" not in answer]
     chances = [{top["class"]: top["probability"] for top in answer["top"]} for answer in answers]
-    told = [-np.log(chance[row.split(",")[2]]) for chance, row in zip(chances, rows, strict=True)]
-    assert np.mean(told) == pytest.approx(loss, rel=1e-6)
+    losses = [-np.log(chance[row.split(",")[2]]) for chance, row in zip(chances, rows, strict=True)]
+    assert np.mean(losses) == pytest.approx(loss, rel=1e-6)
     assert err.splitlines() == [
         f"{tmp_path}/new.csv:32: weight is 'heavy', which is not a number; is the column a category?",
         f"{tmp_path}/new.csv:33: 1 fields, but the header names 2",

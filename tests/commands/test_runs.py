@@ -233,7 +233,7 @@ def test_a_sparkline_has_a_width_and_gaps(monkeypatch):
 
 
 NOW = b'{"event": "Validated", "step": 30, "epoch": 2, "time/now": %s, "valid/accuracy": %s}\n'
-ODD = {
+DAMAGED_LOGS = {
     "NaN": NOW % (b"NaN", b"NaN"),
     "infinite": NOW % (b"1e999", b"-1e999"),
     "huge": NOW % (b"1" * 400, b"9" * 400) + NOW % (b"253402300800", b"1" * 5000),
@@ -244,9 +244,9 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("odd", ODD)
-def test_an_odd_log_hides_no_other_run(work, capsys, odd: str):
-    (work / "runs/net/2/metrics.jsonl").write_bytes(ODD[odd])
+@pytest.mark.parametrize("damage", DAMAGED_LOGS)
+def test_an_odd_log_hides_no_other_run(work, capsys, damage: str):
+    (work / "runs/net/2/metrics.jsonl").write_bytes(DAMAGED_LOGS[damage])
     for arguments in ([], ["--by", "valid/accuracy"], ["--json"]):
         code, out, err = run(capsys, *arguments)
         assert code == 0 and "net/1" in out and "net/2" in out and len(err) < 500

@@ -46,12 +46,12 @@ def test_what_a_run_shows_without_a_terminal(work):
 
 
 def test_a_small_loss_is_not_shown_as_nothing(work):
-    wide = "model=[Flatten, 'Linear(64, 256)', ReLU, 'Linear(256, 10)']"
-    shown = tdt_here("train", "small.yaml", wide, "train.epochs=100", "train.overfit=1", cwd=work).stdout.splitlines()[
-        -4
-    ]
-    said = re.search(r"train loss (\S+) ", shown)
-    assert said is not None and 0 < float(said[1]) < 1e-3 and len(said[1]) > 6, shown
+    wider_model = "model=[Flatten, 'Linear(64, 256)', ReLU, 'Linear(256, 10)']"
+    shown = tdt_here(
+        "train", "small.yaml", wider_model, "train.epochs=100", "train.overfit=1", cwd=work
+    ).stdout.splitlines()[-4]
+    match = re.search(r"train loss (\S+) ", shown)
+    assert match is not None and 0 < float(match[1]) < 1e-3 and len(match[1]) > 6, shown
 
 
 def test_the_plain_console_does_not_load_rich(work):
@@ -166,8 +166,8 @@ def test_a_reader_that_goes_away_does_not_stop_the_training(work):
     )
     os.close(theirs)
     os.close(ours)
-    _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (0, b"") and last(work)["epoch"] == 2
+    _, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stderr) == (0, b"") and last(work)["epoch"] == 2
 
 
 @pytest.mark.parametrize("where", [">&-", ">&- 2>&- <&-", "> /dev/full"])
@@ -188,8 +188,8 @@ def test_a_terminal_that_is_closed_does_not_stop_the_training(work):
     os.close(theirs)
     assert b"small/1" in os.read(ours, 1 << 16)
     os.close(ours)
-    _, said = process.communicate(timeout=60)
-    assert (process.returncode, said.decode()) == (0, "") and last(work)["epoch"] == 40
+    _, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stderr.decode()) == (0, "") and last(work)["epoch"] == 40
 
 
 def test_commands_that_are_proposed_are_quoted_for_the_shell(work):
@@ -236,10 +236,10 @@ def test_run_dir_and_runs_root_say_where(work):
 
 
 def test_a_run_has_the_same_bits_for_any_number_of_threads(work):
-    wide = "model=[Flatten, 'Linear(64, 1500)', ReLU, 'Linear(1500, 1111)', ReLU, 'Linear(1111, 10)']"
+    wider_model = "model=[Flatten, 'Linear(64, 1500)', ReLU, 'Linear(1500, 1111)', ReLU, 'Linear(1111, 10)']"
     found = []
     for threads in "13":
-        done = tdt("train", "small.yaml", wide, "--run-dir", threads, cwd=work, OMP_NUM_THREADS=threads)
+        done = tdt("train", "small.yaml", wider_model, "--run-dir", threads, cwd=work, OMP_NUM_THREADS=threads)
         assert done.returncode == 0, done.stderr
         tensors, meta = checkpoint.load(work / threads / "checkpoints" / "last.safetensors")
         assert meta["threads"] == int(threads)
@@ -261,8 +261,8 @@ def test_two_runs_at_once_have_a_folder_each_but_not_the_same_one(work):
         command = [*COMMAND, "train", "small.yaml", *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         processes = [subprocess.Popen(command, text=True, cwd=work, env=environment(), **pipes) for _ in "12"]
-        said = [process.communicate(timeout=60)[1] for process in processes]
-        return sorted((process.returncode, text) for process, text in zip(processes, said, strict=True))
+        errors = [process.communicate(timeout=60)[1] for process in processes]
+        return sorted((process.returncode, text) for process, text in zip(processes, errors, strict=True))
 
     assert both() == [(0, ""), (0, "")]
     assert sorted(path.name for path in (work / "runs" / "small").iterdir()) == ["1", "2"]

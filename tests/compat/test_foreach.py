@@ -56,8 +56,8 @@ def test_a_foreach_function_computes_what_pytorchs_does(name):
         if isinstance(theirs, str):
             assert ours == theirs, number
         else:
-            for mine, expected in zip(ours, theirs, strict=True):
-                assert tdt.tensor(mine).allclose(tdt.tensor(expected), rtol=1e-5, atol=1e-7), number
+            for actual, expected in zip(ours, theirs, strict=True):
+                assert tdt.tensor(actual).allclose(tdt.tensor(expected), rtol=1e-5, atol=1e-7), number
 
 
 def test_every_foreach_function_of_pytorch_is_there():

@@ -128,8 +128,8 @@ def everything(pytree, tree) -> dict:
 
 @pytest.mark.parametrize("tree", TREES, ids=repr)
 def test_a_tree_has_pytorchs_leaves_paths_and_structure(tree, theirs):
-    mine, wanted = everything(ours, tree), everything(theirs, tree)
-    assert {key: repr(value) for key, value in mine.items()} == {key: repr(value) for key, value in wanted.items()}
+    actual, expected = everything(ours, tree), everything(theirs, tree)
+    assert {key: repr(value) for key, value in actual.items()} == {key: repr(value) for key, value in expected.items()}
 
 
 def test_every_pair_of_trees_is_mapped_or_refused_as_in_pytorch(theirs):
@@ -197,7 +197,7 @@ def test_a_structure_from_json_imports_no_module():
 
 
 def test_side_effects_keep_the_tree():
-    tree, seen = {"a": [1, 2]}, []
-    assert ours.tree_map_(seen.append, tree) is tree and seen == [1, 2]
-    assert ours.tree_map_only_(int, seen.append, [3, "x"]) == [3, "x"] and seen == [1, 2, 3]
+    tree, visited = {"a": [1, 2]}, []
+    assert ours.tree_map_(visited.append, tree) is tree and visited == [1, 2]
+    assert ours.tree_map_only_(int, visited.append, [3, "x"]) == [3, "x"] and visited == [1, 2, 3]
     assert ours.arg_tree_leaves([1, 2], x=(3,)) == [1, 2, 3]

@@ -54,12 +54,12 @@ def test_what_libraries_import_is_there_in_the_place_of_pytorchs():
 @pytest.mark.parametrize("module", ["jit", "fx", "_dynamo", "futures", "hub", "library", "onnx", "compiler"])
 def test_the_names_are_pytorchs(module: str):
     require_torch()
-    mine, theirs = (
+    ours, theirs = (
         importlib.import_module(str(as_torch.find_module(module))),
         importlib.import_module(f"torch.{module}"),
     )
-    names = set(getattr(mine, "__all__", ())) or {name for name, value in vars(mine).items()
-                                                  if getattr(value, "__module__", "") == mine.__name__}  # fmt: skip
+    names = set(getattr(ours, "__all__", ())) or {name for name, value in vars(ours).items()
+                                                  if getattr(value, "__module__", "") == ours.__name__}  # fmt: skip
     assert names
     assert not {name for name in names if not hasattr(theirs, name)} - {"CustomOpDef"}
 

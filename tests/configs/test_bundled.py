@@ -26,7 +26,7 @@ PARAMETERS = {
 
 
 @pytest.fixture
-def made_up(tmp_path):
+def synthetic_data(tmp_path):
     """The files of MNIST, FashionMNIST and CIFAR-10 with a few images of noise."""
     with write_all(tmp_path) as folder:
         yield folder
@@ -37,11 +37,11 @@ def test_every_bundled_config_is_counted_here():
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
-def test_a_bundled_config_has_its_parameters_and_trains(name: str, made_up):
+def test_a_bundled_config_has_its_parameters_and_trains(name: str, synthetic_data):
     changes = ["device=cpu", "train.epochs=1", "train.steps=2", "data.loader.batch_size=4", "log.every=1 step"]
-    config = load(name, [*changes, *OVERRIDES.get(name, lambda folder: [])(made_up)])
+    config = load(name, [*changes, *OVERRIDES.get(name, lambda folder: [])(synthetic_data)])
     assert config.name == name
-    with Session.start(config, root=made_up / "runs") as session:
+    with Session.start(config, root=synthetic_data / "runs") as session:
         assert sum(p.numel() for p in session.parts.model.parameters()) == PARAMETERS[name]
         before = [p.detach().clone() for p in session.parts.model.parameters()]
         assert session.train().reason == "done"
@@ -49,7 +49,7 @@ def test_a_bundled_config_has_its_parameters_and_trains(name: str, made_up):
     assert any(changed)
 
 
-def test_resnet20_is_a_quarter_of_a_million_in_twenty_layers(made_up):
+def test_resnet20_is_a_quarter_of_a_million_in_twenty_layers(synthetic_data):
     rows = build(load("resnet20", ["data.loader.batch_size=4"])).rows
     weighted = [
         row for row in rows if row.layer.startswith(("Conv2d", "Linear")) and "kernel_size=(1, 1)" not in row.layer

@@ -24,8 +24,8 @@ def build(kind: str, *values: Any, **named: Any) -> Any:
         def tensor(value: Any) -> Any:
             return m.tensor(value) * p if isinstance(value, list) else value
 
-        given = {name: tensor(value) for name, value in named.items()}
-        return getattr(m.distributions, kind)(*map(tensor, values), **given)
+        arguments = {name: tensor(value) for name, value in named.items()}
+        return getattr(m.distributions, kind)(*map(tensor, values), **arguments)
 
     return make
 
@@ -288,9 +288,9 @@ def test_pytorchs_text_and_a_copy_by_pickle():
     categorical = tdt.distributions.Categorical(tdt.ones(2, 3))
     assert repr(categorical) == "Categorical(probs: tdt.Size([2, 3]))"
     assert repr(tdt.distributions.Normal(0.0, 1.0)) == "Normal(loc: 0.0, scale: 1.0)"
-    twin = pickle.loads(pickle.dumps(DISTRIBUTIONS["flow"](tdt, 1.0)))
-    value = twin.sample()
-    assert twin.log_prob(value).equal(DISTRIBUTIONS["flow"](tdt, 1.0).log_prob(value))
+    copied = pickle.loads(pickle.dumps(DISTRIBUTIONS["flow"](tdt, 1.0)))
+    value = copied.sample()
+    assert copied.log_prob(value).equal(DISTRIBUTIONS["flow"](tdt, 1.0).log_prob(value))
 
 
 @pytest.mark.parametrize("arguments", ["", "wrong=1", "*range(9)"])

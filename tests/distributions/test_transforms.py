@@ -46,7 +46,7 @@ TRANSFORMS = {
 }
 
 
-def told(action: Any) -> Any:
+def value_or_error(action: Any) -> Any:
     """A result as an array, or the class of the error; a RuntimeError and its subclasses are one."""
     try:
         result = action()
@@ -76,26 +76,26 @@ def same(ours: Any, theirs: Any) -> None:
 def test_transforms_are_pytorchs(name: str):
     torch = require_torch()
     make, x = TRANSFORMS[name]
-    seen = []
+    results = []
     for m in (tdt, torch):
         transform, value = make(m.distributions.transforms), m.tensor(x)
         y = transform(value)
-        seen.append([
-            told(lambda: transform(value)),  # noqa: B023 (called at once)
-            told(lambda: transform.inv(y)),  # noqa: B023
-            told(lambda: transform.log_abs_det_jacobian(value, y)),  # noqa: B023
-            told(lambda: transform.inv.log_abs_det_jacobian(y, value)),  # noqa: B023
-            told(lambda: tuple(transform.forward_shape(value.shape))),  # noqa: B023
-            told(lambda: tuple(transform.inverse_shape(y.shape))),  # noqa: B023
-            told(lambda: transform.domain.event_dim),  # noqa: B023
-            told(lambda: transform.codomain.event_dim),  # noqa: B023
-            told(lambda: bool(transform.bijective)),  # noqa: B023
-            told(lambda: int(transform.sign)),  # noqa: B023
-            told(lambda: bool(transform.codomain.check(y).all())),  # noqa: B023
+        results.append([
+            value_or_error(lambda: transform(value)),  # noqa: B023 (called at once)
+            value_or_error(lambda: transform.inv(y)),  # noqa: B023
+            value_or_error(lambda: transform.log_abs_det_jacobian(value, y)),  # noqa: B023
+            value_or_error(lambda: transform.inv.log_abs_det_jacobian(y, value)),  # noqa: B023
+            value_or_error(lambda: tuple(transform.forward_shape(value.shape))),  # noqa: B023
+            value_or_error(lambda: tuple(transform.inverse_shape(y.shape))),  # noqa: B023
+            value_or_error(lambda: transform.domain.event_dim),  # noqa: B023
+            value_or_error(lambda: transform.codomain.event_dim),  # noqa: B023
+            value_or_error(lambda: bool(transform.bijective)),  # noqa: B023
+            value_or_error(lambda: int(transform.sign)),  # noqa: B023
+            value_or_error(lambda: bool(transform.codomain.check(y).all())),  # noqa: B023
             transform == make(m.distributions.transforms),
             transform.inv.inv is transform,
         ])  # fmt: skip
-    for ours, theirs in zip(*seen, strict=True):
+    for ours, theirs in zip(*results, strict=True):
         same(ours, theirs)
 
 
@@ -114,19 +114,19 @@ CONSTRAINTS = {
 @pytest.mark.parametrize("text", CONSTRAINTS)
 def test_constraints_and_their_transforms_are_pytorchs(text: str):
     torch = require_torch()
-    seen = []
+    results = []
     for m in (tdt, torch):
         c = m.distributions.constraints
         constraint = eval(f"c.{text}", {"c": c})
         x = m.tensor(REAL if CONSTRAINTS[text].ndim > 1 and CONSTRAINTS[text].shape[-1] == 3 else MATRIX)
-        seen.append([
-            told(lambda: constraint.check(m.tensor(CONSTRAINTS[text]))),  # noqa: B023 (called at once)
+        results.append([
+            value_or_error(lambda: constraint.check(m.tensor(CONSTRAINTS[text]))),  # noqa: B023 (called at once)
             constraint.event_dim,
             constraint.is_discrete,
-            told(lambda: m.distributions.transform_to(constraint)(x)),  # noqa: B023
-            told(lambda: m.distributions.biject_to(constraint)(x)),  # noqa: B023
+            value_or_error(lambda: m.distributions.transform_to(constraint)(x)),  # noqa: B023
+            value_or_error(lambda: m.distributions.biject_to(constraint)(x)),  # noqa: B023
         ])  # fmt: skip
-    for ours, theirs in zip(*seen, strict=True):
+    for ours, theirs in zip(*results, strict=True):
         same(ours, theirs)
 
 

@@ -43,8 +43,8 @@ def test_second_gradients_through_cut_and_filled_signals(there, back, n):
 
 
 def test_types_follow_the_input():
-    for given, complexes in ((tdt.float32, tdt.complex64), (tdt.float64, tdt.complex128), (tdt.int64, tdt.complex64)):
-        x = tdt.ones(4, dtype=given)
+    for dtype, complexes in ((tdt.float32, tdt.complex64), (tdt.float64, tdt.complex128), (tdt.int64, tdt.complex64)):
+        x = tdt.ones(4, dtype=dtype)
         assert tdt.fft.fft(x).dtype is complexes
         assert tdt.fft.rfft(x).dtype is complexes
         assert tdt.fft.irfft(x).dtype is complexes.to_real()
@@ -58,7 +58,7 @@ def test_a_large_transform_is_numpys_in_either_precision():
 
 
 @pytest.mark.parametrize(
-    ("call", "kind", "said"),
+    ("call", "kind", "message"),
     [
         (lambda: tdt.fft.fft(tdt.ones(3).half()), RuntimeError, "Unsupported dtype Half"),
         (lambda: tdt.fft.fft(tdt.ones(3), norm="both"), RuntimeError, 'Invalid normalization mode: "both"'),
@@ -71,6 +71,6 @@ def test_a_large_transform_is_numpys_in_either_precision():
         (lambda: tdt.fft.fftn(tdt.ones(3, 3), s=(3,), dim=(0, 1)), RuntimeError, "must have the same length"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_transformed_is_refused_in_pytorchs_words(call, kind, said):
-    with pytest.raises(kind, match=said):
+def test_what_cannot_be_transformed_is_refused_in_pytorchs_words(call, kind, message):
+    with pytest.raises(kind, match=message):
         call()

@@ -142,24 +142,24 @@ class Maker:
 
     def changed(self, data: bytes, times: int) -> bytes:
         """`data` with bytes, opcodes or stretches flipped, put in, taken out, doubled or moved."""
-        made, pick = bytearray(data), self.random
+        mutated, pick = bytearray(data), self.random
         for _ in range(times):
-            at, size = pick.randrange(len(made) + 1), pick.choice((1, 1, 2, 4, 16))
+            at, size = pick.randrange(len(mutated) + 1), pick.choice((1, 1, 2, 4, 16))
             what = pick.randrange(6)
             if what == 0:
-                made[at : at + 1] = bytes([pick.randrange(256)])
+                mutated[at : at + 1] = bytes([pick.randrange(256)])
             elif what == 1:
-                made[at:at] = bytes([pick.choice(OPCODES)])
+                mutated[at:at] = bytes([pick.choice(OPCODES)])
             elif what == 2:
-                del made[at : at + size]
+                del mutated[at : at + size]
             elif what == 3:
-                made[at:at] = made[at : at + size]
+                mutated[at:at] = mutated[at : at + size]
             elif what == 4:
-                made[at:at] = self.any(1)
+                mutated[at:at] = self.any(1)
             else:
-                there = pick.randrange(len(made) + 1)
-                made[at : at + size] = made[there : there + size]
-        return bytes(made)
+                there = pick.randrange(len(mutated) + 1)
+                mutated[at : at + size] = mutated[there : there + size]
+        return bytes(mutated)
 
     def spliced(self) -> bytes:
         """The head of one pickle with the tail of another."""
@@ -199,8 +199,8 @@ class Maker:
         if kind == 3:
             return self.named()
         if kind in (4, 5):
-            made = [Raw(self.any(depth - 1)) for _ in range(pick.randrange(4))]
-            return value(tuple(made) if kind == 4 else made)
+            items = [Raw(self.any(depth - 1)) for _ in range(pick.randrange(4))]
+            return value(tuple(items) if kind == 4 else items)
         if kind == 6:
             return value({self.word(): Raw(self.any(depth - 1)) for _ in range(pick.randrange(3))})
         if kind == 7:
@@ -232,7 +232,7 @@ class Maker:
         size, stride = (
             tuple(pick.choice((0, 1, 1, 2, 4, pick.choice(NUMBERS))) for _ in range(dims)) for _ in range(2)
         )
-        made = tensor(
+        built = tensor(
             Raw(self.part(depth)), pick.choice((0, 0, 1, pick.choice(NUMBERS))), size, stride, pick.random() < 0.2, None
         )
         what = pick.randrange(6)
@@ -241,17 +241,17 @@ class Maker:
                 name("torch.serialization", "_get_layout"),
                 pick.choice(("torch.sparse_coo", "torch.sparse_csr", self.word())),
             )
-            parts = [Raw(self.tensor(depth - 1) if depth > 0 else made) for _ in range(pick.choice((2, 3)))]
+            parts = [Raw(self.tensor(depth - 1) if depth > 0 else built) for _ in range(pick.choice((2, 3)))]
             return call(name("torch._utils", "_rebuild_sparse_tensor"), layout, (*parts, size, pick.random() < 0.5))
         if what == 1:
             return call(
                 name("torch._utils", "_rebuild_parameter_with_state"),
-                made,
+                built,
                 False,
                 None,
                 {self.word(): Raw(self.any(depth - 1))},
             )
-        return made
+        return built
 
 
 def _saved() -> Iterator[bytes]:
@@ -304,7 +304,7 @@ def campaign(count: int, seed: int, mebibytes: int = 1024) -> Counter[str]:
         AssertionError: a file ran code, changed a module, took over 20 seconds or more memory than `mebibytes` over today's,
             gave a tensor outside its storage, or was refused by another class of exception than `load` documents.
     """
-    told: Counter[str] = Counter()
+    messages: Counter[str] = Counter()
     files = Maker(seed).files()
 
     def late(number: int, frame: Any) -> None:
@@ -319,15 +319,15 @@ def campaign(count: int, seed: int, mebibytes: int = 1024) -> Counter[str]:
             data = next(files)
             signal.alarm(SECONDS)
             try:
-                said = outcome(data)
+                message = outcome(data)
             except BaseException as error:
                 raise AssertionError(
                     f"seed {seed}, file {number}: {type(error).__name__}: {error}\n{data!r}"
                 ) from error
             finally:
                 signal.alarm(0)
-            told[" ".join(said.split()[:7])] += 1
+            messages[" ".join(message.split()[:7])] += 1
     finally:
         signal.signal(signal.SIGALRM, old)
         resource.setrlimit(resource.RLIMIT_AS, limits)
-    return told
+    return messages

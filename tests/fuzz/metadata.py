@@ -73,16 +73,16 @@ def forged(meta: dict[str, Any], rng: random.Random) -> tuple[str, dict[str, Any
     parent: Any = changed
     for key in path:
         parent = parent[key]
-    told = ".".join(map(str, (*path, last)))
+    dotted = ".".join(map(str, (*path, last)))
     how = rng.random()
     if how < 0.1:
         del parent[last]
-        return f"{told} removed", changed
+        return f"{dotted} removed", changed
     if how < 0.2 and isinstance(parent, dict):
         parent["step"] = rng.choice(VALUES)
         return f"{'.'.join(map(str, path))} has a step: {parent['step']!r}", changed
     parent[last] = copy.deepcopy(rng.choice(VALUES))
-    return f"{told} = {parent[last]!r}", changed
+    return f"{dotted} = {parent[last]!r}", changed
 
 
 def fault(run: Path, place: Path, meta: dict[str, Any]) -> str | None:

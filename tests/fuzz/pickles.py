@@ -109,8 +109,10 @@ def storage(
 
 def tensor(memory: Any = None, offset: Any = 0, size: Any = (4,), stride: Any = (1,), *rest: Any) -> Raw:
     """The opcodes of a tensor; `memory`: those of its storage."""
-    made = memory or storage()
-    return call(name("torch._utils", "_rebuild_tensor_v2"), made, offset, size, stride, *(rest or (False, None)))
+    memory_or_new = memory or storage()
+    return call(
+        name("torch._utils", "_rebuild_tensor_v2"), memory_or_new, offset, size, stride, *(rest or (False, None))
+    )
 
 
 def archive(text: bytes, entries: dict[str, bytes] | None = None, compression: int = zipfile.ZIP_STORED) -> bytes:
@@ -181,12 +183,12 @@ def outcome(data: bytes) -> str:
 
 def _check_tensors(loaded: Any) -> None:
     """AssertionError where a tensor in what was loaded looks outside its storage."""
-    level, seen = [loaded], set()
+    level, visited = [loaded], set()
     while level:
         item = level.pop()
-        if id(item) in seen:
+        if id(item) in visited:
             continue
-        seen.add(id(item))
+        visited.add(id(item))
         if isinstance(item, tdt.Tensor):
             if item.layout is tdt.strided and item.device.type == "cpu" and item.numel():
                 low, high = tdt._backend.byte_bounds(item._a)

@@ -85,25 +85,25 @@ def agree_error(function: Callable[[Any], Any], clause: str = "") -> None:
             raise AssertionError(f"{lib.__name__} raised nothing")
     ours, theirs = errors
     assert type(ours) is type(theirs), f"{ours!r}, PyTorch {theirs!r}"
-    wanted = clause or str(theirs).split("\n")[0].replace("torch.", "tdt.")
-    assert wanted in str(ours).replace("torch.", "tdt."), f"{ours}, PyTorch: {theirs}"
+    expected = clause or str(theirs).split("\n")[0].replace("torch.", "tdt.")
+    assert expected in str(ours).replace("torch.", "tdt."), f"{ours}, PyTorch: {theirs}"
 
 
-def told(value: Any) -> Any:
+def as_plain(value: Any) -> Any:
     """Tensors as lists of rounded numbers, so that two libraries' accounts can be compared."""
     if isinstance(value, (tdt.Tensor, torch.Tensor)):
         flat = value.detach().reshape(-1).tolist()
         return (tuple(value.shape), [round(number, 4) for number in flat])
     if isinstance(value, dict):
-        return {key: told(item) for key, item in value.items()}
+        return {key: as_plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [told(item) for item in value]
+        return [as_plain(item) for item in value]
     return value
 
 
-def agree_told(program: Callable[[Any], Any]) -> None:
+def agree_on_program(program: Callable[[Any], Any]) -> None:
     """Both libraries' `program(lib)` returns the same: numbers, text, tensors, lists and dicts of them."""
-    ours, theirs = (told(program(lib)) for lib in (tdt, torch))
+    ours, theirs = (as_plain(program(lib)) for lib in (tdt, torch))
     assert ours == theirs, f"tdt: {ours}\nPyTorch: {theirs}"
 
 

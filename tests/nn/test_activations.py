@@ -9,7 +9,9 @@ from tests.nn._compare import agree, agree_error, agree_module, numbers
 
 torch = require_torch()
 
-ODD = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 3, -3, 0.5, -0.5, 1, -1, 6, 20, 21, -20, 89, -110], "float32")
+SPECIAL_VALUES = np.array(
+    [np.nan, np.inf, -np.inf, 0.0, -0.0, 3, -3, 0.5, -0.5, 1, -1, 6, 20, 21, -20, 89, -110], "float32"
+)
 ON_EVERY_NUMBER = ["hardtanh", "relu6", "hardsigmoid", "hardswish", "hardshrink", "softshrink", "leaky_relu", "elu",
                    "celu", "selu", "logsigmoid", "relu"]  # fmt: skip
 
@@ -17,11 +19,11 @@ ON_EVERY_NUMBER = ["hardtanh", "relu6", "hardsigmoid", "hardswish", "hardshrink"
 @pytest.mark.parametrize("name", [*ON_EVERY_NUMBER, "mish", "silu", "tanhshrink", "softsign"])
 def test_special_values_and_bounds_are_pytorchs(name):
     # PyTorch's gradients at NaN hang on the size, and mish has one at inf, which PyTorch calls NaN.
-    usual, found = ODD[1:] if name in ON_EVERY_NUMBER else ODD[3:], []
+    usual, found = SPECIAL_VALUES[1:] if name in ON_EVERY_NUMBER else SPECIAL_VALUES[3:], []
     for lib in (tdt, torch):
         function, x = getattr(lib.nn.functional, name), lib.from_numpy(usual.copy()).requires_grad_()
         function(x).backward(lib.ones(x.shape[0]))
-        found.append((function(lib.from_numpy(ODD)).numpy(), x.grad.numpy()))
+        found.append((function(lib.from_numpy(SPECIAL_VALUES)).numpy(), x.grad.numpy()))
     for ours, theirs in zip(*found, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=5e-6, atol=1e-7)
 
@@ -70,9 +72,9 @@ def test_prelu_of_every_channel_count_is_pytorchs():
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
 def test_softmax_without_a_dimension_warns_where_it_was_called(name):
     def run(lib, x):
-        with pytest.warns(UserWarning, match=f"Implicit dimension choice for {name} has been deprecated") as seen:
+        with pytest.warns(UserWarning, match=f"Implicit dimension choice for {name} has been deprecated") as caught:
             y = getattr(lib.nn.functional, name)(x)
-        assert seen[0].filename == __file__
+        assert caught[0].filename == __file__
         return y
 
     agree(run, numbers(2, 3))

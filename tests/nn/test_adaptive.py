@@ -13,12 +13,12 @@ TARGETS = np.array([0, 1, 2, 4, 5, 11, 3, 0])
 
 
 def pair(**options):
-    made = []
+    modules = []
     for lib in (tdt, torch):
         lib.manual_seed(0)
-        made.append(lib.nn.AdaptiveLogSoftmaxWithLoss(64, 12, [2, 5, 9], **options))
-    same_state(*made)
-    return made
+        modules.append(lib.nn.AdaptiveLogSoftmaxWithLoss(64, 12, [2, 5, 9], **options))
+    same_state(*modules)
+    return modules
 
 
 @pytest.mark.parametrize("options", [{}, {"div_value": 2.0, "head_bias": True}], ids=str)

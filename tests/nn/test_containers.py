@@ -7,7 +7,7 @@ from collections import OrderedDict
 import pytest
 
 import tdt
-from tests.nn._compare import agree_error, agree_told, torch
+from tests.nn._compare import agree_error, agree_on_program, torch
 
 PROGRAMS = {}
 
@@ -58,13 +58,13 @@ def a_parameter_dict_is_a_dict_of_parameters(lib):
     values.update([("e", lib.ones(5)), ("b", lib.zeros(1))])
     values.update(OrderedDict(z=1, y=2))
     values.update(lib.nn.ParameterDict({"x": lib.ones(2)}))
-    told = [list(values), list(reversed(values)), len(values), "d" in values, values.get("none", 7), values["b"]]
-    told += [values.setdefault("f", lib.ones(1)), values.setdefault("a", 0), values.pop("c"), values.popitem()[0]]
+    results = [list(values), list(reversed(values)), len(values), "d" in values, values.get("none", 7), values["b"]]
+    results += [values.setdefault("f", lib.ones(1)), values.setdefault("a", 0), values.pop("c"), values.popitem()[0]]
     del values["e"]
-    told += [list(values.keys()), kinds(values.values()), [k for k, _ in values.items()], list(values.state_dict())]
-    told += [list(values.fromkeys(["p", "q"], 2).items()), list(values.copy())]
+    results += [list(values.keys()), kinds(values.values()), [k for k, _ in values.items()], list(values.state_dict())]
+    results += [list(values.fromkeys(["p", "q"], 2).items()), list(values.copy())]
     values.clear()
-    return [*told, len(values), list(values.parameters())]
+    return [*results, len(values), list(values.parameters())]
 
 
 @program
@@ -93,8 +93,8 @@ def sequentials_are_multiplied_and_added(lib):
 @program
 def several_are_popped_at_once(lib):
     model = layers(lib, "abcd")
-    taken = model.pop(slice(1, 3))
-    return repr(taken), repr(model)
+    popped = model.pop(slice(1, 3))
+    return repr(popped), repr(model)
 
 
 @program
@@ -104,9 +104,9 @@ def a_module_list_is_changed_in_place(lib):
     parts[-1] = lib.nn.Identity()
     del parts[0]
     parts.extend(lib.nn.ModuleList([lib.nn.GELU()])).append(lib.nn.Tanh())
-    taken = parts.pop(-1)
+    popped = parts.pop(-1)
     del parts[:1]
-    return repr(parts), repr(taken), [n for n, _ in parts.named_modules()], "0" in dir(parts)
+    return repr(parts), repr(popped), [n for n, _ in parts.named_modules()], "0" in dir(parts)
 
 
 @program
@@ -129,7 +129,7 @@ def a_shared_parameter_is_listed_once(lib):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_container_does_as_in_pytorch(name):
-    agree_told(PROGRAMS[name])
+    agree_on_program(PROGRAMS[name])
 
 
 REFUSED = {

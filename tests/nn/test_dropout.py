@@ -16,16 +16,16 @@ OF_TORCH = ["dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropou
 
 def bits_and_gradients(call, shape, dtype="float32", turn=None):
     """`call(lib, x)` from one seed in both libraries: equal to the bit, and the generators go on alike."""
-    seen = []
+    results = []
 
     def run(lib, x):
         lib.manual_seed(3)
         y = call(lib, x if turn is None else x.permute(turn))
-        seen.append((y.detach().numpy(), y.stride(), lib.rand(1).item()))
+        results.append((y.detach().numpy(), y.stride(), lib.rand(1).item()))
         return y
 
     agree(run, numbers(*shape, dtype=dtype))
-    (ours, our_strides, our_next), (theirs, their_strides, their_next) = seen
+    (ours, our_strides, our_next), (theirs, their_strides, their_next) = results
     np.testing.assert_array_equal(ours, theirs)
     assert our_strides == their_strides
     assert our_next == their_next
@@ -73,9 +73,9 @@ def test_layers_drop_in_training_alone(name):
 def test_unusual_dimensions_warn_where_the_call_stands(name, shape):
     def run(lib, x):
         lib.manual_seed(3)
-        with pytest.warns(UserWarning, match=f"{name}: Received a {len(shape)}-?D input") as seen:
+        with pytest.warns(UserWarning, match=f"{name}: Received a {len(shape)}-?D input") as caught:
             y = getattr(lib.nn.functional, name)(x)
-        assert seen[0].filename == __file__
+        assert caught[0].filename == __file__
         return y
 
     agree(run, numbers(*shape))

@@ -69,16 +69,16 @@ def test_factors_of_the_rows_are_pytorchs_and_have_gradients(padding_idx):
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("options", [{"max_norm": 1.0}, {"max_norm": 1.0, "norm_type": 1.0}], ids=str)
 def test_rows_that_are_used_and_too_long_are_shortened_in_place_as_in_pytorch(mode, options):
-    kept = []
+    weights = []
     for lib in (tdt, torch):
         w = lib.from_numpy(numbers(6, 3))
         bag(lib, w, INDICES[:4], [0, 3], mode=mode, **options)
-        kept.append(w)
+        weights.append(w)
         again = lib.from_numpy(numbers(6, 3))
         assert lib.embedding_renorm_(again, lib.from_numpy(INDICES[:4]), 1.0, options.get("norm_type", 2.0)) is again
         np.testing.assert_array_equal(again.numpy(), w.numpy())
-    near(*kept, "table")
-    assert (kept[0].numpy() != numbers(6, 3)).any()
+    near(*weights, "table")
+    assert (weights[0].numpy() != numbers(6, 3)).any()
     agree_error(
         lambda lib: lib.embedding_renorm_(lib.ones(3, 2, requires_grad=True), lib.tensor([1]), 1.0, 2.0), "a leaf"
     )
@@ -104,8 +104,8 @@ def test_gradients_by_frequency_are_those_of_single_rows(mode, padding_idx):
 @pytest.mark.parametrize("layer", ["Embedding", "EmbeddingBag"])
 def test_sparse_gradients_by_frequency_are_refused(layer):
     def run(lib):
-        made = getattr(lib.nn, layer)(6, 3, scale_grad_by_freq=True, sparse=True)
-        made(lib.tensor([[1, 2, 1]])).sum().backward()
+        module = getattr(lib.nn, layer)(6, 3, scale_grad_by_freq=True, sparse=True)
+        module(lib.tensor([[1, 2, 1]])).sum().backward()
 
     agree_error(run)
 

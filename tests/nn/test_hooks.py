@@ -7,7 +7,7 @@ import weakref
 import pytest
 
 import tdt
-from tests.nn._compare import agree_error, agree_told, torch
+from tests.nn._compare import agree_error, agree_on_program, torch
 
 PROGRAMS = {}
 
@@ -27,9 +27,9 @@ def net(lib):
     return lib.nn.Sequential(lib.nn.Linear(2, 3), lib.nn.BatchNorm1d(3), lib.nn.ReLU())
 
 
-def backward(module, lib, wants=True):
+def backward(module, lib, requires_grad=True):
     """The gradients of the input and of the weight after a backward of the sum."""
-    x = lib.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=wants)
+    x = lib.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=requires_grad)
     module(x).sum().backward()
     return x.grad, module.weight.grad
 
@@ -202,7 +202,7 @@ def assigned_parameters_keep_whether_they_want_gradients(lib):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_with_hooks_goes_as_in_pytorch(name):
-    agree_told(PROGRAMS[name])
+    agree_on_program(PROGRAMS[name])
 
 
 def test_a_deprecated_backward_hook_on_every_module_keeps_out_full_ones(monkeypatch):
@@ -219,19 +219,19 @@ def test_a_deprecated_backward_hook_on_every_module_keeps_out_full_ones(monkeypa
             modules.register_module_full_backward_hook(print)
         return log
 
-    agree_told(run)
+    agree_on_program(run)
 
 
-@pytest.mark.parametrize("wants", [True, False])
-def test_a_backward_hook_of_a_module_whose_inputs_want_no_gradient_warns(wants):
+@pytest.mark.parametrize("requires_grad", [True, False])
+def test_a_backward_hook_of_a_module_whose_inputs_want_no_gradient_warns(requires_grad):
     for lib in (tdt, torch):
         log, m = [], linear(lib)
         m.register_full_backward_hook(lambda module, gi, go, log=log: log.append(gi))
-        if wants:
+        if requires_grad:
             backward(m, lib)
         else:
             with pytest.warns(UserWarning, match="no inputs require gradients"):
-                backward(m, lib, wants=False)
+                backward(m, lib, requires_grad=False)
             assert log == [(None,)]
 
 
@@ -251,9 +251,9 @@ def test_hooks_do_not_keep_a_module_alive():
         module = hooked(tdt, **dict.fromkeys(("state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post",
                                               "forward", "forward_pre", "full_backward"), lambda *args: None))  # fmt: skip
         module.load_state_dict(module.state_dict())
-        seen = weakref.ref(module)
+        reference = weakref.ref(module)
         del module
-        assert seen() is None
+        assert reference() is None
     finally:
         gc.enable()
 

@@ -116,16 +116,16 @@ def test_batch_norm_is_pytorchs(options, train):
 def test_batch_norm_of_half_precision_computes_in_float32(kind, train):
     unit = {"float16": 2**-10, "bfloat16": 2**-7}[kind]  # from one number to the next, behind 1
     for layers, shape in (("float32", (4, 3, 5, 6)), (kind, (4, 3, 5, 6)), (kind, (2, 3, 1, 1))):
-        seen = []
+        results = []
         for lib in (tdt, torch):
             # PyTorch's all of half precision rounds its statistics before it uses them.
             layer = lib.nn.BatchNorm2d(3).to(getattr(lib, layers if lib is tdt else "float32")).train(train)
             x = lib.from_numpy(numbers(*shape)).to(getattr(lib, kind)).requires_grad_(True)
             layer(x).backward(lib.from_numpy(numbers(*shape, seed=1)).to(x.dtype))
             assert x.grad.dtype is x.dtype
-            seen.append([layer.running_mean, layer.running_var, layer.weight.grad, x.grad])
+            results.append([layer.running_mean, layer.running_var, layer.weight.grad, x.grad])
         exact = 1e-6 if layers == "float32" else unit
-        for (a, b), tolerance in zip(zip(*seen, strict=True), (exact, exact, unit, unit), strict=True):
+        for (a, b), tolerance in zip(zip(*results, strict=True), (exact, exact, unit, unit), strict=True):
             np.testing.assert_allclose(a.float().numpy(), b.float().numpy(), rtol=tolerance, atol=tolerance / 4)
 
 
@@ -227,9 +227,9 @@ def test_dropout_scales_what_it_keeps_and_does_nothing_in_evaluation():
     tdt.manual_seed(0)
     x = tdt.ones(10_000, requires_grad=True)
     y = tdt.nn.Dropout(0.25)(x)
-    kept = y.detach().numpy() != 0
+    nonzero = y.detach().numpy() != 0
     assert set(np.unique(y.detach().numpy())) == {np.float32(0), np.float32(1) / np.float32(0.75)}
-    assert abs(kept.mean() - 0.75) < 0.02
+    assert abs(nonzero.mean() - 0.75) < 0.02
     y.sum().backward()
     assert (x.grad.numpy() == y.detach().numpy()).all()
     assert tdt.nn.Dropout(0.25).eval()(x) is x

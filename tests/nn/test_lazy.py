@@ -40,7 +40,7 @@ def test_the_first_call_draws_what_pytorch_draws(name, args, shape, options):
         lib.manual_seed(3)
         out = layer(lib.from_numpy(numbers(*shape)).to(dtype))
         results.append((layer, out))
-    (ours, mine), (theirs, expected) = results
+    (ours, actual), (theirs, expected) = results
     assert type(ours).__name__ == type(theirs).__name__ == name.removeprefix("Lazy")
     assert repr(ours) == repr(theirs)
     assert ours.state_dict().keys() == theirs.state_dict().keys()
@@ -48,7 +48,7 @@ def test_the_first_call_draws_what_pytorch_draws(name, args, shape, options):
         assert ours.get_parameter(key).detach().numpy().tobytes() == value.detach().numpy().tobytes(), key
     for key, value in theirs.named_buffers():
         near(ours.get_buffer(key), value, key)
-    near(mine, expected, "result")
+    near(actual, expected, "result")
     assert not ours._forward_pre_hooks
 
 

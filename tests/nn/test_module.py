@@ -11,7 +11,7 @@ import pytest
 
 import tdt
 from tdt import nn
-from tests.nn._compare import agree_error, agree_told, numbers, torch
+from tests.nn._compare import agree_error, agree_on_program, numbers, torch
 
 
 def build(lib):
@@ -26,7 +26,7 @@ def build(lib):
             self.act = n.ReLU(inplace=True)
             self.skip = None
             self.scale = n.Parameter(lib.ones(4, 1, 1))
-            self.register_buffer("seen", lib.zeros(2))
+            self.register_buffer("count", lib.zeros(2))
             self.register_buffer("scratch", lib.zeros(2), persistent=False)
             self.register_parameter("nothing", None)
 
@@ -67,7 +67,7 @@ def test_empty_lines_stay_empty_where_a_module_prints_its_children():
         kind = type("CaptionedSample", (lib.nn.Module,), {"extra_repr": lambda self: "a\n\nb"})
         return repr(kind()), repr(lib.nn.Sequential(kind(), lib.nn.ReLU()))
 
-    agree_told(run)
+    agree_on_program(run)
 
 
 def test_positional_arguments_of_state_dict_warn():
@@ -75,7 +75,7 @@ def test_positional_arguments_of_state_dict_warn():
         with pytest.warns(FutureWarning, match="Positional args are being deprecated, use kwargs instead"):
             return list(lib.nn.Linear(1, 1).state_dict({}, "p."))
 
-    agree_told(run)
+    agree_on_program(run)
 
 
 def test_names_of_parameters_buffers_modules_and_states_are_pytorchs():
@@ -159,12 +159,12 @@ def test_a_lazy_layer_takes_its_shape_from_a_state():
 
 def test_a_lazy_layers_state_is_there_before_its_shapes_are():
     for lib in (tdt, torch):
-        lazy, twin = lib.nn.LazyLinear(3), lib.nn.LazyLinear(3)
+        lazy, second = lib.nn.LazyLinear(3), lib.nn.LazyLinear(3)
         state = lazy.state_dict()
         assert [*state] == ["weight", "bias"]
         assert {type(value).__name__ for value in state.values()} == {"UninitializedParameter"}
-        assert repr(twin.load_state_dict(state)) == "<All keys matched successfully>"
-        assert tuple(twin(lib.ones(1, 2)).shape) == (1, 3)
+        assert repr(second.load_state_dict(state)) == "<All keys matched successfully>"
+        assert tuple(second(lib.ones(1, 2)).shape) == (1, 3)
     agree_error(
         lambda lib: lib.nn.Linear(2, 3).load_state_dict(lib.nn.LazyLinear(3).state_dict()),
         "Can't access the shape of an uninitialized parameter or buffer",
@@ -183,21 +183,21 @@ def test_to_casts_floating_tensors_in_place_and_leaves_integers():
     assert model.to(tdt.float64) is model
     assert weight.dtype is tdt.float64
     assert model.body.norm.num_batches_tracked.dtype is tdt.int64
-    assert model.float().body.seen.dtype is tdt.float32
+    assert model.float().body.count.dtype is tdt.float32
     assert model.half().body.scale.dtype is tdt.float16
 
 
 def test_type_takes_a_dtype_or_its_old_name_and_casts_integers_too():
     def run(lib):
-        layer, told = lib.nn.BatchNorm1d(2), []
+        layer, types = lib.nn.BatchNorm1d(2), []
         for kind in (lib.float64, "torch.HalfTensor", "torch.LongTensor", lib.float32):
             for p in layer.parameters():
                 p.requires_grad_(False)
             layer.type(kind)
-            told.append([t.type() for t in layer.state_dict().values()])
-        return told
+            types.append([t.type() for t in layer.state_dict().values()])
+        return types
 
-    agree_told(run)
+    agree_on_program(run)
     agree_error(lambda lib: lib.nn.Linear(1, 1).type("torch.Float"))
 
 
@@ -220,12 +220,12 @@ def test_zero_grad_drops_gradients_or_fills_them_with_zeros():
 
 def test_hooks_see_and_replace_arguments_and_results_until_removed():
     for lib in (tdt, torch):
-        layer, seen = lib.nn.Identity(), []
-        before = layer.register_forward_pre_hook(lambda m, args, seen=seen: seen.append("before") or (args[0] + 1,))
-        after = layer.register_forward_hook(lambda m, args, out, seen=seen: seen.append("after") or out * 2)
-        first = layer.register_forward_hook(lambda m, args, out, seen=seen: seen.append("first"), prepend=True)
+        layer, calls = lib.nn.Identity(), []
+        before = layer.register_forward_pre_hook(lambda m, args, calls=calls: calls.append("before") or (args[0] + 1,))
+        after = layer.register_forward_hook(lambda m, args, out, calls=calls: calls.append("after") or out * 2)
+        first = layer.register_forward_hook(lambda m, args, out, calls=calls: calls.append("first"), prepend=True)
         assert layer(lib.ones(1)).item() == 4
-        assert seen == ["before", "first", "after"]
+        assert calls == ["before", "first", "after"]
         for handle in (before, after, first):
             handle.remove()
         assert layer(lib.ones(1)).item() == 1
@@ -238,11 +238,11 @@ def test_a_hook_that_is_always_called_runs_after_an_error():
         def forward(self, x):
             raise ValueError("the reason")
 
-    layer, seen = Fails(), []
-    layer.register_forward_hook(lambda m, args, out: seen.append(out), always_call=True)
+    layer, calls = Fails(), []
+    layer.register_forward_hook(lambda m, args, out: calls.append(out), always_call=True)
     with pytest.raises(ValueError, match="the reason"):
         layer(1)
-    assert seen == [None]
+    assert calls == [None]
 
 
 def test_a_computed_tensor_is_pickled_as_a_leaf_that_wants_gradients():
@@ -264,8 +264,8 @@ def test_copies_and_pickles_are_independent_and_equal():
             assert type(q) is nn.Parameter
             assert q.data_ptr() != p.data_ptr()
             assert q.requires_grad
-    twin = copy.deepcopy(model)
-    assert twin.body is twin.again, "what is shared stays shared"
+    copied = copy.deepcopy(model)
+    assert copied.body is copied.again, "what is shared stays shared"
 
 
 def test_submodules_parameters_and_buffers_are_found_by_name():
@@ -389,9 +389,9 @@ def test_module_list_and_dict_behave_like_a_list_and_a_dict():
 
 
 def test_apply_visits_children_before_their_parent():
-    seen = []
-    nn.Sequential(nn.Linear(1, 1), nn.ReLU()).apply(lambda m: seen.append(type(m).__name__))
-    assert seen == ["Linear", "ReLU", "Sequential"]
+    visited = []
+    nn.Sequential(nn.Linear(1, 1), nn.ReLU()).apply(lambda m: visited.append(type(m).__name__))
+    assert visited == ["Linear", "ReLU", "Sequential"]
 
 
 VALUES = {
@@ -426,11 +426,11 @@ def test_attributes_move_between_kinds_as_in_pytorch(first, second):
 
 def test_a_buffer_is_a_tensor_that_copies_and_pickles_with_its_module():
     module = nn.Module()
-    module.seen = nn.Buffer(tdt.tensor([1.0, 2.0]), persistent=False)
-    assert isinstance(module.seen, tdt.Tensor)
-    assert not module.seen.requires_grad
+    module.running = nn.Buffer(tdt.tensor([1.0, 2.0]), persistent=False)
+    assert isinstance(module.running, tdt.Tensor)
+    assert not module.running.requires_grad
     for copied in (copy.deepcopy(module), pickle.loads(pickle.dumps(module)), module.double()):
-        assert copied.seen.tolist() == [1.0, 2.0]
+        assert copied.running.tolist() == [1.0, 2.0]
         assert list(copied.state_dict()) == []
     assert nn.Buffer().shape == torch.nn.Buffer().shape
 
@@ -475,21 +475,21 @@ def test_a_tensor_without_a_shape_refuses_what_needs_one(kind):
 def test_a_buffer_without_a_shape_lives_in_a_module_until_it_has_one():
     def run(lib):
         module = lib.nn.Module()
-        module.seen = lib.nn.UninitializedBuffer(dtype=lib.float32)
+        module.running = lib.nn.UninitializedBuffer(dtype=lib.float32)
         module.aside = lib.nn.UninitializedBuffer(persistent=False)
-        told = [[n for n, _ in module.named_buffers()], repr(module.seen)]
+        results = [[n for n, _ in module.named_buffers()], repr(module.running)]
         for same in (module, module.double(), module.to(lib.float16)):
-            told += [repr(same.seen), str(same.seen.dtype).split(".")[1], same.seen.requires_grad]
-        buffer = module.seen
+            results += [repr(same.running), str(same.running.dtype).split(".")[1], same.running.requires_grad]
+        buffer = module.running
         buffer.materialize((2, 3), dtype=lib.int64)
         buffer.fill_(4)
-        return [*told, module.seen is buffer, buffer, list(module.state_dict())]
+        return [*results, module.running is buffer, buffer, list(module.state_dict())]
 
-    agree_told(run)
+    agree_on_program(run)
     lazy = nn.Module()
-    lazy.seen = nn.UninitializedBuffer(persistent=True)
+    lazy.running = nn.UninitializedBuffer(persistent=True)
     for copied in (copy.deepcopy(lazy), pickle.loads(pickle.dumps(lazy))):
-        assert repr(list(copied.state_dict().items())) == "[('seen', <UninitializedBuffer>)]"
+        assert repr(list(copied.state_dict().items())) == "[('running', <UninitializedBuffer>)]"
 
 
 def test_members_of_the_tree_are_found_by_a_function_of_the_module():
@@ -497,7 +497,7 @@ def test_members_of_the_tree_are_found_by_a_function_of_the_module():
         model = lib.nn.Sequential(lib.nn.Linear(1, 2), lib.nn.ReLU())
         return [n for n, _ in model._named_members(lambda m: m._parameters.items(), prefix="p")]
 
-    agree_told(run)
+    agree_on_program(run)
 
 
 SHARED = """

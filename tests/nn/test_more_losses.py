@@ -205,19 +205,19 @@ SHAPES = [
 @pytest.mark.filterwarnings("ignore")
 def test_the_pass_over_shapes_takes_every_loss(name, shapes):
     with meta():
-        given = [stand_in(tuple(s), np.float32 if isinstance(s, tuple) else np.int64) for s in shapes]
-        found = functional(tdt, name)(*given)
+        inputs = [stand_in(tuple(s), np.float32 if isinstance(s, tuple) else np.int64) for s in shapes]
+        found = functional(tdt, name)(*inputs)
         assert found.shape == ((3, 6) if name == "embedding_bag" else ())
 
 
 @pytest.mark.parametrize("name, shapes", [(name, shapes) for name, *shapes in SHAPES], ids=[s[0] for s in SHAPES])
 @pytest.mark.filterwarnings("ignore:reduction. 'mean' divides")
 def test_what_is_no_tensor_is_refused_by_its_name(name, shapes):
-    given = [tdt.zeros(tuple(s), dtype=tdt.float32 if isinstance(s, tuple) else tdt.int64) for s in shapes]
+    inputs = [tdt.zeros(tuple(s), dtype=tdt.float32 if isinstance(s, tuple) else tdt.int64) for s in shapes]
     for i in range(2 if name not in ("gaussian_nll_loss", "multilabel_soft_margin_loss") else 1):
         position = 2 - i if name == "embedding_bag" else 1 + i  # the table is PyTorch's first
         with pytest.raises(TypeError, match=rf"argument '\w+' \(position {position}\) must be Tensor, not float"):
-            functional(tdt, name)(*given[:i], 1.0, *given[i + 1 :])
+            functional(tdt, name)(*inputs[:i], 1.0, *inputs[i + 1 :])
 
 
 REFUSED = [

@@ -78,15 +78,15 @@ def test_group_norm_is_pytorchs(shape, last):
     lambda lib: lib.nn.InstanceNorm1d(6, affine=True)], ids=["layer", "group", "rms", "instance"])  # fmt: skip
 def test_half_precision_with_float32_weights_gives_the_inputs_dtype(make, kind):
     unit = {"float16": 2**-10, "bfloat16": 2**-7}[kind]
-    seen = []
+    results = []
     for lib in (tdt, torch):
         x = lib.from_numpy(numbers(2, 6, 5)).to(getattr(lib, kind)).requires_grad_()
         layer = make(lib)
         out = layer(x)
         out.backward(lib.from_numpy(numbers(2, 6, 5, seed=1)).to(x.dtype))
         assert (out.dtype, x.grad.dtype, layer.weight.grad.dtype) == (x.dtype, x.dtype, lib.float32)
-        seen.append([t.float().detach().numpy() for t in (out, x.grad, layer.weight.grad)])
-    for ours, theirs in zip(*seen, strict=True):
+        results.append([t.float().detach().numpy() for t in (out, x.grad, layer.weight.grad)])
+    for ours, theirs in zip(*results, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2 * unit, atol=2 * unit)
 
 

@@ -13,13 +13,13 @@ TWO = ["cpu", "cpu"]
 Pair = namedtuple("Pair", "a b")
 
 
-def told(value):
+def as_plain(value):
     if isinstance(value, tdt.Tensor):
         return value.tolist()
     if isinstance(value, dict):
-        return {key: told(item) for key, item in value.items()}
+        return {key: as_plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(told(v) for v in value) if not hasattr(value, "_fields") else Pair(*map(told, value))
+        return type(value)(as_plain(v) for v in value) if not hasattr(value, "_fields") else Pair(*map(as_plain, value))
     return value
 
 
@@ -30,21 +30,21 @@ def net():
 
 def test_arguments_are_split_along_the_batch():
     x = tdt.arange(5.0)
-    assert told(scatter(x, TWO)) == ([0, 1, 2], [3, 4])
-    assert told(scatter((x, "s"), TWO)) == [([0, 1, 2], "s"), ([3, 4], "s")]
-    assert told(scatter([x, [x, 1]], TWO)) == [[[0, 1, 2], [[0, 1, 2], 1]], [[3, 4], [[3, 4], 1]]]
-    assert told(scatter({"x": x, "n": None}, TWO)) == [{"x": [0, 1, 2], "n": None}, {"x": [3, 4], "n": None}]
-    assert told(scatter(Pair(x, 2), TWO)) == [Pair([0, 1, 2], 2), Pair([3, 4], 2)]
-    assert told(scatter(tdt.ones(2, 3), TWO, dim=1)) == ([[1, 1], [1, 1]], [[1], [1]])
-    assert told(scatter((tdt.ones(1), 3), TWO)) == [([1.0], 3)], "one sample keeps one device at work"
+    assert as_plain(scatter(x, TWO)) == ([0, 1, 2], [3, 4])
+    assert as_plain(scatter((x, "s"), TWO)) == [([0, 1, 2], "s"), ([3, 4], "s")]
+    assert as_plain(scatter([x, [x, 1]], TWO)) == [[[0, 1, 2], [[0, 1, 2], 1]], [[3, 4], [[3, 4], 1]]]
+    assert as_plain(scatter({"x": x, "n": None}, TWO)) == [{"x": [0, 1, 2], "n": None}, {"x": [3, 4], "n": None}]
+    assert as_plain(scatter(Pair(x, 2), TWO)) == [Pair([0, 1, 2], 2), Pair([3, 4], 2)]
+    assert as_plain(scatter(tdt.ones(2, 3), TWO, dim=1)) == ([[1, 1], [1, 1]], [[1], [1]])
+    assert as_plain(scatter((tdt.ones(1), 3), TWO)) == [([1.0], 3)], "one sample keeps one device at work"
 
 
 def test_results_are_joined():
     a, b = tdt.tensor([0.0]), tdt.tensor([1.0, 2.0])
-    assert told(gather([a, b], "cpu")) == [0, 1, 2]
-    assert told(gather([{"x": a, "y": None}, {"x": b, "y": None}], "cpu")) == {"x": [0, 1, 2], "y": None}
-    assert told(gather([Pair(a, [a]), Pair(b, [b])], "cpu")) == Pair([0, 1, 2], [[0, 1, 2]])
-    assert told(gather([tdt.tensor(1.0), tdt.tensor(2.0)], "cpu")) == [1, 2]
+    assert as_plain(gather([a, b], "cpu")) == [0, 1, 2]
+    assert as_plain(gather([{"x": a, "y": None}, {"x": b, "y": None}], "cpu")) == {"x": [0, 1, 2], "y": None}
+    assert as_plain(gather([Pair(a, [a]), Pair(b, [b])], "cpu")) == Pair([0, 1, 2], [[0, 1, 2]])
+    assert as_plain(gather([tdt.tensor(1.0), tdt.tensor(2.0)], "cpu")) == [1, 2]
     with pytest.raises(ValueError, match="All dicts must have the same number of keys"):
         gather([{"x": a}, {}], "cpu")
 
@@ -100,10 +100,10 @@ def test_without_a_gpu_the_module_is_called_as_it_is():
 def test_a_batch_is_given_to_as_many_devices_as_it_has_samples_for():
     model = DataParallel(net())
     args, named = model.scatter((tdt.ones(3, 3),), {"k": tdt.ones(3)}, TWO)
-    assert told(args) == (([[1] * 3] * 2,), ([[1] * 3],))
-    assert told(named) == ({"k": [1, 1]}, {"k": [1]})
+    assert as_plain(args) == (([[1] * 3] * 2,), ([[1] * 3],))
+    assert as_plain(named) == ({"k": [1, 1]}, {"k": [1]})
     assert model.scatter((), {}, TWO) == (((),), ({},))
-    assert told(model.scatter((tdt.ones(1),), None, TWO)) == ((([1.0],),), ({},))
+    assert as_plain(model.scatter((tdt.ones(1),), None, TWO)) == ((([1.0],),), ({},))
 
 
 def test_on_several_devices_the_model_does_what_its_module_does(monkeypatch):

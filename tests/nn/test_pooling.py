@@ -61,7 +61,7 @@ def test_adaptive_max_pooling_is_pytorchs_in_both_memory_orders(size, last):
 
 
 # A window's largest value several times, NaN once and twice, infinities; windows that tile, overlap, and leave gaps.
-ODD = np.array([[1, 1, np.nan, 2, 3, np.nan], [1, 1, 0, np.nan, 3, 3], [np.inf, 5, -np.inf, -np.inf, np.nan, np.nan],
+SPECIAL_VALUES = np.array([[1, 1, np.nan, 2, 3, np.nan], [1, 1, 0, np.nan, 3, 3], [np.inf, 5, -np.inf, -np.inf, np.nan, np.nan],
                 [np.inf, 5, -np.inf, -np.inf, np.nan, np.nan]], np.float32)  # fmt: skip
 WINDOWS = [(2, 2, 0, 1), (2, 1, 0, 1), (3, 2, 1, 1), (2, 1, 1, 2), (1, 2, 0, 1)]
 
@@ -70,7 +70,11 @@ WINDOWS = [(2, 2, 0, 1), (2, 1, 0, 1), (3, 2, 1, 1), (2, 1, 1, 2), (1, 2, 0, 1)]
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("copies", [1, 3000])
 def test_ties_and_nan_send_the_gradient_where_pytorch_sends_it(window, dtype, copies):
-    for values in (np.where(np.isnan(ODD), -np.inf, ODD), ODD, np.full_like(ODD, -np.inf)):
+    for values in (
+        np.where(np.isnan(SPECIAL_VALUES), -np.inf, SPECIAL_VALUES),
+        SPECIAL_VALUES,
+        np.full_like(SPECIAL_VALUES, -np.inf),
+    ):
         found = []
         for lib in (tdt, torch):
             x = lib.from_numpy(np.array(np.broadcast_to(values, (1, copies, 4, 6)), dtype)).requires_grad_()

@@ -117,8 +117,8 @@ def test_a_cell_refuses_what_does_not_fit_as_pytorch_does():
 def test_functions_refuse_empty_sequences_missing_parameters_and_states():
     def lstm(lib, steps=5, states=2, params=4):
         z = lib.zeros
-        given = [z(16, 3), z(16, 4), z(16), z(16)][:params]
-        return lib.lstm(z(steps, 2, 3), (z(1, 2, 4),) * states, given, True, 1, 0.0, False, False, False)
+        parameters = [z(16, 3), z(16, 4), z(16), z(16)][:params]
+        return lib.lstm(z(steps, 2, 3), (z(1, 2, 4),) * states, parameters, True, 1, 0.0, False, False, False)
 
     agree_error(lambda lib: lstm(lib, steps=0))
     agree_error(lambda lib: lstm(lib, states=1))
@@ -206,7 +206,7 @@ def test_second_derivatives_of_layers_are_pytorchs():
 def test_the_meta_pass_knows_shapes_and_products():
     from tdt.autograd._meta import meta, stand_in
 
-    with meta() as seen:
+    with meta() as counts:
         out, (h, c) = tdt.nn.LSTM(3, 8, 2, bidirectional=True, proj_size=5)(stand_in((4, 2, 3)))
     assert (out.shape, h.shape, c.shape) == ((4, 2, 10), (4, 2, 5), (4, 2, 8))
-    assert seen.flops == 8 * 2 * ((32 * 3 + 32 * 5 + 5 * 8) + (32 * 10 + 32 * 5 + 5 * 8))
+    assert counts.flops == 8 * 2 * ((32 * 3 + 32 * 5 + 5 * 8) + (32 * 10 + 32 * 5 + 5 * 8))

@@ -34,15 +34,15 @@ LAYERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("made", LAYERS)
-def test_the_pass_over_shapes_takes_every_layer_and_draws_nothing(made):
-    layer = eval(made, dict(vars(tdt.nn)))
-    count = 2 if made.startswith(("Cos", "Pair", "Bi")) else 1
-    wanted = layer(*(tdt.randn(2, 4, 6, 8) for _ in range(count))).shape
+@pytest.mark.parametrize("call", LAYERS)
+def test_the_pass_over_shapes_takes_every_layer_and_draws_nothing(call):
+    layer = eval(call, dict(vars(tdt.nn)))
+    count = 2 if call.startswith(("Cos", "Pair", "Bi")) else 1
+    expected = layer(*(tdt.randn(2, 4, 6, 8) for _ in range(count))).shape
     before = tdt.get_rng_state()
     with meta():
         found = layer(*(stand_in((2, 4, 6, 8)) for _ in range(count)))
-    assert found.shape == wanted
+    assert found.shape == expected
     assert (tdt.get_rng_state() == before).all()
 
 
@@ -70,17 +70,17 @@ MOVES = {
 @pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels_last"])
 @pytest.mark.parametrize("name", MOVES)
 def test_moved_pixels_are_pytorchs_in_its_memory_order_and_own_memory(name, last):
-    seen = []
+    strides = []
 
     def run(lib, x):
-        given = x.to(memory_format=lib.channels_last) if last else x
-        y = MOVES[name](lib, given)
-        assert y.data_ptr() != given.data_ptr()
-        seen.append(y.stride())
+        input = x.to(memory_format=lib.channels_last) if last else x
+        y = MOVES[name](lib, input)
+        assert y.data_ptr() != input.data_ptr()
+        strides.append(y.stride())
         return y
 
     agree(run, numbers(2, 8, 4, 6))
-    assert seen[0] == seen[1]
+    assert strides[0] == strides[1]
 
 
 def test_shuffles_of_other_dimensions_are_pytorchs():
@@ -91,7 +91,7 @@ def test_shuffles_of_other_dimensions_are_pytorchs():
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
 def test_borders_of_every_memory_order_are_pytorchs(mode):
-    seen = []
+    strides = []
 
     def run(lib, x):
         last = x.to(memory_format=lib.channels_last)
@@ -99,11 +99,11 @@ def test_borders_of_every_memory_order_are_pytorchs(mode):
             lib.nn.functional.pad(t, pad, mode) for t in (x, last) for pad in ((1, 2, 3, 0), (2, 2, 0, 0), (0, 0, 0, 0))
         ]
         assert all(y.data_ptr() not in (x.data_ptr(), last.data_ptr()) for y in padded)
-        seen.append([y.stride() for y in padded])
+        strides.append([y.stride() for y in padded])
         return tuple(padded)
 
     agree(run, numbers(2, 3, 4, 5))
-    assert seen[0] == seen[1]
+    assert strides[0] == strides[1]
     agree(lambda lib, x: lib.nn.functional.pad(x, (2, 1, 1, 1, 1, 2), mode), numbers(2, 3, 3, 4, 5))
     agree(lambda lib, x: lib.nn.functional.pad(x, (2, -1), mode), numbers(2, 4, dtype="float64"))
 
@@ -111,8 +111,8 @@ def test_borders_of_every_memory_order_are_pytorchs(mode):
 def test_fold_adds_what_unfold_took_apart():
     x, ones = tdt.from_numpy(numbers(2, 3, 5, 6)), tdt.ones(2, 3, 5, 6)
     how = {"kernel_size": (2, 3), "stride": (1, 2), "padding": (1, 0), "dilation": (2, 1)}
-    taken = [tdt.nn.functional.fold(tdt.nn.Unfold(**how)(t), (5, 6), **how) for t in (x, ones)]
-    np.testing.assert_allclose(taken[0].numpy(), (x * taken[1]).numpy(), rtol=1e-6)
+    folded = [tdt.nn.functional.fold(tdt.nn.Unfold(**how)(t), (5, 6), **how) for t in (x, ones)]
+    np.testing.assert_allclose(folded[0].numpy(), (x * folded[1]).numpy(), rtol=1e-6)
     agree(lambda lib, c: lib.nn.functional.fold(c, (4, 5), 2), numbers(2, 12, 12))
     agree(lambda lib, c: lib.nn.functional.fold(c, 6, (3, 2), padding=1, stride=2), numbers(18, 12))
 
@@ -145,10 +145,10 @@ def test_angles_of_short_vectors_are_pytorchs():
 
 
 def test_bilinear_of_half_precision_and_batches_is_pytorchs():
-    given = numbers(2, 5, 3), numbers(2, 5, 4, seed=1), numbers(6, 3, 4), numbers(6)
-    agree(lambda lib, a, b, w, c: lib.bilinear(a, b, w, c), *given)
-    agree(lambda lib, a, b, w: lib.nn.functional.bilinear(a, b, w), *given[:3])
-    halves = [[lib.from_numpy(a).bfloat16() for a in given] for lib in (tdt, torch)]
+    inputs = numbers(2, 5, 3), numbers(2, 5, 4, seed=1), numbers(6, 3, 4), numbers(6)
+    agree(lambda lib, a, b, w, c: lib.bilinear(a, b, w, c), *inputs)
+    agree(lambda lib, a, b, w: lib.nn.functional.bilinear(a, b, w), *inputs[:3])
+    halves = [[lib.from_numpy(a).bfloat16() for a in inputs] for lib in (tdt, torch)]
     ours, theirs = tdt.bilinear(*halves[0]).float().numpy(), torch.bilinear(*halves[1]).float().numpy()
     np.testing.assert_allclose(ours, theirs, rtol=2**-6, atol=2**-5)
 

@@ -25,8 +25,8 @@ def _no_advice():
 
 def run(lib, module, *args, **how):
     """The module's result as a tuple without None."""
-    made = module(*args, **how)
-    return tuple(t for t in made if t is not None) if isinstance(made, tuple) else made
+    output = module(*args, **how)
+    return tuple(t for t in output if t is not None) if isinstance(output, tuple) else output
 
 
 @pytest.mark.parametrize("need", [{}, {"average_attn_weights": False}, {"need_weights": False}], ids=str)
@@ -56,12 +56,12 @@ def test_attention_to_other_widths_is_pytorchs(options):
         def __init__(self, lib):
             self.layer = lib.nn.MultiheadAttention(8, 4, **options)
 
-    made = {}
+    calls = {}
 
     def call(lib, *t):
         lib.manual_seed(4)
-        made.setdefault(lib, Call(lib))
-        return made[lib].layer(*t)
+        calls.setdefault(lib, Call(lib))
+        return calls[lib].layer(*t)
 
     agree(call, numbers(3, 3, 8), numbers(3, 3, 6), numbers(3, 3, 7))
     agree(call, numbers(4, 8), numbers(5, 6), numbers(5, 7))
@@ -163,11 +163,11 @@ def test_a_causal_mask_is_found_and_a_hint_is_followed():
     x = numbers(5, 3, 8)
     for hint in (None, True, False):
         agree(lambda lib, x, hint=hint: layers[lib](x, causal(lib, 5), is_causal=hint), x)
-    seen = []
+    hints = []
     attend = tdt.nn.functional.multi_head_attention_forward
 
     def spy(*args, **how):
-        seen.append(how["is_causal"])
+        hints.append(how["is_causal"])
         return attend(*args, **how)
 
     tdt.nn.functional.multi_head_attention_forward = spy
@@ -175,24 +175,24 @@ def test_a_causal_mask_is_found_and_a_hint_is_followed():
         layers[tdt](tdt.from_numpy(x), causal(tdt, 5))
     finally:
         tdt.nn.functional.multi_head_attention_forward = attend
-    assert seen == [True, True]
+    assert hints == [True, True]
 
 
 @pytest.mark.parametrize("nested", [True, False])
 @pytest.mark.parametrize("padding", [PADDING, PADDING[:, ::-1].copy()], ids=["behind", "before"])
 def test_padding_in_evaluation_is_zeros_where_pytorch_nests(nested, padding):
-    made = {}
+    encoders = {}
     for lib in (tdt, torch):
         layer = lib.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-        made[lib] = lib.nn.TransformerEncoder(layer, 2, lib.nn.LayerNorm(8), enable_nested_tensor=nested).eval()
-    same_state(made[tdt], made[torch])
+        encoders[lib] = lib.nn.TransformerEncoder(layer, 2, lib.nn.LayerNorm(8), enable_nested_tensor=nested).eval()
+    same_state(encoders[tdt], encoders[torch])
     x = numbers(3, 5, 8)
     with tdt.no_grad(), torch.no_grad():
         ours, theirs = (
-            made[lib](lib.from_numpy(x), src_key_padding_mask=lib.from_numpy(padding)) for lib in (tdt, torch)
+            encoders[lib](lib.from_numpy(x), src_key_padding_mask=lib.from_numpy(padding)) for lib in (tdt, torch)
         )
     near(ours, theirs, "result without gradients")
-    agree(lambda lib, x, p: made[lib](x, src_key_padding_mask=p), x, padding)
+    agree(lambda lib, x, p: encoders[lib](x, src_key_padding_mask=p), x, padding)
 
 
 def test_the_causal_mask_is_pytorchs():

@@ -101,8 +101,8 @@ def test_bfloat16_is_chosen_among_without_a_wider_type(name, attributes):
     operands = {"masked_fill": (x, mask, 3.5), "where": (mask, x, 3.5)}.get(name, (x,))
     record = OPS[name]
     got = record.forward(STRICT, *operands, **{**record.defaults, **attributes})
-    wide = [a.astype(np.float32) if isinstance(a, np.ndarray) and a is x else a for a in operands]
-    expected = record.forward(np, *wide, **{**record.defaults, **attributes})
+    promoted = [a.astype(np.float32) if isinstance(a, np.ndarray) and a is x else a for a in operands]
+    expected = record.forward(np, *promoted, **{**record.defaults, **attributes})
     assert got.dtype == BFLOAT16
     np.testing.assert_array_equal(got.astype(np.float32), expected)
 

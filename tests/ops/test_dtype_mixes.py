@@ -33,17 +33,17 @@ def outcome(lib: Any, op: str, dtype: str, other: Any) -> Any:
         result = getattr(x, op)(other)
     except (RuntimeError, TypeError, ValueError, OverflowError) as error:
         return TypeError if isinstance(error, TypeError) else RuntimeError
-    wide = result.to(
+    promoted = result.to(
         lib.complex128 if result.is_complex() else lib.float64 if result.is_floating_point() else result.dtype
     )
-    return str(result.dtype).partition(".")[2], wide.numpy()
+    return str(result.dtype).partition(".")[2], promoted.numpy()
 
 
-def differs(mine: Any, theirs: Any) -> bool:
-    if not isinstance(mine, tuple) or not isinstance(theirs, tuple):
-        return mine is not theirs
-    rtol = 1e-5 if mine[0] not in HALF else 1e-2
-    return mine[0] != theirs[0] or not np.allclose(mine[1], theirs[1], rtol=rtol, atol=1e-6, equal_nan=True)
+def differs(ours: Any, theirs: Any) -> bool:
+    if not isinstance(ours, tuple) or not isinstance(theirs, tuple):
+        return ours is not theirs
+    rtol = 1e-5 if ours[0] not in HALF else 1e-2
+    return ours[0] != theirs[0] or not np.allclose(ours[1], theirs[1], rtol=rtol, atol=1e-6, equal_nan=True)
 
 
 @pytest.mark.parametrize("op", OPS)
@@ -58,9 +58,9 @@ def test_every_mix_of_types_gives_pytorchs_type_and_values(op: str):
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            mine, theirs = outcome(tdt, op, dtype, other), outcome(torch, op, dtype, other)
-        if differs(mine, theirs):
-            wrong.append((dtype, other, mine, theirs))
+            ours, theirs = outcome(tdt, op, dtype, other), outcome(torch, op, dtype, other)
+        if differs(ours, theirs):
+            wrong.append((dtype, other, ours, theirs))
     assert not wrong, f"{len(wrong)} differ, such as {wrong[:3]}"
 
 
@@ -69,13 +69,13 @@ def test_every_mix_of_types_gives_pytorchs_type_and_values(op: str):
     ("name", "shapes"), [("addmm", [(5, 7), (5, 33), (33, 7)]), ("baddbmm", [(2, 5, 7), (2, 5, 33), (2, 33, 7)])]
 )
 def test_half_precision_sums_of_products_are_rounded_once(name: str, shapes: list[tuple[int, ...]], dtype: str):
-    given = [
+    inputs = [
         tdt.from_numpy(np.random.RandomState(i).randn(*shape)).to(getattr(tdt, dtype)) for i, shape in enumerate(shapes)
     ]
     function, half = getattr(tdt, name), getattr(tdt, dtype)
     for beta, alpha in ((1, 1), (0.5, 2.25)):
-        exact = function(*[t.double() for t in given], beta=beta, alpha=alpha)
-        assert tdt.equal(function(*given, beta=beta, alpha=alpha), exact.float().to(half))
+        exact = function(*[t.double() for t in inputs], beta=beta, alpha=alpha)
+        assert tdt.equal(function(*inputs, beta=beta, alpha=alpha), exact.float().to(half))
 
 
 def test_operators_of_python_2_and_reversed_are_there():

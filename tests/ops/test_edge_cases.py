@@ -59,11 +59,11 @@ def calls(text):
     return [c.strip() for line in text.strip().splitlines() for c in line.split(";")]
 
 
-def assert_the_same(code, **given):
+def assert_the_same(code, **operands):
     function = eval(f"lambda t, x=None, b=None: {code}")
     with quiet():
-        expected, theirs = attempt(function, torch, **{k: v(torch) for k, v in given.items()})
-        found, ours = attempt(function, tdt, **{k: v(tdt) for k, v in given.items()})
+        expected, theirs = attempt(function, torch, **{k: v(torch) for k, v in operands.items()})
+        found, ours = attempt(function, tdt, **{k: v(tdt) for k, v in operands.items()})
     assert error_difference(ours, theirs) is None
     if theirs is None:
         assert difference(found, expected) is None

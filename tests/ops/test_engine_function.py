@@ -66,22 +66,22 @@ def test_a_function_that_saves_its_output_makes_no_reference_cycle():
 
 
 def test_needs_input_grad_says_which_gradients_are_wanted():
-    seen = []
+    calls = []
 
     class Mul(Function):
         @staticmethod
         def forward(ctx, x, factor, y):
-            seen.append(ctx.needs_input_grad)
+            calls.append(ctx.needs_input_grad)
             return x * y * factor
 
         @staticmethod
         def backward(ctx, g):
-            seen.append(ctx.needs_input_grad)
+            calls.append(ctx.needs_input_grad)
             return None, None, g
 
     y = leaf(1.0)
     Mul.apply(tdt.ones(1, dtype=tdt.float64), 2, y).backward()
-    assert seen == [(False, False, True)] * 2
+    assert calls == [(False, False, True)] * 2
     assert y.grad.tolist() == [1.0]
 
 
@@ -133,7 +133,7 @@ def test_an_output_marked_non_differentiable_needs_no_gradient():
 
 @pytest.mark.parametrize("materialize", [True, False])
 def test_a_missing_gradient_is_zeros_or_none(materialize):
-    seen = []
+    received = []
 
     class Two(Function):
         @staticmethod
@@ -143,11 +143,11 @@ def test_a_missing_gradient_is_zeros_or_none(materialize):
 
         @staticmethod
         def backward(ctx, first, second):
-            seen.append(second if second is None else second.tolist())
+            received.append(second if second is None else second.tolist())
             return first
 
     Two.apply(leaf(1.0, 2.0))[0].sum().backward()
-    assert seen == [[0.0, 0.0] if materialize else None]
+    assert received == [[0.0, 0.0] if materialize else None]
 
 
 def test_once_differentiable_refuses_a_second_derivative():
@@ -276,7 +276,7 @@ class Both(Function):
 
 
 class Remembers(Function):
-    kept = None
+    saved = None
 
     @staticmethod
     def forward(ctx, x):
@@ -284,8 +284,8 @@ class Remembers(Function):
 
     @staticmethod
     def backward(ctx, g):
-        Remembers.kept = tdt.full((1,), 5.0, dtype=g.dtype)
-        return Remembers.kept
+        Remembers.saved = tdt.full((1,), 5.0, dtype=g.dtype)
+        return Remembers.saved
 
 
 def test_leaves_do_not_share_the_gradient_that_a_function_returned_for_both():
@@ -299,7 +299,7 @@ def test_a_leaf_does_not_share_the_tensor_that_a_function_keeps():
     x = leaf(1.0)
     Remembers.apply(x).sum().backward()
     x.grad.zero_()
-    assert Remembers.kept.tolist() == [5.0]
+    assert Remembers.saved.tolist() == [5.0]
 
 
 def test_a_leaf_does_not_share_the_gradient_given_to_a_backward_that_records():

@@ -125,12 +125,12 @@ def test_gradients_that_one_node_sends_twice_to_a_leaf_add_up():
 def test_a_tensor_hook_sees_the_whole_gradient_once_and_may_replace_it():
     x = leaf(1.0, 2.0)
     y = x * 2
-    seen = []
-    y.register_hook(lambda g: seen.append(g.tolist()))
+    gradients = []
+    y.register_hook(lambda g: gradients.append(g.tolist()))
     y.register_hook(lambda g: g * 10)
-    y.register_hook(lambda g: seen.append(g.tolist()))
+    y.register_hook(lambda g: gradients.append(g.tolist()))
     (y.sum() + (3 * y).sum()).backward()
-    assert seen == [[4.0, 4.0], [40.0, 40.0]]
+    assert gradients == [[4.0, 4.0], [40.0, 40.0]]
     assert x.grad.tolist() == [80.0, 80.0]
 
 
@@ -160,12 +160,12 @@ def test_a_post_accumulate_hook_sees_the_finished_grad_before_earlier_layers_run
 
 def test_a_removed_hook_is_silent():
     x = leaf(1.0)
-    seen = []
-    handle = x.register_hook(seen.append)
+    calls = []
+    handle = x.register_hook(calls.append)
     handle.remove()
     handle.remove()
     (x * 2).backward()
-    assert seen == []
+    assert calls == []
 
 
 def test_a_hook_that_changes_the_shape_is_refused():
@@ -189,15 +189,15 @@ def test_retain_grad_keeps_the_gradient_of_a_computed_tensor_after_its_hooks():
 def test_retain_grad_follows_a_tensor_that_is_written_to():
     x = tdt.ones(3, requires_grad=True)
     y, base, other = x * 2, x * 2, x * 2
-    view, stale = base[1:], other[1:]
-    for t in (y, base, stale):
+    view, old_view = base[1:], other[1:]
+    for t in (y, base, old_view):
         t.retain_grad()
     y.mul_(3)
     view.mul_(3)
     other.mul_(3)
-    (y.sum() + base.sum() + stale.sum()).backward()
+    (y.sum() + base.sum() + old_view.sum()).backward()
     assert y.grad.tolist() == base.grad.tolist() == [1.0, 1.0, 1.0]
-    assert stale.grad.tolist() == [1.0, 1.0]
+    assert old_view.grad.tolist() == [1.0, 1.0]
 
 
 def test_grad_leaves_dot_grad_alone_and_reaches_computed_tensors():
@@ -284,13 +284,13 @@ def test_gradients_in_two_threads_at_once_are_those_of_one():
 
 def test_grad_modes_belong_to_their_thread():
     x = leaf(1.0)
-    seen = []
+    modes = []
     with tdt.no_grad():
-        t = threading.Thread(target=lambda: seen.append((x * 2).requires_grad))
+        t = threading.Thread(target=lambda: modes.append((x * 2).requires_grad))
         t.start()
         t.join()
-        seen.append((x * 2).requires_grad)
-    assert seen == [True, False]
+        modes.append((x * 2).requires_grad)
+    assert modes == [True, False]
 
 
 def test_no_grad_enable_grad_and_inference_mode_nest():
@@ -315,24 +315,28 @@ def test_no_grad_enable_grad_and_inference_mode_nest():
 def test_a_tensor_made_in_inference_mode_stays_out_of_every_graph():
     normal = tdt.ones(2)
     with tdt.inference_mode():
-        made, computed, view, wanting = tdt.ones(2), normal * 2, normal[:1], tdt.ones(2, requires_grad=True)
-        made.add_(1)
-    assert [t.is_inference() for t in (made, made[:1], made.detach(), computed, wanting)] == [True] * 5
-    assert [t.is_inference() for t in (normal, view, made * 2, made.clone())] == [False] * 4
+        created, computed, view, wanting = tdt.ones(2), normal * 2, normal[:1], tdt.ones(2, requires_grad=True)
+        created.add_(1)
+    assert [t.is_inference() for t in (created, created[:1], created.detach(), computed, wanting)] == [True] * 5
+    assert [t.is_inference() for t in (normal, view, created * 2, created.clone())] == [False] * 4
     weight = tdt.ones(2, requires_grad=True)
-    (weight + made).sum().backward()  # nothing of it is kept
+    (weight + created).sum().backward()  # nothing of it is kept
     assert weight.grad.tolist() == [1.0, 1.0]
     with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
-        weight * made
-    for change in (lambda: made.add_(1), lambda: made.__setitem__(0, 1), lambda: tdt.add(normal, 1, out=computed)):
+        weight * created
+    for change in (
+        lambda: created.add_(1),
+        lambda: created.__setitem__(0, 1),
+        lambda: tdt.add(normal, 1, out=computed),
+    ):
         with pytest.raises(
             RuntimeError, match="Inplace update to inference tensor outside InferenceMode is not allowed"
         ):
             change()
     with pytest.raises(RuntimeError, match="Setting requires_grad=True on inference tensor outside InferenceMode"):
-        made.requires_grad_()
+        created.requires_grad_()
     with pytest.raises(RuntimeError, match="Inference tensors do not track version counter"):
-        _ = made._version
+        _ = created._version
 
 
 def test_a_gradient_that_the_user_has_expanded_cannot_be_added_to():

@@ -44,9 +44,9 @@ def test_an_in_place_function_gives_what_pytorchs_gives_and_the_tensor_itself(na
         assert getattr(lib, name)(x, *(CALLS[name](lib, x) if name in CALLS else ())) is x
         return x.numpy()
 
-    mine, theirs = result(tdt), result(torch)
-    assert mine.dtype == theirs.dtype
-    np.testing.assert_allclose(mine, theirs, rtol=3e-6, atol=1e-6)
+    ours, theirs = result(tdt), result(torch)
+    assert ours.dtype == theirs.dtype
+    np.testing.assert_allclose(ours, theirs, rtol=3e-6, atol=1e-6)
 
 
 def test_an_in_place_function_refuses_what_is_no_tensor_and_leaves():

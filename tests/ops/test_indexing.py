@@ -28,11 +28,11 @@ class Tensor:
         return f"tensor({self.values}, dtype={self.dtype})"
 
 
-def made(key, lib):
+def as_index(key, lib):
     """The key, with tensors of `lib`."""
     if isinstance(key, Tensor):
         return lib.tensor(key.values, dtype=getattr(lib, key.dtype))
-    return tuple([made(k, lib) for k in key]) if isinstance(key, tuple) else key
+    return tuple([as_index(k, lib) for k in key]) if isinstance(key, tuple) else key
 
 
 def some_slice(rng, n):
@@ -80,9 +80,9 @@ def some_part(rng, shape, bad):
 def some_key(rng, shape, bad=0.03):
     parts, left = [], list(shape)
     while left and rng.random() < 0.8:
-        part, taken = some_part(rng, left, bad)
+        part, consumed = some_part(rng, left, bad)
         parts.append(part)
-        left = left[taken:]
+        left = left[consumed:]
     if rng.random() < bad:
         parts.append(0)
     for extra in (None, ..., rng.choice([True, False, Tensor(True, "bool")])):
@@ -91,21 +91,21 @@ def some_key(rng, shape, bad=0.03):
     return parts[0] if len(parts) == 1 and rng.random() < 0.7 else tuple(parts)
 
 
-def given(lib, shape, grad=True):
+def tensor_of(lib, shape, grad=True):
     x = lib.arange(float(np.prod(shape)), dtype=lib.float64).reshape(shape)
     return x.requires_grad_(grad)
 
 
 def read(lib, shape, key):
     """What x[key] is: values, strides, whether it shares memory, gradient and second gradient."""
-    x = given(lib, shape)
-    part = (x * x)[made(key, lib)]
-    flat = given(lib, shape, False)
-    view = flat[made(key, lib)]
+    x = tensor_of(lib, shape)
+    part = (x * x)[as_index(key, lib)]
+    flat = tensor_of(lib, shape, False)
+    view = flat[as_index(key, lib)]
     strides = strides_of(view)
     flat.fill_(-7)
     shares = bool(view.numel()) and bool((view == -7).all())
-    weights = given(lib, part.shape, False) + 1
+    weights = tensor_of(lib, part.shape, False) + 1
     first = lib.autograd.grad((part * part * weights).sum(), x, create_graph=True)[0]
     return part.detach(), strides, shares, first.detach(), lib.autograd.grad((first * first).sum(), x)[0]
 
@@ -131,19 +131,19 @@ def value_of(rng, shape):
 
 def write(lib, shape, key, value):
     """x after x[key] = value, and the gradients of both."""
-    x = given(lib, shape)
+    x = tensor_of(lib, shape)
     y, v = x * x, value(lib)
-    y[made(key, lib)] = v
-    wanted = [x] + [v] * (isinstance(v, lib.Tensor) and v.requires_grad)
-    weights = given(lib, shape, False) + 1
-    grads = lib.autograd.grad((y * y * weights).sum(), wanted, create_graph=True, allow_unused=True)
+    y[as_index(key, lib)] = v
+    inputs = [x] + [v] * (isinstance(v, lib.Tensor) and v.requires_grad)
+    weights = tensor_of(lib, shape, False) + 1
+    grads = lib.autograd.grad((y * y * weights).sum(), inputs, create_graph=True, allow_unused=True)
     left = [g for g in grads if g is not None and g.requires_grad]
-    again = lib.autograd.grad(sum((g * g).sum() for g in left), wanted, allow_unused=True) if left else ()
+    again = lib.autograd.grad(sum((g * g).sum() for g in left), inputs, allow_unused=True) if left else ()
     return y.detach(), [None if g is None else g.detach() for g in grads], [g for g in again if g is not None]
 
 
 def target_shape(shape, key):
-    part, error = attempt(lambda: torch.zeros(shape)[made(key, torch)])
+    part, error = attempt(lambda: torch.zeros(shape)[as_index(key, torch)])
     return [] if error is not None else list(part.shape)
 
 
@@ -156,12 +156,12 @@ def problem_of(function, shape, key, *args):
 
 
 def test_values_that_do_not_fit_are_refused_before_indices_out_of_bounds():
-    def put(lib):
+    def assign(lib):
         lib.zeros(2, 3)[lib.tensor([0, -3])] = lib.zeros(5)
 
     for lib in (tdt, torch):
         with pytest.raises(RuntimeError, match="shape mismatch: value tensor"):
-            put(lib)
+            assign(lib)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -261,5 +261,5 @@ def test_a_list_with_more_than_numbers_in_it_is_a_tuple_with_a_warning_as_in_pyt
         return x[index].tolist(), y.tolist()
 
     assert outcome(tdt) == outcome(torch)
-    said = [w.message for w in recwarn if "non-tuple sequence" in str(w.message)]
-    assert len(said) == (4 if key in AS_TUPLES else 0)
+    messages = [w.message for w in recwarn if "non-tuple sequence" in str(w.message)]
+    assert len(messages) == (4 if key in AS_TUPLES else 0)

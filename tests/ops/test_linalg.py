@@ -210,14 +210,14 @@ def test_lobpcg_takes_batches_and_stops_where_the_tracker_says():
     E, X = tdt.lobpcg(tdt.tensor(a), k=2)
     np.testing.assert_allclose(E.numpy(), np.linalg.eigvalsh(a)[:, ::-1][:, :2], rtol=1e-9)
     assert X.shape == (2, 40, 2)
-    seen = []
+    eigenvalues = []
 
     def stop(at):
-        seen.append(at.E)
-        at.bvars["force_stop"] = len(seen) == 3
+        eigenvalues.append(at.E)
+        at.bvars["force_stop"] = len(eigenvalues) == 3
 
     tdt.lobpcg(tdt.tensor(a), k=2, tracker=stop)
-    assert len(seen) == 3
+    assert len(eigenvalues) == 3
 
 
 def test_gradients_of_lobpcg_are_pytorchs():

@@ -38,9 +38,9 @@ def run(library, code, shape):
 
 def check(form, shape, layouts):
     code = form.format(**{name: layout.format("a") for name, layout in zip("xy", layouts, strict=False)})
-    wanted = run(torch, code, shape)
-    assert run(tdt, code, shape) == wanted, f"{code} for shape {shape}"
-    return wanted is not True
+    expected = run(torch, code, shape)
+    assert run(tdt, code, shape) == expected, f"{code} for shape {shape}"
+    return expected is not True
 
 
 @pytest.mark.parametrize("form", TWO)

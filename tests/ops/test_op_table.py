@@ -28,15 +28,15 @@ every_op = pytest.mark.parametrize("name", [n for n in OPS if n in TABLE])
 every_differentiable_op = pytest.mark.parametrize("name", [n for n in DIFFERENTIABLE if n in TABLE])
 
 
-def given(call, grad=False, change=lambda a: a):
+def operands_of(call, grad=False, change=lambda a: a):
     """The operands of a call as tensors; floating-point ones want gradients where `grad`."""
-    made = []
+    built = []
     for a in call.operands:
         if isinstance(a, np.ndarray):
             t = wrap(change(a.copy(order="K")))
             a = t.requires_grad_(grad and t.dtype.category >= 2)
-        made.append(a)
-    return made
+        built.append(a)
+    return built
 
 
 def allows(op, dtype):
@@ -52,7 +52,7 @@ def outputs(result):
     return result if isinstance(result, tuple) else (result,)
 
 
-def wanted(operands):
+def leaves(operands):
     return [t for t in operands if isinstance(t, tdt.Tensor) and t.requires_grad]
 
 
@@ -64,34 +64,34 @@ def gradient_calls(name):
     return [
         c
         for c in TABLE[name].calls
-        if c.grad and wanted(given(c, True)) and differentiable(run(name, c, given(c, True)))
+        if c.grad and leaves(operands_of(c, True)) and differentiable(run(name, c, operands_of(c, True)))
     ]
 
 
 def as_function(name, call, operands):
     """The op as a function of the tensors that want gradients alone, giving the outputs that may have them."""
-    marked = {id(t) for t in wanted(operands)}
+    marked = {id(t) for t in leaves(operands)}
 
     def function(*tensors):
         left = iter(tensors)
         now = [next(left) if id(t) in marked else t for t in operands]
         if TABLE[name].constrain is not None:
             now[0] = TABLE[name].constrain(now[0])
-        made = outputs(run(name, call, now))
-        if TABLE[name].unique is not None and any(t.is_complex() for t in made):
-            return TABLE[name].unique(*made)
-        names = OPS[name].outputs if len(OPS[name].outputs) == len(made) else [None] * len(made)
-        return tuple(t for t, n in zip(made, names, strict=True) if n not in OPS[name].nondiff)
+        results = outputs(run(name, call, now))
+        if TABLE[name].unique is not None and any(t.is_complex() for t in results):
+            return TABLE[name].unique(*results)
+        names = OPS[name].outputs if len(OPS[name].outputs) == len(results) else [None] * len(results)
+        return tuple(t for t, n in zip(results, names, strict=True) if n not in OPS[name].nondiff)
 
     return function
 
 
 def gradients(name, call, create_graph=False, change=lambda a: a):
     """Gradients of all outputs, each weighted differently, for all floating-point operands; as NumPy arrays."""
-    operands = given(call, True, change)
+    operands = operands_of(call, True, change)
     outs = differentiable(run(name, call, operands))
     weights = [wrap(change(weight_for(t))) for t in outs]
-    found = tdt.autograd.grad(outs, wanted(operands), weights, create_graph=create_graph, allow_unused=True)
+    found = tdt.autograd.grad(outs, leaves(operands), weights, create_graph=create_graph, allow_unused=True)
     return [None if g is None else g.detach().numpy() for g in found]
 
 
@@ -129,7 +129,7 @@ def test_values_dtypes_and_shapes_are_the_oracles(name):
         return
     for call in TABLE[name].calls:
         expected = outputs(oracle(*call.operands, **call.attributes))
-        found = outputs(run(name, call, given(call)))
+        found = outputs(run(name, call, operands_of(call)))
         assert len(found) == len(expected)
         for t, e in zip(found, expected, strict=True):
             e = np.asarray(e)
@@ -146,7 +146,9 @@ def test_lower_precision_computes_the_same_in_its_own_dtype(name):
         for dtype in ("float32", "bfloat16"):
             if "dtype" in call.attributes or not any(getattr(a, "dtype", None) == np.float64 for a in call.operands):
                 continue
-            low = given(call, change=lambda a, d=dtype: a.astype(getattr(tdt, d).np) if a.dtype == np.float64 else a)
+            low = operands_of(
+                call, change=lambda a, d=dtype: a.astype(getattr(tdt, d).np) if a.dtype == np.float64 else a
+            )
             rounded = [t.to(tdt.float64) if isinstance(t, tdt.Tensor) and t.is_floating_point() else t for t in low]
             mixed = any(isinstance(t, tdt.Tensor) and t.is_complex() for t in low) or name in (
                 "complex",
@@ -169,20 +171,20 @@ def test_gradients_are_right(name):
     calls = gradient_calls(name)
     assert calls, f"{name} has a rule but no sample with a gradient"
     for call in calls:
-        operands = given(call, True)
+        operands = operands_of(call, True)
         outs = outputs(run(name, call, operands))
         if len(outs) == len(OPS[name].outputs):
             assert not any(
                 t.requires_grad for t, n in zip(outs, OPS[name].outputs, strict=True) if n in OPS[name].nondiff
             )
-        gradcheck(as_function(name, call, operands), tuple(wanted(operands)))
+        gradcheck(as_function(name, call, operands), tuple(leaves(operands)))
 
 
 @every_differentiable_op
 def test_second_gradients_are_right(name):
     for call in gradient_calls(name):
-        operands = given(call, True)
-        gradgradcheck(as_function(name, call, operands), tuple(wanted(operands)))
+        operands = operands_of(call, True)
+        gradgradcheck(as_function(name, call, operands), tuple(leaves(operands)))
 
 
 @every_differentiable_op
@@ -205,7 +207,7 @@ def test_strides_of_the_operands_do_not_matter(name):
     if name in ("view", "view_dtype", "view_as_complex", "as_strided"):
         return  # these are about strides; PyTorch's op database asks them
     for call in TABLE[name].calls:
-        plain, other = run(name, call, given(call)), run(name, call, given(call, change=strided))
+        plain, other = run(name, call, operands_of(call)), run(name, call, operands_of(call, change=strided))
         for a, b in zip(outputs(plain), outputs(other), strict=True):
             if not OPS[name].random:
                 assert_same(a.numpy(), b.numpy(), 1e-12)
@@ -217,7 +219,7 @@ def test_strides_of_the_operands_do_not_matter(name):
 @every_op
 def test_operands_and_saved_values_are_left_as_they_were(name):
     for call in TABLE[name].calls:
-        operands = given(call, True)
+        operands = operands_of(call, True)
         tensors = [t for t in operands if isinstance(t, tdt.Tensor)]
         before = [t.detach().numpy().copy() for t in tensors]
         outs = outputs(run(name, call, operands))
@@ -226,12 +228,12 @@ def test_operands_and_saved_values_are_left_as_they_were(name):
         graded = [t for t in outs if t.requires_grad] if OPS[name].rules else []
         if graded and call.grad:
             weights = [wrap(weight_for(t)) for t in graded]
-            kept = [w.numpy().copy() for w in weights]
+            copies = [w.numpy().copy() for w in weights]
             for create_graph in (False, True):
                 tdt.autograd.grad(
-                    graded, wanted(operands), weights, retain_graph=True, create_graph=create_graph, allow_unused=True
+                    graded, leaves(operands), weights, retain_graph=True, create_graph=create_graph, allow_unused=True
                 )
-            for w, k in zip(weights, kept, strict=True):
+            for w, k in zip(weights, copies, strict=True):
                 np.testing.assert_array_equal(w.numpy(), k)
         for t, b in zip(tensors, before, strict=True):
             np.testing.assert_array_equal(t.detach().numpy(), b)
@@ -241,7 +243,7 @@ def test_operands_and_saved_values_are_left_as_they_were(name):
 @every_op
 def test_results_have_memory_of_their_own_where_the_op_is_no_view(name):
     for call in TABLE[name].calls:
-        operands = given(call)
+        operands = operands_of(call)
         outs = outputs(run(name, call, operands))
         shared = [np.shares_memory(t.numpy(), a.numpy()) for t in outs for a in operands if isinstance(a, tdt.Tensor)]
         if OPS[name].view is True:
@@ -255,12 +257,12 @@ def test_a_call_and_its_backward_leave_no_reference_cycle(name):
     gc.disable()
     try:
         for call in TABLE[name].calls:
-            operands = given(call, True)
+            operands = operands_of(call, True)
             result = run(name, call, operands)
             graded = differentiable(result) if call.grad and OPS[name].rules else ()
             if graded:
                 grads = tdt.autograd.grad(
-                    graded, wanted(operands), [t.detach() for t in graded], create_graph=True, allow_unused=True
+                    graded, leaves(operands), [t.detach() for t in graded], create_graph=True, allow_unused=True
                 )
                 del grads
             watched = [weakref.ref(t) for t in (*operands, *outputs(result)) if isinstance(t, tdt.Tensor)]
@@ -277,13 +279,13 @@ def test_in_place_and_out_store_what_the_op_gives(name):
     if op.view:
         return
     for call in TABLE[name].calls:
-        expected = outputs(run(name, call, given(call)))
+        expected = outputs(run(name, call, operands_of(call)))
         targets = tuple(wrap(np.full(e.shape, 7, e.dtype.np)) for e in expected)
         tdt.manual_seed(3)
-        op.into(targets if len(targets) > 1 else targets[0], *given(call), **call.attributes)
+        op.into(targets if len(targets) > 1 else targets[0], *operands_of(call), **call.attributes)
         for t, e in zip(targets, expected, strict=True):
             np.testing.assert_array_equal(t.numpy(), e.numpy())
-        operands = given(call)
+        operands = operands_of(call)
         x = operands[0]
         first = expected[0]
         if (
@@ -304,11 +306,11 @@ def test_shape_functions_say_the_shapes_that_come_out(name):
     if op.shape is None:
         return
     for call in TABLE[name].calls:
-        found = outputs(run(name, call, given(call)))
+        found = outputs(run(name, call, operands_of(call)))
         shapes = [a.shape if isinstance(a, np.ndarray) else None for a in call.operands]
-        said = op.shape(*shapes, **call.attributes)
-        said = said if len(found) > 1 else (said,)
-        assert [tuple(s) for s in said] == [tuple(t.shape) for t in found]
+        shapes_out = op.shape(*shapes, **call.attributes)
+        shapes_out = shapes_out if len(found) > 1 else (shapes_out,)
+        assert [tuple(s) for s in shapes_out] == [tuple(t.shape) for t in found]
         if op.flops is not None:
             assert op.flops(*shapes, **call.attributes) >= 0
 
@@ -327,7 +329,7 @@ def test_a_dtype_that_the_record_does_not_allow_is_refused(name):
     if op.promote != "all" or op.to_float:
         return
     for d in refused:
-        operands = [t.to(d) if isinstance(t, tdt.Tensor) else t for t in given(call)]
+        operands = [t.to(d) if isinstance(t, tdt.Tensor) else t for t in operands_of(call)]
         with pytest.raises((RuntimeError, TypeError)):
             run(name, call, operands)
 
@@ -340,7 +342,7 @@ def test_shapes_that_do_not_broadcast_are_refused_by_dimension(name):
         len(shaped) < 2 or OPS[name].shape is not None or name == "solve"
     ):  # solve refuses by what is not a square matrix
         return
-    operands = given(call)
+    operands = operands_of(call)
     operands[shaped[0]] = operands[shaped[0]].reshape(-1)[:2].reshape(2)
     operands[shaped[1]] = operands[shaped[1]].reshape(-1)[:3].reshape(3)
     with pytest.raises(RuntimeError, match=r"must match|doesn't match|shape mismatch"):

@@ -77,7 +77,7 @@ def drawn(lib: Any, layout: str, dtype: str, draw: Any) -> tuple[np.ndarray, tup
     lib.set_default_dtype(getattr(lib, dtype))
     try:
         lib.manual_seed(3)
-        made = draw(lib, LAYOUTS[layout](lib))
-        return made.numpy().copy(), made.stride()
+        sample = draw(lib, LAYOUTS[layout](lib))
+        return sample.numpy().copy(), sample.stride()
     finally:
         lib.set_default_dtype(lib.float32)

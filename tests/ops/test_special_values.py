@@ -41,12 +41,12 @@ def test_results_that_are_not_finite_raise_no_warning():
 
 @pytest.mark.parametrize("shape", [(2, 3), (2, 4, 3)], ids=str)
 def test_sums_of_infinities_and_of_what_is_too_large_warn_of_nothing(shape):
-    functional, opposite, made = tdt.nn.functional, tdt.full(shape, math.inf), []
+    functional, opposite, outputs = tdt.nn.functional, tdt.full(shape, math.inf), []
     opposite[0] = -math.inf
     with warnings.catch_warnings():
         warnings.filterwarnings("error", category=RuntimeWarning, module="numpy")
         for x in (opposite, tdt.full(shape, 3e38)):
-            made += [reduce(x, dim) for reduce in (tdt.sum, tdt.mean, tdt.var, tdt.std) for dim in (None, 0, -1)]
-            made += [functional.layer_norm(x, shape[-1:]), functional.group_norm(x, 1)]
-            made += [functional.batch_norm(x, None, None, training=True)]
-    assert not any(t.isfinite().all() for t in made)
+            outputs += [reduce(x, dim) for reduce in (tdt.sum, tdt.mean, tdt.var, tdt.std) for dim in (None, 0, -1)]
+            outputs += [functional.layer_norm(x, shape[-1:]), functional.group_norm(x, 1)]
+            outputs += [functional.batch_norm(x, None, None, training=True)]
+    assert not any(t.isfinite().all() for t in outputs)

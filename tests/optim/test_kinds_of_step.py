@@ -133,12 +133,12 @@ def test_a_sparse_buffer_is_loaded_into_another_dtype():
 
 def test_step_hooks_see_the_optimizer_among_the_arguments_and_may_replace_them():
     for library in (tdt, torch):
-        seen, p = [], library.ones(1, requires_grad=True)
+        calls, p = [], library.ones(1, requires_grad=True)
         optimizer = library.optim.SGD([p], lr=0.1)
         optimizer.register_step_pre_hook(lambda o, args, kwargs: ((args[0], lambda: 7), kwargs))
-        optimizer.register_step_post_hook(lambda o, args, kwargs, seen=seen: seen.append((o is args[0], len(args))))
+        optimizer.register_step_post_hook(lambda o, args, kwargs, calls=calls: calls.append((o is args[0], len(args))))
         assert optimizer.step() == 7
-        assert seen == [(True, 2)]
+        assert calls == [(True, 2)]
 
 
 def test_without_momentum_sgd_has_no_state_and_betas_stay_as_they_are_given():

@@ -58,13 +58,13 @@ def optimizer(library: object, name: str = "SGD", lr: object = 0.1, **options: o
 
 def rates(library: object, name: str, options: dict, count: int = 100, kind: str = "SGD") -> list:
     o = optimizer(library, kind)
-    scheduler, seen = getattr(library.optim.lr_scheduler, name)(o, **options), []
+    scheduler, recorded = getattr(library.optim.lr_scheduler, name)(o, **options), []
     for _ in range(count):
         momenta = [g.get("momentum", g.get("betas")) for g in o.param_groups]
-        seen.append((scheduler.get_last_lr(), [g["lr"] for g in o.param_groups], momenta))
+        recorded.append((scheduler.get_last_lr(), [g["lr"] for g in o.param_groups], momenta))
         o.step()
         scheduler.step()
-    return seen
+    return recorded
 
 
 @pytest.mark.parametrize("kind", ["SGD", "Adam"])
@@ -75,7 +75,7 @@ def test_a_hundred_rates_equal_pytorchs_to_the_last_bit(name, options, kind):
 
 def test_two_schedules_and_a_hand_act_together():
     def run(library: object) -> list:
-        o, seen = optimizer(library), []
+        o, recorded = optimizer(library), []
         first = library.optim.lr_scheduler.StepLR(o, 5)
         second = library.optim.lr_scheduler.CosineAnnealingLR(o, 20)
         for k in range(40):
@@ -84,8 +84,8 @@ def test_two_schedules_and_a_hand_act_together():
             second.step()
             if k == 11:
                 o.param_groups[0]["lr"] *= 3
-            seen.append([g["lr"] for g in o.param_groups])
-        return seen
+            recorded.append([g["lr"] for g in o.param_groups])
+        return recorded
 
     assert run(tdt) == run(torch)
 
@@ -116,12 +116,12 @@ def test_going_on_with_last_epoch_and_jumping_to_an_epoch(name, options):
         for g in o.param_groups:
             g["initial_lr"] = g["lr"]
         scheduler = getattr(library.optim.lr_scheduler, name)(o, last_epoch=8, **options)
-        seen = [scheduler.get_last_lr()]
+        recorded = [scheduler.get_last_lr()]
         o.step()
         scheduler.step()
         with pytest.warns(UserWarning, match="epoch parameter in `scheduler.step"):
             scheduler.step(15)
-        return [*seen, scheduler.get_last_lr()]
+        return [*recorded, scheduler.get_last_lr()]
 
     assert run(tdt) == run(torch)
 
@@ -152,9 +152,9 @@ def test_combined_schedules_give_pytorchs_rates_and_go_on_from_their_state(name)
     results = []
     for library in (tdt, torch):
         kind, o = library.optim.lr_scheduler, optimizer(library)
-        scheduler, seen = COMBINED[name](kind, o), []
+        scheduler, recorded = COMBINED[name](kind, o), []
         for k in range(60):
-            seen.append((scheduler.get_last_lr(), [g["lr"] for g in o.param_groups]))
+            recorded.append((scheduler.get_last_lr(), [g["lr"] for g in o.param_groups]))
             o.step()
             scheduler.step()
             if k == 33:
@@ -163,7 +163,7 @@ def test_combined_schedules_give_pytorchs_rates_and_go_on_from_their_state(name)
                     group["lr"] = rate
                 again.load_state_dict(saved)
                 scheduler = again
-        results.append((seen, scheduler.state_dict()))
+        results.append((recorded, scheduler.state_dict()))
     (ours, state), (theirs, their_state) = results
     assert ours == theirs
     assert state == their_state
@@ -184,19 +184,19 @@ def test_a_plateau_is_found_where_pytorch_finds_it(options):
     metrics = [3.0, 2.0, 2.5, 2.4, 2.3, 1.0, float("nan"), 1.0, 1.0, 0.99999, 0.5, 1.5, float("inf"), *[0.7] * 30]
     results = []
     for library in (tdt, torch):
-        o, seen = optimizer(library), []
+        o, recorded = optimizer(library), []
         scheduler = library.optim.lr_scheduler.ReduceLROnPlateau(o, **options)
         for k, metric in enumerate(metrics):
             o.step()
             scheduler.step(library.tensor(metric) if k % 2 else metric)
-            seen.append((scheduler.get_last_lr(), scheduler.in_cooldown, scheduler.num_bad_epochs))
+            recorded.append((scheduler.get_last_lr(), scheduler.in_cooldown, scheduler.num_bad_epochs))
             if k == 9:
                 saved = scheduler.state_dict()
                 scheduler = library.optim.lr_scheduler.ReduceLROnPlateau(o, **options)
                 scheduler.load_state_dict(saved)
         with pytest.warns(UserWarning, match="The epoch parameter in `scheduler.step"):
             scheduler.step(0.1, 99)
-        results.append((seen, scheduler.state_dict()))
+        results.append((recorded, scheduler.state_dict()))
     assert results[0] == results[1]
 
 
@@ -219,15 +219,15 @@ def test_warm_restarts_go_to_fractions_of_an_epoch():
     results = []
     for library in (tdt, torch):
         for growth in (1, 2):
-            o, seen = optimizer(library), []
+            o, recorded = optimizer(library), []
             scheduler = library.optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 4, growth)
             for k in range(60):
                 o.step()
                 scheduler.step(k / 3)
-                seen.append((scheduler.get_last_lr(), scheduler.T_i, scheduler.last_epoch))
+                recorded.append((scheduler.get_last_lr(), scheduler.T_i, scheduler.last_epoch))
             with pytest.raises(ValueError, match="Expected non-negative epoch, but got -1"):
                 scheduler.step(-1)
-            results.append(seen)
+            results.append(recorded)
     assert results[:2] == results[2:]
 
 

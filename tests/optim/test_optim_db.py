@@ -54,7 +54,7 @@ def tolerance(name: str, lr: Any) -> dict[str, float]:
 
 
 def options_of(info: Any) -> list[dict]:
-    return [given.kwargs for given in info.optim_inputs_func("cpu")] + MORE.get(info.name, [])
+    return [case.kwargs for case in info.optim_inputs_func("cpu")] + MORE.get(info.name, [])
 
 
 CASES = [
@@ -157,7 +157,7 @@ def test_parameters_of_two_bytes_end_where_pytorchs_do_within_the_rounding_of_th
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # of PyTorch's, about its own Adagrad
 @pytest.mark.parametrize("info", [p for p in INFOS if p.values[0].supports_sparse])
 def test_sparse_gradients_are_taken_where_pytorch_takes_them(info):
-    for options in [given.kwargs for given in info.optim_inputs_func("cpu") if not given.kwargs.get("weight_decay")]:
+    for options in [case.kwargs for case in info.optim_inputs_func("cpu") if not case.kwargs.get("weight_decay")]:
         pair = Pair(info.name, options, ((3, 4), (5, 1)))
         pair.sparse = True
         pair.step(10).agree(**EXACT)
@@ -190,27 +190,27 @@ def to_params(params: Any) -> Any:
         return p
     if isinstance(params, dict):
         return {k: to_params(v) for k, v in params.items()}
-    seen = {id(p): to_params(p) for p in params} if isinstance(params, (list, tuple)) else {}
-    return type(params)(seen[id(p)] for p in params) if seen else params
+    converted = {id(p): to_params(p) for p in params} if isinstance(params, (list, tuple)) else {}
+    return type(params)(converted[id(p)] for p in params) if converted else params
 
 
 @pytest.mark.parametrize("info", INFOS)
 def test_refusals_have_pytorchs_class_and_words(info):
     shape = (2, 3) if info.name in (NEEDS_MATRICES, NEEDS_SPARSE) else (3,)
     for case in info.optim_error_inputs_func("cpu", torch.float32):
-        given, theirs = case.optimizer_error_input, torch.zeros(shape, requires_grad=True)
-        params = given.params if given.params is not None else [theirs]
+        error_input, theirs = case.optimizer_error_input, torch.zeros(shape, requires_grad=True)
+        params = error_input.params if error_input.params is not None else [theirs]
         if isinstance(params, list) and any(isinstance(p, dict) for p in params):
             params = [dict(p) for p in params]  # a group that was refused keeps what it was given
         ours = {id(p): to_params(p) for p in params} if isinstance(params, list) else {}
         ours = [ours[id(p)] for p in params] if ours else to_params(params)
-        if "across param groups" in given.desc:
+        if "across param groups" in error_input.desc:
             ours[1]["params"] = ours[0]["params"]
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
             with pytest.raises(case.error_type, match=case.error_regex):  # noqa: PT012 (either call may be the one)
-                optimizer = getattr(tdt.optim, info.name)(ours, **to_tdt(given.kwargs))
-                assert case.error_on is OptimizerErrorEnum.STEP_ERROR, given.desc
+                optimizer = getattr(tdt.optim, info.name)(ours, **to_tdt(error_input.kwargs))
+                assert case.error_on is OptimizerErrorEnum.STEP_ERROR, error_input.desc
                 optimizer.step()
 
 

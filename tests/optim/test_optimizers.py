@@ -157,10 +157,10 @@ def test_a_step_counts_as_a_write_in_place():
 def test_zero_grad_forgets_or_fills_with_zeros():
     p = tdt.ones(3, requires_grad=True)
     optimizer = tdt.optim.SGD([p], lr=0.1)
-    p.grad = held = tdt.ones(3)
+    p.grad = grad = tdt.ones(3)
     optimizer.zero_grad(set_to_none=False)
-    assert p.grad is held
-    assert held.tolist() == [0, 0, 0]
+    assert p.grad is grad
+    assert grad.tolist() == [0, 0, 0]
     optimizer.zero_grad()
     assert p.grad is None
 
@@ -203,14 +203,14 @@ def test_a_parameter_whose_data_is_replaced_keeps_its_state():
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))], ids=["deepcopy", "pickle"])
 def test_a_copied_optimizer_goes_on_by_itself(copied):
     pair = Pair("Adam", {"lr": 0.1}, SMALL[:2]).step(3)
-    twin = copied(pair.our_optimizer)
-    for p, q in zip(twin.param_groups[0]["params"], pair.ours):
+    copied_optimizer = copied(pair.our_optimizer)
+    for p, q in zip(copied_optimizer.param_groups[0]["params"], pair.ours):
         p.grad = q.grad.clone()
     before = [p.detach().clone() for p in pair.ours]
-    twin.step()
+    copied_optimizer.step()
     assert all(tdt.equal(a, b.detach()) for a, b in zip(before, pair.ours))
     pair.our_optimizer.step()
-    for p, q in zip(twin.param_groups[0]["params"], pair.ours):
+    for p, q in zip(copied_optimizer.param_groups[0]["params"], pair.ours):
         assert tdt.equal(p.detach(), q.detach())
 
 
@@ -231,13 +231,13 @@ def test_non_finite_gradients_reach_parameters_without_a_warning():
 
 def test_step_hooks_see_and_change_the_call():
     p = tdt.zeros(1, requires_grad=True)
-    optimizer, seen = tdt.optim.SGD([p], lr=0.1), []
-    handle = optimizer.register_step_pre_hook(lambda o, args, kwargs: seen.append("before"))
-    optimizer.register_step_post_hook(lambda o, args, kwargs: seen.append("after"))
+    optimizer, calls = tdt.optim.SGD([p], lr=0.1), []
+    handle = optimizer.register_step_pre_hook(lambda o, args, kwargs: calls.append("before"))
+    optimizer.register_step_post_hook(lambda o, args, kwargs: calls.append("after"))
     optimizer.step()
     handle.remove()
     optimizer.step()
-    assert seen == ["before", "after", "after"]
+    assert calls == ["before", "after", "after"]
     optimizer.register_step_pre_hook(lambda o, args, kwargs: 3)
     with pytest.raises(RuntimeError, match="must return None or a tuple"):
         optimizer.step()
@@ -344,13 +344,13 @@ def test_an_optimizer_written_by_hand_gets_groups_state_and_hooks():
                     self.state[p]["count"] = self.state[p].get("count", 0) + 1
                     p.sub_(group["lr"] * p.grad.sign())
 
-    p, seen = parameter(tdt), []
+    p, calls = parameter(tdt), []
     optimizer = SignSGD([p], lr=0.5)
-    optimizer.register_step_post_hook(lambda *_: seen.append(1))
+    optimizer.register_step_post_hook(lambda *_: calls.append(1))
     p.grad = tdt.tensor([3.0, -4.0])
     optimizer.step()
     assert p.tolist() == [-0.5, 0.5]
-    assert seen == [1]
+    assert calls == [1]
     assert optimizer.state_dict()["state"] == {0: {"count": 1}}
 
 
@@ -372,13 +372,13 @@ def test_an_optimizer_that_skips_the_base_constructor_steps_saves_loads_and_take
 
     ours, theirs = wrapped(tdt), wrapped(torch)
     assert ours.param_groups[0]["params"][0].tolist() == theirs.param_groups[0]["params"][0].tolist()
-    seen = []
+    calls = []
     ours._patch_step_function()  # as PyTorch's subclasses do after they have set these
     ours._optimizer_step_pre_hooks = {}
-    ours.register_step_pre_hook(lambda *_: seen.append("before"))
-    ours.register_step_post_hook(lambda *_: seen.append("after"))
+    ours.register_step_pre_hook(lambda *_: calls.append("before"))
+    ours.register_step_post_hook(lambda *_: calls.append("after"))
     ours.step()
-    assert seen == ["before", "after"]
+    assert calls == ["before", "after"]
     ours.load_state_dict(ours.state_dict())
     assert list(ours.state_dict()["state"]) == [0]
 
@@ -402,8 +402,8 @@ def test_the_hooks_run_once_where_a_step_calls_that_of_its_base_class():
         def step(self, closure: object = None) -> object:
             return super().step(closure)
 
-    p, seen = parameter(tdt), []
+    p, calls = parameter(tdt), []
     optimizer = Counting([p], lr=0.5)
-    optimizer.register_step_post_hook(lambda *_: seen.append(1))
+    optimizer.register_step_post_hook(lambda *_: calls.append(1))
     optimizer.step()
-    assert seen == [1]
+    assert calls == [1]

@@ -32,16 +32,16 @@ def test_helpers_of_optimizers_answer_as_pytorchs(number: int):
 
 @pytest.mark.parametrize("differentiable", [False, True])
 def test_a_step_records_operations_only_if_the_optimizer_is_differentiable(differentiable: bool):
-    seen = []
+    modes = []
     for lib, module in ((tdt, ours), (require_torch(), pytorchs())):
 
         class Plain(lib.optim.Optimizer):
             @module._use_grad_for_differentiable
             def step(self):
-                seen.append(lib.is_grad_enabled())  # noqa: B023
+                modes.append(lib.is_grad_enabled())  # noqa: B023
 
         Plain([lib.ones(1)], {"differentiable": differentiable}).step()
-    assert seen == [differentiable] * 2
+    assert modes == [differentiable] * 2
 
 
 def test_complex_tensors_are_viewed_as_pairs_of_numbers():

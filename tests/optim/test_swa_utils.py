@@ -87,7 +87,7 @@ def test_batch_norms_take_their_statistics_anew():
     ],
 )
 def test_swalr_gives_pytorchs_rates_alone_and_after_another_schedule(options):
-    seen = []
+    results = []
     for library in (tdt, torch):
         o, rates = optimizer(library), []
         first, then = library.optim.lr_scheduler.StepLR(o, 2), library.optim.swa_utils.SWALR(o, **options)
@@ -100,8 +100,8 @@ def test_swalr_gives_pytorchs_rates_alone_and_after_another_schedule(options):
                 for group, rate in zip(o.param_groups, rates[-1], strict=True):
                     group["lr"] = rate
                 then.load_state_dict(saved)
-        seen.append((rates, then.state_dict()))
-    assert seen[0] == seen[1]
+        results.append((rates, then.state_dict()))
+    assert results[0] == results[1]
 
 
 REFUSED = [

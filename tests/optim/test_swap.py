@@ -36,9 +36,9 @@ def test_steps_inside_act_on_what_is_given_and_nothing_else(name):
     results = []
     for library in (tdt, torch):
         optimizer, params, others = stepped(library, name)
-        given, before = copy.deepcopy(optimizer.state_dict()), numbers(optimizer.state_dict())
-        given["param_groups"][1]["lr"] = 0.7
-        with library.optim.swap_in_optimizer_params_and_state(optimizer, dict(enumerate(others)), given):
+        state_dict, before = copy.deepcopy(optimizer.state_dict()), numbers(optimizer.state_dict())
+        state_dict["param_groups"][1]["lr"] = 0.7
+        with library.optim.swap_in_optimizer_params_and_state(optimizer, dict(enumerate(others)), state_dict):
             assert optimizer.param_groups[1]["params"][0] is others[1]
             optimizer.step()
             optimizer.step()
@@ -46,7 +46,7 @@ def test_steps_inside_act_on_what_is_given_and_nothing_else(name):
         assert [group["lr"] for group in optimizer.param_groups] == [0.1, 0.2]
         optimizer.step()
         state = optimizer.state_dict()["state"]
-        order = [given["state"][i][key] for i in range(2) for key in sorted(given["state"][i])]
+        order = [state_dict["state"][i][key] for i in range(2) for key in sorted(state_dict["state"][i])]
         order += [state[i][key] for i in range(2) for key in sorted(state[i])]
         results.append(numbers([p.detach() for p in params + others] + order))
     assert results[0] == pytest.approx(results[1], rel=1e-6)

@@ -35,11 +35,11 @@ def conv(x, w, b, stride, padding, dilation, groups):
     size, kernel = x.shape[2:], w.shape[2:]
     out = tuple(map(out_size, size, kernel, stride, padding, dilation))
     y = np.zeros((x.shape[0], w.shape[0], *out), np.result_type(x, w))
-    per, made = w.shape[1], w.shape[0] // groups
+    per, filters = w.shape[1], w.shape[0] // groups
     for o, k, at in cells(size, kernel, stride, padding, dilation, out):
         if at is not None:
             for f in range(w.shape[0]):
-                first = f // made * per
+                first = f // filters * per
                 y[(slice(None), f, *o)] += x[(slice(None), slice(first, first + per), *at)] @ w[(f, slice(None), *k)]
     return y if b is None else y + b.reshape(-1, *(1,) * len(size))
 
@@ -47,11 +47,11 @@ def conv(x, w, b, stride, padding, dilation, groups):
 def conv_input_grad(y, w, b, size, stride, padding, dilation, groups):
     """What each input cell receives from the output cells it took part in; b may be None."""
     x = np.zeros((y.shape[0], w.shape[1] * groups, *size), np.result_type(y, w))
-    per, made = w.shape[1], w.shape[0] // groups
+    per, filters = w.shape[1], w.shape[0] // groups
     for o, k, at in cells(size, w.shape[2:], stride, padding, dilation, y.shape[2:]):
         if at is not None:
             for f in range(w.shape[0]):
-                first = f // made * per
+                first = f // filters * per
                 x[(slice(None), slice(first, first + per), *at)] += (
                     y[(slice(None), f, *o)][:, None] * w[(f, slice(None), *k)]
                 )
@@ -60,12 +60,12 @@ def conv_input_grad(y, w, b, size, stride, padding, dilation, groups):
 
 def conv_weight_grad(y, x, kernel, stride, padding, dilation, groups):
     """What each weight receives from the pairs of cells it joined."""
-    per, made = x.shape[1] // groups, y.shape[1] // groups
+    per, filters = x.shape[1] // groups, y.shape[1] // groups
     w = np.zeros((y.shape[1], per, *kernel), np.result_type(y, x))
     for o, k, at in cells(x.shape[2:], kernel, stride, padding, dilation, y.shape[2:]):
         if at is not None:
             for f in range(y.shape[1]):
-                first = f // made * per
+                first = f // filters * per
                 w[(f, slice(None), *k)] += y[(slice(None), f, *o)] @ x[(slice(None), slice(first, first + per), *at)]
     return w
 

@@ -19,7 +19,7 @@ from tests.parity.compare import (
     gradient_difference,
     strides_of,
 )
-from tests.parity.convert import PRECISE, Unconvertible, tensors_in, to_tdt, twin
+from tests.parity.convert import PRECISE, Unconvertible, cloned, tensors_in, to_tdt
 from tests.parity.deviations import ANY_STRIDES, OTHER_NODES, UNIQUE
 from tests.parity.opdb import (
     REFUSED,
@@ -53,12 +53,12 @@ def check_values(info: OpInfo) -> Report:
             if dtype in (torch.float64, torch.int64):
                 chosen += tuple(s.noncontiguous() for s in chosen[:2] if _all_strided(s))
             for s in chosen:
-                given = given_of(s)
-                ask(report, "value", dtype, written_name(info), info.op, our, given, _values_agree(info, given))
+                arguments = arguments_of(s)
+                ask(report, "value", dtype, written_name(info), info.op, our, arguments, _values_agree(info, arguments))
     return report
 
 
-def given_of(s: SampleInput) -> tuple[tuple, dict]:
+def arguments_of(s: SampleInput) -> tuple[tuple, dict]:
     """The arguments of a sample: positional ones, and by name."""
     return (s.input, *s.args), s.kwargs
 
@@ -67,19 +67,21 @@ def _all_strided(s: SampleInput) -> bool:
     return all(t.layout is torch.strided for t in tensors_in((s.input, s.args, s.kwargs), torch.Tensor))
 
 
-def _values_agree(info: OpInfo, given: tuple[tuple, dict]) -> Callable[..., str | None]:
-    def agree(result: Any, expected: Any, our_given: Any, their_given: Any) -> str | None:
-        problem = _result_difference(info, given, result, expected)
-        return problem or _memory_difference(result, expected, our_given, their_given, info.name not in ANY_STRIDES)
+def _values_agree(info: OpInfo, arguments: tuple[tuple, dict]) -> Callable[..., str | None]:
+    def agree(result: Any, expected: Any, our_arguments: Any, their_arguments: Any) -> str | None:
+        problem = _result_difference(info, arguments, result, expected)
+        return problem or _memory_difference(
+            result, expected, our_arguments, their_arguments, info.name not in ANY_STRIDES
+        )
 
     return agree
 
 
-def _result_difference(info: OpInfo, given: tuple[tuple, dict], result: Any, expected: Any) -> str | None:
+def _result_difference(info: OpInfo, arguments: tuple[tuple, dict], result: Any, expected: Any) -> str | None:
     """What differs in value, shape and dtype, where PyTorch itself is not just as far from the precise result."""
-    a, b = _unique_parts(info, *given, result, expected)
+    a, b = _unique_parts(info, *arguments, result, expected)
     problem = difference(a, b, values=not info.has_nondeterministic_output)
-    if problem and "value at" in problem and a is result and _rounds_alike(info, given, a, b):
+    if problem and "value at" in problem and a is result and _rounds_alike(info, arguments, a, b):
         return None
     return problem
 
@@ -87,9 +89,9 @@ def _result_difference(info: OpInfo, given: tuple[tuple, dict], result: Any, exp
 def _node_difference(result: Any, expected: Any) -> str | None:
     """The names of the nodes that made the results."""
     for a, b in zip(tensors_in(result, tdt.Tensor), tensors_in(expected, torch.Tensor), strict=True):
-        mine, theirs = (t.grad_fn.name() if t.grad_fn is not None else None for t in (a, b))
-        if mine is not None and theirs is not None and mine != theirs:
-            return f"grad_fn: tdt {mine}, PyTorch {theirs}"
+        our_name, their_name = (t.grad_fn.name() if t.grad_fn is not None else None for t in (a, b))
+        if our_name is not None and their_name is not None and our_name != their_name:
+            return f"grad_fn: tdt {our_name}, PyTorch {their_name}"
     return None
 
 
@@ -102,9 +104,9 @@ def _unique_parts(info: OpInfo, args: tuple, kwargs: dict, result: Any, expected
     return over_tdt(unique)(our_args, our_kwargs, result), unique(args, kwargs, expected)
 
 
-def _memory_difference(result: Any, expected: Any, given: Any, their_given: Any, strides: bool) -> str | None:
+def _memory_difference(result: Any, expected: Any, arguments: Any, their_arguments: Any, strides: bool) -> str | None:
     """Strides, sharing of memory with the arguments, and requires_grad, of each tensor in the result."""
-    inputs, their_inputs = tensors_in(given, tdt.Tensor), tensors_in(their_given, torch.Tensor)
+    inputs, their_inputs = tensors_in(arguments, tdt.Tensor), tensors_in(their_arguments, torch.Tensor)
     for a, b in zip(tensors_in(result, tdt.Tensor), tensors_in(expected, torch.Tensor), strict=True):
         if a.requires_grad != b.requires_grad:
             return f"requires_grad: tdt {a.requires_grad}, PyTorch {b.requires_grad}"
@@ -146,34 +148,34 @@ def _ask_method(report: Report, info: OpInfo, dtype: torch.dtype, s: SampleInput
     name = getattr(method, "__name__", None)
     if name is None or name == "<lambda>" or not hasattr(torch.Tensor, name):
         return
-    code, given = "{}." + name, given_of(s)
+    code, arguments = "{}." + name, arguments_of(s)
     our = getattr(tdt.Tensor, name, None)
     if our is None:
-        report.note(check, f"tdt.Tensor has no {name}", dtype, code, given)
+        report.note(check, f"tdt.Tensor has no {name}", dtype, code, arguments)
         return
 
-    def agree(result: Any, expected: Any, our_given: Any, their_given: Any) -> str | None:
-        itself, theirs_too = result is our_given[0][0], expected is their_given[0][0]
+    def agree(result: Any, expected: Any, our_arguments: Any, their_arguments: Any) -> str | None:
+        itself, theirs_too = result is our_arguments[0][0], expected is their_arguments[0][0]
         if check == "inplace" and itself != theirs_too:
             return f"returns the tensor itself: tdt {itself}, PyTorch {theirs_too}"
-        return _result_difference(info, given, result, expected)
+        return _result_difference(info, arguments, result, expected)
 
-    ask(report, check, dtype, code, method, our, given, agree)
+    ask(report, check, dtype, code, method, our, arguments, agree)
 
 
-def _rounds_alike(info: OpInfo, given: tuple[tuple, dict], result: Any, expected: Any) -> bool:
-    args, kwargs = twin(given, PRECISE)
+def _rounds_alike(info: OpInfo, arguments: tuple[tuple, dict], result: Any, expected: Any) -> bool:
+    args, kwargs = cloned(arguments, PRECISE)
     exact, error = attempt(info.op, *args, **kwargs)
     return error is None and as_accurate(result, expected, exact)
 
 
 def _ask_out(report: Report, info: OpInfo, dtype: torch.dtype, s: SampleInput, our: Callable) -> None:
-    given = args, kwargs = given_of(s)
-    theirs = twin(given)
+    arguments = args, kwargs = arguments_of(s)
+    theirs = cloned(arguments)
     expected, error = attempt(info.op, *theirs[0], **theirs[1])
     if error is not None or not tensors_in(expected, torch.Tensor) or isinstance(expected, list):
         return
-    mine = to_tdt(given)
+    ours = to_tdt(arguments)
     for kind in ("resized", "strided", "other dtype", "needs grad"):
         target = _map_tensors(expected, lambda t, kind=kind: _target(t, kind))
         if any(t is None for t in (target if isinstance(target, tuple) else (target,))):
@@ -181,24 +183,26 @@ def _ask_out(report: Report, info: OpInfo, dtype: torch.dtype, s: SampleInput, o
         by_triangles = info.name in ("tril", "triu", "linalg.lu", "lu_unpack")
         if kind == "strided" and by_triangles and any(t.dim() > 3 for t in tensors_in(expected, torch.Tensor)):
             continue  # PyTorch 2.13 writes outside of the memory of such a target
-        copies = (theirs[0], {**theirs[1], "out": twin(target)}), (mine[0], {**mine[1], "out": to_tdt(target)})
+        copies = (theirs[0], {**theirs[1], "out": cloned(target)}), (ours[0], {**ours[1], "out": to_tdt(target)})
         ask(report, f"out= {kind}", dtype, written_name(info), info.op, our, (args, {**kwargs, "out": target}),
-            functools.partial(_out_agrees, info, given), copies)  # fmt: skip
+            functools.partial(_out_agrees, info, arguments), copies)  # fmt: skip
 
 
-def _out_agrees(info: OpInfo, given: tuple, result: Any, expected: Any, our_given: Any, their_given: Any) -> str | None:
+def _out_agrees(
+    info: OpInfo, arguments: tuple, result: Any, expected: Any, our_arguments: Any, their_arguments: Any
+) -> str | None:
     """`given`: the arguments without `out=`."""
-    out, their_out = our_given[1]["out"], their_given[1]["out"]
-    mine, theirs = tensors_in(out, tdt.Tensor), tensors_in(their_out, torch.Tensor)
-    same, their_same = _same_tensors(result, mine), _same_tensors(expected, theirs)
+    out, their_out = our_arguments[1]["out"], their_arguments[1]["out"]
+    ours, theirs = tensors_in(out, tdt.Tensor), tensors_in(their_out, torch.Tensor)
+    same, their_same = _same_tensors(result, ours), _same_tensors(expected, theirs)
     if same != their_same:
         return f"results that are the tensors given as out=: tdt {same}, PyTorch {their_same}"
-    problem = _result_difference(info, given, out, their_out)
-    return problem or (None if info.name in ANY_STRIDES else _stride_problem(mine, theirs))
+    problem = _result_difference(info, arguments, out, their_out)
+    return problem or (None if info.name in ANY_STRIDES else _stride_problem(ours, theirs))
 
 
-def _stride_problem(mine: list, theirs: list) -> str | None:
-    for a, b in zip(mine, theirs, strict=True):
+def _stride_problem(ours: list, theirs: list) -> str | None:
+    for a, b in zip(ours, theirs, strict=True):
         if strides_of(a) != strides_of(b):
             return f"strides of the target: tdt {a.stride()}, PyTorch {b.stride()}"
     return None
@@ -235,8 +239,8 @@ def check_errors(info: OpInfo) -> Report:
     with quiet():
         seed_all()
         for e in info.error_inputs("cpu", set_seed=False):
-            given = given_of(e.sample_input)
-            args, kwargs = twin(given)
+            arguments = arguments_of(e.sample_input)
+            args, kwargs = cloned(arguments)
             try:
                 our_args, our_kwargs = to_tdt((args, kwargs))
             except Unconvertible as reason:
@@ -244,7 +248,7 @@ def check_errors(info: OpInfo) -> Report:
                 continue
             _, theirs = attempt(info.op, *args, **kwargs)
             _, error = attempt(our, *our_args, **our_kwargs)
-            report.note("error", error_difference(error, theirs), "error input", written_name(info), given)
+            report.note("error", error_difference(error, theirs), "error input", written_name(info), arguments)
             report.raised += theirs is not None
             report.same_clause += None not in (error, theirs) and first_clause(error) == first_clause(theirs)  # type: ignore[arg-type]
     return report
@@ -266,8 +270,8 @@ def check_gradients(info: OpInfo) -> Report:
                 method = info.inplace_variant
                 name = getattr(method, "__name__", "<lambda>")
                 if info.supports_inplace_autograd and i < 2 and not s.broadcasts_input and hasattr(tdt.Tensor, name):
-                    theirs, mine = _on_a_clone(method), _on_a_clone(getattr(tdt.Tensor, name))
-                    _ask_gradients(report, info, dtype, s, theirs, mine, "inplace gradient")
+                    their_call, our_call = _on_a_clone(method), _on_a_clone(getattr(tdt.Tensor, name))
+                    _ask_gradients(report, info, dtype, s, their_call, our_call, "inplace gradient")
     return report
 
 
@@ -275,12 +279,12 @@ def _on_a_clone(method: Callable) -> Callable:
     return lambda x, *args, **kwargs: method(x.clone(), *args, **kwargs)
 
 
-def _ask_gradients(report: Report, info: OpInfo, dtype: torch.dtype, s: SampleInput, theirs: Callable, mine: Callable,
+def _ask_gradients(report: Report, info: OpInfo, dtype: torch.dtype, s: SampleInput, theirs: Callable, ours: Callable,
                    check: str = "gradient") -> None:  # fmt: skip
-    given = given_of(s)
-    args, kwargs = twin(given)
+    arguments = arguments_of(s)
+    args, kwargs = cloned(arguments)
     try:
-        our_args, our_kwargs = to_tdt(given)
+        our_args, our_kwargs = to_tdt(arguments)
     except Unconvertible as reason:
         report.unasked[str(reason)] += 1
         return
@@ -293,20 +297,22 @@ def _ask_gradients(report: Report, info: OpInfo, dtype: torch.dtype, s: SampleIn
         report.unasked[f"PyTorch has no gradient: {str(error)[:60]}"] += 1
         return
     found: list[tuple] = []
-    our_run, our_process = functools.partial(over_tdt(wrap), mine, *our_args, **our_kwargs), over_tdt(process)
+    our_run, our_process = functools.partial(over_tdt(wrap), ours, *our_args, **our_kwargs), over_tdt(process)
     _, error = attempt(_gradients, tdt, lambda: our_process(our_run()), (our_args, our_kwargs), order, found)
     for number, which in enumerate((check, f"second {check}")[: len(expected)]):
         if number < len(found):
-            report.note(which, gradient_difference(found[number], expected[number]), dtype, written_name(info), given)
+            report.note(
+                which, gradient_difference(found[number], expected[number]), dtype, written_name(info), arguments
+            )
         else:
             problem = error_difference(error, None) or "tdt gives no gradient, PyTorch does"
-            report.note(which, problem, dtype, written_name(info), given)
+            report.note(which, problem, dtype, written_name(info), arguments)
             return
 
 
-def _gradients(lib: Any, run: Callable, given: Any, order: int, found: list[tuple]) -> None:
+def _gradients(lib: Any, run: Callable, arguments: Any, order: int, found: list[tuple]) -> None:
     """Append to `found` the gradients of what `run()` returns in library `lib`, then the gradients of those."""
-    leaves = [t for t in tensors_in(given, lib.Tensor) if t.requires_grad]
+    leaves = [t for t in tensors_in(arguments, lib.Tensor) if t.requires_grad]
     outs = [t for t in tensors_in(run(), lib.Tensor) if t.requires_grad]
     if not outs:
         return
@@ -342,11 +348,20 @@ def check_refused(info: OpInfo) -> Report:
     with quiet():
         for dtype in REFUSED:
             for s in samples_refused(info, dtype) if dtype not in info.dtypes else ():
-                given = given_of(s)
-                if _is_trivial(info, *given):
+                arguments = arguments_of(s)
+                if _is_trivial(info, *arguments):
                     report.unasked["nothing to compute, which PyTorch does in any dtype"] += 1
                     continue
-                ask(report, "refused", dtype, written_name(info), info.op, our, given, _values_agree(info, given))
+                ask(
+                    report,
+                    "refused",
+                    dtype,
+                    written_name(info),
+                    info.op,
+                    our,
+                    arguments,
+                    _values_agree(info, arguments),
+                )
     return report
 
 

@@ -103,8 +103,8 @@ def as_accurate(ours: Any, theirs: Any, exact: Any) -> bool:
         return all(as_accurate(*each) for each in zip(ours, theirs, exact, strict=True))
     if not isinstance(theirs, torch.Tensor) or not (theirs.is_floating_point() or theirs.is_complex()):
         return difference(ours, theirs) is None
-    wide = np.complex128 if theirs.is_complex() else np.float64
-    a, b, e = ours.detach()._a.astype(wide), values_of(theirs).astype(wide), values_of(exact).astype(wide)
+    promoted = np.complex128 if theirs.is_complex() else np.float64
+    a, b, e = ours.detach()._a.astype(promoted), values_of(theirs).astype(promoted), values_of(exact).astype(promoted)
     if a.shape != e.shape or not (np.isfinite(b) == np.isfinite(a)).all():
         return False
     sure = np.isfinite(a) & np.isfinite(e)
@@ -143,8 +143,8 @@ def error_difference(ours: BaseException | None, theirs: BaseException | None) -
         return f"tdt raises {describe(ours)}, PyTorch does not"
     if ours is None:
         return f"PyTorch raises {describe(theirs)}, tdt does not"
-    wanted = builtin_class(theirs)
-    if isinstance(ours, wanted) or (wanted is NotImplementedError and isinstance(ours, RuntimeError)):
+    expected = builtin_class(theirs)
+    if isinstance(ours, expected) or (expected is NotImplementedError and isinstance(ours, RuntimeError)):
         return None
     return f"tdt raises {describe(ours)}, PyTorch {describe(theirs)}"
 

@@ -33,14 +33,14 @@ class Verdict:
     own: float = 0.0
 
 
-def compare(made: Description) -> Verdict:
+def compare(description: Description) -> Verdict:
     """Train the description with both."""
-    data = data_of(made)
-    theirs = run_torch(made, data)
+    data = data_of(description)
+    theirs = run_torch(description, data)
     if not np.isfinite(theirs["losses"]).all():
         return Verdict("chaotic", np.inf, "PyTorch's own losses are not finite")
     try:
-        ours = run_tdt(made, data)
+        ours = run_tdt(description, data)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
         return Verdict("refused", where=f"{type(error).__name__}: {error}")
     off, where = difference(ours, theirs)
@@ -48,7 +48,7 @@ def compare(made: Description) -> Verdict:
         return Verdict("agrees", off, where)
     own = 0.0
     for nudge in range(1, NUDGES + 1):
-        own = max(own, difference(run_torch(made, data, nudge), theirs)[0])
+        own = max(own, difference(run_torch(description, data, nudge), theirs)[0])
         if own >= off:
             return Verdict("chaotic", off, where, own)
         if nudge == 3 and own < 1e-3 * off:
@@ -75,15 +75,15 @@ def _relative(a: Any, b: Any, least: float = 0.0) -> float:
     return float(np.abs(a - b).max() / max(np.abs(b).max(), least, 1e-30)) if a.size else 0.0
 
 
-def data_of(made: Description) -> dict[str, np.ndarray]:
+def data_of(description: Description) -> dict[str, np.ndarray]:
     """Inputs and targets of the training and of the validation data."""
-    rng = np.random.default_rng(made.seed)
-    is_tokens = "Embedding" in str(made.layers[0]["type"])
+    rng = np.random.default_rng(description.seed)
+    is_tokens = "Embedding" in str(description.layers[0]["type"])
     data: dict[str, np.ndarray] = {}
     for x, y, n in (("x", "y", SAMPLES), ("vx", "vy", 9)):
-        shape = (n, *made.input)
+        shape = (n, *description.input)
         data[x] = rng.integers(0, 7, shape) if is_tokens else rng.normal(size=shape).astype(np.float32)
-        data[y] = _targets(rng, LOSSES[made.loss][0], n)
+        data[y] = _targets(rng, LOSSES[description.loss][0], n)
     return data
 
 
@@ -100,7 +100,7 @@ def _targets(rng: np.random.Generator, kind: str, n: int) -> np.ndarray:
     return drawn.astype(np.float32)
 
 
-def run_tdt(made: Description, data: dict[str, np.ndarray]) -> dict[str, Any]:
+def run_tdt(description: Description, data: dict[str, np.ndarray]) -> dict[str, Any]:
     """Train by the config of the description: the loss of each step, and what the last checkpoint holds."""
     losses: list[float] = []
 
@@ -111,7 +111,7 @@ def run_tdt(made: Description, data: dict[str, np.ndarray]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         np.savez(Path(folder) / "data.npz", **data)  # type: ignore[arg-type]
         file = str(Path(folder) / "config.yaml")
-        with Session.start(loads(text_of(made), file), root=folder) as session:
+        with Session.start(loads(text_of(description), file), root=folder) as session:
             session.train(hear)
             tensors, _ = load(session.store.resolve("last"))
     states: dict[str, dict[str, np.ndarray]] = {"model": {}, "average": {}}
@@ -122,31 +122,33 @@ def run_tdt(made: Description, data: dict[str, np.ndarray]) -> dict[str, Any]:
     return {"losses": losses, **states}
 
 
-def text_of(made: Description) -> str:
+def text_of(description: Description) -> str:
     """The config."""
     data: dict[str, Any] = {
         "train": {"type": "NPZ", "path": "data.npz"},
-        "loader": {"batch_size": made.batch_size, "drop_last": made.drop_last},
+        "loader": {"batch_size": description.batch_size, "drop_last": description.drop_last},
     }
-    if made.valid:
+    if description.valid:
         data["valid"] = {"type": "NPZ", "path": "data.npz", "x": "vx", "y": "vy"}
-    optimizer = {"type": made.optimizer, **made.optimizer_options}
-    if made.groups:
-        optimizer["param_groups"] = made.groups
+    optimizer = {"type": description.optimizer, **description.optimizer_options}
+    if description.groups:
+        optimizer["param_groups"] = description.groups
     top = {
-        "seed": made.seed,
+        "seed": description.seed,
         "device": "cpu",
         "dtype": "float64",
         "data": data,
-        "model": [_written(layer) for layer in made.layers],
-        "loss": {"type": made.loss, **made.loss_options},
+        "model": [_written(layer) for layer in description.layers],
+        "loss": {"type": description.loss, **description.loss_options},
         "optimizer": optimizer,
-        "train": {"epochs": made.epochs} | made.train | ({"warmup": "2 steps"} if "warmup" in made.train else {}),
+        "train": {"epochs": description.epochs}
+        | description.train
+        | ({"warmup": "2 steps"} if "warmup" in description.train else {}),
         "log": {"every": "1 step", "hparams": False, "config": False, "charts": False},
     }
-    if made.scheduler is not None:
-        interval = {} if made.scheduler == "ReduceLROnPlateau" else {"interval": made.interval}
-        top["scheduler"] = {"type": made.scheduler, **made.scheduler_options, **interval}
+    if description.scheduler is not None:
+        interval = {} if description.scheduler == "ReduceLROnPlateau" else {"interval": description.interval}
+        top["scheduler"] = {"type": description.scheduler, **description.scheduler_options, **interval}
     return yaml.safe_dump(top, sort_keys=False)
 
 
@@ -167,5 +169,5 @@ def campaign(numbers: range, seed: int) -> Iterator[tuple[int, Description, Verd
     from tests.parity.random_configs import draw
 
     for number in numbers:
-        made = draw(number, seed)
-        yield number, made, compare(made)
+        description = draw(number, seed)
+        yield number, description, compare(description)

@@ -33,7 +33,7 @@ class Unconvertible(Exception):
     """The value has no counterpart in tdt (a compressed layout, a complex32 tensor); the case cannot be asked of tdt."""
 
 
-def array_of(t: torch.Tensor, seen: dict | None = None) -> np.ndarray:
+def array_of(t: torch.Tensor, memo: dict | None = None) -> np.ndarray:
     """A NumPy array with the values and strides of `t`, over a copy of its storage: one for all calls with one `seen`."""
     t, np_dtype = _plain(t), NP_DTYPES.get(t.dtype)
     if np_dtype is None:
@@ -43,14 +43,14 @@ def array_of(t: torch.Tensor, seen: dict | None = None) -> np.ndarray:
     if t.numel() == 0:
         return np.empty(tuple(t.shape), np_dtype)
     storage = t.untyped_storage()
-    seen, key = {} if seen is None else seen, ("storage", storage._cdata)
-    if key not in seen:
+    memo, key = {} if memo is None else memo, ("storage", storage._cdata)
+    if key not in memo:
         if _is_whole(t, storage):
             flat = _viewed(t).copy()
-            seen[key] = flat, t
+            memo[key] = flat, t
             return flat
-        seen[key] = torch.empty(0, dtype=torch.uint8).set_(storage).numpy().copy(), t  # type: ignore[call-overload]
-    flat, _ = seen[key]  # with t, whose storage's address stays its own while `seen` lives
+        memo[key] = torch.empty(0, dtype=torch.uint8).set_(storage).numpy().copy(), t  # type: ignore[call-overload]
+    flat, _ = memo[key]  # with t, whose storage's address stays its own while `seen` lives
     size = t.element_size()
     strides = tuple([s * size for s in t.stride()])
     return np.ndarray(tuple(t.shape), np_dtype, flat, t.storage_offset() * size, strides)
@@ -97,24 +97,24 @@ def values_of(t: torch.Tensor) -> np.ndarray:
     return _viewed(t)
 
 
-def to_tdt(value: Any, seen: dict[Any, Any] | None = None) -> Any:
+def to_tdt(value: Any, memo: dict[Any, Any] | None = None) -> Any:
     """`value` with every tensor, dtype, device, function and module from PyTorch exchanged for tdt's.
 
     A tensor that occurs twice stays one tensor. Raises Unconvertible for what tdt does not have.
     """
     if type(value) in PLAIN:
         return value
-    seen = {} if seen is None else seen
-    convert = functools.partial(to_tdt, seen=seen)
+    memo = {} if memo is None else memo
+    convert = functools.partial(to_tdt, memo=memo)
     if isinstance(value, torch.Tensor):
-        if id(value) not in seen:
+        if id(value) not in memo:
             x = wrap(
-                sparse_of(value) if value.layout in (torch.sparse_coo, torch.sparse_csr) else array_of(value, seen)
+                sparse_of(value) if value.layout in (torch.sparse_coo, torch.sparse_csr) else array_of(value, memo)
             )
             if type(value) is not torch.Tensor and isinstance(value, torch.nn.Parameter):
                 x = tdt.nn.Parameter(x, requires_grad=value.requires_grad)
-            seen[id(value)] = x.requires_grad_(True) if value.requires_grad else x
-        return seen[id(value)]
+            memo[id(value)] = x.requires_grad_(True) if value.requires_grad else x
+        return memo[id(value)]
     if isinstance(value, torch.dtype):
         if value not in DTYPES:
             raise Unconvertible(f"dtype {value}")
@@ -165,15 +165,15 @@ def _module(value: torch.nn.Module) -> Any:
         raise Unconvertible(f"no tdt.nn.{type(value).__name__}")
     layer = kind.__new__(kind)
     tdt.nn.Module.__init__(layer)
-    for name, kept in vars(value).items():
+    for name, attribute in vars(value).items():
         if name in ("_parameters", "_buffers", "_modules"):
-            vars(layer)[name].update(to_tdt(dict(kept)))
+            vars(layer)[name].update(to_tdt(dict(attribute)))
         elif not name.startswith("_"):
-            setattr(layer, name, to_tdt(kept))
+            setattr(layer, name, to_tdt(attribute))
     return layer
 
 
-def twin(value: Any, dtypes: dict[torch.dtype, torch.dtype] | None = None, seen: dict[Any, Any] | None = None) -> Any:
+def cloned(value: Any, dtypes: dict[torch.dtype, torch.dtype] | None = None, memo: dict[Any, Any] | None = None) -> Any:
     """A copy of PyTorch `value` on storages of its own, leaves again where it required grad.
 
     dtypes: exchanges tensor dtypes on the way, as in `twin(sample, PRECISE)`; strides are kept either way. A tensor that
@@ -181,31 +181,31 @@ def twin(value: Any, dtypes: dict[torch.dtype, torch.dtype] | None = None, seen:
     """
     if type(value) in PLAIN:
         return value
-    seen = {} if seen is None else seen
+    memo = {} if memo is None else memo
     if isinstance(value, torch.Tensor):
-        if id(value) not in seen:
-            seen[id(value)] = _twin_tensor(value, (dtypes or {}).get(value.dtype, value.dtype), seen)
-        return seen[id(value)]
+        if id(value) not in memo:
+            memo[id(value)] = _cloned_tensor(value, (dtypes or {}).get(value.dtype, value.dtype), memo)
+        return memo[id(value)]
     if type(value) in (list, tuple):
-        return type(value)([v if type(v) in PLAIN else twin(v, dtypes, seen) for v in value])
+        return type(value)([v if type(v) in PLAIN else cloned(v, dtypes, memo) for v in value])
     if isinstance(value, dict):
-        return {k: twin(v, dtypes, seen) for k, v in value.items()}
+        return {k: cloned(v, dtypes, memo) for k, v in value.items()}
     if dtypes and isinstance(value, torch.dtype):
         return dtypes.get(value, value)
     return copy.deepcopy(value) if isinstance(value, torch.nn.Module) else value
 
 
-def _twin_tensor(t: torch.Tensor, dtype: torch.dtype, seen: dict) -> torch.Tensor:
+def _cloned_tensor(t: torch.Tensor, dtype: torch.dtype, memo: dict) -> torch.Tensor:
     if t.layout is not torch.strided or not t.is_cpu:
         return t.detach().clone()
     d = _plain(t)
     storage = d.untyped_storage()
     key = ("storage", storage._cdata, dtype)
-    if key not in seen:
+    if key not in memo:
         whole = d if _is_whole(d, storage) else torch.empty(0, dtype=d.dtype).set_(storage)  # type: ignore[call-overload]
-        seen[key] = whole.to(dtype, copy=True), d
-    kept, _ = seen[key]
-    copy = torch.empty(0, dtype=dtype).set_(kept.untyped_storage(), d.storage_offset(), d.shape, d.stride())  # type: ignore[call-overload]
+        memo[key] = whole.to(dtype, copy=True), d
+    copied, _ = memo[key]
+    copy = torch.empty(0, dtype=dtype).set_(copied.untyped_storage(), d.storage_offset(), d.shape, d.stride())  # type: ignore[call-overload]
     if type(t) is not torch.Tensor and isinstance(t, torch.nn.Parameter):
         return torch.nn.Parameter(copy, t.requires_grad)
     return copy.requires_grad_() if t.requires_grad else copy

@@ -11,7 +11,7 @@ from torch.testing._internal.common_modules import FunctionInput, ModuleInput
 Samples = Callable[[torch.dtype], list[ModuleInput]]
 
 
-def made(dtype: torch.dtype, *shape: int, low: float | None = None) -> torch.Tensor:
+def tensor(dtype: torch.dtype, *shape: int, low: float | None = None) -> torch.Tensor:
     """Random numbers of a shape, wanting a gradient; normal ones, or uniform ones from `low` on."""
     x = torch.randn(*shape, dtype=dtype) if low is None else torch.rand(*shape, dtype=dtype) + low
     return x.requires_grad_()
@@ -21,7 +21,7 @@ def called(*inputs: Any, args: tuple = (), **kwargs: Any) -> Callable[[torch.dty
     """A sample: constructor arguments `args` and `kwargs`; `inputs` are shapes (lists) or values for the call."""
 
     def sample(dtype: torch.dtype) -> ModuleInput:
-        values = [made(dtype, *i) if isinstance(i, list) else i for i in inputs]
+        values = [tensor(dtype, *i) if isinstance(i, list) else i for i in inputs]
         return ModuleInput(FunctionInput(*args, **kwargs), FunctionInput(*values), desc=f"{args} {kwargs}")
 
     return sample
@@ -38,8 +38,8 @@ def with_unbatched(*each: Callable[[torch.dtype], ModuleInput]) -> Samples:
     def samples(dtype: torch.dtype) -> list[ModuleInput]:
         found = [make(dtype) for make in each]
         for s in list(found):
-            given = [x[0].detach().clone().requires_grad_() for x in s.forward_input.args]
-            found.append(ModuleInput(s.constructor_input, FunctionInput(*given), desc=s.desc + ", no batch"))
+            inputs = [x[0].detach().clone().requires_grad_() for x in s.forward_input.args]
+            found.append(ModuleInput(s.constructor_input, FunctionInput(*inputs), desc=s.desc + ", no batch"))
         return found
 
     return samples

@@ -28,7 +28,7 @@ from torch.testing._internal.common_modules import (
 
 import tdt
 from tests.parity.compare import as_accurate
-from tests.parity.convert import array_of, tensors_in, to_tdt, twin
+from tests.parity.convert import array_of, cloned, tensors_in, to_tdt
 from tests.parity.module_samples import BEYOND
 from tests.parity.opdb import seed_all
 
@@ -72,8 +72,8 @@ def samples(name: str, dtype: torch.dtype, training: bool) -> list[ModuleInput]:
     """Arguments for the constructor and for a call."""
     seed_all()
     how = {"device": "cpu", "dtype": dtype, "requires_grad": True, "training": training}
-    made = [s for info in INFO.get(name, ()) for s in info.module_inputs_func(info, **how)]
-    return made + (BEYOND[name](dtype) if name in BEYOND else [])
+    collected = [s for info in INFO.get(name, ()) for s in info.module_inputs_func(info, **how)]
+    return collected + (BEYOND[name](dtype) if name in BEYOND else [])
 
 
 def error_samples(name: str) -> Iterator[ErrorModuleInput]:
@@ -126,18 +126,22 @@ def _written(default: Any) -> str:
 
 def build(name: str, sample: ModuleInput, dtype: torch.dtype, training: bool) -> tuple[Any, Any]:
     """The layer in tdt and in PyTorch, from one seed."""
-    given = sample.constructor_input
+    constructor_input = sample.constructor_input
     takes_dtype = "dtype" in inspect.signature(getattr(torch.nn, name).__init__).parameters
-    made = []
+    layers = []
     for lib in (tdt, torch):
         lib.manual_seed(3)
-        args, kwargs = twin((given.args, given.kwargs)) if lib is torch else to_tdt((given.args, given.kwargs))
-        wanted = to_tdt(dtype) if lib is tdt else dtype
+        args, kwargs = (
+            cloned((constructor_input.args, constructor_input.kwargs))
+            if lib is torch
+            else to_tdt((constructor_input.args, constructor_input.kwargs))
+        )
+        own_dtype = to_tdt(dtype) if lib is tdt else dtype
         if takes_dtype:
-            kwargs.setdefault("dtype", wanted)
+            kwargs.setdefault("dtype", own_dtype)
         layer = getattr(lib.nn, name)(*args, **kwargs)
-        made.append((layer if takes_dtype else layer.to(wanted)).train(training))
-    return made[0], made[1]
+        layers.append((layer if takes_dtype else layer.to(own_dtype)).train(training))
+    return layers[0], layers[1]
 
 
 def _compare(report: Report, sample: ModuleInput, dtype: torch.dtype, training: bool, where: str, first: bool) -> None:
@@ -149,7 +153,7 @@ def _compare(report: Report, sample: ModuleInput, dtype: torch.dtype, training: 
         report.cases += 1
         return
     copied = copy.deepcopy(ours) if first else None
-    args, kwargs = twin((sample.forward_input.args, sample.forward_input.kwargs))
+    args, kwargs = cloned((sample.forward_input.args, sample.forward_input.kwargs))
     our_args, our_kwargs = to_tdt((args, kwargs))
     results = []
     for lib, layer, a, k in ((tdt, ours, our_args, our_kwargs), (torch, theirs, args, kwargs)):
@@ -180,13 +184,15 @@ def _plain(result: Any) -> Any:
 
 
 def _same_state(report: Report, where: str, ours: Any, theirs: Any) -> None:
-    mine, wanted = ours.state_dict(), theirs.state_dict()
-    report.need(list(mine) == list(wanted), f"{where}state: tdt {list(mine)}, PyTorch {list(wanted)}")
+    our_state, their_state = ours.state_dict(), theirs.state_dict()
+    report.need(
+        list(our_state) == list(their_state), f"{where}state: tdt {list(our_state)}, PyTorch {list(their_state)}"
+    )
     report.need([n for n, _ in ours.named_modules()] == [n for n, _ in theirs.named_modules()], where + "named_modules")
-    for key, value in wanted.items():
-        if key not in mine or not isinstance(value, torch.Tensor):
+    for key, value in their_state.items():
+        if key not in our_state or not isinstance(value, torch.Tensor):
             continue
-        a, b = mine[key].detach()._a, array_of(value)
+        a, b = our_state[key].detach()._a, array_of(value)
         same = a.shape == b.shape and a.dtype == b.dtype
         if same and a.dtype.kind in "fc":
             unit = ULPS * np.spacing(np.abs(b)) if a.dtype.kind == "f" else 1e-6 * np.abs(b)
@@ -199,11 +205,11 @@ def _same_state(report: Report, where: str, ours: Any, theirs: Any) -> None:
 def _doubles(name: str, sample: ModuleInput, training: bool, seeds: dict[int, torch.Tensor], what: str) -> list:
     """PyTorch's gradients of what `build` makes in float32, computed in float64; seeds: those of the results by place."""
     layer = build(name, sample, torch.float32, training)[1].double()
-    given = twin((sample.forward_input.args, sample.forward_input.kwargs), {torch.float32: torch.float64})
+    arguments = cloned((sample.forward_input.args, sample.forward_input.kwargs), {torch.float32: torch.float64})
     torch.manual_seed(5)
-    outputs = tensors_in(_plain(layer(*given[0], **given[1])), torch.Tensor)
+    outputs = tensors_in(_plain(layer(*arguments[0], **arguments[1])), torch.Tensor)
     torch.autograd.backward([outputs[i] for i in seeds], [g.double() for g in seeds.values()])
-    group = tensors_in(given, torch.Tensor) if what == "input" else layer.parameters()
+    group = tensors_in(arguments, torch.Tensor) if what == "input" else layer.parameters()
     return [t.grad for t in group if t.grad is not None]
 
 
@@ -211,26 +217,26 @@ def _gradients(
     report: Report, where: str, dtype: torch.dtype, outputs: list[list], layers: tuple, inputs: tuple, doubles: Callable
 ) -> None:
     ours, theirs = outputs
-    wanted = [i for i, r in enumerate(theirs) if r.requires_grad]
+    differentiable = [i for i, r in enumerate(theirs) if r.requires_grad]
     report.need(
         [r.requires_grad for r in ours] == [r.requires_grad for r in theirs], where + "requires_grad of results"
     )
     random = np.random.default_rng(0)
-    seeds = [torch.from_numpy(random.standard_normal(theirs[i].shape)).to(theirs[i].dtype) for i in wanted]
-    if not wanted or report.problems:
+    seeds = [torch.from_numpy(random.standard_normal(theirs[i].shape)).to(theirs[i].dtype) for i in differentiable]
+    if not differentiable or report.problems:
         return
-    torch.autograd.backward([theirs[i] for i in wanted], seeds)
-    tdt.autograd.backward([ours[i] for i in wanted], to_tdt(seeds))
-    for what, mine, others in (
+    torch.autograd.backward([theirs[i] for i in differentiable], seeds)
+    tdt.autograd.backward([ours[i] for i in differentiable], to_tdt(seeds))
+    for what, our_tensors, their_tensors in (
         ("input", inputs[0], inputs[1]),
         ("parameter", list(layers[0].parameters()), list(layers[1].parameters())),
     ):
-        grads = [[t.grad for t in group] for group in (mine, others)]
+        grads = [[t.grad for t in group] for group in (our_tensors, their_tensors)]
         have = [[g is not None for g in group] for group in grads]
         report.need(have[0] == have[1], f"{where}{what}s with a gradient: tdt {have[0]}, PyTorch {have[1]}")
-        kept = [[g.to_dense() if g.is_sparse else g for g in group if g is not None] for group in grads]
-        exact = functools.partial(doubles, dict(zip(wanted, seeds, strict=True)), what)
-        _near(report, f"{where}gradient of {what}", dtype, *kept, exact if dtype is torch.float32 else None)
+        dense = [[g.to_dense() if g.is_sparse else g for g in group if g is not None] for group in grads]
+        exact = functools.partial(doubles, dict(zip(differentiable, seeds, strict=True)), what)
+        _near(report, f"{where}gradient of {what}", dtype, *dense, exact if dtype is torch.float32 else None)
 
 
 def _near(
@@ -238,8 +244,8 @@ def _near(
 ) -> None:
     """Compare lists of tensors. exact: gives the truth for sums so long that PyTorch's too is beyond the tolerance."""
     report.need(len(ours) == len(theirs), f"{what}: {len(ours)} tensors, PyTorch {len(theirs)}")
-    for i, (mine, wanted) in enumerate(zip(ours, theirs, strict=False)):
-        a, b = mine.detach()._a, array_of(wanted)
+    for i, (actual, expected) in enumerate(zip(ours, theirs, strict=False)):
+        a, b = actual.detach()._a, array_of(expected)
         if a.shape != b.shape or a.dtype != b.dtype:
             report.need(False, f"{what} {i}: tdt {a.dtype} {a.shape}, PyTorch {b.dtype} {b.shape}")
             continue
@@ -252,25 +258,29 @@ def _near(
         worst = float(np.abs(a[sure] - b[sure]).max(initial=0)) / scale
         kind = str(dtype).removeprefix("torch.")
         report.largest[kind] = max(report.largest.get(kind, 0.0), worst)
-        close = worst <= TOLERANCE[dtype] or (exact is not None and as_accurate(mine, wanted, exact()[i]))
+        close = worst <= TOLERANCE[dtype] or (exact is not None and as_accurate(actual, expected, exact()[i]))
         report.need(same and close, f"{what} {i}: relative error {worst:.2g}, non-finite alike: {same}")
 
 
 def _refused(report: Report, sample: ErrorModuleInput) -> None:
-    given = sample.module_error_input
-    ours, theirs = (_attempt(report.name, lib, given, sample.error_on) for lib in (tdt, torch))
+    error_input = sample.module_error_input
+    ours, theirs = (_attempt(report.name, lib, error_input, sample.error_on) for lib in (tdt, torch))
     if theirs is None:  # the database is wrong about this one
         return
     report.errors += 1
-    report.need(type(ours) is type(theirs), f"refusal of {given.desc!r}: tdt {ours!r}, PyTorch {theirs!r}")
-    said = str(ours).replace("tdt.", "torch.")
-    report.need(bool(re.search(sample.error_regex, said)), f"refusal: tdt says {ours}, PyTorch {theirs}")
+    report.need(type(ours) is type(theirs), f"refusal of {error_input.desc!r}: tdt {ours!r}, PyTorch {theirs!r}")
+    message = str(ours).replace("tdt.", "torch.")
+    report.need(bool(re.search(sample.error_regex, message)), f"refusal: tdt says {ours}, PyTorch {theirs}")
 
 
-def _attempt(name: str, lib: Any, given: ModuleInput, stage: ModuleErrorEnum) -> Exception | None:
-    convert: Callable[[Any], Any] = to_tdt if lib is tdt else twin
-    args, kwargs = convert((given.constructor_input.args, given.constructor_input.kwargs))
-    inputs = convert((given.forward_input.args, given.forward_input.kwargs)) if given.forward_input else ((), {})
+def _attempt(name: str, lib: Any, module_input: ModuleInput, stage: ModuleErrorEnum) -> Exception | None:
+    convert: Callable[[Any], Any] = to_tdt if lib is tdt else cloned
+    args, kwargs = convert((module_input.constructor_input.args, module_input.constructor_input.kwargs))
+    inputs = (
+        convert((module_input.forward_input.args, module_input.forward_input.kwargs))
+        if module_input.forward_input
+        else ((), {})
+    )
     try:
         layer = getattr(lib.nn, name)(*args, **kwargs)
         if stage is ModuleErrorEnum.FORWARD_ERROR:

@@ -25,7 +25,7 @@ from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 
 import tdt
 from tests.parity.compare import error_difference
-from tests.parity.convert import Unconvertible, tensors_in, to_tdt, twin
+from tests.parity.convert import Unconvertible, cloned, tensors_in, to_tdt
 from tests.parity.listing import call_code
 from tests.parity.rebind import lookup, over_tdt
 
@@ -67,13 +67,13 @@ class Report:
     same_clause: int = 0
     raised: int = 0
 
-    def note(self, check: str, problem: str | None, dtype: Any, function: str, given: tuple[tuple, dict]) -> None:
+    def note(self, check: str, problem: str | None, dtype: Any, function: str, arguments: tuple[tuple, dict]) -> None:
         """Count a case, a call of `function` with the arguments `given`; `problem` is None where it passed."""
         if problem is None:
             self.passed[check] += 1
         else:
-            kind, code = str(dtype).removeprefix("torch."), call_code(function, *given)
-            self.failures.append(Failure(check, kind, problem, size_of(given), code))
+            kind, code = str(dtype).removeprefix("torch."), call_code(function, *arguments)
+            self.failures.append(Failure(check, kind, problem, size_of(arguments), code))
 
     def text(self) -> str:
         """The smallest failing call of each check, as code that runs in both libraries."""
@@ -138,14 +138,14 @@ def dtypes_of(info: OpInfo) -> list[torch.dtype]:
 def _listed(name: str, variant: str, dtype: torch.dtype, requires_grad: bool) -> tuple[SampleInput, ...]:
     info = next(i for i in present() if i.name == name and i.variant_test_name == variant)
     seed_all()
-    made = tuple(
+    listed = tuple(
         s for s in info.sample_inputs("cpu", dtype, requires_grad=requires_grad, set_seed=False) if _is_small(s)
     )
-    return made if dtype is torch.float64 else _some(made)
+    return listed if dtype is torch.float64 else _some(listed)
 
 
-def _some(made: tuple[SampleInput, ...]) -> tuple[SampleInput, ...]:
-    return made if len(made) <= MANY else tuple(random.Random(7).sample(made, MANY))
+def _some(listed: tuple[SampleInput, ...]) -> tuple[SampleInput, ...]:
+    return listed if len(listed) <= MANY else tuple(random.Random(7).sample(listed, MANY))
 
 
 def _is_small(s: SampleInput) -> bool:
@@ -167,12 +167,14 @@ def samples(info: OpInfo, dtype: torch.dtype, requires_grad: bool = False) -> tu
 def samples_refused(info: OpInfo, dtype: torch.dtype) -> tuple[SampleInput, ...]:
     """Samples of a dtype that the op does not support: made by the database, or by exchanging a dtype it supports."""
     seed_all()
-    made, error = attempt(lambda: tuple(s for s in info.sample_inputs("cpu", dtype, set_seed=False) if _is_small(s)))
+    supported, error = attempt(
+        lambda: tuple(s for s in info.sample_inputs("cpu", dtype, set_seed=False) if _is_small(s))
+    )
     if error is None:
-        return _some(made)
+        return _some(supported)
     known = next(d for d in (torch.float32, torch.int64, *DTYPES) if d in info.dtypes)
-    given = [twin((s.input, s.args, s.kwargs), {known: dtype}) for s in _some(samples(info, known))]
-    return tuple(SampleInput(first, args=args, kwargs=kwargs) for first, args, kwargs in given)
+    converted = [cloned((s.input, s.args, s.kwargs), {known: dtype}) for s in _some(samples(info, known))]
+    return tuple(SampleInput(first, args=args, kwargs=kwargs) for first, args, kwargs in converted)
 
 
 def attempt(function: Callable, *args: Any, **kwargs: Any) -> tuple[Any, Exception | None]:
@@ -194,27 +196,27 @@ def quiet() -> Iterator[None]:
 
 
 def ask(report: Report, check: str, dtype: Any, function: str, theirs: Callable, our: Callable,
-        given: tuple[tuple, dict], agree: Callable[..., str | None], copies: tuple | None = None) -> None:  # fmt: skip
+        arguments: tuple[tuple, dict], agree: Callable[..., str | None], copies: tuple | None = None) -> None:  # fmt: skip
     """One case: the same call in both libraries, on copies of the arguments `given`; `agree` says what differs.
 
     agree(our result, their result, our arguments, their arguments). copies: (their arguments, ours), if they are there.
     """
     try:
-        their_given, our_given = copies or (twin(given), to_tdt(given))
-        expected, their_error = attempt(theirs, *their_given[0], **their_given[1])
-        result, our_error = attempt(our, *our_given[0], **our_given[1])
+        their_arguments, our_arguments = copies or (cloned(arguments), to_tdt(arguments))
+        expected, their_error = attempt(theirs, *their_arguments[0], **their_arguments[1])
+        result, our_error = attempt(our, *our_arguments[0], **our_arguments[1])
         problem = error_difference(our_error, their_error)
         if problem is None and their_error is None:
-            problem = agree(result, expected, our_given, their_given)
+            problem = agree(result, expected, our_arguments, their_arguments)
     except Unconvertible as reason:
         report.unasked[str(reason)] += 1
         return
-    report.note(check, problem, dtype, function, given)
+    report.note(check, problem, dtype, function, arguments)
 
 
-def size_of(given: Any) -> int:
+def size_of(arguments: Any) -> int:
     """How large a call is to a reader: numbers in its tensors, plus a little for every argument."""
-    return sum(t.numel() for t in tensors_in(given, torch.Tensor)) + 2 * len(given[0]) + 2 * len(given[1])
+    return sum(t.numel() for t in tensors_in(arguments, torch.Tensor)) + 2 * len(arguments[0]) + 2 * len(arguments[1])
 
 
 def written_name(info: OpInfo) -> str:

@@ -131,7 +131,7 @@ class Writer:
             return False
         tensors = {n: v for n, v in self.env.items() if isinstance(v, torch.Tensor)}
         if "backward(" in line or "autograd.grad(" in line:
-            return not any(_is_stale(tensors[n]) for n in re.findall(r"\w+", line) if n in tensors)
+            return not any(_has_old_graph(tensors[n]) for n in re.findall(r"\w+", line) if n in tensors)
         return execute(line, {**self.env, **{n: v.detach().clone() for n, v in tensors.items()}}) is not None
 
 
@@ -145,7 +145,7 @@ def _is_frozen(t: torch.Tensor) -> bool:
     return root.requires_grad and root.is_leaf
 
 
-def _is_stale(t: torch.Tensor) -> bool:
+def _has_old_graph(t: torch.Tensor) -> bool:
     """Whether `t` is a view that was made in a way that it cannot follow what was written to its base."""
     return isinstance(_read(t, "grad_fn"), tuple)
 

@@ -95,31 +95,35 @@ def draw(number: int, seed: int = 0) -> Description:
     optimizer = list(OPTIMIZERS)[number % len(OPTIMIZERS)]
     schedulers = [*SCHEDULERS, None]
     scheduler = schedulers[number % len(schedulers)]
-    made = Description(
+    description = Description(
         seed=rng.randrange(1000), layers=layers, input=shape, loss=loss, loss_options=dict(rng.choice(options)),
         optimizer=optimizer, optimizer_options=dict(rng.choice(OPTIMIZERS[optimizer])), scheduler=scheduler,
         scheduler_options=dict(SCHEDULERS.get(scheduler or "", {})), epochs=3, kinds=kinds,
     )  # fmt: skip
-    made.batch_size, made.drop_last = rng.choice([(8, True), (13, False), (6, False), (26, False)])
-    made.valid = rng.random() < 0.5
+    description.batch_size, description.drop_last = rng.choice([(8, True), (13, False), (6, False), (26, False)])
+    description.valid = rng.random() < 0.5
     if scheduler in ("CyclicLR", "OneCycleLR"):
-        made.interval = "step"
+        description.interval = "step"
     elif scheduler in ("StepLR", "ExponentialLR", "LinearLR", "CosineAnnealingLR", "PolynomialLR"):
-        made.interval = rng.choice(["epoch", "step"])
-    _draw_settings(made, rng, kind)
+        description.interval = rng.choice(["epoch", "step"])
+    _draw_settings(description, rng, kind)
     if loss in ("L1Loss", "SmoothL1Loss", "HuberLoss", "HingeEmbeddingLoss"):
         # Their gradients may be 1/n and -1/n. Where these add up to 0, every order of summation has another rounding error, of
         # which optimizers that divide by a gradient's own size make a whole step. An odd number does not.
-        made.batch_size, made.drop_last = 13, False
-        made.train.pop("accumulate", None)
+        description.batch_size, description.drop_last = 13, False
+        description.train.pop("accumulate", None)
     if optimizer not in ("SGD", "ASGD"):
-        _without_keys_bias(made.layers)
-    if "ignore_index" in made.loss_options and made.batch_size == 6:
-        made.drop_last = True  # else the last batch has two samples, which may both be ignored: a loss that is NaN
+        _without_keys_bias(description.layers)
+    if "ignore_index" in description.loss_options and description.batch_size == 6:
+        description.drop_last = (
+            True  # else the last batch has two samples, which may both be ignored: a loss that is NaN
+        )
     if scheduler == "OneCycleLR":
-        batches = SAMPLES // made.batch_size if made.drop_last else -(-SAMPLES // made.batch_size)
-        made.scheduler_options["total_steps"] = made.epochs * -(-batches // made.train.get("accumulate", 1))
-    return made
+        batches = SAMPLES // description.batch_size if description.drop_last else -(-SAMPLES // description.batch_size)
+        description.scheduler_options["total_steps"] = description.epochs * -(
+            -batches // description.train.get("accumulate", 1)
+        )
+    return description
 
 
 def _without_keys_bias(layers: Any) -> None:
@@ -134,20 +138,20 @@ def _without_keys_bias(layers: Any) -> None:
             _without_keys_bias(item)
 
 
-def _draw_settings(made: Description, rng: random.Random, kind: str) -> None:
+def _draw_settings(description: Description, rng: random.Random, kind: str) -> None:
     if rng.random() < 0.25:
-        made.train["clip_grad_norm"] = rng.choice([0.1, 1.0])
+        description.train["clip_grad_norm"] = rng.choice([0.1, 1.0])
     elif rng.random() < 0.2:
-        made.train["clip_grad_value"] = 0.05
-    if rng.random() < 0.25 and made.batch_size < 13:
-        made.train["accumulate"] = rng.choice([2, 3])
+        description.train["clip_grad_value"] = 0.05
+    if rng.random() < 0.25 and description.batch_size < 13:
+        description.train["accumulate"] = rng.choice([2, 3])
     if rng.random() < 0.2:
-        made.train["warmup"] = 2
+        description.train["warmup"] = 2
     if rng.random() < 0.2:
-        made.train["ema"] = 0.9
+        description.train["ema"] = 0.9
     elif rng.random() < 0.1:
-        made.train["swa"] = 1
+        description.train["swa"] = 1
     if rng.random() < 0.3:
-        made.groups = [{"params": "*bias*", "lr": made.optimizer_options["lr"] / 2}]
-    if kind in ("number", "sign") and "accumulate" not in made.train and rng.random() < 0.2:
-        made.loss_options["reduction"] = "sum"
+        description.groups = [{"params": "*bias*", "lr": description.optimizer_options["lr"] / 2}]
+    if kind in ("number", "sign") and "accumulate" not in description.train and rng.random() < 0.2:
+        description.loss_options["reduction"] = "sum"

@@ -32,27 +32,27 @@ def _conv(name: str, nd: int) -> Draw:
 
     def draw(rng: random.Random, shape: Shape) -> Layer:
         inputs = shape[0]
-        made: Layer = {
+        layer: Layer = {
             "type": name,
             "in_channels": inputs,
             "out_channels": rng.choice([2, 4, 6]),
             "kernel_size": rng.choice([1, 2, 3]),
         }
         if rng.random() < 0.3:
-            made |= {"stride": 2}
+            layer |= {"stride": 2}
         if rng.random() < 0.4:
-            made |= {"padding": min(1, made["kernel_size"] - 1)}
-            if not transposed and made["padding"] and rng.random() < 0.5:
-                made["padding_mode"] = rng.choice(["reflect", "replicate", "circular"])
+            layer |= {"padding": min(1, layer["kernel_size"] - 1)}
+            if not transposed and layer["padding"] and rng.random() < 0.5:
+                layer["padding_mode"] = rng.choice(["reflect", "replicate", "circular"])
         if inputs % 2 == 0 and rng.random() < 0.3:
-            made["groups"] = 2
+            layer["groups"] = 2
         if rng.random() < 0.2:
-            made["bias"] = False
+            layer["bias"] = False
         if not transposed and rng.random() < 0.2:
-            made["dilation"] = 2
+            layer["dilation"] = 2
         if name.startswith("Lazy"):
-            del made["in_channels"]
-        return made
+            del layer["in_channels"]
+        return layer
 
     return draw
 
@@ -80,24 +80,24 @@ def _norm(name: str) -> Draw:
 
 def _rnn(name: str) -> Draw:
     def draw(rng: random.Random, shape: Shape) -> list[Layer]:
-        made: Layer = {"type": name, "input_size": shape[-1], "hidden_size": rng.choice([3, 4]), "batch_first": True}
+        layer: Layer = {"type": name, "input_size": shape[-1], "hidden_size": rng.choice([3, 4]), "batch_first": True}
         if rng.random() < 0.4:
-            made |= {"num_layers": 2, "dropout": 0.3}
+            layer |= {"num_layers": 2, "dropout": 0.3}
         if rng.random() < 0.4:
-            made["bidirectional"] = True
+            layer["bidirectional"] = True
         if name == "LSTM" and rng.random() < 0.3:
-            made["proj_size"] = 2
+            layer["proj_size"] = 2
         if name == "RNN" and rng.random() < 0.3:
-            made["nonlinearity"] = "relu"
-        return [made, {"type": "Pick", "key": 0}]
+            layer["nonlinearity"] = "relu"
+        return [layer, {"type": "Pick", "key": 0}]
 
     return draw
 
 
 def _cell(name: str) -> Draw:
     def draw(rng: random.Random, shape: Shape) -> list[Layer]:
-        made = {"type": name, "input_size": shape[-1], "hidden_size": 4}
-        return [made, {"type": "Pick", "key": 0}] if name == "LSTMCell" else [made]
+        layer = {"type": name, "input_size": shape[-1], "hidden_size": 4}
+        return [layer, {"type": "Pick", "key": 0}] if name == "LSTMCell" else [layer]
 
     return draw
 
@@ -238,8 +238,8 @@ def _repeat(rng: random.Random, shape: Shape) -> Layer:
 
 
 def _parallel(rng: random.Random, shape: Shape) -> list[Layer]:
-    made = {"type": "Parallel", "branches": {"kept": _same(rng, shape)}}
-    return [made, {"type": "Pick", "key": "kept"}]
+    layer = {"type": "Parallel", "branches": {"kept": _same(rng, shape)}}
+    return [layer, {"type": "Pick", "key": "kept"}]
 
 
 # Domain → layers by the name under which they are drawn. A domain is the rank of what a layer takes, without the batch.
@@ -257,10 +257,10 @@ EVERYWHERE: dict[str, Draw] = {name: _plain(name) for name in ACTIVATIONS} | {
 def _of_rank(nd: int) -> dict[str, Draw]:
     """The layers of feature maps of `nd` dimensions."""
     d = f"{nd}d"
-    made: dict[str, Draw] = {
+    draws: dict[str, Draw] = {
         f"{name}{d}": _conv(f"{name}{d}", nd) for name in ("Conv", "ConvTranspose", "LazyConv", "LazyConvTranspose")
     }
-    made |= {
+    draws |= {
         f"BatchNorm{d}": _by_channels(f"BatchNorm{d}", "num_features"),
         f"InstanceNorm{d}": _by_channels(f"InstanceNorm{d}", "num_features", affine=True),
         f"LazyBatchNorm{d}": _plain(f"LazyBatchNorm{d}", momentum=0.2),
@@ -277,7 +277,7 @@ def _of_rank(nd: int) -> dict[str, Draw]:
         f"CircularPad{d}": _pad(f"CircularPad{d}", 2 * nd), "LocalResponseNorm": _plain("LocalResponseNorm", size=3, alpha=0.1),
         "Upsample": _plain("Upsample", scale_factor=2, mode={1: "linear", 2: "bilinear", 3: "trilinear"}[nd]),
     }  # fmt: skip
-    return made
+    return draws
 
 
 DOMAINS: dict[str, dict[str, Draw]] = {
@@ -351,7 +351,7 @@ def draw_model(
     return layers, start, kinds_of(layers)
 
 
-def _add_layer(rng: random.Random, layers: list[Layer], x: Any, domain: str | None, wanted: str | None) -> Any:
+def _add_layer(rng: random.Random, layers: list[Layer], x: Any, domain: str | None, required: str | None) -> Any:
     """Add `wanted`, or one drawn that fits what comes out of the layers before; the output for `x`.
 
     Of one that is drawn for a `domain` the output belongs there too. None where `wanted` does not fit.
@@ -359,14 +359,14 @@ def _add_layer(rng: random.Random, layers: list[Layer], x: Any, domain: str | No
     for _ in range(40):
         here = domain or _domain(x)
         known = DOMAINS[here] | (EVERYWHERE if here != TOKENS else {})
-        name = wanted or rng.choice(list(known))
+        name = required or rng.choice(list(known))
         drawn = known[name](rng, tuple(x.shape[1:]))
-        made = drawn if isinstance(drawn, list) else [drawn]
-        y = _tried(made, x)
-        if y is not None and (wanted or not domain or y.ndim == x.ndim):
-            layers += made
+        candidate = drawn if isinstance(drawn, list) else [drawn]
+        y = _tried(candidate, x)
+        if y is not None and (required or not domain or y.ndim == x.ndim):
+            layers += candidate
             return y
-    return None if wanted else x
+    return None if required else x
 
 
 def _domain(x: Any) -> str:
@@ -375,13 +375,13 @@ def _domain(x: Any) -> str:
     return {2: VECTOR, 3: LINE if x.shape[1] % 2 else SEQUENCE, 4: IMAGE, 5: VOLUME}[x.ndim]
 
 
-def _tried(made: list[Layer], x: Any) -> Any:
+def _tried(layers: list[Layer], x: Any) -> Any:
     """The output of layers for `x`, or None where they do not take it, or make it too large or of an odd rank."""
     from tests.parity.torch_program import build_torch
 
     try:
         with torch.no_grad():
-            y = build_torch(made).double().eval()(x)
+            y = build_torch(layers).double().eval()(x)
     except (RuntimeError, ValueError, AssertionError, IndexError, TypeError):
         return None
     fits = y.ndim in (2, 3, 4, 5) and 1 <= y[0].numel() <= 4000 and len(y) == len(x) and y.is_floating_point()

@@ -14,9 +14,9 @@ from tests.parity.random_layers import DOMAINS, EVERYWHERE, FEATURED  # noqa: E4
 
 @pytest.mark.parametrize("number", [3, 22, 46, 58, 97, 131])
 def test_a_random_config_trains_as_its_pytorch_program(number):
-    made = draw(number)
-    verdict = compare(made)
-    assert verdict.kind == "agrees", f"{verdict}\n{text_of(made)}"
+    description = draw(number)
+    verdict = compare(description)
+    assert verdict.kind == "agrees", f"{verdict}\n{text_of(description)}"
 
 
 def test_the_same_number_and_seed_give_the_same_config():

@@ -33,10 +33,10 @@ class Branches(nn.Module):
             self.add_module(str(name), build_torch(branch))
 
     def forward(self, x: Any) -> Any:
-        given = {name: branch(x) for name, branch in self.named_children()}
+        outputs = {name: branch(x) for name, branch in self.named_children()}
         if self.kind == "Parallel":
-            return given
-        values = list(given.values())
+            return outputs
+        values = list(outputs.values())
         return torch.cat(values, 1) if self.kind == "Concat" else values[0] + values[1]
 
 
@@ -92,8 +92,8 @@ class CausalSelfAttention(nn.Module):
         n, length, width = x.shape
         q, k, v = self.in_proj(x).reshape(n, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         drop = self.dropout if self.training else 0.0
-        seen = nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=drop, is_causal=True)
-        return self.out_proj(seen.transpose(1, 2).reshape(n, length, width))
+        attended = nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=drop, is_causal=True)
+        return self.out_proj(attended.transpose(1, 2).reshape(n, length, width))
 
 
 OWN = {"Pick": Pick, "Transpose": Transpose, "Positions": Positions, "CausalSelfAttention": CausalSelfAttention}
@@ -121,7 +121,7 @@ def build_torch(described: Any) -> Any:
     )
 
 
-def run_torch(made: Description, data: dict[str, np.ndarray], nudge: int = 0) -> dict[str, Any]:
+def run_torch(description: Description, data: dict[str, np.ndarray], nudge: int = 0) -> dict[str, Any]:
     """Train; the loss of each step, and the model's state and that of its average, if it has one.
 
     nudge: move every initial weight by one unit in its last place, up or down as this seed draws.
@@ -131,16 +131,16 @@ def run_torch(made: Description, data: dict[str, np.ndarray], nudge: int = 0) ->
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return Program(made, data, nudge).run()
+            return Program(description, data, nudge).run()
     finally:
         torch.set_default_dtype(before)
 
 
 class Program:
-    def __init__(self, made: Description, data: dict[str, np.ndarray], nudge: int):
-        self.made, self.train = made, made.train
-        torch.manual_seed(made.seed)
-        self.model = build_torch(made.layers)
+    def __init__(self, description: Description, data: dict[str, np.ndarray], nudge: int):
+        self.description, self.train = description, description.train
+        torch.manual_seed(description.seed)
+        self.model = build_torch(description.layers)
         self.model.eval()
         _learn_sizes(self.model, self._inputs(data["x"][:2]))
         if nudge:
@@ -149,13 +149,19 @@ class Program:
             name: torch.utils.data.TensorDataset(self._inputs(data[x]), self._targets(data[y]))
             for name, x, y in (("train", "x", "y"), ("valid", "vx", "vy"))
         }
-        order = torch.Generator().manual_seed(made.seed)
+        order = torch.Generator().manual_seed(description.seed)
         load = torch.utils.data.DataLoader
-        self.batches = load(sets["train"], made.batch_size, shuffle=True, drop_last=made.drop_last, generator=order)
-        self.valid = load(sets["valid"], made.batch_size)
-        self.loss = getattr(nn, made.loss)(**made.loss_options)
-        self.optimizer = getattr(torch.optim, made.optimizer)(self._groups(), **_tuples(made.optimizer_options))
-        self.scheduler = self._scheduler(made.scheduler, made.scheduler_options) if made.scheduler else None
+        self.batches = load(
+            sets["train"], description.batch_size, shuffle=True, drop_last=description.drop_last, generator=order
+        )
+        self.valid = load(sets["valid"], description.batch_size)
+        self.loss = getattr(nn, description.loss)(**description.loss_options)
+        self.optimizer = getattr(torch.optim, description.optimizer)(
+            self._groups(), **_tuples(description.optimizer_options)
+        )
+        self.scheduler = (
+            self._scheduler(description.scheduler, description.scheduler_options) if description.scheduler else None
+        )
         self.average: Any = None
         swa = torch.optim.swa_utils
         if "ema" in self.train:
@@ -163,7 +169,7 @@ class Program:
             self.average = swa.AveragedModel(self.model, multi_avg_fn=rule, use_buffers=True)
         elif "swa" in self.train:
             self.average = swa.AveragedModel(self.model)
-        torch.manual_seed(made.seed)
+        torch.manual_seed(description.seed)
 
     def _inputs(self, array: np.ndarray) -> Any:
         tensor = torch.from_numpy(array)
@@ -173,9 +179,9 @@ class Program:
 
     def _groups(self) -> list[dict[str, Any]]:
         groups: list[dict[str, Any]] = [{"params": []}]
-        groups += [{**group, "params": []} for group in self.made.groups]
+        groups += [{**group, "params": []} for group in self.description.groups]
         for name, p in self.model.named_parameters():
-            fits = [i for i, group in enumerate(self.made.groups, 1) if fnmatchcase(name, group["params"])]
+            fits = [i for i, group in enumerate(self.description.groups, 1) if fnmatchcase(name, group["params"])]
             groups[fits[0] if fits else 0]["params"].append(p)
         return [group for group in groups if group["params"]]
 
@@ -194,25 +200,25 @@ class Program:
 
     def run(self) -> dict[str, Any]:
         losses: list[float] = []
-        for epoch in range(self.made.epochs):
+        for epoch in range(self.description.epochs):
             self.model.train()
-            total, seen, group = 0.0, 0, []
+            total, sample_count, group = 0.0, 0, []
             for number, batch in enumerate(self.batches, 1):
                 group.append(batch)
                 if len(group) < self.train.get("accumulate", 1) and number < len(self.batches):
                     continue
                 summed, count = self._step(group, len(losses) + 1)
                 losses.append(summed / count if count else float("nan"))
-                total, seen, group = total + summed, seen + count, []
+                total, sample_count, group = total + summed, sample_count + count, []
                 if self.average is not None and "ema" in self.train:
                     self.average.update_parameters(self.model)
-                if self.scheduler is not None and self.made.interval == "step":
+                if self.scheduler is not None and self.description.interval == "step":
                     self.scheduler.step()
             if self.average is not None and "swa" in self.train and epoch + 1 > self.train["swa"]:
                 self.average.update_parameters(self.model)
-            score = self._validate() if self.made.valid else total / seen
-            if self.scheduler is not None and self.made.interval == "epoch":
-                plateau = self.made.scheduler == "ReduceLROnPlateau"
+            score = self._validate() if self.description.valid else total / sample_count
+            if self.scheduler is not None and self.description.interval == "epoch":
+                plateau = self.description.scheduler == "ReduceLROnPlateau"
                 self.scheduler.step(*([score] if plateau else []))
         return {"losses": losses, "model": _state(self.model), "average": _parameters(self.average)}
 
@@ -223,7 +229,7 @@ class Program:
         summed = 0.0
         for (x, y), share in zip(group, shares, strict=True):
             loss = self.loss(self.model(x), y)
-            is_sum = self.made.loss_options.get("reduction") == "sum"
+            is_sum = self.description.loss_options.get("reduction") == "sum"
             (loss if is_sum or len(group) == 1 else loss * (share / sum(shares))).backward()
             summed += loss.item() * (1 if is_sum else share)
         parameters = list(self.model.parameters())
@@ -242,7 +248,7 @@ class Program:
 
     def _share(self, targets: Any) -> float:
         """What the mean loss of a batch counts: its samples that are not ignored."""
-        ignored = self.made.loss_options.get("ignore_index")
+        ignored = self.description.loss_options.get("ignore_index")
         return len(targets) if ignored is None else int((targets != ignored).sum())
 
     def _validate(self) -> float:
@@ -250,21 +256,25 @@ class Program:
         if self.average is not None and self.average.n_averaged > 0:
             model = self.average.module
             if "swa" in self.train:
-                kept = torch.get_rng_state()
-                order = torch.Generator().manual_seed(self.made.seed)
-                loader = torch.utils.data.DataLoader(self.batches.dataset, self.made.batch_size, shuffle=True,
-                                                     drop_last=self.made.drop_last, generator=order)  # fmt: skip
+                rng_state = torch.get_rng_state()
+                order = torch.Generator().manual_seed(self.description.seed)
+                loader = torch.utils.data.DataLoader(self.batches.dataset, self.description.batch_size, shuffle=True,
+                                                     drop_last=self.description.drop_last, generator=order)  # fmt: skip
                 torch.optim.swa_utils.update_bn(loader, model)
-                torch.set_rng_state(kept)
+                torch.set_rng_state(rng_state)
         model.eval()
-        total = seen = 0.0
+        total = sample_count = 0.0
         with torch.no_grad():
             for x, y in self.valid:
                 share = self._share(y)
                 loss = self.loss(model(x), y).item()
-                total += (loss if self.made.loss_options.get("reduction") == "sum" else loss * share) if share else 0.0
-                seen += share
-        return total / seen if seen else float("nan")
+                total += (
+                    (loss if self.description.loss_options.get("reduction") == "sum" else loss * share)
+                    if share
+                    else 0.0
+                )
+                sample_count += share
+        return total / sample_count if sample_count else float("nan")
 
 
 def _learn_sizes(model: Any, x: Any) -> None:
@@ -273,8 +283,10 @@ def _learn_sizes(model: Any, x: Any) -> None:
     for module in model.modules():
         if isinstance(module, (nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)):
             states: list[Any] = []
-            handles.append(module.register_forward_pre_hook(lambda *_, kept=states: kept.append(torch.get_rng_state())))
-            handles.append(module.register_forward_hook(lambda *_, kept=states: torch.set_rng_state(kept.pop())))
+            handles.append(
+                module.register_forward_pre_hook(lambda *_, saved=states: saved.append(torch.get_rng_state()))
+            )
+            handles.append(module.register_forward_hook(lambda *_, saved=states: torch.set_rng_state(saved.pop())))
     with torch.no_grad():
         model(x)
     for handle in handles:

@@ -98,15 +98,15 @@ def resume(folder: Path, *listeners: Any) -> str:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory) -> Any:
     """For each feature the events and the result of a run that nobody disturbed."""
-    made: dict[str, tuple[list[Event], dict[str, Any]]] = {}
+    results: dict[str, tuple[list[Event], dict[str, Any]]] = {}
 
     def get(feature: str) -> tuple[list[Event], dict[str, Any]]:
-        if feature not in made:
-            seen: list[Event] = []
+        if feature not in results:
+            events: list[Event] = []
             folder = tmp_path_factory.mktemp("undisturbed") / "run"
-            assert train(folder, feature, seen.append) == "done"
-            made[feature] = seen, result(folder)
-        return made[feature]
+            assert train(folder, feature, events.append) == "done"
+            results[feature] = events, result(folder)
+        return results[feature]
 
     return get
 
@@ -125,12 +125,12 @@ def test_a_run_killed_after_any_event_ends_as_if_it_had_not_been(undisturbed, tm
 
 @pytest.mark.parametrize("feature", ["everything with ema", "everything with swa"])
 def test_a_run_with_workers_ends_as_if_it_had_not_been_killed(tmp_path, feature: str):
-    seen: list[Event] = []
-    assert train(tmp_path / "whole", feature, seen.append, workers=2) == "done"
+    events: list[Event] = []
+    assert train(tmp_path / "whole", feature, events.append, workers=2) == "done"
     expected = result(tmp_path / "whole")
     folder = tmp_path / "killed"
     with pytest.raises(Killed):
-        train(folder, feature, at_event(2 * len(seen) // 3, kill), workers=2)
+        train(folder, feature, at_event(2 * len(events) // 3, kill), workers=2)
     assert resume(folder) == "done"
     assert_equal(result(folder), expected)
 
@@ -138,11 +138,11 @@ def test_a_run_with_workers_ends_as_if_it_had_not_been_killed(tmp_path, feature:
 def test_a_run_with_workers_that_stay_ends_as_if_it_had_not_been_killed(tmp_path, monkeypatch):
     """They are seeded once, so that a validation by new ones would draw a number that the whole run does not."""
     monkeypatch.setitem(globals(), "CONFIG", CONFIG.replace("%d}", "%d, persistent_workers: true}"))
-    seen: list[Event] = []
-    assert train(tmp_path / "whole", "accumulate", seen.append, workers=1) == "done"
+    events: list[Event] = []
+    assert train(tmp_path / "whole", "accumulate", events.append, workers=1) == "done"
     folder = tmp_path / "killed"
     with pytest.raises(Killed):
-        train(folder, "accumulate", at_event(len(seen) - 3, kill), workers=1)
+        train(folder, "accumulate", at_event(len(events) - 3, kill), workers=1)
     assert resume(folder) == "done"
     assert_equal(result(folder), result(tmp_path / "whole"))
 

@@ -49,11 +49,11 @@ def train(folder: Path, *listeners: Any) -> str:
 
 
 def test_a_run_with_several_losses_that_is_killed_after_any_event_ends_the_same(tmp_path):
-    seen: list[Any] = []
-    assert train(tmp_path / "whole", seen.append) == "done"
+    events: list[Any] = []
+    assert train(tmp_path / "whole", events.append) == "done"
     expected = result(tmp_path / "whole")
-    assert len(seen) > 8
-    for number in range(2, len(seen)):
+    assert len(events) > 8
+    for number in range(2, len(events)):
         folder = tmp_path / str(number)
         with pytest.raises(Killed):
             train(folder, at_event(number, kill))

@@ -60,14 +60,14 @@ def call(*operands: Any, grad: bool = True, **attributes: Any) -> Call:
 def _elementwise(first: Call) -> list[Call]:
     """The same call on 0-d operands, on empty ones, and with dimensions of size 1 to broadcast."""
     shaped = [a for a in first.operands if isinstance(a, np.ndarray)]
-    made = [
+    calls = [
         Call(tuple(_map(first, lambda a: a.reshape(-1)[:1].reshape(()))), first.attributes, first.grad),
         Call(tuple(_map(first, lambda a: np.empty((0, 3), a.dtype))), first.attributes, first.grad),
     ]
     if len(shaped) > 1:
-        wide = iter([(2, 1), (1, 3), (2, 3), (3,)])
-        made.append(Call(tuple(_map(first, lambda a: np.resize(a, next(wide)))), first.attributes, first.grad))
-    return made
+        shapes = iter([(2, 1), (1, 3), (2, 3), (3,)])
+        calls.append(Call(tuple(_map(first, lambda a: np.resize(a, next(shapes)))), first.attributes, first.grad))
+    return calls
 
 
 def _map(first: Call, change: Callable[[np.ndarray], np.ndarray]) -> list:
@@ -110,9 +110,9 @@ def by_torch(function: Callable[..., Any]) -> Callable[..., Any]:
         from tests.helpers import require_torch
 
         torch = require_torch()
-        given = [torch.from_numpy(np.array(a)) if isinstance(a, np.ndarray) else a for a in operands]
+        tensors = [torch.from_numpy(np.array(a)) if isinstance(a, np.ndarray) else a for a in operands]
         with torch.no_grad():
-            result = function(torch, *given, **attributes)
+            result = function(torch, *tensors, **attributes)
         return tuple(r.numpy() for r in result) if isinstance(result, list | tuple) else result.numpy()
 
     return oracle

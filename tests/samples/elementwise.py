@@ -154,14 +154,14 @@ for _name, (_oracle, _a, _b) in BINARY.items():
 samples("bitwise_not", np.invert, call(ints(2, 3)), call(bools(3)))
 samples("logical_not", np.logical_not, call(bools(2, 3)), call(np.array([0.0, 2.0])))
 
-ODD = np.array([1.0, -0.0, 0.0, np.nan, np.inf, -np.inf, -3.0])
+SPECIAL_VALUES = np.array([1.0, -0.0, 0.0, np.nan, np.inf, -np.inf, -3.0])
 for _name in ("isnan", "isinf", "isfinite", "isposinf", "isneginf", "isreal", "signbit"):
-    samples(_name, getattr(np, _name), call(ODD), elementwise=True)
+    samples(_name, getattr(np, _name), call(SPECIAL_VALUES), elementwise=True)
 samples(
     "isclose",
     np.isclose,
-    call(ODD, ODD + 1e-9, rtol=1e-5, atol=1e-8, equal_nan=True),
-    call(ODD, ODD * 1.01, rtol=1e-5, atol=1e-8, equal_nan=False),
+    call(SPECIAL_VALUES, SPECIAL_VALUES + 1e-9, rtol=1e-5, atol=1e-8, equal_nan=True),
+    call(SPECIAL_VALUES, SPECIAL_VALUES * 1.01, rtol=1e-5, atol=1e-8, equal_nan=False),
 )
 
 samples(

@@ -37,16 +37,16 @@ samples(
 )
 
 POOL = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1), "ceil_mode": False}
-WIDE = {"kernel": (3, 2), "stride": (2, 1), "padding": (1, 1), "dilation": (1, 2), "ceil_mode": True}
+DILATED = {"kernel": (3, 2), "stride": (2, 1), "padding": (1, 1), "dilation": (1, 2), "ceil_mode": True}
 PLANE = distinct(2, 3, 5, 6)
 samples(
     "max_pool",
     lambda a, **how: windows.max_pool(a, **how)[0],
     call(PLANE, **POOL),
-    call(PLANE, **WIDE),
-    call(np.ascontiguousarray(PLANE.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2), **WIDE),
+    call(PLANE, **DILATED),
+    call(np.ascontiguousarray(PLANE.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2), **DILATED),
 )
-samples("max_pool_with_indices", windows.max_pool, call(PLANE, **POOL), call(PLANE, **WIDE))
+samples("max_pool_with_indices", windows.max_pool, call(PLANE, **POOL), call(PLANE, **DILATED))
 AVERAGE = {"kernel": (3, 2), "stride": (2, 1), "padding": (1, 1), "ceil_mode": True}
 samples(
     "avg_pool",
@@ -160,14 +160,14 @@ def attention(q, k, v, mask, keep, causal, scale, dropped):
     return (weights if keep is None else weights * keep / (1 - dropped)) @ v
 
 
-SEEN = np.array([[True, False, True], [False, False, False], [True, True, True]])
+ATTENDED = np.array([[True, False, True], [False, False, False], [True, True, True]])
 HEADS = x(2, 4, 2, 3).transpose(0, 2, 1, 3)
 samples(
     "attention",
     attention,
     call(x(2, 3, 4), x(2, 5, 4), x(2, 5, 2), None, None, causal=False, scale=0.5, dropped=0.0),
     call(x(3, 4), x(3, 4), x(3, 2), x(3, 3), bools(3, 3), causal=True, scale=0.5, dropped=0.25),
-    call(x(1, 3, 4), x(1, 3, 4), x(1, 3, 4), np.where(SEEN, 0, -np.inf)[None], None, causal=False, scale=-0.5, dropped=0.0,
+    call(x(1, 3, 4), x(1, 3, 4), x(1, 3, 4), np.where(ATTENDED, 0, -np.inf)[None], None, causal=False, scale=-0.5, dropped=0.0,
          grad=False),
     call(HEADS, HEADS + 1, HEADS + 2, None, None, causal=True, scale=0.7, dropped=0.0),
     call(x(5, 3), x(2, 3), x(2, 3), x(5, 2), bools(5, 2), causal=True, scale=1.0, dropped=0.5),

@@ -29,8 +29,8 @@ def small_allowance(monkeypatch):
 
 def test_none_of_the_attempts_written_by_hand_loads():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    said = {what: outcome(exploit(what)) for what in EXPLOITS}
-    assert [what for what, message in said.items() if message == "loaded"] == []
+    outcomes = {what: outcome(exploit(what)) for what in EXPLOITS}
+    assert [what for what, message in outcomes.items() if message == "loaded"] == []
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 << 10  # kilobytes
 
 
@@ -91,7 +91,7 @@ def test_all_unsafe_names_are_listed_whichever_way_a_pickle_spells_them():
 
 HEAD = {"/archive/version": b"3\n", "/archive/byteorder": b"little"}  # what PyTorch asks of an archive
 # What is called with any arguments, and by which of a hundred odd calls none may allocate, run or look up anything.
-ODD = [
+ARGUMENTS = [
     (),
     (10**11,),
     ("os.system",),
@@ -117,15 +117,15 @@ def test_everything_offered_says_why_it_is_safe_and_takes_any_arguments(full):
     assert len(offered.why) > 20 and (offered.call is None or offered.call.__module__.startswith("tdt.serialization."))
     assert offered.call is None or not isinstance(offered.call, type)  # a class as it is may allocate, or look names up
     module, _, word = full.rpartition(".")
-    for args in ODD:
-        said = outcome(archive(pickled(call(name(module, word), *args)), {}))
-        assert offered.call is not None or "unrecognized function" in said
+    for args in ARGUMENTS:
+        message = outcome(archive(pickled(call(name(module, word), *args)), {}))
+        assert offered.call is not None or "unrecognized function" in message
 
 
 def test_random_and_mutated_pickles_are_loaded_or_refused_and_nothing_else():
     seed = int.from_bytes(os.urandom(4), "little")
-    told = campaign(400, seed, 512)
-    assert sum(told.values()) == 400 and 5 < told["loaded"] < 300, told
+    messages = campaign(400, seed, 512)
+    assert sum(messages.values()) == 400 and 5 < messages["loaded"] < 300, messages
 
 
 def test_only_what_this_load_made_is_filled():
@@ -166,8 +166,8 @@ def test_a_trusted_file_still_calls_what_it_names():
     text = pickled(
         value([call(name("builtins", "bytearray"), 3), call(name("functools", "partial"), name("builtins", "len"))])
     )
-    made = tdt.load(io.BytesIO(archive(text)), weights_only=False)
-    assert made[0] == bytearray(3) and made[1]([1, 2]) == 2
+    loaded = tdt.load(io.BytesIO(archive(text)), weights_only=False)
+    assert loaded[0] == bytearray(3) and loaded[1]([1, 2]) == 2
 
 
 def test_large_plain_data_and_compressed_archives_of_usual_kind_still_load(monkeypatch):

@@ -96,8 +96,8 @@ def test_a_storage_is_mapped_from_a_file_under_pytorchs_rules(tmp_path):
         assert shared.filename == path and shared.is_shared() and len(shared) == os.path.getsize(path) == 20
         del shared
         assert Path(path).read_bytes()[:3] == bytes([0, 98, 2]) and storage.from_file(path).nbytes() == 0
-        made = storage.from_file(path + ".new", True, 4)
-        assert made.tolist() == [0] * 4 and made.untyped() is made
+        mapped = storage.from_file(path + ".new", True, 4)
+        assert mapped.tolist() == [0] * 4 and mapped.untyped() is mapped
         assert lib.FloatStorage.from_file(path, False, 2).nbytes() == 8
         with pytest.raises(RuntimeError, match="size <20> is smaller than the required mapping size <21>"):
             storage.from_file(path, False, 21)
@@ -115,10 +115,10 @@ def test_tensors_are_made_on_storages_without_a_copy():
     torch = require_torch()
     for lib in (torch, tdt):
         memory = lib.UntypedStorage([0, 0, 128, 63, 1, 2, 3, 4])
-        for made in (lib.asarray(memory[0:4], dtype=lib.float32), lib.tensor(memory, dtype=lib.float32)[:1]):
-            assert made.tolist() == [1.0]
-        seen = lib.as_tensor(memory, dtype=lib.uint8)
-        seen[0] = 5
+        for tensor in (lib.asarray(memory[0:4], dtype=lib.float32), lib.tensor(memory, dtype=lib.float32)[:1]):
+            assert tensor.tolist() == [1.0]
+        view = lib.as_tensor(memory, dtype=lib.uint8)
+        view[0] = 5
         assert memory[0] == 5 and lib.tensor(memory).dtype is lib.int64
         assert lib.tensor(lib.FloatStorage([1, 2])).tolist() == [1.0, 2.0]
         with pytest.raises(RuntimeError, match="Expected a Storage of type Long or an UntypedStorage, but got Float"):

@@ -31,13 +31,13 @@ SETTINGS = [
 def _run(lib, name, x, settings, **more):
     """What the library says, as an array, with its gradients by the input and by the window."""
     size = settings.get("win_length", settings["n_fft"])
-    given = lib.from_numpy(x).requires_grad_()
+    signal = lib.from_numpy(x).requires_grad_()
     window = lib.hann_window(size + 1, periodic=False, dtype=lib.float64)[:size].clone().requires_grad_()
-    made = getattr(lib, name)(given, window=window, **settings, **more)
-    assert getattr(given, name)(window=window, **settings, **more).equal(made)
-    weights = lib.from_numpy(np.random.default_rng(1).standard_normal(made.shape))
-    (made.abs() * weights).sum().backward()
-    return made.detach(), given.grad, window.grad
+    result = getattr(lib, name)(signal, window=window, **settings, **more)
+    assert getattr(signal, name)(window=window, **settings, **more).equal(result)
+    weights = lib.from_numpy(np.random.default_rng(1).standard_normal(result.shape))
+    (result.abs() * weights).sum().backward()
+    return result.detach(), signal.grad, window.grad
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
@@ -46,11 +46,11 @@ def test_spectra_and_gradients_are_pytorchs(settings, signal):
     if signal == "complex":
         settings = {**settings, "onesided": False}
     torch = require_torch()
-    for made, wanted in zip(*(_run(lib, "stft", SIGNALS[signal], settings, return_complex=True) for lib in (tdt, torch)),
+    for actual, expected in zip(*(_run(lib, "stft", SIGNALS[signal], settings, return_complex=True) for lib in (tdt, torch)),
                             strict=True):  # fmt: skip
-        assert made.shape == wanted.shape
-        assert made.stride() == wanted.stride()
-        np.testing.assert_allclose(made.numpy(), wanted.numpy(), rtol=0, atol=1e-12)
+        assert actual.shape == expected.shape
+        assert actual.stride() == expected.stride()
+        np.testing.assert_allclose(actual.numpy(), expected.numpy(), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_signals_and_gradients_back_are_pytorchs(settings, signal, length):
     spectrum = torch.stft(torch.from_numpy(SIGNALS[signal]), window=window, **settings, return_complex=True).numpy()
     back = {k: v for k, v in settings.items() if k != "pad_mode"} | {"length": length}
     back["return_complex"] = signal == "complex"
-    for made, wanted in zip(*(_run(lib, "istft", spectrum, back) for lib in (tdt, torch)), strict=True):
-        assert made.shape == wanted.shape
-        np.testing.assert_allclose(made.resolve_conj().numpy(), wanted.resolve_conj().numpy(), rtol=0, atol=1e-12)
+    for actual, expected in zip(*(_run(lib, "istft", spectrum, back) for lib in (tdt, torch)), strict=True):
+        assert actual.shape == expected.shape
+        np.testing.assert_allclose(actual.resolve_conj().numpy(), expected.resolve_conj().numpy(), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -125,13 +125,13 @@ def test_types_follow_signal_and_window():
 @pytest.mark.parametrize("name", ["stft", "istft"])
 def test_a_window_that_was_forgotten_is_told_of_where_the_call_stands(name):
     x = tdt.ones(20) if name == "stft" else tdt.ones(5, 4) + 0j
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        made = getattr(tdt, name)(x, 8, return_complex=True) if name == "stft" else tdt.istft(x, 8)
-    assert [str(w.message).partition(".")[0] for w in told] == ["A window was not provided"]
-    assert told[0].filename == __file__
+        result = getattr(tdt, name)(x, 8, return_complex=True) if name == "stft" else tdt.istft(x, 8)
+    assert [str(w.message).partition(".")[0] for w in caught] == ["A window was not provided"]
+    assert caught[0].filename == __file__
     same = {"window": tdt.ones(8), **({"return_complex": True} if name == "stft" else {})}
-    assert made.equal(getattr(tdt, name)(x, 8, **same))
+    assert result.equal(getattr(tdt, name)(x, 8, **same))
 
 
 def test_a_signal_shorter_than_asked_for_is_filled_with_zeros():

@@ -26,9 +26,9 @@ SETTINGS: dict[str, tuple[dict, tuple]] = {  # PyTorch's, and SciPy's in its ord
 def test_windows_are_scipys(name: str, sym: bool):
     ours, theirs = SETTINGS.get(name, ({}, ()))
     for M in (0, 1, 2, 3, 8, 401):
-        made = getattr(tdt.signal.windows, name)(M, sym=sym, dtype=tdt.float64, **ours)
-        wanted = getattr(scipy.signal.windows, name)(M, *theirs, sym=sym)
-        np.testing.assert_allclose(made.numpy(), wanted, rtol=0, atol=1e-13)
+        actual = getattr(tdt.signal.windows, name)(M, sym=sym, dtype=tdt.float64, **ours)
+        expected = getattr(scipy.signal.windows, name)(M, *theirs, sym=sym)
+        np.testing.assert_allclose(actual.numpy(), expected, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", OLD)
@@ -36,9 +36,9 @@ def test_the_old_names_are_periodic_unless_told_otherwise(name: str):
     new = {"beta": 12.0} if name == "kaiser" else {}
     for M in (0, 1, 2, 3, 8, 401):
         for periodic in (True, False):
-            made = getattr(tdt, f"{name}_window")(M, periodic, dtype=tdt.float64)
-            wanted = getattr(tdt.signal.windows, name)(M, sym=not periodic, dtype=tdt.float64, **new)
-            np.testing.assert_allclose(made.numpy(), wanted.numpy(), rtol=0, atol=1e-13)
+            actual = getattr(tdt, f"{name}_window")(M, periodic, dtype=tdt.float64)
+            expected = getattr(tdt.signal.windows, name)(M, sym=not periodic, dtype=tdt.float64, **new)
+            np.testing.assert_allclose(actual.numpy(), expected.numpy(), rtol=0, atol=1e-13)
     assert getattr(tdt, f"{name}_window")(5).equal(getattr(tdt, f"{name}_window")(5, True))
 
 
@@ -56,11 +56,13 @@ def test_the_old_names_take_every_float_type_and_round_half_precision_once(name:
 )
 def test_values_and_settings_are_pytorchs(name: str):
     torch = require_torch()
-    given = SETTINGS.get(name.rpartition(".")[2], ({},))[0]
+    settings = SETTINGS.get(name.rpartition(".")[2], ({},))[0]
     function, theirs = (eval(f"lib.{name}", {"lib": lib}) for lib in (tdt, torch))
     for M, dtype in ((0, "float32"), (1, "float32"), (2, "float32"), (7, "float32"), (400, "float64")):
-        made, wanted = (f(M, **given, dtype=getattr(lib, dtype)) for f, lib in ((function, tdt), (theirs, torch)))
-        np.testing.assert_allclose(made.numpy(), wanted.numpy(), rtol=1.3e-6, atol=1e-7, strict=True)
+        actual, expected = (
+            f(M, **settings, dtype=getattr(lib, dtype)) for f, lib in ((function, tdt), (theirs, torch))
+        )
+        np.testing.assert_allclose(actual.numpy(), expected.numpy(), rtol=1.3e-6, atol=1e-7, strict=True)
     if "signal" in name:
         names = [(p.name, p.kind) for p in inspect.signature(function).parameters.values()]
         assert names == [(p.name, p.kind) for p in inspect.signature(theirs).parameters.values()]
@@ -70,15 +72,15 @@ def test_the_coefficients_of_hamming_and_kaiser_come_after_the_kind():
     torch = require_torch()
     for call in ("hamming_window(6, True, 0.5)", "hamming_window(6, False, 0.5, 0.4)", "kaiser_window(6, True, 3)",
                  "kaiser_window(6, periodic=False, beta=0.0)"):  # fmt: skip
-        made, wanted = (eval(f"t.{call}", {"t": lib}).numpy() for lib in (tdt, torch))
-        np.testing.assert_allclose(made, wanted, rtol=1e-6, atol=1e-7)
+        actual, expected = (eval(f"t.{call}", {"t": lib}).numpy() for lib in (tdt, torch))
+        np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=1e-7)
 
 
 def test_a_window_can_be_learnt():
     window = tdt.hann_window(4, requires_grad=True)
     assert window.is_leaf and window.requires_grad
-    made = tdt.signal.windows.kaiser(4, beta=2.0, requires_grad=True)
-    assert made.requires_grad and not made.is_leaf
+    learnable = tdt.signal.windows.kaiser(4, beta=2.0, requires_grad=True)
+    assert learnable.requires_grad and not learnable.is_leaf
     assert tdt.hann_window(4, device="meta").device.type == "meta"
 
 

@@ -37,8 +37,8 @@ def leaves(lib: Any, kind: str, coalesced: bool, seed: int = 0, dtype: str = "fl
     x = lib.sparse_coo_tensor(lib.tensor(indices), lib.tensor(values), size, check_invariants=True)
     x = (x.coalesce() if coalesced else x).detach()
     dense = {"d": size, "m": (size[-1], 2), "v": (size[-1],), "s": ()}
-    made = {k: lib.tensor(np.asarray(np.round(rng.normal(size=n) * 4, 1).astype(dtype))) for k, n in dense.items()}
-    return SimpleNamespace(**{k: t.requires_grad_() for k, t in {"x": x, **made}.items()})
+    tensors = {k: lib.tensor(np.asarray(np.round(rng.normal(size=n) * 4, 1).astype(dtype))) for k, n in dense.items()}
+    return SimpleNamespace(**{k: t.requires_grad_() for k, t in {"x": x, **tensors}.items()})
 
 
 def plain(t: Any) -> Any:

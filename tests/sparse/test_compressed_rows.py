@@ -24,10 +24,10 @@ def dense(lib, *shape):
     return (lib.arange(float(np.prod(shape))).reshape(shape) - 3).requires_grad_()
 
 
-def seen(value):
+def as_plain(value):
     """Layout, shape and dense values of a tensor; what is no tensor as it is."""
     if isinstance(value, (list, tuple)):
-        return [seen(v) for v in value]
+        return [as_plain(v) for v in value]
     if isinstance(value, (tdt.Tensor, torch.Tensor)):
         layout = str(value.layout).rpartition(".")[2]
         return layout, tuple(value.shape), str(value.dtype).rpartition(".")[2], value.detach().to_dense().tolist()
@@ -77,7 +77,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_gives_what_it_gives_in_pytorch(name):
-    ours, theirs = (seen(PROGRAMS[name](lib)) for lib in BOTH)
+    ours, theirs = (as_plain(PROGRAMS[name](lib)) for lib in BOTH)
     assert ours == theirs
 
 

@@ -54,10 +54,10 @@ def bag(lib, mode):
 
 
 def with_hook(lib):
-    x, seen = leaf(lib), []
-    x.register_hook(lambda g: seen.append(g.is_sparse) or g * 2)
+    x, calls = leaf(lib), []
+    x.register_hook(lambda g: calls.append(g.is_sparse) or g * 2)
     lib.sparse.mm(x, lib.ones(3, 2)).sum().backward()
-    return [seen, x.grad]
+    return [calls, x.grad]
 
 
 def accumulated(lib):
@@ -326,7 +326,7 @@ def test_the_old_new_of_a_sparse_tensor_is_sparse():
     torch = require_torch()
     for t in (tdt, torch):
         x = t.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (3,))
-        made = x.new(t.tensor([[0, 2]]), t.tensor([5.0, 6.0]), t.Size([4]))
-        assert made.to_dense().tolist() == [5, 0, 6, 0]
+        created = x.new(t.tensor([[0, 2]]), t.tensor([5.0, 6.0]), t.Size([4]))
+        assert created.to_dense().tolist() == [5, 0, 6, 0]
         assert x.new(t.tensor([[1]]), t.tensor([5.0])).to_dense().tolist() == [0, 5]
         assert (x.new(4, 5).layout, tuple(x.new(4, 5).shape)) == (t.sparse_coo, (4, 5))

@@ -45,7 +45,7 @@ INCOMPARABLE = [
 ]  # fmt: skip
 
 
-def _told(lib: Any, call: str) -> tuple[type, str] | None:
+def _error_of(lib: Any, call: str) -> tuple[type, str] | None:
     def sparse(rows, value=1.0):
         weight = lib.zeros(3, 2, requires_grad=True)
         (lib.nn.functional.embedding(lib.tensor(rows), weight, sparse=True) * value).sum().backward()
@@ -60,24 +60,24 @@ def _told(lib: Any, call: str) -> tuple[type, str] | None:
 
 @pytest.mark.parametrize("call", CLOSE)
 def test_what_agrees_passes(call):
-    assert _told(tdt, call) is None
-    assert _told(require_torch(), call) is None
+    assert _error_of(tdt, call) is None
+    assert _error_of(require_torch(), call) is None
 
 
 @pytest.mark.parametrize("call", DIFFERENT)
 def test_differences_are_told_in_pytorchs_words(call):
-    told, wanted = (_told(lib, call) for lib in (tdt, require_torch()))
-    assert told is not None
-    assert wanted is not None
-    assert told[0] is wanted[0] is AssertionError
-    assert told[1] == wanted[1]
+    actual, expected = (_error_of(lib, call) for lib in (tdt, require_torch()))
+    assert actual is not None
+    assert expected is not None
+    assert actual[0] is expected[0] is AssertionError
+    assert actual[1] == expected[1]
 
 
 @pytest.mark.parametrize(("call", "error"), INCOMPARABLE)
 def test_what_cannot_be_compared_is_refused(call, error):
-    told, wanted = (_told(lib, call) for lib in (tdt, require_torch()))
-    assert told[0] is wanted[0] is error
-    assert told[1].partition(":")[0].partition(".")[0] == wanted[1].partition(":")[0].partition(".")[0]
+    actual, expected = (_error_of(lib, call) for lib in (tdt, require_torch()))
+    assert actual[0] is expected[0] is error
+    assert actual[1].partition(":")[0].partition(".")[0] == expected[1].partition(":")[0].partition(".")[0]
 
 
 def test_a_bool_is_no_number():

@@ -38,22 +38,22 @@ def _plain(x):
 def test_values_and_strides_are_pytorchs(settings):
     torch = require_torch()
     for dtype, size in itertools.product(DTYPES, ((), (3,), (2, 5), (4, 4))):
-        made, wanted = (
+        actual, expected = (
             (lib.manual_seed(3), lib.testing.make_tensor(size, dtype=getattr(lib, dtype), device="cpu", **settings))[1]
             for lib in (tdt, torch)
         )
-        assert str(made.dtype) == str(wanted.dtype).replace("torch", "tdt")
-        assert made.stride() == wanted.stride()
-        assert made.storage_offset() == wanted.storage_offset()
-        np.testing.assert_array_equal(_plain(made), _plain(wanted), err_msg=f"{dtype} {size}")
+        assert str(actual.dtype) == str(expected.dtype).replace("torch", "tdt")
+        assert actual.stride() == expected.stride()
+        assert actual.storage_offset() == expected.storage_offset()
+        np.testing.assert_array_equal(_plain(actual), _plain(expected), err_msg=f"{dtype} {size}")
 
 
 def test_sizes_gradients_and_memory_formats():
     how = {"dtype": tdt.float32, "device": "cpu"}
     assert tdt.testing.make_tensor(2, 3, **how).shape == tdt.testing.make_tensor([2, 3], **how).shape == (2, 3)
     assert tdt.testing.make_tensor(2, **how, requires_grad=True).is_leaf
-    made = tdt.testing.make_tensor(2, 3, 4, 4, **how, memory_format=tdt.channels_last)
-    assert made.is_contiguous(memory_format=tdt.channels_last)
+    tensor = tdt.testing.make_tensor(2, 3, 4, 4, **how, memory_format=tdt.channels_last)
+    assert tensor.is_contiguous(memory_format=tdt.channels_last)
     assert tdt.testing.make_tensor(2, dtype=tdt.float32, device="meta").device.type == "meta"
 
 
@@ -73,12 +73,12 @@ def test_sizes_gradients_and_memory_formats():
 )
 def test_limits_that_leave_nothing_are_refused_in_pytorchs_words(settings, message):
     for lib in (tdt, require_torch()):
-        given = {"dtype": lib.float32, "device": "cpu"} | eval(f"dict({settings})", {"t": lib})
+        arguments = {"dtype": lib.float32, "device": "cpu"} | eval(f"dict({settings})", {"t": lib})
         with pytest.raises(ValueError, match=message):
-            lib.testing.make_tensor(2, **given)
+            lib.testing.make_tensor(2, **arguments)
 
 
 def test_equal_limits_of_floats_are_deprecated():
     with pytest.warns(FutureWarning, match="is deprecated"):
-        made = tdt.testing.make_tensor(2, dtype=tdt.float32, device="cpu", low=3, high=3)
-    assert made.tolist() == [3, 3]
+        tensor = tdt.testing.make_tensor(2, dtype=tdt.float32, device="cpu", low=3, high=3)
+    assert tensor.tolist() == [3, 3]

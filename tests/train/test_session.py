@@ -56,9 +56,9 @@ def run(root: Path, *listeners: Any, text: str = SMALL) -> Path:
 
 
 def resumed(root: Path, name: str = "small") -> tuple[str, list[Event]]:
-    seen: list[Event] = []
+    events: list[Event] = []
     with Session.resume(name, root=root) as session:
-        return session.train(seen.append).reason, seen
+        return session.train(events.append).reason, events
 
 
 def test_a_run_leaves_what_the_design_says(tmp_path):
@@ -71,12 +71,12 @@ def test_a_run_leaves_what_the_design_says(tmp_path):
 
 
 def test_the_test_split_is_scored_with_the_best_weights(tmp_path):
-    seen: list[Event] = []
-    folder = run(tmp_path, seen.append, text=SMALL + "checkpoint: {best: valid/accuracy, keep: 1}\n")
-    [tested] = [event for event in seen if isinstance(event, TestDone)]
+    events: list[Event] = []
+    folder = run(tmp_path, events.append, text=SMALL + "checkpoint: {best: valid/accuracy, keep: 1}\n")
+    [tested] = [event for event in events if isinstance(event, TestDone)]
     assert tested.checkpoint == folder / "checkpoints" / "best.safetensors"
     assert tested.step == checkpoint.load(tested.checkpoint)[1]["step"]
-    assert isinstance(seen[-1], RunStopped) and seen[-1].reason == "done"
+    assert isinstance(events[-1], RunStopped) and events[-1].reason == "done"
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_a_run_keeps_what_it_ended_by(tmp_path, change: str, ended: tuple[str, s
         with nullcontext() if ended[0] == "done" else pytest.raises(NonFiniteLoss):
             assert session.train().by == ended[1]
         assert history.read(session.run).state == "running"
-    told = history.read(session.run)
-    assert told.state == ended[0] and (told.ended_by or "").startswith(ended[1])
+    logged = history.read(session.run)
+    assert logged.state == ended[0] and (logged.ended_by or "").startswith(ended[1])
 
 
 def test_a_run_that_was_cut_short_says_how_until_it_goes_on(tmp_path):
@@ -108,14 +108,14 @@ def test_a_run_that_was_cut_short_says_how_until_it_goes_on(tmp_path):
             raise ValueError("so it failed")
 
     folder = run(tmp_path, stop)
-    assert (told := history.read(Run(folder))).state == "interrupted" and told.ended_by == "SIGTERM"
+    assert (logged := history.read(Run(folder))).state == "interrupted" and logged.ended_by == "SIGTERM"
     for listener, error, state, by in (
         (fail, ValueError, "failed", "so it failed"),
         (crash_at(12), Stop, "killed", None),
     ):
         with pytest.raises(error), Session.resume(folder) as session:
             session.train(listener)
-        assert (told := history.read(Run(folder))).state == state and told.ended_by == by
+        assert (logged := history.read(Run(folder))).state == state and logged.ended_by == by
 
 
 def test_a_run_whose_folder_is_removed_ends_and_leaves_no_half_of_one(tmp_path):
@@ -138,8 +138,8 @@ def test_a_run_that_ended_before_its_first_checkpoint_starts_again(tmp_path):
     with pytest.raises(Stop):
         run(tmp_path, crash_at(4))
     assert (tmp_path / "small" / "1" / "metrics.jsonl").read_text() == ""
-    reason, seen = resumed(tmp_path)
-    assert reason == "done" and [event.step for event in seen if isinstance(event, StepDone)] == list(range(1, 19))
+    reason, events = resumed(tmp_path)
+    assert reason == "done" and [event.step for event in events if isinstance(event, StepDone)] == list(range(1, 19))
     lines = (tmp_path / "small" / "1" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines if "StepDone" in line] == [5, 10, 15]
 
@@ -158,11 +158,11 @@ def test_other_versions_and_kernels_are_said(tmp_path, monkeypatch):
         run(tmp_path, crash_at(12))
     monkeypatch.setattr("tdt.train.session.versions", lambda: {"numpy": "9.9"})
     with tdt.backends.kernels(False):
-        _, seen = resumed(tmp_path)
-    texts = [event.text for event in seen if isinstance(event, Notice)]
+        _, events = resumed(tmp_path)
+    texts = [event.text for event in events if isinstance(event, Notice)]
     assert any("numpy was 2." in text and "is 9.9" in text for text in texts)
     assert any("kernels were fast and are reference" in text for text in texts)
-    assert isinstance(next(event for event in seen if not isinstance(event, Notice)), RunStarted)
+    assert isinstance(next(event for event in events if not isinstance(event, Notice)), RunStarted)
 
 
 def test_the_same_environment_is_passed_over_in_silence(tmp_path):
@@ -170,8 +170,8 @@ def test_the_same_environment_is_passed_over_in_silence(tmp_path):
         run(tmp_path, crash_at(12))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        _, seen = resumed(tmp_path)
-    assert not [event for event in seen if isinstance(event, Notice)]
+        _, events = resumed(tmp_path)
+    assert not [event for event in events if isinstance(event, Notice)]
 
 
 def test_a_run_whose_config_file_is_gone_goes_on_from_its_checkpoint(tmp_path):
@@ -189,9 +189,9 @@ def test_a_trained_run_that_died_before_all_logs_had_its_test_is_tested_on_resum
     with pytest.raises(Stop):
         run(tmp_path, crash)
     assert "TestDone" in (tmp_path / "small" / "1" / "metrics.jsonl").read_text()  # the event file's thread may wait
-    _, seen = resumed(tmp_path)
-    assert not [event for event in seen if isinstance(event, StepDone)]
-    assert [event for event in seen if isinstance(event, TestDone)]
+    _, events = resumed(tmp_path)
+    assert not [event for event in events if isinstance(event, StepDone)]
+    assert [event for event in events if isinstance(event, TestDone)]
     with Session.resume("small", root=tmp_path) as session:
         assert session.complete
 
@@ -229,17 +229,17 @@ def test_a_warm_start_is_a_checkpoint_of_its_own(tmp_path):
     with pytest.raises(Stop):
         run(tmp_path, crash_at(2), text=SMALL.replace("small", "tuned") + f"weights: {{from: '{source}'}}\n")
     source.unlink()
-    seen = resumed(tmp_path, "tuned")[1]
-    assert [event.step for event in seen if isinstance(event, StepDone)] == list(range(1, 19))
+    events = resumed(tmp_path, "tuned")[1]
+    assert [event.step for event in events if isinstance(event, StepDone)] == list(range(1, 19))
 
 
 def test_a_warm_start_is_no_resumed_run(tmp_path):
     source = run(tmp_path) / "checkpoints" / "best.safetensors"
     config = loads(SMALL.replace("small", "tuned") + f"weights: {{from: '{source}'}}\n", "tuned.yaml")
-    seen: list[Event] = []
+    events: list[Event] = []
     with Session.start(config, root=tmp_path) as session:
-        session.train(seen.append)
-    assert [event.resumed for event in seen if isinstance(event, RunStarted)] == [False]
+        session.train(events.append)
+    assert [event.resumed for event in events if isinstance(event, RunStarted)] == [False]
 
 
 def test_signals_have_the_exit_codes_of_shells():
@@ -289,8 +289,8 @@ def test_what_a_resumed_run_was_given_stays_where_it_is_killed_at_once(tmp_path)
     run(tmp_path)
     with Session.resume("small", root=tmp_path, overrides=["train.epochs=4"]) as session, pytest.raises(Stop):
         session.train(crash_at(19))
-    seen = resumed(tmp_path)[1]
-    assert next(event for event in seen if isinstance(event, RunStarted)).epochs == 4
+    events = resumed(tmp_path)[1]
+    assert next(event for event in events if isinstance(event, RunStarted)).epochs == 4
 
 
 @pytest.mark.parametrize(
@@ -409,12 +409,12 @@ def test_what_killed_writes_left_behind_is_removed_on_resume(tmp_path):
     (folder / "00003" / "tag").mkdir(parents=True)
     left = [folder / "00003" / "tag" / ".tensors.tsv.7.tmp", folder / ".projector_config.pbtxt.7.tmp",
             rows / "00000099.safetensors", rows / "00000003.safetensors"]  # fmt: skip
-    odd = [rows / "abc.safetensors", rows / "9.safetensors", rows / "00000001.safetensors"]
-    for path in left + odd[:2]:
+    unrelated = [rows / "abc.safetensors", rows / "9.safetensors", rows / "00000001.safetensors"]
+    for path in left + unrelated[:2]:
         path.touch()
-    odd[2].mkdir()
+    unrelated[2].mkdir()
     with Session.resume("small", root=tmp_path) as session:
-        assert not any(path.exists() for path in left) and all(path.exists() for path in odd)
+        assert not any(path.exists() for path in left) and all(path.exists() for path in unrelated)
         needed = {int(path.stem) for path in rows.glob("000000[0-9][0-9].safetensors") if path.is_file()}
         assert needed == {10, 12}
         session.train()
@@ -442,7 +442,7 @@ def test_an_edited_config_is_said_to_have_no_effect(tmp_path):
         run(tmp_path, crash_at(12))
     config = tmp_path / "small" / "1" / "config.yaml"
     written = config.read_text()
-    for old, new, said in (
+    for old, new, expected in (
         (
             "epochs: 2",
             "epochs: 3",
@@ -458,9 +458,9 @@ def test_an_edited_config_is_said_to_have_no_effect(tmp_path):
         assert old in written
         config.write_text(written.replace(old, new))
         with Session.resume("small", root=tmp_path) as session:
-            assert len(session.notices) == (said is not None)
-            assert said is None or re.search(said.replace(")", r"\)"), session.notices[0]), session.notices
-            assert "has no effect" in "".join(session.notices) or said is None
+            assert len(session.notices) == (expected is not None)
+            assert expected is None or re.search(expected.replace(")", r"\)"), session.notices[0]), session.notices
+            assert "has no effect" in "".join(session.notices) or expected is None
     for data in (b"\x00\xff", b"just a text", b"- a\n- b\n", b"a: [", b""):
         config.write_bytes(data)
         with Session.resume("small", root=tmp_path) as session:
@@ -468,8 +468,8 @@ def test_an_edited_config_is_said_to_have_no_effect(tmp_path):
                 f"{config} is no longer a config; a resumed run uses the config in its checkpoint"
             ]
     config.write_text(written.replace("lr=1e-2", "lr=0.5"))
-    _, seen = resumed(tmp_path)
-    assert [event.text for event in seen if isinstance(event, Notice) and "has no effect" in event.text]
+    _, events = resumed(tmp_path)
+    assert [event.text for event in events if isinstance(event, Notice) and "has no effect" in event.text]
 
 
 def test_no_metadata_of_a_checkpoint_is_a_traceback(tmp_path):

@@ -124,9 +124,9 @@ def _indent(text: str, draw: random.Random) -> str:
 
 def _characters(text: str, draw: random.Random) -> str:
     at, cut = draw.randrange(len(text)), draw.choice((0, 1, 1, 5, 60))
-    odd = ("\x1b[2J", "\x00", "\x85", "\u2028", "\u202e", "\ufeff", "\r", "\t", "'", '"', "{", "}", "[", "]", ":", ": ", "#", "*",
-           "&", "!", "|", ">", "%", "@", "`", ",", "-", "?", "\\", "(", ")", "\ud800", "${", "\U0001f600", "")  # fmt: skip
-    return text[:at] + draw.choice(odd) * draw.choice((1, 1, 1, 3, 2000)) + text[at + cut :]
+    marks = ("\x1b[2J", "\x00", "\x85", "\u2028", "\u202e", "\ufeff", "\r", "\t", "'", '"', "{", "}", "[", "]", ":", ": ", "#",
+           "*", "&", "!", "|", ">", "%", "@", "`", ",", "-", "?", "\\", "(", ")", "\ud800", "${", "\U0001f600", "")  # fmt: skip
+    return text[:at] + draw.choice(marks) * draw.choice((1, 1, 1, 3, 2000)) + text[at + cut :]
 
 
 def _structure(text: str, draw: random.Random) -> str:

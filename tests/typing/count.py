@@ -47,18 +47,18 @@ def count(checker: str, verbose: bool) -> tuple[int, int]:
     wrong = {line for line, kind, _ in messages(checker, path) if kind == "error"}
     path = HERE / "reveals.py"
     text = path.read_text()
-    wanted = {1 + text.count("\n", 0, m.start(1)): m[1].split(" or ") for m in REVEAL.finditer(text)}
-    said = messages(checker, path)
-    shown = {line: plain(match[1]) for line, _, message in said if (match := REVEALED.search(message))}
-    right = [n for n, types in wanted.items() if shown.get(n) in [*types, *map(plain, types)]]
-    errors = {line for line, kind, _ in said if kind == "error"}
+    expected = {1 + text.count("\n", 0, m.start(1)): m[1].split(" or ") for m in REVEAL.finditer(text)}
+    reported = messages(checker, path)
+    shown = {line: plain(match[1]) for line, _, message in reported if (match := REVEALED.search(message))}
+    right = [n for n, types in expected.items() if shown.get(n) in [*types, *map(plain, types)]]
+    errors = {line for line, kind, _ in reported if kind == "error"}
     print(f"{checker}: {len(marked & wrong)} of {len(marked)} mistakes caught, {len(wrong - marked)} errors on other lines; "
-          f"{len(right)} of {len(wanted)} revealed types right, {len(errors)} errors beside them")  # fmt: skip
+          f"{len(right)} of {len(expected)} revealed types right, {len(errors)} errors beside them")  # fmt: skip
     if verbose:
         print("  caught:", *sorted(marked & wrong), "\n  not caught:", *sorted(marked - wrong))
         print("  on other lines:", *sorted(wrong - marked), "\n  errors in reveals.py:", *sorted(errors))
         print(
-            *(f"  line {n}: {shown.get(n)}, expected {' or '.join(wanted[n])}" for n in wanted if n not in right),
+            *(f"  line {n}: {shown.get(n)}, expected {' or '.join(expected[n])}" for n in expected if n not in right),
             sep="\n",
         )
     return len(marked & wrong), len(wrong - marked) + len(errors)
@@ -71,6 +71,6 @@ if __name__ == "__main__":
     parser.add_argument(
         "--least", type=int, default=0, metavar="N", help="exit 1 if fewer are caught, or others reported"
     )
-    given = parser.parse_args()
-    counts = [count(name, given.verbose) for name in given.checkers or ("mypy", "pyright")]
-    sys.exit(any(caught < given.least or (given.least and false) for caught, false in counts))
+    options = parser.parse_args()
+    counts = [count(name, options.verbose) for name in options.checkers or ("mypy", "pyright")]
+    sys.exit(any(caught < options.least or (options.least and false) for caught, false in counts))

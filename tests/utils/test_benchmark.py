@@ -34,23 +34,23 @@ TASKS = [
 
 @pytest.mark.parametrize("name", TIMES)
 def test_statistics_are_pytorchs(name):
-    made, wanted = (_measured(lib, TIMES[name]) for lib in _libraries())
-    assert made.times == wanted.times
+    actual, expected = (_measured(lib, TIMES[name]) for lib in _libraries())
+    assert actual.times == expected.times
     for what in ("median", "mean", "iqr"):
-        np.testing.assert_allclose(getattr(made, what), getattr(wanted, what), rtol=1e-12)
+        np.testing.assert_allclose(getattr(actual, what), getattr(expected, what), rtol=1e-12)
     for what in ("significant_figures", "has_warnings", "title", "as_row_name", "stmt", "num_threads", "label"):
-        assert getattr(made, what) == getattr(wanted, what)
-    assert [made.meets_confidence(t) for t in (0.01, 0.1, 0.5)] == [
-        wanted.meets_confidence(t) for t in (0.01, 0.1, 0.5)
+        assert getattr(actual, what) == getattr(expected, what)
+    assert [actual.meets_confidence(t) for t in (0.01, 0.1, 0.5)] == [
+        expected.meets_confidence(t) for t in (0.01, 0.1, 0.5)
     ]
 
 
 @pytest.mark.parametrize("task", TASKS, ids=str)
 @pytest.mark.parametrize("name", TIMES)
 def test_a_measurement_prints_as_pytorchs(name, task):
-    made, wanted = (repr(_measured(lib, TIMES[name], **task)).split("\n") for lib in _libraries())
-    assert made[0].startswith("<tdt.utils.benchmark")
-    assert [line.rstrip() for line in made[1:]] == [line.rstrip() for line in wanted[1:]]
+    actual, expected = (repr(_measured(lib, TIMES[name], **task)).split("\n") for lib in _libraries())
+    assert actual[0].startswith("<tdt.utils.benchmark")
+    assert [line.rstrip() for line in actual[1:]] == [line.rstrip() for line in expected[1:]]
 
 
 @pytest.mark.parametrize("trim", [False, True])
@@ -91,21 +91,21 @@ def test_units_and_digits():
 
 
 def test_a_snippet_sees_its_globals_and_its_setup_and_runs_as_often_as_said():
-    seen: list[int] = []
+    calls: list[int] = []
     timer = Timer("""
-        seen.append(n)
+        calls.append(n)
         tdt.ones(n), torch.ones(n)
-    """, "n = 2", globals={"seen": seen}, label="two")  # fmt: skip
-    made = timer.timeit(300)
-    assert (made.number_per_run, len(made.raw_times), len(seen)) == (300, 1, 303)
-    assert made.stmt == "seen.append(n)\ntdt.ones(n), torch.ones(n)"
-    assert made.label == made.title == "two"
+    """, "n = 2", globals={"calls": calls}, label="two")  # fmt: skip
+    measurement = timer.timeit(300)
+    assert (measurement.number_per_run, len(measurement.raw_times), len(calls)) == (300, 1, 303)
+    assert measurement.stmt == "calls.append(n)\ntdt.ones(n), torch.ones(n)"
+    assert measurement.label == measurement.title == "two"
 
 
 def test_the_threads_are_those_asked_for_and_those_before_come_back():
-    before, seen = tdt.get_num_threads(), set()
-    Timer("seen.add(tdt.get_num_threads())", globals={"seen": seen}, num_threads=3).timeit(2)
-    assert seen == {3}
+    before, counts = tdt.get_num_threads(), set()
+    Timer("counts.add(tdt.get_num_threads())", globals={"counts": counts}, num_threads=3).timeit(2)
+    assert counts == {3}
     assert tdt.get_num_threads() == before
 
 
@@ -116,29 +116,29 @@ def test_blocks_are_as_long_as_the_clock_asks_for():
     runs: list[int] = []
     timer = Timer("pass")
     timer._timeit = lambda n: (runs.append(n), took(n))[1]
-    told: list[tuple[int, float]] = []
-    made = timer.blocked_autorange(lambda *call: told.append(call), min_run_time=0.02)
-    assert made.number_per_run == 100  # the first block of which the clock is a ten thousandth
+    calls: list[tuple[int, float]] = []
+    measurement = timer.blocked_autorange(lambda *call: calls.append(call), min_run_time=0.02)
+    assert measurement.number_per_run == 100  # the first block of which the clock is a ten thousandth
     assert runs[:8] == [0, 0, 0, 0, 0, 1, 10, 100]
-    assert len(made.raw_times) == 200
-    assert told == [(100, t) for t in made.raw_times]
+    assert len(measurement.raw_times) == 200
+    assert calls == [(100, t) for t in measurement.raw_times]
 
 
 def test_an_adaptive_run_goes_on_until_times_agree():
     times = iter([*[0.0] * 5, 1.0, 0.01, 0.05, 0.03, 0.09, *[0.04] * 100])
     timer = Timer("pass")
     timer._timeit = lambda n: max(next(times), 1e-9)
-    made = timer.adaptive_autorange(threshold=0.1)
-    assert made.meets_confidence(0.1)
-    assert len(made.raw_times) > 8
+    measurement = timer.adaptive_autorange(threshold=0.1)
+    assert measurement.meets_confidence(0.1)
+    assert len(measurement.raw_times) > 8
     timer._timeit = lambda n, wild=iter([*[1e-9] * 5, 1.0, *[0.1, 3.0] * 100]): next(wild)
     assert sum(timer.adaptive_autorange(max_run_time=5.0).raw_times) > 5
 
 
 def test_a_real_run():
-    made = Timer("x + x", globals={"x": tdt.ones(64)}).blocked_autorange(min_run_time=0.01)
-    assert 1e-8 < made.median < 1e-2
-    assert sum(made.raw_times) >= 0.01
+    measurement = Timer("x + x", globals={"x": tdt.ones(64)}).blocked_autorange(min_run_time=0.01)
+    assert 1e-8 < measurement.median < 1e-2
+    assert sum(measurement.raw_times) >= 0.01
 
 
 def test_what_cannot_be_timed_is_refused():
@@ -159,8 +159,8 @@ def test_what_cannot_be_timed_is_refused():
 def test_measurements_of_one_task_are_merged():
     task = TaskSpec("x", "pass")
     several = [Measurement(2, [2.0, 4.0], task), Measurement(1, [5.0], task), Measurement(1, [1.0], TaskSpec("y", ""))]
-    made = Measurement.merge(several)
-    assert [m.raw_times for m in made] == [[1.0, 2.0, 5.0], [1.0]]
+    merged = Measurement.merge(several)
+    assert [m.raw_times for m in merged] == [[1.0, 2.0, 5.0], [1.0]]
 
 
 def test_a_table_prints(capsys):

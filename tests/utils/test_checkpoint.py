@@ -62,21 +62,21 @@ def test_the_generator_goes_on_as_without_a_checkpoint():
 
 
 def test_what_was_computed_between_is_freed_until_backward():
-    kept = []
+    references = []
 
     def f(x):
         y = x.exp()
-        kept.append(weakref.ref(y._st))
+        references.append(weakref.ref(y._st))
         return y.sin()
 
     gc.disable()
     try:
         x = tdt.ones(3, requires_grad=True)
         out = again(f, x)
-        assert kept[0]() is None
+        assert references[0]() is None
         out.sum().backward()
-        assert len(kept) == 2
-        assert kept[1]() is None
+        assert len(references) == 2
+        assert references[1]() is None
     finally:
         gc.enable()
 
@@ -213,9 +213,9 @@ def runs(lib, module, name):
 def test_a_checkpoint_does_as_in_pytorch(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        theirs, mine = runs(torch, importlib.import_module("torch.utils.checkpoint"), name), runs(tdt, cp, name)
-    assert len(mine) == len(theirs)
-    for a, b in zip(mine, theirs, strict=True):
+        theirs, ours = runs(torch, importlib.import_module("torch.utils.checkpoint"), name), runs(tdt, cp, name)
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs, strict=True):
         assert a == (pytest.approx(b, rel=1e-12) if isinstance(b, list) else b)
 
 

@@ -27,9 +27,9 @@ def hostile(tmp_path) -> Path:
 
 def run(folder: Path, program: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
     """`python program arguments` in `folder`, with tdt on the path; at an end after a minute, should it hang."""
-    given = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment}
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment}
     command = [sys.executable, str(program), *arguments]
-    return subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=60)
 
 
 CONFIG = """

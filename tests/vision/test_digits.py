@@ -32,10 +32,10 @@ def test_the_splits_together_are_scikit_learns_digits():
 
 def test_the_script_makes_the_bundled_file():
     pytest.importorskip("sklearn")
-    made = runpy.run_path(str(SCRIPT))["arrays"]()
+    generated = runpy.run_path(str(SCRIPT))["arrays"]()
     with np.load(DATA / "digits.npz") as stored:
-        assert sorted(stored) == sorted(made)
-        for name, array in made.items():
+        assert sorted(stored) == sorted(generated)
+        for name, array in generated.items():
             assert stored[name].dtype == array.dtype
             np.testing.assert_array_equal(stored[name], array)
 
@@ -64,9 +64,9 @@ def test_iterating_visits_every_item_once():
 
 def test_transforms_apply_to_image_and_label():
     digits = Digits("test", transform=ToTensor(), target_transform=lambda label: label % 2)
-    image, odd = digits[1]
+    image, is_odd = digits[1]
     np.testing.assert_array_equal(image.numpy(), Digits("test").data[1][None])
-    assert odd == Digits("test").targets[1] % 2
+    assert is_odd == Digits("test").targets[1] % 2
 
 
 @pytest.mark.parametrize("transform", [None, ToTensor(), Compose([ToTensor(), Normalize(0.5, 0.5)])])

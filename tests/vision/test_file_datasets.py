@@ -81,18 +81,18 @@ def test_the_home_of_data_is_a_variable_or_the_cache(monkeypatch, tmp_path):
     assert home("x") == Path("x")
 
 
-@pytest.mark.parametrize("spoil, says", [
+@pytest.mark.parametrize("spoil, expected", [
     (lambda text: text[:-9], "should hold 9408 values for its shape"),
     (lambda text: text + b"x", "but holds more"),
     (lambda text: b"\0\0\x0d" + text[3:], "expected an IDX file of bytes with 3 axes"),
     (lambda text: text[:4] + b"\x7f" + text[5:], "more than a GiB"),
     (lambda text: text[:10], "expected an IDX file"),
 ])  # fmt: skip
-def test_damaged_idx_files_are_refused(tmp_path, spoil, says):
+def test_damaged_idx_files_are_refused(tmp_path, spoil, expected):
     write_mnist(tmp_path / "raw", packed=False)
     file = tmp_path / "raw" / NAMES[0]
     file.write_bytes(spoil(file.read_bytes()))
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=expected):
         MNIST(tmp_path / "raw")
 
 
@@ -149,12 +149,12 @@ def test_download_gets_what_is_missing_and_checks_it(server, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(
-    "name, says", [("wrong", "MD5 checksum is .*, expected 00; nothing was kept"), ("none", "404")]
+    "name, expected", [("wrong", "MD5 checksum is .*, expected 00; nothing was kept"), ("none", "404")]
 )
-def test_a_download_that_is_not_what_it_should_be_leaves_nothing(server, tmp_path, name, says):
+def test_a_download_that_is_not_what_it_should_be_leaves_nothing(server, tmp_path, name, expected):
     served, address = server
     (served / "wrong").write_bytes(b"something else")
-    with pytest.raises(OSError, match=says):
+    with pytest.raises(OSError, match=expected):
         fetch(Remote(name, "00", address), tmp_path / "to")
     assert list((tmp_path / "to").iterdir()) == []
 
@@ -206,7 +206,7 @@ def test_cifar100_has_fine_labels(tmp_path):
 def array_pickle(kind: str, data: bytes) -> bytes:
     """A batch as Python 2 wrote it, whose array has elements of `kind`."""
     text = b"T" + len(data).to_bytes(4, "little") + data
-    made = opcodes.call(
+    rebuilt = opcodes.call(
         opcodes.name("numpy.core.multiarray", "_reconstruct"), opcodes.name("numpy", "ndarray"), (0,), "b"
     )
     dtype = (
@@ -214,7 +214,7 @@ def array_pickle(kind: str, data: bytes) -> bytes:
         + opcodes.value((3, "|", None, None, None, -1, -1, 0))
         + b"b"
     )
-    array = made + b"(" + opcodes.value(1) + opcodes.value((1, 3072)) + dtype + opcodes.value(False) + text + b"tb"
+    array = rebuilt + b"(" + opcodes.value(1) + opcodes.value((1, 3072)) + dtype + opcodes.value(False) + text + b"tb"
     return b"\x80\x02" + opcodes.value({"data": opcodes.Raw(array), "labels": [7]}) + b"."
 
 
@@ -228,7 +228,7 @@ class Hostile:
         return (Path.touch, (Path("touched"),))
 
 
-@pytest.mark.parametrize("content, says", [
+@pytest.mark.parametrize("content, expected", [
     (pickle.dumps(Hostile()), "it refers to pathlib"),
     (pickle.dumps({"data": eval}), "it refers to builtins.eval"),
     (b"no pickle", "is not a CIFAR batch"),
@@ -239,10 +239,10 @@ class Hostile:
     (array_pickle("O8", b"A" * 8), "contains 'O8', not bytes"),  # addresses of objects, of the file's choice
     (array_pickle("u1", b"A" * 5), "cannot reshape"),
 ])  # fmt: skip
-def test_pickles_that_are_more_than_data_run_nothing(tmp_path, monkeypatch, content, says):
+def test_pickles_that_are_more_than_data_run_nothing(tmp_path, monkeypatch, content, expected):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "test_batch").write_bytes(content)
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=expected):
         CIFAR10(tmp_path, train=False)
     assert not (tmp_path / "touched").exists()
 
@@ -319,9 +319,9 @@ def test_a_postscript_file_is_never_handed_to_ghostscript(tmp_path, monkeypatch,
         assert image.format == "EPS"
         with pytest.raises(AssertionError, match="Ghostscript"):
             image.load()  # what Pillow does by itself
-    given = file if how == "read" else io.BytesIO(file.read_bytes())
+    source = file if how == "read" else io.BytesIO(file.read_bytes())
     with pytest.raises(ValueError, match=r"cat\.jpg: is not a readable image"):
-        read_image(given, "cat.jpg")
+        read_image(source, "cat.jpg")
 
 
 @pytest.mark.parametrize("kind", FORMATS)

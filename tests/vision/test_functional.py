@@ -37,9 +37,9 @@ MOVES = [
 def test_pixels_go_where_they_should_and_the_kind_of_image_stays(number: int, kind: str):
     function, expected = MOVES[number]
     image = KINDS[kind]
-    made = function(image)
-    assert isinstance(made, Image.Image if kind == "pillow" else type(image))
-    array = np.asarray(made)
+    output = function(image)
+    assert isinstance(output, Image.Image if kind == "pillow" else type(image))
+    array = np.asarray(output)
     if kind.startswith("tensor"):
         array = np.moveaxis(array, -3, -1)
     for one in array if kind == "tensors" else [array]:

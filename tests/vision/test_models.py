@@ -127,19 +127,21 @@ def test_initial_values_outputs_and_gradients_are_those_of_pytorch(name: str):
     theirs = make(over_torch(module))
     tdt.manual_seed(7)
     ours = make(importlib.import_module(f"tdt.vision.models.{module}"))
-    for (key, value), (other_key, other) in zip(ours.state_dict().items(), theirs.state_dict().items(), strict=True):
+    for (key, value), (other_key, their_grad) in zip(
+        ours.state_dict().items(), theirs.state_dict().items(), strict=True
+    ):
         assert key == other_key
-        np.testing.assert_allclose(value.numpy(), other.numpy(), rtol=2e-6, atol=2e-7)
+        np.testing.assert_allclose(value.numpy(), their_grad.numpy(), rtol=2e-6, atol=2e-7)
     ours.double(), theirs.double()
     ours.load_state_dict({key: tdt.from_numpy(value.numpy().copy()) for key, value in theirs.state_dict().items()})
     images = np.random.RandomState(0).randn(4, 3, 28, 28) + 1
-    out, other = ours(tdt.from_numpy(images)), theirs(torch.from_numpy(images))
-    np.testing.assert_allclose(out.detach().numpy(), other.detach().numpy(), rtol=1e-9, atol=1e-12)
-    (out**2).sum().backward(), (other**2).sum().backward()
+    out, their_grad = ours(tdt.from_numpy(images)), theirs(torch.from_numpy(images))
+    np.testing.assert_allclose(out.detach().numpy(), their_grad.detach().numpy(), rtol=1e-9, atol=1e-12)
+    (out**2).sum().backward(), (their_grad**2).sum().backward()
     gradients = [(p.grad.numpy(), q.grad.numpy()) for p, q in zip(ours.parameters(), theirs.parameters(), strict=True)]
     largest = max(abs(theirs).max() for _, theirs in gradients)  # before a normalisation, those of biases are 0
-    for mine, other in gradients:
-        np.testing.assert_allclose(mine, other, rtol=1e-7, atol=1e-12 * largest)
+    for our_grad, their_grad in gradients:
+        np.testing.assert_allclose(our_grad, their_grad, rtol=1e-7, atol=1e-12 * largest)
 
 
 def test_vgg_begins_with_the_values_of_torchvision():
@@ -153,8 +155,8 @@ def test_vgg_begins_with_the_values_of_torchvision():
 
     ours = begun(tdt.nn, models.VGG, tdt.manual_seed)
     theirs = begun(torch.nn, over_torch("vgg").VGG, torch.manual_seed)
-    for mine, other in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(mine, other, rtol=2e-6, atol=2e-7)
+    for our_weight, their_weight in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(our_weight, their_weight, rtol=2e-6, atol=2e-7)
 
 
 def test_models_take_another_normalisation_and_refuse_what_does_not_fit():
@@ -189,7 +191,7 @@ def test_a_config_names_a_model():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("resnet18(num_clases=10)", "model.num_clases: unknown argument of resnet18; did you mean 'num_classes'?"),
         ("resnet18(num_classes=ten)", "model.num_classes: expected int, got 'ten'"),
@@ -198,10 +200,10 @@ def test_a_config_names_a_model():
         ("get_model(name=resnet18)", "no layer is called 'get_model'"),
     ],
 )
-def test_a_mistake_in_a_config_is_named(text: str, said: str):
+def test_a_mistake_in_a_config_is_named(text: str, message: str):
     with pytest.raises(ConfigError) as caught:
         loads(CONFIG + text + "\n")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_config_that_asks_for_weights_is_told_where_they_are():

@@ -89,9 +89,9 @@ def test_resize_of_tensors_is_interpolate_and_max_size_bounds():
 @pytest.mark.parametrize("kind", ["nearest", "bilinear"])
 def test_rotation_is_pillows(angle, shape, center, kind):
     image = pixels(*shape)
-    made = RandomRotation((angle, angle), kind, center=center, fill=9)(image)
+    rotated = RandomRotation((angle, angle), kind, center=center, fill=9)(image)
     turned = Image.fromarray(image).rotate(angle, getattr(Image.Resampling, kind.upper()), center=center, fillcolor=9)
-    np.testing.assert_array_equal(made, np.asarray(turned))
+    np.testing.assert_array_equal(rotated, np.asarray(turned))
 
 
 def test_flips_and_rotations_take_pytorchs_draws():
@@ -159,8 +159,8 @@ def test_jitter_draws_order_and_factors_as_torchvision_does():
             x = change[i](x, factors[i])
         expected.append(x)
     tdt.manual_seed(4)
-    made = ColorJitter(0.5, 0.8, (0.0, 2.5), 0.3).batch(tdt.from_numpy(images))
-    np.testing.assert_allclose(made.numpy(), np.stack(expected), rtol=0, atol=2e-6)
+    jittered = ColorJitter(0.5, 0.8, (0.0, 2.5), 0.3).batch(tdt.from_numpy(images))
+    np.testing.assert_allclose(jittered.numpy(), np.stack(expected), rtol=0, atol=2e-6)
 
 
 def test_jitter_of_grey_images_and_ranges_that_are_none():
@@ -191,8 +191,8 @@ def test_erasing_takes_torchvisions_draws():
                 image[:, i : i + h, j : j + w] = noise
                 break
     tdt.manual_seed(2)
-    made = RandomErasing(0.6, scale=(0.02, 0.5), value="random").batch(tdt.from_numpy(images)).numpy()
-    np.testing.assert_allclose(made, expected, rtol=1e-6, atol=1e-6)
+    erased = RandomErasing(0.6, scale=(0.02, 0.5), value="random").batch(tdt.from_numpy(images)).numpy()
+    np.testing.assert_allclose(erased, expected, rtol=1e-6, atol=1e-6)
     one = RandomErasing(1.0, value=[7, 8])(tdt.zeros(2, 9, 9))
     assert set(np.unique(one[0].numpy())) == {0, 7} and set(np.unique(one[1].numpy())) == {0, 8}
     with pytest.raises(ValueError, match="p, scale and ratio are shares"):

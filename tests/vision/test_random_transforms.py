@@ -82,8 +82,8 @@ def test_a_resized_crop_is_where_torchvision_puts_it(size: tuple[int, int]):
             height, width = (h, round(h * 4 / 3)) if w > h else (round(w * 4 / 3), w)
             box = ((w - width) // 2, (h - height) // 2, (w - width) // 2 + width, (h - height) // 2 + height)
         tdt.manual_seed(seed)
-        made = RandomResizedCrop((5, 6), scale=(0.3, 1.0))(image)
-        np.testing.assert_array_equal(made, image.crop(box).resize((6, 5), Image.Resampling.BILINEAR))
+        cropped = RandomResizedCrop((5, 6), scale=(0.3, 1.0))(image)
+        np.testing.assert_array_equal(cropped, image.crop(box).resize((6, 5), Image.Resampling.BILINEAR))
 
 
 def test_random_apply_and_grayscale_draw_as_torchvision_does():
@@ -135,8 +135,8 @@ def test_a_function_is_a_step():
 )  # fmt: skip
 def test_arrays_and_tensors_become_images_and_come_back(array: np.ndarray, mode: str):
     tensor = tdt.from_numpy(np.ascontiguousarray(array if array.ndim == 2 else array.transpose(2, 0, 1)))
-    for given in (array, tensor):
-        image = ToPILImage()(given)
+    for source in (array, tensor):
+        image = ToPILImage()(source)
         assert image.mode == mode and image.size == (5, 4)
         np.testing.assert_array_equal(np.asarray(image), array)
     if array.dtype == np.uint8:
@@ -149,14 +149,14 @@ def test_floats_become_bytes_and_what_is_no_image_is_refused():
     assert list(np.asarray(ToPILImage()(floats))[0]) == [0, 127, 255]
     np.testing.assert_array_equal(np.asarray(ToPILImage("F")(floats)), floats)
     assert ToPILImage("HSV")(pixels(2, 2, 3)).mode == "HSV"
-    for given, error, said in (
+    for source, error, message in (
         ([1], TypeError, "pic should be Tensor or ndarray. Got <class 'list'>"),
         (np.zeros(3), ValueError, "should be 2/3 dimensional. Got 1"),
         (np.zeros((2, 2, 5)), ValueError, "not have > 4 channels. Got 5"),
         (np.zeros((2, 2, 3), np.int32), TypeError, "Input type int32 is not supported"),
     ):
-        with pytest.raises(error, match=said):
-            ToPILImage()(given)
+        with pytest.raises(error, match=message):
+            ToPILImage()(source)
     with pytest.raises(ValueError, match="3 channels of uint8 have mode RGB or YCbCr or HSV, not L"):
         ToPILImage("L")(pixels(2, 2, 3))
 
@@ -184,8 +184,8 @@ CONFIG = ("name: a\ndata: {{train: Digits, augment: [{}], transform: [ToTensor]}
 )
 def test_a_config_nests_steps(nested: str):
     component = loads(CONFIG.format(nested)).data.augment[0]
-    made = transforms.create(component)
-    assert isinstance(made, RandomApply) and [type(step) for step in made.transforms] == [
+    created = transforms.create(component)
+    assert isinstance(created, RandomApply) and [type(step) for step in created.transforms] == [
         RandomHorizontalFlip,
         ColorJitter,
     ]
@@ -203,12 +203,12 @@ def test_a_blur_is_scipys_of_the_drawn_width():
         torch.manual_seed(seed)
         sigma = torch.empty(1).uniform_(0.5, 2.0).item()
         tdt.manual_seed(seed)
-        made = GaussianBlur((7, 5), sigma=(0.5, 2.0))(image.astype(np.float64))
+        blurred = GaussianBlur((7, 5), sigma=(0.5, 2.0))(image.astype(np.float64))
         bells = [np.exp(-0.5 * (np.arange(-half, half + 1) / sigma) ** 2) for half in (2, 3)]
         expected = image.astype(np.float64)
         for axis, bell in enumerate(bells):
             expected = ndimage.correlate1d(expected, bell / bell.sum(), axis=axis, mode="mirror")
-        np.testing.assert_allclose(made, expected, rtol=1e-12)
+        np.testing.assert_allclose(blurred, expected, rtol=1e-12)
         tdt.manual_seed(seed)
         np.testing.assert_array_equal(GaussianBlur((7, 5), sigma=(0.5, 2.0))(image), np.rint(expected).astype(np.uint8))
     with pytest.raises(ValueError, match="odd and positive"):

@@ -21,17 +21,17 @@ def equal(tensor, array) -> None:
 
 def test_to_tensor_scales_bytes_and_puts_channels_first():
     image = pixels(5, 4, 3)
-    made = ToTensor()(image)
-    assert made.dtype == tdt.float32
-    equal(made, (image / np.float32(255)).transpose(2, 0, 1))
-    assert made.is_contiguous()
+    output = ToTensor()(image)
+    assert output.dtype == tdt.float32
+    equal(output, (image / np.float32(255)).transpose(2, 0, 1))
+    assert output.is_contiguous()
 
 
 def test_to_tensor_keeps_other_dtypes_and_their_values():
     image = pixels(5, 4, dtype=np.float64)
-    made = ToTensor()(image)
-    assert made.dtype == tdt.float64
-    equal(made, image[None])
+    output = ToTensor()(image)
+    assert output.dtype == tdt.float64
+    equal(output, image[None])
 
 
 def test_to_tensor_takes_pillow_images():
@@ -48,10 +48,10 @@ def test_to_tensor_refuses_what_is_no_image():
 
 def test_normalize_subtracts_and_divides_per_channel():
     x = pixels(2, 3, 4, 4, dtype=np.float32)
-    made = Normalize(mean=[1.0, 2.0, 3.0], std=(4.0, 5.0, 6.0)).batch(tdt.from_numpy(x))
+    output = Normalize(mean=[1.0, 2.0, 3.0], std=(4.0, 5.0, 6.0)).batch(tdt.from_numpy(x))
     mean, std = (np.array(v, np.float32).reshape(3, 1, 1) for v in ([1, 2, 3], [4, 5, 6]))
-    equal(made, (x - mean) / std)
-    assert made.dtype == tdt.float32
+    equal(output, (x - mean) / std)
+    assert output.dtype == tdt.float32
 
 
 def test_normalize_refuses_zero_std_and_integers():
@@ -74,11 +74,13 @@ def windows(image: np.ndarray, crop: np.ndarray) -> bool:
 def test_random_crop_cuts_a_window_of_every_layout(layout: str):
     images = pixels(20, 7, 6) + 1
     padded = np.pad(images, ((0, 0), (1, 1), (2, 2)))
-    given = {"array": images, "channels": np.stack([images, images], -1), "tensor": tdt.from_numpy(images[:, None])}
-    made = RandomCrop((5, 4), padding=(2, 1)).batch(given[layout])
-    made = made.numpy() if layout == "tensor" else made
-    assert made.shape == {"array": (20, 5, 4), "channels": (20, 5, 4, 2), "tensor": (20, 1, 5, 4)}[layout]
-    flat = {"array": made, "channels": made[..., 1], "tensor": made[:, 0] if layout == "tensor" else None}[layout]
+    batches = {"array": images, "channels": np.stack([images, images], -1), "tensor": tdt.from_numpy(images[:, None])}
+    cropped = RandomCrop((5, 4), padding=(2, 1)).batch(batches[layout])
+    cropped = cropped.numpy() if layout == "tensor" else cropped
+    assert cropped.shape == {"array": (20, 5, 4), "channels": (20, 5, 4, 2), "tensor": (20, 1, 5, 4)}[layout]
+    flat = {"array": cropped, "channels": cropped[..., 1], "tensor": cropped[:, 0] if layout == "tensor" else None}[
+        layout
+    ]
     assert all(windows(image, crop) for image, crop in zip(padded, flat, strict=True))
     assert len({image.tobytes() for image in flat}) > 10
 
@@ -181,8 +183,8 @@ def test_an_own_transform_needs_batch_only():
 
 
 @pytest.mark.parametrize(
-    ("mean", "std", "said"), [([0.1, 0.2], 1.0, "mean has 2"), (0.5, [1.0, 2.0, 3.0], "std has 3")]
+    ("mean", "std", "message"), [([0.1, 0.2], 1.0, "mean has 2"), (0.5, [1.0, 2.0, 3.0], "std has 3")]
 )
-def test_normalize_makes_no_channels(mean, std, said: str):
-    with pytest.raises(ValueError, match=f"Normalize: {said} numbers for 1 channels"):
+def test_normalize_makes_no_channels(mean, std, message: str):
+    with pytest.raises(ValueError, match=f"Normalize: {message} numbers for 1 channels"):
         Normalize(mean, std)(tdt.zeros(1, 4, 4))

@@ -33,10 +33,10 @@ def grid_by_hand(batch: np.ndarray, nrow: int, padding: int, value: float) -> np
 @pytest.mark.parametrize(("count", "nrow", "padding", "value"), [(7, 3, 2, 0.0), (2, 8, 0, 0.5), (4, 2, 1, -1.0)])
 def test_a_grid_has_each_image_in_its_place(count, nrow, padding, value):
     batch = images(count, 3, 4, 5)
-    made = make_grid(tdt.from_numpy(batch), nrow, padding, pad_value=value)
-    np.testing.assert_array_equal(made.numpy(), grid_by_hand(batch, nrow, padding, value))
+    grid = make_grid(tdt.from_numpy(batch), nrow, padding, pad_value=value)
+    np.testing.assert_array_equal(grid.numpy(), grid_by_hand(batch, nrow, padding, value))
     listed = make_grid([tdt.from_numpy(image) for image in batch], nrow=nrow, padding=padding, pad_value=value)
-    assert tdt.equal(listed, made)
+    assert tdt.equal(listed, grid)
 
 
 def test_one_channel_becomes_three_and_one_image_has_no_border():
@@ -50,19 +50,19 @@ def test_one_channel_becomes_three_and_one_image_has_no_border():
 
 def test_values_are_normalised_over_all_images_by_each_or_by_a_range():
     batch = images(3, 3, 4, 5)
-    kept, given = batch.copy(), tdt.from_numpy(batch)
+    unchanged, tensor = batch.copy(), tdt.from_numpy(batch)
     low, high = batch.min(), batch.max()
     np.testing.assert_allclose(
-        make_grid(given, padding=0, normalize=True).numpy(),
+        make_grid(tensor, padding=0, normalize=True).numpy(),
         grid_by_hand((batch - low) / (high - low), 8, 0, 0),
         rtol=1e-6,
     )
     least, most = batch.min((1, 2, 3), keepdims=True), batch.max((1, 2, 3), keepdims=True)
-    each = make_grid(given, padding=0, normalize=True, scale_each=True).numpy()
+    each = make_grid(tensor, padding=0, normalize=True, scale_each=True).numpy()
     np.testing.assert_allclose(each, grid_by_hand((batch - least) / (most - least), 8, 0, 0), rtol=1e-6, atol=1e-7)
-    ranged = make_grid(given, padding=0, normalize=True, value_range=(0, 2)).numpy()
+    ranged = make_grid(tensor, padding=0, normalize=True, value_range=(0, 2)).numpy()
     np.testing.assert_allclose(ranged, grid_by_hand(np.clip(batch, 0, 2) / 2, 8, 0, 0), rtol=1e-6)
-    np.testing.assert_array_equal(batch, kept)
+    np.testing.assert_array_equal(batch, unchanged)
     flat = make_grid(tdt.full((2, 3, 2, 2), 7.0), padding=0, normalize=True)
     assert (flat == 0).all()  # no division by zero
 

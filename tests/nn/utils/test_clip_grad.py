@@ -10,7 +10,7 @@ torch = require_torch()
 
 
 def pair(seed, scale, dtype="float32", shapes=((3, 4), (5,), (), (0, 2))):
-    made = []
+    pairs = []
     for library in (torch, tdt):
         rng = np.random.default_rng(seed)
         params = []
@@ -21,8 +21,8 @@ def pair(seed, scale, dtype="float32", shapes=((3, 4), (5,), (), (0, 2))):
             ).reshape(shape)
             params.append(p)
         params.append(library.zeros(2, requires_grad=True))  # without a gradient
-        made.append(params)
-    return made
+        pairs.append(params)
+    return pairs
 
 
 @pytest.mark.parametrize("norm_type", [0, 1.0, 2.0, 3.5, -1.0, float("inf"), float("-inf")])
@@ -44,10 +44,10 @@ def test_clipping_by_norm_equals_pytorch(norm_type, scale):
     "dtypes", [("float16",), ("bfloat16",), ("float32", "float64"), ("float16", "float32"), ("complex64",)]
 )
 def test_norms_in_other_types_are_pytorchs(norm_type, dtypes):
-    made = [sum((pair(0, 10.0, dtype, ((3, 4), (5,)))[i] for dtype in dtypes), []) for i in (0, 1)]
+    pairs = [sum((pair(0, 10.0, dtype, ((3, 4), (5,)))[i] for dtype in dtypes), []) for i in (0, 1)]
     expected, actual = (
         lib.nn.utils.get_total_norm([p.grad for p in params if p.grad is not None], norm_type)
-        for lib, params in zip((torch, tdt), made, strict=True)
+        for lib, params in zip((torch, tdt), pairs, strict=True)
     )
     assert str(actual.dtype).split(".")[1] == str(expected.dtype).split(".")[1]
     step = max(torch.finfo(getattr(torch, dtype)).eps for dtype in dtypes)  # each norm is rounded to its own type

@@ -5,7 +5,7 @@ import importlib
 import pytest
 
 import tdt
-from tests.nn._compare import agree_told, near, of, same_state, torch
+from tests.nn._compare import agree_on_program, near, of, same_state, torch
 
 LAYERS = {
     "LSTM": (lambda nn: nn.LSTM(4, 3, 2), "weight_hh_l0", lambda m, x: m(x)[0]),
@@ -59,10 +59,10 @@ def test_a_layer_is_called_with_other_weights(name):
         holder = lib.nn.Module()
         holder.layer = make(lib.nn).double()
         holder.forward = lambda x: call(holder.layer, x)
-        given = {n: lib.full_like(p, 0.1).requires_grad_() for n, p in holder.named_parameters()}
+        weights = {n: lib.full_like(p, 0.1).requires_grad_() for n, p in holder.named_parameters()}
         x = lib.arange(40.0).reshape(5, 2, 4).double() / 20 - 1
-        result = func.functional_call(holder, given, x)
+        result = func.functional_call(holder, weights, x)
         result.square().sum().backward()
-        return result, [p.grad for p in given.values()], [p.grad for p in holder.parameters()]
+        return result, [p.grad for p in weights.values()], [p.grad for p in holder.parameters()]
 
-    agree_told(run)
+    agree_on_program(run)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tdt
-from tests.nn._compare import agree_error, agree_told, near, numbers, of, same_state, torch
+from tests.nn._compare import agree_error, agree_on_program, near, numbers, of, same_state, torch
 
 
 def parametrize(lib):
@@ -75,7 +75,7 @@ MAKERS = {
 }
 
 
-def made(name, lib):
+def parametrized(name, lib):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         return MAKERS[name](lib)
@@ -83,7 +83,7 @@ def made(name, lib):
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_parametrized_layer_is_pytorchs(name):
-    ours, theirs = (made(name, lib).double() for lib in (tdt, torch))
+    ours, theirs = (parametrized(name, lib).double() for lib in (tdt, torch))
     assert repr(ours) == repr(theirs)
     assert list(ours.state_dict()) == list(theirs.state_dict())
     assert [n for n, _ in ours.named_parameters()] == [n for n, _ in theirs.named_parameters()]
@@ -109,11 +109,11 @@ def test_a_parametrized_layer_is_copied_and_becomes_ordinary_again(name):
     weight = "bias" if "vector" in name else "weight"
 
     def run(lib):
-        p, m = parametrize(lib), made(name, lib)
+        p, m = parametrize(lib), parametrized(name, lib)
         m.eval()
         value = getattr(m, weight).detach().clone()
-        twin = copy.deepcopy(m)
-        assert p.type_before_parametrizations(twin) is lib.nn.Linear
+        copied = copy.deepcopy(m)
+        assert p.type_before_parametrizations(copied) is lib.nn.Linear
         with pytest.raises(
             RuntimeError, match="Serialization of parametrized modules is only supported through state_dict"
         ):
@@ -121,8 +121,8 @@ def test_a_parametrized_layer_is_copied_and_becomes_ordinary_again(name):
         p.remove_parametrizations(m, weight)
         assert (getattr(m, weight) == value).all()
         if lib is tdt:  # in PyTorch the copy shares the class, and has lost its weight
-            assert (getattr(twin, weight) == value).all()
-        return type(m).__name__, list(m.state_dict()), getattr(m, weight).requires_grad, p.is_parametrized(twin), hasattr(
+            assert (getattr(copied, weight) == value).all()
+        return type(m).__name__, list(m.state_dict()), getattr(m, weight).requires_grad, p.is_parametrized(copied), hasattr(
             m, "parametrizations"), value.double() * 1000 // 1  # fmt: skip
 
     if "plain" in name or name == "orthogonal exp":
@@ -142,7 +142,7 @@ def test_a_parametrized_tensor_can_be_assigned(name):
     if name == "own":
         value = value + value.T
     for lib in (tdt, torch):
-        m = made(name, lib)
+        m = parametrized(name, lib)
         known = dict(m.named_parameters())
         m.weight = of(lib, value).detach()
         np.testing.assert_allclose(m.weight.detach().numpy(), value, atol=2e-6)
@@ -169,17 +169,17 @@ def test_cached_tensors_are_computed_once_per_block():
         assert m.weight is not first
         return len(count)
 
-    agree_told(run)
+    agree_on_program(run)
 
 
 def test_unparametrized_values_can_be_left():
     def run(lib):
-        m = made("two", lib)
+        m = parametrized("two", lib)
         original = m.parametrizations.weight.original
         parametrize(lib).remove_parametrizations(m, "weight", leave_parametrized=False)
         return m.weight is original, m.weight
 
-    agree_told(run)
+    agree_on_program(run)
 
 
 def test_a_buffer_is_parametrized_too():
@@ -194,13 +194,13 @@ def test_a_buffer_is_parametrized_too():
             parametrize(lib).is_parametrized(m, "weight"),
         )
 
-    agree_told(run)
+    agree_on_program(run)
 
 
 @pytest.mark.parametrize("name", ["weight norm", "two", "orthogonal exp"])
 def test_parametrizations_are_handed_to_another_module(name):
     def run(lib):
-        source, target = made(name, lib), layer(lib)
+        source, target = parametrized(name, lib), layer(lib)
         assert parametrize(lib).transfer_parametrizations_and_params(source, target) is target
         assert (source.weight == target.weight).all()
         unlike = lib.nn.Module()
@@ -208,12 +208,12 @@ def test_parametrizations_are_handed_to_another_module(name):
         assert (source.weight == unlike.weight).all()
         return list(target.state_dict()), type(target).__name__, type(unlike).__name__
 
-    agree_told(run)
+    agree_on_program(run)
 
 
 def test_states_of_the_weight_norm_hook_are_read():
     for lib in (tdt, torch):
-        old, new = made("old weight norm", lib), made("weight norm", lib)
+        old, new = parametrized("old weight norm", lib), parametrized("weight norm", lib)
         new.weight = lib.ones(4, 4)
         assert repr(new.load_state_dict(old.state_dict())) == "<All keys matched successfully>"
         assert (new.weight == old.weight).all()
@@ -223,7 +223,7 @@ def test_the_hooks_can_be_taken_off():
     for name, what in (("old weight norm", "weight_norm"), ("old spectral norm", "spectral_norm")):
 
         def run(lib, name=name, what=what):
-            m = made(name, lib)
+            m = parametrized(name, lib)
             m(lib.ones(1, 4))
             value = m.weight.detach().clone()
             assert getattr(lib.nn.utils, f"remove_{what}")(m) is m
@@ -232,36 +232,36 @@ def test_the_hooks_can_be_taken_off():
                 assert not m._load_state_dict_pre_hooks
             return list(m.state_dict()), len(m._forward_pre_hooks), len(m._state_dict_hooks), type(m.weight).__name__
 
-        agree_told(run)
+        agree_on_program(run)
         agree_error(lambda lib, what=what: getattr(lib.nn.utils, f"remove_{what}")(layer(lib)))
 
 
 def test_a_copy_of_a_layer_with_a_spectral_norm_hook_loses_its_own_hooks_alone():
-    layer_ = made("old spectral norm", tdt)
+    layer_ = parametrized("old spectral norm", tdt)
     layer_.eval()(tdt.ones(1, 4))
     layer_.weight = layer_.weight.detach()  # as in PyTorch, a result cannot be copied
-    twin = copy.deepcopy(layer_)
-    tdt.nn.utils.remove_spectral_norm(twin)
-    assert not twin._load_state_dict_pre_hooks
+    copied = copy.deepcopy(layer_)
+    tdt.nn.utils.remove_spectral_norm(copied)
+    assert not copied._load_state_dict_pre_hooks
     assert len(layer_._load_state_dict_pre_hooks) == len(layer_._state_dict_hooks) == 1
     assert "spectral_norm" in layer_.state_dict()._metadata[""]
-    assert "spectral_norm" not in twin.state_dict()._metadata[""]
+    assert "spectral_norm" not in copied.state_dict()._metadata[""]
 
 
 def test_a_state_from_before_spectral_norm_had_a_v_is_read():
     def run(lib):
-        m, twin = (lib.nn.utils.spectral_norm(layer(lib, 3, 4)) for _ in range(2))
+        m, second = (lib.nn.utils.spectral_norm(layer(lib, 3, 4)) for _ in range(2))
         m(lib.ones(1, 3))
         state = m.state_dict()
         version = dict(state._metadata[""])
         state["weight"] = m.weight.detach().clone()
         del state["weight_v"], state._metadata[""]["spectral_norm"]
-        loaded = twin.load_state_dict(state)
+        loaded = second.load_state_dict(state)
         del state["weight_u"]
         state["weight"] = m.weight.detach()
-        return version, repr(loaded), twin.weight_v, twin.load_state_dict(state, strict=False).missing_keys
+        return version, repr(loaded), second.weight_v, second.load_state_dict(state, strict=False).missing_keys
 
-    agree_told(run)
+    agree_on_program(run)
 
 
 def test_a_weight_norm_hook_says_that_it_is_deprecated():
@@ -290,30 +290,31 @@ REFUSED = {
     "inverse of numbers": (lambda lib: inverse(lib, lambda x: [3]), "Got element 0 of the sequence with type int"),
     "second of other shape": (
         lambda lib: parametrize(lib).register_parametrization(
-            made("own", lib), "weight", type("W", (lib.nn.Module,), {"forward": lambda self, x: x[0]})()),
+            parametrized("own", lib), "weight", type("W", (lib.nn.Module,), {"forward": lambda self, x: x[0]})()),
         "Registering a parametrization may not change the shape"),
-    "second inverse of no tensor": (lambda lib: inverse(lib, lambda x: 3, made("own", lib)),
+    "second inverse of no tensor": (lambda lib: inverse(lib, lambda x: 3, parametrized("own", lib)),
                                     "parametrization.right_inverse must return a tensor"),
-    "second inverse of other dtype": (lambda lib: inverse(lib, lambda x: x.double(), made("own", lib)),
+    "second inverse of other dtype": (lambda lib: inverse(lib, lambda x: x.double(), parametrized("own", lib)),
                                       "The tensor returned by parametrization.right_inverse must have the same dtype"),
-    "assigned without inverse": (lambda lib: setattr(made("two", lib), "weight", lib.ones(4, 4)), ""),
+    "assigned without inverse": (lambda lib: setattr(parametrized("two", lib), "weight", lib.ones(4, 4)), ""),
     "removed from nothing": (lambda lib: parametrize(lib).remove_parametrizations(layer(lib), "weight"), ""),
-    "parts left": (lambda lib: parametrize(lib).remove_parametrizations(made("parts", lib), "weight", False), ""),
+    "parts left": (lambda lib: parametrize(lib).remove_parametrizations(parametrized("parts", lib), "weight", False), ""),
     "no modules": (lambda lib: parametrize(lib).ParametrizationList([], lib.ones(1)), ""),
     "orthogonal vector": (lambda lib: lib.nn.utils.parametrizations.orthogonal(layer(lib), "bias"), ""),
     "orthogonal nothing": (lambda lib: lib.nn.utils.parametrizations.orthogonal(layer(lib), "wait"), ""),
     "orthogonal map": (lambda lib: lib.nn.utils.parametrizations.orthogonal(layer(lib), orthogonal_map="qr"), ""),
     "orthogonal complex": (lambda lib: lib.nn.utils.parametrizations.orthogonal(
         layer(lib, dtype=lib.complex64), orthogonal_map="householder"), ""),
-    "orthogonal shape": (lambda lib: setattr(made("orthogonal exp", lib), "weight", lib.ones(3, 3)), "Expected a matrix or"),
+    "orthogonal shape": (lambda lib: setattr(parametrized("orthogonal exp", lib), "weight", lib.ones(3, 3)),
+        "Expected a matrix or"),
     "spectral nothing": (lambda lib: lib.nn.utils.parametrizations.spectral_norm(layer(lib), "wait"), ""),
     "spectral dim": (lambda lib: lib.nn.utils.parametrizations.spectral_norm(layer(lib), dim=2), ""),
     "spectral times": (lambda lib: lib.nn.utils.parametrizations.spectral_norm(layer(lib), n_power_iterations=0), ""),
     "old spectral times": (lambda lib: lib.nn.utils.spectral_norm(layer(lib), n_power_iterations=0), ""),
-    "old spectral twice": (lambda lib: lib.nn.utils.spectral_norm(made("old spectral norm", lib)), ""),
+    "old spectral twice": (lambda lib: lib.nn.utils.spectral_norm(parametrized("old spectral norm", lib)), ""),
     "old spectral None": (lambda lib: lib.nn.utils.spectral_norm(layer(lib, 2, 2, bias=False), "bias"), ""),
     "old spectral lazy": (lambda lib: lib.nn.utils.spectral_norm(lib.nn.LazyLinear(2)), ""),
-    "old weight twice": (lambda lib: lib.nn.utils.weight_norm(made("old weight norm", lib)), ""),
+    "old weight twice": (lambda lib: lib.nn.utils.weight_norm(parametrized("old weight norm", lib)), ""),
     "old weight lazy": (lambda lib: lib.nn.utils.weight_norm(lib.nn.LazyLinear(2)), ""),
 }  # fmt: skip
 
@@ -330,7 +331,7 @@ def test_unsafe_parametrizations_may_change_everything():
         m = wrong(lib, lambda x: x[0].double(), unsafe=True)
         return m.weight.shape, str(m.weight.dtype).split(".")[1]
 
-    agree_told(run)
+    agree_on_program(run)
 
 
 @pytest.mark.parametrize("scale", [0.1, 3.0, 40.0])

@@ -5,7 +5,7 @@ import importlib
 import pytest
 
 import tdt
-from tests.nn._compare import agree_error, agree_told, torch
+from tests.nn._compare import agree_error, agree_on_program, torch
 
 
 def prune(lib):
@@ -60,16 +60,16 @@ def test_a_pruned_layer_is_pytorchs(name):
         module, x = pruned(MANY.get(name, [name]), lib), lib.ones(1, 3, 4, 4)
         module(x).square().sum().backward()
         gradients = {n: p.grad for n, p in module.named_parameters()}
-        told = [dict(module.state_dict()), gradients, module.weight, prune(lib).is_pruned(lib.nn.Sequential(module))]
+        results = [dict(module.state_dict()), gradients, module.weight, prune(lib).is_pruned(lib.nn.Sequential(module))]
         which = "bias" if "bias" in name or "mask" in name else "weight"
         hook = next(iter(module._forward_pre_hooks.values()))
-        told += [type(hook.call if lib is tdt else hook).__name__, len(module._forward_pre_hooks)]
+        results += [type(hook.call if lib is tdt else hook).__name__, len(module._forward_pre_hooks)]
         original = getattr(module, which + "_orig")
         prune(lib).remove(module, which)
         assert getattr(module, which) is original
-        return [*told, dict(module.state_dict()), prune(lib).is_pruned(module), len(module._forward_pre_hooks)]
+        return [*results, dict(module.state_dict()), prune(lib).is_pruned(module), len(module._forward_pre_hooks)]
 
-    agree_told(run)
+    agree_on_program(run)
 
 
 def test_several_parameters_are_pruned_as_one():
@@ -83,7 +83,7 @@ def test_several_parameters_are_pruned_as_one():
         p.global_unstructured(which[1:], p.L1Unstructured, {(net[2], "bias"): 10 * lib.ones(3)}, amount=3)
         return dict(net.state_dict())
 
-    agree_told(run)
+    agree_on_program(run)
 
 
 def test_a_method_prunes_a_tensor_too():
@@ -93,7 +93,7 @@ def test_a_method_prunes_a_tensor_too():
         return [p.L1Unstructured(2).prune(t), p.L1Unstructured(1).prune(t, importance_scores=-t),
                 p.LnStructured(1, 2, 0).prune(t, default_mask=mask), p.Identity().prune(t)]  # fmt: skip
 
-    agree_told(run)
+    agree_on_program(run)
 
 
 def test_a_users_method_is_asked():
@@ -114,7 +114,7 @@ def test_a_users_method_is_asked():
         return dict(module.state_dict()), type(method).__name__, len(method), [type(m).__name__ for m in method], type(
             method[0]).__name__  # fmt: skip
 
-    agree_told(run)
+    agree_on_program(run)
 
 
 def container(lib, *names):
@@ -123,10 +123,10 @@ def container(lib, *names):
     for name in names:
         methods.append(p.Identity())
         methods[-1]._tensor_name = name
-    made = p.PruningContainer(methods[0])
+    built = p.PruningContainer(methods[0])
     for method in methods[1:]:
-        made.add_pruning_method(method)
-    return made
+        built.add_pruning_method(method)
+    return built
 
 
 REFUSED = {

@@ -84,10 +84,10 @@ def test_a_packed_sequence_converts_its_data_alone():
     kinds = {"double": tdt.float64, "float": tdt.float32, "half": tdt.float16, "long": tdt.int64, "int": tdt.int32,
              "short": tdt.int16, "char": tdt.int8, "byte": tdt.uint8}  # fmt: skip
     for name, dtype in kinds.items():
-        made = getattr(packed, name)()
-        assert made.data.dtype is dtype
-        assert made.batch_sizes.tolist() == [2, 2, 1]
-        assert made.sorted_indices.tolist() == [1, 0]
+        converted = getattr(packed, name)()
+        assert converted.data.dtype is dtype
+        assert converted.batch_sizes.tolist() == [2, 2, 1]
+        assert converted.sorted_indices.tolist() == [1, 0]
     assert packed.to(tdt.int64) is packed is packed.cpu()
     assert not packed.is_cuda
     theirs = torch.nn.utils.rnn.pack_sequence([torch.arange(2), torch.arange(3)], enforce_sorted=False)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tdt
-from tests.nn._compare import agree_error, agree_told, near, numbers, of, same_state, torch
+from tests.nn._compare import agree_error, agree_on_program, near, numbers, of, same_state, torch
 
 
 def model(lib):
@@ -23,7 +23,7 @@ def test_parameters_become_a_vector_and_back():
         gradients = [p.grad for p in net.parameters()]
         return vector, gradients, list(net.parameters()), [p.requires_grad for p in net.parameters()]
 
-    agree_told(run)
+    agree_on_program(run)
 
 
 def test_a_parameter_shares_memory_with_the_vector_it_was_taken_from():
@@ -94,7 +94,7 @@ def test_a_module_made_without_initial_values_draws_none(make):
         kinds = [(k, tuple(v.shape), str(v.dtype).split(".")[1]) for k, v in module.state_dict().items()]
         return kinds, repr(module), [p.requires_grad for p in module.parameters()], lib.rand(2)
 
-    agree_told(run)
+    agree_on_program(run)
     loaded = make(tdt)
     state = {k: tdt.ones_like(v) for k, v in loaded.state_dict().items()}
     loaded.load_state_dict(state)
@@ -113,7 +113,7 @@ def test_convolution_weights_are_laid_out_as_in_pytorch(dims):
         assert all((a == b).all() for a, b in zip(values, net.parameters(), strict=True))
         return [p.stride() for p in net.parameters()]
 
-    agree_told(run)
+    agree_on_program(run)
 
 
 OLD = ["uniform", "normal", "constant", "eye", "dirac", "xavier_uniform", "xavier_normal", "kaiming_uniform", "kaiming_normal",

@@ -5,7 +5,7 @@ import importlib
 import pytest
 
 import tdt
-from tests.nn._compare import agree_error, agree_told, torch
+from tests.nn._compare import agree_error, agree_on_program, torch
 
 
 def func(lib):
@@ -39,18 +39,18 @@ def program(function):
 @program
 def other_parameters_take_part_and_get_the_gradients(lib):
     model = net(lib)
-    given = {name: lib.full_like(p, 0.5).requires_grad_() for name, p in model.named_parameters()}
-    func(lib).functional_call(model, given, (x(lib),)).square().sum().backward()
+    replacements = {name: lib.full_like(p, 0.5).requires_grad_() for name, p in model.named_parameters()}
+    func(lib).functional_call(model, replacements, (x(lib),)).square().sum().backward()
     own = [p.grad for p in model.parameters()]
-    return own, {name: p.grad for name, p in given.items()}, model.state_dict()["0.weight"]
+    return own, {name: p.grad for name, p in replacements.items()}, model.state_dict()["0.weight"]
 
 
 @program
-def buffers_are_given_too_and_change_in_the_dictionary(lib):
+def buffers_are_replaced_too_and_change_in_the_dictionary(lib):
     model = net(lib)
-    given = {name: b.clone() for name, b in model.named_buffers()}
-    result = func(lib).functional_call(model, given, x(lib))
-    return result, given, dict(model.named_buffers())
+    buffers = {name: b.clone() for name, b in model.named_buffers()}
+    result = func(lib).functional_call(model, buffers, x(lib))
+    return result, buffers, dict(model.named_buffers())
 
 
 @program
@@ -82,8 +82,8 @@ def a_new_name_is_there_for_the_call_alone(lib):
 def parametrized_tensors_are_replaced(lib):
     model = lib.nn.utils.parametrizations.weight_norm(net(lib)[0])
     original = model.parametrizations.weight.original1
-    given = {"parametrizations.weight.original1": lib.ones(3, 2)}
-    return func(lib).functional_call(model, given, x(lib)), model.parametrizations.weight.original1 is original
+    replacements = {"parametrizations.weight.original1": lib.ones(3, 2)}
+    return func(lib).functional_call(model, replacements, x(lib)), model.parametrizations.weight.original1 is original
 
 
 @program
@@ -110,7 +110,7 @@ def states_are_stacked(lib):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_module_called_as_a_function_does_as_in_pytorch(name):
-    agree_told(PROGRAMS[name])
+    agree_on_program(PROGRAMS[name])
 
 
 REFUSED = {

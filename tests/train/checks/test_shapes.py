@@ -38,20 +38,20 @@ def test_rows_have_shapes_parameters_and_multiply_adds():
 
 
 def test_lazy_layers_become_what_they_stand_for_and_nothing_is_drawn_twice():
-    made = parts("[Flatten, LazyLinear(10)]")
-    assert type(made.model[1]) is tdt.nn.Linear
+    built = parts("[Flatten, LazyLinear(10)]")
+    assert type(built.model[1]) is tdt.nn.Linear
     tdt.manual_seed(0)
-    assert (made.model[1].weight == tdt.nn.Linear(64, 10).weight).all()
+    assert (built.model[1].weight == tdt.nn.Linear(64, 10).weight).all()
 
 
 def test_the_pass_leaves_the_statistics_of_batch_norm_alone():
-    made = parts('["BatchNorm2d(1)", Flatten, "Linear(64, 10)"]')
-    assert made.model[0].num_batches_tracked == 0 and (made.model[0].running_mean == 0).all()
-    assert made.model.training
+    built = parts('["BatchNorm2d(1)", Flatten, "Linear(64, 10)"]')
+    assert built.model[0].num_batches_tracked == 0 and (built.model[0].running_mean == 0).all()
+    assert built.model.training
 
 
 @pytest.mark.parametrize(
-    ("model", "column", "said"),
+    ("model", "column", "expected"),
     [
         ('[Flatten, "Linear(65, 10)"]', 18, "its input comes from 0 (Flatten(), line 5)"),
         ('["Conv2d(3, 4, 3)", Flatten, LazyLinear(10)]', 9, "its input comes from the data"),
@@ -59,11 +59,11 @@ def test_the_pass_leaves_the_statistics_of_batch_norm_alone():
         ('[Flatten, "Linear(64, 3)"]', 18, "gives 3 scores, but Digits has 10 classes"),
     ],
 )
-def test_what_does_not_fit_is_reported_at_its_layer(model: str, column: int, said: str):
+def test_what_does_not_fit_is_reported_at_its_layer(model: str, column: int, expected: str):
     with pytest.raises(ConfigError) as caught:
         parts(model)
     [message] = caught.value.messages
-    assert message.startswith(f"c.yaml:5:{column}: model.") and said in message, message
+    assert message.startswith(f"c.yaml:5:{column}: model.") and expected in message, message
 
 
 def test_an_embedding_has_a_row_for_each_token():
@@ -88,7 +88,7 @@ def test_a_loss_that_does_not_take_the_output_names_the_layer_before():
 
 
 @pytest.mark.parametrize(
-    ("model", "loss", "said"),
+    ("model", "loss", "expected"),
     [
         (
             "[Dropout3d(0.5), Flatten, LazyLinear(10)]",
@@ -112,9 +112,9 @@ def test_a_loss_that_does_not_take_the_output_names_the_layer_before():
         ),
     ],
 )
-def test_what_pytorch_warns_of_is_a_warning_with_its_place(model: str, loss: str, said: str):
+def test_what_pytorch_warns_of_is_a_warning_with_its_place(model: str, loss: str, expected: str):
     text = CONFIG.replace("MODEL", model).replace("CrossEntropyLoss", loss)
-    with pytest.warns(UserWarning, match=rf"^c.yaml:\d+:\d+: {re.escape(said)}") as caught:
+    with pytest.warns(UserWarning, match=rf"^c.yaml:\d+:\d+: {re.escape(expected)}") as caught:
         build(loads(text, "c.yaml"), splits=())
     assert len(caught) == 1
 

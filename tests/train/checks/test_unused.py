@@ -20,7 +20,9 @@ train: {epochs: 4}
 """  # 288 samples: 5 batches an epoch
 
 
-def said(*lines: str, changes: dict[str, str] | None = None, overrides: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+def warnings_of(
+    *lines: str, changes: dict[str, str] | None = None, overrides: tuple[str, ...] = ()
+) -> list[tuple[str, str]]:
     """Key and message of what is wrong with TEXT after these changes, and these lines."""
     text = TEXT
     for old, new in (changes or {}).items():
@@ -60,7 +62,7 @@ def train(text: str) -> dict[str, str]:
     ],
 )
 def test_a_scheduler_changes_a_rate_before_the_run_ends(scheduler: str, length: str, used: bool):
-    found = said(f"scheduler: {scheduler}", changes=train(length))
+    found = warnings_of(f"scheduler: {scheduler}", changes=train(length))
     assert [key for key, _ in found] == ([] if used else ["scheduler"])
 
 
@@ -80,15 +82,15 @@ def test_a_scheduler_changes_a_rate_before_the_run_ends(scheduler: str, length: 
     ],
 )
 def test_what_a_run_is_too_short_for(sets: str, key: str | None):
-    assert [at for at, _ in said(changes=train(f"{{epochs: 4, {sets}}}"))] == [key] * (key is not None)
+    assert [at for at, _ in warnings_of(changes=train(f"{{epochs: 4, {sets}}}"))] == [key] * (key is not None)
 
 
 def test_a_run_may_be_made_short_on_the_command_line_and_goes_on_as_it_began():
     lines = ["scheduler: StepLR(step_size=2)"]
     changes = train("{epochs: 4, warmup: 2 epochs, early_stopping: 3}")
-    assert said(*lines, changes=changes) == []
-    assert said(*lines, changes=changes, overrides=("train.epochs=1",)) == []
-    assert said(*lines, changes=changes, overrides=("train.overfit=1",)) == []
+    assert warnings_of(*lines, changes=changes) == []
+    assert warnings_of(*lines, changes=changes, overrides=("train.epochs=1",)) == []
+    assert warnings_of(*lines, changes=changes, overrides=("train.overfit=1",)) == []
     config = loads(TEXT + "scheduler: StepLR(step_size=2)\n", "c.yaml", ["train.epochs=1"])
     short = loads(config.resolved(), "runs/c/1/config.yaml")
     assert build(short, splits=(), resumed=True).length.epochs == 1
@@ -108,18 +110,21 @@ def test_a_run_may_be_made_short_on_the_command_line_and_goes_on_as_it_began():
     ],
 )
 def test_a_rule_that_later_ones_undo(rules: str, key: str | None):
-    assert [at for at, _ in said(f"init: {rules}")] == [key] * (key is not None)
+    assert [at for at, _ in warnings_of(f"init: {rules}")] == [key] * (key is not None)
 
 
 def test_options_that_every_group_sets():
     both = '[{params: "one.*", lr: 0.2}, {params: "two.*", lr: 0.3}]'
     options = {"momentum: 0.9": f"momentum: 0.9, param_groups: {both}"}
-    assert [at for at, _ in said(changes=options)] == ["optimizer.lr"]
-    assert said(changes={"momentum: 0.9": f"momentum: 0.9, param_groups: {both.replace('two.*', 'two.bias')}"}) == []
+    assert [at for at, _ in warnings_of(changes=options)] == ["optimizer.lr"]
+    assert (
+        warnings_of(changes={"momentum: 0.9": f"momentum: 0.9, param_groups: {both.replace('two.*', 'two.bias')}"})
+        == []
+    )
 
 
 def test_statistics_of_batch_norms_that_are_not_there():
-    [(key, message)] = said(changes=train('{epochs: 4, freeze: "one.*", freeze_statistics: false}'))
+    [(key, message)] = warnings_of(changes=train('{epochs: 4, freeze: "one.*", freeze_statistics: false}'))
     assert key == "train.freeze_statistics" and "there is no batch norm" in message
 
 
@@ -127,11 +132,16 @@ def test_what_a_layer_warns_of():
     recurrent = (
         'rows: "Flatten(1, 2)", lstm: "LSTM(8, 4, dropout=0.1)", out: Pick(0), flat: Flatten, two: LazyLinear(10)}'
     )
-    [(key, message)] = said(changes={'flatten: Flatten, one: "Linear(64, 16)", two: "Linear(16, 10)"}': recurrent})
+    [(key, message)] = warnings_of(
+        changes={'flatten: Flatten, one: "Linear(64, 16)", two: "Linear(16, 10)"}': recurrent}
+    )
     assert key == "model.lstm" and "dropout=0.1 and num_layers=1" in message
 
 
 def test_augment_without_a_random_step():
-    found = said(changes={"transform: [ToTensor]": "transform: [ToTensor]\n  augment: [Pad(2), CenterCrop(8)]"})
+    found = warnings_of(changes={"transform: [ToTensor]": "transform: [ToTensor]\n  augment: [Pad(2), CenterCrop(8)]"})
     assert [at for at, _ in found] == ["data.augment"]
-    assert said(changes={"transform: [ToTensor]": "transform: [ToTensor]\n  augment: [Pad(2), RandomCrop(8)]"}) == []
+    assert (
+        warnings_of(changes={"transform: [ToTensor]": "transform: [ToTensor]\n  augment: [Pad(2), RandomCrop(8)]"})
+        == []
+    )

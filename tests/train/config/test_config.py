@@ -81,8 +81,8 @@ def test_other_splits_are_read_whole_and_in_order():
 )
 def test_three_ways_of_writing_build_the_same_layer(written: str):
     conv = with_("Conv2d(1, 32, 3, padding=1)", written).model.entries[0][1].entries[0][1]
-    made = registry.layers.create(conv)
-    assert made.args == (1, 32, (3, 3), 1, 0, True, "zeros")
+    layer = registry.layers.create(conv)
+    assert layer.args == (1, 32, (3, 3), 1, 0, True, "zeros")
 
 
 def test_a_list_is_a_chain_of_numbered_layers_and_a_single_layer_is_itself():
@@ -97,9 +97,9 @@ def test_a_list_is_a_chain_of_numbered_layers_and_a_single_layer_is_itself():
 
 def test_components_nest():
     config = with_("flatten: Flatten", "flatten: Wrap(Conv2d(1, 2, 3), names=[a, b], text='x, y')")
-    made = registry.layers.create(config.model.entries[1][1])
-    assert made.args[0].args[:3] == (1, 2, 3)
-    assert made.args[1:] == (["a", "b"], "x, y")
+    layer = registry.layers.create(config.model.entries[1][1])
+    assert layer.args[0].args[:3] == (1, 2, 3)
+    assert layer.args[1:] == (["a", "b"], "x, y")
 
 
 def test_a_number_stays_the_type_it_was_written_in():

@@ -152,7 +152,7 @@ def test_layer_names_that_torch_would_refuse_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "expected"),
     [
         ("nn.Flatten", "has a dot; write 'Flatten' alone"),
         ("nn.Flatten(1)", "has a dot; write 'Flatten' alone"),
@@ -178,10 +178,10 @@ def test_layer_names_that_torch_would_refuse_are_refused():
         ("[]", "has no layers"),
     ],
 )
-def test_what_is_no_component_is_explained(written: str, said: str):
+def test_what_is_no_component_is_explained(written: str, expected: str):
     found = problems(GOOD.replace("flatten: Flatten", f"flatten: {written}"))
     assert len(found) == 1
-    assert said in found[0].message
+    assert expected in found[0].message
     assert found[0].source.line == 18
 
 

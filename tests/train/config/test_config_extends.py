@@ -149,7 +149,7 @@ def test_a_reference_takes_the_value_that_ends_up_there(folder: Path):
 
 
 @pytest.mark.parametrize(
-    ("override", "said", "suggestion"),
+    ("override", "expected", "suggestion"),
     [
         ("scheduler=CosineAnnealingLR(${run.epoch})", "${run.epoch}: the config has no run", "${run.epochs}"),
         ("seed=${train.epoch}", "${train.epoch}: the config has no train.epoch", "${train.epochs}"),
@@ -163,12 +163,12 @@ def test_a_reference_takes_the_value_that_ends_up_there(folder: Path):
     ],
 )
 def test_a_reference_that_leads_nowhere_is_explained(
-    override: str, said: str, suggestion: str | None, monkeypatch: pytest.MonkeyPatch
+    override: str, expected: str, suggestion: str | None, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("TDT_SEED", "3")
     with pytest.raises(ConfigError) as caught:
         loads(GOOD, "c.yaml", [override])
-    assert [(said in p.message, p.suggestion) for p in caught.value.problems] == [(True, suggestion)]
+    assert [(expected in p.message, p.suggestion) for p in caught.value.problems] == [(True, suggestion)]
 
 
 def test_a_variable_is_saved_as_its_reference_never_as_its_value(monkeypatch: pytest.MonkeyPatch):

@@ -57,11 +57,11 @@ BOMBS = {
 
 @pytest.mark.parametrize("case", BOMBS)
 def test_a_bomb_is_answered_soon_in_short_lines_with_places(case: str):
-    text, said = BOMBS[case]
+    text, expected = BOMBS[case]
     began = time.process_time()
     found = problems(text)
     assert time.process_time() - began < 5
-    assert any(said in problem.message for problem in found)
+    assert any(expected in problem.message for problem in found)
     assert all(problem.source.line and len(str(problem)) <= 2000 for problem in found)
 
 
@@ -135,7 +135,7 @@ def test_a_value_from_the_environment_is_not_shown(where: str, value: str, monke
 
 
 @pytest.fixture(params=["pipe", "device", "socket"])
-def odd_file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+def special_file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     import socket
 
     path = tmp_path / "odd.yaml"
@@ -144,20 +144,20 @@ def odd_file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     elif request.param == "device":
         path.symlink_to("/dev/zero")
     else:
-        with socket.socket(socket.AF_UNIX) as made:
-            made.bind(str(path))
+        with socket.socket(socket.AF_UNIX) as unix_socket:
+            unix_socket.bind(str(path))
     return path
 
 
-def test_what_is_no_regular_file_is_refused_at_once(odd_file: Path):
-    for name, text in (("child.yaml", f"extends: {odd_file}\n"), ("odd.yaml", None)):
+def test_what_is_no_regular_file_is_refused_at_once(special_file: Path):
+    for name, text in (("child.yaml", f"extends: {special_file}\n"), ("odd.yaml", None)):
         if text is not None:
-            (odd_file.parent / name).write_text(text)
+            (special_file.parent / name).write_text(text)
         with pytest.raises(ConfigError, match=r":1:1: is not a regular file"):
-            load(odd_file.parent / name)
+            load(special_file.parent / name)
     for kind in (Text, NPZ, lambda path: Table(path, target="y")):
         with pytest.raises(OSError, match="is not a regular file"):
-            kind(odd_file)
+            kind(special_file)
 
 
 def test_folders_that_link_to_each_other_are_read_once(tmp_path: Path):
@@ -185,7 +185,7 @@ def test_a_picture_that_unpacks_to_too_much_is_named_by_init(tmp_path: Path):
         (tmp_path / name).mkdir()
         head = chunk(b"IHDR", struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0))
         (tmp_path / name / "1.png").write_bytes(b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", b"") + chunk(b"IEND", b""))
-    made = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "tdt", "init", str(tmp_path), str(tmp_path / "new.yaml")], capture_output=True, text=True
     )
-    assert made.returncode == 2 and "1.png" in made.stderr and "Traceback" not in made.stderr
+    assert completed.returncode == 2 and "1.png" in completed.stderr and "Traceback" not in completed.stderr

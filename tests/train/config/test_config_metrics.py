@@ -45,7 +45,7 @@ def test_a_named_error_is_better_when_less():
 
 
 @pytest.mark.parametrize(
-    ("text", "key", "said"),
+    ("text", "key", "expected"),
     [
         ('metrics: ["top_k(k=3)", "top_k(k=5)"]', "metrics.1", "top_k is declared twice; remove one, or name them"),
         ("metrics: {loss: accuracy}", "metrics.loss", "'loss' is the name of a loss"),
@@ -56,8 +56,8 @@ def test_a_named_error_is_better_when_less():
         ("metrics: {top1: accuracy}\ncheckpoint: {best: valid/top2}", "checkpoint.best", "did you mean 'top1'"),
     ],
 )
-def test_what_is_wrong_with_metrics_is_said(text: str, key: str, said: str):
+def test_what_is_wrong_with_metrics_is_said(text: str, key: str, expected: str):
     with pytest.raises(ConfigError) as caught:
         loads(TEXT + text + "\n")
     [problem] = caught.value.problems
-    assert problem.key == key and said in str(problem)
+    assert problem.key == key and expected in str(problem)

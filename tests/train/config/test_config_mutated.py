@@ -10,13 +10,13 @@ from tests.train.mutations import mutations, verdict
 
 
 def test_200_mutated_configs_are_each_reported_exactly():
-    made = mutations(200)
-    assert sum(one.expected is None for one in made) >= 40
-    assert [said for one in made if (said := verdict(one))] == []
+    mutated = mutations(200)
+    assert sum(one.expected is None for one in mutated) >= 40
+    assert [problem for one in mutated if (problem := verdict(one))] == []
 
 
 def test_configs_changed_at_random_are_sound_or_answered_with_places():
-    made = [wild_mutations.wild(random.Random(f"1/{number}")) for number in range(25)]
-    outcomes = [wild_mutations.verdict(one) for one in made]
-    assert [said for _, said in outcomes if said] == []
+    changed = [wild_mutations.wild(random.Random(f"1/{number}")) for number in range(25)]
+    outcomes = [wild_mutations.verdict(one) for one in changed]
+    assert [problem for _, problem in outcomes if problem] == []
     assert {outcome for outcome, _ in outcomes} == {"sound", "answered"}

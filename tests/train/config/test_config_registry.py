@@ -52,7 +52,7 @@ def test_registries_refuse_what_is_no_component():
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "expected"),
     [
         ("CosineAnnealingLR(T_max=${run.epochs})", "LambdaLR(lr_lambda=f)",
          "scheduler: LambdaLR takes a Python function, and a config holds no code; use another scheduler"),
@@ -61,12 +61,12 @@ def test_registries_refuse_what_is_no_component():
         ("[ToTensor,", "[Compose, ToTensor,", "data.transform.0: Compose is what a list of transforms becomes; write [ToT"),
     ],
 )  # fmt: skip
-def test_what_a_config_writes_otherwise_says_how(old: str, new: str, said: str):
+def test_what_a_config_writes_otherwise_says_how(old: str, new: str, expected: str):
     text = (ROOT / "configs" / "digits-cnn.yaml").read_text()
     assert old in text
     with pytest.raises(ConfigError) as caught:
         loads(text.replace(old, new))
-    assert len(caught.value.problems) == 1 and said in str(caught.value)
+    assert len(caught.value.problems) == 1 and expected in str(caught.value)
 
 
 def test_a_registry_imports_nothing_until_it_is_asked():
@@ -168,7 +168,7 @@ def test_an_annotation_for_type_checkers_leaves_the_others_checked():
 
 
 @pytest.mark.parametrize(
-    ("step", "said"),
+    ("step", "expected"),
     [
         ("RandomRotation(30, expand=true)", "RandomRotation has none: images of several sizes would make no batch"),
         (
@@ -177,7 +177,7 @@ def test_an_annotation_for_type_checkers_leaves_the_others_checked():
         ),
     ],
 )
-def test_an_option_of_torchvisions_that_a_transform_has_not_is_refused_with_the_reason(step: str, said: str):
+def test_an_option_of_torchvisions_that_a_transform_has_not_is_refused_with_the_reason(step: str, expected: str):
     with pytest.raises(ConfigError) as caught:
         load("digits-mlp", [f'data.transform=[ToTensor, "{step}"]'])
-    assert len(caught.value.messages) == 1 and said in caught.value.messages[0]
+    assert len(caught.value.messages) == 1 and expected in caught.value.messages[0]

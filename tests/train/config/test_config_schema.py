@@ -44,8 +44,8 @@ def test_a_bundled_config_fits_and_says_where_the_schema_is(name: str):
 
 def test_the_schema_beside_the_bundled_configs_is_what_is_printed():
     """Else: tdt schema --output configs/tdt.schema.json"""
-    kept = find.bundled_folder() / find.SCHEMA
-    assert kept.read_text(encoding="utf-8") == as_json(SCHEMA)
+    bundled = find.bundled_folder() / find.SCHEMA
+    assert bundled.read_text(encoding="utf-8") == as_json(SCHEMA)
 
 
 @pytest.mark.parametrize(

@@ -69,11 +69,11 @@ TRAPS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("old", "new", "line", "column", "key", "said"), TRAPS, ids=lambda v: str(v)[:30])
-def test_each_yaml_trap_has_its_message(old, new, line, column, key, said):
+@pytest.mark.parametrize(("old", "new", "line", "column", "key", "expected"), TRAPS, ids=lambda v: str(v)[:30])
+def test_each_yaml_trap_has_its_message(old, new, line, column, key, expected):
     assert old in GOOD
     found = problems(GOOD.replace(old, new, 1))
-    assert [(p.source.line, p.source.column, p.key, p.message) for p in found] == [(line, column, key, said)]
+    assert [(p.source.line, p.source.column, p.key, p.message) for p in found] == [(line, column, key, expected)]
 
 
 def test_numbers_are_those_of_yaml_1_2():
@@ -142,8 +142,8 @@ SYNTAX = {
 
 @pytest.mark.parametrize("text", SYNTAX)
 def test_broken_yaml_is_explained_where_it_breaks(text: str):
-    line, column, said = SYNTAX[text]
-    assert (line, column, said) in [(p.source.line, p.source.column, p.message) for p in problems(text)]
+    line, column, expected = SYNTAX[text]
+    assert (line, column, expected) in [(p.source.line, p.source.column, p.message) for p in problems(text)]
 
 
 @pytest.mark.parametrize("change", ["\r\n", "\r", "\ufeff"], ids=["CRLF", "CR", "BOM"])
@@ -168,12 +168,12 @@ FILES = {
 
 @pytest.mark.parametrize("case", FILES)
 def test_a_file_that_is_no_text_is_refused(case: str, tmp_path: Path):
-    data, said = FILES[case]
+    data, expected = FILES[case]
     file = tmp_path / "c.yaml"
     file.write_bytes(data)
     with pytest.raises(ConfigError) as caught:
         load(file)
-    assert str(caught.value) == f"{file}{said}"
+    assert str(caught.value) == f"{file}{expected}"
 
 
 def test_a_directory_is_refused(tmp_path: Path):

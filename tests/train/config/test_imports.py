@@ -93,13 +93,13 @@ def test_a_file_is_looked_for_beside_the_config_that_names_it(config, tmp_path):
 def test_without_trust_nothing_is_run(config, monkeypatch):
     monkeypatch.setattr(imports, "_allowed", False)
     (config.parent / "my_layers.py").write_text("raise SystemExit('it ran')")
-    said = message(config)
-    assert said.startswith(f"{config}:3:11: imports.0: runs the Python code in {config.parent / 'my_layers.py'}")
-    assert said.endswith("read it, then pass --trust")
+    error = message(config)
+    assert error.startswith(f"{config}:3:11: imports.0: runs the Python code in {config.parent / 'my_layers.py'}")
+    assert error.endswith("read it, then pass --trust")
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "expected"),
     [
         ("import nothing_like_it", "fails: ModuleNotFoundError: No module named 'nothing_like_it' (line 1)"),
         ("\nx = (", "fails: SyntaxError: '(' was never closed (line 2)"),
@@ -110,18 +110,18 @@ def test_without_trust_nothing_is_run(config, monkeypatch):
         ),
     ],
 )
-def test_a_file_that_fails_says_where(config, code: str, said: str):
+def test_a_file_that_fails_says_where(config, code: str, expected: str):
     (config.parent / "my_layers.py").write_text(code)
-    assert said in message(config)
+    assert expected in message(config)
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "expected"),
     [("[other.py]", "other.py cannot be read: No such file"), ("[3]", "expected the path of a Python file"),
      ("{file: my_layers.py, sha: x}", "expected the path of a Python file")],
 )  # fmt: skip
-def test_what_is_wrong_with_imports(config, written: str, said: str):
-    assert said in message(config, CONFIG.replace("[my_layers.py]", written))
+def test_what_is_wrong_with_imports(config, written: str, expected: str):
+    assert expected in message(config, CONFIG.replace("[my_layers.py]", written))
 
 
 OWN_DATA = """
@@ -159,19 +159,19 @@ def test_a_mistake_in_a_layer_of_ones_own_is_told_as_it_is(config):
 def test_a_workers_process_that_is_not_forked_knows_the_users_data_and_transforms(config):
     (config.parent / "my_layers.py").write_text(CODE + OWN_DATA)
     text = CONFIG.replace("Digits(split=valid)", "Odd", 1).replace("[ToTensor]", "[ToTensor, Dim]")
-    seen = []
+    batches = []
     for context in ("fork", "spawn"):
         loader = f"  loader: {{num_workers: 1, multiprocessing_context: {context}}}\n"
         config.write_text(text.replace("model:", loader + "model:"))
-        seen.append([inputs.numpy().tobytes() for inputs, _ in build(load(config)).loaders["train"]])
-    assert seen[0] == seen[1] and len(seen[0]) > 10
+        batches.append([inputs.numpy().tobytes() for inputs, _ in build(load(config)).loaders["train"]])
+    assert batches[0] == batches[1] and len(batches[0]) > 10
 
 
 def test_a_run_goes_on_and_is_scored_with_the_same_file_alone(config, tmp_path, capsys):
     with Session.start(load(config, ["train.steps=2"]), root="runs") as session:
         session.train()
-        kept = session.run.config_text()
-    assert f"file: {tmp_path / 'my_layers.py'}" in kept and "sha256: " in kept
+        saved = session.run.config_text()
+    assert f"file: {tmp_path / 'my_layers.py'}" in saved and "sha256: " in saved
     assert run(["eval", "own", "--trust", "--json"]) == 0
     assert "Largest" in json.dumps(json.loads(capsys.readouterr().out))
     assert run(["eval", "own"]) == 2

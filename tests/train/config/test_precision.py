@@ -54,12 +54,12 @@ def test_a_run_has_16_digits_from_the_data_to_the_prediction(data, thirds):
         "int64",
     }
     found = evaluate_checkpoint(path)
-    wanted = np.load(thirds / "thirds.npz")["y"]
-    np.testing.assert_array_equal(found.targets, wanted)
+    targets = np.load(thirds / "thirds.npz")["y"]
+    np.testing.assert_array_equal(found.targets, targets)
     predictor = Predictor(path)
     inputs = predictor.read([str(thirds / ("thirds.npz" if data == ARRAYS else "thirds.csv"))], bytes)
-    told = [one.values for one in predictor.predict(inputs)]
-    np.testing.assert_allclose(told, found.predictions, rtol=1e-14)
+    predictions = [one.values for one in predictor.predict(inputs)]
+    np.testing.assert_allclose(predictions, found.predictions, rtol=1e-14)
 
 
 def test_a_resumed_run_has_the_same_16_digits(thirds):

@@ -78,13 +78,13 @@ def test_a_checkpoint_keeps_what_the_table_has_learnt_and_eval_uses_it(pets):
     file = Path(table.kwargs["path"])
     rows = file.read_text().splitlines()
     build(load(pets))
-    held = build(load(pets), training=False, splits=("valid",), data_state=facts["state"]).loaders["valid"].dataset
+    dataset = build(load(pets), training=False, splits=("valid",), data_state=facts["state"]).loaders["valid"].dataset
     changed = [rows[0], *(f"{float(r.split(',')[0]) * 10:.2f},{','.join(r.split(',')[1:])}" for r in rows[1:])]
     file.write_text("\n".join(changed))
     other = build(load(pets), training=False, splits=("valid",), data_state=facts["state"]).loaders["valid"].dataset
     weight = facts["state"]["columns"][0]
     back = [
-        held.tensors[0][:, 0] * weight["scale"] + weight["shift"],
+        dataset.tensors[0][:, 0] * weight["scale"] + weight["shift"],
         other.tensors[0][:, 0] * weight["scale"] + weight["shift"],
     ]
     np.testing.assert_allclose(back[1].numpy(), back[0].numpy() * 10, rtol=1e-4, atol=1e-4)
@@ -163,7 +163,7 @@ def test_samples_are_drawn_by_class_and_the_same_again(pets):
     assert list(share.values()) == [0, 1]
 
 
-@pytest.mark.parametrize("loader, says", [
+@pytest.mark.parametrize("loader, expected", [
     ("sampler: [1]", "data.loader.sampler: has 1 weights, but data.train has classes up to 1"),
     ("sampler: {cat: 1}", "data.loader.sampler: needs a weight for each class of data.train: cat, dog; got cat"),
     ("sampler: [0, 0]", "data.loader.sampler: leaves no samples"),
@@ -176,11 +176,11 @@ def test_samples_are_drawn_by_class_and_the_same_again(pets):
     ("multiprocessing_context: fork", "data.loader.multiprocessing_context: is not used: there are no workers"),
     ("multiprocessing_context: thread, num_workers: 1", "data.loader.multiprocessing_context: input should be 'fork'"),
 ])  # fmt: skip
-def test_loader_options_that_do_not_do_are_refused_with_the_reason(pets, loader, says):
+def test_loader_options_that_do_not_do_are_refused_with_the_reason(pets, loader, expected):
     pets.write_text(pets.read_text().replace("{batch_size: 8}", f"{{{loader}}}"))
     with pytest.raises(ConfigError) as caught:
         build(load(pets))
-    assert "pets.yaml:5:" in str(caught.value) and says in str(caught.value)
+    assert "pets.yaml:5:" in str(caught.value) and expected in str(caught.value)
     assert len(caught.value.problems) == 1
 
 

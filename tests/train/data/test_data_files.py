@@ -173,9 +173,9 @@ def test_a_run_whose_data_changed_stops_unless_it_is_wanted(killed):
     )
     assert "--changed-data" in stopped.stderr
     with Session.resume("rows", changed_data=True) as session:
-        seen: list[Event] = []
-        session.train(seen.append)
-    assert [e.text for e in seen if isinstance(e, Notice)] == ["data.train has changed: the contents differ"]
+        events: list[Event] = []
+        session.train(events.append)
+    assert [e.text for e in events if isinstance(e, Notice)] == ["data.train has changed: the contents differ"]
     Session.resume("rows").close()  # it is the run's data now
     Path("data.csv").write_text(before)
     with pytest.raises(RunError, match="has changed"):

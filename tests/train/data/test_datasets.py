@@ -94,16 +94,16 @@ def test_the_state_of_a_table_encodes_other_files_and_rows_without_a_file(iris, 
     table = Table(other, "kind", ["place", "length"])
     table.load_state_dict(state)
     restored = Table.restored(state, "gone.csv", target="kind")
-    for made in (table.data, restored.encode({"length": ["10"], "place": ["wood"]})):
+    for encoded in (table.data, restored.encode({"length": ["10"], "place": ["wood"]})):
         np.testing.assert_array_equal(
-            made, train.data[:1] * [[1, 1, 0]] + [[0, 0, train.columns[1].encode(["10"], [2])[0, 0]]]
+            encoded, train.data[:1] * [[1, 1, 0]] + [[0, 0, train.columns[1].encode(["10"], [2])[0, 0]]]
         )
     assert (table[0][1], restored.classes, len(restored)) == (1, train.classes, 1)
     with pytest.raises(ValueError, match="has no column 'place'"):
         restored.encode({"length": ["1"]})
 
 
-@pytest.mark.parametrize("text, arguments, says", [
+@pytest.mark.parametrize("text, arguments, expected", [
     ("", {}, "the first line must name every column once"),
     ("a,a,k\n1,2,x\n", {}, "must name every column once"),
     ("a,k\n", {}, "has no rows"),
@@ -120,8 +120,8 @@ def test_the_state_of_a_table_encodes_other_files_and_rows_without_a_file(iris, 
     ("a,k\n1,x\n", {"delimiter": "::"}, "delimiter is one character"),
     ("a,k\n1,x\n", {"valid": 1.0}, "must be fractions with a sum below 1"),
 ])  # fmt: skip
-def test_tables_that_do_not_do_are_refused_by_line(tmp_path, text, arguments, says):
-    with pytest.raises(ValueError, match=says):
+def test_tables_that_do_not_do_are_refused_by_line(tmp_path, text, arguments, expected):
+    with pytest.raises(ValueError, match=expected):
         Table(write(tmp_path / "t.csv", text), "k", **arguments)
 
 

@@ -139,9 +139,9 @@ def test_two_inputs_and_two_outputs_are_trained_scored_and_predicted(work: Path)
     assert found.scores.keys() == {"loss", "kind", "sum", "accuracy", "off"} and len(found.targets) == 10
     assert found.scores["loss"] == pytest.approx(found.scores["kind"] + 0.1 * found.scores["sum"], rel=1e-5)
     predictor = Predictor(path)
-    said = list(predictor.predict(predictor.read([str(work / "pair.npz")], str)))
-    assert len(said) == 40 and not any(one.error for one in said)
-    assert [len(one.classes) for one in said] == [3] * 40
+    predictions = list(predictor.predict(predictor.read([str(work / "pair.npz")], str)))
+    assert len(predictions) == 40 and not any(one.error for one in predictions)
+    assert [len(one.classes) for one in predictions] == [3] * 40
     inputs = build(config).loaders["valid"].dataset[3][0]
     again = next(iter(predictor.predict([("x", inputs)])))
     with tdt.no_grad():
@@ -180,9 +180,9 @@ def test_groups_of_columns_are_inputs(work: Path):
     path = trained(work, "pets")
     (work / "pets.csv").rename(work / "new.csv")
     predictor = Predictor(path)
-    said = list(predictor.predict(predictor.read([str(work / "new.csv")], str)))
-    assert [one.name.rpartition(":")[2] for one in said[:2]] == ["2", "3"] and len(said) == 40
-    assert all(one.error is None and len(one.classes) == 2 for one in said)
+    predictions = list(predictor.predict(predictor.read([str(work / "new.csv")], str)))
+    assert [one.name.rpartition(":")[2] for one in predictions[:2]] == ["2", "3"] and len(predictions) == 40
+    assert all(one.error is None and len(one.classes) == 2 for one in predictions)
 
 
 def test_a_run_on_several_inputs_goes_on_to_the_same_bits(work: Path):
@@ -209,7 +209,7 @@ def test_a_mix_of_samples_mixes_every_input(work: Path):
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "key", "said"),
+    ("name", "change", "key", "expected"),
     [
         ("pair", ("inputs: [left, right]", "inputs: [left, rite]"), "model.graph.from_right.from", "no node 'right'"),
         ("pair", ("x: [left, right], y: [kind, sum], split: t", "x: [left], y: [kind, sum], split: t"), "model",
@@ -227,7 +227,9 @@ def test_a_mix_of_samples_mixes_every_input(work: Path):
         ("own", ("train: Trios", "train: Strange"), "data.train", "or a dict with the key target; got the keys a, label"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_said_at_its_place(work: Path, name: str, change: tuple[str, str], key: str, said: str):
+def test_what_does_not_fit_is_said_at_its_place(
+    work: Path, name: str, change: tuple[str, str], key: str, expected: str
+):
     file = work / f"{name}.yaml"
     assert change[0] in file.read_text()
     file.write_text(file.read_text().replace(*change))
@@ -236,7 +238,7 @@ def test_what_does_not_fit_is_said_at_its_place(work: Path, name: str, change: t
     found = [
         (problem.key, problem.message + f"; did you mean {problem.suggestion!r}") for problem in caught.value.problems
     ]
-    assert any(at == key and said in message for at, message in found), found
+    assert any(at == key and expected in message for at, message in found), found
 
 
 def test_tensorboard_shows_the_graph_and_what_passes_through_it(work: Path):

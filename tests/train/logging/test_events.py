@@ -55,7 +55,7 @@ def test_subscribers_get_the_kinds_they_asked_for_in_order():
     events, all_, some = Events(), [], []
     events.subscribe(all_.append)
     events.subscribe(some.append, Validated, RunStopped)
-    told = [
+    emitted = [
         RunStarted(step=0, folder=Path("x"), steps=2, epochs=1),
         StepDone(step=1, samples=64),
         EpochDone(step=1),
@@ -64,10 +64,10 @@ def test_subscribers_get_the_kinds_they_asked_for_in_order():
         TestDone(step=1),
         RunStopped(step=1),
     ]
-    for event in told:
+    for event in emitted:
         events.emit(event)
-    assert all_ == told
-    assert some == [told[3], told[6]]
+    assert all_ == emitted
+    assert some == [emitted[3], emitted[6]]
 
 
 def test_what_a_subscriber_raises_reaches_the_trainer():
@@ -186,9 +186,9 @@ def test_logs_that_were_deleted_are_said_and_begun_again(tmp_path):
     events.close()
     for path in tmp_path.iterdir():
         path.unlink()
-    with pytest.warns(UserWarning, match="has 0 bytes but had") as said:
+    with pytest.warns(UserWarning, match="has 0 bytes but had") as caught:
         events = opened(tmp_path, lengths, 2)
-    assert len(said) == 2
+    assert len(caught) == 2
     train(events, 3, 4)
     assert events.sync().keys() == {path.name for path in tmp_path.iterdir()}
     events.close()

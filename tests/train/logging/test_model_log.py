@@ -50,10 +50,10 @@ log: {every: 1 step, histograms: 2 steps, images: 6, misclassified: 9, confusion
 
 
 def train(folder: Path, *listeners: Any, text: str = CONFIG) -> list[Event]:
-    seen: list[Event] = []
+    events: list[Event] = []
     with Session.start(loads(text, "shown.yaml"), folder=folder) as session:
-        session.train(seen.append, *listeners)
-    return seen
+        session.train(events.append, *listeners)
+    return events
 
 
 def logged(folder: Path) -> list[bytes]:
@@ -139,8 +139,8 @@ def test_a_curve_is_scikit_learns_at_each_threshold(read, scored):
     for name in range(10):
         data = tensor_util.make_ndarray(read.Tensors(f"pr_curve/{name}")[-1].tensor_proto)
         for threshold in (1, 13, 64, 100):
-            said = np.floor(scores[:, name] * 126) >= threshold
-            expected = sklearn.metrics.confusion_matrix(target == name, said, labels=[False, True])
+            predicted = np.floor(scores[:, name] * 126) >= threshold
+            expected = sklearn.metrics.confusion_matrix(target == name, predicted, labels=[False, True])
             tn, fp, fn, tp = expected.ravel()
             assert data[:4, threshold].tolist() == [tp, fp, tn, fn]
             assert data[4, threshold] == pytest.approx(tp / max(tp + fp, 1e-7), rel=1e-6)
@@ -150,12 +150,14 @@ def test_a_curve_is_scikit_learns_at_each_threshold(read, scored):
 def test_samples_and_mistakes_are_shown_with_what_was_said(read, scored):
     output, target = scored
     images = build(loads(CONFIG, "shown.yaml")).loaders["valid"].dataset
-    said = output.argmax(1)
+    predicted = output.argmax(1)
 
     def drawn(indices: Any) -> np.ndarray:
-        return captioned([CaptionedSample(images[int(i)][0].numpy(), str(target[i]), str(said[i])) for i in indices])
+        return captioned(
+            [CaptionedSample(images[int(i)][0].numpy(), str(target[i]), str(predicted[i])) for i in indices]
+        )
 
-    for tag, indices in (("samples", range(6)), ("misclassified", np.flatnonzero(said != target)[:9])):
+    for tag, indices in (("samples", range(6)), ("misclassified", np.flatnonzero(predicted != target)[:9])):
         image = Image.open(io.BytesIO(read.Images(f"valid/{tag}")[-1].encoded_image_string))
         np.testing.assert_array_equal(np.asarray(image), drawn(indices))
 
@@ -239,7 +241,7 @@ def test_what_is_shown_changes_no_weight(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         (("layer: 1.act", "layer: 1.acct"), "log.embedding: there is no layer '1.acct'; did you mean '1.act'?"),
         (("  valid: Digits(split=valid)\n", ""), "log.confusion: is taken from the validation data, but there is no data.valid"),
@@ -250,10 +252,10 @@ def test_what_is_shown_changes_no_weight(tmp_path, monkeypatch):
         (("graph: true", "graf: true"), "did you mean 'graph'?"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_shown_is_a_mistake_in_the_config(change, said):
+def test_what_cannot_be_shown_is_a_mistake_in_the_config(change, expected):
     with pytest.raises(ConfigError) as error:
         build(loads(CONFIG.replace(*change), "shown.yaml"))
-    assert said in str(error.value)
+    assert expected in str(error.value)
 
 
 FORMS = """
@@ -270,7 +272,7 @@ log: {histograms: 1 step, graph: true, pr_curves: true, SHOWN}
 EVERY = "images: 4, misclassified: 99, confusion: true"
 FLAT, FLAT_1 = '[Flatten, "Linear(64, 3)"]', '[Flatten, "Linear(64, 1)"]'
 CHANNELS = '["Conv2d(1, 3, 1)"]'
-KEPT = {  # data and models of other forms, and what is shown of them
+FORMS_SHOWN = {  # data and models of other forms, and what is shown of them
     "yes or no": ("(y[:, None] > 0).astype('f4')", FLAT_1, "BCEWithLogitsLoss", f"{EVERY}, embedding: '1'"),
     "one number": ("(y > 0).astype('f4')", '[Flatten, "Linear(64, 1)", "Flatten(0)"]', "BCEWithLogitsLoss",
                    f"{EVERY}, embedding: '2'"),
@@ -307,13 +309,13 @@ def forms(tmp_path, monkeypatch):
     return make
 
 
-@pytest.mark.parametrize("case", KEPT)
+@pytest.mark.parametrize("case", FORMS_SHOWN)
 def test_answers_of_every_form_are_shown(forms, tmp_path, case):
-    with Session.start(forms(*KEPT[case]), folder=tmp_path / "run") as session:
+    with Session.start(forms(*FORMS_SHOWN[case]), folder=tmp_path / "run") as session:
         assert session.train().reason == "done"
     found = EventAccumulator(str(tmp_path / "run"), size_guidance={"images": 0})
     found.Reload()
-    images = {"valid/samples", "valid/misclassified", "valid/confusion"} if EVERY in KEPT[case][3] else set()
+    images = {"valid/samples", "valid/misclassified", "valid/confusion"} if EVERY in FORMS_SHOWN[case][3] else set()
     assert images <= set(found.Tags()["images"])
     (labels,) = (tmp_path / "run").glob("*/*/metadata.tsv")
     assert len(labels.read_text().splitlines()) == len((labels.parent / "tensors.tsv").read_text().splitlines()) == 40
@@ -321,10 +323,10 @@ def test_answers_of_every_form_are_shown(forms, tmp_path, case):
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_answers_that_cannot_be_shown_are_a_mistake_in_the_config(forms, case):
-    *form, said = REFUSED[case]
+    *form, expected = REFUSED[case]
     with pytest.raises(ConfigError) as error:
         build(forms(*form))
-    assert said in str(error.value)
+    assert expected in str(error.value)
 
 
 def test_a_sample_that_does_not_count_is_never_wrong():
@@ -339,8 +341,8 @@ def test_a_sample_that_does_not_count_is_never_wrong():
     wrong, some = Samples(9, True, -1), Samples(9, False, -1)
     for collector in (wrong, some):
         collector.see(batch)
-    assert [told[1:] for told in wrong.found] == [("b", "a")]
-    assert [told[1:] for told in some.found] == [("none", "a"), ("b", "a"), ("a", "a")]
+    assert [row[1:] for row in wrong.found] == [("b", "a")]
+    assert [row[1:] for row in some.found] == [("none", "a"), ("b", "a"), ("a", "a")]
 
 
 @pytest.mark.parametrize("classes", [2, 40, 600])

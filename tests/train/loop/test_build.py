@@ -175,7 +175,7 @@ def test_a_batch_at_once_is_the_samples_one_by_one():
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "expected"),
     [
         ("{batch_size: 64}", "{batch_size: 2000, drop_last: true}", "data.loader.drop_last: leaves no batch"),
         ("  lr: 0.1\n", "  lr: .inf\n", "optimizer: lr must be a finite number, at least 0, got inf"),
@@ -185,9 +185,9 @@ def test_a_batch_at_once_is_the_samples_one_by_one():
         ("CrossEntropyLoss", "MSELoss", "loss: Using a target size"),
     ],
 )
-def test_what_only_training_would_stumble_over_is_found_before(old: str, new: str, said: str):
+def test_what_only_training_would_stumble_over_is_found_before(old: str, new: str, expected: str):
     message = only((old, new))
-    assert said in message, message
+    assert expected in message, message
 
 
 NORM = ('ReLU, "Linear(16', 'BatchNorm1d(16), "Linear(16')
@@ -199,9 +199,9 @@ NORM = ('ReLU, "Linear(16', 'BatchNorm1d(16), "Linear(16')
      ("{batch_size: 1, drop_last: true}", "set a larger one")],
 )  # fmt: skip
 def test_a_batch_of_one_sample_is_refused_for_a_batch_norm(loader: str, advice: str):
-    said = "leaves a batch of 1 sample, and classifier.1 (BatchNorm1d(16, eps=1e-05, momentum=0.1, affine=True, "
+    expected = "leaves a batch of 1 sample, and classifier.1 (BatchNorm1d(16, eps=1e-05, momentum=0.1, affine=True, "
     message = only(("{batch_size: 64}", loader), NORM)
-    assert "data.loader.batch_size: " + said in message and message.endswith(f" needs 2 to train; {advice}")
+    assert "data.loader.batch_size: " + expected in message and message.endswith(f" needs 2 to train; {advice}")
 
 
 @pytest.mark.parametrize(
@@ -226,8 +226,8 @@ def test_a_scheduler_with_just_enough_steps_is_taken_and_with_one_fewer_is_not(i
 
 
 def test_a_plateau_of_the_loss_is_not_looked_for_in_every_step():
-    said = only(("StepLR(step_size=1)", "{type: ReduceLROnPlateau, interval: step}"))
-    assert "needs the loss of whole epochs; write interval: epoch" in said
+    message = only(("StepLR(step_size=1)", "{type: ReduceLROnPlateau, interval: step}"))
+    assert "needs the loss of whole epochs; write interval: epoch" in message
 
 
 WEIGHTS = "CrossEntropyLoss(weight=[1, 2.5, 1, 1, 1, 1, 1, 1, 1, 1])"
@@ -237,8 +237,8 @@ WEIGHTS = "CrossEntropyLoss(weight=[1, 2.5, 1, 1, 1, 1, 1, 1, 1, 1])"
 def test_a_list_becomes_a_tensor_where_the_signature_asks_for_one(written: str):
     config = loads(GOOD.replace("loss: CrossEntropyLoss", f"loss: {written}"))
     assert loads(config.resolved()) == config
-    made = build(config)
-    weighted = made.loss.terms[0].loss
+    parts = build(config)
+    weighted = parts.loss.terms[0].loss
     assert weighted.weight.dtype is tdt.float32
     x, y = tdt.zeros(2, 10), tdt.tensor([1, 0])
     x[0, 1] = 1.0
@@ -279,7 +279,7 @@ class Torn:
 
 
 @pytest.mark.parametrize(
-    ("what", "said"),
+    ("what", "expected"),
     [
         ("torn", "cannot be read: sample 17: 17.png: Input/output error"),
         (
@@ -288,9 +288,9 @@ class Torn:
         ),
     ],
 )
-def test_a_split_that_cannot_be_read_is_reported_before_training(monkeypatch, what: str, said: str):
+def test_a_split_that_cannot_be_read_is_reported_before_training(monkeypatch, what: str, expected: str):
     monkeypatch.setitem(registry.datasets.entries, "Torn", Torn)
-    assert only(("Digits(split=valid)", f"Torn({what})")).startswith(f"c.yaml:5:10: data.valid: {said}")
+    assert only(("Digits(split=valid)", f"Torn({what})")).startswith(f"c.yaml:5:10: data.valid: {expected}")
 
 
 def test_what_a_loss_says_is_one_sentence():
@@ -298,14 +298,14 @@ def test_what_a_loss_says_is_one_sentence():
 
 
 @pytest.mark.parametrize(
-    ("steps", "said"),
+    ("steps", "expected"),
     [
         ('transform: [ToTensor]\n  augment: ["RandomCrop(20)"]', "c.yaml:7:13: data.augment.0: RandomCrop: the window (20, 20)"),
         ('transform: ["Normalize(0.5, 0.5)", ToTensor]', "c.yaml:6:15: data.transform.0: TypeError: Normalize: expected a"),
     ],
 )  # fmt: skip
-def test_a_step_that_refuses_the_first_sample_is_named(steps: str, said: str):
-    assert only(('transform: [ToTensor, "Normalize(0.5, 0.5)"]', steps)).startswith(said)
+def test_a_step_that_refuses_the_first_sample_is_named(steps: str, expected: str):
+    assert only(('transform: [ToTensor, "Normalize(0.5, 0.5)"]', steps)).startswith(expected)
 
 
 def test_images_that_are_no_tensors_are_told_once_what_is_missing():
@@ -324,12 +324,12 @@ def test_what_follows_from_a_layer_that_was_refused_is_not_reported_too():
 
 
 @pytest.mark.parametrize(
-    ("metric", "said"),
+    ("metric", "expected"),
     [
         ("top_k(k=0)", "metrics.0: TopK: k must be at least 1, got 0"),
         ("top_k(k=11)", "metrics.0: TopK: k=11, but there are 10 classes"),
         ("r2", "metrics.0: R2 compares numbers, but CrossEntropyLoss compares classes"),
     ],
 )
-def test_a_metric_that_is_not_defined_for_the_model_is_named(metric: str, said: str):
-    assert said in only(("metrics: [accuracy]", f'metrics: ["{metric}"]'))
+def test_a_metric_that_is_not_defined_for_the_model_is_named(metric: str, expected: str):
+    assert expected in only(("metrics: [accuracy]", f'metrics: ["{metric}"]'))

@@ -127,17 +127,17 @@ def rows(folder: Path, metrics: dict[str, Any], there: bool) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory) -> Any:
     """For each number of workers the config's file and the result of a run that nobody disturbed."""
-    made: dict[int, tuple[Path, dict[str, Any]]] = {}
+    results: dict[int, tuple[Path, dict[str, Any]]] = {}
 
     def get(workers: int) -> tuple[Path, dict[str, Any]]:
-        if workers not in made:
+        if workers not in results:
             folder = tmp_path_factory.mktemp("uninterrupted")
             config = folder / "small.yaml"
             config.write_text(CONFIG % workers)
             done = tdt("train", config, "--run-dir", folder / "run")
             assert done.returncode == 0, done.stderr
-            made[workers] = config, result(folder / "run")
-        return made[workers]
+            results[workers] = config, result(folder / "run")
+        return results[workers]
 
     return get
 
@@ -196,8 +196,8 @@ def test_a_checkpoint_that_finds_no_room_leaves_those_before_and_the_run_goes_on
     before = {path.name: path.read_bytes() for path in (run / "checkpoints").rglob("*") if path.is_file()}
     full = tdt("train", "--resume", run, largest=10_000)  # more than the logs take, less than a checkpoint
     assert full.returncode == 1 and len(full.stderr.splitlines()) == 1
-    said = rf"{run}/checkpoints/rows/00000014.safetensors: could not write \d+,\d+ bytes: File too large; "
-    assert re.match(said + "earlier checkpoints are intact", full.stderr)
+    message = rf"{run}/checkpoints/rows/00000014.safetensors: could not write \d+,\d+ bytes: File too large; "
+    assert re.match(message + "earlier checkpoints are intact", full.stderr)
     assert {path.name: path.read_bytes() for path in (run / "checkpoints").rglob("*") if path.is_file()} == before
     assert tdt("train", "--resume", run).returncode == 0
     assert_equal(result(run), expected)
@@ -225,7 +225,7 @@ def test_a_log_that_finds_no_room_is_said_in_a_line(uninterrupted, killed, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("facts", "said"),
+    ("facts", "message"),
     [
         ({"epoch": -1}, "not the checkpoint of a run: epoch missing or of the wrong type"),
         ({"logs": {"../other/events.out.tfevents.1": 3}}, "not the checkpoint of a run: logs"),
@@ -240,7 +240,7 @@ def test_a_log_that_finds_no_room_is_said_in_a_line(uninterrupted, killed, tmp_p
         ({"step": 28, "epoch": 3}, "its state does not fit its config: step 28 is not in epoch 4"),
     ],
 )
-def test_a_forged_checkpoint_is_refused_and_no_other_file_is_touched(killed, tmp_path, facts, said):
+def test_a_forged_checkpoint_is_refused_and_no_other_file_is_touched(killed, tmp_path, facts, message):
     run, other = tmp_path / "run", tmp_path / "other" / "events.out.tfevents.1"
     shutil.copytree(killed, run)
     other.parent.mkdir()
@@ -249,7 +249,7 @@ def test_a_forged_checkpoint_is_refused_and_no_other_file_is_touched(killed, tmp
     tensors, meta = checkpoint.load(last)
     checkpoint.save(last, tensors, meta | facts)  # with checksums that are right
     done = tdt_here("train", "--resume", run, cwd=tmp_path)
-    assert done.returncode == 1 and done.stderr.startswith(f"{last}: {said}"), done.stderr
+    assert done.returncode == 1 and done.stderr.startswith(f"{last}: {message}"), done.stderr
     assert other.read_text() == "somebody else's"
 
 

@@ -47,96 +47,96 @@ def trainer(folder: Path, *changes: tuple[str, str]) -> tuple[Trainer, list[Even
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
-    events, seen = Events(), []
-    events.subscribe(seen.append)
-    return Trainer(build(loads(text), resumed=True), events, CheckpointStore(folder), {"note": "x"}), seen
+    events, received = Events(), []
+    events.subscribe(received.append)
+    return Trainer(build(loads(text), resumed=True), events, CheckpointStore(folder), {"note": "x"}), received
 
 
-def of(kind: type[Event], seen: list[Event]) -> list[Any]:
-    return [event for event in seen if type(event) is kind]
+def of(kind: type[Event], received: list[Event]) -> list[Any]:
+    return [event for event in received if type(event) is kind]
 
 
 def test_the_order_of_events(tmp_path):
-    made, seen = trainer(tmp_path)
-    made.fit()
-    names = [type(event).__name__ for event in seen]
+    built, received = trainer(tmp_path)
+    built.fit()
+    names = [type(event).__name__ for event in received]
     assert names == ["RunStarted"] + (["StepDone"] * STEPS + ["EpochDone", "Validated", "CheckpointSaved"]) * 3
-    assert of(RunStarted, seen)[0].steps == 15
-    assert [event.step for event in of(StepDone, seen)] == list(range(1, 16))
-    assert [(event.step, event.epoch) for event in of(EpochDone, seen)] == [(5, 0), (10, 1), (15, 2)]
+    assert of(RunStarted, received)[0].steps == 15
+    assert [event.step for event in of(StepDone, received)] == list(range(1, 16))
+    assert [(event.step, event.epoch) for event in of(EpochDone, received)] == [(5, 0), (10, 1), (15, 2)]
 
 
 def test_logged_steps_carry_the_mean_since_the_last_one(tmp_path):
-    made, seen = trainer(tmp_path, ("every: 2 steps", "every: 1 step"), ("epochs: 3", "epochs: 1"))
-    made.fit()
-    losses = [event.scalars["train/loss"] for event in of(StepDone, seen)]
-    sizes = [event.samples for event in of(StepDone, seen)]
+    built, received = trainer(tmp_path, ("every: 2 steps", "every: 1 step"), ("epochs: 3", "epochs: 1"))
+    built.fit()
+    losses = [event.scalars["train/loss"] for event in of(StepDone, received)]
+    sizes = [event.samples for event in of(StepDone, received)]
     assert sizes == [256] * 4 + [125]
-    assert of(EpochDone, seen)[0].scalars["train_epoch/loss"] == pytest.approx(
+    assert of(EpochDone, received)[0].scalars["train_epoch/loss"] == pytest.approx(
         np.average(losses, weights=sizes), rel=1e-12
     )
-    told = {"train/loss", "train/accuracy", "lr", "grad_norm", "time/samples_per_second", "time/peak_memory_mb"}
-    assert of(StepDone, seen)[0].scalars.keys() == told
+    tags = {"train/loss", "train/accuracy", "lr", "grad_norm", "time/samples_per_second", "time/peak_memory_mb"}
+    assert of(StepDone, received)[0].scalars.keys() == tags
 
 
 def test_each_groups_rate_is_logged(tmp_path):
     groups = "{type: Adam, lr: 1e-2, param_groups: [{params: '*.bias', lr: 0.5}]}"
-    made, seen = trainer(tmp_path, ("Adam(lr=1e-2)", groups), ("epochs: 3", "epochs: 1"))
-    made.fit()
-    logged = of(StepDone, seen)[1].scalars
+    built, received = trainer(tmp_path, ("Adam(lr=1e-2)", groups), ("epochs: 3", "epochs: 1"))
+    built.fit()
+    logged = of(StepDone, received)[1].scalars
     assert (logged["lr/group0"], logged["lr/group1"]) == (0.01, 0.5)
 
 
 @pytest.mark.parametrize(("interval", "expected"), [("epoch", [1, 0.5, 0.25]), ("step", [0.5**4, 0.5**9, 0.5**14])])
 def test_the_scheduler_steps_after_each(tmp_path, interval: str, expected: list[float]):
     schedule = f"scheduler: {{type: StepLR, step_size: 1, gamma: 0.5, interval: {interval}}}\ntrain: {{epochs"
-    made, seen = trainer(
+    built, received = trainer(
         tmp_path,
         ("train: {epochs", schedule),
         ("Adam(lr=1e-2)", "SGD(lr=1.0)"),
         ("every: 2 steps", "every: 1 epoch"),
     )
-    made.fit()
-    assert [event.scalars["lr"] for event in of(StepDone, seen) if event.scalars] == expected
+    built.fit()
+    assert [event.scalars["lr"] for event in of(StepDone, received) if event.scalars] == expected
 
 
 def test_the_best_is_named_by_the_config(tmp_path):
-    made, seen = trainer(tmp_path, ("every: 1 epoch", "every: 1 epoch, best: valid/loss"))
-    made.fit()
-    validated = of(Validated, seen)
+    built, received = trainer(tmp_path, ("every: 1 epoch", "every: 1 epoch, best: valid/loss"))
+    built.fit()
+    validated = of(Validated, received)
     lowest = min(event.scalars["valid/loss"] for event in validated)
     saved = checkpoint.load(tmp_path / "best.safetensors")[1]
     assert [event.scalars["valid/loss"] for event in validated if event.step == saved["step"]] == [lowest]
 
 
 def test_the_best_may_be_chosen_on_the_training_split(tmp_path):
-    made, seen = trainer(
+    built, received = trainer(
         tmp_path, ("  valid: Digits(split=valid)\n", ""), ("every: 1 epoch", "every: 3 epochs, best: train/loss")
     )
-    made.fit()
-    assert not of(Validated, seen)
-    assert [event.best for event in of(CheckpointSaved, seen)] == [True, True, True]
+    built.fit()
+    assert not of(Validated, received)
+    assert [event.best for event in of(CheckpointSaved, received)] == [True, True, True]
 
 
 def test_a_checkpoint_every_some_steps_and_at_the_end(tmp_path):
-    made, seen = trainer(tmp_path, ("every: 1 epoch", "every: 4 steps"), ("  valid: Digits(split=valid)\n", ""))
-    made.fit()
-    assert [event.step for event in of(CheckpointSaved, seen)] == [4, 8, 12, 15]
+    built, received = trainer(tmp_path, ("every: 1 epoch", "every: 4 steps"), ("  valid: Digits(split=valid)\n", ""))
+    built.fit()
+    assert [event.step for event in of(CheckpointSaved, received)] == [4, 8, 12, 15]
 
 
-def stopping_at(made: Trainer, step: int) -> Any:
+def stopping_at(built: Trainer, step: int) -> Any:
     def check_stop() -> None:
-        if made.step == step:
+        if built.step == step:
             raise Stopped("SIGINT")
 
     return check_stop
 
 
 def test_a_reason_to_stop_ends_the_run_after_the_step_with_a_checkpoint(tmp_path):
-    made, _ = trainer(tmp_path)
-    made.check_stop = stopping_at(made, 7)
+    built, _ = trainer(tmp_path)
+    built.check_stop = stopping_at(built, 7)
     with pytest.raises(Stopped, match="SIGINT"):
-        made.fit()
+        built.fit()
     assert checkpoint.load(tmp_path / "last.safetensors")[1]["step"] == 7
 
 
@@ -147,10 +147,10 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been_stopped(tmp_path):
     first.check_stop = stopping_at(first, 7)
     with pytest.raises(Stopped):
         first.fit()
-    second, seen = trainer(tmp_path / "parts")
+    second, received = trainer(tmp_path / "parts")
     second.resume(*checkpoint.load(tmp_path / "parts" / "last.safetensors"))
     second.fit()
-    assert of(RunStarted, seen)[0].resumed and of(StepDone, seen)[0].step == 8
+    assert of(RunStarted, received)[0].resumed and of(StepDone, received)[0].step == 8
     for name, value in whole.parts.model.state_dict().items():
         assert np.array_equal(value.numpy(), second.parts.model.state_dict()[name].numpy())
 
@@ -167,9 +167,9 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been_stopped(tmp_path):
 )
 def test_a_stopped_run_goes_on_with_every_kind_of_state(tmp_path, optimizer: str, scheduler: str):
     changes = (("optimizer: Adam(lr=1e-2)", f"optimizer: {optimizer}\nscheduler: {scheduler}"),)
-    whole, seen = trainer(tmp_path / "whole", *changes, ("every: 2 steps", "every: 1 epoch"))
+    whole, received = trainer(tmp_path / "whole", *changes, ("every: 2 steps", "every: 1 epoch"))
     whole.fit()
-    assert len({event.scalars["lr"] for event in of(StepDone, seen) if event.scalars}) > 1
+    assert len({event.scalars["lr"] for event in of(StepDone, received) if event.scalars}) > 1
     first, _ = trainer(tmp_path / "parts", *changes)
     first.check_stop = stopping_at(first, 7)
     with pytest.raises(Stopped):
@@ -179,18 +179,18 @@ def test_a_stopped_run_goes_on_with_every_kind_of_state(tmp_path, optimizer: str
     second.fit()
     for name, value in whole.parts.model.state_dict().items():
         assert np.array_equal(value.numpy(), second.parts.model.state_dict()[name].numpy())
-    ours, theirs = (made.parts.scheduler.state_dict() for made in (whole, second))
+    ours, theirs = (built.parts.scheduler.state_dict() for built in (whole, second))
     assert ours == theirs
 
 
 def test_a_plateau_is_one_of_the_validation_loss(tmp_path):
     schedule = "scheduler: ReduceLROnPlateau(patience=1, factor=0.5)\ntrain: {epochs: 5}"
-    made, seen = trainer(tmp_path, ("train: {epochs: 3}", schedule), ("every: 2 steps", "every: 1 epoch"))
+    built, received = trainer(tmp_path, ("train: {epochs: 3}", schedule), ("every: 2 steps", "every: 1 epoch"))
     losses = iter([0.9, 0.7, 0.8, 0.7, 0.7])
-    made._validate = lambda: {"loss": next(losses), "accuracy": 0.5}
-    made.fit()
-    assert made.parts.scheduler.best == 0.7
-    assert [event.scalars["lr"] for event in of(StepDone, seen) if event.scalars] == [0.01] * 4 + [0.005]
+    built._validate = lambda: {"loss": next(losses), "accuracy": 0.5}
+    built.fit()
+    assert built.parts.scheduler.best == 0.7
+    assert [event.scalars["lr"] for event in of(StepDone, received) if event.scalars] == [0.01] * 4 + [0.005]
 
 
 def test_a_stop_that_has_ended_the_workers_too_leaves_a_run_that_goes_on(tmp_path):
@@ -220,7 +220,7 @@ def test_a_stop_that_has_ended_the_workers_too_leaves_a_run_that_goes_on(tmp_pat
 
 
 def test_a_stop_that_has_ended_the_workers_of_an_evaluation_is_a_stop(tmp_path):
-    made, _ = trainer(tmp_path, ("num_workers: 0}", "num_workers: 2}\n  eval_loader: {batch_size: 8}"))
+    built, _ = trainer(tmp_path, ("num_workers: 0}", "num_workers: 2}\n  eval_loader: {batch_size: 8}"))
 
     def check_stop() -> None:
         if isinstance(sys.exception(), RuntimeError):  # what the loader says; a signal had come just before
@@ -230,13 +230,13 @@ def test_a_stop_that_has_ended_the_workers_of_an_evaluation_is_a_stop(tmp_path):
             process.join()
 
     with pytest.raises(Stopped):
-        evaluate(made.parts, "valid", check_stop=check_stop)
+        evaluate(built.parts, "valid", check_stop=check_stop)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_indices_of_a_batch_are_those_of_its_samples(tmp_path, workers: int):
-    made, _ = trainer(tmp_path, ("num_workers: 0", f"num_workers: {workers}"))
-    loader = made.parts.loaders["train"]
+    built, _ = trainer(tmp_path, ("num_workers: 0", f"num_workers: {workers}"))
+    loader = built.parts.loaders["train"]
     assert batch_indices(loader, 0) == []
     for number, (inputs, targets) in enumerate(loader):
         indices = batch_indices(loader, number)
@@ -246,14 +246,14 @@ def test_the_indices_of_a_batch_are_those_of_its_samples(tmp_path, workers: int)
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_step_that_fails_names_its_samples_and_leaves_the_step_before(tmp_path, workers: int):
-    made, _ = trainer(tmp_path, ("num_workers: 0", f"num_workers: {workers}"))
-    made.parts.loaders["train"].dataset.tensors[1]._a[17] = 10
+    built, _ = trainer(tmp_path, ("num_workers: 0", f"num_workers: {workers}"))
+    built.parts.loaders["train"].dataset.tensors[1]._a[17] = 10
     with pytest.raises(StepError) as caught:
-        made.fit()
+        built.fit()
     assert isinstance(caught.value.__cause__, IndexError)
     found = re.search(r"step (\d) failed on the training samples \[(.*) and \d+ more\]: .*10", str(caught.value))
-    assert found is not None and int(found[1]) == made.step + 1
-    assert 17 in batch_indices(made.parts.loaders["train"], made.step)
+    assert found is not None and int(found[1]) == built.step + 1
+    assert 17 in batch_indices(built.parts.loaders["train"], built.step)
 
 
 class Torn(TensorDataset):
@@ -269,86 +269,88 @@ class Torn(TensorDataset):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_sample_that_cannot_be_read_is_said_in_a_line(tmp_path, workers: int):
-    made, _ = trainer(tmp_path, ("num_workers: 0", f"num_workers: {workers}"))
-    loader = made.parts.loaders["train"]
+    built, _ = trainer(tmp_path, ("num_workers: 0", f"num_workers: {workers}"))
+    loader = built.parts.loaders["train"]
     loader.__dict__["dataset"] = Torn(*loader.dataset.tensors)
     with pytest.raises(StepError, match=r"^step \d failed on the training samples .* sample 17 is torn") as caught:
-        made.fit()
+        built.fit()
     assert "\n" not in str(caught.value)
-    assert 17 in batch_indices(loader, made.step)
+    assert 17 in batch_indices(loader, built.step)
 
 
 def test_an_evaluation_that_fails_names_the_batch(tmp_path):
-    made, _ = trainer(tmp_path, ("num_workers: 0}", "num_workers: 0}\n  eval_loader: {batch_size: 100}"))
-    made.parts.loaders["valid"].dataset.tensors[1]._a[217] = 10
+    built, _ = trainer(tmp_path, ("num_workers: 0}", "num_workers: 0}\n  eval_loader: {batch_size: 100}"))
+    built.parts.loaders["valid"].dataset.tensors[1]._a[217] = 10
     with pytest.raises(StepError, match=r"^data.valid: failed on the batch that begins with sample 200: "):
-        made.fit()
-    assert made.step == STEPS
+        built.fit()
+    assert built.step == STEPS
 
 
 def test_a_mistake_of_the_programs_own_is_not_blamed_on_the_data(tmp_path, monkeypatch):
     def broken(*args: Any) -> None:
         raise AssertionError("a bug")
 
-    made, _ = trainer(tmp_path)
-    monkeypatch.setattr(made.parts.loss, "forward", broken)
+    built, _ = trainer(tmp_path)
+    monkeypatch.setattr(built.parts.loss, "forward", broken)
     with pytest.raises(AssertionError, match="a bug"):
-        made.fit()
+        built.fit()
 
 
 def test_a_mean_that_is_not_finite_is_never_saved(tmp_path):
-    made, _ = trainer(tmp_path)  # a GPU's losses are read only here
-    made.recent_means["loss"].add((float("nan"), 1), 1)
+    built, _ = trainer(tmp_path)  # a GPU's losses are read only here
+    built.recent_means["loss"].add((float("nan"), 1), 1)
     with pytest.raises(NonFiniteLoss, match="the loss became nan by step 0;"):
-        made.save()
+        built.save()
     assert not list(tmp_path.iterdir())
 
 
 def test_a_loss_that_is_not_finite_stops_before_the_weights_are_spoilt(tmp_path):
-    made, _ = trainer(tmp_path)
-    inputs = made.parts.loaders["train"].dataset.tensors[0]
+    built, _ = trainer(tmp_path)
+    inputs = built.parts.loaders["train"].dataset.tensors[0]
     inputs._a[17] = 3e38  # finite, but with these weights no score of it is
-    for p in made.parts.model.parameters():
+    for p in built.parts.model.parameters():
         p.data.fill_(1.0)
     with pytest.raises(NonFiniteLoss, match="try a lower learning rate") as caught:
-        made.fit()
-    assert 17 in caught.value.indices and caught.value.step == made.step + 1
-    assert all(np.isfinite(p.detach().numpy()).all() for p in made.parts.model.parameters())
+        built.fit()
+    assert 17 in caught.value.indices and caught.value.step == built.step + 1
+    assert all(np.isfinite(p.detach().numpy()).all() for p in built.parts.model.parameters())
 
 
 @pytest.mark.parametrize(("value", "shown"), [(np.nan, "nan"), (np.inf, "inf")])
 @pytest.mark.parametrize("split", ["train", "valid"])
 def test_data_that_are_no_numbers_are_named_by_split_sample_and_place(split, value, shown, tmp_path):
-    made, _ = trainer(tmp_path)
-    inputs = made.parts.loaders[split].dataset.tensors[0]
+    built, _ = trainer(tmp_path)
+    inputs = built.parts.loaders[split].dataset.tensors[0]
     inputs._a[17, ..., 3] = value
     with pytest.raises(StepError) as caught:
-        made.fit()
+        built.fit()
     assert f"data.{split}: the input of sample 17 holds {shown}, at [0, 0, 3]" in str(caught.value)
     assert "learning rate" not in str(caught.value)
 
 
 def test_evaluation_uses_eval_mode_and_the_whole_split(tmp_path):
-    made, seen = trainer(tmp_path, ('"Linear(64, 10)"', 'Dropout(0.5), "Linear(64, 10)"'), ("epochs: 3", "epochs: 1"))
-    made.fit()
-    model, valid = made.parts.model.eval(), tdt.vision.datasets.Digits("valid")
+    built, received = trainer(
+        tmp_path, ('"Linear(64, 10)"', 'Dropout(0.5), "Linear(64, 10)"'), ("epochs: 3", "epochs: 1")
+    )
+    built.fit()
+    model, valid = built.parts.model.eval(), tdt.vision.datasets.Digits("valid")
     right = (model(tdt.from_numpy(valid.data)).argmax(1).numpy() == valid.targets).mean()
-    assert of(Validated, seen)[0].scalars["valid/accuracy"] == right
+    assert of(Validated, received)[0].scalars["valid/accuracy"] == right
 
 
 def test_a_checkpoint_does_not_grow_with_the_samples_that_a_metric_keeps(tmp_path):
-    made, seen = trainer(tmp_path, ("[accuracy]", "[auroc]"), ("every: 1 epoch", "every: 1 step"))
-    held: dict[int, list[int]] = {}
+    built, received = trainer(tmp_path, ("[accuracy]", "[auroc]"), ("every: 1 epoch", "every: 1 step"))
+    stored_rows: dict[int, list[int]] = {}
 
     def look(event: CheckpointSaved) -> None:
         saved = checkpoint.load(event.path)[0]
         assert sum(array.size for name, array in saved.items() if name.startswith("metrics/")) == 0
-        held[event.step] = sorted(int(path.stem) for path in (tmp_path / "rows").iterdir())
+        stored_rows[event.step] = sorted(int(path.stem) for path in (tmp_path / "rows").iterdir())
 
-    made.events.subscribe(look, CheckpointSaved)
-    made.fit()
+    built.events.subscribe(look, CheckpointSaved)
+    built.fit()
     # Epochs begin after steps 0, 5 and 10; three checkpoints are kept; that of step 5 has a score that waits to be logged.
-    assert held[6] == [1, 2, 3, 4, 5, 6] and held[7] == [5, 6, 7] and held[8] == [6, 7, 8]
+    assert stored_rows[6] == [1, 2, 3, 4, 5, 6] and stored_rows[7] == [5, 6, 7] and stored_rows[8] == [6, 7, 8]
     resumed, _ = trainer(tmp_path, ("[accuracy]", "[auroc]"))
     resumed.resume(*checkpoint.load(tmp_path / "step-00000014.safetensors"))
     assert len(resumed.epoch_means["auroc"].targets) == 4

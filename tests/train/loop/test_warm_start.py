@@ -53,16 +53,16 @@ def messages(source: Path | str, more: str) -> list[str]:
 
 
 def test_renamed_and_chosen_weights_are_taken_and_the_rest_is_left(source):
-    parts, told = started(source, 'map: {old: body}, only: "body.*"')
+    parts, report = started(source, 'map: {old: body}, only: "body.*"')
     saved, _ = checkpoint.load(source)
     assert np.array_equal(parts.model.body[0].weight.detach().numpy(), saved["model/old.0.weight"])
     assert parts.model.head.weight.shape == (10, 8)
-    assert told == {"checkpoint": str(source), "step": 3, "taken": ["body.0.bias", "body.0.weight"]}
+    assert report == {"checkpoint": str(source), "step": 3, "taken": ["body.0.bias", "body.0.weight"]}
 
 
 def test_not_strict_takes_what_fits(source):
-    _, told = started(source, "map: {old: body}, strict: false")
-    assert told["taken"] == ["body.0.bias", "body.0.weight"]
+    _, report = started(source, "map: {old: body}, strict: false")
+    assert report["taken"] == ["body.0.bias", "body.0.weight"]
 
 
 def test_missing_names_and_other_shapes_are_all_reported(source):

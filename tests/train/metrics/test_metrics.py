@@ -46,8 +46,8 @@ AVERAGES = ("micro", "macro", "weighted")
 def fed(metric: Metric, scores: Any, targets: Any, reading: Reading = CLASSES, cuts: Any = CUTS) -> Metric:
     """The metric after the samples, in batches."""
     metric.reading = reading
-    for part, wanted in zip(np.split(scores, cuts), np.split(targets, cuts), strict=True):
-        metric.update(tdt.from_numpy(part.copy()), tdt.from_numpy(wanted.copy()), tdt.tensor(0.0))
+    for part, target_part in zip(np.split(scores, cuts), np.split(targets, cuts), strict=True):
+        metric.update(tdt.from_numpy(part.copy()), tdt.from_numpy(target_part.copy()), tdt.tensor(0.0))
     return metric
 
 
@@ -232,33 +232,37 @@ def test_a_score_that_is_nan_has_no_rank(kind: type):
 def test_distances_are_scikit_learns(outputs: int):
     metrics = require("sklearn.metrics")
     rng = np.random.default_rng(2)
-    wanted = rng.normal(1000, 1, size=(sum(SIZES), outputs)).astype(np.float32)
-    given = (wanted + rng.normal(size=wanted.shape)).astype(np.float32)
-    pair = wanted.astype(np.float64), given.astype(np.float64)
-    assert fed(MAE(), given, wanted).compute() == pytest.approx(metrics.mean_absolute_error(*pair), rel=1e-13)
-    assert fed(MSE(), given, wanted).compute() == pytest.approx(metrics.mean_squared_error(*pair), rel=1e-13)
-    assert fed(RMSE(), given, wanted).compute() == pytest.approx(metrics.mean_squared_error(*pair) ** 0.5, rel=1e-13)
-    assert fed(R2(), given, wanted).compute() == pytest.approx(metrics.r2_score(*pair), rel=1e-10)
+    targets = rng.normal(1000, 1, size=(sum(SIZES), outputs)).astype(np.float32)
+    predictions = (targets + rng.normal(size=targets.shape)).astype(np.float32)
+    pair = targets.astype(np.float64), predictions.astype(np.float64)
+    assert fed(MAE(), predictions, targets).compute() == pytest.approx(metrics.mean_absolute_error(*pair), rel=1e-13)
+    assert fed(MSE(), predictions, targets).compute() == pytest.approx(metrics.mean_squared_error(*pair), rel=1e-13)
+    assert fed(RMSE(), predictions, targets).compute() == pytest.approx(
+        metrics.mean_squared_error(*pair) ** 0.5, rel=1e-13
+    )
+    assert fed(R2(), predictions, targets).compute() == pytest.approx(metrics.r2_score(*pair), rel=1e-10)
 
 
 def test_numbers_may_be_columns_or_not():
     rng = np.random.default_rng(2)
-    given, wanted = rng.normal(size=(2, sum(SIZES))).astype(np.float32)
-    assert fed(R2(), given[:, None], wanted).compute() == fed(R2(), given, wanted).compute()
+    predictions, targets = rng.normal(size=(2, sum(SIZES))).astype(np.float32)
+    assert fed(R2(), predictions[:, None], targets).compute() == fed(R2(), predictions, targets).compute()
 
 
 @pytest.mark.parametrize(("off", "expected"), [(0.0, 1.0), (0.5, 0.0)])
 def test_targets_that_do_not_vary_are_met_or_not_as_scikit_learn_has_it(off: float, expected: float):
     metrics = require("sklearn.metrics")
-    wanted = np.full(sum(SIZES), 0.1, np.float32)
-    assert fed(R2(), wanted + np.float32(off), wanted).compute() == expected == metrics.r2_score(wanted, wanted + off)
+    targets = np.full(sum(SIZES), 0.1, np.float32)
+    assert (
+        fed(R2(), targets + np.float32(off), targets).compute() == expected == metrics.r2_score(targets, targets + off)
+    )
 
 
 @pytest.mark.parametrize("kind", [MAE, MSE, RMSE, R2])
 def test_a_number_that_is_nan_shows(kind: type):
-    given = np.zeros(sum(SIZES), np.float32)
-    given[3] = math.nan
-    assert math.isnan(fed(kind(), given, np.arange(sum(SIZES), dtype=np.float32)).compute())
+    predictions = np.zeros(sum(SIZES), np.float32)
+    predictions[3] = math.nan
+    assert math.isnan(fed(kind(), predictions, np.arange(sum(SIZES), dtype=np.float32)).compute())
 
 
 def test_one_sample_has_no_variance():
@@ -314,8 +318,8 @@ def test_the_loss_is_that_of_all_samples_as_one_batch(sample: Callable[..., Any]
     settings = settings | ({"weight": tdt.tensor(settings["weight"])} if "weight" in settings else {})
     criterion, loss = nn.CrossEntropyLoss(**settings), Loss()
     loss.reading = Reading.of(criterion)
-    for part, wanted in zip(np.split(scores, CUTS), np.split(targets, CUTS), strict=True):
-        output, target = tdt.from_numpy(part.copy()), tdt.from_numpy(wanted.copy())
+    for part, target_part in zip(np.split(scores, CUTS), np.split(targets, CUTS), strict=True):
+        output, target = tdt.from_numpy(part.copy()), tdt.from_numpy(target_part.copy())
         loss.update(output, target, criterion(output, target))
     whole = criterion(tdt.from_numpy(scores), tdt.from_numpy(targets)).item()
     whole /= len(targets) if settings.get("reduction") == "sum" else 1
@@ -356,8 +360,8 @@ def test_a_metric_goes_on_from_its_state_to_the_same_bits(name: str):
     rng = np.random.default_rng(4)
     scores, targets = rng.normal(size=(2, sum(SIZES), 3)) if numbers else classes("any")
     batches = [
-        (tdt.from_numpy(part.copy()), tdt.from_numpy(wanted.copy()), tdt.tensor(float(i)))
-        for i, (part, wanted) in enumerate(zip(np.split(scores, CUTS), np.split(targets, CUTS), strict=True))
+        (tdt.from_numpy(part.copy()), tdt.from_numpy(target_part.copy()), tdt.tensor(float(i)))
+        for i, (part, target_part) in enumerate(zip(np.split(scores, CUTS), np.split(targets, CUTS), strict=True))
     ]
     whole, first = make(), make()
     before = make()
@@ -385,7 +389,7 @@ def test_a_metric_goes_on_from_its_state_to_the_same_bits(name: str):
 
 
 @pytest.mark.parametrize(
-    ("metric", "reading", "output", "target", "said"),
+    ("metric", "reading", "output", "target", "expected"),
     [
         (
             Accuracy(),
@@ -402,9 +406,9 @@ def test_a_metric_goes_on_from_its_state_to_the_same_bits(name: str):
         (Perplexity(), CLASSES, (4, 3), (4, 3), "Perplexity needs a score per class"),
     ],
 )
-def test_shapes_that_do_not_fit_are_named(metric: Metric, reading: Reading, output: Any, target: Any, said: str):
+def test_shapes_that_do_not_fit_are_named(metric: Metric, reading: Reading, output: Any, target: Any, expected: str):
     metric.reading = reading
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=expected):
         metric.update(tdt.zeros(output), tdt.zeros(target, dtype=tdt.int64), tdt.tensor(0.0))
 
 
@@ -446,16 +450,16 @@ def refusal(loss: str, metric: str, targets: np.ndarray, folder: Path, model: st
 @pytest.mark.parametrize("metric", CLASS_METRICS)
 @pytest.mark.parametrize("loss", ["MSELoss", "L1Loss", "HuberLoss", "PoissonNLLLoss"])
 def test_metrics_of_classes_are_refused_on_numbers(metric, loss, tmp_path):
-    said = refusal(loss, metric, np.linspace(0, 1, 8, dtype=np.float32)[:, None], tmp_path)
-    assert said.endswith(f"compares classes, but {loss} compares numbers; use mse, rmse, mae or r2")
+    error = refusal(loss, metric, np.linspace(0, 1, 8, dtype=np.float32)[:, None], tmp_path)
+    assert error.endswith(f"compares classes, but {loss} compares numbers; use mse, rmse, mae or r2")
 
 
 @pytest.mark.parametrize("metric", ["mse", "rmse", "mae", "r2"])
 def test_metrics_of_numbers_are_refused_on_classes(metric, tmp_path):
-    said = refusal("CrossEntropyLoss", metric, np.arange(8) % 3, tmp_path, '"Linear(3, 3)"')
-    assert said.endswith("compares numbers, but CrossEntropyLoss compares classes; use accuracy, f1 or auroc")
-    said = refusal("BCEWithLogitsLoss", metric, np.ones((8, 1), np.float32), tmp_path)
-    assert "BCEWithLogitsLoss compares classes" in said
+    error = refusal("CrossEntropyLoss", metric, np.arange(8) % 3, tmp_path, '"Linear(3, 3)"')
+    assert error.endswith("compares numbers, but CrossEntropyLoss compares classes; use accuracy, f1 or auroc")
+    error = refusal("BCEWithLogitsLoss", metric, np.ones((8, 1), np.float32), tmp_path)
+    assert "BCEWithLogitsLoss compares classes" in error
 
 
 def test_the_brier_score_of_probabilities_is_measured():

@@ -89,7 +89,7 @@ def test_a_graph_runs_its_nodes_and_takes_tensors_a_tuple_or_a_dict(x):
     graph = Graph({"one": one, "two": two, "sum": Add()}, {"one": "x", "two": "y", "sum": ["one", "two"]}, "xy", "sum")
     y = tdt.ones(3, 2)
     expected = one(x) + two(y)
-    assert all(tdt.equal(graph(*given), expected) for given in [(x, y), ((x, y),), ([x, y],), ({"y": y, "x": x},)])
+    assert all(tdt.equal(graph(*inputs), expected) for inputs in [(x, y), ((x, y),), ([x, y],), ({"y": y, "x": x},)])
     graph.outputs = ("one", "sum")
     assert list(graph(x, y)) == ["one", "sum"]
     with pytest.raises(ValueError, match=r"takes 2 inputs \(x, y\), got 1"):

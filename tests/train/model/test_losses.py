@@ -53,14 +53,14 @@ def test_several_losses_are_summed_by_weight_logged_by_name_and_metrics_see_the_
     valid = {key.removeprefix("valid/"): value for key, value in scores.items() if key.startswith("valid/")}
     assert set(valid) == {"loss", "digit", "image", "accuracy"}
     assert valid["loss"] == pytest.approx(valid["digit"] + 0.5 * valid["image"])
-    told = history.read(session.run)
+    logged = history.read(session.run)
     for chosen, series, settings in (
-        ("valid/image", told.series, told.settings),
-        ("valid/accuracy", told.series, {k: v for k, v in told.settings.items() if k != "checkpoint.best"}),
-        ("valid/loss", {k: v for k, v in told.series.items() if "accuracy" not in k},
-         {k: v for k, v in told.settings.items() if k != "checkpoint.best"}),
+        ("valid/image", logged.series, logged.settings),
+        ("valid/accuracy", logged.series, {k: v for k, v in logged.settings.items() if k != "checkpoint.best"}),
+        ("valid/loss", {k: v for k, v in logged.series.items() if "accuracy" not in k},
+         {k: v for k, v in logged.settings.items() if k != "checkpoint.best"}),
     ):  # fmt: skip
-        assert replace(told, series=series, settings=settings).watched == chosen  # as `Parts.watched` does
+        assert replace(logged, series=series, settings=settings).watched == chosen  # as `Parts.watched` does
 
 
 @pytest.mark.parametrize(
@@ -71,12 +71,12 @@ def test_an_autoencoder_is_compared_with_its_input(loss: str):
     x = tdt.rand(2, 1, 8, 8)
     output = parts.model(x)
     assert parts.loss(output, None, x).item() == pytest.approx(nn.MSELoss()(output["image"], x).item())
-    given, wanted = parts.loss.compared(output, None, x)
-    assert given is output["image"] and wanted is x
+    compared_output, compared_target = parts.loss.compared(output, None, x)
+    assert compared_output is output["image"] and compared_target is x
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line", "key", "said"),
+    ("old", "new", "line", "key", "expected"),
     [
         ("output/digit", "output/digits", 15, "loss.digit", "output has no part 'digits', it has digit, image"),
         ("output/digit", "outputs", 15, "loss.digit.input", "expected output, target or input"),
@@ -92,12 +92,12 @@ def test_an_autoencoder_is_compared_with_its_input(loss: str):
         ("MSELoss", "MSELoss, reduction: none", 16, "loss.image", "where training needs one number"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_loss(old: str, new: str, line: int, key: str, said: str):
+def test_what_is_wrong_with_a_loss(old: str, new: str, line: int, key: str, expected: str):
     assert old in TWO
     with pytest.raises(ConfigError) as caught:
         build(loads((TEXT + TWO.replace(old, new)), "c.yaml"))
     found = [(p.source.line, p.key, p.message) for p in caught.value.problems]
-    assert len(found) == 1 and found[0][:2] == (line, key) and said in found[0][2], found
+    assert len(found) == 1 and found[0][:2] == (line, key) and expected in found[0][2], found
 
 
 def test_a_weight_of_the_only_loss_is_not_used():

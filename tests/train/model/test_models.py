@@ -29,7 +29,7 @@ def parts(model: str):
     return build(loads(TEXT + model, "c.yaml"))
 
 
-def made(model: str) -> nn.Module:
+def build_layers(model: str) -> nn.Module:
     return parts(model).model
 
 
@@ -57,7 +57,7 @@ def only(model: str) -> tuple[int, str, str]:
     ],
 )
 def test_a_layer_takes_layers_in_every_form(model: str):
-    built = made(model)
+    built = build_layers(model)
     assert type(built[1]) is layers.Residual and type(built[1].body[0]) is nn.Linear
     assert [name for name, _ in built.named_parameters()][:2] == ["1.body.0.weight", "1.body.0.bias"]
     config = loads(TEXT + model)
@@ -69,14 +69,14 @@ def test_layers_of_tdt_nn_take_layers_too():
         "Unflatten(1, [8, 8])",
         "TransformerEncoder(TransformerEncoderLayer(8, 2, 16, activation=gelu, batch_first=true), 2)",
     ]
-    built = made(f"model: [Flatten, {', '.join(map(repr, rows))}, Flatten, LazyLinear(10)]")
+    built = build_layers(f"model: [Flatten, {', '.join(map(repr, rows))}, Flatten, LazyLinear(10)]")
     assert len(built[2].layers) == 2
     line, key, message = only('model: [Flatten, "TransformerEncoder(Linear(8, 8), 2)"]')
     assert (line, key) == (6, "model.1.0") and "expected a TransformerEncoderLayer, got 'Linear'" in message
 
 
 def test_branches_by_list_and_by_name():
-    built = made("""\
+    built = build_layers("""\
 model:
   - {type: Concat, branches: ["Conv2d(1, 2, 1)", ["Conv2d(1, 3, 3, padding=1)", ReLU]]}
   - {type: Add, branches: {left: "Conv2d(5, 4, 1)", right: "LazyConv2d(4, 1)"}}
@@ -89,15 +89,17 @@ model:
 
 
 def test_repeat_makes_each_anew():
-    built = made('model: [Flatten, "Linear(64, 32)", "Repeat(3, Residual([Linear(32, 32), ReLU]))", LazyLinear(10)]')
+    built = build_layers(
+        'model: [Flatten, "Linear(64, 32)", "Repeat(3, Residual([Linear(32, 32), ReLU]))", LazyLinear(10)]'
+    )
     assert len(built[2]) == 3
     assert not tdt.equal(built[2][0].body[0].weight, built[2][1].body[0].weight)
-    lazy = made("model: [Flatten, {type: Repeat, times: 2, layer: LazyLinear(10)}]")
+    lazy = build_layers("model: [Flatten, {type: Repeat, times: 2, layer: LazyLinear(10)}]")
     assert lazy[1][0].weight.shape == (10, 64) and lazy[1][1].weight.shape == (10, 10)
 
 
 @pytest.mark.parametrize(
-    ("model", "line", "key", "said"),
+    ("model", "line", "key", "expected"),
     [
         ("model: [Residual]", 6, "model.0.body", "Residual needs it"),
         ("model: [Residual(3)]", 6, "model.0.0", "expected a layer, like Name or Name(arg=1), got 3"),
@@ -116,14 +118,14 @@ def test_repeat_makes_each_anew():
         ('model: ["Linear(64, 10, dtype=float64)"]', 6, "model.0.dtype", "dtype is set for the whole run"),
     ],
 )
-def test_a_layer_among_arguments_that_is_wrong(model: str, line: int, key: str, said: str):
+def test_a_layer_among_arguments_that_is_wrong(model: str, line: int, key: str, expected: str):
     found = only(model)
-    assert found[:2] == (line, key) and said in found[2], found
+    assert found[:2] == (line, key) and expected in found[2], found
 
 
 def test_a_block_is_used_by_call_and_by_mapping():
     use = '["conv(1, 4)", {block: conv, inp: 4, out: 8, stride: 2, act: [ReLU, Dropout]}, Flatten, LazyLinear(10)]'
-    built = made(f"{CONV}model: {use}")
+    built = build_layers(f"{CONV}model: {use}")
     assert built[0].conv.stride == (1, 1) and built[1].conv.stride == (2, 2)
     assert type(built[0].act) is nn.ReLU and type(built[1].act[1]) is nn.Dropout
     assert "1.conv.weight" in dict(built.named_parameters())
@@ -145,7 +147,7 @@ USE = "model: [{block: conv, inp: 1, out: 4}, Flatten, LazyLinear(10)]"
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "key", "said"),
+    ("text", "line", "key", "expected"),
     [
         (CONV + USE.replace("inp: 1, ", ""), 10, "model.0", "the block conv needs inp"),
         (CONV + USE.replace("inp", "imp"), 10, "model.0.imp", "unknown parameter of the block conv → inp"),
@@ -185,9 +187,9 @@ USE = "model: [{block: conv, inp: 1, out: 4}, Flatten, LazyLinear(10)]"
         (USE, 6, "model.0.block", "there are none: write them under blocks:"),
     ],
 )
-def test_what_is_wrong_with_a_block(text: str, line: int, key: str, said: str):
+def test_what_is_wrong_with_a_block(text: str, line: int, key: str, expected: str):
     found = only(text)
-    assert found[:2] == (line, key) and said in found[2], found
+    assert found[:2] == (line, key) and expected in found[2], found
 
 
 def test_a_mistake_in_a_body_is_told_once_however_often_it_is_used():
@@ -235,11 +237,11 @@ model:
   - Flatten
   - LazyLinear(10)
 """
-    assert list(made(text)[0].sources) == ["a", "b", "out"]
+    assert list(build_layers(text)[0].sources) == ["a", "b", "out"]
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line", "key", "said"),
+    ("old", "new", "line", "key", "expected"),
     [
         ("from: stem", "from: stemm", 10, "model.graph.right.from", "there is no node 'stemm' → stem"),
         ("[left, right]", "[left]", 10, "model.graph.right", "leads to no output"),
@@ -254,14 +256,14 @@ model:
         ("  graph:\n", "  outputs: haed\n  graph:\n", 7, "model.outputs", "there is no node 'haed' → head"),
     ],
 )
-def test_what_is_wrong_with_a_graph(old: str, new: str, line: int, key: str, said: str):
+def test_what_is_wrong_with_a_graph(old: str, new: str, line: int, key: str, expected: str):
     assert old in GRAPH
     found = problems(GRAPH.replace(old, new))
-    assert any(p[:2] == (line, key) and said in p[2] for p in found), found
+    assert any(p[:2] == (line, key) and expected in p[2] for p in found), found
 
 
 @pytest.mark.parametrize(
-    ("model", "key", "said"),
+    ("model", "key", "expected"),
     [
         ("[Flatten, 'LSTM(64, 4)', LazyLinear(10)]", "model.2", "gets a tuple of 2; put Pick before it"),
         ("{graph: {a: {type: Add, from: [x, y]}}, inputs: [x, y]}", "model", "takes 2 inputs (x, y), got 1"),
@@ -280,9 +282,9 @@ def test_what_is_wrong_with_a_graph(old: str, new: str, line: int, key: str, sai
         ("[Pick(a)]", "model.0", "its input comes from the data"),
     ],
 )
-def test_what_a_layer_is_not_made_for(model: str, key: str, said: str):
+def test_what_a_layer_is_not_made_for(model: str, key: str, expected: str):
     found = only("model: " + model)
-    assert found[0] == 6 and found[1] == key and said in found[2], found
+    assert found[0] == 6 and found[1] == key and expected in found[2], found
 
 
 def test_from_outside_of_a_graph():

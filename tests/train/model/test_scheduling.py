@@ -33,7 +33,7 @@ def built(scheduler: str, *overrides: str):
 
 
 @pytest.mark.parametrize(
-    ("scheduler", "overrides", "said"),
+    ("scheduler", "overrides", "expected"),
     [
         ("CosineAnnealingLR(T_max=10)", (), None),
         (
@@ -65,20 +65,26 @@ def built(scheduler: str, *overrides: str):
         ("CosineAnnealingWarmRestarts(T_0=3)", (), None),
     ],
 )
-def test_a_period_that_is_not_the_length_of_the_run_is_warned_about(scheduler: str, overrides: tuple, said: str | None):
+def test_a_period_that_is_not_the_length_of_the_run_is_warned_about(
+    scheduler: str, overrides: tuple, expected: str | None
+):
     _, found = built(scheduler, *overrides)
-    assert [text.startswith("c.yaml:6:") and str(said) in text for text in found] == ([] if said is None else [True])
+    assert [text.startswith("c.yaml:6:") and str(expected) in text for text in found] == (
+        [] if expected is None else [True]
+    )
 
 
 @pytest.mark.parametrize(
-    ("scheduler", "epochs", "said"),
+    ("scheduler", "epochs", "expected"),
     [
         ("CosineAnnealingLR(T_max=10)", 11, f"{ZERO} in epoch 11, of 11: nothing is learnt then; {{}}"),
         ("CosineAnnealingLR(T_max=10)", 20, f"T_max is 10, but the run has 20 epochs: {RISES} epoch 12 on; {{}}"),
         ("OneCycleLR(1, total_steps=10)", 11, "total_steps is 10, but it is stepped 11 times, once per epoch; {}"),
     ],
 )
-def test_a_resumed_run_is_advised_nothing_that_resume_refuses(tmp_path: Path, scheduler: str, epochs: int, said: str):
+def test_a_resumed_run_is_advised_nothing_that_resume_refuses(
+    tmp_path: Path, scheduler: str, epochs: int, expected: str
+):
     config = loads(TEXT + scheduler, str(tmp_path / "config.yaml"), [f"train.epochs={epochs}"])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -89,9 +95,9 @@ def test_a_resumed_run_is_advised_nothing_that_resume_refuses(tmp_path: Path, sc
         else:
             found = [str(warning.message) for warning in caught]
     advice = f"start a new run from its weights, weights.from={tmp_path}"
-    assert [said.format(f"a resumed run keeps its schedule; for another one {advice}") in text for text in found] == [
-        True
-    ]
+    assert [
+        expected.format(f"a resumed run keeps its schedule; for another one {advice}") in text for text in found
+    ] == [True]
 
 
 @pytest.mark.parametrize("name", ["digits-cnn", "char-gpt", "mlp", "vgg11"])

@@ -98,7 +98,7 @@ def test_nan_in_meta_comes_back_and_the_file_stays_strict_json(path):
 
 
 @pytest.mark.parametrize(
-    ("meta", "said"),
+    ("meta", "expected"),
     [
         ({"a": {"b": [np.float32(1)]}}, "meta.a.b[0] is float32"),
         ({"a": {1: "x"}}, "meta.a has the key 1"),
@@ -107,10 +107,10 @@ def test_nan_in_meta_comes_back_and_the_file_stays_strict_json(path):
         ({"format": 3}, "'format' is the format's own"),
     ],
 )
-def test_meta_that_json_would_not_keep_is_refused(path, meta, said):
+def test_meta_that_json_would_not_keep_is_refused(path, meta, expected):
     with pytest.raises(CheckpointError) as caught:
         checkpoint.save(path, {}, meta)
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
     assert not path.exists()
 
 
@@ -162,7 +162,7 @@ F32 = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
         (b"", "damaged"),
         (crafted(b"{}", length=2**63), "damaged"),
@@ -181,11 +181,11 @@ F32 = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
         (crafted(META), "checksum"),
     ],
 )
-def test_a_hostile_file_gets_a_message(path, content, said):
+def test_a_hostile_file_gets_a_message(path, content, expected):
     path.write_bytes(content)
     with pytest.raises(CheckpointError) as caught:
         checkpoint.load(path)
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
     assert str(path) in str(caught.value)
 
 
@@ -195,7 +195,7 @@ def signed(body: dict) -> dict:
 
 
 @pytest.mark.parametrize(
-    ("notes", "said"),
+    ("notes", "expected"),
     [
         ({"a": ["float64", [1], "00000000"]}, "a is float32 [1] where float64 [1] was saved"),
         ({"a": ["float32", [], "00000000"]}, "a is float32 [1] where float32 [] was saved"),
@@ -207,16 +207,18 @@ def signed(body: dict) -> dict:
         ({"a": ["float32", [1], "48674bc7"], "b": []}, "missing ['b']"),
     ],
 )
-def test_notes_that_contradict_the_arrays_are_found(path, notes, said):
+def test_notes_that_contradict_the_arrays_are_found(path, notes, expected):
     path.write_bytes(crafted(signed({"format": 1, "tensors": notes}) | {"a": F32}, bytes(4)))
     with pytest.raises(CheckpointError) as caught:
         checkpoint.load(path)
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
-@pytest.mark.parametrize(("name", "said"), [("missing", "no such checkpoint file"), ("", "is a folder; a checkpoint")])
-def test_no_file_is_said_so(tmp_path, name: str, said: str):
-    with pytest.raises(CheckpointError, match=said):
+@pytest.mark.parametrize(
+    ("name", "expected"), [("missing", "no such checkpoint file"), ("", "is a folder; a checkpoint")]
+)
+def test_no_file_is_said_so(tmp_path, name: str, expected: str):
+    with pytest.raises(CheckpointError, match=expected):
         checkpoint.load(tmp_path / name)
 
 
@@ -414,9 +416,9 @@ print(checkpoint.load(sys.argv[1])[1])
 def test_where_memory_runs_out_it_is_an_error_and_the_checkpoint_before_is_kept(path):
     done = subprocess.run([sys.executable, "-c", MEMORY, str(path)], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    wrote, read, kept = done.stdout.splitlines()
+    wrote, read, intact = done.stdout.splitlines()
     assert wrote.startswith(f"{path}: could not be written: not enough memory; earlier checkpoints are intact")
-    assert read == f"{path}2: cannot be read: not enough memory" and kept == "{'step': 1}"
+    assert read == f"{path}2: cannot be read: not enough memory" and intact == "{'step': 1}"
 
 
 def test_large_arrays_are_written_a_chunk_at_a_time(path, monkeypatch):

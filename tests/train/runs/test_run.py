@@ -173,7 +173,7 @@ def test_what_has_no_checkpoint_is_told_apart(tmp_path):
     with pytest.raises(CheckpointError, match="2 has no checkpoint: the run has not reached its first$"):
         find_checkpoint("digits", tmp_path)
     log = tmp_path / "digits" / "2" / "metrics.jsonl"
-    for text, said in (
+    for text, expected in (
         (
             '{"event": "StepDone", "step": 1}\n',
             "the run has not reached its first, or its checkpoints have been removed",
@@ -181,7 +181,7 @@ def test_what_has_no_checkpoint_is_told_apart(tmp_path):
         ('{"event": "RunStopped", "reason": "done"}\n', "the run is done, and its checkpoints have been removed"),
     ):
         log.write_text(text)
-        with pytest.raises(CheckpointError, match=f"2 has no checkpoint: {said}$"):
+        with pytest.raises(CheckpointError, match=f"2 has no checkpoint: {expected}$"):
             find_checkpoint("digits", tmp_path)
     first.checkpoints().save(1, {"x": np.ones(1)}, {"step": 1})
     with pytest.raises(CheckpointError, match="2 has no checkpoint: .*; digits/1 has one$"):

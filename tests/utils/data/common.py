@@ -53,10 +53,10 @@ class Noisy(Numbers):
     def __init__(self, length: int, side: Any = None) -> None:
         super().__init__(length)
         self.side = side
-        self.asked = 0
+        self.reads = 0
 
     def __getitem__(self, index: int) -> tuple[int, float, float, float]:
-        self.asked += 1
+        self.reads += 1
         return index, (self.side or tdt_side()).rand(), np.random.rand(), random.random()
 
 

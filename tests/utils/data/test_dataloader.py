@@ -59,12 +59,12 @@ def two_epochs(side: Any, make: Callable[[Any], Any]) -> list[Any]:
     np.random.seed(11)
     random.seed(11)
     loader = make(side)
-    seen: list[Any] = [len(loader)]
+    recorded: list[Any] = [len(loader)]
     for _ in range(2):
         for batch in loader:
-            seen += [plain(batch), side.rand()]
-        seen.append(side.state().tolist())
-    return seen
+            recorded += [plain(batch), side.rand()]
+        recorded.append(side.state().tolist())
+    return recorded
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")

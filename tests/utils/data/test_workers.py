@@ -44,12 +44,12 @@ class Telling(Numbers):
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_workers_know_and_draw_what_pytorchs_do(workers: int) -> None:
-    seen = []
+    results = []
     for side in (tdt_side(), torch_side()):
         side.manual_seed(4)
         loader = side.data.DataLoader(Telling(17, side), 2, shuffle=True, num_workers=workers)
-        seen.append([[repr(plain(field)) for field in batch] for batch in loader])
-    assert seen[0] == seen[1]
+        results.append([[repr(plain(field)) for field in batch] for batch in loader])
+    assert results[0] == results[1]
     assert data.get_worker_info() is None
 
 
@@ -68,12 +68,12 @@ class Parts(data.IterableDataset):
 @pytest.mark.parametrize("stay", [False, True])
 def test_streams_of_unequal_length_are_interleaved_as_in_pytorch(lengths: list[int], stay: bool) -> None:
     torch = torch_side()
-    seen = []
+    results = []
     for side in (tdt_side(), torch):
         stream = type("Stream", (Parts, side.data.IterableDataset), {})(side, lengths)
         loader = side.data.DataLoader(stream, 2, num_workers=len(lengths), persistent_workers=stay)
-        seen.append([[plain(batch) for batch in loader] for _ in range(2)])
-    assert seen[0] == seen[1]
+        results.append([[plain(batch) for batch in loader] for _ in range(2)])
+    assert results[0] == results[1]
 
 
 class Elsewhere(data.Dataset):
@@ -352,13 +352,13 @@ def test_a_stream_that_every_worker_gives_whole_is_told_by_its_length() -> None:
         def __len__(self) -> int:
             return 3
 
-    for workers, told in ((0, 0), (2, 1)):
+    for workers, warned in ((0, 0), (2, 1)):
         loader = data.DataLoader(Whole(), num_workers=workers)
         assert len(loader) == 3
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             list(loader)
-        assert len([w for w in caught if "was reported to be 3" in str(w.message)]) == told
+        assert len([w for w in caught if "was reported to be 3" in str(w.message)]) == warned
 
 
 def test_a_worker_that_hangs_runs_into_the_timeout() -> None:
@@ -399,18 +399,18 @@ class Images(Numbers):
 def test_batches_that_are_kept_do_not_use_up_the_file_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_transport, "MAX_MAPPED", 3)
     before = len(os.listdir("/proc/self/fd"))
-    kept = list(data.DataLoader(Images(48), 6, num_workers=1))
+    batches = list(data.DataLoader(Images(48), 6, num_workers=1))
     assert len(os.listdir("/proc/self/fd")) - before <= 3
-    assert [plain(images)[0][0][0][0] for images, _, _ in kept] == [*range(0, 48, 6)]
-    kept[-1][0].numpy()[:] = -1
+    assert [plain(images)[0][0][0][0] for images, _, _ in batches] == [*range(0, 48, 6)]
+    batches[-1][0].numpy()[:] = -1
 
 
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
 def test_large_batches_arrive_whole_and_writable_by_every_start_method(method: str) -> None:
     before = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
     loader = data.DataLoader(Images(24), 8, num_workers=2, multiprocessing_context=method)
-    kept = list(loader)
-    for i, (images, info, names) in enumerate(kept):
+    batches = list(loader)
+    for i, (images, info, names) in enumerate(batches):
         assert images.numpy().shape == (8, 3, 64, 64) and list(names) == ["name"] * 8
         assert (images.numpy()[:, 0, 5, 5] == np.arange(8 * i, 8 * i + 8)).all()
         assert (info["row"].numpy()[:, 0] == np.arange(8 * i, 8 * i + 8)).all()

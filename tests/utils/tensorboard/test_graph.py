@@ -104,11 +104,11 @@ def test_a_graphs_scopes_and_shapes_are_pytorchs(tmp_path):
 
     def kinds(found: dict[str, Any]) -> list[tuple[str, list[int]]]:
         """(scope, shape) of the results of convolutions and products of matrices, and of inputs and outputs."""
-        wanted = {"conv", "linear", "aten::_convolution", "aten::linear"}
+        compared_ops = {"conv", "linear", "aten::_convolution", "aten::linear"}
         return sorted(
             (name.rpartition("/")[0], shape_of(node))
             for name, node in found.items()
-            if node.op in wanted or name.startswith(("input/", "output/"))
+            if node.op in compared_ops or name.startswith(("input/", "output/"))
         )
 
     assert kinds(ours) == kinds(nodes)

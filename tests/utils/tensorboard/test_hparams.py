@@ -31,7 +31,7 @@ EVERY = {"experimentName": "", "colParams": [], "startIndex": 0, "sliceSize": 9,
          "allowedStatuses": ["STATUS_UNKNOWN", "STATUS_SUCCESS", "STATUS_FAILURE", "STATUS_RUNNING"]}  # fmt: skip
 
 
-def asked(address: str, path: str, **body: Any) -> Any:
+def response(address: str, path: str, **body: Any) -> Any:
     request = Request(
         f"{address}/data/plugin/hparams/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
@@ -45,10 +45,10 @@ def test_the_columns_are_those_of_all_runs(tmp_path):
             session.train()
     with tensorboard(tmp_path / "logs", "true") as address:
         end = time.monotonic() + 40
-        while len((groups := asked(address, "session_groups", **EVERY)).get("sessionGroups", ())) < len(RUNS):
+        while len((groups := response(address, "session_groups", **EVERY)).get("sessionGroups", ())) < len(RUNS):
             assert time.monotonic() < end, "TensorBoard has not read the runs"
             time.sleep(0.2)
-        experiment = asked(address, "experiment", experimentName="")
+        experiment = response(address, "experiment", experimentName="")
     columns = {info["name"] for info in experiment["hparamInfos"]}
     assert columns >= {
         "seed", "data.loader.batch_size", "loss.type", "optimizer.type", "optimizer.lr", "optimizer.weight_decay",

@@ -184,8 +184,8 @@ def test_a_video_shows_its_frames_side_by_side_as_pytorchs(batch):
 
 @pytest.mark.parametrize("kind", ["float16", "uint8"])
 def test_tensors_that_pytorch_garbles_read_back(kind):
-    given = tdt.tensor([0, 1, 3, 200]).to(getattr(tdt, kind))
-    read = tensor_util.make_ndarray(summary.tensor_proto("x", given).value[0].tensor)
+    written = tdt.tensor([0, 1, 3, 200]).to(getattr(tdt, kind))
+    read = tensor_util.make_ndarray(summary.tensor_proto("x", written).value[0].tensor)
     assert read.astype(np.float64).tolist() == [0, 1, 3, 200]
 
 
@@ -198,12 +198,12 @@ def test_a_bfloat16_is_kept_as_the_upper_half_of_its_float32():
 def test_a_sound_beyond_its_range_is_cut_with_a_warning():
     with pytest.warns(UserWarning, match="cut"):
         proto = summary.audio("loud", np.array([0.5, 2, -3])).value[0].audio
-    with wave.open(io.BytesIO(proto.encoded_audio_string)) as sound:
-        assert np.frombuffer(sound.readframes(3), "<i2").tolist() == [16383, 32767, -32767]
+    with wave.open(io.BytesIO(proto.encoded_audio_string)) as wav:
+        assert np.frombuffer(wav.readframes(3), "<i2").tolist() == [16383, 32767, -32767]
 
 
 @pytest.mark.parametrize(
-    ("call", "kind", "said"),
+    ("call", "kind", "message"),
     [
         (lambda w: w.add_image("i", np.zeros((3, 2, 2)), dataformats="HW"), ValueError, r"shape \(3, 2, 2\)"),
         (lambda w: w.add_image("i", np.zeros((2, 2)), dataformats="HH"), ValueError, "letters NCHW"),
@@ -230,8 +230,8 @@ def test_a_sound_beyond_its_range_is_cut_with_a_warning():
         (lambda w: w.add_graph(nn.Linear(2, 2)), TypeError, "needs input_to_model"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_logged_is_an_error_and_nothing_is_written(tmp_path, call, kind, said):
-    with SummaryWriter(tmp_path) as writer, pytest.raises(kind, match=said):
+def test_what_cannot_be_logged_is_an_error_and_nothing_is_written(tmp_path, call, kind, message):
+    with SummaryWriter(tmp_path) as writer, pytest.raises(kind, match=message):
         call(writer)
     assert len(untimed(*event_files(tmp_path))) == 1
     assert len(list(tmp_path.iterdir())) == 1

@@ -85,8 +85,8 @@ def test_images(ask):
 
 def test_audio(ask):
     (found,) = ask("audio/audio", run="one", tag="beep", sample=0)
-    with wave.open(io.BytesIO(ask(f"audio/individualAudio?{found['query']}&"))) as sound:
-        assert (sound.getframerate(), sound.getnframes()) == (8000, 80)
+    with wave.open(io.BytesIO(ask(f"audio/individualAudio?{found['query']}&"))) as wav:
+        assert (wav.getframerate(), wav.getnframes()) == (8000, 80)
 
 
 def test_text(ask):
@@ -127,8 +127,8 @@ def test_meshes(ask):
 
 
 def test_hyper_parameters(ask):
-    wanted = {"experimentName": "", "colParams": [], "startIndex": 0, "sliceSize": 9,
+    request = {"experimentName": "", "colParams": [], "startIndex": 0, "sliceSize": 9,
               "allowedStatuses": ["STATUS_UNKNOWN", "STATUS_SUCCESS", "STATUS_FAILURE", "STATUS_RUNNING"]}  # fmt: skip
-    (group,) = ask("hparams/session_groups", post=wanted)["sessionGroups"]
+    (group,) = ask("hparams/session_groups", post=request)["sessionGroups"]
     assert group["hparams"] == {"lr": 0.1}
     assert [session["name"] for session in group["sessions"]] == ["one/trial"]

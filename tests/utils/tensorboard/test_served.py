@@ -43,30 +43,30 @@ def train(log: TensorBoardLog, steps: range, loss: float) -> Points:
 def killed(folder: Path) -> tuple[TensorBoardLog, dict[str, int], Points, Points]:
     """A run with a checkpoint at step 14 that came to step 20: its log, lengths, points kept and points lost."""
     log = TensorBoardLog(folder)
-    kept = train(log, range(1, 15), 0.0)
+    saved = train(log, range(1, 15), 0.0)
     lengths = log.sync()
     lost = train(log, range(15, 21), 100.0)
     log.sync()
-    return log, lengths, kept, lost
+    return log, lengths, saved, lost
 
 
 @pytest.mark.parametrize("load_fast", ["true", "false"])
 def test_tensorboard_shows_every_point_once_before_and_after_a_resume(tmp_path, load_fast):
     before, live = tmp_path / "logs" / "digits" / "1", tmp_path / "logs" / "digits" / "2"
-    log, lengths, kept, _ = killed(before)
+    log, lengths, saved, _ = killed(before)
     log.close()
     log = TensorBoardLog(before, lengths, 14)
     again = train(log, range(15, 18), 200.0)
     log.close()
-    log, lengths, kept, lost = killed(live)
+    log, lengths, saved, lost = killed(live)
     with tensorboard(tmp_path / "logs", load_fast) as address:
-        wait_for(address, "digits/1", "train/loss", kept + again)
-        wait_for(address, "digits/2", "train/loss", kept + lost)
+        wait_for(address, "digits/1", "train/loss", saved + again)
+        wait_for(address, "digits/2", "train/loss", saved + lost)
         log.close()
         log = TensorBoardLog(live, lengths, 14)  # resumed while TensorBoard watches
         again = train(log, range(15, 18), 200.0)
         log.sync()
-        wait_for(address, "digits/2", "train/loss", kept + again)
+        wait_for(address, "digits/2", "train/loss", saved + again)
         assert scalars(address, "digits/2", "lr") == [(step, 0.5) for step in range(1, 18)]
         with urlopen(f"{address}/data/plugin/scalars/tags", timeout=10) as got:
             assert {run: sorted(tags) for run, tags in json.load(got).items()} == {

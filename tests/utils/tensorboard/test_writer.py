@@ -98,9 +98,9 @@ def test_wall_times_are_now_or_as_given(tmp_path):
     with SummaryWriter(tmp_path) as writer:
         writer.add_scalar("a", 1)
         writer.add_scalar("a", 1, walltime=12.5)
-    _, now, given = events(*event_files(tmp_path))
+    _, now, explicit = events(*event_files(tmp_path))
     assert before <= now.wall_time <= time.time()
-    assert given.wall_time == 12.5
+    assert explicit.wall_time == 12.5
 
 
 def test_a_tensor_of_one_element_is_a_number(tmp_path):
@@ -112,7 +112,7 @@ def test_a_tensor_of_one_element_is_a_number(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("value", "kind", "said"),
+    ("value", "kind", "message"),
     [
         (np.zeros(3), ValueError, r"'a' must be one number, got shape \(3,\)"),
         (np.zeros((0, 1)), ValueError, r"got shape \(0, 1\)"),
@@ -123,8 +123,8 @@ def test_a_tensor_of_one_element_is_a_number(tmp_path):
         ("high", ValueError, "high"),
     ],
 )
-def test_what_is_no_number_is_an_error(tmp_path, value, kind, said):
-    with SummaryWriter(tmp_path) as writer, pytest.raises(kind, match=said):
+def test_what_is_no_number_is_an_error(tmp_path, value, kind, message):
+    with SummaryWriter(tmp_path) as writer, pytest.raises(kind, match=message):
         writer.add_scalar("a", value)
 
 
