@@ -235,7 +235,7 @@ def test_a_scaler_that_is_off_passes_everything_on():
     assert (w.tolist(), scaler.get_scale(), scaler.state_dict(), scaler.is_enabled()) == ([0.0], 1.0, {}, False)
 
 
-def test_a_function_of_ones_own_casts_its_inputs_and_runs_backward_alike():
+def test_a_users_autograd_function_casts_its_inputs_and_runs_backward_alike():
     calls = []
 
     class Product(tdt.autograd.Function):

@@ -159,7 +159,7 @@ def test_only_the_compiling_modules_call_numbas_compiler():
     assert not wrong, "\n".join(wrong)
 
 
-def test_ops_say_on_which_device_they_make_a_tensor():
+def test_creation_ops_state_the_device_of_the_tensor():
     """Left out, it would be the CPU, whatever the operands' is."""
     silent = [
         f"{name_of(path)}:{node.lineno}: {node.func.id}"

@@ -84,7 +84,7 @@ for line in ("import torch.export", "from torch import package", "import torch.f
 """
 
 
-def test_what_tdt_lacks_is_an_import_error_that_says_so(tmp_path: Path):
+def test_names_that_tdt_lacks_raise_an_import_error_that_names_them(tmp_path: Path):
     lines = on_tdt(MISSING, tmp_path).splitlines()
     begin = "ModuleNotFoundError No module named '{}' in tdt, which runs this program: "
     assert lines[0].startswith(begin.format("torch.export") + "tdt does not trace Python")

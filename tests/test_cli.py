@@ -82,7 +82,7 @@ def test_a_wrong_command_line_exits_with_2_and_a_message(capsys, monkeypatch, tm
     assert "Traceback" not in err and not list(tmp_path.iterdir())
 
 
-def test_six_mistakes_give_six_lines_sorted_and_no_run(tmp_path):
+def test_six_mistakes_are_six_sorted_lines_and_no_run(tmp_path):
     (tmp_path / "six.yaml").write_text(SIX)
     done = tdt("train", "six.yaml", cwd=tmp_path)
     lines = done.stderr.splitlines()
@@ -123,7 +123,7 @@ def test_an_error_that_is_no_users_fault_keeps_its_traceback(monkeypatch):
         cli.run(["train", "digits-mlp"])
 
 
-def test_a_full_disk_is_said_in_a_line(capsys, monkeypatch, tmp_path):
+def test_a_full_disk_is_reported_in_one_line(capsys, monkeypatch, tmp_path):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device", "runs")
 

@@ -84,6 +84,6 @@ def test_corner_cases_are_pytorchs(expression):
     assert account(tdt, expression) == account(torch, expression)
 
 
-def test_several_values_in_one_element_are_refused_in_plain_words():
+def test_several_values_in_one_element_are_refused_with_a_plain_message():
     with pytest.raises(ValueError, match="only one element tensors can be converted to Python scalars"):
         tdt.tensor([tdt.tensor([1, 2]), tdt.tensor([3, 4])])

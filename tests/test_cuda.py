@@ -41,7 +41,7 @@ NAMES = """
 
 @without_gpu
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_of_cuda_answers_as_pytorchs_cpu_build_does(name: str):
+def test_a_name_of_cuda_behaves_as_in_pytorchs_cpu_build(name: str):
     torch = require_torch()
     ours = answer(lambda: eval(f"cuda.{name}", {"cuda": tdt.cuda, "ones": tdt.ones}))
     assert ours == answer(lambda: eval(f"cuda.{name}", {"cuda": torch.cuda, "ones": torch.ones}))
@@ -49,7 +49,7 @@ def test_a_name_of_cuda_answers_as_pytorchs_cpu_build_does(name: str):
 
 @without_gpu
 @pytest.mark.parametrize("name", ["set_device(0)", "reset_peak_memory_stats()", "memory_summary()"])
-def test_where_pytorch_trips_over_what_its_cpu_build_lacks_the_error_is_the_common_one(name: str):
+def test_names_missing_in_pytorchs_cpu_build_raise_the_common_error(name: str):
     with pytest.raises(AssertionError, match="Torch not compiled with CUDA enabled: CuPy sees no GPU; install"):
         eval(f"tdt.cuda.{name}")
 
@@ -137,7 +137,7 @@ def test_the_precision_of_products_and_the_older_flag_are_one_setting(precision:
     tdt.set_float32_matmul_precision("highest")
 
 
-def test_asking_for_determinism_is_kept_by_word_and_by_number():
+def test_the_determinism_switch_is_set_by_name_and_by_number():
     torch = require_torch()
     for mode, warn_only in ((True, False), (True, True), (False, True)):
         states = []
@@ -154,7 +154,7 @@ def test_asking_for_determinism_is_kept_by_word_and_by_number():
         tdt.use_deterministic_algorithms("yes")
 
 
-def test_compile_gives_the_model_back_and_says_once_that_it_does_nothing(monkeypatch: pytest.MonkeyPatch):
+def test_compile_returns_the_model_and_warns_once_that_it_does_nothing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(_switches, "_warned_of_compile", False)
     net = tdt.nn.Linear(1, 1)
     with pytest.warns(UserWarning, match="tdt.compile has no effect"):
@@ -211,7 +211,7 @@ def test_streams_events_and_memory_of_a_gpu():
     assert cuda.get_device_name() in cuda.memory_summary()
 
 
-def test_graphs_of_gpu_work_are_refused_when_one_is_made():
+def test_cuda_graphs_are_refused_when_one_is_created():
     cuda = tdt.cuda
     assert not cuda.is_current_stream_capturing()
     for make in (cuda.CUDAGraph, cuda.graph, cuda.graph_pool_handle, cuda.make_graphed_callables):

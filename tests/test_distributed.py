@@ -112,7 +112,7 @@ def test_backends_that_are_not_available_are_refused_with_pytorchs_errors(
     assert not distributed.is_initialized()
 
 
-def test_a_sampler_asks_the_group(alone):
+def test_a_sampler_takes_rank_and_size_from_the_group(alone):
     assert sorted(DistributedSampler(range(5))) == [0, 1, 2, 3, 4]
 
 
@@ -146,7 +146,7 @@ def result(operation, store):
 
 
 @pytest.mark.parametrize("make", [lambda d: d.HashStore(), lambda d: d.PrefixStore("run", d.HashStore())])
-def test_a_store_answers_as_pytorchs(make):
+def test_a_store_behaves_like_pytorchs(make):
     theirs, ours = make(require_torch().distributed), make(distributed)
     for store in (theirs, ours):
         store.set_timeout(timedelta(milliseconds=20))
@@ -183,7 +183,7 @@ GROUP = [
 ]  # fmt: skip
 
 
-def test_a_group_of_one_answers_as_pytorchs():
+def test_a_group_of_one_behaves_like_pytorchs():
     """Both groups at once: what each question is answered with, or the type of the error."""
     answers = []
     for module, library in ((distributed, tdt), (require_torch().distributed, require_torch())):
@@ -209,7 +209,7 @@ def test_messages_to_other_processes_are_refused(alone):
         distributed.P2POp(distributed.isend, tdt.ones(1), 1)
 
 
-def test_parallel_modules_lie_where_pytorchs_do():
+def test_parallel_modules_are_importable_where_pytorchs_are():
     torch = require_torch()
     for name, module in (("data_parallel", "DataParallel"), ("distributed", "DistributedDataParallel"),
                          ("replicate", "replicate"), ("scatter_gather", "scatter"),

@@ -105,7 +105,7 @@ def answer(lib, kind, expression):
     return repr_or_error(lib, setup)
 
 
-def test_they_are_made_moved_and_shown_as_pytorchs(kind):
+def test_they_are_created_moved_and_shown_as_in_pytorch(kind):
     torch = require_torch()
     answers = {e: (answer(tdt, kind, e), answer(torch, kind, e)) for e in each(EXPRESSIONS)}
     assert len(answers) > 60 and {e: pair for e, pair in answers.items() if pair[0] != pair[1]} == {}

@@ -31,7 +31,7 @@ def test_the_script_prints_a_row_for_each_dtype_and_config(monkeypatch, capsys):
 
 
 @pytest.mark.skipif(tdt.cuda.is_available(), reason="there is a GPU")
-def test_without_a_gpu_it_says_what_is_missing(monkeypatch, capsys):
+def test_without_a_gpu_it_reports_what_is_missing(monkeypatch, capsys):
     assert run(monkeypatch, "--only", "ops") == 2
     assert "CuPy sees no GPU: pip install 'tdt-train[cuda13]'" in capsys.readouterr().err
 
@@ -54,6 +54,6 @@ def test_ops_that_fail_or_differ_are_found(monkeypatch):
     assert any("TypeError: Unsupported type" in wrong and "tdt/" in wrong for wrong in check.wrong)
 
 
-def test_a_config_that_fails_says_why():
+def test_a_config_that_fails_reports_the_reason():
     done = check_config("digits-mlp", "cuda:7", 2)
     assert done.wrong is not None and done.losses == []

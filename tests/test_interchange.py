@@ -147,7 +147,7 @@ def test_numpys_reductions_call_the_tensors():
 
 
 @pytest.mark.parametrize("expression", (EXPRESSIONS + CREATION).split("\n"))
-def test_both_libraries_tell_the_same(expression):
+def test_both_libraries_report_the_same(expression):
     assert not expression or repr_or_error(tdt, expression) == repr_or_error(require_torch(), expression)
 
 
@@ -165,7 +165,7 @@ def test_dlpack_shares_memory_with_pytorch_both_ways(name):
         assert x.tolist() == (x * 0 + 1).to(x.dtype).tolist()
 
 
-def test_memory_taken_over_outlives_its_maker():
+def test_imported_memory_outlives_its_exporter():
     torch = require_torch()
     imported = [tdt.from_dlpack(torch.full((1000,), float(i))) for i in range(20)]
     imported += [tdt.from_dlpack(torch.utils.dlpack.to_dlpack(torch.full((1000,), float(i)))) for i in range(20)]
@@ -253,7 +253,7 @@ def test_named_results_are_pickled_and_copied():
         assert repr(copied) == repr(found)
 
 
-def test_an_index_beyond_a_dimension_is_told_with_its_size():
+def test_an_index_out_of_bounds_is_reported_with_the_size_of_its_dimension():
     x = tdt.ones(2, 3)
     for call in (
         lambda: x.index_select(1, tdt.tensor([0, 9])),

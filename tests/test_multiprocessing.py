@@ -106,7 +106,7 @@ def test_tensors_of_one_memory_share_it_after_a_queue_and_others_go_by_value():
         ForkingPickler.dumps(tdt.nn.Parameter(shared)[1:])
 
 
-def test_shared_memory_stays_where_it_is_and_gives_its_descriptor_back():
+def test_shared_memory_stays_where_it_is_and_closes_its_descriptor():
     model = tdt.nn.Linear(3, 2).share_memory()
     places = [p.data_ptr() for p in model.parameters()]
     assert [p.data_ptr() for p in model.share_memory().parameters()] == places

@@ -46,7 +46,7 @@ def test_the_wheel_holds_nothing_else(wheel: zipfile.ZipFile):
     assert not [name for name in wheel.namelist() if set(NOT_CODE) & set(Path(name).parts)]
 
 
-def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile):
+def test_the_wheel_has_its_metadata(wheel: zipfile.ZipFile):
     metadata = Parser().parsestr(text(wheel, ".dist-info/METADATA"))
     assert metadata["Name"] == _about.DISTRIBUTION
     assert metadata["Version"] == _about.__version__

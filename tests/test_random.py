@@ -60,7 +60,7 @@ def close(call: Call, got: np.ndarray, want: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_draw_gives_the_numbers_that_pytorch_gave(seed: int) -> None:
+def test_every_draw_has_the_numbers_that_pytorch_drew(seed: int) -> None:
     for call, want in stored(seed)[0]:
         got = draw(R.Generator().manual_seed(seed), call)
         assert got.shape == want.shape and (got.dtype == want.dtype or call.what.startswith("bernoulli"))
@@ -217,7 +217,7 @@ def test_seeds_outside_64_bits_and_other_types_are_refused() -> None:
     assert gen.seed() == gen.initial_seed() != R.Generator().seed()
 
 
-def test_fork_rng_gives_the_state_back() -> None:
+def test_fork_rng_restores_the_state() -> None:
     R.manual_seed(8)
     want = R.uniform(R.default_generator, (3,), np.float32)
     R.manual_seed(8)
@@ -280,7 +280,7 @@ def test_a_child_forked_in_the_middle_of_a_draw_can_draw() -> None:
         R.default_generator.lock.release()
 
 
-def test_philox_gives_the_known_answers_of_its_authors() -> None:
+def test_philox_returns_the_known_answers_of_its_authors() -> None:
     def words(*values: int) -> tuple:
         return tuple(np.array([v], np.uint64) for v in values)
 
@@ -309,7 +309,7 @@ def test_draws_from_philox_have_the_right_range_and_moments() -> None:
     assert gen.get_offset() > 0
 
 
-def test_fork_rng_knows_the_devices_that_have_random_numbers():
+def test_fork_rng_accepts_the_devices_that_have_generators():
     tdt.manual_seed(0)
     with tdt.random.fork_rng(device_type="cuda"):
         tdt.rand(3)

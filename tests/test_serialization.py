@@ -42,7 +42,7 @@ def described(value):
 
 
 @pytest.mark.parametrize("direction", ["PyTorch's here", "ours in PyTorch", "ours here"])
-def test_every_kind_of_value_comes_back(direction):
+def test_every_kind_of_value_round_trips(direction):
     torch = require_torch()
     writer = torch if direction == "PyTorch's here" else tdt
     reader = torch if direction == "ours in PyTorch" else tdt
@@ -54,7 +54,7 @@ def test_every_kind_of_value_comes_back(direction):
     assert type(back["parameter"]) is reader.nn.Parameter and not back["frozen"].requires_grad
 
 
-def test_a_model_and_its_optimizer_go_on_in_the_other_library():
+def test_a_model_and_its_optimizer_continue_in_the_other_library():
     torch = require_torch()
     for ours, theirs in ((tdt, torch), (torch, tdt)):
         models = [lib.nn.Sequential(lib.nn.Linear(3, 4), lib.nn.Tanh(), lib.nn.Linear(4, 1)) for lib in (ours, theirs)]
@@ -107,7 +107,7 @@ class Net(tdt.nn.Module):
         self.scale = tdt.nn.Buffer(tdt.ones(2))
 
 
-def test_whole_modules_come_back_where_the_file_is_trusted():
+def test_whole_modules_are_loaded_where_the_file_is_trusted():
     net = Net()
     back = through(tdt, tdt, net, weights_only=False)
     assert (
@@ -118,7 +118,7 @@ def test_whole_modules_come_back_where_the_file_is_trusted():
         through(tdt, tdt, net)
 
 
-def test_attributes_and_classes_of_tensors_are_kept():
+def test_attributes_and_classes_of_tensors_are_preserved():
     torch = require_torch()
     for lib, other in ((tdt, torch), (torch, tdt)):
         t, p = lib.ones(2), lib.nn.Parameter(lib.ones(2))
@@ -186,7 +186,7 @@ def test_a_tensor_outside_its_storage_is_refused():
             tdt.load(changed)
 
 
-def test_damaged_files_are_told_from_empty_and_missing_ones(tmp_path):
+def test_damaged_files_are_distinguished_from_empty_and_missing_ones(tmp_path):
     file = io.BytesIO()
     tdt.save(tdt.arange(1000), file)
     whole = file.getvalue()
@@ -205,7 +205,7 @@ def test_damaged_files_are_told_from_empty_and_missing_ones(tmp_path):
         tdt.save(1, tmp_path / "none" / "a.pt")
 
 
-def test_no_damage_gives_another_error_than_pytorchs():
+def test_no_damage_raises_another_error_than_pytorchs():
     torch, rng = require_torch(), np.random.default_rng(seed := int.from_bytes(os.urandom(4), "little"))
     print(f"seed {seed}")
     new, old, messages = io.BytesIO(), io.BytesIO(), []

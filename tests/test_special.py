@@ -17,7 +17,7 @@ def test_the_names_are_pytorchs():
     assert {name for name in tdt.special.__all__ if not callable(getattr(torch.special, name, None))} == set()
 
 
-def test_what_has_two_names_is_one_function():
+def test_aliases_are_the_same_function():
     for name, other in (("expit", "sigmoid"), ("gammaln", "lgamma"), ("psi", "digamma"), ("gammainc", "igamma"),
                         ("gammaincc", "igammac"), ("multigammaln", "mvlgamma"), ("erf", "erf")):  # fmt: skip
         # Each namespace has a function of its own, whose errors name it.

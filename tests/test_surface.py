@@ -54,7 +54,7 @@ def exports(module: ModuleType) -> list[str]:
 
 
 @pytest.mark.parametrize("name", STARRED)
-def test_tdt_exports_what_the_modules_of_the_core_say(name: str):
+def test_tdt_exports_what_the_modules_of_the_core_declare(name: str):
     module = importlib.import_module(name)
     assert hasattr(module, "__all__"), f"{name} is in tdt/_public.py, so it must define __all__"
     for export in module.__all__:
@@ -79,7 +79,7 @@ def test_every_public_name_is_one_of_pytorchs():
     assert not {name for name in NAMES if not hasattr(torch, name)}
 
 
-def test_star_import_gives_the_public_names():
+def test_a_star_import_has_the_public_names():
     names: dict[str, object] = {}
     exec("from tdt import *", names)
     assert names["Tensor"] is tdt.Tensor
@@ -171,12 +171,12 @@ def test_every_public_function_of_the_core_has_an_example_that_was_run():
 
 
 @pytest.mark.parametrize("name", _absent.REMOVED)
-def test_a_removed_name_says_what_to_use(name: str):
+def test_a_removed_name_reports_its_replacement(name: str):
     with pytest.raises(AttributeError, match=f"use tdt.{_absent.REMOVED[name]}"):
         getattr(tdt, name)
 
 
-def test_a_missing_name_says_why_or_what_is_close():
+def test_a_missing_name_reports_the_reason_or_a_close_name():
     with pytest.raises(AttributeError, match=r"tdt\.export is not offered: "):
         tdt.export  # noqa: B018
     with pytest.raises(AttributeError, match=r"no attribute 'zeroes'; did you mean 'zeros'\?"):

@@ -138,13 +138,13 @@ t.FloatStorage([1, 2])
 
 
 @pytest.mark.parametrize("expression", (OLD_TYPES + TYPES + STORAGES).strip().splitlines())
-def test_both_libraries_tell_the_same(expression):
+def test_both_libraries_report_the_same(expression):
     if not expression:
         return
     assert repr_or_error(tdt, expression) == repr_or_error(require_torch(), expression)
 
 
-def test_the_default_device_is_where_factories_make_tensors():
+def test_factories_create_tensors_on_the_default_device():
     assert tdt.get_default_device() == tdt.device("cpu")
     with tdt.device("cuda:3"):
         assert tdt.get_default_device() == tdt.device("cuda:3")
@@ -203,7 +203,7 @@ ANYTHING = {
 }
 
 
-def test_the_stubs_say_any_only_where_the_list_gives_a_reason():
+def test_the_stubs_have_any_only_where_the_list_gives_a_reason():
     found = set()
     for path in (ROOT / "tdt" / "__init__.pyi", ROOT / "tdt" / "_core" / "tensor.pyi"):
         for line in path.read_text().splitlines():

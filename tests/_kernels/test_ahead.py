@@ -31,7 +31,7 @@ def saved_kernels(cache: Path) -> Counter:
     return Counter(path.name.partition("-")[0] for path in cache.rglob("*.o"))
 
 
-def test_a_first_training_run_asks_for_just_what_the_process_makes(tmp_path):
+def test_a_first_training_run_requests_exactly_the_kernels_that_it_compiles(tmp_path):
     assert python("from tdt._kernels._ahead import make; make()", tmp_path).returncode == 0
     assert saved_kernels(tmp_path) == dict.fromkeys(_ahead.KERNELS, 1)
     code = "from tdt.cli import main; main()"
@@ -59,7 +59,7 @@ EXPECTED_ERRORS = {
 
 
 @pytest.mark.parametrize("reason", EXPECTED_ERRORS)
-def test_it_is_not_started_where_it_cannot_be(tmp_path, reason):
+def test_tensorboard_is_not_started_where_it_cannot_be(tmp_path, reason):
     ended = python(BEGIN.format(EXPECTED_ERRORS[reason]), tmp_path)
     assert ended.stdout == "False\n", ended.stderr
 
@@ -87,7 +87,7 @@ def test_no_process_is_started_but_by_the_command(tmp_path):
     assert python(code, tmp_path).stdout == "None\n"
 
 
-def test_a_kernel_is_waited_for_only_while_it_can_come(monkeypatch):
+def test_a_kernel_is_waited_for_only_while_it_is_being_compiled(monkeypatch):
     found = iter([None, None, b"code"])
     monkeypatch.setattr(_cache, "load", lambda name: next(found))
     sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])

@@ -31,7 +31,7 @@ def folder(tmp_path, monkeypatch) -> Path:
     return folder
 
 
-def test_what_is_kept_is_loaded_and_nothing_else_lies_there(folder):
+def test_saved_kernels_are_loaded_and_the_folder_has_nothing_else(folder):
     assert _cache.load(NAME) == CODE
     assert [path.name for path in folder.iterdir()] == _cache.names() == [NAME]
     assert (folder / NAME).read_bytes().startswith(CODE)  # so that objdump reads it
@@ -92,7 +92,7 @@ def test_a_file_of_another_user_is_not_loaded(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_where_a_kernel_cannot_be_kept_it_is_said_and_nothing_is_left(folder, monkeypatch, call):
+def test_where_a_kernel_cannot_be_saved_it_is_reported_and_nothing_is_left(folder, monkeypatch, call):
     def fails(*args):
         raise OSError(28, "No space left on device")
 
@@ -111,7 +111,7 @@ def test_a_file_system_without_fsync_keeps_kernels(folder, monkeypatch):
     assert _cache.load("other.o") == CODE
 
 
-def test_the_settings_that_numba_finds_in_the_working_folder_make_another_cache(tmp_path, monkeypatch):
+def test_numba_settings_in_the_working_folder_use_another_cache(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plain = _cache._fingerprint.__wrapped__()
     (tmp_path / ".numba_config.yaml").write_text("opt: 0\n")

@@ -92,7 +92,7 @@ def close(value: np.ndarray, expected: np.ndarray) -> None:
 
 @pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
 @pytest.mark.parametrize("case", ALL, ids=str)
-def test_kernels_give_the_portable_values_in_the_portable_memory_order(case, last):
+def test_kernels_compute_the_portable_values_in_the_portable_memory_order(case, last):
     x, w, b, g, how = problem(case, last)
     expected = (
         portable.conv.forward(np, x, w, b, **how),
@@ -169,7 +169,7 @@ assert tile_shape() == {shape}, tile_shape()
 from tests._kernels.test_conv_cpu import *
 for case in ALL:
     for last in (False, True):
-        test_kernels_give_the_portable_values_in_the_portable_memory_order(case, last)
+        test_kernels_compute_the_portable_values_in_the_portable_memory_order(case, last)
 test_nan_and_infinities_reach_the_same_places(CASES[2], True)
 """
 CPUS = {
@@ -301,7 +301,9 @@ def test_lines_are_images_of_one_row(case, transposed, turned):
     groups = how.get("groups", 1)
     rng = np.random.default_rng(0)
     x = rng.standard_normal((16, 300, channels_in)).transpose(0, 2, 1)
-    w = rng.standard_normal((channels_in, channels_out // groups, 5) if transposed else (channels_out, channels_in // groups, 5))
+    w = rng.standard_normal(
+        (channels_in, channels_out // groups, 5) if transposed else (channels_out, channels_in // groups, 5)
+    )
     found = []
     for dtype in (tdt.float32, tdt.float64):  # float64: no kernel
         leaves = [tdt.tensor(a, dtype=dtype) for a in (x, w, np.linspace(-1, 1, channels_out))]

@@ -55,7 +55,7 @@ def test_the_kernel_is_chosen_by_size_and_dtype_alone():
 
 
 @pytest.mark.parametrize("how", [{}, {"padding_idx": 2}, {"scale_grad_by_freq": True}, {"sparse": True}], ids=str)
-def test_a_layer_gives_the_portable_gradient(how, monkeypatch):
+def test_a_layer_computes_the_portable_gradient(how, monkeypatch):
     called = watch(monkeypatch, "embedding_cpu:embedding_grad")
     indices, found = tdt.tensor(np.random.default_rng(0).integers(0, 50, (32, 20))), []
     for kernels in (True, False):

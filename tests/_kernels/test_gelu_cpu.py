@@ -42,7 +42,7 @@ def test_values_and_gradients_at_sizes_off_every_vector_width(size, approximate)
 
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
-def test_zeros_infinities_nan_and_subnormals_come_out_as_in_the_reference(approximate):
+def test_zeros_infinities_nan_and_subnormals_are_as_in_the_reference(approximate):
     for place in (0, 1, 17):  # in a vector's body and in its tail
         x = np.concatenate([np.full(place, 0.5, np.float32), SPECIAL_VALUES])
         value, slope = reference(x, approximate)

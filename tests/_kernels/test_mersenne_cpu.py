@@ -21,7 +21,7 @@ def numpy_and_state(seed: int) -> tuple[np.random.MT19937, np.ndarray]:
 
 
 @pytest.mark.parametrize("seed", [0, 5, 2**32 - 1])
-def test_the_words_are_numpys_from_any_place_and_the_state_moves_on(seed):
+def test_the_words_are_numpys_from_any_position_and_the_state_advances(seed):
     numpy, (bits, state) = np.random.MT19937(seed), numpy_and_state(seed)
     for n in (0, 1, 2, 3, 227, 1, 396, SIZE - 1, SIZE, SIZE + 1, 16, 17, 2 * SIZE, 7, 100_001):
         np.testing.assert_array_equal(words(state, n), numpy.random_raw(n))

@@ -21,7 +21,7 @@ for shape in [(70, 17), (3, 1000)]:
 for sizes, size in [*test_recurrent_cpu.PADDED, test_recurrent_cpu.PACKED[0]]:
     test_recurrent_cpu.compare("gru", sizes, size)
 for last in (False, True):
-    test_pool_cpu.test_any_windows_give_the_portable_values_and_gradients(
+    test_pool_cpu.test_all_windows_have_the_portable_values_and_gradients(
         test_pool_cpu.SHAPES[2], test_pool_cpu.OTHERS[0], last)
 """
 

@@ -174,7 +174,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(order):
 
 @pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
 @pytest.mark.parametrize("last", [False, True], ids=ORDERS)
-def test_a_layer_gives_the_portable_results(last):
+def test_a_layer_computes_the_portable_results(last):
     x = tdt.tensor(array((64, 16, 32, 32), "contiguous") - np.float32(50))
     x = x.contiguous(memory_format=tdt.channels_last) if last else x
     found = []

@@ -100,7 +100,7 @@ def test_bits_do_not_depend_on_where_a_value_lies_in_its_tensor():
 
 
 @pytest.mark.parametrize("name", ["SGD", "Adam"])
-def test_gradients_are_not_kept_from_step_to_step(name):
+def test_gradients_do_not_persist_from_step_to_step(name):
     p = tdt.zeros(200_000, requires_grad=True)
     optimizer = getattr(tdt.optim, name)([p], lr=0.1)
     for _ in range(2):

@@ -90,7 +90,7 @@ def test_small_work_starts_no_thread():
     assert _pool._pool is None
 
 
-def test_a_kernel_that_fails_is_told_and_the_pool_goes_on(monkeypatch):
+def test_a_kernel_that_fails_is_reported_and_the_pool_continues(monkeypatch):
     counts = np.zeros(8, np.int64)
     _pool.parallel(add_one, 8, counts)
     entry, _ = add_one.prepare((counts,))
@@ -147,7 +147,7 @@ def test_more_threads_replace_the_pool_and_end_the_old_one():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_child_makes_its_own_pool():
+def test_a_forked_child_creates_its_own_pool():
     code = """
 import os, sys
 import numpy as np

@@ -64,7 +64,7 @@ def test_gradients_go_where_the_portable_form_sends_them(shape, ordered, last):
 @pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
 @pytest.mark.parametrize("how", OTHERS, ids=str)
 @pytest.mark.parametrize("shape", SHAPES[1:], ids=str)
-def test_any_windows_give_the_portable_values_and_gradients(shape, how, last):
+def test_all_windows_have_the_portable_values_and_gradients(shape, how, last):
     x, how = image(shape, last), {**HOW, **how}
     value, expected = max_pool_any(x, **how), _max_pool.forward(np, x, **how)
     np.testing.assert_array_equal(value, expected)
@@ -158,7 +158,7 @@ def test_sums_of_windows_and_their_spread_are_the_portable_ones(shape, how):
 
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, 1e-42], ids=str)
-def test_odd_numbers_reach_the_windows_that_see_them(special):
+def test_special_values_reach_the_windows_that_contain_them(special):
     x = to_front(np.zeros((2, 6, 7, 40), np.float32))
     x[1, 17, 2, 3] = special
     how = {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1)}

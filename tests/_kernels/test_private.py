@@ -20,7 +20,7 @@ def home(tmp_path) -> Path:
     return home
 
 
-def test_missing_folders_are_made_closed_to_others(home):
+def test_missing_folders_are_created_closed_to_others(home):
     before = os.umask(0)
     try:
         assert private_folder(home / "a/b/c") == home / "a/b/c"

@@ -26,7 +26,7 @@ def test_values_and_gradients_are_the_portable_ones(size):
     np.testing.assert_array_equal(relu_vjp(g, out), np.where(out == 0, np.float32(0), g))
 
 
-def test_the_memory_order_is_kept():
+def test_the_memory_order_is_preserved():
     x = to_front(np.ascontiguousarray(to_last(values(2 * 3 * 50 * 70).reshape(2, 3, 50, 70))))
     out = relu(x)
     assert out.strides == x.strides == relu_vjp(x, out).strides
@@ -34,7 +34,7 @@ def test_the_memory_order_is_kept():
 
 
 @pytest.mark.parametrize("channels", [3, 8, 17])
-def test_a_gradient_in_another_order_is_put_in_the_results(channels):
+def test_a_gradient_in_another_memory_order_is_converted_to_the_results(channels):
     x = values(2 * channels * 50 * 70).reshape(2, channels, 50, 70)
     g = values(x.size)[::-1].reshape(x.shape)
     last = to_front(np.ascontiguousarray(to_last(x)))

@@ -50,7 +50,7 @@ def test_pixels_in_one_pass_are_those_of_two(down, across, channels):
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
-def test_non_finite_and_subnormal_values_reach_only_what_they_make():
+def test_non_finite_and_subnormal_values_reach_only_what_depends_on_them():
     x = np.zeros((3, 40, 7), np.float32)
     x[0, 3, 1], x[1, 5, 0], x[2, 7, 2] = np.nan, np.inf, 1e-45
     for inner in (7, 1):
@@ -80,7 +80,7 @@ def test_bits_do_not_depend_on_the_number_of_threads():
 @pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
 @pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels_last"])
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
-def test_interpolate_gives_the_portable_results(mode, last, monkeypatch):
+def test_interpolate_computes_the_portable_results(mode, last, monkeypatch):
     axis, pixels = "resample_cpu:resample", "resample_cpu:resample_pixels"
     called = watch(monkeypatch, axis, pixels)
     x = tdt.from_numpy(array(4, 16, -(-LARGE_RESAMPLE // (4 * 16 * 30)), 30))

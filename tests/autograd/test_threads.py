@@ -87,7 +87,7 @@ def test_models_of_their_own_train_in_threads_as_one_after_the_other(dtype):
         assert all(tdt.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-def test_views_written_to_before_give_each_thread_the_same_gradients():
+def test_views_written_to_before_have_the_same_gradients_in_each_thread():
     x = tdt.arange(6, dtype=tdt.float64).requires_grad_()
     y = x * 2
     parts = [y[:3], y[3:], y.view(2, 3)[1]]

@@ -17,7 +17,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("c.yaml").write_text(SMALL)
 
 
-def test_a_sound_config_is_shown(capsys):
+def test_a_valid_config_is_shown(capsys):
     assert run(["check", "c.yaml", "model.1=Linear(64, 10)", "--device", "cpu"]) == 0
     out = capsys.readouterr().out
     assert "650 parameters" in out

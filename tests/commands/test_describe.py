@@ -48,7 +48,7 @@ def test_data_that_are_not_there_are_not_needed(work, capsys, monkeypatch):
     assert "invalid syntax; quote the text '/data/x.npz'" in err
 
 
-def test_a_script_reads_what_is_held_and_what_a_step_needs(work, capsys):
+def test_json_has_the_memory_of_parameters_and_of_a_step(work, capsys):
     found = json.loads(described(capsys, "digits-mlp", "data.loader.batch_size=256", "--json")[1])
     size = found["bytes"]
     count = 64 * 128 + 128 + 128 * 64 + 64 + 64 * 10 + 10
@@ -68,7 +68,7 @@ def test_what_training_adds_is_counted(work, capsys):
     assert found["samples"] == 3 * 64 and found["bytes"]["average_of_weights"] == found["bytes"]["parameters"]
 
 
-def test_a_step_that_would_take_long_is_computed_and_says_so(work, capsys, monkeypatch):
+def test_a_step_that_would_take_long_is_computed_with_a_warning(work, capsys, monkeypatch):
     monkeypatch.setattr(costs, "LONGEST", 0.0)
     _, out, _ = described(capsys, "digits-mlp")
     assert re.search(r"samples, estimated: 3 forward passes at \d+\.\d G multiply-adds per second$", out, re.M)

@@ -25,7 +25,7 @@ def findings(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, 
     return code, {one["what"]: (one["state"], one["said"]) for one in found["findings"]}
 
 
-def test_a_sound_installation_is_told_as_such(capsys, tmp_path):
+def test_a_working_installation_is_reported_as_such(capsys, tmp_path):
     code, found = findings(capsys)
     assert code == 0
     assert found["tdt"][1].startswith(__version__) and re.match(r"\d+\.\d+", found["Python"][1])
@@ -37,7 +37,7 @@ def test_a_sound_installation_is_told_as_such(capsys, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_text_says_how_it_stands(capsys):
+def test_the_text_reports_the_runs_state(capsys):
     assert cli.run(["doctor"]) == 0
     out = capsys.readouterr().out
     assert re.search(r"^BLAS +\S", out, re.M) and out.endswith("\neverything required works\n")

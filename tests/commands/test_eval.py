@@ -136,7 +136,7 @@ def test_a_checkpoint_that_no_run_has_written_exits_with_1(run, tmp_path, facts:
     assert re.match(f"x.safetensors: {message}", done.stderr, re.DOTALL)
 
 
-def test_a_run_does_not_go_on_from_what_no_run_has_written(run, tmp_path):
+def test_a_run_does_not_resume_from_what_no_run_has_written(run, tmp_path):
     copied = tmp_path / "copied"
     shutil.copytree(run, copied)
     path = copied / "checkpoints" / "last.safetensors"
@@ -232,7 +232,7 @@ def test_other_data_are_scored_as_a_split_of_their_own(scored):
         assert code == 0 and json.loads(out) == whole | {"split": "test"}
 
 
-def test_other_metrics_may_be_asked_for(scored):
+def test_other_metrics_may_be_requested(scored):
     code, out, _ = scored("metrics=[f1,auroc,'top_k(k=3)']", "--json")
     result = json.loads(out)
     assert code == 0 and {"loss", "f1", "auroc", "top_k"} <= set(result) and "accuracy" not in result

@@ -139,7 +139,7 @@ def test_images_without_folders_of_splits_are_shared_out(capsys):
     assert parts.config.checkpoint.best == "valid/loss"
 
 
-def test_what_is_strange_in_a_table_is_said(capsys):
+def test_unusual_values_in_a_table_are_reported(capsys):
     rows = "".join(f"{i},{i / 7:.3f},{i % 3},{'ab'[i % 2]}\n" for i in range(40))
     Path("my data.csv").write_text(",width,3,k\n" + rows + "40,-?-,1,a\n")
     code, out, _ = init(capsys, "my data.csv")
@@ -176,7 +176,7 @@ def test_images_of_several_sizes_are_resized(capsys):
         (["digits-mlp", "--target", "x"], "--target needs a table"),
     ],
 )
-def test_what_no_config_can_be_made_of_is_said(capsys, arguments: list[str], message: str):
+def test_data_without_a_possible_config_are_reported(capsys, arguments: list[str], message: str):
     make_table(Path("data.csv"))
     Path("one.csv").write_text("a\n1\n2\n")
     Path("torn.csv").write_text("a,b\n1\n")

@@ -56,7 +56,7 @@ def picture(path: str, number: int = 0, mode: str = "L") -> None:
     Image.fromarray(np.round(Digits("test").data[number] * 255).astype(np.uint8)).convert(mode).save(path)
 
 
-def test_the_answers_are_those_of_an_evaluation_to_the_bit(answered, model):
+def test_predictions_equal_those_of_an_evaluation_to_the_bit(answered, model):
     np.savez("digits.npz", x=Digits("test").data)
     code, out, err = answered("digits.npz", "--json", "--top", "10")
     answers = json.loads(out)
@@ -71,7 +71,7 @@ def test_the_answers_are_those_of_an_evaluation_to_the_bit(answered, model):
 
 
 @pytest.mark.parametrize("mode", ["L", "RGB", "P"])
-def test_an_image_is_read_as_the_data_set_gives_one(answered, mode: str):
+def test_an_image_is_read_as_by_the_dataset(answered, mode: str):
     picture("a.png", mode=mode)
     np.savez("a.npz", x=np.round(Digits("test").data[:1] * 255).astype(np.float32) / np.float32(255))
     code, out, _ = answered("a.png", "a.npz", "--json")
@@ -89,7 +89,7 @@ def test_a_folder_stands_for_its_images(answered):
     assert [answer["input"] for answer in json.loads(out)] == ["pics/b.png", "pics/c.bmp", "pics/sub/a.png"]
 
 
-def test_what_is_wrong_is_named_one_by_one_and_the_rest_is_answered(answered):
+def test_invalid_inputs_are_reported_one_by_one_and_the_others_are_predicted(answered):
     picture("a.png")
     picture("z.png", 1)
     Image.new("L", (9, 8)).save("wide.png")
@@ -115,7 +115,7 @@ def test_what_is_wrong_is_named_one_by_one_and_the_rest_is_answered(answered):
     assert json.loads(out)[0] == {"input": "broken.png", "error": "broken.png: is not a readable image"}
 
 
-def test_an_image_may_come_through_stdin(answered, monkeypatch):
+def test_an_image_may_be_read_from_stdin(answered, monkeypatch):
     picture("a.png")
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path("a.png").read_bytes())))
     piped, named = (json.loads(answered(where, "--json")[1])[0] for where in ("-", "a.png"))
@@ -137,7 +137,7 @@ def test_the_table_shows_the_likeliest_classes(answered, model):
     assert f"{float(written['probability']):.4f}" == cells[2]
 
 
-def test_the_answers_are_shown_though_the_csv_cannot_be_written(answered):
+def test_the_scores_are_shown_though_the_csv_cannot_be_written(answered):
     picture("a.png")
     code, out, err = answered("a.png", "--csv", "none/out.csv")
     assert code == 1 and "a.png" in out and err == "none/out.csv: No such file or directory\n"
@@ -203,7 +203,7 @@ def test_rows_of_a_table_are_encoded_as_in_training_without_its_file(tmp_path, c
     ]
 
 
-def test_a_regression_names_what_it_says_and_strange_tables_are_refused(tmp_path, monkeypatch, capsys):
+def test_a_regression_names_its_values_and_invalid_tables_are_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("pets.csv").write_text("height,kind\n" + "".join(f"{i},{i / 2}\n" for i in range(30)))
     model = trained(tmp_path, PETS.replace("LazyLinear(2)", "LazyLinear(1)").replace("CrossEntropyLoss", "MSELoss"))

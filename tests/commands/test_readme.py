@@ -30,7 +30,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_each_command_does_what_it_says(work, monkeypatch, capsys):
+def test_each_command_runs_as_documented(work, monkeypatch, capsys):
     monkeypatch.chdir(work)
     assert {line.split()[0] for line in COMMANDS} == {"train", "eval", "init", "predict"} and len(COMMANDS) >= 10
     for line in ("train my.yaml", *COMMANDS):  # the first is what "the newest run of that name" and eval speak of

@@ -56,7 +56,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return code, out, err
 
 
-def test_the_list_tells_state_epochs_and_best_score(work, capsys):
+def test_the_list_shows_state_epochs_and_best_score(work, capsys):
     code, out, _ = run(capsys)
     head, *rows = [re.split(r"  +", text) for text in out.splitlines()]
     assert code == 0 and head == ["run", "state", "began", "took", "epochs", "best", "step", "by"]
@@ -66,7 +66,7 @@ def test_the_list_tells_state_epochs_and_best_score(work, capsys):
     ]
 
 
-def test_the_best_comes_first_where_it_is_asked_for(work, capsys):
+def test_the_best_run_is_first_with_that_sort_order(work, capsys):
     names = {}
     for tag in ("valid/accuracy", "valid/loss", "train/loss"):
         names[tag] = [one["run"] for one in json.loads(run(capsys, "--by", tag, "--json")[1])["runs"]]
@@ -78,12 +78,12 @@ def test_the_best_comes_first_where_it_is_asked_for(work, capsys):
     assert [one["run"] for one in json.loads(run(capsys, "list", "oth*", "--json")[1])["runs"]] == ["other/1"]
 
 
-def test_a_tag_that_no_run_has_is_answered_with_the_nearest(work, capsys):
+def test_a_tag_that_no_run_has_gets_the_nearest_one_suggested(work, capsys):
     code, _, err = run(capsys, "--by", "valid/acuracy")
     assert code == 2 and "did you mean 'valid/accuracy'?" in err
 
 
-def test_no_runs_are_said(tmp_path, monkeypatch, capsys):
+def test_a_folder_without_runs_is_reported(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run(capsys) == (0, "no runs in runs; to start one: tdt train CONFIG\n", "")
     assert run(capsys, "--json") == (0, '{"runs": []}\n', "")
@@ -136,7 +136,7 @@ def test_settings_are_compared(work, capsys):
                                                     "Try 'tdt runs diff --help'.\n")  # fmt: skip
 
 
-def test_what_is_torn_missing_or_strange_is_passed_over(work, capsys):
+def test_torn_missing_or_invalid_files_are_ignored(work, capsys):
     log = work / "runs/net/2/metrics.jsonl"
     with log.open("ab") as file:
         file.write(
@@ -181,7 +181,7 @@ def test_runs_are_deleted_when_agreed(work, capsys, monkeypatch):
     assert not list((work / "runs/net").iterdir())
 
 
-def test_what_may_be_more_than_a_run_stays(work, capsys):
+def test_a_folder_with_more_than_a_run_is_not_deleted(work, capsys):
     code, _, err = run(capsys, "delete", "net", "--yes")
     assert code == 2 and err.startswith("net means the newest run of that name; name one exactly, as net/2")
     (work / "checkpoints").mkdir()
@@ -193,7 +193,7 @@ def test_what_may_be_more_than_a_run_stays(work, capsys):
     assert (work / "runs/net/1/config.yaml").exists() and not (work / "link").is_symlink()
 
 
-def test_which_way_is_better_is_known_of_every_metric():
+def test_every_metric_declares_whether_higher_is_better():
     for name in registry.metrics.names():
         assert history.less_is_better(f"valid/{name}") != registry.metrics.find(name).higher_is_better, name
 
@@ -207,7 +207,7 @@ def test_a_long_log_is_read_quickly(work):
     assert len(history.read(Run("runs/net/1")).series["train/loss"]) == 50_000
 
 
-def test_a_table_is_straight_and_plain_whatever_it_holds():
+def test_a_table_is_aligned_plain_text_whatever_it_holds():
     rows = [("日本", "1"), ("a\x1b[31m\nb", "22"), ("e\u0301", "3")]
     lines = text(("name", "n"), rows, right=(1,)).splitlines()
     assert lines == ["name" + 11 * " " + "n", "日本" + 11 * " " + "1", "a\\x1b[31m\\nb  22", "e\u0301" + 14 * " " + "3"]
@@ -245,7 +245,7 @@ DAMAGED_LOGS = {
 
 
 @pytest.mark.parametrize("damage", DAMAGED_LOGS)
-def test_an_odd_log_hides_no_other_run(work, capsys, damage: str):
+def test_a_damaged_log_hides_no_other_run(work, capsys, damage: str):
     (work / "runs/net/2/metrics.jsonl").write_bytes(DAMAGED_LOGS[damage])
     for arguments in ([], ["--by", "valid/accuracy"], ["--json"]):
         code, out, err = run(capsys, *arguments)
@@ -301,7 +301,7 @@ def test_a_run_that_was_killed_at_its_beginning_can_be_deleted(work, capsys, lef
     assert not folder.exists()
 
 
-def test_a_deletion_that_fails_says_what_is_left_and_is_gone_on_with(work, capsys, monkeypatch):
+def test_a_deletion_that_fails_reports_what_is_left_and_is_continued(work, capsys, monkeypatch):
     unlink = os.unlink
 
     def refuse(path: Any, **options: Any) -> None:

@@ -99,7 +99,7 @@ def last(work: Path) -> dict[str, Any]:
     return checkpoint.load(work / "runs" / "small" / "1" / "checkpoints" / "last.safetensors")[1]
 
 
-def test_a_signal_lets_the_step_finish_saves_and_says_how_to_go_on(work):
+def test_a_signal_lets_the_step_finish_saves_and_prints_how_to_resume(work):
     step = 0
     resume = ["--resume", "small/1"]
     for number, arguments in (
@@ -171,7 +171,7 @@ def test_a_reader_that_goes_away_does_not_stop_the_training(work):
 
 
 @pytest.mark.parametrize("where", [">&-", ">&- 2>&- <&-", "> /dev/full"])
-def test_nowhere_to_print_to_does_not_stop_the_training(work, where: str):
+def test_closed_output_streams_do_not_stop_the_training(work, where: str):
     done = subprocess.run(
         ["sh", "-c", f'"$@" {where}', "sh", *COMMAND, "train", "small.yaml", "-v"], cwd=work, env=environment(),
         stderr=subprocess.PIPE, timeout=60,
@@ -226,7 +226,7 @@ def test_a_dry_run_shows_the_layers_and_writes_nothing(work):
     assert [path.name for path in work.iterdir()] == ["small.yaml"]
 
 
-def test_run_dir_and_runs_root_say_where(work):
+def test_run_dir_and_runs_root_set_the_folder(work):
     assert tdt_here("train", "small.yaml", "--run-dir", "here", cwd=work).returncode == 0
     done = tdt_here("train", "small.yaml", "--runs-root", "there", cwd=work)
     assert "tdt eval small/1 --runs-root there" in done.stdout
@@ -270,7 +270,7 @@ def test_two_runs_at_once_have_a_folder_each_but_not_the_same_one(work):
     assert quiet == "" and code == 2 and re.search("here (is not empty|already holds a run|is being trained)", text)
 
 
-def test_a_damaged_checkpoint_says_which_one_to_go_on_from(work):
+def test_a_damaged_checkpoint_names_the_one_to_resume_from(work):
     assert tdt("train", "small.yaml", cwd=work, TDT_FAULT="train.step:18").returncode == -signal.SIGKILL
     assert tdt("train", "--resume", "small", cwd=work, TDT_FAULT="checkpoint.renamed:1").returncode == -signal.SIGKILL
     folder = work / "runs" / "small" / "1" / "checkpoints"
@@ -286,7 +286,7 @@ def test_a_damaged_checkpoint_says_which_one_to_go_on_from(work):
     assert again.returncode == 0 and "from step 9\n" in again.stdout
 
 
-def test_the_run_folder_says_what_was_run(work):
+def test_the_run_folder_records_what_was_run(work):
     tdt("train", "small.yaml", "optimizer.lr=0.003", cwd=work)
     run = work / "runs" / "small" / "1"
     assert "lr=0.003" in (run / "config.yaml").read_text().replace(": ", "=")
@@ -319,7 +319,7 @@ def test_other_values_for_a_resumed_run_are_refused_with_a_command_that_takes_th
     assert weights["taken"] == ["1.bias", "1.weight"]
 
 
-def test_a_finished_run_trains_on_for_more_epochs_and_says_what_changed(work):
+def test_a_finished_run_resumes_for_more_epochs_and_reports_what_changed(work):
     assert tdt_here("train", "small.yaml", cwd=work).returncode == 0
     done = tdt_here("train", "--resume", "small", "train.epochs=3", "checkpoint.keep=1", cwd=work)
     assert done.returncode == 0, done.stderr

@@ -25,14 +25,14 @@ def test_what_is_listed_as_removed_pytorch_removed_and_has_the_successor():
 
 
 @pytest.mark.parametrize("name", ["gesv", "potrf", "symeig", "trtrs", "eig"])
-def test_a_method_that_was_taken_out_names_its_successor(name: str):
+def test_a_removed_method_names_its_successor(name: str):
     with pytest.raises(
         AttributeError, match=f"Tensor.{name} was removed, as in PyTorch; use tdt.{_absent.REMOVED[name]}"
     ):
         getattr(tdt.eye(2), name)
 
 
-def test_an_attribute_that_was_taken_out_names_its_successor():
+def test_a_removed_attribute_names_its_successor():
     for name, successor in _absent.REMOVED_ATTRIBUTES.items():
         with pytest.raises(AttributeError, match=f"Tensor.{name} was removed, as in PyTorch; use tdt.{successor}"):
             getattr(tdt.ones(1), name)
@@ -61,7 +61,7 @@ OLD_ARGUMENTS = {
 
 
 @pytest.mark.parametrize(("call", "successor"), OLD_ARGUMENTS.values(), ids=OLD_ARGUMENTS)
-def test_an_argument_that_was_taken_out_is_a_type_error_that_names_its_successor(call, successor):
+def test_a_removed_argument_is_a_type_error_that_names_its_successor(call, successor):
     with pytest.raises(TypeError, match=f"got an unexpected keyword argument '.*'; use {successor}"):
         call()
 

@@ -52,7 +52,7 @@ def test_flops_are_those_that_pytorch_counts(backward):
         assert modules == {name: n for name, n in expected.items() if n}
 
 
-def test_the_table_names_modules_to_the_depth_asked_for(capsys):
+def test_the_table_lists_modules_to_the_requested_depth(capsys):
     with FlopCounterMode(depth=1):
         tdt.nn.Sequential(tdt.nn.Linear(2, 3))(tdt.ones(1, 2))
     assert capsys.readouterr().out.split() == ["Module", "FLOP", "Global", "12", "Sequential", "12"]

@@ -22,7 +22,7 @@ print(json.dumps([sys.modules[name].__name__ for name in names] + [torch.distrib
 """
 
 
-def test_torchs_packages_stay_tdts_own_where_parts_of_them_come_from_compat(tmp_path: Path):
+def test_torchs_packages_stay_tdts_own_where_parts_of_them_are_in_compat(tmp_path: Path):
     command = [sys.executable, "-m", "tdt.as_torch", "-c", PROGRAM]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)

@@ -116,7 +116,7 @@ def test_what_needs_a_compiler_or_the_network_is_refused_with_the_reason(call, n
 
 
 @pytest.mark.parametrize("name", ["save", "code", "graph"])
-def test_a_scripted_module_says_why_it_has_no_compiled_form(name):
+def test_a_scripted_module_reports_why_it_has_no_compiled_form(name):
     with pytest.raises(AttributeError, match=rf"'Gate' object has no attribute '{name}'; tdt compiles no .*state_dict"):
         getattr(tdt.jit.script(Gate()), name)
 
@@ -136,7 +136,7 @@ def test_the_compilers_marks_change_nothing():
     assert isinstance(function, dynamo.OptimizedModule) is False
 
 
-def test_the_answer_to_whether_python_can_be_compiled_is_no():
+def test_jit_reports_that_python_cannot_be_compiled():
     from tdt.compat._dynamo import testing
 
     assert tdt._dynamo.is_dynamo_supported() is False
@@ -224,6 +224,6 @@ def test_the_hub_serves_local_folders_and_files_that_are_there(tmp_path: Path, m
     assert hub.load_state_dict_from_url(url)["w"].tolist() == [1, 1]
 
 
-def test_a_missing_name_of_the_cpp_module_is_an_error_that_says_so():
+def test_a_missing_name_of_the_cpp_module_raises_an_error_that_names_it():
     with pytest.raises(AttributeError, match="module 'torch._C' of tdt has no attribute '_not_there'"):
         tdt._C._not_there  # noqa: B018

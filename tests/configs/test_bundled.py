@@ -60,7 +60,7 @@ def test_resnet20_is_a_quarter_of_a_million_in_twenty_layers(synthetic_data):
     assert 40e6 < sum(row.flops for row in rows) < 42e6  # the 41 M multiply-adds that are commonly given
 
 
-def test_the_flowers_of_iris_are_told_apart(tmp_path):
+def test_the_flowers_of_iris_are_distinguished(tmp_path):
     with Session.start(load("iris-mlp", ["device=cpu"]), root=tmp_path) as session:
         scores = session.train().test
     assert scores is not None and scores["accuracy"] >= 0.9

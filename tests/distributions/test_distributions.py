@@ -271,7 +271,7 @@ def test_wrong_parameters_and_values_are_named():
     assert tdt.distributions.Normal(0.0, -1.0, validate_args=False).scale == -1
 
 
-def test_a_distribution_of_ones_own_needs_its_own_expand():
+def test_a_users_distribution_must_define_expand():
     class Shifted(tdt.distributions.Normal):
         def __init__(self, by):
             super().__init__(by, 1.0)

@@ -130,7 +130,7 @@ def test_constraints_and_their_transforms_are_pytorchs(text: str):
         same(ours, theirs)
 
 
-def test_a_cache_gives_back_the_very_value():
+def test_a_cache_returns_the_same_object():
     tanh = tdt.distributions.TanhTransform(cache_size=1)
     x = tdt.tensor([20.0])
     assert tanh.inv(tanh(x)) is x

@@ -39,7 +39,7 @@ def test_a_script_has_the_losses_of_the_pytorch_that_is_here(name: str):
 
 
 @pytest.mark.parametrize("path", sorted(scripts.FOLDER.glob("*.py")), ids=lambda path: path.stem)
-def test_a_script_knows_nothing_of_tdt(path: Path):
+def test_a_script_imports_nothing_of_tdt(path: Path):
     assert path.stem in (*scripts.SCRIPTS, "digits", "hogwild")
     tree = ast.parse(path.read_text(encoding="utf-8"))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
@@ -58,7 +58,7 @@ def test_processes_that_train_in_shared_memory_learn_as_much_as_pytorchs(tmp_pat
     assert after == pytest.approx(0.4185, abs=0.03)
 
 
-def test_the_comparison_sees_other_words_counts_and_losses():
+def test_the_comparison_detects_other_words_counts_and_losses():
     for other in ("loss 0.50002 of 3", "lost 0.5000 of 3", "loss 0.50000 of 4", "loss 0.50000 of 3 4"):
         assert scripts.difference(other, "loss 0.50000 of 3") >= scripts.RELATIVE
     assert scripts.difference("loss 0.500003 of 3", "loss 0.500000 of 3") < scripts.RELATIVE

@@ -26,7 +26,7 @@ def test_frequencies_are_pytorchs(name, n):
 
 @pytest.mark.parametrize(("there", "back"), PAIRS)
 @pytest.mark.parametrize("norm", [None, "forward", "ortho"])
-def test_a_signal_comes_back(there, back, norm):
+def test_a_signal_round_trips(there, back, norm):
     x = tdt.from_numpy(RNG.standard_normal((3, 4, 6)))
     returned = getattr(tdt.fft, back)(getattr(tdt.fft, there)(x, norm=norm), norm=norm)
     np.testing.assert_allclose(returned.resolve_conj().numpy(), x.numpy(), atol=1e-14)
@@ -71,6 +71,6 @@ def test_a_large_transform_is_numpys_in_either_precision():
         (lambda: tdt.fft.fftn(tdt.ones(3, 3), s=(3,), dim=(0, 1)), RuntimeError, "must have the same length"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_transformed_is_refused_in_pytorchs_words(call, kind, message):
+def test_what_cannot_be_transformed_is_refused_with_pytorchs_message(call, kind, message):
     with pytest.raises(kind, match=message):
         call()

@@ -110,7 +110,7 @@ IN_OUR_WORDS = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_pytorch_refuses_is_refused_in_its_words(name):
+def test_what_pytorch_refuses_is_refused_with_its_message(name):
     agree_error(REFUSED[name], "Not allow zero-dim input tensor" if name == "prelu scalar" else "")
 
 

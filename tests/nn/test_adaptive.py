@@ -55,7 +55,7 @@ def test_all_log_probabilities_and_predictions_are_pytorchs():
     assert len(set(layers[0].predict(x[0]).tolist())) > 3  # of the head and of clusters
 
 
-def test_all_weights_are_drawn_anew():
+def test_all_weights_are_drawn_again():
     layers = pair()
     for lib, layer in zip((tdt, torch), layers, strict=True):
         lib.manual_seed(3)
@@ -76,7 +76,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("refused", REFUSED, ids=[str(i) for i in range(len(REFUSED))])
-def test_what_pytorch_refuses_is_refused_in_its_first_words(refused):
+def test_what_pytorch_refuses_is_refused_with_the_start_of_its_message(refused):
     with pytest.raises(Exception) as found:  # noqa: PT011 (the class is compared below)
         refused(torch)
     agree_error(refused, re.split(r"[;(.]| but values", str(found.value).replace("torch", "tdt"))[0].strip())

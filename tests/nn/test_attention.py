@@ -65,7 +65,7 @@ def test_empty_and_single_sequences_are_pytorchs(size):
     agree(lambda lib, *t: attend(lib, *t), *(numbers(2, 3, n, 4, seed=n) for n in (size[0], size[1], size[1])))
 
 
-def test_the_result_lies_in_memory_as_pytorchs():
+def test_the_result_has_pytorchs_strides():
     def run(lib, x):
         q, k, v = (t.view(2, 5, 3, 4).transpose(1, 2) for t in x.split(12, 2))
         y = attend(lib, q, k, v, is_causal=True)
@@ -114,7 +114,7 @@ def test_long_sequences_never_hold_all_their_weights(kernels, causal):
     lambda lib: attend(lib, lib.ones(2, 2), lib.ones(2, 2), lib.ones(2, 2), attn_mask=lib.ones(2, 2).double()),
     lambda lib: attend(lib, lib.ones(2, 2), lib.ones(2, 2), lib.ones(2, 2), dropout_p=1.5),
 ])  # fmt: skip
-def test_what_pytorch_refuses_is_refused_in_its_words(run):
+def test_what_pytorch_refuses_is_refused_with_its_message(run):
     agree_error(run)
 
 

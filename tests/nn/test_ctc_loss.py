@@ -109,7 +109,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("how", REFUSED, ids=str)
-def test_what_pytorch_refuses_is_refused_in_its_first_words(how):
+def test_what_pytorch_refuses_is_refused_with_the_start_of_its_message(how):
     with pytest.raises(Exception) as found:  # noqa: PT011 (the class is compared below)
         loss(torch, torch.zeros(T, N, C), **how)
     clause = (

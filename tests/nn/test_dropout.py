@@ -42,7 +42,7 @@ def test_each_kind_drops_what_pytorch_drops(name, inplace):
 
 
 @pytest.mark.parametrize("name", ["dropout", "alpha_dropout", "dropout2d"])
-def test_masks_lie_in_memory_as_the_input_does(name):
+def test_masks_have_the_memory_order_of_the_input(name):
     bits_and_gradients(lambda lib, x: getattr(lib.nn.functional, name)(x, 0.4, True), (2, 3, 4, 5), turn=(0, 3, 1, 2))
 
 

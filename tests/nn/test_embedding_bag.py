@@ -29,7 +29,7 @@ def test_bags_by_offsets_are_pytorchs(mode, offsets, padding_idx):
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
-def test_no_indices_and_no_bags_give_zeros_and_nothing(mode):
+def test_no_indices_and_no_bags_return_zeros_and_nothing(mode):
     for offsets in ([0, 0], []):
         agree(lambda lib, w, o=offsets: bag(lib, w, INDICES[:0], o, mode=mode), numbers(6, 3))
     assert bag(tdt, tdt.ones(6, 3), INDICES, [], mode=mode).shape == (0, 3)  # PyTorch's backward of this crashes
@@ -48,7 +48,7 @@ def test_a_last_offset_closes_the_last_bag(mode, offsets):
     agree(lambda lib, w: bag(lib, w, INDICES, offsets, mode=mode, include_last_offset=True), numbers(6, 3))
 
 
-def test_what_lies_behind_the_last_offset_is_in_no_bag():
+def test_indices_after_the_last_offset_are_in_no_bag():
     w = numbers(6, 3)
     for mode, fold in (("sum", np.sum), ("mean", np.mean), ("max", np.max)):
         out = bag(tdt, tdt.from_numpy(w), INDICES, [0, 3, 5], mode=mode, include_last_offset=True)
@@ -138,7 +138,7 @@ def test_second_gradients_are_right():
 
 @pytest.mark.parametrize("mode", [1, 2])
 @pytest.mark.parametrize("padding_idx", [None, 4])
-def test_the_function_that_torch_itself_exports_tells_bags_sizes_and_sources(mode, padding_idx):
+def test_the_function_that_torch_itself_exports_returns_bags_sizes_and_sources(mode, padding_idx):
     agree(lambda lib, w: lib.embedding_bag(w, lib.from_numpy(INDICES), lib.tensor([0, 3, 3]), False, mode, False, None,
                                            False, padding_idx), numbers(6, 3))  # fmt: skip
     agree(lambda lib, w: lib.embedding(w, lib.from_numpy(INDICES), 2), numbers(6, 3))
@@ -171,7 +171,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("call", REFUSED, ids=[str(i) for i in range(len(REFUSED))])
-def test_what_pytorch_refuses_is_refused_in_its_first_words(call):
+def test_what_pytorch_refuses_is_refused_with_the_start_of_its_message(call):
     with pytest.raises(Exception) as found:  # noqa: PT011 (the class is compared below)
         call(torch)
     clause = re.split(r"[.;(,]", str(found.value))[0].replace("torch", "tdt").strip()

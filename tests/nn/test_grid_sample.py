@@ -79,7 +79,7 @@ def test_the_nearest_pixel_has_no_slope_even_where_it_is_nan():
     agree(lambda lib, x, grid: sampled(lib, x, grid, mode="nearest", align_corners=False), x, grid)
 
 
-def test_a_channels_last_image_gives_a_contiguous_one_as_in_pytorch():
+def test_a_channels_last_image_returns_a_contiguous_one_as_in_pytorch():
     found = []
     for lib in (tdt, torch):
         x = lib.from_numpy(numbers(2, 3, 4, 5)).contiguous(memory_format=lib.channels_last)
@@ -100,7 +100,7 @@ def test_a_channels_last_image_gives_a_contiguous_one_as_in_pytorch():
     lambda lib: lib.nn.functional.affine_grid(lib.ones(2, 2, 3).long(), (2, 1, 3, 3), align_corners=False),
     lambda lib: lib.nn.functional.affine_grid(lib.ones(2, 2, 3), (2, 1, 0, 3), align_corners=False),
 ])  # fmt: skip
-def test_what_pytorch_refuses_is_refused_in_its_words(call):
+def test_what_pytorch_refuses_is_refused_with_its_message(call):
     agree_error(call)
 
 

@@ -223,7 +223,7 @@ def test_a_deprecated_backward_hook_on_every_module_keeps_out_full_ones(monkeypa
 
 
 @pytest.mark.parametrize("requires_grad", [True, False])
-def test_a_backward_hook_of_a_module_whose_inputs_want_no_gradient_warns(requires_grad):
+def test_a_backward_hook_of_a_module_whose_inputs_require_no_gradient_warns(requires_grad):
     for lib in (tdt, torch):
         log, m = [], linear(lib)
         m.register_full_backward_hook(lambda module, gi, go, log=log: log.append(gi))
@@ -235,7 +235,7 @@ def test_a_backward_hook_of_a_module_whose_inputs_want_no_gradient_warns(require
             assert log == [(None,)]
 
 
-def test_a_result_that_is_no_tensor_cannot_be_watched():
+def test_a_non_tensor_result_cannot_have_backward_hooks():
     for lib in (tdt, torch):
         m = type("Named", (lib.nn.Module,), {"forward": lambda self, x: {"x": x * 2}})()
         m.register_full_backward_hook(lambda *a: None)

@@ -79,7 +79,7 @@ def test_area_is_an_adaptive_mean():
     agree(lambda lib, x: lib.nn.functional.interpolate(x, 2, mode="area"), numbers(2, 3, 4, 5, 4))
 
 
-def test_non_finite_values_reach_what_they_make():
+def test_non_finite_values_reach_what_depends_on_them():
     x = numbers(1, 1, 5, 6)
     x[0, 0, 1, 2], x[0, 0, 3, 4] = np.nan, np.inf
     for mode in ("nearest", "bilinear", "bicubic"):
@@ -95,7 +95,7 @@ def test_non_finite_values_reach_what_they_make():
     lambda f, lib: f(lib.ones(1, 1, 4, 4, 4), 3, mode="linear"),
     lambda f, lib: f(lib.ones(1, 1, 4, 4), 3, recompute_scale_factor=True),
 ])  # fmt: skip
-def test_what_does_not_go_together_is_refused_in_pytorchs_words(call):
+def test_contradictory_arguments_are_refused_with_pytorchs_message(call):
     agree_error(lambda lib: call(lib.nn.functional.interpolate, lib))
 
 

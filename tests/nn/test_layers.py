@@ -139,7 +139,7 @@ TURNED = [
 
 @pytest.mark.parametrize("call", TURNED, ids=["softmax", "log_softmax", "training", "evaluation"])
 @pytest.mark.parametrize("order", [(0, 3, 1, 2), (1, 0, 2, 3), (0, 1, 3, 2), (0, 1, 2, 3)], ids=str)
-def test_a_result_of_a_turned_input_lies_in_memory_as_pytorchs(call, order):
+def test_a_result_of_a_transposed_input_has_pytorchs_strides(call, order):
     whole = numbers(*[(4, 3, 5, 6)[order.index(d)] for d in range(4)])
     ours, theirs = (call(lib, lib.from_numpy(whole).permute(*order)) for lib in (tdt, torch))
     assert tuple(ours.shape) == tuple(theirs.shape) == (4, 3, 5, 6)
@@ -316,7 +316,7 @@ def test_a_window_of_no_integers_is_refused(name, wrong):
 
 
 @pytest.mark.parametrize("call", REFUSED, ids=[str(i) for i in range(len(REFUSED))])
-def test_what_pytorch_refuses_is_refused_in_its_words(call):
+def test_what_pytorch_refuses_is_refused_with_its_message(call):
     agree_error(call, _first(call))
 
 

@@ -53,7 +53,7 @@ def test_the_first_call_draws_what_pytorch_draws(name, args, shape, options):
 
 
 @EVERY
-def test_a_loaded_state_brings_the_shapes_and_is_kept(name, args, shape):
+def test_a_loaded_state_sets_the_shapes_and_is_not_drawn_again(name, args, shape):
     lazy, theirs = getattr(tdt.nn, name)(*args), getattr(torch.nn, name)(*args)
     x = numbers(*shape)
     expected = theirs(torch.from_numpy(x))
@@ -63,7 +63,7 @@ def test_a_loaded_state_brings_the_shapes_and_is_kept(name, args, shape):
 
 
 @EVERY
-def test_a_copy_made_before_the_first_call_waits_for_its_own(name, args, shape):
+def test_a_lazy_copy_is_initialized_by_its_own_first_call(name, args, shape):
     lazy = getattr(tdt.nn, name)(*args)
     other = copy.deepcopy(lazy)
     lazy(tdt.from_numpy(numbers(*shape)))
@@ -78,7 +78,7 @@ def test_instance_norm_without_a_batch_counts_its_channels():
     assert layer.num_features == 3  # PyTorch takes the length here, and then refuses the input
 
 
-def test_an_optimizer_keeps_hold_of_parameters_made_before_the_first_call():
+def test_an_optimizer_keeps_its_parameters_over_the_first_call_of_a_lazy_module():
     layer = tdt.nn.LazyLinear(2)
     optimizer = tdt.optim.SGD(layer.parameters(), lr=1.0)
     layer(tdt.ones(1, 3)).sum().backward()
@@ -97,7 +97,7 @@ def test_refusals_have_pytorchs_class_and_clause(case):
     agree_error(case)
 
 
-def test_a_class_of_ones_own_waits_for_its_first_call():
+def test_a_users_lazy_class_is_initialized_by_its_first_call():
     results = []
     for lib in (tdt, torch):
 
@@ -131,7 +131,7 @@ def test_a_class_of_ones_own_waits_for_its_first_call():
     assert results[0] == results[1]
 
 
-def test_a_lazy_layer_without_initialize_parameters_says_so():
+def test_a_lazy_layer_without_initialize_parameters_raises():
     agree_error(lambda lib: lib.nn.modules.lazy.LazyModuleMixin().initialize_parameters()
                 if lib is tdt else type("M", (lib.nn.modules.lazy.LazyModuleMixin, lib.nn.Module), {})().initialize_parameters(),
                 "initialize_parameters is not implemented for ")  # fmt: skip

@@ -74,7 +74,7 @@ def test_targets_of_different_shape_are_broadcast_with_a_warning():
     ("loss", "options"), [("nll_loss", {}), ("cross_entropy", {}), ("cross_entropy", {"label_smoothing": 0.1})]
 )
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_batch_that_is_all_ignored_gives_nan_and_no_gradient_as_in_pytorch(loss, options, weighted):
+def test_a_batch_that_is_all_ignored_has_a_nan_loss_and_no_gradient_as_in_pytorch(loss, options, weighted):
     for ignore, targets in ((1, [1, 1]), (-100, [-100, -100])):
         agree(
             lambda lib, x, t, ignore=ignore: getattr(lib.nn.functional, loss)(
@@ -235,7 +235,7 @@ def test_one_sample_with_its_class_in_a_list_is_pytorchs(loss, reduction):
 
 
 @pytest.mark.parametrize("call", REFUSED, ids=[str(i) for i in range(len(REFUSED))])
-def test_targets_that_pytorch_refuses_are_refused_in_its_words(call):
+def test_targets_that_pytorch_refuses_are_refused_with_its_message(call):
     agree_error(call, _first_words(call))
 
 

@@ -120,7 +120,7 @@ def wrong_state(lib, change):
     lambda lib, s: s.update({"0.weight": lib.ones(4, 3)}), lambda lib, s: s.update({"0.weight": 3}),
     lambda lib, s: (s.pop("1.running_mean"), s.update({"0.weight": lib.ones(2, 2), "x": lib.ones(1)}))],
     ids=["missing", "unexpected", "shape", "type", "all"])  # fmt: skip
-def test_a_state_that_does_not_fit_is_refused_in_pytorchs_words(change):
+def test_a_state_that_does_not_fit_is_refused_with_pytorchs_message(change):
     messages = []
     for lib in (tdt, torch):
         with pytest.raises(RuntimeError) as error:
@@ -129,7 +129,7 @@ def test_a_state_that_does_not_fit_is_refused_in_pytorchs_words(change):
     assert messages[0] == messages[1]
 
 
-def test_without_strict_what_fits_is_loaded_and_the_rest_is_named():
+def test_without_strict_matching_arrays_are_loaded_and_the_others_are_named():
     results = []
     for lib in (tdt, torch):
         model = lib.nn.Linear(2, 2)
@@ -201,7 +201,7 @@ def test_type_takes_a_dtype_or_its_old_name_and_casts_integers_too():
     agree_error(lambda lib: lib.nn.Linear(1, 1).type("torch.Float"))
 
 
-def test_channels_last_weights_lie_as_in_pytorch():
+def test_channels_last_weights_have_pytorchs_strides():
     strides = []
     for lib in (tdt, torch):
         for layer in (lib.nn.Conv2d(3, 4, 3), lib.nn.Conv2d(1, 4, 3)):
@@ -245,7 +245,7 @@ def test_a_hook_that_is_always_called_runs_after_an_error():
     assert calls == [None]
 
 
-def test_a_computed_tensor_is_pickled_as_a_leaf_that_wants_gradients():
+def test_a_computed_tensor_is_pickled_as_a_leaf_that_requires_gradients():
     new = pickle.loads(pickle.dumps(tdt.ones(2, requires_grad=True) * 3))
     assert new.is_leaf and new.requires_grad and new.tolist() == [3.0, 3.0]
 
@@ -453,7 +453,7 @@ def test_a_module_anywhere_in_the_tree_is_replaced_by_name(set_it):
     lambda lib: lib.nn.Linear(1, 2).set_submodule("weight", lib.nn.ReLU()),
     lambda lib: lib.nn.Linear(1, 2).set_submodule("a", 3),
 ])  # fmt: skip
-def test_a_module_is_not_put_where_pytorch_would_not(wrong):
+def test_a_module_is_not_registered_where_pytorch_refuses_it(wrong):
     agree_error(wrong)
 
 
@@ -521,7 +521,7 @@ def test_a_module_in_shared_memory_is_changed_by_a_forked_process():
     agree_error(lambda lib: lib.nn.LazyLinear(2).share_memory())
 
 
-def test_what_a_module_cannot_be_compiled_or_moved_to_is_said():
+def test_a_module_that_cannot_be_compiled_or_moved_reports_it():
     with pytest.raises(NotImplementedError, match="call the module as it is"):
         nn.ReLU().compile()
     for move in ("xpu", "ipu", "mtia"):
@@ -530,6 +530,6 @@ def test_what_a_module_cannot_be_compiled_or_moved_to_is_said():
 
 
 @pytest.mark.parametrize("kind", [nn.Parameter, nn.Buffer])
-def test_a_parameter_or_buffer_of_what_is_no_tensor_is_refused(kind):
+def test_a_parameter_or_buffer_of_a_non_tensor_is_refused(kind):
     with pytest.raises(TypeError, match=rf"{kind.__name__} expects a Tensor, got list: make one with tensor"):
         kind([1.0])

@@ -23,7 +23,7 @@ def functional(lib, name):
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize("target", ["float16", "float64", "int64"])
 @pytest.mark.filterwarnings("ignore")
-def test_a_target_of_another_dtype_gives_pytorchs_result_or_error(name, target):
+def test_a_target_of_another_dtype_has_pytorchs_result_or_error(name, target):
     if (name, target) in {("kl_div", "int64"), ("binary_cross_entropy_with_logits", "int64")}:
         agree_error(lambda lib: functional(lib, name)(lib.ones(2, 3), lib.ones(2, 3).long()), first_words(name))
         return
@@ -45,7 +45,7 @@ def first_words(name):
 
 @pytest.mark.parametrize("old", [(None, False), (False, None), (True, None), (False, True), (True, True), (None, True)])
 @pytest.mark.parametrize("name", LEGACY)
-def test_the_old_arguments_mean_pytorchs_reduction_and_warn_in_its_words(name, old):
+def test_the_deprecated_arguments_mean_pytorchs_reduction_and_warn_with_its_message(name, old):
     messages, results = [], []
     for lib in (tdt, torch):
         with warnings.catch_warnings(record=True) as caught:
@@ -57,7 +57,7 @@ def test_the_old_arguments_mean_pytorchs_reduction_and_warn_in_its_words(name, o
     np.testing.assert_allclose(*results, rtol=1e-5, atol=1e-6)
 
 
-def test_a_layer_takes_the_old_arguments_with_a_warning_when_it_is_made():
+def test_a_layers_constructor_accepts_the_deprecated_arguments_with_a_warning():
     for name in ("BCELoss", "SmoothL1Loss", "MultiMarginLoss", "PoissonNLLLoss", "KLDivLoss", "TripletMarginLoss"):
         with pytest.warns(UserWarning, match="please use reduction='sum' instead"):
             assert getattr(tdt.nn, name)(size_average=False).reduction == "sum"
@@ -212,7 +212,7 @@ def test_the_pass_over_shapes_takes_every_loss(name, shapes):
 
 @pytest.mark.parametrize("name, shapes", [(name, shapes) for name, *shapes in SHAPES], ids=[s[0] for s in SHAPES])
 @pytest.mark.filterwarnings("ignore:reduction. 'mean' divides")
-def test_what_is_no_tensor_is_refused_by_its_name(name, shapes):
+def test_a_non_tensor_is_refused_by_its_type(name, shapes):
     inputs = [tdt.zeros(tuple(s), dtype=tdt.float32 if isinstance(s, tuple) else tdt.int64) for s in shapes]
     for i in range(2 if name not in ("gaussian_nll_loss", "multilabel_soft_margin_loss") else 1):
         position = 2 - i if name == "embedding_bag" else 1 + i  # the table is PyTorch's first
@@ -255,7 +255,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("call", REFUSED, ids=[str(i) for i in range(len(REFUSED))])
-def test_what_pytorch_refuses_is_refused_in_its_first_words(call):
+def test_what_pytorch_refuses_is_refused_with_the_start_of_its_message(call):
     with pytest.raises(Exception) as found:  # noqa: PT011 (the class is compared below)
         call(torch, torch.nn.functional)
     clause = re.split(r"[.;(]", str(found.value).split(": Got")[0])[0].replace("torch", "tdt").strip()

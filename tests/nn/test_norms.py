@@ -42,7 +42,7 @@ def test_instance_norm_without_affine_warns_of_another_number_of_channels():
             lib.nn.InstanceNorm1d(3)(lib.ones(2, 4, 5))
 
 
-def test_an_old_state_with_running_statistics_says_why_it_does_not_fit_an_instance_norm():
+def test_an_old_state_with_running_statistics_reports_why_it_does_not_fit_an_instance_norm():
     for lib in (tdt, torch):
         layer = lib.nn.InstanceNorm2d(3)
         with pytest.raises(RuntimeError, match=r"Unexpected running stats buffer\(s\)") as error:
@@ -76,7 +76,7 @@ def test_group_norm_is_pytorchs(shape, last):
 @pytest.mark.parametrize("make", [
     lambda lib: lib.nn.LayerNorm(5), lambda lib: lib.nn.GroupNorm(3, 6), lambda lib: lib.nn.RMSNorm(5),
     lambda lib: lib.nn.InstanceNorm1d(6, affine=True)], ids=["layer", "group", "rms", "instance"])  # fmt: skip
-def test_half_precision_with_float32_weights_gives_the_inputs_dtype(make, kind):
+def test_half_precision_with_float32_weights_returns_the_inputs_dtype(make, kind):
     unit = {"float16": 2**-10, "bfloat16": 2**-7}[kind]
     results = []
     for lib in (tdt, torch):
@@ -130,7 +130,7 @@ def test_norms_refuse_what_pytorch_refuses(call):
     agree_error(call)
 
 
-def test_inputs_of_other_shapes_are_refused_in_better_words():
+def test_inputs_of_other_shapes_are_refused_with_a_clearer_message():
     agree_error(
         lambda lib: lib.nn.LocalResponseNorm(2)(lib.ones(3, 4)), "Expected 3D or higher dimensionality input (got 2"
     )

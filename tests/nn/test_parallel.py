@@ -49,7 +49,7 @@ def test_results_are_joined():
         gather([{"x": a}, {}], "cpu")
 
 
-def test_copies_compute_on_their_own_and_their_gradients_come_together():
+def test_copies_compute_separately_and_their_gradients_are_summed():
     model, x = net(), tdt.from_numpy(numbers(5, 3))
     alone = model(x)
     alone.square().sum().backward()
@@ -97,7 +97,7 @@ def test_without_a_gpu_the_module_is_called_as_it_is():
     assert data_parallel(tdt.nn.ReLU(), (tdt.ones(2),), module_kwargs={}).tolist() == [1, 1]
 
 
-def test_a_batch_is_given_to_as_many_devices_as_it_has_samples_for():
+def test_a_batch_is_scattered_to_at_most_as_many_devices_as_it_has_samples():
     model = DataParallel(net())
     args, named = model.scatter((tdt.ones(3, 3),), {"k": tdt.ones(3)}, TWO)
     assert as_plain(args) == (([[1] * 3] * 2,), ([[1] * 3],))

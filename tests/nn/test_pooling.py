@@ -37,7 +37,7 @@ def test_fractional_pooling_of_volumes_and_without_a_batch():
             near(ours, theirs, "values and indices")
 
 
-def test_given_random_samples_are_a_buffer_and_are_used():
+def test_passed_random_samples_are_a_buffer_and_are_used():
     samples = np.random.default_rng(0).random((2, 3, 2), np.float32)
 
     def run(lib, x):
@@ -100,7 +100,7 @@ def test_lp_pooling_of_zeros_has_no_gradient_there(nd, p):
 
 
 @pytest.mark.parametrize(("nd", "shape"), [(1, (2, 3, 7)), (2, (2, 3, 7, 6)), (3, (3, 5, 4, 6))])
-def test_unpooling_puts_values_back(nd, shape):
+def test_unpooling_restores_values(nd, shape):
     def run(lib, x):
         pool = getattr(lib.nn, f"MaxPool{nd}d")(3, 2, 1, return_indices=True)
         unpool = getattr(lib.nn, f"MaxUnpool{nd}d")(3, 2, 1)

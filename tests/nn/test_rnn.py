@@ -203,7 +203,7 @@ def test_second_derivatives_of_layers_are_pytorchs():
         agree(run, numbers(3, 2, 2, dtype="float64"))
 
 
-def test_the_meta_pass_knows_shapes_and_products():
+def test_the_meta_pass_computes_shapes_and_flops():
     from tdt.autograd._meta import meta, stand_in
 
     with meta() as counts:

@@ -128,7 +128,7 @@ def test_distances_of_all_rows_are_pytorchs(shape, p):
 
 
 @pytest.mark.parametrize("rows", [3, 30])
-def test_distances_of_equal_rows_are_0_and_give_no_gradient(rows):
+def test_distances_of_equal_rows_are_0_and_have_no_gradient(rows):
     x = tdt.from_numpy(np.repeat(numbers(1, 3), rows, 0)).requires_grad_()
     y = tdt.cdist(x, x.detach())
     y.sum().backward()

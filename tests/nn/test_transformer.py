@@ -117,7 +117,7 @@ def test_merged_masks_are_pytorchs():
     (lambda lib: lib.nn.Transformer(8, 2, 1, 1, 8)(lib.ones(4, 3, 8), lib.ones(4, 3, 7)), "the feature number of src"),
     (lambda lib: lib.nn.Transformer(8, 2, 1, 1, 8)(lib.ones(4, 3, 8), lib.ones(4, 2, 8)), "the batch number of src"),
 ])  # fmt: skip
-def test_what_pytorch_refuses_is_refused_in_its_words(call, clause):
+def test_what_pytorch_refuses_is_refused_with_its_message(call, clause):
     agree_error(call, clause)
 
 
@@ -203,6 +203,6 @@ def test_the_causal_mask_is_pytorchs():
         assert str(a.dtype)[4:] == str(b.dtype)[6:]
 
 
-def test_layers_given_a_module_as_activation_are_pytorchs():
+def test_layers_with_a_module_as_activation_are_pytorchs():
     agree_module(lambda lib: lib.nn.TransformerEncoderLayer(8, 2, 16, 0.0, lib.nn.SiLU(), norm_first=True), QUERY)
     agree_module(lambda lib: lib.nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True), numbers(4, 8))

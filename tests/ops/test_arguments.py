@@ -118,7 +118,7 @@ NUMPY_NAMES = {
 
 
 @pytest.mark.parametrize("call", NUMPY_NAMES.values(), ids=NUMPY_NAMES)
-def test_numpys_names_of_arguments_are_taken_where_pytorch_takes_them(call):
+def test_numpys_names_of_arguments_are_accepted_where_pytorch_accepts_them(call):
     (a, ours), (b, theirs) = (
         attempt(call, lib, lib.tensor([[1.0, 3.0, 2.0], [6.0, 4.0, 5.0]])) for lib in (tdt, torch)
     )
@@ -150,7 +150,7 @@ def test_an_argument_of_the_wrong_kind_is_a_type_error(call):
     assert "must be" in str(ours)
 
 
-def test_an_error_that_no_argument_explains_is_told_as_it_was():
+def test_an_error_that_no_argument_explains_is_reported_unchanged():
     with pytest.raises(RuntimeError, match="The size of tensor a .3. must match"):
         tdt.where(tdt.tensor([True, False, True]), tdt.ones(3), tdt.ones(2))
     with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
@@ -273,7 +273,7 @@ def test_an_instance_of_a_tensors_subclass_does_so_too(code, kind):
 
 
 @pytest.mark.parametrize("alpha", ["ones(1)", "tensor(2.0, requires_grad=True)"])
-def test_an_alpha_that_has_dimensions_or_wants_a_gradient_is_refused(alpha):
+def test_an_alpha_that_has_dimensions_or_requires_a_gradient_is_refused(alpha):
     for lib in (tdt, torch):
         with pytest.raises(TypeError, match="add.*alpha"):
             lib.add(lib.ones(2), lib.ones(2), alpha=eval(f"t.{alpha}", {"t": lib}))

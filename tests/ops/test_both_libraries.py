@@ -75,7 +75,7 @@ def _extension(monkeypatch):
 
 
 @pytest.mark.parametrize("name", [n for n in sampled_ops() if not OPS[n].random])
-def test_a_forward_asks_for_nothing_that_only_numpy_has(name):
+def test_a_forward_uses_nothing_that_only_numpy_has(name):
     record = OPS[name]
     for call in TABLE[name].calls:
         try:

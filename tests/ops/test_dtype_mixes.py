@@ -47,7 +47,7 @@ def differs(ours: Any, theirs: Any) -> bool:
 
 
 @pytest.mark.parametrize("op", OPS)
-def test_every_mix_of_types_gives_pytorchs_type_and_values(op: str):
+def test_every_mix_of_types_has_pytorchs_type_and_values(op: str):
     torch = require_torch()
     vectors, scalars = [([0, 1, 2, 7], d) for d in DTYPES], [(3, d) for d in DTYPES]
     wrong = []
@@ -88,7 +88,7 @@ def test_operators_of_python_2_and_reversed_are_there():
 
 @pytest.mark.parametrize("dtype", [*HALF, "float32"])
 @pytest.mark.parametrize("op", ["add", "mul", "maximum", "xlogy"])
-def test_shapes_that_do_not_fit_are_refused_in_the_same_words_in_every_dtype(op: str, dtype: str):
+def test_shapes_that_do_not_fit_are_refused_with_the_same_message_in_every_dtype(op: str, dtype: str):
     x, y = tdt.ones(3, 3, dtype=getattr(tdt, dtype)), tdt.ones(3, 2, dtype=getattr(tdt, dtype))
     with pytest.raises(RuntimeError, match=r"The size of tensor a \(3\) must match the size of tensor b \(2\)"):
         getattr(tdt, op)(x, y)

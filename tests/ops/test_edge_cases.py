@@ -78,7 +78,7 @@ def test_what_an_op_takes_of_a_dtype_is_pytorchs(code, dtype):
 
 
 @pytest.mark.parametrize("code", calls(OF_NOTHING) + calls(OF_OTHER_LAYOUTS))
-def test_what_an_op_makes_of_nothing_and_of_expanded_or_turned_tensors_is_pytorchs(code):
+def test_results_of_empty_expanded_and_transposed_tensors_are_pytorchs(code):
     assert_the_same(code)
 
 

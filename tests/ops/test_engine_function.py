@@ -65,7 +65,7 @@ def test_a_function_that_saves_its_output_makes_no_reference_cycle():
         gc.enable()
 
 
-def test_needs_input_grad_says_which_gradients_are_wanted():
+def test_needs_input_grad_states_which_gradients_are_required():
     calls = []
 
     class Mul(Function):
@@ -188,7 +188,7 @@ def test_a_wrong_number_or_shape_of_gradients_is_an_error():
         Wrong.apply(x, (tdt.ones(3, dtype=tdt.float64), None)).sum().backward()
 
 
-def test_saved_tensors_that_were_freed_or_overwritten_say_so():
+def test_saved_tensors_that_were_freed_or_overwritten_raise():
     x = leaf(1.0)
     y = x * 1
     z = Cube.apply(y)
@@ -302,7 +302,7 @@ def test_a_leaf_does_not_share_the_tensor_that_a_function_keeps():
     assert Remembers.saved.tolist() == [5.0]
 
 
-def test_a_leaf_does_not_share_the_gradient_given_to_a_backward_that_records():
+def test_a_leaf_does_not_share_the_gradient_passed_to_a_backward_with_create_graph():
     x, g = leaf(1.0), tdt.ones(1, dtype=tdt.float64)
     x.view(1).backward(g, create_graph=True)
     with tdt.no_grad():

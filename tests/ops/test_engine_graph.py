@@ -80,7 +80,7 @@ def test_tensors_and_graph_are_freed_by_reference_counts_alone(no_collector):
     assert [w() for w in watched] == [None] * 3
 
 
-def test_backward_frees_what_was_saved_and_a_second_one_says_so():
+def test_backward_frees_saved_tensors_and_a_second_one_raises():
     x = leaf(1.0, 2.0)
     y = (x * x).sum()
     y.backward()
@@ -96,7 +96,7 @@ def test_retain_graph_allows_a_second_backward_and_gradients_add_up():
     assert x.grad.tolist() == [4.0, 8.0]
 
 
-def test_create_graph_gives_gradients_of_any_order():
+def test_create_graph_enables_gradients_of_any_order():
     x = leaf(2.0)
     g = x**4
     for expected in (32.0, 48.0, 48.0, 24.0):
@@ -122,7 +122,7 @@ def test_gradients_that_one_node_sends_twice_to_a_leaf_add_up():
     assert x.grad.item() == 8.0
 
 
-def test_a_tensor_hook_sees_the_whole_gradient_once_and_may_replace_it():
+def test_a_tensor_hook_gets_the_accumulated_gradient_once_and_may_replace_it():
     x = leaf(1.0, 2.0)
     y = x * 2
     gradients = []
@@ -158,7 +158,7 @@ def test_a_post_accumulate_hook_sees_the_finished_grad_before_earlier_layers_run
     assert order == [("second", 10.0), ("between", 3.0), ("first", 15.0)]
 
 
-def test_a_removed_hook_is_silent():
+def test_a_removed_hook_is_not_called():
     x = leaf(1.0)
     calls = []
     handle = x.register_hook(calls.append)
@@ -230,7 +230,7 @@ def test_grad_outputs_weigh_the_outputs_and_must_have_their_shapes():
 
 
 @pytest.mark.parametrize("dtype", [tdt.float64, tdt.float16, tdt.bfloat16], ids=str)
-def test_a_given_gradient_takes_the_dtype_of_its_output(dtype):
+def test_a_passed_gradient_is_cast_to_the_dtype_of_its_output(dtype):
     x = tdt.tensor([1.0, 2.0], dtype=dtype, requires_grad=True)
     (x * 3).backward(tdt.tensor([1, 2]))
     assert x.grad.dtype is dtype and x.grad.tolist() == [3, 6]
@@ -312,7 +312,7 @@ def test_no_grad_enable_grad_and_inference_mode_nest():
         y.add_(1)
 
 
-def test_a_tensor_made_in_inference_mode_stays_out_of_every_graph():
+def test_a_tensor_created_in_inference_mode_stays_out_of_every_graph():
     normal = tdt.ones(2)
     with tdt.inference_mode():
         created, computed, view, wanting = tdt.ones(2), normal * 2, normal[:1], tdt.ones(2, requires_grad=True)

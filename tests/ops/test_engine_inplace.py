@@ -117,7 +117,7 @@ def test_one_of_several_views_refuses_writes():
         y.unbind()[0].add_(1)
 
 
-def test_a_view_made_under_no_grad_refuses_writes_outside():
+def test_a_view_created_under_no_grad_refuses_writes_outside():
     y = leaf(1.0, 2.0) * 1
     with tdt.no_grad():
         v = y[0]
@@ -191,7 +191,7 @@ def test_out_into_a_view_writes_the_base():
 
 
 @pytest.mark.parametrize("write", ["v", "w", "y"])
-def test_a_hook_on_a_view_hears_nothing_of_what_is_written_later(write):
+def test_a_hook_on_a_view_is_not_called_for_later_writes(write):
     x, heard = leaf(1.0, 2.0, 3.0), []
     y = x * 1
     v = y[1:]

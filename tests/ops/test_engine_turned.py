@@ -29,7 +29,7 @@ def start(shape):
 
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("turn", TURNS)
-def test_a_view_made_before_its_base_was_turned_is_followed(turn, write):
+def test_a_view_created_before_its_base_was_transposed_is_followed(turn, write):
     for shape, view, part in itertools.product(SHAPES, VIEWS, ("v[..., 1:]", "v", "v.view_as(v)")):
         check(*start(shape), f"v = {view}", f"w = {part}", f"y.{turn}", write, "(y * y).sum().backward()")
 
@@ -64,7 +64,7 @@ def test_leaves_several_views_and_saved_values_refuse(turn):
     check(*start("2, 3"), "z = y * y", f"y.{turn}", "z.sum().backward()")
 
 
-def test_a_leaf_turned_after_it_was_used_gets_no_gradient_of_its_former_shape():
+def test_a_leaf_transposed_after_use_gets_no_gradient_of_its_former_shape():
     x = tdt.ones(1, 3, requires_grad=True)
     y = x * 2
     with tdt.no_grad():

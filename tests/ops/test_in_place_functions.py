@@ -34,7 +34,7 @@ def test_every_in_place_function_of_pytorch_whose_method_tdt_has_is_there():
 
 
 @pytest.mark.parametrize("name", sorted({*IN_PLACE_FUNCTIONS, *CALLS, "abs_", "detach_"}))
-def test_an_in_place_function_gives_what_pytorchs_gives_and_the_tensor_itself(name: str):
+def test_an_in_place_function_computes_pytorchs_values_and_returns_the_tensor_itself(name: str):
     torch = require_torch()
     if not hasattr(torch, name):
         pytest.skip("PyTorch lacks this op")
@@ -49,7 +49,7 @@ def test_an_in_place_function_gives_what_pytorchs_gives_and_the_tensor_itself(na
     np.testing.assert_allclose(ours, theirs, rtol=3e-6, atol=1e-6)
 
 
-def test_an_in_place_function_refuses_what_is_no_tensor_and_leaves():
+def test_an_in_place_function_refuses_non_tensors_and_leaves():
     with pytest.raises(TypeError, match=r"sin_\(\): argument 'input' \(position 1\) must be Tensor, not list"):
         tdt.sin_([1.0])
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):

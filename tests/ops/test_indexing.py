@@ -237,7 +237,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("call", REFUSED.values(), ids=REFUSED)
-def test_what_is_no_index_is_refused_as_pytorch_does(call):
+def test_an_invalid_index_is_refused_as_in_pytorch(call):
     (_, ours), (_, theirs) = (attempt(lambda lib=lib: call(lib.zeros(2, 4), lib)) for lib in (tdt, torch))
     assert error_difference(ours, theirs) is None, describe(ours)
     assert (ours is None) == (theirs is None)

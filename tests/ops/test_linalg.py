@@ -135,7 +135,7 @@ def test_results_are_pytorchs(call):
 
 @pytest.mark.filterwarnings("ignore:torch.chain_matmul", "ignore:torch.triangular_solve", "ignore:torch.cholesky")
 @pytest.mark.parametrize("call", REFUSED.values(), ids=REFUSED)
-def test_errors_begin_with_pytorchs_words(call):
+def test_errors_begin_with_pytorchs_message(call):
     (_, ours), (_, theirs) = attempt(call, tdt), attempt(call, torch)
     assert theirs is not None
     assert error_difference(ours, theirs) is None
@@ -204,7 +204,7 @@ def test_lobpcg_finds_the_extreme_eigenvalues(largest, general):
     assert steps == list(range(len(steps))) and 1 < len(steps) < 200
 
 
-def test_lobpcg_takes_batches_and_stops_where_the_tracker_says():
+def test_lobpcg_takes_batches_and_stops_where_the_tracker_requests():
     a, _ = symmetric_pair(2)
     tdt.manual_seed(0)
     E, X = tdt.lobpcg(tdt.tensor(a), k=2)

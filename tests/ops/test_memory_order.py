@@ -44,7 +44,7 @@ def check(form, shape, layouts):
 
 
 @pytest.mark.parametrize("form", TWO)
-def test_results_of_two_operands_follow_the_first_that_says(form):
+def test_results_of_two_operands_follow_the_first_that_determines_an_order(form):
     ran = [check(form, s, pair) for s in SHAPES for pair in itertools.product(LAYOUTS, repeat=2)]
     assert sum(ran) > 300
 
@@ -58,7 +58,7 @@ def test_results_of_one_operand_follow_it(form):
 @pytest.mark.parametrize(
     "form", ["{x}[torch.tensor([[0, 0, 0], [0, 0, 0]]).t()]", "{x}[:, torch.tensor([[0, 0], [1, 1]]).t()]"]
 )
-def test_results_follow_the_index_where_the_indexed_tensor_has_no_say(form):
+def test_results_follow_the_index_where_the_indexed_tensor_determines_no_order(form):
     shapes = [
         s for s in SHAPES if 1 not in s and len(s) > 2
     ]  # of what no step is taken in, NumPy and PyTorch note others

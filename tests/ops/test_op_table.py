@@ -274,7 +274,7 @@ def test_a_call_and_its_backward_leave_no_reference_cycle(name):
 
 
 @every_op
-def test_in_place_and_out_store_what_the_op_gives(name):
+def test_in_place_and_out_store_the_ops_result(name):
     op = OPS[name]
     if op.view:
         return
@@ -301,7 +301,7 @@ def test_in_place_and_out_store_what_the_op_gives(name):
 
 
 @every_op
-def test_shape_functions_say_the_shapes_that_come_out(name):
+def test_shape_functions_return_the_shapes_of_the_results(name):
     op = OPS[name]
     if op.shape is None:
         return

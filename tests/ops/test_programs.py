@@ -117,6 +117,6 @@ FOUND = {
 
 
 @pytest.mark.parametrize("code", FOUND.values(), ids=FOUND)
-def test_what_programs_have_found_stays_found(code):
+def test_names_that_programs_have_looked_up_stay_available(code):
     program = Program(textwrap.dedent(code).strip().splitlines())
     assert disagreement(program, torch, tdt) is None

@@ -85,7 +85,7 @@ def numbers_and_state(t: Any, call: Callable[[Any], Any]) -> tuple[np.ndarray, t
 
 
 @pytest.mark.parametrize("name", [*EXACT, *CLOSE])
-def test_a_call_gives_pytorchs_numbers_and_leaves_its_state(name: str) -> None:
+def test_a_call_returns_pytorchs_numbers_and_leaves_its_state(name: str) -> None:
     torch = require_torch()
     call = {**EXACT, **CLOSE}[name]
     ours, strides, state = numbers_and_state(tdt, call)
@@ -145,7 +145,7 @@ def test_a_wrong_call_gets_pytorchs_error(name: str) -> None:
     assert str(ours.value).startswith(clause[:60])
 
 
-def test_what_is_overwritten_gets_no_gradient() -> None:
+def test_overwritten_values_get_no_gradient() -> None:
     x = tdt.ones(4, requires_grad=True)
     y = x * 2
     y[:2].normal_()

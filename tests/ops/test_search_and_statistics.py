@@ -135,7 +135,7 @@ def test_a_share_of_a_tie_is_rounded_to_float64(name):
 
 
 @pytest.mark.parametrize("call", REFUSED.values(), ids=REFUSED)
-def test_errors_begin_with_pytorchs_words(call):
+def test_errors_begin_with_pytorchs_message(call):
     (_, ours), (_, theirs) = attempt(call, tdt), attempt(call, torch)
     assert theirs is not None
     assert error_difference(ours, theirs) is None

@@ -141,7 +141,7 @@ def test_step_hooks_see_the_optimizer_among_the_arguments_and_may_replace_them()
         assert calls == [(True, 2)]
 
 
-def test_without_momentum_sgd_has_no_state_and_betas_stay_as_they_are_given():
+def test_without_momentum_sgd_has_no_state_and_betas_stay_as_passed():
     for library in (tdt, torch):
         p = library.ones(1, requires_grad=True)
         p.grad = library.ones(1)

@@ -91,7 +91,7 @@ def test_two_schedules_and_a_hand_act_together():
 
 
 @pytest.mark.parametrize("name,options", CASES)
-def test_a_schedule_goes_on_from_a_state_that_pytorch_saved(name, options):
+def test_a_schedule_resumes_from_a_state_that_pytorch_saved(name, options):
     theirs, ours = optimizer(torch), optimizer(tdt)
     before, after = (getattr(lib.optim.lr_scheduler, name)(o, **options) for lib, o in ((torch, theirs), (tdt, ours)))
     for _ in range(17):
@@ -148,7 +148,7 @@ COMBINED = {
 
 @pytest.mark.filterwarnings("ignore:Detected call of")  # of a schedule inside one inside another, in both libraries
 @pytest.mark.parametrize("name", COMBINED)
-def test_combined_schedules_give_pytorchs_rates_and_go_on_from_their_state(name):
+def test_combined_schedules_have_pytorchs_rates_and_resume_from_their_state(name):
     results = []
     for library in (tdt, torch):
         kind, o = library.optim.lr_scheduler, optimizer(library)
@@ -200,7 +200,7 @@ def test_a_plateau_is_found_where_pytorch_finds_it(options):
     assert results[0] == results[1]
 
 
-def test_a_new_group_is_reduced_too_or_asks_for_its_bound():
+def test_a_new_group_is_reduced_too_or_requires_a_min_lr():
     for library in (tdt, torch):
         for bound in (0.001, [0.001, 0.001]):
             o = optimizer(library)
@@ -239,7 +239,7 @@ def test_a_schedules_signature_is_pytorchs():
             assert [(p.name, p.kind, p.default) for p in a] == [(p.name, p.kind, p.default) for p in b], name
 
 
-def test_a_step_that_was_replaced_is_said_to_be_unseen():
+def test_a_step_that_was_replaced_is_reported_as_not_recorded():
     o = optimizer(tdt)
     scheduler = tdt.optim.lr_scheduler.StepLR(o, 1)
     o.step = lambda: None
@@ -338,7 +338,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("name,options", ERRORS)
-def test_errors_have_pytorchs_class_and_first_words(name, options):
+def test_errors_have_pytorchs_class_and_begin_with_its_message(name, options):
     with pytest.raises((ValueError, KeyError, TypeError)) as theirs:
         getattr(torch.optim.lr_scheduler, name)(optimizer(torch), **options)
     with pytest.raises(theirs.type) as ours:

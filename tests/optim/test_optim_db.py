@@ -96,7 +96,7 @@ def test_constructors_have_pytorchs_parameters_and_print_as_they_do(info):
 
 
 @pytest.mark.parametrize("info", [p for p in INFOS if p.values[0].supports_param_groups])
-def test_groups_join_rates_change_and_gradients_come_and_go(info):
+def test_groups_join_rates_change_and_gradients_appear_and_vanish(info):
     shapes = (*(MATRICES if info.name in (NEEDS_MATRICES, NEEDS_SPARSE) else SMALL), (4, 2), (2, 2))
     options = {"SGD": {"momentum": 0.9}, "ASGD": {"t0": 3}, "RMSprop": {"momentum": 0.5}}.get(info.name, {})
     pair = Pair(info.name, {**options, "lr": 0.02}, shapes, groups=[((0, 2), {"lr": 0.05}), ((1,), {})])
@@ -156,7 +156,7 @@ def test_parameters_of_two_bytes_end_where_pytorchs_do_within_the_rounding_of_th
 
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # of PyTorch's, about its own Adagrad
 @pytest.mark.parametrize("info", [p for p in INFOS if p.values[0].supports_sparse])
-def test_sparse_gradients_are_taken_where_pytorch_takes_them(info):
+def test_sparse_gradients_are_accepted_where_pytorch_accepts_them(info):
     for options in [case.kwargs for case in info.optim_inputs_func("cpu") if not case.kwargs.get("weight_decay")]:
         pair = Pair(info.name, options, ((3, 4), (5, 1)))
         pair.sparse = True
@@ -164,7 +164,7 @@ def test_sparse_gradients_are_taken_where_pytorch_takes_them(info):
 
 
 @pytest.mark.parametrize("info", [p for p in INFOS if not (p.values[0].supports_sparse or p.id == NEEDS_CLOSURE)])
-def test_gradients_of_the_other_layout_are_refused_with_pytorchs_words(info):
+def test_gradients_of_the_other_layout_are_refused_with_pytorchs_message(info):
     pair = Pair(info.name, {}, ((3, 4),))
     pair.sparse = not pair.sparse
     pair.theirs[0].grad, pair.ours[0].grad = pair.gradients((3, 4))
@@ -195,7 +195,7 @@ def to_params(params: Any) -> Any:
 
 
 @pytest.mark.parametrize("info", INFOS)
-def test_refusals_have_pytorchs_class_and_words(info):
+def test_refusals_have_pytorchs_class_and_message(info):
     shape = (2, 3) if info.name in (NEEDS_MATRICES, NEEDS_SPARSE) else (3,)
     for case in info.optim_error_inputs_func("cpu", torch.float32):
         error_input, theirs = case.optimizer_error_input, torch.zeros(shape, requires_grad=True)
@@ -215,7 +215,7 @@ def test_refusals_have_pytorchs_class_and_words(info):
 
 
 @pytest.mark.parametrize("info", [p for p in INFOS if p.values[0].has_capturable_arg])
-def test_a_capturable_step_on_the_cpu_is_refused_with_pytorchs_words(info):
+def test_a_capturable_step_on_the_cpu_is_refused_with_pytorchs_message(info):
     errors = []
     for library in (tdt, torch):
         p = library.ones(2, requires_grad=True)

@@ -68,7 +68,7 @@ def test_complex_parameters_are_pairs_of_real_ones(name, options):
 
 
 @pytest.mark.parametrize("name", ["SGD", "Adam"])
-def test_parameters_whose_gradient_comes_and_goes_keep_their_own_count(name):
+def test_parameters_with_occasional_gradients_keep_their_own_count(name):
     options = {"lr": 0.1, "momentum": 0.9} if name == "SGD" else {"lr": 0.1}
     pair = Pair(name, options, (*SMALL, (6,), (2, 2)))
     pair.step(30, without=lambda k, i: (k + i * i) % 5 < 2 or (i == 2 and k < 9)).agree(rtol=1e-10, atol=1e-10)
@@ -79,7 +79,7 @@ def test_parameters_whose_gradient_comes_and_goes_keep_their_own_count(name):
 
 
 @pytest.mark.parametrize("name", ["SGD", "AdamW"])
-def test_groups_obey_their_own_options_and_added_ones_join(name):
+def test_groups_use_their_own_options_and_added_ones_join(name):
     extra = {"momentum": 0.5} if name == "SGD" else {"betas": (0.8, 0.9), "amsgrad": True}
     pair = Pair(
         name, {"lr": 0.1}, (*SMALL, (4,)), groups=[((0, 2), {"lr": 0.01, **extra}), ((1,), {"weight_decay": 0.3})]
@@ -94,7 +94,7 @@ def test_groups_obey_their_own_options_and_added_ones_join(name):
 
 
 @pytest.mark.parametrize("name,options", [("SGD", {"momentum": 0.9}), ("Adam", {"amsgrad": True}), ("AdamW", {})])
-def test_state_dict_has_pytorchs_layout_and_pytorch_goes_on_from_it(name, options):
+def test_state_dict_has_pytorchs_layout_and_pytorch_resumes_from_it(name, options):
     pair = Pair(name, {"lr": 0.1, **options}).step(7)
     ours, theirs = to_torch(pair.our_optimizer.state_dict()), pair.their_optimizer.state_dict()
     assert ours["param_groups"] == theirs["param_groups"]
@@ -109,7 +109,7 @@ def test_state_dict_has_pytorchs_layout_and_pytorch_goes_on_from_it(name, option
     pair.step(7).agree(rtol=1e-10, atol=1e-10)
 
 
-def test_names_of_parameters_are_kept_in_the_state():
+def test_names_of_parameters_are_saved_in_the_state():
     a, b = tdt.zeros(2, requires_grad=True), tdt.zeros(3, requires_grad=True)
     optimizer = tdt.optim.SGD([("a", a), ("b", b)], lr=0.1)
     assert optimizer.param_groups[0]["params"][1] is b
@@ -201,7 +201,7 @@ def test_a_parameter_whose_data_is_replaced_keeps_its_state():
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))], ids=["deepcopy", "pickle"])
-def test_a_copied_optimizer_goes_on_by_itself(copied):
+def test_a_copied_optimizer_steps_independently(copied):
     pair = Pair("Adam", {"lr": 0.1}, SMALL[:2]).step(3)
     copied_optimizer = copied(pair.our_optimizer)
     for p, q in zip(copied_optimizer.param_groups[0]["params"], pair.ours):
@@ -249,7 +249,7 @@ def test_repr_is_pytorchs():
         assert repr(pair.our_optimizer) == repr(pair.their_optimizer)
 
 
-def test_every_kind_of_kernel_switch_gives_the_same_trajectory():
+def test_every_kind_of_kernel_switch_has_the_same_trajectory():
     with tdt.backends.kernels(False):
         reference = Pair("AdamW", {"lr": 0.1, "amsgrad": True}, LARGE).step(5)
         assert not next(iter(reference.our_optimizer._plans.values())).tables
@@ -290,7 +290,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("name,make", ERRORS)
-def test_errors_have_pytorchs_class_and_first_words(name, make):
+def test_errors_have_pytorchs_class_and_begin_with_its_message(name, make):
     params, options = make(torch)
     with pytest.raises(Exception) as theirs:  # noqa: PT011, B017 - whatever PyTorch raises
         getattr(torch.optim, name)(params, **options)
@@ -325,7 +325,7 @@ def test_a_state_of_another_models_shapes_is_refused_at_the_next_step(name):
         assert params[0].tolist() == [0, 0]
 
 
-def test_betas_in_a_list_are_kept_as_a_tuple():
+def test_betas_in_a_list_are_stored_as_a_tuple():
     for library in (tdt, torch):
         for name in ("Adam", "AdamW"):
             optimizer = getattr(library.optim, name)([parameter(library)], betas=[0.9, 0.99])

@@ -25,7 +25,7 @@ CALLS = [
 
 
 @pytest.mark.parametrize("number", range(len(CALLS)))
-def test_helpers_of_optimizers_answer_as_pytorchs(number: int):
+def test_helpers_of_optimizers_behave_like_pytorchs(number: int):
     torch = require_torch()
     assert CALLS[number](tdt, ours) == CALLS[number](torch, pytorchs())
 

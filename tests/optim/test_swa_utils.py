@@ -63,7 +63,7 @@ def test_an_average_of_models_is_pytorchs(name, use_buffers):
     assert states[0]["n_averaged"] == 6
 
 
-def test_batch_norms_take_their_statistics_anew():
+def test_batch_norms_compute_their_statistics_again():
     random, states = np.random.default_rng(0), []
     batches = [random.normal(size=(5, 3)) for _ in range(4)]
     for library in (tdt, torch):
@@ -86,7 +86,7 @@ def test_batch_norms_take_their_statistics_anew():
         {"swa_lr": 0.01, "anneal_epochs": 0},
     ],
 )
-def test_swalr_gives_pytorchs_rates_alone_and_after_another_schedule(options):
+def test_swalr_has_pytorchs_rates_alone_and_after_another_schedule(options):
     results = []
     for library in (tdt, torch):
         o, rates = optimizer(library), []
@@ -115,7 +115,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("make", REFUSED)
-def test_what_pytorch_refuses_is_refused_with_its_words(make):
+def test_what_pytorch_refuses_is_refused_with_its_message(make):
     errors = []
     for library in (torch, tdt):
         with pytest.raises((ValueError, AssertionError)) as caught:

@@ -32,7 +32,7 @@ def numbers(value):
 
 
 @pytest.mark.parametrize("name", ["Adam", "Adagrad"])
-def test_steps_inside_act_on_what_is_given_and_nothing_else(name):
+def test_steps_inside_change_only_the_passed_parameters_and_state(name):
     results = []
     for library in (tdt, torch):
         optimizer, params, others = stepped(library, name)

@@ -19,7 +19,7 @@ def test_a_random_config_trains_as_its_pytorch_program(number):
     assert verdict.kind == "agrees", f"{verdict}\n{text_of(description)}"
 
 
-def test_the_same_number_and_seed_give_the_same_config():
+def test_the_same_number_and_seed_draw_the_same_config():
     assert text_of(draw(12, seed=5)) == text_of(draw(12, seed=5)) != text_of(draw(12, seed=6))
 
 

@@ -12,7 +12,7 @@ from tests.fuzz.killed_runs import run
 
 
 @pytest.mark.skipif(sys.platform != "linux" or shutil.which("gcc") is None, reason="needs Linux and gcc")
-def test_runs_that_are_killed_or_given_errors_end_as_if_nothing_had_happened():
+def test_runs_that_are_killed_or_get_errors_end_as_if_nothing_had_happened():
     done = run("--seed", 5, "--kills", 2, "--errors", 2, "--seconds", 40, "--no-workers")
     assert done.returncode == 0, done.stdout
     counts = json.loads(done.stdout.partition("\n")[2])

@@ -112,7 +112,7 @@ ARGUMENTS = [
 
 
 @pytest.mark.parametrize("full", _names.ALLOWED_GLOBALS)
-def test_everything_offered_says_why_it_is_safe_and_takes_any_arguments(full):
+def test_every_allowed_global_states_why_it_is_safe_and_takes_any_arguments(full):
     offered = _names.allowed_global(full)
     assert len(offered.why) > 20 and (offered.call is None or offered.call.__module__.startswith("tdt.serialization."))
     assert offered.call is None or not isinstance(offered.call, type)  # a class as it is may allocate, or look names up
@@ -128,7 +128,7 @@ def test_random_and_mutated_pickles_are_loaded_or_refused_and_nothing_else():
     assert sum(messages.values()) == 400 and 5 < messages["loaded"] < 300, messages
 
 
-def test_only_what_this_load_made_is_filled():
+def test_only_what_this_load_created_is_filled():
     shared = {"kept": 1}
     with tdt.serialization.safe_globals([(shared, "users.table"), (SimpleNamespace, "users.Space")]):
         with pytest.raises(pickle.UnpicklingError, match="Can only modify objects that this load created"):

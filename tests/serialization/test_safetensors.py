@@ -111,7 +111,7 @@ def test_a_storage_is_mapped_from_a_file_under_pytorchs_rules(tmp_path):
             storage.from_file(str(tmp_path), True, 4)
 
 
-def test_tensors_are_made_on_storages_without_a_copy():
+def test_tensors_are_created_on_storages_without_a_copy():
     torch = require_torch()
     for lib in (torch, tdt):
         memory = lib.UntypedStorage([0, 0, 128, 63, 1, 2, 3, 4])

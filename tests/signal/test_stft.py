@@ -73,7 +73,7 @@ def test_signals_and_gradients_back_are_pytorchs(settings, signal, length):
     ("n_fft", "hop", "size", "normalized"), [*itertools.product([16, 15], [3, 5], [12], [True, False])]
 )
 @pytest.mark.parametrize("signal", SIGNALS)
-def test_a_signal_comes_back(n_fft, hop, size, normalized, signal):
+def test_a_signal_round_trips(n_fft, hop, size, normalized, signal):
     x = tdt.from_numpy(SIGNALS[signal])
     how = {"n_fft": n_fft, "hop_length": hop, "win_length": size, "normalized": normalized,
            "window": tdt.hamming_window(size, dtype=tdt.float64)}  # fmt: skip
@@ -123,7 +123,7 @@ def test_types_follow_signal_and_window():
 
 
 @pytest.mark.parametrize("name", ["stft", "istft"])
-def test_a_window_that_was_forgotten_is_told_of_where_the_call_stands(name):
+def test_a_missing_window_warns_with_the_callers_line(name):
     x = tdt.ones(20) if name == "stft" else tdt.ones(5, 4) + 0j
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -134,7 +134,7 @@ def test_a_window_that_was_forgotten_is_told_of_where_the_call_stands(name):
     assert result.equal(getattr(tdt, name)(x, 8, **same))
 
 
-def test_a_signal_shorter_than_asked_for_is_filled_with_zeros():
+def test_a_signal_shorter_than_the_requested_length_is_padded_with_zeros():
     x, window = tdt.arange(20.0), tdt.hann_window(8)
     with pytest.warns(UserWarning, match="The length of signal is shorter than the length parameter"):
         back = tdt.istft(tdt.stft(x, 8, window=window, return_complex=True), 8, window=window, length=30)
@@ -175,7 +175,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("call", "error", "message"), REFUSED, ids=[call for call, *_ in REFUSED])
 @pytest.mark.filterwarnings("ignore:A window was not provided", "ignore:ComplexHalf support is experimental")
-def test_what_does_not_fit_is_refused_in_pytorchs_words(call, error, message):
+def test_what_does_not_fit_is_refused_with_pytorchs_message(call, error, message):
     for lib in (tdt, require_torch()):
         x, h = lib.arange(20.0), lib.hann_window(8)
         names = {"x": x, "c": x + 0j, "h": h, "S": lib.stft(x, 8, window=h, return_complex=True)}

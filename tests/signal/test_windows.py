@@ -32,7 +32,7 @@ def test_windows_are_scipys(name: str, sym: bool):
 
 
 @pytest.mark.parametrize("name", OLD)
-def test_the_old_names_are_periodic_unless_told_otherwise(name: str):
+def test_the_old_names_are_periodic_by_default(name: str):
     new = {"beta": 12.0} if name == "kaiser" else {}
     for M in (0, 1, 2, 3, 8, 401):
         for periodic in (True, False):
@@ -108,7 +108,7 @@ def test_a_window_can_be_learnt():
         ("signal.windows.general_cosine(4, a=[])", ValueError, "Coefficients cannot be empty"),
     ],
 )
-def test_what_makes_no_window_is_refused_in_pytorchs_words(call: str, error: type, message: str):
+def test_invalid_windows_are_refused_with_pytorchs_message(call: str, error: type, message: str):
     for lib in (tdt, require_torch()):
         with pytest.raises(error, match=message):
             eval(f"t.{call}", {"t": lib})

@@ -76,12 +76,12 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_gives_what_it_gives_in_pytorch(name):
+def test_a_program_computes_what_it_does_in_pytorch(name):
     ours, theirs = (as_plain(PROGRAMS[name](lib)) for lib in BOTH)
     assert ours == theirs
 
 
-def test_what_pytorch_does_with_coordinates_alone_works_too():
+def test_coordinate_operations_of_pytorch_work_too():
     for x in (copy.deepcopy(example(tdt)), example(tdt) / 2 * 2, example(tdt)[:], example(tdt).t().t()):
         assert tdt.equal(x.to_dense(), example(tdt).to_dense())
 

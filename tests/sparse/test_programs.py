@@ -93,7 +93,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize(("name", "kind"), [(n, k) for n, (_, kinds) in PROGRAMS.items() for k in kinds])
 @pytest.mark.filterwarnings("ignore:Sparse")
-def test_a_program_gives_what_it_gives_in_pytorch(name, kind):
+def test_a_program_computes_what_it_does_in_pytorch(name, kind):
     for coalesced in (False, True):
         ours, our_grads = run(tdt, PROGRAMS[name][0], kind, coalesced)
         theirs, their_grads = run(torch, PROGRAMS[name][0], kind, coalesced)

@@ -164,7 +164,7 @@ SCRIPTS = {
 
 @pytest.mark.parametrize("name", SCRIPTS)
 @pytest.mark.filterwarnings("ignore:Sparse")
-def test_a_script_gives_what_it_gives_in_pytorch(name):
+def test_a_script_computes_what_it_does_in_pytorch(name):
     ours, theirs = (SCRIPTS[name](lib) for lib in BOTH)
     assert_same(plain(ours), plain(theirs))
 
@@ -204,7 +204,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_pytorch_refuses_is_refused_in_its_words(name):
+def test_what_pytorch_refuses_is_refused_with_its_message(name):
     call, same = REFUSED[name]
     (ours, theirs) = (pytest.raises(Exception, call, lib).value for lib in BOTH)
     assert type(ours) is type(theirs)
@@ -293,7 +293,7 @@ def test_a_random_program_over_sparse_tensors_equals_the_dense_one():
             )
 
 
-def test_a_sparse_gradient_goes_on_through_dense_operations():
+def test_a_sparse_gradient_flows_through_dense_operations():
     """PyTorch raises at the first rule that does not take it."""
     for make in (tdt.tanh, lambda w: w[:, 1:], lambda w: w.cumsum(0), lambda w: w.index_select(0, tdt.tensor([0, 1, 1])),
                  lambda w: tdt.cat([w, w]), lambda w: w.reshape(2, 8), lambda w: w.flip(0).relu() + 1):  # fmt: skip

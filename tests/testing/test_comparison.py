@@ -65,7 +65,7 @@ def test_what_agrees_passes(call):
 
 
 @pytest.mark.parametrize("call", DIFFERENT)
-def test_differences_are_told_in_pytorchs_words(call):
+def test_differences_are_reported_with_pytorchs_messages(call):
     actual, expected = (_error_of(lib, call) for lib in (tdt, require_torch()))
     assert actual is not None
     assert expected is not None

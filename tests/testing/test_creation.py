@@ -71,7 +71,7 @@ def test_sizes_gradients_and_memory_formats():
         ),
     ],
 )
-def test_limits_that_leave_nothing_are_refused_in_pytorchs_words(settings, message):
+def test_limits_that_leave_nothing_are_refused_with_pytorchs_message(settings, message):
     for lib in (tdt, require_torch()):
         arguments = {"dtype": lib.float32, "device": "cpu"} | eval(f"dict({settings})", {"t": lib})
         with pytest.raises(ValueError, match=message):

@@ -61,7 +61,7 @@ def resumed(root: Path, name: str = "small") -> tuple[str, list[Event]]:
         return session.train(events.append).reason, events
 
 
-def test_a_run_leaves_what_the_design_says(tmp_path):
+def test_a_run_folder_has_the_documented_files(tmp_path):
     folder = run(tmp_path)
     assert folder == tmp_path / "small" / "1"
     names = {path.name.partition(".")[0] for path in folder.iterdir()}
@@ -98,7 +98,7 @@ def test_a_run_keeps_what_it_ended_by(tmp_path, change: str, ended: tuple[str, s
     assert logged.state == ended[0] and (logged.ended_by or "").startswith(ended[1])
 
 
-def test_a_run_that_was_cut_short_says_how_until_it_goes_on(tmp_path):
+def test_an_interrupted_run_reports_the_reason_until_it_resumes(tmp_path):
     def stop(event: Event) -> None:
         if isinstance(event, StepDone) and event.step == 8:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -153,7 +153,7 @@ def test_the_threads_of_the_first_part_are_set_again(tmp_path):
     assert tdt.get_num_threads() == 2
 
 
-def test_other_versions_and_kernels_are_said(tmp_path, monkeypatch):
+def test_other_versions_and_kernels_are_reported(tmp_path, monkeypatch):
     with tdt.backends.kernels(True), pytest.raises(Stop):
         run(tmp_path, crash_at(12))
     monkeypatch.setattr("tdt.train.session.versions", lambda: {"numpy": "9.9"})
@@ -165,7 +165,7 @@ def test_other_versions_and_kernels_are_said(tmp_path, monkeypatch):
     assert isinstance(next(event for event in events if not isinstance(event, Notice)), RunStarted)
 
 
-def test_the_same_environment_is_passed_over_in_silence(tmp_path):
+def test_the_same_environment_is_not_reported(tmp_path):
     with pytest.raises(Stop):
         run(tmp_path, crash_at(12))
     with warnings.catch_warnings():
@@ -174,7 +174,7 @@ def test_the_same_environment_is_passed_over_in_silence(tmp_path):
     assert not [event for event in events if isinstance(event, Notice)]
 
 
-def test_a_run_whose_config_file_is_gone_goes_on_from_its_checkpoint(tmp_path):
+def test_a_run_whose_config_file_is_gone_resumes_from_its_checkpoint(tmp_path):
     with pytest.raises(Stop):
         run(tmp_path, crash_at(12))
     (tmp_path / "small" / "1" / "config.yaml").unlink()
@@ -246,7 +246,7 @@ def test_signals_have_the_exit_codes_of_shells():
     assert (exit_code("SIGINT"), exit_code("SIGTERM")) == (130, 143)
 
 
-def test_a_stop_request_gives_the_signals_back(tmp_path):
+def test_a_stop_request_restores_the_signal_handlers(tmp_path):
     import os
     import signal
 
@@ -258,7 +258,7 @@ def test_a_stop_request_gives_the_signals_back(tmp_path):
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_in_another_thread_signals_are_left_alone(tmp_path):
+def test_in_another_thread_signal_handlers_are_unchanged(tmp_path):
     from threading import Thread
 
     outcomes: list[Any] = []
@@ -268,7 +268,7 @@ def test_in_another_thread_signals_are_left_alone(tmp_path):
     assert outcomes == [tmp_path / "small" / "1"]
 
 
-def test_a_run_that_is_given_more_epochs_ends_as_one_that_had_them_from_the_start(tmp_path):
+def test_a_run_resumed_with_more_epochs_ends_as_one_that_had_them_from_the_start(tmp_path):
     long = run(tmp_path / "long", text=SMALL.replace("epochs: 2", "epochs: 3"))
     short = run(tmp_path / "short")
     with Session.resume("small", root=tmp_path / "short", overrides=["train.epochs=3"]) as session:
@@ -285,7 +285,7 @@ def test_a_run_that_is_given_more_epochs_ends_as_one_that_had_them_from_the_star
     assert lines[0] == lines[1]
 
 
-def test_what_a_resumed_run_was_given_stays_where_it_is_killed_at_once(tmp_path):
+def test_overrides_of_a_resumed_run_persist_where_it_is_killed_at_once(tmp_path):
     run(tmp_path)
     with Session.resume("small", root=tmp_path, overrides=["train.epochs=4"]) as session, pytest.raises(Stop):
         session.train(crash_at(19))
@@ -437,7 +437,7 @@ def test_an_unreadable_checkpoint_is_not_to_be_removed_and_a_damaged_one_is(tmp_
     assert "to resume from the previous checkpoint" in caught.value.__notes__[0]
 
 
-def test_an_edited_config_is_said_to_have_no_effect(tmp_path):
+def test_an_edited_config_is_reported_to_have_no_effect(tmp_path):
     with pytest.raises(Stop):
         run(tmp_path, crash_at(12))
     config = tmp_path / "small" / "1" / "config.yaml"

@@ -90,7 +90,7 @@ def test_units_and_digits():
     ]
 
 
-def test_a_snippet_sees_its_globals_and_its_setup_and_runs_as_often_as_said():
+def test_a_snippet_has_its_globals_and_setup_and_runs_the_stated_number_of_times():
     calls: list[int] = []
     timer = Timer("""
         calls.append(n)
@@ -102,14 +102,14 @@ def test_a_snippet_sees_its_globals_and_its_setup_and_runs_as_often_as_said():
     assert measurement.label == measurement.title == "two"
 
 
-def test_the_threads_are_those_asked_for_and_those_before_come_back():
+def test_the_requested_threads_are_used_and_the_former_number_restored():
     before, counts = tdt.get_num_threads(), set()
     Timer("counts.add(tdt.get_num_threads())", globals={"counts": counts}, num_threads=3).timeit(2)
     assert counts == {3}
     assert tdt.get_num_threads() == before
 
 
-def test_blocks_are_as_long_as_the_clock_asks_for():
+def test_blocks_are_as_long_as_the_clock_requires():
     def took(n):  # 1 us a run, 10 ns a look at the clock
         return 1e-8 + n * 1e-6
 
@@ -124,7 +124,7 @@ def test_blocks_are_as_long_as_the_clock_asks_for():
     assert calls == [(100, t) for t in measurement.raw_times]
 
 
-def test_an_adaptive_run_goes_on_until_times_agree():
+def test_an_adaptive_run_continues_until_times_agree():
     times = iter([*[0.0] * 5, 1.0, 0.01, 0.05, 0.03, 0.09, *[0.04] * 100])
     timer = Timer("pass")
     timer._timeit = lambda n: max(next(times), 1e-9)

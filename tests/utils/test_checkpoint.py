@@ -52,7 +52,7 @@ def test_a_checkpoint_changes_no_gradient_though_dropout_draws(name):
     assert all(tdt.equal(a, b) for a, b in zip(plain, found, strict=True))
 
 
-def test_the_generator_goes_on_as_without_a_checkpoint():
+def test_the_generator_continues_as_without_a_checkpoint():
     net = model()
     ends = []
     for forward in (net, FORWARDS["reentrant"](net), FORWARDS["not reentrant"](net)):
@@ -114,7 +114,7 @@ def test_a_function_of_the_users_may_stand_in_a_checkpoint():
     assert tdt.allclose(x.grad, expected)
 
 
-def test_graphs_may_be_retained_and_gradients_taken_inside():
+def test_graphs_may_be_retained_and_gradients_computed_inside():
     x = tdt.tensor(X, requires_grad=True)
     y = again(lambda x: x.exp().sin(), x).sum()
     y.backward(retain_graph=True)

@@ -61,7 +61,7 @@ def test_a_link_is_replaced_and_never_written_through(tmp_path):
     assert other.read_text() == "somebody else's"
 
 
-def test_what_is_no_regular_file_is_refused_at_once(tmp_path):
+def test_special_files_are_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "pipe")  # reading it would wait for ever
     for path in (tmp_path / "pipe", Path("/dev/zero")):
         with pytest.raises(OSError, match="is not a regular file"):

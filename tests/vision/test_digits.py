@@ -30,7 +30,7 @@ def test_the_splits_together_are_scikit_learns_digits():
     assert rows(images, labels) == rows(source.images, source.target)
 
 
-def test_the_script_makes_the_bundled_file():
+def test_the_script_writes_the_bundled_file():
     pytest.importorskip("sklearn")
     generated = runpy.run_path(str(SCRIPT))["arrays"]()
     with np.load(DATA / "digits.npz") as stored:

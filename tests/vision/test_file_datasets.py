@@ -66,7 +66,7 @@ def test_splits_divide_the_training_part(tmp_path, monkeypatch):
         MNIST(tmp_path / "raw", split="dev")
 
 
-def test_what_is_missing_says_which_file_to_put_where(tmp_path):
+def test_missing_files_are_reported_with_the_folder_to_put_them_in(tmp_path):
     with pytest.raises(FileNotFoundError, match=rf"put train-images.*gz, train-labels.*gz into {tmp_path}/MNIST/raw"):
         MNIST(tmp_path)
     with pytest.raises(FileNotFoundError, match=rf"put cifar-100-python.tar.gz into {tmp_path}"):
@@ -277,7 +277,7 @@ def test_image_folder_shares_out_the_images_of_each_class(tmp_path):
         ImageFolder(tmp_path, split="all")
 
 
-def test_image_folder_says_what_is_missing(tmp_path):
+def test_image_folder_reports_what_is_missing(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         ImageFolder(tmp_path / "none")
     with pytest.raises(FileNotFoundError, match="has no folders; it takes one for each class"):

@@ -74,7 +74,7 @@ def test_conversions_are_those_of_the_steps():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_sizes_are_told(kind: str):
+def test_sizes_are_reported(kind: str):
     image = KINDS[kind]
     assert transforms.functional.get_dimensions(image) == [3, 9, 12]
     assert F.get_image_size(image) == [12, 9] and F.get_image_num_channels(image) == 3

@@ -70,7 +70,7 @@ def test_every_model_is_listed():
 
 
 @pytest.mark.parametrize("config", [{"weights": "DEFAULT"}, {"pretrained": True}])
-def test_weights_are_not_fetched_and_the_error_says_what_to_do(config: dict[str, Any]):
+def test_weights_are_not_fetched_and_the_error_has_a_remedy(config: dict[str, Any]):
     file = "resnet18-f37072fd.pth"
     with pytest.raises(ValueError, match=rf"models/{file} and load it: model.load_state_dict\(tdt.load\('{file}'\)\)"):
         models.resnet18(**config)
@@ -206,7 +206,7 @@ def test_a_mistake_in_a_config_is_named(text: str, message: str):
     assert message in str(caught.value)
 
 
-def test_a_config_that_asks_for_weights_is_told_where_they_are():
+def test_a_config_that_requests_pretrained_weights_gets_their_address():
     _, problems = built("resnet18(weights=DEFAULT)\n")
     assert len(problems) == 1 and "tdt fetches no weights, got 'DEFAULT'" in problems[0]
 

@@ -62,7 +62,7 @@ def test_a_batch_is_its_images_one_by_one(step, tensors: bool):
 
 
 @pytest.mark.parametrize("size", [(8, 30), (30, 8), (9, 9)])
-def test_a_resized_crop_is_where_torchvision_puts_it(size: tuple[int, int]):
+def test_a_resized_crop_is_where_torchvisions_is(size: tuple[int, int]):
     torch = require_torch()
     h, w = size
     image = Image.fromarray(pixels(h, w, 3))
@@ -115,7 +115,7 @@ def test_a_choice_follows_its_weights_and_an_order_takes_every_step_once():
         RandomApply(ToTensor())
 
 
-def test_steps_of_tensors_alone_make_a_step_of_tensors_alone():
+def test_steps_of_tensors_alone_are_combined_to_a_step_of_tensors_alone():
     assert RandomApply([RandomErasing()]).takes_tensors and not RandomApply([RandomHorizontalFlip()]).takes_tensors
 
 
@@ -133,7 +133,7 @@ def test_a_function_is_a_step():
     [(pixels(4, 5, 3), "RGB"), (pixels(4, 5), "L"), (pixels(4, 5, 4), "RGBA"), (pixels(4, 5, 2), "LA"),
      (np.arange(20, dtype=np.int32).reshape(4, 5), "I"), (np.arange(20, dtype=np.int16).reshape(4, 5), "I;16")],
 )  # fmt: skip
-def test_arrays_and_tensors_become_images_and_come_back(array: np.ndarray, mode: str):
+def test_arrays_and_tensors_round_trip_through_images(array: np.ndarray, mode: str):
     tensor = tdt.from_numpy(np.ascontiguousarray(array if array.ndim == 2 else array.transpose(2, 0, 1)))
     for source in (array, tensor):
         image = ToPILImage()(source)

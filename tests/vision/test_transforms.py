@@ -19,7 +19,7 @@ def equal(tensor, array) -> None:
     np.testing.assert_array_equal(tensor.numpy() if isinstance(tensor, tdt.Tensor) else tensor, array)
 
 
-def test_to_tensor_scales_bytes_and_puts_channels_first():
+def test_to_tensor_scales_bytes_and_moves_channels_first():
     image = pixels(5, 4, 3)
     output = ToTensor()(image)
     assert output.dtype == tdt.float32
@@ -132,7 +132,7 @@ def test_a_crop_of_the_whole_image_draws_nothing():
     equal(tdt.get_rng_state(), before)
 
 
-def test_random_steps_of_a_compose_draw_from_the_given_generator():
+def test_random_steps_of_a_compose_draw_from_its_generator():
     images = pixels(8, 8, 8)
     augment = Compose([RandomCrop(8, padding=1), RandomCrop(6)])
     assert augment.random
@@ -185,6 +185,6 @@ def test_an_own_transform_needs_batch_only():
 @pytest.mark.parametrize(
     ("mean", "std", "message"), [([0.1, 0.2], 1.0, "mean has 2"), (0.5, [1.0, 2.0, 3.0], "std has 3")]
 )
-def test_normalize_makes_no_channels(mean, std, message: str):
+def test_normalize_adds_no_channels(mean, std, message: str):
     with pytest.raises(ValueError, match=f"Normalize: {message} numbers for 1 channels"):
         Normalize(mean, std)(tdt.zeros(1, 4, 4))

@@ -219,7 +219,7 @@ def test_states_of_the_weight_norm_hook_are_read():
         assert (new.weight == old.weight).all()
 
 
-def test_the_hooks_can_be_taken_off():
+def test_the_hooks_can_be_removed():
     for name, what in (("old weight norm", "weight_norm"), ("old spectral norm", "spectral_norm")):
 
         def run(lib, name=name, what=what):
@@ -264,7 +264,7 @@ def test_a_state_from_before_spectral_norm_had_a_v_is_read():
     agree_on_program(run)
 
 
-def test_a_weight_norm_hook_says_that_it_is_deprecated():
+def test_a_weight_norm_hook_warns_that_it_is_deprecated():
     for lib in (tdt, torch):
         with pytest.warns(FutureWarning, match="nn.utils.weight_norm` is deprecated in favor of"):
             lib.nn.utils.weight_norm(layer(lib))

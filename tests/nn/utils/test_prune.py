@@ -96,7 +96,7 @@ def test_a_method_prunes_a_tensor_too():
     agree_on_program(run)
 
 
-def test_a_users_method_is_asked():
+def test_a_users_method_is_called():
     def run(lib):
         p = prune(lib)
 

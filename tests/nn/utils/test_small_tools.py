@@ -26,7 +26,7 @@ def test_parameters_become_a_vector_and_back():
     agree_on_program(run)
 
 
-def test_a_parameter_shares_memory_with_the_vector_it_was_taken_from():
+def test_a_parameter_shares_memory_with_the_vector_it_was_read_from():
     layer, vector = tdt.nn.Linear(1, 1), tdt.ones(2)
     tdt.nn.utils.vector_to_parameters(vector, layer.parameters())
     vector.fill_(5)
@@ -87,7 +87,7 @@ def test_what_cannot_be_fused_or_left_empty_is_refused(wrong):
     lambda lib: lib.nn.utils.skip_init(lib.nn.Conv2d, 1, 2, 3, dtype=lib.float64),
     lambda lib: lib.nn.utils.skip_init(lib.nn.BatchNorm1d, 4),
 ])  # fmt: skip
-def test_a_module_made_without_initial_values_draws_none(make):
+def test_a_module_built_without_initial_values_draws_none(make):
     def run(lib):
         lib.manual_seed(0)
         module = make(lib)

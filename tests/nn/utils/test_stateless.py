@@ -132,7 +132,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_no_call_is_refused_as_in_pytorch(name):
+def test_a_non_callable_is_refused_as_in_pytorch(name):
     agree_error(REFUSED[name], "but got <class 'int'>" if name == "no dictionary" else "")
 
 

@@ -41,7 +41,7 @@ def test_a_process_that_is_alone_is_not_refused(alone: dict[str, str]):
     check_one_process(alone)
 
 
-def test_nothing_is_made_by_one_of_several_processes(tmp_path, monkeypatch):
+def test_one_of_several_processes_creates_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
     (tmp_path / "small.yaml").write_text(SMALL)
     for arguments in (["small.yaml"], ["--resume", "small/1"]):

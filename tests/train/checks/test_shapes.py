@@ -124,7 +124,7 @@ def test_a_dropout_of_channels_that_pytorch_refuses_is_refused():
         parts("[Dropout1d, Flatten]")
 
 
-def test_other_warnings_of_a_layer_reach_those_who_asked_for_them(monkeypatch: pytest.MonkeyPatch):
+def test_other_warnings_of_a_layer_reach_a_user_who_enables_them(monkeypatch: pytest.MonkeyPatch):
     def forward(self, input):
         warnings.warn("old", FutureWarning, stacklevel=1)
         return input

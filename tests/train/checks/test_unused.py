@@ -85,7 +85,7 @@ def test_what_a_run_is_too_short_for(sets: str, key: str | None):
     assert [at for at, _ in warnings_of(changes=train(f"{{epochs: 4, {sets}}}"))] == [key] * (key is not None)
 
 
-def test_a_run_may_be_made_short_on_the_command_line_and_goes_on_as_it_began():
+def test_a_run_may_be_shortened_on_the_command_line_and_resumes_with_its_config():
     lines = ["scheduler: StepLR(step_size=2)"]
     changes = train("{epochs: 4, warmup: 2 epochs, early_stopping: 3}")
     assert warnings_of(*lines, changes=changes) == []

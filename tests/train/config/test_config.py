@@ -269,7 +269,7 @@ def test_a_config_is_its_own_draft_without_mistakes():
         again.finish()
 
 
-def test_bundled_configs_are_found_where_the_wheel_puts_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_bundled_configs_are_found_where_the_wheel_installs_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "tdt" / "configs").mkdir(parents=True)
     (tmp_path / "tdt" / "configs" / "inside.yaml").write_text(GOOD)
     monkeypatch.setattr(find, "__file__", str(tmp_path / "tdt" / "train" / "config" / "find.py"))

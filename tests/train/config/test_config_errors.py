@@ -93,7 +93,7 @@ def test_a_mutated_config_gets_one_message_at_its_place(old, new, line, key, kin
     assert [(p.source.line, p.key, p.kind, p.suggestion) for p in found] == expected
 
 
-def test_a_message_stands_where_the_mistake_does():
+def test_a_message_is_placed_where_the_mistake_is():
     lines = GOOD.replace("padding=1", "paddin=1").replace("lr: 5e-2", "lr: 'five'").splitlines()
     for problem in problems("\n".join(lines)):
         assert lines[problem.source.line - 1][problem.source.column - 1 :].startswith(("paddin=1", "'five'"))
@@ -122,18 +122,18 @@ def test_a_misspelt_section_is_not_also_missing():
     assert str(problem) == "c.yaml:28:1: optimiser: unknown key; did you mean 'optimizer'?"
 
 
-def test_a_component_says_what_it_takes_when_nothing_is_close():
+def test_an_unknown_argument_without_a_close_name_lists_those_of_the_component():
     (problem,) = problems(GOOD.replace("ReLU\n", "ReLU(colour=red)\n", 1))
     assert problem.message == "unknown argument of ReLU; it takes: inplace"
 
 
-def test_a_trap_inside_an_argument_is_said_once():
+def test_a_trap_inside_an_argument_is_reported_once():
     for written in ("{type: Conv2d, in_channels: 1, out_channels: 2, kernel_size: [3, *x]}", "{type: Wrap, inner: %x}"):
         (problem,) = problems(GOOD.replace("flatten: Flatten", f"flatten: {written}"))
         assert problem.kind == "yaml"
 
 
-def test_mistakes_in_a_nested_component_and_around_it_are_both_said():
+def test_mistakes_in_a_nested_component_and_around_it_are_both_reported():
     found = problems(GOOD.replace("flatten: Flatten", "flatten: Wrap(Conv2d(1, 2, tree), txt=1)"))
     assert [p.key for p in found] == ["model.flatten.0.kernel_size", "model.flatten.txt"]
     (problem,) = problems(GOOD.replace("flatten: Flatten", "flatten: Wrap(Convolve(1))"))
@@ -178,7 +178,7 @@ def test_layer_names_that_torch_would_refuse_are_refused():
         ("[]", "has no layers"),
     ],
 )
-def test_what_is_no_component_is_explained(written: str, expected: str):
+def test_a_value_that_is_not_a_component_is_explained(written: str, expected: str):
     found = problems(GOOD.replace("flatten: Flatten", f"flatten: {written}"))
     assert len(found) == 1
     assert expected in found[0].message
@@ -240,11 +240,11 @@ def test_a_wrong_file_name_gets_the_nearest(tmp_path: Path, monkeypatch: pytest.
         assert str(caught.value).startswith(f"{name}: no such file")
 
 
-def test_a_key_of_another_section_is_told_its_place():
+def test_a_key_of_another_section_gets_its_section_suggested():
     found = problems(GOOD, "epochs=3", "lr=0.1", "train.batch_size=8", "data.every=3")
     assert [p.suggestion for p in found] == ["train.epochs", "optimizer.lr", "data.loader.batch_size", None]
 
 
-def test_a_list_without_brackets_is_told_to_have_some():
+def test_a_list_without_brackets_gets_them_suggested():
     [problem] = problems(GOOD.replace("metrics: [accuracy]", "metrics: accuracy, loss"))
     assert problem.message.endswith("got accuracy, loss; a list is written with [ ]: [accuracy, loss]")

@@ -37,7 +37,7 @@ def wrong(folder: Path, text: str, *overrides: str) -> list[tuple[str, int, str,
     return [(Path(p.source.file).name, p.source.line, p.key, p.kind, p.suggestion) for p in caught.value.problems]
 
 
-def test_a_config_says_only_in_what_it_differs(folder: Path):
+def test_a_config_states_only_what_differs_from_its_base(folder: Path):
     base = load(folder / "base.yaml")
     assert extending(folder, "extends: base.yaml\n") == base
     config = extending(
@@ -66,7 +66,7 @@ def test_a_component_keeps_its_arguments_as_long_as_its_name_stays(folder: Path)
     assert scheduler("OneCycleLR(0.2)") == "OneCycleLR(0.2)"
 
 
-def test_an_argument_given_by_position_is_changed_by_its_name(folder: Path):
+def test_a_positional_argument_is_overridden_by_its_name(folder: Path):
     (folder / "base.yaml").write_text(GOOD.replace("ReLU", "Conv2d(1, 8, 3, padding=1)", 1))
     config = extending(folder, "extends: base.yaml\nmodel: {features: {relu1: {out_channels: 9, padding: 2}}}\n")
     assert str(config.model.entries[0][1].entries[1][1]) == "Conv2d(1, 9, 3, padding=2)"
@@ -188,7 +188,7 @@ def test_a_variable_is_saved_as_its_reference_never_as_its_value(monkeypatch: py
         loads(saved)
 
 
-def test_every_value_of_the_resolved_config_says_where_it_comes_from(folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_every_value_of_the_resolved_config_states_its_source(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(folder)
     Path("c.yaml").write_text("extends: base.yaml\nseed: 2\nweights: {from: x, map: {a.b: c}}\n")
     config = load("c.yaml", ["train.epochs=3"])

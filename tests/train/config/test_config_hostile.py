@@ -56,7 +56,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("case", BOMBS)
-def test_a_bomb_is_answered_soon_in_short_lines_with_places(case: str):
+def test_a_bomb_is_refused_soon_in_short_lines_with_places(case: str):
     text, expected = BOMBS[case]
     began = time.process_time()
     found = problems(text)
@@ -149,7 +149,7 @@ def special_file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-def test_what_is_no_regular_file_is_refused_at_once(special_file: Path):
+def test_special_files_are_refused_at_once(special_file: Path):
     for name, text in (("child.yaml", f"extends: {special_file}\n"), ("odd.yaml", None)):
         if text is not None:
             (special_file.parent / name).write_text(text)

@@ -23,7 +23,7 @@ train: {epochs: 1}
 NAMED = "metrics: {top1: accuracy, top5: top_k(k=5), top3: {type: top_k, k: 3}}\n"
 
 
-def test_a_metric_is_measured_twice_under_names_of_ones_own(tmp_path: Path):
+def test_a_metric_is_measured_twice_under_chosen_names(tmp_path: Path):
     config = loads(TEXT + NAMED + "checkpoint: {best: valid/top3}\n")
     assert {name: str(metric.component) for name, metric in config.metrics.items()} == {
         "top1": "accuracy()", "top5": "top_k(k=5)", "top3": "top_k(k=3)",
@@ -56,7 +56,7 @@ def test_a_named_error_is_better_when_less():
         ("metrics: {top1: accuracy}\ncheckpoint: {best: valid/top2}", "checkpoint.best", "did you mean 'top1'"),
     ],
 )
-def test_what_is_wrong_with_metrics_is_said(text: str, key: str, expected: str):
+def test_mistakes_in_metrics_are_reported(text: str, key: str, expected: str):
     with pytest.raises(ConfigError) as caught:
         loads(TEXT + text + "\n")
     [problem] = caught.value.problems

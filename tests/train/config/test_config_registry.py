@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 MISFIT = fit(int, "no int")
 
 
-def test_registries_know_the_classes_of_this_version():
+def test_registries_have_the_classes_of_this_version():
     expected = {
         registry.layers: "Linear LazyLinear Conv2d MaxPool2d AvgPool2d AdaptiveAvgPool2d BatchNorm1d BatchNorm2d Dropout "
         "Flatten ReLU Sigmoid Tanh GELU Softmax",
@@ -61,7 +61,7 @@ def test_registries_refuse_what_is_no_component():
         ("[ToTensor,", "[Compose, ToTensor,", "data.transform.0: Compose is what a list of transforms becomes; write [ToT"),
     ],
 )  # fmt: skip
-def test_what_a_config_writes_otherwise_says_how(old: str, new: str, expected: str):
+def test_another_spelling_than_that_of_configs_gets_it_suggested(old: str, new: str, expected: str):
     text = (ROOT / "configs" / "digits-cnn.yaml").read_text()
     assert old in text
     with pytest.raises(ConfigError) as caught:
@@ -69,7 +69,7 @@ def test_what_a_config_writes_otherwise_says_how(old: str, new: str, expected: s
     assert len(caught.value.problems) == 1 and expected in str(caught.value)
 
 
-def test_a_registry_imports_nothing_until_it_is_asked():
+def test_a_registry_imports_nothing_before_the_first_lookup():
     modules = loaded_by("from tdt.train import registry")
     assert "tdt.train.config.registry" in modules
     assert not {"numpy", "tdt.nn", "tdt._core.tensor"} & modules
@@ -152,7 +152,7 @@ def test_values_that_do_not(annotation: Any, value: Any):
     assert fit(annotation, value) is MISFIT
 
 
-def test_annotations_are_spelled_as_a_config_writes_them():
+def test_annotations_are_shown_as_a_config_writes_them():
     assert spell_type(int | tuple[int, int] | None) == "int or [int, int] or null"
     assert spell_type(float | Path) == "float"
     assert spell_type(Literal["a", "b"]) == "one of 'a', 'b'"

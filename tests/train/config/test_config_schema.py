@@ -36,7 +36,7 @@ def test_it_is_a_schema_of_the_draft_it_names_and_of_the_one_that_editors_know(c
 
 
 @pytest.mark.parametrize("name", BUNDLED)
-def test_a_bundled_config_fits_and_says_where_the_schema_is(name: str):
+def test_a_bundled_config_matches_the_schema_that_it_names(name: str):
     assert errors(BUNDLED[name]) == []
     first = BUNDLED[name].partition("\n")[0]
     assert first == "# yaml-language-server: $schema=tdt.schema.json"
@@ -139,7 +139,7 @@ model:
         ("extends: digits-cnn\nmodel: {features: {conv1: {out_channels: 32}}}\nloss: {label_smoothing: 0.1}\n", True),
     ],
 )
-def test_all_that_a_config_may_say_fits(text: str, stands_alone: bool):
+def test_every_valid_config_matches_the_schema(text: str, stands_alone: bool):
     assert errors(text) == []
     if stands_alone:
         loads(text)
@@ -184,6 +184,6 @@ def test_all_that_a_config_may_say_fits(text: str, stands_alone: bool):
         (MODEL + LOSS + "weights: {only: 'a.*'}\n", "", ""),
     ],
 )
-def test_a_mistake_in_what_a_config_may_say_is_refused(text: str, old: str, new: str):
+def test_a_config_that_the_schema_does_not_allow_is_refused(text: str, old: str, new: str):
     assert old in text
     assert errors(REST + text.replace(old, new, 1))

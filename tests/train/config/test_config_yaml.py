@@ -241,19 +241,19 @@ PIECES = st.sampled_from(
 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, len(GOOD)), st.integers(0, 12), st.lists(PIECES, max_size=4))
-def test_a_config_with_anything_written_into_it_never_gives_a_traceback(at: int, cut: int, pieces: list[str]):
+def test_no_text_inserted_into_a_config_causes_a_traceback(at: int, cut: int, pieces: list[str]):
     assert is_answered(GOOD[:at] + "".join(pieces) + GOOD[at + cut :])
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(PIECES | st.text(max_size=5), max_size=30))
-def test_any_text_never_gives_a_traceback(pieces: list[str]):
+def test_no_text_causes_a_traceback(pieces: list[str]):
     assert is_answered("".join(pieces))
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(GOOD.splitlines()), st.sampled_from(GOOD.splitlines()))
-def test_a_config_with_lines_exchanged_never_gives_a_traceback(one: str, other: str):
+def test_no_exchange_of_lines_in_a_config_causes_a_traceback(one: str, other: str):
     assert is_answered("\n".join(other if line == one else line for line in GOOD.splitlines()))
 
 
@@ -264,7 +264,7 @@ def test_a_config_with_lines_exchanged_never_gives_a_traceback(one: str, other: 
     ),
     st.lists(PIECES | st.text(max_size=3), max_size=5),
 )
-def test_any_override_never_gives_a_traceback(key: list[str], value: list[str]):
+def test_no_override_causes_a_traceback(key: list[str], value: list[str]):
     assert is_answered(GOOD, ".".join(key) + "=" + "".join(value))
 
 

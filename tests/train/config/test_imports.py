@@ -110,7 +110,7 @@ def test_without_trust_nothing_is_run(config, monkeypatch):
         ),
     ],
 )
-def test_a_file_that_fails_says_where(config, code: str, expected: str):
+def test_a_file_that_fails_reports_the_line(config, code: str, expected: str):
     (config.parent / "my_layers.py").write_text(code)
     assert expected in message(config)
 
@@ -146,7 +146,7 @@ class Dim(Transform):
 """
 
 
-def test_a_mistake_in_a_layer_of_ones_own_is_told_as_it_is(config):
+def test_an_error_in_a_users_layer_is_raised_unchanged(config):
     (config.parent / "my_layers.py").write_text(
         CODE.replace("self.by\n\n\nclass MeanLoss", "self.bye\n\n\nclass MeanLoss")
     )
@@ -156,7 +156,7 @@ def test_a_mistake_in_a_layer_of_ones_own_is_told_as_it_is(config):
         build(load(config))
 
 
-def test_a_workers_process_that_is_not_forked_knows_the_users_data_and_transforms(config):
+def test_a_worker_process_that_is_not_forked_has_the_users_data_and_transforms(config):
     (config.parent / "my_layers.py").write_text(CODE + OWN_DATA)
     text = CONFIG.replace("Digits(split=valid)", "Odd", 1).replace("[ToTensor]", "[ToTensor, Dim]")
     batches = []
@@ -167,7 +167,7 @@ def test_a_workers_process_that_is_not_forked_knows_the_users_data_and_transform
     assert batches[0] == batches[1] and len(batches[0]) > 10
 
 
-def test_a_run_goes_on_and_is_scored_with_the_same_file_alone(config, tmp_path, capsys):
+def test_a_run_is_resumed_and_evaluated_only_with_the_same_file(config, tmp_path, capsys):
     with Session.start(load(config, ["train.steps=2"]), root="runs") as session:
         session.train()
         saved = session.run.config_text()

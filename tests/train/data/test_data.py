@@ -123,7 +123,7 @@ def test_a_dry_run_counts_the_rows_of_every_split_of_a_table(pets):
         build(config, splits=())
 
 
-def test_only_the_splits_asked_for_are_read(monkeypatch):
+def test_only_the_requested_splits_are_read(monkeypatch):
     read = []
     monkeypatch.setattr(
         MNIST, "_load", lambda self, part: read.append(part) or (np.zeros((9, 28, 28), np.uint8), np.zeros(9, np.int64))
@@ -198,7 +198,7 @@ def test_samplers_need_classes(pets):
 
 
 @pytest.mark.parametrize("loader", ["sampler: balanced", "sampler: [1, 3], num_workers: 1", "shuffle: true"])
-def test_a_loader_goes_on_in_the_middle_of_an_epoch(pets, loader):
+def test_a_loader_resumes_in_the_middle_of_an_epoch(pets, loader):
     config = load(pets, [f"data.loader={{batch_size: 4, {loader}}}", "model=['LazyLinear(2)']"])
     one, other = (build(config).loaders["train"] for _ in range(2))
     epoch = iter(one)
@@ -244,7 +244,7 @@ train: {epochs: 4}
         build(load(tmp_path / "folder.yaml"))
 
 
-def test_a_random_step_that_wants_tensors_comes_after_what_makes_them():
+def test_a_random_transform_of_tensors_must_follow_the_conversion_to_tensors():
     steps = "data.augment=['RandomErasing(1.0, value=7)', 'RandomCrop(8, padding=1)']"
     loader = build(load("digits-cnn", [steps])).loaders["train"]
     images, _ = next(iter(loader))

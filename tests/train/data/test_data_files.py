@@ -67,7 +67,7 @@ class CaptionedSample:
         return list(self.paths)
 
 
-def test_paths_that_a_data_set_gives_may_be_relative(tmp_path, monkeypatch):
+def test_paths_that_a_dataset_returns_may_be_relative(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("a", "b"):
         Path(name).write_text(name)
@@ -102,7 +102,7 @@ def test_a_byte_that_changed_is_noticed_and_a_time_alone_is_not(tmp_path, make: 
     assert ["size was" in line for line in differences(before, fingerprints(files, before))] == [True]
 
 
-def test_files_that_came_went_and_were_renamed_are_noticed(tmp_path):
+def test_added_removed_and_renamed_files_are_noticed(tmp_path):
     before = fingerprints({"train": source_files(images(tmp_path))})
     (tmp_path / "dog" / "2.png").rename(tmp_path / "dog" / "3.png")
     now = fingerprints({"train": source_files(ImageFolder(tmp_path))})
@@ -164,7 +164,7 @@ def killed(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def test_a_run_whose_data_changed_stops_unless_it_is_wanted(killed):
+def test_a_run_whose_data_changed_stops_unless_allowed(killed):
     before = Path("data.csv").read_text()
     Path("data.csv").write_text(before.replace("7,b", "9,b"))
     stopped = tdt_here("train", "--resume", "rows", cwd=killed)
@@ -182,12 +182,12 @@ def test_a_run_whose_data_changed_stops_unless_it_is_wanted(killed):
         Session.resume("rows")
 
 
-def test_a_run_whose_data_were_written_anew_as_they_were_goes_on(killed):
+def test_a_run_whose_data_were_rewritten_unchanged_resumes(killed):
     later(Path("data.csv"))
     assert tdt_here("train", "--resume", "rows", cwd=killed).returncode == 0
 
 
-def test_a_run_of_an_older_version_goes_on_whatever_its_data_are(killed):
+def test_a_run_of_an_older_version_resumes_whatever_its_data_are(killed):
     last = Path("runs/rows/1/checkpoints/last.safetensors")
     tensors, meta = checkpoint.load(last)
     del meta["data_files"]
@@ -196,6 +196,6 @@ def test_a_run_of_an_older_version_goes_on_whatever_its_data_are(killed):
     assert tdt_here("train", "--resume", "rows", cwd=killed).returncode == 0
 
 
-def test_the_switch_is_for_runs_that_go_on(killed):
+def test_the_switch_is_for_resumed_runs(killed):
     done = tdt_here("train", "rows.yaml", "--changed-data", cwd=killed)
     assert done.returncode == 2 and "needs --resume RUN" in done.stderr

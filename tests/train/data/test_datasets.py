@@ -59,7 +59,7 @@ def test_categories_are_one_hot_and_missing_or_new_ones_zeros(iris):
     assert (data.classes, data[1][1]) == (["setosa", "virginica"], 1)
 
 
-def test_columns_take_the_type_and_normalisation_they_are_given(iris):
+def test_columns_have_the_declared_type_and_normalisation(iris):
     data = Table(iris, "length", columns={"kind": "category", "width": "number"}, normalize="minmax")
     assert data.data.shape == (100, 3)
     assert (data.data.min(), data.data.max()) == (0, 1)
@@ -137,7 +137,7 @@ def test_the_classes_to_predict_are_those_of_all_rows_and_one_of_other_data_is_n
         Table(path, "a").load_state_dict(data.state_dict())
 
 
-def test_a_column_in_which_nearly_every_row_has_another_text_is_no_category_unless_said(tmp_path):
+def test_a_column_in_which_nearly_every_row_has_another_text_is_a_category_only_if_declared(tmp_path):
     rows = "".join(f"n{i},{i % 3},{'xy'[i % 2]}\n" for i in range(600))
     path = write(tmp_path / "t.csv", "name,a,k\n" + rows)
     with pytest.raises(
@@ -152,7 +152,7 @@ def test_a_column_in_which_nearly_every_row_has_another_text_is_no_category_unle
 @pytest.mark.parametrize(
     "text", ["a;k\n1;x\n2;y\n", "a\tk\r\n1\tx\r\n2\ty\r\n", "\ufeffa|k\n1|x\n2|y", '"a",k\n1,x\n"2","y"\n']
 )
-def test_the_header_tells_the_delimiter(tmp_path, text: str):
+def test_the_header_determines_the_delimiter(tmp_path, text: str):
     data = Table(write(tmp_path / "t.csv", text), "k", normalize=None)
     assert (data.data.tolist(), data.classes) == ([[1.0], [2.0]], ["x", "y"])
 
@@ -163,13 +163,13 @@ def test_a_column_without_a_name_is_called_by_its_place(tmp_path):
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
-def test_a_table_that_is_no_utf8_says_what_to_do(tmp_path, encoding: str):
+def test_a_table_that_is_not_utf8_raises_an_error_with_a_remedy(tmp_path, encoding: str):
     (tmp_path / "t.csv").write_bytes("größe,k\n1,x\n".encode(encoding))
     with pytest.raises(ValueError, match=r"t\.csv: is not UTF-8 text: it has a byte 0xf[cf6]; save it as UTF-8"):
         Table(tmp_path / "t.csv", "k")
 
 
-def test_npz_gives_tensors_or_images(tmp_path):
+def test_npz_holds_tensors_or_images(tmp_path):
     images = np.arange(5 * 4 * 3, dtype=np.uint8).reshape(5, 4, 3)
     np.savez_compressed(tmp_path / "a.npz", x=images, y=np.array([0, 1, 2, 0, 1]), z=np.arange(5.0))
     inputs, target = NPZ(tmp_path / "a.npz", images=True)[2]

@@ -150,7 +150,7 @@ def test_two_inputs_and_two_outputs_are_trained_scored_and_predicted(work: Path)
     assert sorted(chance for _, chance in again.classes) == pytest.approx(sorted(scores), rel=1e-5)
 
 
-def test_a_metric_sees_the_part_that_it_names(work: Path):
+def test_a_metric_gets_the_part_that_it_names(work: Path):
     parts = build(load(work / "pair.yaml"))
     found = evaluate(parts, "valid")
     inputs, targets = (
@@ -185,7 +185,7 @@ def test_groups_of_columns_are_inputs(work: Path):
     assert all(one.error is None and len(one.classes) == 2 for one in predictions)
 
 
-def test_a_run_on_several_inputs_goes_on_to_the_same_bits(work: Path):
+def test_a_run_on_several_inputs_resumes_to_the_same_bits(work: Path):
     trained(work, "pair", "train.epochs=2")
     trained(work, "pair", "train.epochs=1")
     with Session.resume("pair", root=work / "runs", overrides=["train.epochs=2"]) as session:
@@ -197,7 +197,7 @@ def test_a_run_on_several_inputs_goes_on_to_the_same_bits(work: Path):
 
 @pytest.mark.parametrize("kind", ["Trios", "Named", "Tupled"])
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_data_set_of_ones_own_gives_a_b_label_or_a_mapping(work: Path, kind: str, workers: int):
+def test_a_users_dataset_returns_a_b_label_or_a_mapping(work: Path, kind: str, workers: int):
     path = trained(work, "own", f"data.train={kind}", f"data.valid={kind}", f"data.loader.num_workers={workers}")
     assert len(evaluate_checkpoint(path, "valid").targets) == 20
 
@@ -227,7 +227,7 @@ def test_a_mix_of_samples_mixes_every_input(work: Path):
         ("own", ("train: Trios", "train: Strange"), "data.train", "or a dict with the key target; got the keys a, label"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_said_at_its_place(
+def test_what_does_not_fit_is_reported_at_its_place(
     work: Path, name: str, change: tuple[str, str], key: str, expected: str
 ):
     file = work / f"{name}.yaml"

@@ -51,7 +51,7 @@ def train(events: Events, first: int, end: int) -> None:
             events.emit(Validated(step=step, epoch=step // 5, scalars={"valid/loss": 2 / step}))
 
 
-def test_subscribers_get_the_kinds_they_asked_for_in_order():
+def test_subscribers_get_the_kinds_they_subscribed_to_in_order():
     events, all_, some = Events(), [], []
     events.subscribe(all_.append)
     events.subscribe(some.append, Validated, RunStopped)
@@ -179,7 +179,7 @@ def test_a_half_line_of_a_killed_process_is_cut(tmp_path):
     assert [line["step"] for line in lines(tmp_path)] == [1, 2, 3]
 
 
-def test_logs_that_were_deleted_are_said_and_begun_again(tmp_path):
+def test_deleted_logs_are_reported_and_restarted(tmp_path):
     events = opened(tmp_path)
     train(events, 1, 3)
     lengths = events.sync()

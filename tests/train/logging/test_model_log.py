@@ -94,7 +94,7 @@ def scored(run) -> tuple[np.ndarray, np.ndarray]:
     return output, target
 
 
-def test_everything_asked_for_is_there(read):
+def test_everything_requested_is_written(read):
     tags = read.Tags()
     names = ("1.hidden.weight", "1.hidden.bias", "3.weight", "3.bias")
     assert set(tags["histograms"]) == {
@@ -147,7 +147,7 @@ def test_a_curve_is_scikit_learns_at_each_threshold(read, scored):
             assert data[5, threshold] == pytest.approx(tp / (tp + fn), rel=1e-6)
 
 
-def test_samples_and_mistakes_are_shown_with_what_was_said(read, scored):
+def test_samples_and_mistakes_are_shown_with_their_predictions(read, scored):
     output, target = scored
     images = build(loads(CONFIG, "shown.yaml")).loaders["valid"].dataset
     predicted = output.argmax(1)
@@ -162,7 +162,7 @@ def test_samples_and_mistakes_are_shown_with_what_was_said(read, scored):
         np.testing.assert_array_equal(np.asarray(image), drawn(indices))
 
 
-def test_an_embedding_is_what_the_layer_gives(run, scored):
+def test_an_embedding_is_the_output_of_the_layer(run, scored):
     step = 9
     rows = np.loadtxt(run[0] / f"{step:05d}" / "1.act" / "tensors.tsv")
     assert rows.shape == (20, 16)
@@ -310,7 +310,7 @@ def forms(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("case", FORMS_SHOWN)
-def test_answers_of_every_form_are_shown(forms, tmp_path, case):
+def test_outputs_of_every_form_are_shown(forms, tmp_path, case):
     with Session.start(forms(*FORMS_SHOWN[case]), folder=tmp_path / "run") as session:
         assert session.train().reason == "done"
     found = EventAccumulator(str(tmp_path / "run"), size_guidance={"images": 0})
@@ -322,7 +322,7 @@ def test_answers_of_every_form_are_shown(forms, tmp_path, case):
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_answers_that_cannot_be_shown_are_a_mistake_in_the_config(forms, case):
+def test_outputs_that_cannot_be_shown_are_a_mistake_in_the_config(forms, case):
     *form, expected = REFUSED[case]
     with pytest.raises(ConfigError) as error:
         build(forms(*form))

@@ -57,7 +57,7 @@ def only(*changes: tuple[str, str]) -> str:
     return str(found[0])
 
 
-def test_what_is_built_is_what_the_config_says():
+def test_the_built_parts_match_the_config():
     parts = build(loads(GOOD))
     assert str(parts.device) == "cpu"
     assert type(parts.model.features.conv2) is tdt.nn.Conv2d
@@ -185,7 +185,7 @@ def test_a_batch_at_once_is_the_samples_one_by_one():
         ("CrossEntropyLoss", "MSELoss", "loss: Using a target size"),
     ],
 )
-def test_what_only_training_would_stumble_over_is_found_before(old: str, new: str, expected: str):
+def test_mistakes_that_would_fail_in_training_are_found_before(old: str, new: str, expected: str):
     message = only((old, new))
     assert expected in message, message
 
@@ -209,13 +209,13 @@ def test_a_batch_of_one_sample_is_refused_for_a_batch_norm(loader: str, advice: 
     [("{batch_size: 1148, drop_last: true}", NORM), ("{batch_size: 1147}", NORM), ("{batch_size: 1}", ("ReLU, ", "")),
      ("{batch_size: 1}", ("    relu1: ReLU", "    relu1: BatchNorm2d(4)"))],
 )  # fmt: skip
-def test_a_batch_of_one_sample_is_taken_where_no_batch_norm_minds(loader: str, change: tuple[str, str]):
+def test_a_batch_of_one_sample_is_accepted_without_a_batch_norm(loader: str, change: tuple[str, str]):
     text = GOOD.replace("{batch_size: 64}", loader).replace(*change)
     assert len(build(loads(text, "c.yaml")).loaders["train"]) > 0
 
 
 @pytest.mark.parametrize(("interval", "steps"), [("epoch", 3), ("step", 3 * 18)])
-def test_a_scheduler_with_just_enough_steps_is_taken_and_with_one_fewer_is_not(interval: str, steps: int):
+def test_a_scheduler_with_just_enough_steps_is_accepted_and_with_one_fewer_is_refused(interval: str, steps: int):
     def change(total: int) -> tuple[str, str]:
         return "StepLR(step_size=1)", f"OneCycleLR(max_lr=1.0, total_steps={total}, interval={interval})"
 
@@ -225,7 +225,7 @@ def test_a_scheduler_with_just_enough_steps_is_taken_and_with_one_fewer_is_not(i
     assert f"use total_steps={steps}" in only(longer, change(steps - 1))
 
 
-def test_a_plateau_of_the_loss_is_not_looked_for_in_every_step():
+def test_a_plateau_scheduler_of_the_loss_cannot_step_every_step():
     message = only(("StepLR(step_size=1)", "{type: ReduceLROnPlateau, interval: step}"))
     assert "needs the loss of whole epochs; write interval: epoch" in message
 
@@ -234,7 +234,7 @@ WEIGHTS = "CrossEntropyLoss(weight=[1, 2.5, 1, 1, 1, 1, 1, 1, 1, 1])"
 
 
 @pytest.mark.parametrize("written", [WEIGHTS, "{type: CrossEntropyLoss, weight: [1, 2.5, 1, 1, 1, 1, 1, 1, 1, 1]}"])
-def test_a_list_becomes_a_tensor_where_the_signature_asks_for_one(written: str):
+def test_a_list_becomes_a_tensor_where_the_signature_requires_one(written: str):
     config = loads(GOOD.replace("loss: CrossEntropyLoss", f"loss: {written}"))
     assert loads(config.resolved()) == config
     parts = build(config)
@@ -246,7 +246,7 @@ def test_a_list_becomes_a_tensor_where_the_signature_asks_for_one(written: str):
     assert weighted(x, y).item() == pytest.approx((2.5 * each[0] + each[1]) / 3.5)
 
 
-def test_a_list_that_makes_no_tensor_is_refused_at_its_place():
+def test_a_list_that_is_not_a_tensor_is_refused_at_its_place():
     loss = "loss: CrossEntropyLoss"
     assert only((loss, loss + "(weight=[1, 2])")).startswith("c.yaml:17:7: loss: weight tensor should be defined")
     assert "c.yaml:17:31: loss.weight: expected a list of numbers or null, got 2" in only((loss, loss + "(weight=2)"))
@@ -293,7 +293,7 @@ def test_a_split_that_cannot_be_read_is_reported_before_training(monkeypatch, wh
     assert only(("Digits(split=valid)", f"Torn({what})")).startswith(f"c.yaml:5:10: data.valid: {expected}")
 
 
-def test_what_a_loss_says_is_one_sentence():
+def test_a_losses_message_is_one_sentence():
     assert "same size; its input comes from classifier.2" in only(("loss: CrossEntropyLoss", "loss: MSELoss"))
 
 
@@ -308,7 +308,7 @@ def test_a_step_that_refuses_the_first_sample_is_named(steps: str, expected: str
     assert only(('transform: [ToTensor, "Normalize(0.5, 0.5)"]', steps)).startswith(expected)
 
 
-def test_images_that_are_no_tensors_are_told_once_what_is_missing():
+def test_images_that_are_not_tensors_get_one_error_with_the_missing_transform():
     found = only(('[ToTensor, "Normalize(0.5, 0.5)"]', "[]"))
     assert found == "c.yaml:6:14: data.transform: samples are ndarray, not tensors; add ToTensor"
 

@@ -121,7 +121,7 @@ def test_the_rate_warms_up_to_the_schedulers(tmp_path):
     assert built.parts.optimizer.param_groups[0]["lr"] == 0.5**6
 
 
-def test_a_warm_step_takes_its_share_of_the_rate(tmp_path):
+def test_a_warm_up_step_uses_its_fraction_of_the_rate(tmp_path):
     moved = []
     for train in ("{steps: 1}", "{steps: 1, warmup: 2 epochs}"):  # a tenth
         built, _ = fitted(tmp_path / train, train, ("Adam(lr=1e-2)", "SGD(lr=1.0)"))
@@ -129,7 +129,7 @@ def test_a_warm_step_takes_its_share_of_the_rate(tmp_path):
     np.testing.assert_allclose(moved[1], moved[0] / 10, rtol=1e-4, atol=1e-7)
 
 
-def test_ema_is_scored_and_kept(tmp_path):
+def test_ema_is_scored_and_saved(tmp_path):
     averaged: dict[str, Any] = {}
     built, received = trainer(
         tmp_path, ("{epochs: 3}", "{epochs: 2, ema: 0.9}"), ('"Linear(64, 10)"', '"Linear(64, 10)", BatchNorm1d(10)')
@@ -341,7 +341,7 @@ def test_a_score_that_a_scheduler_cannot_wait_for_is_refused(scheduler: str, exp
     assert expected in message("{epochs: 1}", ("metrics:", f"scheduler: {scheduler}\nmetrics:"))
 
 
-def test_settings_that_need_a_validation_split_say_so():
+def test_settings_that_need_a_validation_split_require_it():
     without = ("  valid: Digits(split=valid)\n", "")
     assert "train.validate: is not used: there is no valid split" in message("{epochs: 1, validate: 2 steps}", without)
     assert "train.early_stopping: there is no valid split to evaluate" in message(

@@ -189,7 +189,7 @@ def test_a_validation_that_is_stopped_again_and_again_ends_the_same(uninterrupte
     assert_equal(result(run), expected)
 
 
-def test_a_checkpoint_that_finds_no_room_leaves_those_before_and_the_run_goes_on(uninterrupted, tmp_path):
+def test_a_checkpoint_on_a_full_disk_leaves_earlier_ones_and_the_run_can_resume(uninterrupted, tmp_path):
     config, expected = uninterrupted(0)
     run = tmp_path / "run"
     tdt("train", config, "--run-dir", run, fault="train.step:12")
@@ -213,7 +213,7 @@ def killed(uninterrupted, tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("largest", [300, 30])  # for the events' and the metrics' first lines; for neither
-def test_a_log_that_finds_no_room_is_said_in_a_line(uninterrupted, killed, tmp_path, largest: int):
+def test_a_log_on_a_full_disk_is_reported_in_one_line(uninterrupted, killed, tmp_path, largest: int):
     _, expected = uninterrupted(0)
     run = tmp_path / "run"
     shutil.copytree(killed, run)
@@ -286,7 +286,7 @@ def test_a_run_killed_many_times_ends_the_same(uninterrupted, tmp_path):
     assert_equal(result(run), expected)
 
 
-def test_a_finished_run_says_so_and_stays_as_it_is(uninterrupted, tmp_path):
+def test_resuming_a_finished_run_reports_it_and_changes_nothing(uninterrupted, tmp_path):
     config, expected = uninterrupted(0)
     assert tdt_here("train", config, "--runs-root", tmp_path, cwd=tmp_path).returncode == 0
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "small" / "1").rglob("*") if path.is_file()}

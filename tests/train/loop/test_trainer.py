@@ -140,7 +140,7 @@ def test_a_reason_to_stop_ends_the_run_after_the_step_with_a_checkpoint(tmp_path
     assert checkpoint.load(tmp_path / "last.safetensors")[1]["step"] == 7
 
 
-def test_a_stopped_run_goes_on_as_if_it_had_not_been_stopped(tmp_path):
+def test_a_stopped_run_resumes_as_if_it_had_not_been_stopped(tmp_path):
     whole, _ = trainer(tmp_path / "whole")
     whole.fit()
     first, _ = trainer(tmp_path / "parts")
@@ -165,7 +165,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been_stopped(tmp_path):
         ("Adagrad(lr=0.1)", "ChainedScheduler([ExponentialLR(0.5), ConstantLR(total_iters=1)])"),
     ],
 )
-def test_a_stopped_run_goes_on_with_every_kind_of_state(tmp_path, optimizer: str, scheduler: str):
+def test_a_stopped_run_resumes_with_every_kind_of_state(tmp_path, optimizer: str, scheduler: str):
     changes = (("optimizer: Adam(lr=1e-2)", f"optimizer: {optimizer}\nscheduler: {scheduler}"),)
     whole, received = trainer(tmp_path / "whole", *changes, ("every: 2 steps", "every: 1 epoch"))
     whole.fit()
@@ -193,7 +193,7 @@ def test_a_plateau_is_one_of_the_validation_loss(tmp_path):
     assert [event.scalars["lr"] for event in of(StepDone, received) if event.scalars] == [0.01] * 4 + [0.005]
 
 
-def test_a_stop_that_has_ended_the_workers_too_leaves_a_run_that_goes_on(tmp_path):
+def test_a_stop_that_has_ended_the_workers_too_leaves_a_run_that_resumes(tmp_path):
     # 18 batches an epoch: at its first, the workers cannot have sent the last, so their death is always noticed.
     changes = ("num_workers: 0", "num_workers: 2"), ("batch_size: 256", "batch_size: 64")
     whole, _ = trainer(tmp_path / "whole", *changes)
@@ -268,7 +268,7 @@ class Torn(TensorDataset):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_sample_that_cannot_be_read_is_said_in_a_line(tmp_path, workers: int):
+def test_a_sample_that_cannot_be_read_is_reported_in_one_line(tmp_path, workers: int):
     built, _ = trainer(tmp_path, ("num_workers: 0", f"num_workers: {workers}"))
     loader = built.parts.loaders["train"]
     loader.__dict__["dataset"] = Torn(*loader.dataset.tensors)
@@ -304,7 +304,7 @@ def test_a_mean_that_is_not_finite_is_never_saved(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_loss_that_is_not_finite_stops_before_the_weights_are_spoilt(tmp_path):
+def test_a_loss_that_is_not_finite_stops_before_the_weights_are_updated(tmp_path):
     built, _ = trainer(tmp_path)
     inputs = built.parts.loaders["train"].dataset.tensors[0]
     inputs._a[17] = 3e38  # finite, but with these weights no score of it is

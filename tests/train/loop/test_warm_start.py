@@ -52,7 +52,7 @@ def messages(source: Path | str, more: str) -> list[str]:
     return caught.value.messages
 
 
-def test_renamed_and_chosen_weights_are_taken_and_the_rest_is_left(source):
+def test_renamed_and_chosen_weights_are_loaded_and_the_others_are_left(source):
     parts, report = started(source, 'map: {old: body}, only: "body.*"')
     saved, _ = checkpoint.load(source)
     assert np.array_equal(parts.model.body[0].weight.detach().numpy(), saved["model/old.0.weight"])

@@ -122,7 +122,7 @@ def test_ratios_of_yes_and_no_are_scikit_learns(ratio: str, kind: str, average: 
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
-def test_accuracy_of_yes_and_no_counts_answers(kind: str):
+def test_accuracy_of_binary_outputs_counts_predictions(kind: str):
     metrics = require("sklearn.metrics")
     scores, targets = answers(kind)
     hits = 1 - metrics.hamming_loss(targets, scores > 0)
@@ -136,7 +136,7 @@ def test_one_output_may_be_a_column_or_none():
         assert [fed(kind(), *shaped, YES_NO).compute() for kind in (Accuracy, F1, AUROC)] == expected
 
 
-def test_probabilities_say_yes_above_a_half():
+def test_probabilities_above_a_half_are_positive():
     scores, targets = answers("several")
     shares = 1 / (1 + np.exp(-scores.astype(np.float64)))
     logits, reading = fed(F1(), scores, targets, YES_NO), Reading.of(nn.BCELoss())
@@ -211,7 +211,7 @@ def test_a_class_without_samples_has_no_area_and_is_left_out():
 
 
 @pytest.mark.parametrize("kind", [AUROC, AveragePrecision])
-def test_where_no_class_has_an_area_there_is_none(kind: type):
+def test_the_area_is_nan_where_no_class_has_one(kind: type):
     assert math.isnan(fed(kind(), *answers("none"), YES_NO).compute())
 
 
@@ -349,12 +349,12 @@ def test_accuracy_of_images_counts_pixels():
 
 
 @pytest.mark.parametrize("name", sorted(set(registry.metrics.names())))
-def test_without_samples_there_is_no_number(name: str):
+def test_scores_without_samples_are_nan(name: str):
     assert math.isnan(registry.metrics.find(name)().compute())
 
 
 @pytest.mark.parametrize("name", registry.metrics.names())
-def test_a_metric_goes_on_from_its_state_to_the_same_bits(name: str):
+def test_a_metric_resumes_from_its_state_to_the_same_bits(name: str):
     make = registry.metrics.find(name)
     numbers = name in ("mae", "mse", "rmse", "r2")
     rng = np.random.default_rng(4)
@@ -417,7 +417,7 @@ def test_top_none_is_refused():
         TopK(0)
 
 
-def test_a_metric_that_defines_nothing_says_what_it_must():
+def test_a_metric_without_methods_names_those_to_define():
     with pytest.raises(NotImplementedError, match="must define batch_sum"):
         Mean().update(tdt.zeros(1), tdt.zeros(1), tdt.tensor(0.0))
     with pytest.raises(NotImplementedError, match="Metric must define reset"):

@@ -38,7 +38,7 @@ def test_residual_adds_the_input_or_the_shortcut(x):
     assert names(Residual(body, shortcut)) == ["body.weight", "body.bias", "shortcut.weight", "shortcut.bias"]
 
 
-def test_residual_of_two_shapes_says_what_to_do(x):
+def test_a_residual_of_two_shapes_raises_an_error_with_a_remedy(x):
     with pytest.raises(ValueError, match=r"the body returns \(3, 2\), the input is \(3, 4\).*add a shortcut"):
         Residual(nn.Linear(4, 2))(x)
     with pytest.raises(ValueError, match=r"the shortcut is \(3, 1\)"):
@@ -68,7 +68,7 @@ def test_what_cannot_be_joined_names_each_shape(join, message, x):
         join(x, tdt.zeros(3, 2))
 
 
-def test_parallel_gives_a_tuple_for_a_list_and_a_dict_for_a_mapping(x):
+def test_parallel_returns_a_tuple_for_a_list_and_a_dict_for_a_mapping(x):
     one, two = nn.Linear(4, 2), nn.Linear(4, 3)
     first, second = Parallel([one, two])(x)
     assert tdt.equal(first, one(x)) and tdt.equal(second, two(x))
@@ -111,7 +111,7 @@ def test_pick_and_transpose(x):
     assert repr(Pick("a")) == "Pick('a')" and repr(Transpose(1, 2)) == "Transpose(1, 2)"
 
 
-def test_attention_sees_nothing_behind_and_equals_multihead_attention():
+def test_attention_is_causal_and_equals_multihead_attention():
     tdt.manual_seed(0)
     layer, reference = CausalSelfAttention(8, 2), nn.MultiheadAttention(8, 2, batch_first=True)
     with tdt.no_grad():

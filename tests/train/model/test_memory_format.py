@@ -67,7 +67,7 @@ AFTER_VIEWS = [
 
 
 @pytest.mark.parametrize("drawing", [*(f'"{name}"' for name in RANDOM), *AFTER_VIEWS])
-def test_random_layers_draw_as_in_a_script_that_never_asks_for_channels_last(drawing, tmp_path):
+def test_random_layers_draw_as_in_a_script_without_channels_last(drawing, tmp_path):
     parts = parts_of(
         f'["Conv2d(3, 4, 3)", ReLU, "MaxPool2d(2, 1)", {drawing}, Flatten, "LazyLinear(3)"]', (3, 9, 8), tmp_path
     )

@@ -88,7 +88,7 @@ model:
     ]  # fmt: skip
 
 
-def test_repeat_makes_each_anew():
+def test_repeat_builds_each_layer_separately():
     built = build_layers(
         'model: [Flatten, "Linear(64, 32)", "Repeat(3, Residual([Linear(32, 32), ReLU]))", LazyLinear(10)]'
     )
@@ -192,7 +192,7 @@ def test_what_is_wrong_with_a_block(text: str, line: int, key: str, expected: st
     assert found[:2] == (line, key) and expected in found[2], found
 
 
-def test_a_mistake_in_a_body_is_told_once_however_often_it_is_used():
+def test_a_mistake_in_a_block_is_reported_once_however_often_it_is_used():
     found = only(CONV.replace("padding=1", "pading=1") + 'model: ["conv(1, 4)", "conv(4, 4)", Flatten, LazyLinear(10)]')
     assert found[:2] == (8, "blocks.conv.conv.pading")
 
@@ -213,7 +213,7 @@ model:
 """  # from line 6 on
 
 
-def test_a_graph_is_what_it_says():
+def test_a_graph_matches_its_description():
     built = parts(GRAPH).model
     assert type(built) is layers.Graph and list(built.sources) == ["stem", "left", "right", "both", "head"]
     assert built.sources["left"] == ("stem",) and built.sources["both"] == ("left", "right")
@@ -282,7 +282,7 @@ def test_what_is_wrong_with_a_graph(old: str, new: str, line: int, key: str, exp
         ("[Pick(a)]", "model.0", "its input comes from the data"),
     ],
 )
-def test_what_a_layer_is_not_made_for(model: str, key: str, expected: str):
+def test_a_layer_in_an_unsupported_place_is_reported(model: str, key: str, expected: str):
     found = only("model: " + model)
     assert found[0] == 6 and found[1] == key and expected in found[2], found
 

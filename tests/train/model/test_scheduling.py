@@ -148,7 +148,7 @@ def test_nested_schedulers_have_the_rates_of_pytorch(scheduler: str, make):
 @pytest.mark.parametrize(
     "inner", [f"SequentialLR([{LINEAR}, StepLR(2)], [2])", f"ChainedScheduler([{LINEAR}, StepLR(2)])"]
 )
-def test_a_scheduler_made_of_others_cannot_begin_at_a_milestone(inner: str):
+def test_a_scheduler_of_schedulers_cannot_start_at_a_milestone(inner: str):
     """As in PyTorch, where it raises NotImplementedError at the milestone."""
     with pytest.raises(
         ConfigError, match=r"c.yaml:6:37: scheduler.0.1: a \w+ cannot begin at a milestone of a SequentialLR"
@@ -161,7 +161,7 @@ def test_a_scheduler_that_fails_at_a_later_step_is_reported():
         built("SequentialLR([StepLR(1), StepLR(step_size=0)], milestones=[4])")
 
 
-def test_missing_files_are_reported_and_downloads_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_missing_files_and_downloads_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TDT_DATA", str(tmp_path))
     with pytest.raises(ConfigError) as caught:
         build(load("lenet5"), splits=(), dry_run=True)

@@ -53,7 +53,7 @@ def small(value: float = 1.0) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("name", ARRAYS)
-def test_an_array_comes_back_to_the_bit(path, name):
+def test_an_array_round_trips_bit_for_bit(path, name):
     array = ARRAYS[name]
     checkpoint.save(path, {"model/x": array}, {})
     back = checkpoint.load(path)[0]["model/x"]
@@ -62,7 +62,7 @@ def test_an_array_comes_back_to_the_bit(path, name):
     assert back.tobytes() == array.astype(little).tobytes()
 
 
-def test_many_arrays_come_back_together_and_the_file_is_plain_safetensors(path):
+def test_many_arrays_round_trip_together_and_the_file_is_plain_safetensors(path):
     from safetensors.numpy import load_file
 
     checkpoint.save(path, ARRAYS, {"step": 3})
@@ -70,13 +70,13 @@ def test_many_arrays_come_back_together_and_the_file_is_plain_safetensors(path):
     np.testing.assert_array_equal(load_file(path)["fortran"], GRID)
 
 
-def test_equal_contents_give_equal_files(tmp_path):
+def test_equal_contents_are_written_as_equal_files(tmp_path):
     for name in "ab":
         checkpoint.save(tmp_path / name, small(), {"step": 1, "epoch": 2})
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-def test_meta_comes_back_equal(path):
+def test_meta_round_trips(path):
     meta = {
         "config": "name: x\nünïcode: \ud800 \x00",
         "step": 2**70,
@@ -89,7 +89,7 @@ def test_meta_comes_back_equal(path):
     assert math.copysign(1, back["best"]["zero"]) == -1
 
 
-def test_nan_in_meta_comes_back_and_the_file_stays_strict_json(path):
+def test_nan_in_meta_round_trips_and_the_file_stays_strict_json(path):
     checkpoint.save(path, {}, {"best": math.nan})
     assert math.isnan(checkpoint.load(path)[1]["best"])
     header = path.read_bytes()[8:]
@@ -115,7 +115,7 @@ def test_meta_that_json_would_not_keep_is_refused(path, meta, expected):
 
 
 @pytest.mark.parametrize("value", [np.array(["a"]), np.array([None]), np.zeros(1, "M8[s]"), np.float32(1), [1.0]])
-def test_what_is_no_array_of_numbers_is_refused_by_name(path, value):
+def test_non_numeric_arrays_are_refused_by_name(path, value):
     with pytest.raises(CheckpointError, match="model/x is a"):
         checkpoint.save(path, {"model/x": value}, {})
 
@@ -217,12 +217,12 @@ def test_notes_that_contradict_the_arrays_are_found(path, notes, expected):
 @pytest.mark.parametrize(
     ("name", "expected"), [("missing", "no such checkpoint file"), ("", "is a folder; a checkpoint")]
 )
-def test_no_file_is_said_so(tmp_path, name: str, expected: str):
+def test_a_missing_file_is_reported(tmp_path, name: str, expected: str):
     with pytest.raises(CheckpointError, match=expected):
         checkpoint.load(tmp_path / name)
 
 
-def test_a_file_that_may_not_be_read_is_said_so(path, monkeypatch):
+def test_a_file_without_read_permission_is_reported(path, monkeypatch):
     checkpoint.save(path, small(1), {})
 
     def refuse(*args, **kwargs):
@@ -382,7 +382,7 @@ def test_without_hard_links_best_and_last_are_copies(tmp_path, monkeypatch):
     assert not os.path.samefile(store.resolve("last"), tmp_path / "step-00000002.safetensors")
 
 
-def test_resolve_takes_a_path_and_else_says_what_there_is(tmp_path):
+def test_resolve_takes_a_path_and_otherwise_lists_what_exists(tmp_path):
     store = CheckpointStore(tmp_path)
     with pytest.raises(CheckpointError, match="has no checkpoint"):
         store.resolve("last")
@@ -413,7 +413,7 @@ print(checkpoint.load(sys.argv[1])[1])
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux's /proc")
-def test_where_memory_runs_out_it_is_an_error_and_the_checkpoint_before_is_kept(path):
+def test_running_out_of_memory_is_an_error_and_the_earlier_checkpoint_stays_intact(path):
     done = subprocess.run([sys.executable, "-c", MEMORY, str(path)], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     wrote, read, intact = done.stdout.splitlines()
@@ -462,7 +462,7 @@ def test_a_checkpoint_that_cannot_be_read_is_not_called_damaged(path, monkeypatc
     assert caught.value.damaged
 
 
-def test_odd_names_among_the_checkpoints_are_passed_over(tmp_path):
+def test_foreign_names_among_the_checkpoints_are_ignored(tmp_path):
     store = CheckpointStore(tmp_path, keep=1)
     store.save(5, {}, {})
     for name in (

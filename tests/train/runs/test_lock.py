@@ -41,7 +41,7 @@ def test_a_lock_that_is_a_link_is_refused_and_a_hard_link_is_not_written_to(tmp_
     assert other.read_text() == "somebody else's"
 
 
-def test_who_holds_the_lock_is_told_whatever_the_file_says(tmp_path):
+def test_the_holder_of_the_lock_is_reported_whatever_the_file_contains(tmp_path):
     path = tmp_path / "run.lock"
     with lock(path):
         path.write_bytes(b"\xff" * 5000)

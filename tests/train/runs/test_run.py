@@ -26,14 +26,14 @@ def create(root: Path, name: str = "digits", **options) -> Run:
     return run
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+def test_a_folder_that_cannot_be_created_is_named(tmp_path):
     (tmp_path / "runs").write_text("a file")
     with pytest.raises(OSError, match="the run's folder could not be created") as caught:
         Run.create(tmp_path / "runs", "digits", "")
     assert caught.value.filename == str(tmp_path / "runs" / "digits")
 
 
-def test_a_run_that_could_not_be_begun_is_none(tmp_path, monkeypatch):
+def test_a_run_that_could_not_be_created_leaves_none(tmp_path, monkeypatch):
     first = create(tmp_path)
 
     def full(*args: object, **options: object) -> None:
@@ -106,7 +106,7 @@ def test_a_name_that_is_no_plain_folder_name_is_refused(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["digits-cnn", "größe", "v1.2+lr=1e-3", "_"])
-def test_a_plain_name_is_taken(tmp_path, name):
+def test_a_plain_name_is_used(tmp_path, name):
     assert create(tmp_path, name).folder == tmp_path / name / "1"
 
 
@@ -168,7 +168,7 @@ def test_a_run_that_is_not_there_gets_the_nearest(tmp_path):
         Run.open("zzz", tmp_path)
 
 
-def test_what_has_no_checkpoint_is_told_apart(tmp_path):
+def test_runs_without_a_checkpoint_are_distinguished(tmp_path):
     first, _ = create(tmp_path, "digits"), create(tmp_path, "digits")
     with pytest.raises(CheckpointError, match="2 has no checkpoint: the run has not reached its first$"):
         find_checkpoint("digits", tmp_path)

@@ -86,7 +86,7 @@ def test_what_cannot_be_collated_is_refused(batch: list, error: type, message: s
         data.default_collate(batch)
 
 
-def test_collate_takes_functions_for_types_of_ones_own() -> None:
+def test_collate_takes_functions_for_the_users_types() -> None:
     class Point:
         pass
 

@@ -132,7 +132,7 @@ def test_the_way_to_start_workers_is_a_context_and_may_be_set_later() -> None:
             side.DataLoader(Numbers(5)).multiprocessing_context = "fork"
 
 
-def test_an_epoch_knows_its_length() -> None:
+def test_an_epoch_has_a_length() -> None:
     for side in (data, torch_side().data):
         assert len(iter(side.DataLoader(Numbers(5), 2))) == 3
 
@@ -168,7 +168,7 @@ def test_attributes_that_define_the_order_cannot_be_set_later() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "float16"])
 @pytest.mark.parametrize("shape", [(12,), (12, 3), (12, 2, 5)])
-def test_gathering_a_tensor_batch_gives_what_stacking_its_samples_gives(dtype: str, shape: tuple) -> None:
+def test_gathering_a_tensor_batch_equals_stacking_its_samples(dtype: str, shape: tuple) -> None:
     rows = np.random.default_rng(0).integers(0, 2, shape).astype(dtype)
     for array in (rows, np.asfortranarray(rows), np.repeat(rows, 2, 0)[::2]):
         dataset = data.TensorDataset(wrap(array), wrap(np.arange(12)))
@@ -197,12 +197,12 @@ def test_a_subclass_that_changes_samples_is_not_gathered() -> None:
     assert plain(next(iter(data.DataLoader(OfPairs(data.TensorDataset(wrap(np.arange(6))), [1, 2]), 2)))) == [7, 7]
 
 
-def test_a_collate_function_of_ones_own_gets_the_samples() -> None:
+def test_a_users_collate_function_gets_the_samples() -> None:
     loader = data.DataLoader(Numbers(5), 2, collate_fn=lambda samples: samples)
     assert list(loader) == [[0, 1], [2, 3], [4]]
 
 
-def test_getitems_is_asked_for_whole_batches() -> None:
+def test_getitems_is_called_with_whole_batches() -> None:
     class Many(Numbers):
         def __getitems__(self, indices: list[int]) -> list[int]:
             return [-index for index in indices]
@@ -210,6 +210,6 @@ def test_getitems_is_asked_for_whole_batches() -> None:
     assert [plain(batch) for batch in data.DataLoader(Many(5), 2)] == [[0, -1], [-2, -3], [-4]]
 
 
-def test_pin_memory_says_that_it_does_nothing() -> None:
+def test_pin_memory_warns_that_it_does_nothing() -> None:
     with pytest.warns(UserWarning, match="'pin_memory' argument is set as true but"):
         data.DataLoader(Numbers(5), pin_memory=True)

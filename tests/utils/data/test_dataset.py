@@ -28,7 +28,7 @@ def test_a_subset_of_a_subset_follows_both_index_lists() -> None:
     assert len(outer) == 2
 
 
-def test_a_subset_that_changes_samples_must_say_so_for_batches_too() -> None:
+def test_a_subset_that_overrides_getitem_must_override_getitems_too() -> None:
     class Negative(data.Subset):
         def __getitem__(self, index: int) -> int:
             return -self.dataset[self.indices[index]]
@@ -37,7 +37,7 @@ def test_a_subset_that_changes_samples_must_say_so_for_batches_too() -> None:
         Negative(Numbers(3), [0])
 
 
-def test_stacked_datasets_give_tuples_or_dictionaries() -> None:
+def test_stacked_datasets_return_tuples_or_dictionaries() -> None:
     class Doubled(Numbers):
         def __getitems__(self, indices: list[int]) -> list[int]:
             return [2 * i for i in indices]
@@ -117,7 +117,7 @@ def test_a_split_that_does_not_add_up_is_refused() -> None:
         data.random_split(range(1), [0.5, 0.5])
 
 
-def test_what_gives_no_indices_is_refused_when_they_are_asked_for() -> None:
+def test_indices_are_refused_where_the_function_has_none() -> None:
     for side in (tdt_side(), torch_side()):
         with pytest.raises(RuntimeError):
             list(side.data.RandomSampler([], replacement=True, num_samples=3))

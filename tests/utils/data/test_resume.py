@@ -101,7 +101,7 @@ def through_json(state: dict) -> dict:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_resuming_at_any_batch_gives_the_batches_that_were_to_come(name: str) -> None:
+def test_resuming_at_any_batch_yields_the_remaining_batches(name: str) -> None:
     make = MAKERS[name]
     seed_all(1)
     first = make()
@@ -122,7 +122,7 @@ def test_resuming_at_any_batch_gives_the_batches_that_were_to_come(name: str) ->
 
 
 @pytest.mark.parametrize("name", ["shuffled", "generator", "2 workers", "2 workers that stay", "stream"])
-def test_resuming_between_epochs_gives_the_next_epoch(name: str) -> None:
+def test_resuming_between_epochs_yields_the_next_epoch(name: str) -> None:
     make = MAKERS[name]
     seed_all(1)
     first = make()

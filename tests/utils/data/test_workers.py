@@ -43,7 +43,7 @@ class Telling(Numbers):
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
-def test_workers_know_and_draw_what_pytorchs_do(workers: int) -> None:
+def test_workers_get_the_info_and_draw_the_numbers_of_pytorchs(workers: int) -> None:
     results = []
     for side in (tdt_side(), torch_side()):
         side.manual_seed(4)
@@ -90,13 +90,13 @@ def _refuse(content: bytes) -> None:
     raise ValueError("not here")
 
 
-def test_a_worker_that_cannot_load_its_dataset_says_so() -> None:
+def test_a_worker_that_cannot_load_its_dataset_raises() -> None:
     with pytest.raises(ValueError, match="Caught ValueError in DataLoader worker process 0") as caught:
         list(data.DataLoader(Elsewhere(), num_workers=1, multiprocessing_context="spawn"))
     assert "not here" in str(caught.value)
 
 
-def test_a_program_without_a_main_guard_is_told_so(tmp_path) -> None:
+def test_a_program_without_a_main_guard_is_reported(tmp_path) -> None:
     """Its spawned worker imports it, and would start workers again."""
     program = tmp_path / "program.py"
     program.write_text(
@@ -228,7 +228,7 @@ class LargeNoise(Noisy):
 @pytest.mark.parametrize("kind", [Noisy, LargeNoise])
 @pytest.mark.parametrize("pause", [0.0, 0.002, 0.01])
 @pytest.mark.parametrize("delivered", [0, 1, 4])
-def test_what_a_worker_killed_at_any_moment_did_not_deliver_comes_after_a_resume(
+def test_what_a_worker_killed_at_any_moment_did_not_deliver_is_delivered_after_a_resume(
     kind: type[Noisy], delivered: int, pause: float
 ) -> None:
     def make() -> tuple[data.DataLoader, Iterator[Any]]:
@@ -255,7 +255,7 @@ def test_what_a_worker_killed_at_any_moment_did_not_deliver_comes_after_a_resume
 
 
 @pytest.mark.parametrize("stay", [False, True])
-def test_a_dead_workers_epoch_says_so_again_and_the_next_epoch_has_new_workers(tmp_path: Path, stay: bool) -> None:
+def test_a_dead_workers_epoch_raises_again_and_the_next_epoch_has_new_workers(tmp_path: Path, stay: bool) -> None:
     class FailingOnce(Failing):
         def __getitem__(self, index: int) -> int:
             if index == 5 and not (tmp_path / "failed").exists():
@@ -286,7 +286,7 @@ def test_a_worker_that_stays_and_dies_between_two_epochs_is_reported_once() -> N
 
 
 @pytest.mark.parametrize("stay", [False, True])
-def test_an_interrupted_epoch_ends_and_is_resumed_or_begun_anew(stay: bool) -> None:
+def test_an_interrupted_epoch_ends_and_is_resumed_or_restarted(stay: bool) -> None:
     class CtrlC(data.Sampler):
         pressed = False
 
@@ -344,7 +344,7 @@ def test_a_stream_that_fails_to_start_again_fails_for_that_epoch() -> None:
     assert [plain(batch) for batch in loader] == [[0, 1]]
 
 
-def test_a_stream_that_every_worker_gives_whole_is_told_by_its_length() -> None:
+def test_a_stream_that_every_worker_yields_in_full_is_detected_by_its_length() -> None:
     class Whole(data.IterableDataset):
         def __iter__(self) -> Iterator[int]:
             return iter(range(3))
@@ -396,7 +396,7 @@ class Images(Numbers):
 
 
 @pytest.mark.skipif(not _transport.HAS_MEMFD, reason="needs memfd")
-def test_batches_that_are_kept_do_not_use_up_the_file_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_in_a_list_do_not_exhaust_the_file_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_transport, "MAX_MAPPED", 3)
     before = len(os.listdir("/proc/self/fd"))
     batches = list(data.DataLoader(Images(48), 6, num_workers=1))

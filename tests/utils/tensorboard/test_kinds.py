@@ -189,13 +189,13 @@ def test_tensors_that_pytorch_garbles_read_back(kind):
     assert read.astype(np.float64).tolist() == [0, 1, 3, 200]
 
 
-def test_a_bfloat16_is_kept_as_the_upper_half_of_its_float32():
+def test_a_bfloat16_is_stored_as_the_upper_half_of_its_float32():
     proto = summary.tensor_proto("x", tdt.tensor([1.0, -3.0], dtype=tdt.bfloat16)).value[0].tensor
     upper = np.array([1.0, -3.0], np.float32).view(np.uint32) >> 16
     assert list(proto.half_val) == upper.tolist()
 
 
-def test_a_sound_beyond_its_range_is_cut_with_a_warning():
+def test_audio_beyond_its_range_is_clipped_with_a_warning():
     with pytest.warns(UserWarning, match="cut"):
         proto = summary.audio("loud", np.array([0.5, 2, -3])).value[0].audio
     with wave.open(io.BytesIO(proto.encoded_audio_string)) as wav:

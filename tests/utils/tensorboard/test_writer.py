@@ -93,7 +93,7 @@ def test_the_default_folder_is_pytorchs(tmp_path, monkeypatch):
     assert len(event_files(tmp_path / writer.log_dir)) == 1
 
 
-def test_wall_times_are_now_or_as_given(tmp_path):
+def test_wall_times_are_now_or_as_passed(tmp_path):
     before = time.time()
     with SummaryWriter(tmp_path) as writer:
         writer.add_scalar("a", 1)
@@ -128,7 +128,7 @@ def test_what_is_no_number_is_an_error(tmp_path, value, kind, message):
         writer.add_scalar("a", value)
 
 
-def test_flush_makes_all_visible_while_the_writer_is_open(tmp_path):
+def test_flush_writes_everything_while_the_writer_is_open(tmp_path):
     with SummaryWriter(tmp_path) as writer:
         for step in range(5):
             writer.add_scalar("a", step, step)
@@ -167,7 +167,7 @@ def test_nothing_is_lost_or_reordered_between_threads(tmp_path):
     assert points(tmp_path) == dict.fromkeys("abc", expected)
 
 
-def test_sync_gives_the_length_to_which_a_file_may_be_cut(tmp_path):
+def test_sync_returns_the_length_to_which_a_file_may_be_truncated(tmp_path):
     with SummaryWriter(tmp_path) as writer:
         writer.add_scalar("a", 1, 1)
         writer.add_scalars("b", {"x": 1}, 1)
@@ -191,7 +191,7 @@ def test_a_writer_used_after_close_starts_a_new_file_as_in_pytorch(tmp_path):
     assert points(tmp_path) == {"a": [(1, 1.0), (2, 2.0)]}
 
 
-def test_a_new_file_sorts_behind_the_others_whatever_the_clock_says(tmp_path):
+def test_a_new_file_sorts_last_whatever_the_clock_shows(tmp_path):
     future = tmp_path / f"events.out.tfevents.{int(time.time()) + 1000}.host.1.0"
     future.touch()
     with SummaryWriter(tmp_path) as writer:
@@ -204,7 +204,7 @@ def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
 
 
-def test_a_disk_that_is_full_is_an_error_of_the_next_call_not_a_silent_thread(tmp_path):
+def test_a_full_disk_is_an_error_of_the_next_call_not_a_silent_thread(tmp_path):
     code = """
 import resource, sys, time
 from tdt.utils.tensorboard import SummaryWriter
