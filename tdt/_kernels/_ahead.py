@@ -1,7 +1,7 @@
-"""Where kernels have yet to be compiled, a second process begins with those that training needs last.
+"""If kernels are not in the cache yet, a second process compiles those that training calls last.
 
-A first run compiles a dozen, each when it is first called, one after the other; with a second core it waits for them
-two thirds as long. The process makes each by doing a tiny piece of its work, and keeps it as any process does.
+A first run compiles a dozen kernels, each on its first call; with a second core it waits two thirds as long for them. The
+process compiles each kernel by running it on tiny inputs, and stores it in the cache as any process does.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from tdt._kernels import _cache, _jit
 KERNELS = ("pool_cpu._backward", "_layout._transpose", "optim_cpu._sgd_momentum")
 LOOK = 0.005  # seconds between looks for a kernel that is being compiled
 
-PATIENCE = 30.0  # seconds after which a process that makes nothing is no longer waited for
+PATIENCE = 30.0  # seconds to wait for the process to compile a kernel
 
 _process: subprocess.Popen | None = None
 
 
 def begin() -> None:
-    """Start the process, where there is work for it, a core, and a folder to keep kernels in. For the program's start."""
+    """Start the process if kernels are missing and there is a second core and a cache folder. Called at program start."""
     global _process
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     folder = _cache.cache_folder() if _kernels.enabled() else None
-    # A frozen program has no interpreter: it would start itself.
+    # In a frozen program sys.executable is the program, which would start itself instead of an interpreter.
     if cores < 2 or folder is None or not sys.executable or getattr(sys, "frozen", False):
         return
     safely = "-I" if sys.flags.isolated else "-P"  # nothing is imported from the working directory
@@ -52,7 +52,7 @@ def _end(process: subprocess.Popen) -> None:
 
 
 def load_or_wait(kernel: str, name: str) -> bytes | None:
-    """The code kept under `name`, which the process may be making; None where it is not or has failed."""
+    """The cached code of `name`; waits while the process may be compiling it. None if it is missing or damaged."""
     end = time.monotonic() + PATIENCE
     while kernel in KERNELS and _process is not None and _process.poll() is None and time.monotonic() < end:
         code = _cache.load(name)
@@ -63,7 +63,7 @@ def load_or_wait(kernel: str, name: str) -> bytes | None:
 
 
 def make() -> None:
-    """What the process does."""
+    """Compile the kernels: the main function of the process."""
     import numpy as np
 
     from tdt._kernels._table import Table

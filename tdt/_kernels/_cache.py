@@ -1,13 +1,13 @@
-"""Where compiled kernels are kept, and how they get there safely.
+"""The cache of compiled kernels on disk.
 
-The folder's name is a hash of all kernel sources, the compiler and the CPU, and each compiled signature is one file,
-put in place by an atomic rename. So nothing in it goes stale, an edited helper included, and any number of processes
-may start at once: at worst two compile the same kernel, and the last one's file stays.
+The folder's name is a hash of all kernel sources, the compiler and the CPU. Each compiled signature is one file, created
+by an atomic rename. So files are never stale, even if a helper was edited, and any number of processes may start at once:
+at worst two of them compile the same kernel, and the second one's file replaces the first one's.
 
-What is read from a file is run as machine code. Two things guard it. Against damage each file ends with a checksum; one
-that is cut, empty or has a wrong bit counts as missing, so that its kernel is compiled again and the file replaced.
-Against other users a checksum is no help, since they can compute one: so only a folder is used that nobody else can
-change (`_private.py`), and in it only this user's own files.
+The files are run as machine code, so two checks protect them. A checksum at the end of each file detects damage: a
+truncated or corrupt file counts as missing, so its kernel is compiled again and the file replaced. Other users could
+compute a checksum too, so the cache uses only a folder that no other user can change (`_private.py`), and in it only files
+that belong to this user.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)  # of file systems that ha
 
 
 class Place(NamedTuple):
-    """The folder where kernels are kept, None if there is none, and for each better one the reason it is not used."""
+    """The cache folder, None if none is usable, and the reasons why folders of higher priority are not used."""
 
     folder: Path | None
     refused: tuple[str, ...]
 
 
 def load(name: str) -> bytes | None:
-    """The object code kept under `name`. None where there is none, or where it is damaged or another user's."""
+    """The cached object code of `name`. None if the file is missing, damaged or another user's."""
     folder = cache_folder()
     if folder is None:
         return None
@@ -54,7 +54,7 @@ def load(name: str) -> bytes | None:
 
 
 def keep(name: str, code: bytes) -> None:
-    """Keep object code for other processes. Where the folder does not take it (disk full, removed), warn and go on."""
+    """Store object code for other processes. If the file cannot be written (disk full, folder removed), only warn."""
     folder = cache_folder()
     if folder is None:
         return
@@ -74,7 +74,7 @@ def keep(name: str, code: bytes) -> None:
 
 
 def names() -> list[str]:
-    """The names of all files that kernels are kept in, damaged ones included."""
+    """The names of all cache files, damaged ones included."""
     folder = cache_folder()
     return sorted(path.name for path in folder.iterdir() if path.suffix == ".o") if folder else []
 
@@ -86,14 +86,14 @@ def cache_folder() -> Path | None:
 
 @functools.cache
 def place() -> Place:
-    """In the user's cache; where that is not usable in a private folder among the temporary ones; else nowhere."""
+    """A folder in the user's cache; if that is not usable, a private temporary folder; else no folder."""
     return first_usable(
         folder / f"kernels-{_fingerprint()}" for folder in (_user_cache(), _private_temporary()) if folder
     )
 
 
 def first_usable(folders: Iterable[Path]) -> Place:
-    """The first folder that exists or can be made, that no other user can change, and that takes a file."""
+    """The first folder that exists or can be created, that no other user can change, and that is writable."""
     refused = []
     for folder in folders:
         try:
@@ -104,7 +104,7 @@ def first_usable(folders: Iterable[Path]) -> Place:
 
 
 def _read(path: Path) -> bytes:
-    """What is in a file of this user's. OSError if it is anything else: a link, another user's, a pipe, too large."""
+    """The contents of a regular file of this user. OSError for a link, a pipe, another user's file, or one that is too large."""
     flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with open(path, "rb", opener=lambda name, mode: os.open(name, mode | flags)) as file:
         status = os.fstat(file.fileno())
@@ -114,12 +114,12 @@ def _read(path: Path) -> bytes:
 
 
 def _checksum(path: Path, code: bytes) -> bytes:
-    """Of the code and its place: a kernel under another's name, or of another set of kernels, is as wrong as a damaged one."""
+    """Checksum of the code, the file name and the folder, so that a renamed or moved file counts as damaged too."""
     return hashlib.sha256(f"{path.parent.name}/{path.name}\0".encode() + code).digest()
 
 
 def _sync(handle: int) -> None:
-    """Put a file on the disk, so that a power cut leaves it whole or absent; where there is no such call the checksum tells."""
+    """Flush a file to disk, so that it survives a power cut; without fsync, the checksum detects an incomplete file."""
     try:
         os.fsync(handle)
     except OSError as error:
@@ -139,7 +139,7 @@ def _user_cache() -> Path:
 
 
 def _private_temporary() -> Path | None:
-    """None where Python's last resort for temporary files is all there is: the working folder, whose files may be anyone's."""
+    """A temporary folder; None if Python would fall back to the working folder, which may have other users' files."""
     base = Path(tempfile.gettempdir())
     if os.path.samefile(base, os.curdir) and not base.stat().st_mode & stat.S_ISVTX:
         return None
@@ -148,7 +148,7 @@ def _private_temporary() -> Path | None:
 
 @functools.cache
 def _fingerprint() -> str:
-    """A hash of all that decides the machine code: the sources of this package, the compiler, the CPU."""
+    """A hash of everything that determines the machine code: the sources of this package, the compiler, the CPU."""
     import llvmlite
     import llvmlite.binding as llvm
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from types import FunctionType
 
-# What Numba's code calls when the last reference to an array's owner goes. Our arrays come without an owner, so it is
-# never reached, but it has to be linked to something where Numba has not been imported.
+# The function that Numba's code calls when the last reference to an array's owner is dropped. Our arrays have no owner, so
+# it is never called, but the symbol must be defined for linking in processes that have not imported Numba.
 RELEASE = "NRT_MemInfo_call_dtor"
 
-# The symbol that every kernel's object code offers: see `_compile._add_entry`.
+# The symbol that every kernel's object code exports: see `_compile._add_entry`.
 ENTRY = "tdt_kernel"
 
 
@@ -19,7 +19,7 @@ class Compilable:
 
 
 class Intrinsic(Compilable):
-    """A function that emits LLVM instructions: Numba's `intrinsic`, made only when a kernel that uses it is compiled."""
+    """A function that emits LLVM instructions: a Numba intrinsic, created when a kernel that uses it is compiled."""
 
     def __init__(self, function: FunctionType):
         self.function = function

@@ -1,4 +1,4 @@
-"""From a Python function to object code. The only module that imports Numba; a kernel that was kept never needs it."""
+"""Compile a Python function to object code. Only this module imports Numba; cached kernels do not need it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def compiled(kernel: Compilable, key: tuple) -> bytes:
     """Object code of `kernel` for a range and the arguments of `key`. RuntimeError if it needs Numba at run time."""
     flags: Any = compiler.Flags()
     flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
-    flags.nrt = True  # a helper may hand back an array; allocation is caught below
+    flags.nrt = True  # a helper may return an array; `_check_stands_alone` rejects allocations
     flags.error_model = OPTIONS["error_model"]
     flags.fastmath = cpu_options.FastMathOptions(OPTIONS["fastmath"])
     result = compiler.compile_extra(
@@ -39,9 +39,9 @@ def compiled(kernel: Compilable, key: tuple) -> bytes:
 
 
 def _add_entry(library: Any, descriptor: Any) -> None:
-    """The function that the outside calls: `int64 ENTRY(int64 *words, int64 first, int64 last)`, the same for all kernels.
+    """Add the entry point `int64 ENTRY(int64 *words, int64 first, int64 last)`, whose signature all kernels share.
 
-    words: the arguments after the range, as `Kernel.pack` lays them out.
+    words: the arguments after the range, in the layout of `Kernel.prepare`.
     """
     module = library.create_ir_module(ENTRY)
     word = ir.IntType(64)
@@ -71,7 +71,7 @@ def _type_of(part: Any) -> types.Type:
 
 
 def _resolved(function: FunctionType) -> FunctionType:
-    """`function` with the kernels and intrinsics among its globals replaced by what Numba knows."""
+    """`function` with the kernels and intrinsics among its globals replaced by Numba's dispatchers and intrinsics."""
     names = function.__code__.co_names
     known = {name: _for_numba(function.__globals__[name]) for name in names if name in function.__globals__}
     return FunctionType(
@@ -89,7 +89,7 @@ def _for_numba(value: Any) -> Any:
 
 @functools.cache
 def _helper(value: Compilable) -> Any:
-    """Numba's form of a helper; one for all kernels that use it, so that it is typed and compiled once."""
+    """Numba's dispatcher of a helper; shared by all kernels that use it, so that it is typed and compiled once."""
     if isinstance(value, Intrinsic):
         return numba.extending.intrinsic(value.function)
     inside = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # a call would end vectorising
@@ -97,7 +97,7 @@ def _helper(value: Compilable) -> Any:
 
 
 def _check_stands_alone(kernel: Compilable, library: Any) -> None:
-    """Every symbol that the code refers to must be the C library's, since Numba's are not there when it is loaded."""
+    """RuntimeError if the code refers to a symbol outside of the C library: Numba's are missing when it is loaded."""
     process = ctypes.CDLL(None)
     functions = library._final_module.functions
     undefined = [f.name for f in functions if f.is_declaration and not f.name.startswith("llvm.")]

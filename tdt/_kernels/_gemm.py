@@ -1,11 +1,11 @@
-"""The register tile that convolutions are made of, as LLVM instructions on explicit vectors.
+"""The register tile of convolutions, as LLVM instructions on explicit vectors.
 
     out[places[i] + j] (+)= Σ_k a[rows[i] + cells[k]] · b[lines[k] + j]
 
 for a few i and j whose sums stay in registers: a matrix product whose left matrix is never built. Its element (i, k)
-lies at the sum of two offsets, which is what the patches of a convolution look like in a channels-last array; so one
-tile serves the forward pass and both gradients (E. Georganas et al., High-Performance Deep Learning via a Single
-Building Block, 2019). Where every channel has a kernel of its own, column j takes a[… + j] instead: the `own_` tiles.
+is at the sum of two offsets, as the patches of a convolution are in a channels-last array; so the same tile computes
+the forward pass and both gradients (E. Georganas et al., High-Performance Deep Learning via a Single Building Block,
+2019). In depthwise convolutions, where every channel has its own kernel, column j reads a[… + j]: the `own_` tiles.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 
 from tdt._kernels._jit import intrinsic, jit
 
-PANEL = 32  # columns of weights that lie together: a multiple of every tile's
+PANEL = 32  # columns of weights that are contiguous in memory: a multiple of every tile's columns
 GRAIN = 1 << 21  # multiply-adds that a thread should at least have: about 40 µs
 
 PATCH = 9  # rows of a `patch_` tile: the cells of a 3 × 3 kernel
 
 
 def tile_shape() -> tuple[int, int, int]:
-    """(rows, vectors a row, floats a vector) of a tile on the machine that is compiled for.
+    """(rows, vectors per row, floats per vector) of a tile on this machine.
 
     The sums take up most of the vector registers: 32 with AVX-512, 16 with AVX2. Two vectors a row and eight rows keep
     the multipliers busy, as 16 products follow 10 loads. Elsewhere LLVM's shortest vector is used.
@@ -90,7 +90,7 @@ def _tile(narrow: bool, masked: bool, own: bool = False, patch: bool = False, fe
 
 
 def named_values(context: Any, builder: Any, names: tuple[str, ...], kinds: Any, args: Any) -> dict[str, Any]:
-    """An intrinsic's arguments by name: the address of an array's elements, numbers as they are."""
+    """An intrinsic's arguments by name: the data address of an array; numbers unchanged."""
     from numba.core import types
 
     return {
@@ -112,7 +112,7 @@ class Emitter:
         self.masks = [self._mask(v) if masked else None for v in range(self.vectors)]
 
     def emit(self) -> None:
-        """Sum in registers over `cells[start:stop]`, then add to what was there."""
+        """Sum in registers over `cells[start:stop]`, then add the sums to `out`, or to `bias` if `first`."""
         from numba.core import cgutils
 
         builder, values = self.builder, self.values
@@ -192,7 +192,7 @@ class Emitter:
         return builder.select(builder.icmp_signed("<", index, last), index, last)
 
     def _mask(self, v: int) -> Any:
-        """Which of the columns of vector `v` exist."""
+        """The mask of the columns of vector `v` that are below `columns`."""
         ir, builder = self.ir, self.builder
         lanes = ir.VectorType(self.word, self.width)
         numbers = ir.Constant(lanes, [v * self.width + i for i in range(self.width)])

@@ -50,7 +50,7 @@ class _Emitter(Emitter):
         self.masks = [self._mask(0)] * per
 
     def _column(self, pointer: Any, v: int) -> Any:
-        """Where the t-th of several numbers of a column lies."""
+        """The address of the t-th of a column's numbers."""
         return self._at(pointer, self.builder.mul(self.values["pitch"], self.ir.Constant(self.word, v)))
 
     def _products(self, lines: list[Any], cell: Any, b: Any, sums: list[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What kernels need and Python cannot say: arrays at an address, the bits of a float, atomic words, C functions."""
+"""Intrinsics for operations that Python lacks: arrays at an address, the bits of a float, atomic words, C functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tdt._kernels._jit import intrinsic
 
 @intrinsic
 def array_at(typingctx: Any, address: Any, size: Any, like: Any) -> Any:
-    """`size` elements of `like`'s dtype that lie at `address`, as a one-dimensional array."""
+    """A one-dimensional array of `size` elements of `like`'s dtype at `address`."""
     from numba.core import cgutils, types
 
     result = types.Array(like.dtype, 1, "C")
@@ -103,7 +103,7 @@ def transpose8(typingctx: Any, x: Any, start: Any, pitch: Any, out: Any, place: 
 
 @intrinsic
 def atomic_add(typingctx: Any, words: Any, index: Any, value: Any) -> Any:
-    """Add to an int64 in one piece, as all threads see it; gives what was there. Adding 0 reads it."""
+    """Add to an int64 atomically and return its previous value. Adding 0 reads it."""
     from numba.core import types
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -145,7 +145,7 @@ def pause(typingctx: Any) -> Any:
     from numba.core import cgutils, types
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        if builder.module.triple.startswith("x86_64"):  # elsewhere looking again is all
+        if builder.module.triple.startswith("x86_64"):  # other CPUs spin without an instruction
             kind = ir.FunctionType(ir.VoidType(), [])
             builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse2.pause"), [])
         return context.get_dummy_value()
@@ -155,7 +155,7 @@ def pause(typingctx: Any) -> Any:
 
 @intrinsic
 def call_address(typingctx: Any, address: Any, first: Any, second: Any, third: Any) -> Any:
-    """Call the C function at `address` with three words; its result, a word."""
+    """Call the C function at `address` with three words and return its result, a word."""
     from llvmlite import ir
     from numba.core import types
 

@@ -1,12 +1,12 @@
-"""`jit`: Python functions as machine code, without Numba at run time.
+"""`jit`: compiles Python functions to machine code, without Numba at run time.
 
-Numba compiles a kernel once (about a second, with its import), and what is kept is the bare object code. A later
-process links that with llvmlite and calls it through ctypes: 40 ms for the first kernel and 2 ms for each further one,
-where importing Numba and letting it load its own cache takes half a second. Numba's cache would also miss edits in
-helpers, and its index, written by several processes at once, can pair a signature with another one's code.
+Numba compiles a kernel once (about a second, with its import); the cache stores its object code. A later process links
+the code with llvmlite and calls it through ctypes: 40 ms for the first kernel and 2 ms for each further one, whereas
+importing Numba and loading its own cache takes half a second. Numba's cache would also miss edits in helpers, and its
+index, if several processes write it at once, can pair a signature with another one's code.
 
 A kernel does the part `[first, last)` of its work, its first two parameters. It returns nothing, allocates nothing and
-raises nothing: it writes into the arrays it is given. Arguments are NumPy arrays, ints, floats and bools. Helpers are
+raises nothing: it writes into its argument arrays. Arguments are NumPy arrays, ints, floats and bools. Helpers are
 `@jit` functions too, of any parameters; `@intrinsic` ones emit LLVM instructions.
 """
 
@@ -34,7 +34,7 @@ wait_for: Callable[[str, str], bytes | None] | None = None
 
 
 def _after_fork() -> None:
-    """A forked child has none of its parent's threads, and maybe a lock that a lost thread held."""
+    """Reset the state of a forked child: it has none of its parent's threads, and its locks may be locked."""
     global _loading
     _loading = threading.RLock()
 
@@ -42,18 +42,18 @@ def _after_fork() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
-# Where an array object keeps the address of its elements: NumPy's C API fixes it, and every extension reads it there. The
-# ways from Python, `__array_interface__` and `ctypes`, take six times as long.
+# The offset of the data pointer in an array object, which NumPy's C API guarantees. `__array_interface__` and `ctypes`
+# take six times as long.
 ADDRESS = object.__basicsize__
 
 
 def address_of(array: np.ndarray) -> int:
-    """Where the first of its elements lies."""
+    """The address of the first element."""
     return ctypes.c_size_t.from_address(id(array) + ADDRESS).value
 
 
 class Entry(NamedTuple):
-    """A kernel in this process, for one combination of argument types: how to call it from Python and from a kernel."""
+    """A loaded kernel for one combination of argument types: its ctypes function and its address."""
 
     call: Callable
     address: int
@@ -75,9 +75,9 @@ class Kernel(Compilable):
             raise RuntimeError(f"kernel {self.name} raised an error, which a kernel must not do")
 
     def prepare(self, args: Sequence[Any]) -> tuple[Entry, bytes]:
-        """The machine code for arguments of these types, and the arguments as it reads them, a word of 8 bytes each.
+        """The machine code for arguments of these types, and the arguments packed into words of 8 bytes.
 
-        The words hold the arrays' addresses, not the arrays: the caller keeps those.
+        The words contain the addresses of the arrays; the caller must keep references to the arrays.
         """
         signature: list[Any] = []
         words: list[Any] = []
@@ -114,7 +114,7 @@ class Kernel(Compilable):
 
 
 def jit(function: Any) -> Any:
-    """Make `function` a kernel.
+    """Compile `function` as a kernel.
 
     It runs without the GIL, divides by zero as NumPy does, and may be reordered and contracted, but sees NaN and
     infinities. Write selections so that NaN passes: `0 if v <= 0 else v`.
@@ -137,7 +137,7 @@ def _file_name(kernel: Kernel, key: tuple) -> str:
 
 
 def _linked(code: bytes, key: tuple) -> Entry:
-    """The kernel of an object file, linked into this process."""
+    """Link object code into this process."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()

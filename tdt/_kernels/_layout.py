@@ -1,4 +1,4 @@
-"""Images from one memory order to another, with a border where one is asked for."""
+"""Conversion of images between memory formats, optionally with a border of zeros."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COPY = 1 << 16  # elements that a thread should at least copy: about 20 µs
 
 
 def bordered(x: np.ndarray, size: tuple, start: tuple) -> np.ndarray:
-    """(N, C, H, W) as contiguous (N, *size, C), pixel (0, 0) at `start`; zeros around it, what lies outside is cut."""
+    """(N, C, H, W) as contiguous (N, *size, C) with pixel (0, 0) at `start`; zero-padded and cropped to `size`."""
     count, channels, height, width = x.shape
     if x.flags.c_contiguous and channels >= 8 and start == (0, 0) and size == (height, width):
         return transposed(x, channels, height * width).reshape(count, height, width, channels)
@@ -48,7 +48,7 @@ def like(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def check_indices(indices: np.ndarray, size: int) -> None:
-    """IndexError unless all lie in [0, size). Kernels do not look, and the numbers may have changed since the op did."""
+    """IndexError unless all are in [0, size). Kernels do not check, and indices may have changed since the op checked."""
     if indices.size and not 0 <= indices.min() <= indices.max() < size:
         raise IndexError(f"indices from {indices.min()} to {indices.max()} are out of range for {size} rows or classes")
 

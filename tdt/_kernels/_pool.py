@@ -1,19 +1,19 @@
 """Threads for kernels: one pool, whose threads share the blocks of a kernel's work without Python.
 
 A kernel works on blocks `[first, last)` of fixed size, so its result never depends on how many threads share them, nor on
-which takes which. The caller publishes a job and works on it itself; threads that are awake take blocks from it. A job
-never waits for a thread to wake up: where none comes, the caller has done it all.
+which thread computes which block. The caller publishes a job and works on it itself; threads that are awake take blocks
+from it. A job never waits for a thread to wake up: if none does, the caller computes all blocks.
 
-Each thread has a range of a job's blocks of its own, the caller the first, and helps with the others' when it is through.
-So the same thread meets the same samples from layer to layer, and finds them in its own cache: where two cores have no
-cache in common, a ReLU over what the other one wrote takes four times as long.
+Each thread has its own range of a job's blocks, the caller the first one, and takes blocks of other ranges when its own is
+finished. So a thread processes the same samples from layer to layer, and finds them in its own cache: between two cores
+without a common cache, a ReLU of data that the other core wrote takes four times as long.
 
-Waking a sleeping thread takes tens of microseconds, some kernels no longer than that. So a thread that has run out of
-work looks for more for a moment (`SPINS`) before it sleeps, as OpenMP's do. Asleep it reads from a pipe, into which the
-caller writes a byte for each that it wants. All this happens in machine code: a thread that had to ask Python for its
-lock would come milliseconds late. OpenMP is not used: a forked child of a process that used it is killed. And there is no
-second pool: from the first job on, NumPy's BLAS runs on the calling thread alone (`product_cpu` spreads large products
-over this pool), or its idle threads would spin beside these.
+Waking a sleeping thread takes tens of microseconds, as long as some kernels run. So an idle thread spins (`SPINS`) before
+it sleeps, as OpenMP's threads do. A sleeping thread is blocked on a read from a pipe, to which the caller writes a byte for
+each thread to wake. All of this is machine code: a thread that had to acquire the GIL would be milliseconds late. OpenMP
+is not used, as a forked child of a process that used it is killed. There is no second pool: from the first job on, NumPy's
+BLAS runs on the calling thread alone (`product_cpu` computes large products on this pool), as its idle threads would spin
+on the same cores.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ SHARES = 4  # pieces of each thread's range, so that one that comes late or is s
 # A pool's state, in words. Those that change while others read them lie in cache lines of their own.
 OPEN, LEFT, INSIDE, ASLEEP, FAILED, CLOSED = 0, 8, 16, 24, 32, 40
 ENTRY, WORDS, BLOCKS, PIECE, THREADS = range(48, 53)  # the job
-READ, WRITE, GIVE_WAY, PIPE_OUT, PIPE_IN, BYTES = range(56, 62)  # addresses of C functions, the pipe, what goes through
+READ, WRITE, GIVE_WAY, PIPE_OUT, PIPE_IN, BYTES = range(56, 62)  # addresses of C functions, the pipe, its bytes
 NEXT, LINE = 64, 8  # the next block of each range, a cache line for each
 
 
 @jit
 def _wait(state, looks):
-    """A moment's rest; now and then the core goes to whoever else wants it."""
+    """Pause for a moment; from time to time yield the core to other threads."""
     if looks % 64 == 0:
         call_address(state[GIVE_WAY], 0, 0, 0)
     else:
@@ -66,12 +66,12 @@ def _take_part(state, number):
 
 @jit
 def _serve(first, last, state):
-    """What thread number `first` does until the pool is closed: join jobs; sleep after `last` looks for one in a row."""
+    """The loop of thread number `first` until the pool is closed: join jobs, and sleep after `last` checks without one."""
     looks = 0
     while atomic_read(state, CLOSED) == 0:
         looks += 1
         if atomic_read(state, OPEN) != 0 and atomic_read(state, LEFT) != 0:
-            # The caller waits until nobody is inside before it changes a job, and nobody stays inside a closed one.
+            # The caller changes a job only when no thread is inside it, and threads leave a closed job.
             atomic_add(state, INSIDE, 1)
             if atomic_read(state, OPEN) != 0:
                 _take_part(state, first)
@@ -80,7 +80,7 @@ def _serve(first, last, state):
         elif looks < last:
             _wait(state, looks)
         else:
-            atomic_add(state, ASLEEP, 1)  # who wakes it subtracts it again, so it is woken once
+            atomic_add(state, ASLEEP, 1)  # the thread that wakes it subtracts 1 again, so it is woken once
             while call_address(state[READ], state[PIPE_OUT], state[BYTES], 1) != 1:
                 call_address(state[GIVE_WAY], 0, 0, 0)  # a signal came
             looks = 0
@@ -88,7 +88,7 @@ def _serve(first, last, state):
 
 @jit
 def _wake(state, threads):
-    """Wake so many threads, or as many as sleep."""
+    """Wake up to `threads` sleeping threads."""
     threads = min(threads, atomic_read(state, ASLEEP))
     if threads > 0:
         atomic_add(state, ASLEEP, -threads)
@@ -97,7 +97,7 @@ def _wake(state, threads):
 
 @jit
 def _lead(first, last, state):
-    """What the caller does: open the job that stands in `state`, work on it, close it when all have left."""
+    """The caller's part: open the job in `state`, work on it, and close it when all threads have left."""
     ranges = state[THREADS] + 1
     for own in range(ranges):
         atomic_write(state, NEXT + LINE * own, state[BLOCKS] * own // ranges)

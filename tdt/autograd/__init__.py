@@ -1,7 +1,7 @@
 """Automatic differentiation: `backward`, `grad`, `Function`, grad modes, hooks on what is saved, gradient checks.
 
-Rules are in `tdt/_ops` beside their ops; `_op` records, `_engine` walks. What is built on these lies beside this package,
-in `tdt/autograd/_function.py`, `_graph.py`, `_saved.py`, `_anomaly.py` and `_functional.py`, and is loaded when it is used.
+Gradient rules are in `tdt/_ops` beside their ops; `_op` and `_dispatch` record the graph, `_engine` runs it backward. The
+features built on these (`_function.py`, `_graph.py`, `_saved.py`, `_anomaly.py`, `_functional.py`) are imported lazily.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Accumulation of gradients: hooks, then the sum with the gradient that is already there."""
+"""Accumulation of gradients into leaves: runs the hooks, then adds to `.grad`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _lock = threading.Lock()
 
 
 def sum_of(a: Any, b: Any) -> Any:
-    """The sum of two gradients; where one is sparse, sparse + sparse is sparse, and dense + sparse is dense."""
+    """The sum of two gradients; sparse + sparse is sparse, dense + sparse is dense."""
     if b.__class__ is not ndarray and getattr(b, "is_sparse", False) and not getattr(a, "is_sparse", False):
         return b + a
     total = a + b
@@ -24,9 +24,9 @@ def sum_of(a: Any, b: Any) -> Any:
 
 
 def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
-    """Add `g` to leaf.grad. The array is adopted if it was made for this leaf alone (`own`), else copied.
+    """Add `g` to leaf.grad. own: only this leaf refers to the array, so it is stored without a copy.
 
-    A tensor that has stopped asking for gradients since it was used gets none.
+    If requires_grad was turned off since the forward pass, nothing is added.
     """
     if leaf._edge is not LEAF and not leaf._retains:
         if leaf._edge is not None:
@@ -56,7 +56,7 @@ def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
 
 
 def run_hooks(hooks: dict | None, g: Any, graph: bool) -> Any:
-    """Pass a gradient through tensor hooks, which get one and the same tensor until one returns another in its place."""
+    """Pass a gradient through tensor hooks. If a hook returns a tensor, it replaces the gradient for later hooks."""
     current = first = g if isinstance(g, Tensor) or not hooks else wrap(g)
     for hook in tuple(hooks.values()) if hooks else ():
         new = hook(current)
@@ -71,8 +71,9 @@ def run_hooks(hooks: dict | None, g: Any, graph: bool) -> Any:
 
 
 class NodeHooks:
-    """What listens at a node: tensor hooks by output number, tensors whose `retain_grad` was called, the node's own hooks
-    before and after it runs. metadata: the user's notes on the node.
+    """The hooks of a node: tensor hooks by output number, tensors with `retain_grad`, and the node's pre- and post-hooks.
+
+    metadata: a dictionary for the user.
     """
 
     def __init__(self) -> None:

@@ -15,16 +15,16 @@ from tdt.autograd._dispatch import apply
 
 
 class Anomaly:
-    """The mode while it is on: a handler of ops, and what runs the nodes of a backward.
+    """Active anomaly mode: a handler of ops in forward, and a runner of nodes in backward.
 
-    outer, nodes: the handler, and what runs the nodes, that were there before and come next.
+    outer, nodes: the previous handler of ops and runner of nodes, which are called next.
     """
 
     def __init__(self, check_nan: bool, outer: Any, nodes: Any):
         self.check_nan, self.outer, self.nodes = check_nan, outer, nodes
 
     def handle(self, op: Any, operands: tuple, attributes: dict, target: Any) -> Any:
-        """Run the op; its node notes the stack."""
+        """Run the op, and store the stack trace in its node."""
         with _Mode(handler=self.outer):
             result = apply(op, operands, attributes, target)
         for t in result if isinstance(result, tuple) else (result,):
@@ -34,7 +34,7 @@ class Anomaly:
         return result
 
     def note(self, node: Any) -> None:
-        """Keep where the program is, and, inside a backward, the node that is running."""
+        """Store the current stack trace in `node` and, during a backward pass, the node that is running."""
         node.metadata["traceback_"] = traceback.format_stack()[:-2]
         parent = state.task and state.task.current
         if parent is not None:
@@ -98,7 +98,7 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
 
 
 def _current() -> Any:
-    """The mode, which a profile may have put itself in front of."""
+    """The active Anomaly, which may be behind a profiler in the chain of node runners."""
     current = state.anomaly
     while current is not None and not isinstance(current, Anomaly):
         current = current.nodes
@@ -116,7 +116,7 @@ def is_anomaly_enabled() -> bool:
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether anomaly mode, where on, looks for NaN.
+    """Whether anomaly mode checks gradients for NaN.
 
     >>> import tdt
     >>> tdt.is_anomaly_check_nan_enabled()
@@ -127,7 +127,7 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 
 class set_detect_anomaly:
-    """Turn anomaly mode on or off: at once when called, and back at the end where used as a context manager.
+    """Turn anomaly mode on or off at once; as a context manager, restore the previous mode at the end of the block.
 
     >>> import tdt
     >>> with tdt.autograd.set_detect_anomaly(True):

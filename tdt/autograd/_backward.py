@@ -1,4 +1,4 @@
-"""`backward` and `grad`: what is asked of the engine, checked."""
+"""`backward` and `grad`: check the arguments and call the engine."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def backward(
 
     Args:
         grad_tensors: one for each tensor; may be left out for tensors with one element.
-        retain_graph: keep what was saved for another backward pass; by default as `create_graph`.
+        retain_graph: keep the saved tensors for another backward pass; by default as `create_graph`.
         create_graph: record the backward pass, for higher derivatives.
         grad_variables: deprecated name of `grad_tensors`.
         inputs: only these tensors' `.grad` is added to.
@@ -111,11 +111,11 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor, ...]:
-    """The gradients of the sum of `outputs`, each times its entry of `grad_outputs`, for `inputs`; `.grad` stays as it is.
+    """The gradients of the sum of `outputs`, each times its entry of `grad_outputs`, for `inputs`; `.grad` does not change.
 
     Args:
         grad_outputs: one for each output; may be left out for outputs with one element.
-        retain_graph: keep what was saved for another backward pass; by default as `create_graph`.
+        retain_graph: keep the saved tensors for another backward pass; by default as `create_graph`.
         create_graph: record the backward pass, for higher derivatives.
         only_inputs: deprecated, without effect.
         allow_unused: return None for an input that the outputs do not depend on.

@@ -170,10 +170,10 @@ def _record(
     op: Op, plan: Plan, mask: int, edges: Any, operands: tuple, arrays: Any, attributes: dict, outs: tuple,
     nowhere: int = 0, aux: Any = None,
 ) -> None:  # fmt: skip
-    """Put the results `outs` that can have gradients behind a new node of the graph.
+    """Create a node of the graph, and set it as the grad_fn of the results `outs` that can have gradients.
 
     Args:
-        mask: the operands that want gradients, as a bit set.
+        mask: the operands that require gradients, as a bit set.
         edges: where the gradient of each operand goes.
         nowhere: the operands among them that are views made under no_grad, as a bit set.
         aux: values that the forward computed for fast_vjp.
@@ -198,7 +198,7 @@ def _record(
 
 
 def _of_other_kind(op: Op, arrays: list) -> Any:
-    """What runs `op` where an operand has no values, or is sparse and the op's record does not list that; else None."""
+    """The function that runs `op` if an operand is a meta tensor, or is sparse and the op does not support that; else None."""
     kinds = set(map(type, arrays))
     return _on_meta if _backend.MetaArray in kinds else on_sparse if SparseCOO in kinds and not op.sparse else None
 
@@ -221,7 +221,7 @@ def _slow_plan(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
         plan.fast_path = plan.direct and op.fast_path and plan.by_rank is None
         op.plans[key] = plan
         if len(key) == 2 and key[0] is key[1]:
-            op.plans[key[0]] = plan  # where `binary` looks first
+            op.plans[key[0]] = plan  # the key that `binary` looks up first
     if plan.by_rank is not None:
         ranks = tuple(getattr(a, "ndim", -1) == 0 for a in arrays)
         if ranks not in plan.by_rank:
@@ -232,7 +232,7 @@ def _slow_plan(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
 
 
 def _home(op: Op, arrays: list) -> Any:
-    """The library all arrays belong to; 0-d arrays follow the others to their device, anything else is an error."""
+    """The array library of all arrays; 0-d arrays may be on another device, RuntimeError for other mixtures."""
     on_gpu = [a for a in arrays if _backend.is_array(a) and not isinstance(a, ndarray)]
     if not on_gpu:
         return np
@@ -257,14 +257,14 @@ def _cast(operands: tuple, casts: tuple) -> tuple:
 
 
 def converted(x: Any, dtype: dtype) -> Any:
-    """`x` in another dtype: a tensor by a recorded op, a Python number as it is."""
+    """`x` in another dtype: a tensor is converted by a recorded op, a Python number is returned unchanged."""
     if isinstance(x, Tensor):
         return x if x._a.dtype == dtype.np else OPS["convert"](x, dtype=dtype)
     return x if isinstance(x, (bool, int, float, complex)) else np.asarray(x, dtype.np)
 
 
 def _compute(op: Op, xp: Any, arrays: list, attributes: dict, low: Any, target: Any) -> Any:
-    """The forward: by a kernel where one applies, in float32 for half precision, into `target` where it can."""
+    """Run the forward: by a kernel if one applies, in float32 for half precision, into `target` if the op supports it."""
     try:
         if low is not None:
             return narrow(op.forward(xp, *widen(arrays), **attributes), low)
@@ -278,7 +278,7 @@ def _compute(op: Op, xp: Any, arrays: list, attributes: dict, low: Any, target: 
 
 
 def _recover(op: Op, xp: Any, arrays: list, attributes: dict, error: Exception) -> Any:
-    """Say in PyTorch's words why NumPy refused, or do what it refused: wrap a Python integer that is out of range."""
+    """Raise PyTorch's error for an error of NumPy's, or retry with a Python integer that was out of range wrapped around."""
     if isinstance(error, OverflowError) and any(isinstance(a, int) for a in arrays):
         try:
             return op.forward(xp, *wrap_scalars(arrays), **attributes)
@@ -304,7 +304,7 @@ def _wrap(op: Op, results: tuple, operands: tuple, attributes: dict) -> tuple[Te
 
 
 def _link(op: Op, x: Tensor, t: Tensor, attributes: dict, k: int | None = None) -> None:
-    """Let `t`, a result of a view op on `x`, share x's storage, and note how it looks into it (unless it was copied)."""
+    """Let `t`, a result of a view op on `x`, share x's storage, and store its View unless the data was copied."""
     if op.view is not True:
         base = t._a.base
         if base is not x._a and (base is None or base is not x._a.base) and not _backend.may_overlap(t._a, x._a):

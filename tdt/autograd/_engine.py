@@ -1,7 +1,7 @@
-"""Reverse mode: walk the graph from the outputs, newest node first, and hand each leaf its gradient.
+"""The backward engine: run the nodes of the graph from the outputs, newest first, and accumulate into the leaves.
 
-A node's number is larger than those of its inputs, so sorting the reachable nodes by number is a topological order, with
-each leaf right behind the last node that feeds it; nothing recurses, and gradients wait in a dictionary keyed by node.
+A node's number is larger than those of its inputs, so the reachable nodes sorted by number are in topological order, with
+each leaf right after the last node that has an edge to it. Nothing recurses; pending gradients are in a dictionary by node.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _lock = threading.Lock()  # two threads may add to one leaf
 
 
 class Task:
-    """A backward that is running: its nodes and leaves in their order. whole: it fills `.grad` of all leaves.
+    """A running backward pass: its nodes and leaves in order. whole: it accumulates into `.grad` of all leaves.
 
-    current: the node at work, in anomaly mode.
+    current: the running node, in anomaly mode.
     """
 
     __slots__ = ("order", "whole", "current", "__weakref__")
@@ -48,16 +48,16 @@ def run(
 ) -> list:
     """Backward from `roots` (edges) with `grads` (arrays; Tensors if `graph`).
 
-    Without `inputs`, gradients are added to the `.grad` of the leaves. With `inputs` (edges) theirs are returned, None for
-    one that was not reached, and nothing else is touched; `fill`: those of leaves go to their `.grad` instead.
-    keep: leave the graph for another backward.
+    Without `inputs`, gradients are added to the `.grad` of the leaves. With `inputs` (edges), their gradients are returned,
+    None for an input that was not reached, and no `.grad` changes. fill: gradients of leaves in `inputs` are added to their
+    `.grad` instead. keep: retain the graph for another backward pass.
     """
     order, runs, requested = _backward_order(roots), None, None
     if inputs is not None:
         requested = set(inputs)
         order, runs = _only_towards(order, requested, fill)
     pending: dict[Any, Any] = {}  # node or leaf -> its gradient so far; for a node of several outputs a list of them
-    aliased: set[Tensor] = set()  # leaves whose pending gradient others may hold too
+    aliased: set[Tensor] = set()  # leaves whose pending gradient array may have other references
     before, state.task = state.task, Task(order, inputs is None)
     try:
         with np.errstate(all="ignore"):
@@ -95,9 +95,8 @@ def _walk(
         if hooks is not None:
             slots = hooks.pass_through(slots, graph)
         if runs is not None:
-            gradients = (
-                before if runs[node] else slots
-            )  # as in PyTorch, hooks change what is asked for where the node stays idle
+            # As in PyTorch, hooks change a captured gradient only if the node does not run.
+            gradients = before if runs[node] else slots
             captured.update({(node, k): g for k, g in enumerate(gradients) if (node, k) in requested})
             if not runs[node]:
                 continue
@@ -133,7 +132,7 @@ def _walk(
 
 
 def _arrive(pending: dict, aliased: set, edge: tuple, g: Any, incoming: Any) -> None:
-    """Add `g` to what waits at `edge`; a leaf may keep the array unless it is `incoming`, or a view of something."""
+    """Add `g` to the pending gradient at `edge`; a leaf may adopt the array unless it is `incoming`, or a view."""
     target, k = edge
     leaf = target.__class__ is not Node and isinstance(target, Tensor)
     if not leaf and target.outs is not None:
@@ -149,7 +148,7 @@ def _arrive(pending: dict, aliased: set, edge: tuple, g: Any, incoming: Any) -> 
 
 
 def _backward_order(roots: list[tuple[Any, int]]) -> list:
-    """The nodes to run and the leaves to serve, newest node first; a leaf comes right after the last node that feeds it."""
+    """The reachable nodes, newest first, and the leaves, each right after the last node that has an edge to it."""
     places: dict[Any, float] = {}
     stack = []
     for target, _ in roots:
@@ -186,7 +185,7 @@ def _only_towards(order: list, requested: set, fill: bool) -> tuple[list, dict[A
 
 
 def prepare(tensors: Sequence[Tensor], grad_tensors: Iterable[Any], graph: bool) -> tuple[list, list]:
-    """The edges of the outputs and their gradients: given ones checked for shape, ones for scalars."""
+    """The edges of the outputs and their gradients, which are checked for shape; None becomes 1 for a scalar output."""
     edges, grads = [], []
     for i, (t, g) in enumerate(zip(tensors, grad_tensors, strict=True)):
         if isinstance(t, GradientEdge):

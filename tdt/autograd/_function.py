@@ -19,7 +19,7 @@ from tdt.autograd._views import NOWHERE, edge_of, edge_without_hooks
 
 
 class FunctionCtx:
-    """What forward leaves for backward: `save_for_backward`, marks, and any attribute set on it."""
+    """The context `ctx` that forward stores data in for backward: `save_for_backward`, marks, and any attribute."""
 
     needs_input_grad: tuple[bool, ...] = ()
     to_save: tuple = ()
@@ -28,7 +28,7 @@ class FunctionCtx:
     materialize_grads = True
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep inputs or outputs (or None) for `saved_tensors`; other values go into attributes."""
+        """Save inputs or outputs (or None) for `saved_tensors`; store other values as attributes."""
         for t in tensors:
             if t is not None and not isinstance(t, Tensor):
                 raise TypeError(
@@ -38,14 +38,14 @@ class FunctionCtx:
         self.to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Nothing: it serves forward-mode differentiation, which tdt does not offer."""
+        """Do nothing: tdt does not support forward-mode differentiation."""
 
     def mark_dirty(self, *args: Tensor) -> None:
-        """Say which inputs forward wrote to in place; each must be returned as an output."""
+        """Mark inputs that forward wrote to in place; each must be returned as an output."""
         self.dirty_tensors = args
 
     def mark_non_differentiable(self, *args: Tensor) -> None:
-        """Say which outputs have no gradient."""
+        """Mark outputs without gradient."""
         self.non_differentiable = args
 
     def set_materialize_grads(self, value: bool) -> None:
@@ -54,7 +54,7 @@ class FunctionCtx:
 
 
 class FunctionNode(GraphNode, FunctionCtx):
-    """The recorded call of a Function; it is the `ctx` that forward and backward see."""
+    """The graph node of a call of a Function; also the `ctx` argument of forward and backward."""
 
     hooks: NodeHooks | None = None
     number = -1
@@ -77,7 +77,7 @@ class FunctionNode(GraphNode, FunctionCtx):
 
     @property
     def saved_tensors(self) -> tuple:
-        """What `save_for_backward` kept; RuntimeError if it was freed, or changed in place since."""
+        """The tensors passed to `save_for_backward`; RuntimeError if they were freed, or modified in place since."""
         if self._origins is None:
             return self.to_save
         if self.saved is None:
@@ -96,7 +96,7 @@ class FunctionNode(GraphNode, FunctionCtx):
         return self.saved_tensors
 
     def pack(self, outputs: tuple) -> None:
-        """Hold what was saved without making a reference cycle through outputs that lead back here."""
+        """Store the saved tensors without a reference cycle through outputs whose grad_fn is this node."""
         self.saved, self._origins = [], []
         for t in self.to_save:
             place: Any = next((k for k, o in enumerate(outputs) if o is t and t is not None), None)
@@ -113,7 +113,7 @@ class FunctionNode(GraphNode, FunctionCtx):
             state.saving.keep(self)
 
     def release(self) -> None:
-        """Drop what was saved."""
+        """Free the saved tensors."""
         if self.saved:
             self.saved = None
 
@@ -168,7 +168,7 @@ def _edge(t: Tensor) -> tuple | None:
 
 
 def _backward_of(function: type[Function]) -> Callable[..., Any]:
-    """The user's `backward`, or `vjp`: another name for it."""
+    """The user's `backward`, or `vjp`, which is an alias."""
     if function.vjp is Function.vjp:
         return function.backward
     if function.backward is not Function.backward:
@@ -229,7 +229,7 @@ class Function:
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run forward, and record it if an argument wants gradients."""
+        """Run forward, and record it if an argument requires grad."""
         if cls.setup_context is not None:
             bound = inspect.signature(cls.forward).bind(*args, **kwargs)
             bound.apply_defaults()
@@ -261,7 +261,7 @@ def _attach(node: FunctionNode, inputs: tuple, outputs: tuple) -> tuple:
                 edge_without_hooks(t, e) if x is t and e is not None else e
                 for x, e in zip(inputs, node.edges, strict=True)
             ]
-    node.number = number()  # after those of the inputs: to bring a view's edge up to date may record
+    node.number = number()  # after those of the inputs: updating a view's edge may record nodes
     input_ids = {id(t) for t in inputs if isinstance(t, Tensor)}
     attached = []
     for k, t in enumerate(outputs):
@@ -281,7 +281,7 @@ def _attach(node: FunctionNode, inputs: tuple, outputs: tuple) -> tuple:
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a backward that does not itself record: a second derivative through it raises RuntimeError."""
+    """Decorate a backward that cannot be differentiated: a second derivative through it raises RuntimeError."""
 
     @functools.wraps(backward)
     def wrapped(ctx: FunctionNode, *grads: Any) -> Any:

@@ -38,12 +38,12 @@ def _untuple(values: tuple, several: bool) -> Any:
 
 
 def _fresh(inputs: Tensors, create_graph: bool) -> Tensors:
-    """The inputs to differentiate by: views of the given ones if the result is to lead back to them, else cut off."""
+    """The inputs to differentiate by: views of `inputs` if the result must be differentiable, else detached tensors."""
     return tuple(x.view_as(x) if create_graph and x.requires_grad else x.detach().requires_grad_() for x in inputs)
 
 
 def _vectors(v: Any, like: Tensors, several: bool, what: str, create_graph: bool) -> Tensors | None:
-    """The vectors, one per tensor of `like` and of its shape; None, for a single element, where none were given."""
+    """The vectors, one per tensor of `like` and of its shape; None if `v` is None and there is a single element."""
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(f"The vector v can only be None if the {what} is a single Tensor with one element.")
@@ -64,7 +64,7 @@ def _vectors(v: Any, like: Tensors, several: bool, what: str, create_graph: bool
 def gradients(
     outputs: Tensors, inputs: Tensors, weights: Any = None, *, strict: str = "", create_graph: bool = False
 ) -> list[Tensor | None]:
-    """Gradients, None where there are none. strict: what to call the outputs in the error for a None, "" for no error."""
+    """Gradients, None for an unused input. strict: the outputs' name in the error for an unused input, "" for no error."""
     differentiable = [k for k, y in enumerate(outputs) if y.requires_grad]
     if not differentiable:
         found: Any = (None,) * len(inputs)
@@ -109,8 +109,8 @@ def vjp(
 ) -> tuple[Any, Any]:
     """`func(*inputs)`, and the product of `v` with its Jacobian: one tensor per input.
 
-    func: tensors to a tensor, or a tuple of them. v: as the outputs; may be left out for a single element.
-    create_graph: the results can be differentiated. strict: RuntimeError where an input changes no output.
+    func: maps tensors to a tensor or a tuple of tensors. v: of the outputs' shapes; may be omitted for a single element.
+    create_graph: the results can be differentiated. strict: RuntimeError if the outputs do not depend on an input.
 
     >>> import tdt
     >>> vjp(lambda x: x**2, tdt.tensor([1.0, 2.0]), tdt.tensor([1.0, 10.0]))
@@ -142,7 +142,7 @@ def jvp(
 ) -> tuple[Any, Any]:
     """`func(*inputs)`, and the product of its Jacobian with `v`: one tensor per output.
 
-    v: as the inputs; may be left out for a single element. The rest is as in `vjp`.
+    v: of the inputs' shapes; may be omitted for a single element. The other arguments are those of `vjp`.
 
     >>> import tdt
     >>> jvp(lambda x: x**2, tdt.tensor([1.0, 2.0]), tdt.tensor([1.0, 10.0]))

@@ -1,4 +1,4 @@
-"""The graph as scripts see it: nodes, AccumulateGrad nodes, gradient edges, hooks on several tensors."""
+"""The public view of the graph: nodes, AccumulateGrad nodes, gradient edges, hooks on several tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tdt.autograd._node_names import saved_attribute
 
 
 class GraphNode:
-    """A node of the graph, as scripts see it; a subclass has `name`, `edges` and `_get_or_create_hooks`.
+    """Base class of nodes of the graph; a subclass defines `name`, `edges` and `_get_or_create_hooks`.
 
     >>> import tdt
     >>> tdt.ones(1, requires_grad=True).tanh().grad_fn.name()
@@ -37,14 +37,14 @@ class GraphNode:
         raise NotImplementedError
 
     def _get_or_create_hooks(self) -> Any:
-        """What listens at the node, made on first use."""
+        """The node's NodeHooks, created on first use."""
         if self.hooks is None:
             self.hooks = NodeHooks()
         return self.hooks
 
     @property
     def next_functions(self) -> tuple:
-        """((node, output number), …) of the inputs; a leaf stands as an `AccumulateGrad`, no gradient as (None, 0)."""
+        """((node, output number), …) of the inputs: an `AccumulateGrad` for a leaf, (None, 0) without a gradient."""
         return tuple(
             [
                 (None, 0) if e is None else (AccumulateGrad(e[0]), 0) if isinstance(e[0], Tensor) else e
@@ -54,7 +54,7 @@ class GraphNode:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """A dictionary for notes of the user's; anomaly mode keeps the forward's stack in it, as `traceback_`."""
+        """A dictionary for the user; anomaly mode stores the stack trace of the forward call in it, as `traceback_`."""
         return self._get_or_create_hooks().metadata
 
     def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
@@ -76,7 +76,7 @@ def _saved(name: str) -> property:
     return property(get, doc=f"The `{name.removeprefix('_saved_')}` that the node keeps.")
 
 
-# A `__getattr__` would make every look at a node slower, backward's too.
+# A `__getattr__` would slow down every attribute access of a node, in backward too.
 SAVED = """
     approximate beta buffer condition correction dilation dim dim0 dim1 dims end exponent grad_output groups index indices input
     input1 input2 keepdim k keepdim mask mat1 mat2 mat max min n negative_slope normalized_shape offset ord other other_scalar
@@ -87,7 +87,7 @@ for _name in set(SAVED.split()):
 
 
 class AccumulateGrad(GraphNode):
-    """The node of a leaf, made when someone asks; `.variable` is the leaf."""
+    """The node of a leaf, created on access; `.variable` is the leaf."""
 
     __slots__ = ("variable",)
     edges = ()
@@ -96,12 +96,12 @@ class AccumulateGrad(GraphNode):
         self.variable = variable
 
     def name(self) -> str:
-        """What PyTorch calls it."""
+        """PyTorch's name of the node."""
         return "torch::autograd::AccumulateGrad"
 
     @property
     def hooks(self) -> Any:
-        """What listens at the leaf's node: kept by the leaf, as this object is made anew each time."""
+        """The hooks of the leaf's node, which the leaf stores: this object is created on each access."""
         return self.variable._node_hooks
 
     @hooks.setter
@@ -183,7 +183,7 @@ class _Handles(RemovableHandle):
         self.handles = tuple(handles)
 
     def remove(self) -> None:
-        """Take all hooks out."""
+        """Remove all hooks."""
         for handle in self.handles:
             handle.remove()
 

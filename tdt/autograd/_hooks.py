@@ -9,9 +9,9 @@ _ids = itertools.count()
 
 
 class RemovableHandle:
-    """Takes a hook out again: `handle.remove()`, or `with handle:` at the end of the block.
+    """Removes a hook: by `handle.remove()`, or with `with handle:` at the end of the block.
 
-    hooks: the dict that holds them in the order they run. prepend: run this one first.
+    hooks: the dict of the hooks in the order in which they run. prepend: run this hook first.
     """
 
     def __init__(self, hooks: dict[int, Any], hook: Any, prepend: bool = False):
@@ -22,7 +22,7 @@ class RemovableHandle:
                 hooks[key] = hooks.pop(key)
 
     def remove(self) -> None:
-        """Take the hook out; a second call does nothing."""
+        """Remove the hook; a second call does nothing."""
         self.hooks_dict.pop(self.id, None)
 
     def __enter__(self) -> RemovableHandle:

@@ -1,4 +1,4 @@
-"""The three ways to an in-place method, for `@method(in_place=…)`: by the op itself, by a copy, by a view."""
+"""The three implementations of in-place methods, for `@method(in_place=…)`: by the op, by a copy, by a view."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tdt.autograd._op_table import OPS
 
 
 def by_op(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
-    """The op of this name runs on the tensor's own memory; operands go by position, attributes by keyword."""
+    """The op of this name runs on the tensor's own memory; operands are passed by position, attributes by keyword."""
     record = OPS[name]
 
     def method(input: Tensor, *operands: Any, **attributes: Any) -> Tensor:
@@ -30,7 +30,7 @@ def by_op(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
 
 
 def by_copy(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
-    """The function's result is copied over the tensor: for functions that look at their arguments or call several ops."""
+    """The function's result is copied into the tensor: for functions that check their arguments or call several ops."""
 
     def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         # The op may keep its input for backward, which must not change.

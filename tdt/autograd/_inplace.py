@@ -1,4 +1,4 @@
-"""Writing into tensors that exist: in-place ops, `out=`, and what a write to a view does to its base's graph."""
+"""Writes into existing tensors: in-place ops, `out=`, and the update of the graph of a view's base."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None = None) -> Tensor:
-    """`x` = op(x, *rest), in x's own memory, which every view of it sees.
+    """Compute `x` = op(x, *rest) in x's own memory, which its views share.
 
-    The op runs on an alias of `x`; its result is then put where `x` stands: for a view, `copy_slices` joins the old base
-    and the new values into the base's new place in the graph. `repeats`: instead of op.repeats.
+    The op runs on an alias of `x`; then the edge of `x` is replaced by that of the result. For a view, `copy_slices`
+    combines the old base and the new values, and its node becomes the base's. `repeats`: overrides op.repeats.
     """
     if not isinstance(x, Tensor):
         raise TypeError(f"{op.name}_(): argument 'input' (position 1) must be Tensor, not {type(x).__name__}")
     recording = state.grad and any(isinstance(t, Tensor) and t.requires_grad for t in (x, *rest))
     if recording:
         check_writable(x)
-        for t in rest:  # as in PyTorch, a view that cannot follow its base is refused before memory is looked at
+        for t in rest:  # as in PyTorch, a view whose base was modified is rejected before memory is checked
             if isinstance(t, Tensor):
                 edge_of(t)
     if state.meta or x._a.__class__ is _backend.MetaArray:
@@ -57,7 +57,7 @@ def _rule_params(op: Op) -> set[str]:
 
 
 def _direct_target(op: Op, x: Tensor, rest: tuple) -> Any:
-    """x's array, where the forward may write straight into it: same shape and type all over, and no partial overlap."""
+    """x's array if the forward may write into it directly: all shapes and dtypes are equal and no memory overlaps partially."""
     a = x._a
     if not op.writes_out or a.__class__ is SparseCOO or (op.to_float and a.dtype.kind in "biu"):
         return None
@@ -79,7 +79,7 @@ def _direct_target(op: Op, x: Tensor, rest: tuple) -> Any:
 def check_writable(x: Tensor, what: str = "is being") -> None:
     """Refuse writes that would make gradients wrong: to leaves, views of leaves, multi-views, views made without grad.
 
-    A view counts as a leaf here, as in PyTorch, until its edge is asked for after its base has got one.
+    As in PyTorch, a view of a leaf counts as a leaf until its edge is computed after an in-place write to its base.
     """
     view = x._view
     if view is not None:
@@ -107,7 +107,7 @@ def check_fits(x: Tensor, result: Tensor) -> None:
 
 
 def point_at(edge: tuple, x: Tensor) -> None:
-    """Let the node keep x's memory instead of the temporary result, so that a later change to it is noticed."""
+    """Make the node save x's memory instead of the temporary result, so that a later write to `x` is detected."""
     node = edge[0]
     for slot, i in enumerate(node.backward_plan.keep):
         if i - len(node.edges) == edge[1]:
@@ -115,7 +115,7 @@ def point_at(edge: tuple, x: Tensor) -> None:
 
 
 def rebase(x: Tensor, edge: tuple) -> None:
-    """Put `x` at `edge`; if it is a view, join its new values into the base and derive its edge from there."""
+    """Set the edge of `x`; if it is a view, update the base by `copy_slices` and derive the view's edge from the base's."""
     view = x._view
     if view is None:
         move(x, edge)

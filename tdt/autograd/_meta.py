@@ -19,7 +19,7 @@ from tdt._core.tensor import Tensor, wrap
 
 
 class meta(handling):
-    """Ops in this block see only shapes. `flops` adds up the multiply-adds of what ran.
+    """Ops in this block compute only shapes. `flops` is the sum of the multiply-adds of all ops that ran.
 
     >>> import tdt
     >>> from tdt.autograd._meta import meta, stand_in
@@ -75,7 +75,7 @@ def _is_large(shapes: list[tuple[int, ...] | None]) -> bool:
 
 
 def _broadcast(shapes: list[tuple[int, ...] | None]) -> tuple[int, ...] | None:
-    """The shape of an elementwise result; None where the operands do not fit, which the op itself refuses."""
+    """The shape of an elementwise result; None if the operands cannot be broadcast: the op itself raises the error."""
     try:
         return np.broadcast_shapes(*(shape for shape in shapes if shape is not None))
     except ValueError:
@@ -83,7 +83,7 @@ def _broadcast(shapes: list[tuple[int, ...] | None]) -> tuple[int, ...] | None:
 
 
 def _first(x: Tensor) -> Tensor:
-    """The first element, in as many dimensions: it decides what the result's type is."""
+    """The first element as a tensor of the same number of dimensions, to determine the result's dtype."""
     return wrap(x._a[(slice(0, 1),) * x._a.ndim])
 
 

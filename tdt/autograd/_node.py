@@ -1,4 +1,4 @@
-"""A recorded op: which inputs it came from, what it kept, and how its rules turn an incoming gradient into theirs."""
+"""Nodes of recorded ops: their inputs, the values saved for backward, and the calls of their gradient rules."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ NUMBERS = (bool, int, float, complex, type(None))
 
 
 class BackwardPlan:
-    """What the backward of one op keeps and runs when the operands in the bit set `mask` want gradients.
+    """The values that an op saves for backward, and the rules that it runs, if the operands in the bit set `mask` need grad.
 
-    For those in `nowhere`, views made under no_grad, nothing is computed, and kept, as in PyTorch, what several rules name.
+    For operands in `nowhere`, which are views created under no_grad, no gradients are computed, but as in PyTorch the
+    values of an op with several rules are saved.
 
-    A rule's parameters are picked by position from [g, xp, needs, index, *kept, *named], where index is the place in the
-    variadic operand, kept are the operands and outputs that some rule names, and named the shapes, dtypes, attributes, aux
-    values and single gradients.
+    A rule's arguments are selected by position from [g, xp, needs, index, *saved, *named]: index is the position in the
+    variadic operand, saved are the operands and outputs that rules have as parameters, and named are shapes, dtypes,
+    attributes, aux values and single gradients.
     """
 
     __slots__ = ("op", "names", "keep", "keep_operands", "keep_outputs",
@@ -73,7 +74,7 @@ class BackwardPlan:
         ]
 
     def _calls(self, rule: Rule, function: Any, params: Any, order: list[str], needed: list[int]) -> list[tuple]:
-        """(function, how to pick its arguments, the operands it answers for, its `needs`, or None for a single one)."""
+        """(function, getter of its arguments, the operands that it has gradients for, its `needs` or None) for each call."""
         places = [order.index(p) for p in params]
         pick = itemgetter(*places) if len(places) > 1 else itemgetter(slice(places[0], places[0] + 1))
         if rule.joint:
@@ -82,7 +83,7 @@ class BackwardPlan:
         return [(function, pick, i, None) for i in needed if self.names[i] == rule.wrt[0]]
 
     def _getter(self, name: str) -> Callable[[Node, list], Any]:
-        """How a node finds the value of a rule's parameter that is neither kept nor given with the call."""
+        """A function that gets the value of a rule's parameter that is neither saved nor passed by the engine."""
         op, names = self.op, self.names
         if name in op.attributes:
             return lambda node, grads: node.attributes[name]
@@ -98,9 +99,9 @@ class BackwardPlan:
 
 
 class Node(GraphNode):
-    """One recorded call. `edges[i]` is (node or leaf, output number) for operand i, or None where no gradient goes.
+    """A recorded call of an op. `edges[i]` is (node or leaf, output number) for operand i, or None without a gradient.
 
-    Numbers only grow, and a node's inputs exist before it: descending `number` is an order in which to run backward.
+    Numbers increase, and a node is created after its inputs: descending `number` is a valid order for backward.
     """
 
     __slots__ = ("backward_plan", "edges", "saved", "shapes", "dtypes", "attributes", "aux", "number", "hooks", "outs",
@@ -151,12 +152,12 @@ class Node(GraphNode):
         return name_of(self)
 
     def release(self) -> None:
-        """Drop what was kept for backward; a node that kept nothing may run again."""
+        """Free the saved values; a node without saved values may run again."""
         if self.saved or self.aux is not None:
             self.saved = self.aux = None
 
     def run(self, grads: list, graph: bool) -> list:
-        """Gradients of the operands (None where not wanted) for those of the outputs: Tensors if `graph`, else arrays."""
+        """Gradients of the operands (None if not needed) from those of the outputs: Tensors if `graph`, else arrays."""
         back = self.backward_plan
         if self.saved is None:
             raise freed()
@@ -199,7 +200,7 @@ class Node(GraphNode):
         return results
 
     def _gradient(self, k: int, grads: list) -> Any:
-        """The gradient of output `k`, zeros where none came."""
+        """The gradient of output `k`; zeros if it has none."""
         if grads[k] is not None:
             return grads[k]
         nothing = zeros(self.outs[k])
@@ -214,7 +215,7 @@ class Node(GraphNode):
 
 
 def kind_of(t: Tensor) -> tuple:
-    """What `zeros` needs to make an array like the one in `t`."""
+    """Shape, dtype and device of the array in `t`, for `zeros`."""
     return t._a.shape, t._a.dtype, _backend.namespace(t._a)
 
 

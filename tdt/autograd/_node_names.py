@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def ranks(node: Any) -> list[int]:
-    """How many dimensions the operands of a node had, as far as it still knows: all of them, or what those it keeps had."""
+    """The numbers of dimensions of a node's operands: of all operands, or only of those that it saved."""
     if node.shapes is not None:
         return [len(shape) for shape in node.shapes]
     ndims = [saved[0].ndim for saved in node.saved or () if _backend.is_array(saved[0])]
@@ -85,7 +85,7 @@ def saved_attribute(node: Any, name: str) -> Any:
     if not places:
         ruled = {name for rule in back.op.rules.values() for name in rule.params}
         if position is not None and position < len(values) and values[position] in ruled:
-            return None  # only needed for a gradient that nobody wants
+            return None  # only needed for a gradient that is not computed
         raise AttributeError(f"'{node.name()}' object has no attribute '{name}'")
     if node.saved is None:
         raise freed()

@@ -1,6 +1,6 @@
 """Saved-tensor hooks: `saved_tensors_hooks`, `save_on_cpu`; checkpointing is built on them.
 
-A node keeps a list of (array, storage, version). `Packed` stands in its place and makes each triple when it is asked.
+A node has a list of (array, storage, version). `Packed` replaces the list and unpacks each triple when it is accessed.
 """
 
 from __future__ import annotations

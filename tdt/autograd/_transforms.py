@@ -42,7 +42,7 @@ def _like(tree: Any, leaves: Any) -> Any:
 
 
 class _Level:
-    """One differentiation: `func` called on tensors of its own, and whether the result may matter to graphs around it."""
+    """One differentiation level: `func` called on fresh tensors, and whether its result is part of an enclosing graph."""
 
     def __init__(self, func: Function, args: tuple, kwargs: dict, argnums: Any, has_aux: bool):
         self.single = isinstance(argnums, int)

@@ -114,7 +114,7 @@ def backward(
 
     Args:
         gradient: may be left out for a tensor with one element.
-        retain_graph: keep what was saved for another backward pass; by default as `create_graph`.
+        retain_graph: keep the saved tensors for another backward pass; by default as `create_graph`.
         create_graph: record the backward pass, for higher derivatives.
         inputs: only these tensors' `.grad` is added to.
     Shape: self (*), gradient the same.

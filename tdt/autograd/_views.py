@@ -14,7 +14,7 @@ from tdt._core.tensor import LEAF, Tensor, View, alias
 from tdt.autograd._node import BackwardPlan, Node
 from tdt.autograd._op_table import OPS
 
-# Where gradients of a view made under no_grad go: as in PyTorch it wants one, and nobody gets it. No node has such an edge.
+# The edge of a view created under no_grad: as in PyTorch it requires grad, but its gradient is dropped. No node has it.
 NOWHERE = (None, -1)
 
 
@@ -30,7 +30,7 @@ def edge_of(x: Tensor) -> tuple | None:
 
 
 def follow(*operands: Any) -> None:
-    """Refuse a view that cannot follow its base: PyTorch does so before it looks at shapes."""
+    """Reject a view whose base was modified in place in a way that invalidates it, before shapes are checked, as in PyTorch."""
     for t in operands:
         if state.grad and isinstance(t, Tensor):
             edge_of(t)

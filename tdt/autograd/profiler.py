@@ -1,4 +1,4 @@
-"""The names of `torch.autograd.profiler`; what they name is in `tdt/profiler.py`."""
+"""`torch.autograd.profiler`: names that are defined in `tdt/profiler.py`."""
 
 from tdt.profiler import Averages as EventList
 from tdt.profiler import emit_nvtx, profile, record_function
