@@ -43,7 +43,7 @@ def cuda_device_count() -> int:
 
 
 def gpu() -> ModuleType:
-    """CuPy, for what needs a GPU. AssertionError, with PyTorch's words, where it sees none."""
+    """CuPy, for functions that need a GPU. AssertionError, with PyTorch's message, if there is no GPU."""
     cupy = _cupy()
     if cupy is None or not cuda_device_count():
         raise AssertionError(
@@ -88,7 +88,7 @@ def device_of(array: Any) -> device:
 
 
 def to_device(array: Any, target: device) -> Any:
-    """`array` on `target`: itself where it is there already, else a copy.
+    """`array` on the device `target`: the same object if it is there already, else a copy.
 
     AssertionError without any GPU, RuntimeError without that one, NotImplementedError from "meta", where no values are.
     """
@@ -152,7 +152,7 @@ def owner(array: Any) -> Any:
 
 
 def raw(array: Any) -> Any:
-    """All bytes of the memory `array` looks into, a flat uint8 array on them."""
+    """All bytes of the memory that `array` is a view of, as a flat uint8 array."""
     whole = owner(array)
     if not whole.flags.forc and (size := byte_bounds(whole)[1] - byte_bounds(whole)[0]) > whole.nbytes:  # it has gaps
         return as_strided(whole, (size // whole.itemsize,), (whole.itemsize,)).view(np.uint8)
@@ -219,7 +219,7 @@ def _bits(x: Any) -> Any:
 
 
 def byte_bounds(array: Any) -> tuple[int, int]:
-    """First byte and one past the last byte that `array` touches; a sparse one has no place of its own."""
+    """The addresses of the first byte of `array` and of the byte after its last; a sparse array has no memory range."""
     if getattr(array, "is_sparse", False):
         return 0, 0
     low = high = array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr

@@ -28,7 +28,7 @@ def keep_freed_memory() -> bool:
 
 
 def _ask_for_huge_pages(library: ctypes.CDLL) -> None:
-    """Extend the heap, and let Linux back the new part by pages of 2 MB; what is not written to takes no memory.
+    """Extend the heap, and let Linux back the new part by pages of 2 MB; pages that are not written to take no memory.
 
     A huge page takes one entry of the processor's table of addresses, its 4 kB pages would take 512: training ResNet-20
     and a small GPT takes 4 % less time. NumPy asks for them too, but only for arrays of 4 MB and more.
@@ -39,7 +39,7 @@ def _ask_for_huge_pages(library: ctypes.CDLL) -> None:
     library.free.argtypes = [ctypes.c_void_p]
     library.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     start = -(-library.sbrk(0) // _HUGE) * _HUGE
-    library.mallopt(_TOP_PAD, _TRIM_BYTES - 2 * _LARGE)  # what one call takes from the system on top of what it needs
+    library.mallopt(_TOP_PAD, _TRIM_BYTES - 2 * _LARGE)  # bytes that one call gets from the system beyond the request
     library.free(library.malloc(_LARGE // 2))
     library.mallopt(_TOP_PAD, _PAD)
     end = library.sbrk(0)

@@ -126,7 +126,7 @@ def _check_arguments(function: Callable[..., Any], args: tuple, kwargs: dict[str
 
 
 def _describe_value(expected: str, value: Any) -> str:
-    """What came instead of what was `expected`; of several values the first that does not fit."""
+    """The type of a value that is not as `expected`; for a sequence, that of the first such element."""
     if isinstance(value, (tuple, list)) and expected.startswith("tuple of"):
         fits = _is_tensor if expected == "tuple of Tensors" else _is_int
         bad = next(i for i, element in enumerate(value) if not fits(element))

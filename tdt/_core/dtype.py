@@ -35,7 +35,7 @@ class dtype:
         self.is_signed = category >= FLOAT or (category == INT and self.np.kind == "i")
 
     def to_real(self) -> dtype:
-        """The real type of the same precision: complex64 → float32; a real type is returned as it is."""
+        """The real type of the same precision: complex64 → float32; a real type is returned unchanged."""
         return _REAL.get(self, self)
 
     def to_complex(self) -> dtype:
@@ -92,7 +92,7 @@ SCALAR_NAMES = {bool: "Bool", uint8: "Byte", int8: "Char", int16: "Short", int32
                 float32: "Float", float64: "Double", complex64: "ComplexFloat", complex128: "ComplexDouble",
                 **{kind: kind.name.capitalize() for kind in FLOAT8}}  # fmt: skip
 
-# The float8 types that an op may take, which its record states; all other ops refuse them.
+# The float8 types that an op may support, as its record states; all other ops raise NotImplementedError for them.
 FLOAT8S = frozenset(FLOAT8)
 FLOAT8_SIGNED = FLOAT8S - {float8_e8m0fnu}
 FLOAT8_WITH_INF = frozenset((float8_e5m2, float8_e8m0fnu))

@@ -19,9 +19,9 @@ _NUMBERS = frozenset((float, int, bool))
 
 
 def infer_dtype(data: Any, first: bool = True) -> Dtype | None:
-    """The dtype of nested sequences of numbers and tensors; None where there is no element.
+    """The dtype of nested sequences of numbers and tensors; None if they have no element.
 
-    RuntimeError for what is no number.
+    RuntimeError for an element that is not a number.
     """
     if isinstance(data, Tensor):
         return data.dtype

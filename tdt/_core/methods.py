@@ -23,7 +23,7 @@ def method(
     """Bind a function whose first parameter is the tensor as a method of Tensor.
 
     Args:
-        name: of the method, where the function has another one because a public function has that already.
+        name: the method's name, if it differs from the function's because a public function has that name already.
         aliases: further names of the method; those of the in-place method follow.
         in_place: makes the in-place method `name_` of (function, name): `by_op`, `by_copy` or `by_view` of
             tdt/autograd/_in_place_methods.py.
@@ -68,7 +68,7 @@ def rename(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def named_like(function: Callable[..., Any], definition: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, which computes what `definition` declares, under its name, docstring, signature and parameters' names."""
+    """Give `function`, the implementation, the name, docstring, signature and parameter names of `definition`."""
     functools.update_wrapper(function, definition)
     code, shown = function.__code__, definition.__code__
     count = shown.co_argcount + shown.co_kwonlyargcount

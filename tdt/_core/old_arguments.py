@@ -1,4 +1,4 @@
-"""Argument names that PyTorch removed and argument orders that it still takes: decorators for the functions that had them."""
+"""Removed argument names and deprecated argument orders of PyTorch: decorators for the functions that had them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from tdt._core.wrapping import wraps
 
-# Function → its removed keyword arguments → what to write instead.
+# Function → its removed keyword arguments → their replacements.
 REMOVED_ARGUMENTS = {
     "backward": {"retain_variables": "retain_graph"},
     "grad": {"retain_variables": "retain_graph"},
@@ -20,7 +20,7 @@ REMOVED_ARGUMENTS = {
 
 
 def refuses_removed_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a function so that its TypeError for an argument in REMOVED_ARGUMENTS says what to write instead."""
+    """Decorate a function so that its TypeError for an argument in REMOVED_ARGUMENTS names the replacement."""
     name = function.__qualname__.removesuffix(".__init__")
     replacements = REMOVED_ARGUMENTS[name]
 

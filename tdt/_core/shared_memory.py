@@ -1,7 +1,7 @@
 """Tensors in shared memory: moved by `share_memory_`, sent to other processes by file descriptor.
 
-Python's `multiprocessing` pickles what it sends. Of a tensor in shared memory it then sends where it lies, so that the
-process that gets it sees what others write, by whatever method it was started. All other tensors are sent by value.
+Python's `multiprocessing` pickles the objects that it sends. For a tensor in shared memory, it sends a descriptor of the
+memory, so that the receiving process sees the writes of others. All other tensors are sent by value.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tdt._core.tensor import LEAF, Storage, Tensor, View
 def share(tensors: Iterable[Tensor]) -> None:
     """Move the storages of tensors to one piece of shared memory, and with them all their views and aliases.
 
-    What lies in shared memory, or on a GPU, stays where it is.
+    Storages that are in shared memory already, or on a GPU, are not moved.
     """
     tensors = [t for t in tensors if type(t._a) is np.ndarray]
     _move([own_bytes(t) for t in tensors if not _memory_of(t)], tensors)
@@ -42,8 +42,8 @@ def share_storage(storage: UntypedStorage) -> None:
 def _move(regions: list[np.ndarray], holders: Sequence[Tensor | UntypedStorage]) -> None:
     """Copy flat uint8 arrays to shared memory, and make all tensors and storages on the same memory use the copies.
 
-    The garbage collector knows them all (`holders` are there too if it was told to ignore them): a list of views would
-    cost every op that makes one.
+    The garbage collector lists all tensors (`holders` may include objects that it does not track): a list of views would
+    cost time in every view op.
     """
     regions = list({_key(region): region for region in regions}.values())
     if not regions:

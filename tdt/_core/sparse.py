@@ -1,6 +1,6 @@
 """Sparse COO arrays, and how ops run on them.
 
-A sparse tensor holds a `SparseCOO` where others hold a NumPy or CuPy array. Ops refuse it, unless their record says how they
+A sparse tensor has a `SparseCOO` in place of a NumPy or CuPy array. Ops raise an error for it, unless their record says how they
 take it (`sparse`, `sparse_values`), or a function is registered as their `sparse_form`.
 """
 
@@ -69,7 +69,7 @@ class SparseCOO:
 
     @property
     def xp(self) -> ModuleType:
-        """The module of its arrays: numpy or cupy."""
+        """The array module of the coordinates and values: numpy or cupy."""
         return _backend.namespace(self.values)
 
     @property

@@ -77,10 +77,10 @@ class UntypedStorage:
 
     @classmethod
     def from_file(cls, filename: str | os.PathLike[str], shared: bool = False, nbytes: int = 0) -> UntypedStorage:
-        """The first `nbytes` bytes of a file, mapped into memory: they are read when they are looked at.
+        """The first `nbytes` bytes of a file, mapped into memory: they are read on access.
 
         Args:
-            shared: whether writes go to the file, which is made, or grown with zeros, if it is shorter; else they stay here.
+            shared: whether writes go to the file, which is created, or extended with zeros, if needed; else they do not.
         Raises:
             RuntimeError: the file cannot be opened or mapped, or is shorter than `nbytes` and not shared.
 
@@ -196,7 +196,7 @@ class UntypedStorage:
         return self.is_cuda or isinstance(_backend.owner(self._bytes).base, mmap.mmap)
 
     def is_pinned(self, device: Device = None) -> bool:
-        """Whether the memory is locked for copies to a GPU: never, as tdt pins in its own copies."""
+        """Whether the memory is page-locked for copies to a GPU: False, as tdt copies through its own pinned memory."""
         return False
 
     @overload
@@ -229,7 +229,7 @@ class UntypedStorage:
 
 
 class TypedStorage:
-    """Memory as elements of one type; `FloatStorage(3)`, `FloatStorage([1, 2])` and their kin are made directly.
+    """Memory as elements of one type; created by `FloatStorage(3)`, `FloatStorage([1, 2])` and the like.
 
     >>> import tdt
     >>> tdt.FloatStorage([1, 2]).tolist()

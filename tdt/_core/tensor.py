@@ -47,7 +47,7 @@ class View:
 
 
 class Tensor:
-    """An n-dimensional array with a graph behind it. Made by `tdt.tensor`, `tdt.zeros`, … and by every op.
+    """An n-dimensional array with automatic differentiation. Created by `tdt.tensor`, `tdt.zeros`, … and by every op.
 
     >>> import tdt
     >>> x = tdt.tensor([1.0, 2.0], requires_grad=True)
@@ -66,12 +66,12 @@ class Tensor:
     _post_hooks: dict | None = None
     _node_hooks: Any = None
     _retains = False
-    _fill: Callable[..., None]  # what the old constructor does with its arguments: `tdt.compat._old_types.fill`
+    _fill: Callable[..., None]  # implementation of the legacy constructor: `tdt.compat._old_types.fill`
     __array_priority__ = 1000  # makes NumPy call Tensor's reflected operators for `array + tensor`
     __hash__ = object.__hash__
 
     def __new__(cls, *args: Any, dtype: Any = None, device: Any = None) -> Tensor:
-        """Old constructor: `Tensor(2, 3)` is an uninitialised tensor of that shape, `Tensor([1, 2])` holds those values."""
+        """Legacy constructor: `Tensor(2, 3)` is an uninitialised tensor of that shape, `Tensor([1, 2])` has those values."""
         tensor = object.__new__(cls)
         tensor._a, tensor._st, tensor._edge, tensor._view, tensor._grad = _EMPTY, Storage(), None, None, None
         if args or dtype or device is not None or _dtype.get_default_dtype() is not _dtype.float32:
@@ -172,7 +172,7 @@ class Tensor:
     def stride(self, dim: int | None = None) -> Any:
         """Distance in elements between neighbours along each dimension, or along `dim`.
 
-        Dimensions of size 1 may have another stride than in PyTorch, as it is never used.
+        Dimensions of size 1 may have another stride than in PyTorch; the stride has no effect.
 
         >>> import tdt
         >>> tdt.zeros(2, 3).stride()

@@ -10,7 +10,7 @@ from typing import Any
 def wraps(function: Callable[..., Any]) -> Callable[[Any], Any]:
     """Give a wrapper name, docstring and signature of `function`, and its code object the name.
 
-    A traceback shows the name of the code object, which `functools.wraps` leaves as it is.
+    A traceback shows the name of the code object, which `functools.wraps` does not change.
     """
 
     def decorate(wrapper: Any) -> Any:

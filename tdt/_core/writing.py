@@ -49,7 +49,7 @@ def refuse_shared(out: Any, *operands: Tensor) -> None:
 
 
 def _steps(array: Any) -> list[int]:
-    """The strides, 0 for a dimension of one index, where it says nothing."""
+    """The strides, with 0 for dimensions of size 1, whose strides have no effect."""
     return [s if n > 1 else 0 for s, n in zip(array.strides, array.shape, strict=True)]
 
 

@@ -97,7 +97,7 @@ class Generator:
         return self
 
     def clone_state(self) -> Generator:
-        """A new generator with a copy of this one's state."""
+        """A new generator with a copy of this generator's state."""
         clone = Generator(self.device)
         clone.set_state_array(self.state_array())
         return clone

@@ -92,7 +92,7 @@ class MersenneTwister:
         """The state as uint8 (5056,), equal byte for byte to PyTorch's after the same calls."""
         inner: Any = self._bits.state["state"]
         key, position = inner["key"], int(inner["pos"])
-        # A fresh stream has made no outputs yet; its first word is still the seed itself.
+        # A new stream has generated no outputs yet; its first word is still the seed itself.
         fresh = position == WORDS and int(key[0]) == self.initial_seed & 0xFFFFFFFF
         record = np.zeros(1, STATE)
         record["seed"], record["seeded"], record["key"] = self.initial_seed, 1, key

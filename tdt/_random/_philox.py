@@ -35,7 +35,7 @@ def philox4x32(counter: tuple[Any, Any, Any, Any], key: tuple[int, int]) -> tupl
 class Philox:
     """32-bit words from Philox4x32-10 in arrays of `xp`; `offset` counts the blocks of four words handed out."""
 
-    cached = None  # a counter-based stream keeps no half pair
+    cached = None  # a counter-based stream caches no second number of a pair
 
     def __init__(self, seed: int, xp: Any) -> None:
         self.xp = xp

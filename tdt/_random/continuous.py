@@ -18,8 +18,8 @@ from tdt._random.draws import BLOCK, Shape, as_complex, narrow, real_of, uniform
 def normal(gen: Generator, shape: Shape, dtype: Any, mean: float = 0.0, std: float = 1.0, dense: bool = True) -> Any:
     """Normal by Box and Muller (1958). `dense=False` draws as for a target that is not contiguous.
 
-    A dense target of 16 or more elements takes uniforms of its own precision in blocks of 8 + 8; any other takes pairs
-    in float64, of which the generator keeps the second for its next small draw. Complex splits the variance.
+    A contiguous target of 16 or more elements uses uniforms of its own precision in blocks of 8 + 8; others use pairs in
+    float64, of which the generator caches the second number for its next small draw. A complex dtype splits the variance.
     """
     dtype = np.dtype(dtype)
     if dtype.kind == "c":

@@ -33,7 +33,7 @@ class Uniforms:
         return self.rest.pop()
 
     def normal(self) -> float:
-        """A standard normal, of pairs as `continuous.normal` has them."""
+        """A standard normal number, drawn in pairs as in `continuous.normal`."""
         if self.cached_normal is not None:
             value, self.cached_normal = self.cached_normal, None
             return value

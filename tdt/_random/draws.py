@@ -134,7 +134,7 @@ def permutation(gen: Generator, n: int, dtype: Any = np.int64) -> Any:
 
 
 def bernoulli(gen: Generator, shape: Shape, p: float) -> Any:
-    """True with probability `p`, a 53-bit draw per element: what `bernoulli_(p)` and dropout take."""
+    """True with probability `p`, by a 53-bit draw per element, for `bernoulli_(p)` and dropout."""
     bound = np.uint64(math.ceil(p * 2.0**53))
     with gen.lock:
         return in_blocks(gen, math.prod(shape), lambda n: _low53(gen, n) < bound).reshape(shape)
