@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def conj(value: Any) -> Any:
-    """The complex conjugate of a tensor or a Python number; a real one is returned as it is."""
+    """The complex conjugate of a tensor or a Python number; a real one is returned unchanged."""
     return value.conj() if isinstance(value, Tensor) else value.conjugate()
 
 
@@ -49,7 +49,7 @@ def wrap_dim(dim: Any, ndim: int, scalar_ok: bool = True) -> int:
 
 
 def is_int(value: Any) -> TypeIs[SupportsIndex]:
-    """Whether `value` is one integer: a Python or NumPy one, or a 0-d tensor, which may stand wherever one may."""
+    """Whether `value` is an integer: of Python, of NumPy, or a 0-d tensor, which is accepted wherever an integer is."""
     return hasattr(value, "__index__")
 
 
@@ -140,9 +140,9 @@ def store_into(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
 
 
 def with_out(function: Callable[..., Any] | None = None, *, packed: bool = False) -> Callable[..., Any]:
-    """Give a function that is made of several ops an `out=`: a tensor, or a tuple of them; their dtypes must be right.
+    """Add an `out=` argument (a tensor, or a tuple of tensors of exact dtypes) to a function composed of several ops.
 
-    packed: an empty target gets contiguous memory, however the result lies.
+    packed: an empty target becomes contiguous, whatever the strides of the result.
     """
     if function is None:
         return functools.partial(with_out, packed=packed)

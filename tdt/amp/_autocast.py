@@ -1,6 +1,6 @@
 """Autocast: a dispatch handler that runs matrix products in bfloat16 or float16 and losses in float32.
 
-Which op gets what is PyTorch's choice for the CPU, and stands in the op's record, `@op(autocast=…)`: "lower" casts its
+The policy of each op is PyTorch's for the CPU, and is stated in the op's record, `@op(autocast=…)`: "lower" casts its
 float32 operands to the block's dtype, "float32" its 16-bit operands to float32. Other ops run in the dtypes of their operands.
 """
 
@@ -30,7 +30,7 @@ class Casting:
         self.dtypes, self.below = dtypes, below
 
     def __call__(self, op: Any, operands: tuple, attributes: dict, target: Any) -> Any:
-        if target is None:  # what is written in place keeps its dtype
+        if target is None:  # a tensor that is written in place keeps its dtype
             kind = op.autocast if op.autocast.__class__ is str else op.autocast(operands)
             operands = tuple(map(self.caster(kind), operands))
         with _Mode(handler=self.below):

@@ -1,4 +1,4 @@
-"""PyTorch's module of this name: what `tdt.amp` has of `autocast`."""
+"""`torch.amp.autocast_mode`: the names of `tdt.amp` for `autocast`."""
 
 from tdt.amp._mode import autocast, custom_bwd, custom_fwd, is_autocast_available
 

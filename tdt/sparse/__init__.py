@@ -2,8 +2,8 @@
 
 A sparse tensor, made by `tdt.sparse_coo_tensor` or `Tensor.to_sparse`, holds the coordinates and the values of its entries;
 `sparse_csr_tensor` and `to_sparse_csr` make matrices that show their rows compressed.
-Products with dense tensors, arithmetic with numbers and with other sparse tensors, sums, functions that leave 0 as it is,
-indexing and joining take them; other operations say so and name `to_dense()`. Gradients pass through all of them. The functions
+Products with dense tensors, arithmetic with numbers and with other sparse tensors, sums, functions that map 0 to 0, indexing and
+joining support them; other operations raise an error that names `to_dense()`. All of them are differentiable. The functions
 here differ from those of the same names in `tdt` in the gradient of a sparse operand: it is sparse, with the same places.
 """
 

@@ -81,7 +81,7 @@ def rows(starts: Any, columns: Any, nnz: int, size: Any) -> None:
 class check_sparse_tensor_invariants:
     """Whether the invariants of new sparse tensors are checked: `with`, a decorator, or enable() and disable().
 
-    Sizes and bounds are looked at in any case; this adds the order of indices that are said to be coalesced.
+    Sizes and bounds are always checked; this adds the order of indices that are declared coalesced.
 
     >>> import tdt
     >>> with tdt.sparse.check_sparse_tensor_invariants():

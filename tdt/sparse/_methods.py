@@ -126,7 +126,7 @@ def _sparse(t: Tensor, what: str) -> SparseCOO:
 
 @method()
 def to_dense(self: Tensor, dtype: Dtype | None = None, *, masked_grad: bool | None = None) -> Tensor:
-    """A dense copy of a sparse tensor; a dense one is returned as it is.
+    """A dense copy of a sparse tensor; a dense tensor is returned unchanged.
 
     Args:
         masked_grad: False passes on the whole gradient; True and None pass on only the gradient at the entries.
@@ -365,7 +365,7 @@ def is_coalesced(self: Tensor) -> bool:
 
 @method()
 def _coalesced_(self: Tensor, coalesced: bool) -> Tensor:
-    """Say whether the coordinates are sorted and occur once; nobody checks."""
+    """Set the flag that the coordinates are sorted and unique, without a check."""
     _sparse(self, "_coalesced_").coalesced = coalesced
     return self
 

@@ -1,5 +1,5 @@
 """What ops do with sparse tensors: those that move or scale entries have a forward of their own and the dense op's rules, the
-others are composed of what they do with the values.
+others are composed of ops on the values.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _to_sparse.vjp("x")(lambda g: to_dense(g))
 
 
 def to_sparse(x: Tensor, sparse_dim: int) -> Tensor:
-    """The elements that are not 0, by their coordinates in the first dimensions; a sparse tensor is returned as it is."""
+    """The nonzero elements by their coordinates in the first dimensions; a sparse tensor is returned unchanged."""
     return x if is_coo(x) else apply(_to_sparse, (x,), {"sparse_dim": sparse_dim})
 
 
@@ -106,7 +106,7 @@ def masked(x: Tensor) -> Tensor:
 
 
 def to_dense(x: Tensor, masked: bool = True) -> Tensor:
-    """A dense copy of a sparse tensor; a dense one is returned as it is. masked: the gradient is that of the entries."""
+    """A dense copy of a sparse tensor; a dense one is returned unchanged. masked: the gradient is that of the entries."""
     return apply(_to_dense, (x,), {"masked": masked}) if is_coo(x) else x
 
 
@@ -119,7 +119,7 @@ _to_layout.vjp("x")(lambda g: g)
 
 
 def to_layout(x: Tensor, layout: str) -> Tensor:
-    """A sparse tensor in another layout; rows are compressed of what is in order."""
+    """A sparse tensor in another layout; a tensor is coalesced before its rows are compressed."""
     if x._a.layout == layout:
         return x
     return apply(_to_layout, (x if layout == "sparse_coo" else coalesced(x),), {"layout": layout})
@@ -157,7 +157,7 @@ def entries(x: Tensor, indices: Any) -> Tensor:
     return cat([values, values.new_zeros(1, *values.shape[1:])]).index_select(0, wrap(at))
 
 
-# -- what stands for an op --------------------------------------------------------------------------------------------------
+# -- sparse forms of ops ----------------------------------------------------------------------------------------------------
 
 
 def form(dense: Op) -> Callable[[Callable[..., Any]], Op]:
@@ -471,7 +471,7 @@ def _stack(*tensors: Tensor, dim: int) -> Tensor:
 
 @views.slice_view.sparse_form
 def _slice(x: Tensor, *, spec: tuple) -> Tensor:
-    """Basic indexing: of the sparse dimensions by what entries are kept, of the dense ones on the values."""
+    """Basic indexing: sparse dimensions by selecting entries, dense dimensions by indexing the values."""
     x = coalesced(x)
     a, rows, shape = x._a, [], []
     keep, d = a.xp.ones(len(a.values), bool), 0

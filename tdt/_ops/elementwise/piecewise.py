@@ -296,7 +296,7 @@ def rrelu(
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
     noise = _rrelu_noise(tensor_argument("rrelu", input).detach(), lower=lower, upper=upper, generator=None)
-    # `noise` goes first: the result has the memory format of the first operand, here contiguous.
+    # `noise` is the first operand, as the result has the memory format of the first operand: here contiguous.
     return input.mul_(noise) if inplace else noise * input
 
 

@@ -136,7 +136,7 @@ def _fitted(value: Tensor, shape: tuple[int, ...]) -> Tensor:
     except ValueError:
         fits = False
     if len(have) > len(shape):
-        expand(value, shape)  # says in its words that dimensions are missing
+        expand(value, shape)  # raises the error for missing dimensions
     if not fits:
         follow(value)
         d = next((i for i in range(1, len(have) + 1) if i > len(shape) or have[-i] not in (1, shape[-i])), 1)
@@ -312,7 +312,7 @@ def _check_shapes(shape: tuple[int, ...], tensors: Sequence[Any], dims: tuple[in
 
 
 def _indexed_shape(shape: tuple[int, ...], tensors: Sequence[Any], dims: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of x[tensors at dims]: what the tensors broadcast to, at their place if they are neighbours, else first."""
+    """The shape of x[tensors at dims]: the tensors' broadcast shape replaces adjacent dims; else it comes first."""
     rest = [n for d, n in enumerate(shape) if d not in dims]
     place = dims[0] if dims and dims[-1] - dims[0] + 1 == len(dims) else 0
     return (*rest[:place], *np.broadcast_shapes(*[t.shape for t in tensors]), *rest[place:])
@@ -327,7 +327,7 @@ def _index(xp: ModuleType, x: Any, *tensors: Any, dims: tuple[int, ...]) -> Any:
         raise
     if all(a.flags.c_contiguous for a in (picked, x, *tensors)):
         return picked
-    # PyTorch orders the result as the rest of x, seen without steps along the indices, and then as these.
+    # PyTorch orders the result's memory as that of x without the indexed dimensions, and then as that of the indices.
     rest = [s for d, s in enumerate(x.strides) if d not in dims]
     place = dims[0] if dims[-1] - dims[0] + 1 == len(dims) else 0
     strides = [*rest[:place], *[0] * (picked.ndim - len(rest)), *rest[place:]]

@@ -76,7 +76,7 @@ def converging(words: str) -> Iterator[None]:
 
 
 def raising(xp: ModuleType) -> AbstractContextManager[Any]:
-    """The block in which CuPy says that a matrix is singular as NumPy does, by an error; by default it gives nan."""
+    """A block in which CuPy raises an error for a singular matrix, as NumPy does; by default it returns nan."""
     return nullcontext() if xp is np else importlib.import_module("cupyx").errstate(linalg="raise")
 
 
@@ -93,8 +93,8 @@ def columns(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 def each(function: Callable[..., Any], results: tuple[np.ndarray, ...], *batches: Any) -> Any:
     """`function` of the matrices of each element of the (broadcast) batches, its values written into `results`.
 
-    On the host, whatever device the batches are on, where the results go back to. Of empty matrices, which LAPACK does not
-    take, the results stay as they were given.
+    It runs on the host; the results are returned to the device of the batches. LAPACK does not accept empty matrices: for
+    them the results are returned unchanged.
     """
     arrays = [_backend.to_device(a, _backend.CPU) for a in batches]
     if all(a.size for a in arrays):
@@ -112,7 +112,7 @@ def each(function: Callable[..., Any], results: tuple[np.ndarray, ...], *batches
 
 
 def no_derivative(record: Any, name: str, *operands: str) -> None:
-    """Let backward through `record` say that PyTorch's function `name` has no derivative."""
+    """Make backward through `record` raise an error that PyTorch's function `name` has no derivative."""
 
     def absent(g: Any) -> Tensor:
         raise NotImplementedError(f"the derivative for '{name}' is not implemented.")

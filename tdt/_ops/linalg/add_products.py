@@ -61,7 +61,7 @@ def _add_product(
     start = input.expand(result._a.shape)
     if beta != 0:
         start = start if beta == 1 else start * beta
-        # The first says how the sum lies in memory: a product, but the input of addr.
+        # The first operand determines the sum's memory format: the product, but for addr the input.
         result = start + result if ranks == (1, 1) else result + start
     result = label(result.to(input.dtype), f"{name.capitalize()}Backward0")
     return result if out is None else store_into(out, result, exact=ranks != (1, 1))

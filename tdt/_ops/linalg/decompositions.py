@@ -210,7 +210,7 @@ def _cholesky(xp: ModuleType, x: Any) -> Any:
     try:
         with raising(xp):
             return xp.linalg.cholesky(x), xp.zeros(x.shape[:-2], np.int32)
-    except np.linalg.LinAlgError:  # some of the batch have no factor: say which
+    except np.linalg.LinAlgError:  # some matrices of the batch have no factor: report which
         factor = lapack("potrf", x.dtype.char)
         return each(lambda a: factor(a, lower=1, clean=1), (columns(x.shape, x.dtype), _codes(x)), x)
 

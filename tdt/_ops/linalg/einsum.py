@@ -43,7 +43,7 @@ def contract(equation: str, tensors: list[Tensor]) -> Tensor:
 
 
 def _read(equation: str, tensors: list[Tensor]) -> tuple[list[str], str]:
-    """Letters of each operand and of the output; `...` becomes capital letters of its own."""
+    """Letters of each operand and of the output; `...` is replaced by unused capital letters."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     inputs = left.split(",")
     if not tensors:
@@ -103,7 +103,7 @@ def _sizes(inputs: list[str], tensors: list[Tensor]) -> dict[str, int]:
 
 
 def _single(x: Tensor, names: str) -> tuple[Tensor, str]:
-    """Diagonals for letters that stand twice."""
+    """Take the diagonal for each letter that occurs twice."""
     for c in names:
         while names.count(c) > 1:
             a = names.index(c)
@@ -119,7 +119,7 @@ def _single(x: Tensor, names: str) -> tuple[Tensor, str]:
 
 
 def _pair(x: Tensor, xs: str, y: Tensor, ys: str, needed: set[str], sizes: dict[str, int]) -> tuple[Tensor, str]:
-    """The product of two operands, summed over the letters that nobody needs any more, as one batched matmul."""
+    """The product of two operands, summed over the letters that no later operand or output has, as one batched matmul."""
     x, xs = _drop(x, xs, needed | set(ys))
     y, ys = _drop(y, ys, needed | set(xs))
     batch = [c for c in xs if c in ys and c in needed]

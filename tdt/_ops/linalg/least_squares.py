@@ -1,4 +1,4 @@
-"""Least squares and what follows from singular values: lstsq, pinv, matrix_rank, cond."""
+"""Least squares, and functions computed from singular values: lstsq, pinv, matrix_rank, cond."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ def lstsq(
 
 
 def _check_lstsq(A: Tensor, B: Tensor, driver: str) -> bool:
-    """Raise for what lstsq cannot take; whether B is a batch of vectors."""
+    """Check the arguments of lstsq; returns whether B is a batch of vectors."""
     name = "torch.linalg.lstsq"
     if A.ndim < 2:
         raise RuntimeError(f"{name}: input must have at least 2 dimensions.")

@@ -151,8 +151,8 @@ def _iterate(
 
 
 def _apart(W: Tensor, X: Tensor, B: Tensor | None) -> Tensor:
-    """W's columns with length 1 and without what of them lies along X, whose columns are orthonormal in B."""
-    for _ in range(2):  # the second time takes what rounding left
+    """W with columns of length 1, orthogonalised against X, whose columns are orthonormal in B."""
+    for _ in range(2):  # the second pass removes the rounding errors of the first
         W = W / W.norm(dim=-2, keepdim=True).clamp(min=_dtype.finfo(W.dtype).tiny)
         W = W - X @ (X.mH @ (W if B is None else B @ W))
     return W

@@ -55,7 +55,7 @@ def _lu_factor(xp: ModuleType, x: Any) -> Any:
 
 @_lu_factor.vjp("x")
 def _(g: tuple, LU: Tensor, pivots: Tensor) -> Tensor:
-    """For A = P L U: P L⁻ᴴ (tril(Lᴴ gL, -1) + triu(gU Uᴴ)) U⁻ᴴ, and what lies beyond the square joins it."""
+    """For A = P L U: P L⁻ᴴ (tril(Lᴴ gL, -1) + triu(gU Uᴴ)) U⁻ᴴ; the rows or columns beyond the square add terms."""
     gLU = g[0]
     m, n = LU.shape[-2:]
     k = min(m, n)
@@ -77,7 +77,7 @@ def _(g: tuple, LU: Tensor, pivots: Tensor) -> Tensor:
 
 @op
 def _permutation(xp: ModuleType, pivots: Any, *, rows: int) -> Any:
-    """Which row of A stands in each row of L U, from the swaps that were done one after the other."""
+    """For each row of L U the row of A, as a permutation, from the sequence of row swaps."""
     swaps = _backend.to_device(pivots, _backend.CPU)
     perm = np.empty((*swaps.shape[:-1], rows), np.int64)
     for at in np.ndindex(*swaps.shape[:-1]):

@@ -1,4 +1,4 @@
-"""Systems of linear equations and what goes with them, in batches: solve, inv, det, slogdet, tensorsolve, tensorinv."""
+"""Batched linear equations, inverses and determinants: solve, inv, det, slogdet, tensorsolve, tensorinv."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _solve(xp: ModuleType, a: Any, b: Any) -> Any:
     try:
         with raising(xp):
             return by_columns(xp.linalg.solve(a, b)), xp.zeros(a.shape[:-2], np.int32)
-    except np.linalg.LinAlgError:  # some of the batch are singular: say which
+    except np.linalg.LinAlgError:  # some matrices of the batch are singular: report which
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         out, info = each(_by_factors, (columns((*batch, *b.shape[-2:]), b.dtype), np.zeros(batch, np.int32)), a, b)
         index = (0,) * (len(batch) - a.ndim + 2) + tuple(slice(n) for n in a.shape[:-2])
@@ -228,7 +228,7 @@ def _(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
 
 
 def _cofactors(x: Tensor) -> Tensor:
-    """The determinants of what is left of each matrix without row i and column j, with the signs of a chessboard."""
+    """The cofactors of each matrix: the determinants without row i and column j, times (-1)^(i + j)."""
     from tdt._ops.index.getitem import getitem
 
     n = x.shape[-1]

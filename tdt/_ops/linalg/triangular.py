@@ -1,4 +1,4 @@
-"""Triangular systems, and what a Cholesky factor solves: solve_triangular, cholesky_solve, cholesky_inverse."""
+"""Triangular systems, and systems with a Cholesky factor: solve_triangular, cholesky_solve, cholesky_inverse."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["cholesky_inverse", "cholesky_solve", "triangular_solve"]
 def trsm(a: np.ndarray, b: np.ndarray, upper: bool, unitriangular: bool) -> np.ndarray:
     """X with a X = b by BLAS, for one matrix; only a's triangle is read. Division by 0 is inf or nan, not an error."""
     solve = blas("trsm", b.dtype.char)
-    if a.flags.c_contiguous:  # its transpose lies as Fortran wants it: no copy is made
+    if a.flags.c_contiguous:  # its transpose is Fortran-contiguous, so no copy is needed
         return solve(1, a.T, b, lower=upper, trans_a=1, diag=unitriangular)
     return solve(1, a, b, lower=not upper, diag=unitriangular)
 

@@ -24,7 +24,7 @@ def full_size(size: tuple, out: tuple, kernel: tuple, stride: tuple, padding: tu
 
 
 def framed(xp: Any, x: Any, full: tuple, padding: tuple, fill: Any) -> Any:
-    """`x` in the corner that `padding` says of an array of spatial size `full`, filled with `fill` around it."""
+    """`x` at offset `padding` in an array of spatial size `full` that is filled with `fill`."""
     if full == x.shape[2:]:
         return x
     frame = empty_as(xp, (*x.shape[:2], *full), x.dtype, is_channels_last(x))
@@ -88,7 +88,7 @@ def check_size(x: Tensor, shape: tuple) -> None:
 
 
 def adaptive_size(name: str, nd: int, input: Tensor, output_size: Any) -> tuple[int, ...]:
-    """How many windows an adaptive pooling shall have in each dimension: None keeps the input's size."""
+    """The output size of an adaptive pooling in each dimension; None is the input's size."""
     if nd > 1 and isinstance(output_size, (tuple, list)) and input.ndim <= len(output_size):
         raise ValueError(f"Input dimension should be at least {len(output_size) + 1}; {name} got {list(input.shape)}")
     if input.ndim not in (nd + 1, nd + 2):

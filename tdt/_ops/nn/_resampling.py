@@ -20,7 +20,7 @@ from tdt._ops.nn._pooling import adaptive_spans
 class Axis(NamedTuple):
     """How one axis is resampled: from so many places to so many.
 
-    scale: the factor that was asked for, where the positions follow it and not the sizes. turned: the transpose.
+    scale: the scale factor, if positions are computed from it instead of from the sizes. turned: the transpose.
     """
 
     inside: int
@@ -41,7 +41,7 @@ class Axis(NamedTuple):
 class Taps:
     """Row i has the taps start[i] to before start[i + 1]: places `index` and their weights (None: 1 each).
 
-    Weights that are integers stand for so many 2^-bits.
+    Integer weights are multiples of 2^-bits.
     """
 
     start: np.ndarray
@@ -107,7 +107,7 @@ def _rounded(rows: np.ndarray, index: np.ndarray, weight: np.ndarray, axis: Axis
 
 
 def _nearest(axis: Axis, real: Any) -> tuple[np.ndarray, None]:
-    """The place that an output place starts in; for "nearest-exact", the one that its middle lies in."""
+    """The input pixel at the start of each output pixel; for "nearest-exact", the one at its centre."""
     places = np.arange(axis.outside)
     if axis.kind == "nearest-exact":
         places = np.floor((places.astype(real) + real(0.5)) * axis.step(real)).astype(np.int64)
@@ -119,7 +119,7 @@ def _nearest(axis: Axis, real: Any) -> tuple[np.ndarray, None]:
 
 
 def _positions(axis: Axis, real: Any, clamp: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Where each output place lies in the input: the place before, and how far behind it."""
+    """The position of each output pixel in the input: the index of the pixel before it, and the fractional distance."""
     at = np.arange(axis.outside).astype(real)
     at = axis.step(real) * at if axis.align_corners else axis.step(real) * (at + real(0.5)) - real(0.5)
     if clamp:
@@ -136,14 +136,14 @@ def _linear(axis: Axis, real: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _cubic(axis: Axis, real: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The four places around, by cubic convolution; the outermost ones stand for those beyond."""
+    """The four nearest pixels, weighted by cubic convolution; pixels beyond the border are replaced by those at the border."""
     before, rest = _positions(axis, real, clamp=False)
     index = np.clip(before[:, None] + np.arange(-1, 3), 0, axis.inside - 1)
     return index, np.stack(cubic_weights(rest), 1).astype(real)
 
 
 def cubic_weights(rest: Any) -> list[Any]:
-    """The weights of the four places around one that lies `rest` behind the second; for arrays and tensors."""
+    """The weights of the four pixels around a position that is `rest` after the second one; for arrays and tensors."""
     return [_far(1 + rest, -0.75), _near(rest, -0.75), _near(1 - rest, -0.75), _far(2 - rest, -0.75)]
 
 

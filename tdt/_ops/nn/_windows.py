@@ -95,7 +95,7 @@ def offsets(kernel: tuple[int, ...]) -> np.ndarray:
 
 
 def reached(offset: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...], out: tuple[int, ...]) -> tuple:
-    """The index into (N, C, *padded) of the cells that kernel cell `offset` lies on, one per window."""
+    """The index into (N, C, *padded) of the cells under kernel cell `offset`, one per window."""
     cells = (slice(k * d, k * d + (n - 1) * s + 1, s) for k, d, n, s in zip(offset, dilation, out, stride, strict=True))
     return (slice(None), slice(None), *cells)
 

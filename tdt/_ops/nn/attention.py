@@ -15,7 +15,7 @@ from tdt._ops._common import C_NAMES
 from tdt._ops.elementwise._front import tensor_argument
 from tdt.autograd._op import op
 
-BLOCK = 1 << 18  # weights that are held at a time, of as many rows as that makes, but at least one
+BLOCK = 1 << 18  # attention weights in memory at a time: the number of rows follows from it, and is at least 1
 
 
 def _shape(q: tuple, k: tuple, v: tuple, *rest: Any, **how: Any) -> tuple:
@@ -90,7 +90,7 @@ def _blocks(q: Any, k: Any, causal: bool) -> Iterator[tuple[slice, slice]]:
 
 
 def _scores(xp: Any, q: Any, k: Any, mask: Any, rows: slice, visible: slice, causal: bool, scale: float) -> Any:
-    """Of some rows at the places they see, -inf where a row does not."""
+    """The scores of some rows for the keys in `visible`, -inf where causal attention masks a key."""
     scores = product(xp, q[..., rows, :] * q.dtype.type(scale), k[..., visible, :].swapaxes(-1, -2))
     if mask is not None:
         scores += mask[..., rows, visible]
@@ -133,7 +133,7 @@ def _(xp, g, needs, q, k, v, mask, keep, out, norms, causal, scale, dropped):
         fast(g, q, k, v, mask, keep, out, norms, gq, gk, gv, causal=causal, scale=scale, dropped=dropped)
         return gq, gk, gv, None
     g_mask: Any = xp.zeros((*q.shape[:-1], k.shape[-2]), mask.dtype) if needs[3] else None
-    # What softmax's gradient subtracts: the sum of weights times their gradients, which is that of `out` times its own.
+    # The sum that softmax's gradient subtracts: of weights times their gradients, which equals that of `out` times `g`.
     shared = (g * out).sum(axis=-1, keepdims=True)
     for rows, visible in _blocks(q, k, causal):
         weights = _scores(xp, q, k, mask, rows, visible, causal, scale)
@@ -202,12 +202,12 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         keep = keep.bernoulli_(1 - dropout_p) if dropout_p < 1 else keep  # nothing is drawn for a certain outcome
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
-    dropped = float(dropout_p) if dropout_p < 1 else 0.0  # where all are dropped, there is none to be scaled
+    dropped = float(dropout_p) if dropout_p < 1 else 0.0  # if all weights are dropped, none is scaled
     return _attention(query, key, value, attn_mask, keep, causal=bool(is_causal), scale=float(scale), dropped=dropped)
 
 
 def _check_operands(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float) -> None:
-    """RuntimeError for dtypes and sizes that do not fit each other, and for what is no probability."""
+    """RuntimeError for dtypes and sizes that do not match, and for a `dropout_p` outside of [0, 1]."""
     operands = {"query": query, "key": key, "value": value}
     if not query.dtype is key.dtype is value.dtype:
         names = [C_NAMES.get(t.dtype.name, t.dtype.name) for t in operands.values()]
@@ -229,7 +229,7 @@ def _check_operands(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor
 
 
 def _shared_heads(query: Tensor, t: Tensor, name: str) -> Tensor:
-    """`t` (*, H, S, E) with each head as often as there are of the query's for it."""
+    """`t` (*, H, S, E) with each head repeated for the query heads that share it."""
     if min(query.ndim, t.ndim) < 3:
         raise IndexError("Dimension out of range: enable_gqa=True needs heads, at dimension -3 of query, key and value")
     heads, own = query.shape[-3], t.shape[-3]

@@ -1,4 +1,4 @@
-"""Normalisation. The statistics are outputs with rules of their own, so that every derivative sees what they depend on."""
+"""Batch normalisation. The statistics are outputs with their own gradient rules, so that all derivatives include them."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def normed_and_statistics(input: Tensor, running_mean: Tensor | None, running_va
         if value is not None and value.numel() != shape[1]:
             raise RuntimeError(f"{name} should contain {shape[1]} elements not {value.numel()}")
     if not (input.is_contiguous() or is_channels_last(input._a)):
-        input = input.contiguous()  # the result lies in memory as PyTorch's
+        input = input.contiguous()  # for the memory format of PyTorch's result
     kind, used_mean, used_var = input.dtype, running_mean, running_var
     check_dtypes(input, list(params.values()))
     if kind in HALF:

@@ -245,7 +245,7 @@ def _(g, needs, y, w, stride, padding, dilation, groups):
 
 
 def _first(full: Tensor, shape: tuple) -> Tensor:
-    """As many of the windows as there are of y: an output padding of a whole stride makes room for one more."""
+    """The first windows, as many as y has: an output padding of a whole stride has one window more."""
     return full if full.shape == shape else full[tuple(slice(n) for n in shape)]
 
 

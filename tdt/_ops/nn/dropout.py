@@ -49,7 +49,7 @@ def _(g_out, noise):
     return g_out * noise
 
 
-# Klambauer et al., 2017: what selu tends to for ever smaller x, without its sign.
+# Klambauer et al., 2017: the negated limit of selu(x) for x → -inf.
 _LOWEST = 1.7580993408473766
 
 
@@ -285,7 +285,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def _with_batch(input: Tensor, p: float, training: bool, inplace: bool, ndim: int) -> Tensor:
-    """Channel dropout of (N, C, *) with `ndim` dimensions; what has another number gets one in front."""
+    """Channel dropout of (N, C, *) with `ndim` dimensions; an input without the batch dimension gets one."""
     if input.ndim == ndim:
         return _drop(input, p, training, inplace, by_channel=True)
     dropped = _drop(input.unsqueeze(0), p, training, inplace, by_channel=True)

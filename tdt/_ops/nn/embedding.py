@@ -88,7 +88,7 @@ def embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad
 
     Args:
         indices: int64 or int32.
-        padding_idx: row that gets no gradient; a negative one stands for none.
+        padding_idx: row that gets no gradient; a negative index means no row.
         scale_grad_by_freq: divide the gradient of a row by the number of times it was used.
         sparse: whether the gradient of `weight` is a sparse tensor.
     Shape: weight (rows, D), indices (*); result (*, D).

@@ -14,7 +14,7 @@ from tdt.autograd._node_names import node_name
 
 __all__ = ["embedding_bag"]
 
-MODES = ("sum", "mean", "max")  # at these places stand the numbers that `tdt.embedding_bag` takes
+MODES = ("sum", "mean", "max")  # the position is the number of the mode in `tdt.embedding_bag`
 
 
 @node_name("EmbeddingBagBackward0")

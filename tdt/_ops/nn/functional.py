@@ -1,6 +1,6 @@
 """Functions of `nn.functional` whose parameters differ from those of the function that `tdt` exports under the same name.
 
-`tdt.dropout(input, p, train)` stands in `dropout.py`, `nn.functional.dropout(input, p, training, inplace)` here.
+`tdt.dropout(input, p, train)` is in `dropout.py`, `nn.functional.dropout(input, p, training, inplace)` here.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
     kind, shape, size = input.dtype, input.shape, tuple(input.shape[2:])
     if kind in HALF:
         input, grid = input.float(), grid.float()
-    # Every pixel is a row of the table, and so is what lies outside: a row of zeros at its end.
+    # Every pixel is a row of the table; positions outside of the image use a row of zeros at its end.
     pixels = input.movedim(1, -1).reshape(math.prod((shape[0], *size)), shape[1])
     table = cat([pixels, zeros(1, shape[1], dtype=input.dtype, device=input.device)])
     samples = arange(shape[0], device=input.device).reshape(-1, *(1,) * (grid.ndim - 2))
@@ -89,7 +89,7 @@ def grid_sampler(
     Shape: input (N, C, H, W), grid (N, H', W', 2), result (N, C, H', W'); or input (N, C, D, H, W),
         grid (N, D', H', W', 3), result (N, C, D', H', W').
     Raises:
-        IndexError: when a number stands for no mode.
+        IndexError: when a number is not that of a mode.
         RuntimeError: when shapes or dtypes do not fit.
 
     >>> import tdt
@@ -110,7 +110,7 @@ def _aligned(align_corners: bool | None) -> bool:
 
 
 def _check(input: Tensor, grid: Tensor, mode: str) -> None:
-    """RuntimeError for shapes and dtypes that do not fit, NotImplementedError for dtypes without fractions."""
+    """RuntimeError for shapes and dtypes that do not match, NotImplementedError for dtypes that are not floating-point."""
     shapes = f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
     if input.shape[:1] != grid.shape[:1]:
         raise RuntimeError(f"grid_sampler(): expected grid and input to have same batch size, but got {shapes}")
@@ -134,7 +134,7 @@ def _check(input: Tensor, grid: Tensor, mode: str) -> None:
 
 
 def _taps(grid: Tensor, size: int, mode: str, padding: str, align: bool) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Along one axis: for each pixel that takes part its place, whether it lies inside, and its weight."""
+    """Along one axis, for each of the interpolated pixels: its index, whether it is inside of the image, and its weight."""
     at = (grid + 1) * ((size - 1) / 2) if align else ((grid + 1) * size - 1) / 2
     if mode != "bicubic":
         at = _brought_in(at, size, padding, align)

@@ -1,4 +1,4 @@
-"""Group normalisation: each group of channels of each sample by its own statistics, which are outputs with rules too."""
+"""Group normalisation: each group of channels of a sample has its own statistics, which are outputs with gradient rules."""
 
 from __future__ import annotations
 

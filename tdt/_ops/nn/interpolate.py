@@ -14,7 +14,7 @@ from tdt._ops.nn.pool_average import adaptive_avg_pool1d, adaptive_avg_pool2d, a
 from tdt._ops.nn.resample import resample
 from tdt.autograd._node_names import label
 
-# Of each mode: the numbers of spatial dimensions it takes, and what is done along each.
+# Mode → the supported numbers of spatial dimensions, and the resampling along each of them.
 MODES = {
     "nearest": ((1, 2, 3), "nearest"), "nearest-exact": ((1, 2, 3), "nearest-exact"), "area": ((1, 2, 3), "area"),
     "linear": ((1,), "linear"), "bilinear": ((2,), "linear"), "trilinear": ((3,), "linear"), "bicubic": ((2,), "cubic"),
@@ -90,7 +90,7 @@ def interpolate(
 def _sizes_and_scales(
     input: Tensor, size: Any, scale_factor: Any, recompute: bool, requested: bool | None
 ) -> tuple[tuple, tuple]:
-    """The sizes of the result, and the scales that positions follow, or None for each."""
+    """The sizes of the result, and the scales from which positions are computed; None to compute them from the sizes."""
     dims = input.ndim - 2
     if size is not None and scale_factor is not None:
         raise ValueError("only one of size or scale_factor should be defined")

@@ -32,7 +32,7 @@ def _row_shapes(x: tuple, w: tuple | None, b: tuple | None, *, dims: int, eps: f
 def _layer_norm(xp, x, w, b, *, dims, eps, centred=True):
     """`x` with mean 0 and variance 1 over its last `dims` dimensions, times w, plus b.
 
-    Unless `centred`, 0 stands for the mean: `x` is divided by its root mean square.
+    Unless `centred`, the mean is taken as 0: `x` is divided by its root mean square.
     """
     axes = tuple(range(x.ndim - dims, x.ndim))
     kind = x.dtype.type
@@ -158,7 +158,7 @@ def rms_norm(
 
 
 def _check_rows(name: str, input: Tensor, normalized_shape: Any, **params: Tensor | None) -> int:
-    """The number of dimensions in a row. TypeError or RuntimeError where the shapes do not fit."""
+    """The number of normalized dimensions. TypeError or RuntimeError if the shapes do not match."""
     if isinstance(normalized_shape, int):
         raise TypeError(f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not int")
     row_shape = tuple(normalized_shape)

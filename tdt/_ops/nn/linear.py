@@ -88,7 +88,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
 
 
 def _explain(input: Any, weight: Any, bias: Any) -> Tensor | None:
-    """Say what is wrong with the arguments, or return the bias if it only has to be broadcast."""
+    """Raise the error for invalid arguments, or return the bias if it only has to be broadcast."""
     for value, name, position in ((input, "input", 1), (weight, "weight", 2)):
         if not isinstance(value, Tensor):
             raise TypeError(

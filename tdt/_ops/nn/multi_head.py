@@ -25,7 +25,7 @@ def multi_head_attention_forward(
     q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None,
     static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: bool = True,
     is_causal: bool = False) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """Attention of several heads, each with projections of its own: the forward pass of `nn.MultiheadAttention`.
+    """Attention of several heads, each with its own projections: the forward pass of `nn.MultiheadAttention`.
 
     Args:
         embed_dim_to_check: E.
@@ -157,7 +157,7 @@ def _extra(bias_k: Any, bias_v: Any, static_k: Any, static_v: Any) -> tuple[Tens
 
 
 def _heads(t: Tensor, heads: int, static: Tensor | None = None, name: str = "") -> Tensor:
-    """(T, N, E), or in its place `static` (N · heads, T, E / heads), as (N, heads, T, E / heads)."""
+    """`t` (T, N, E), or `static` (N · heads, T, E / heads) if it is not None, as (N, heads, T, E / heads)."""
     batch, size = t.shape[1], t.shape[2] // heads
     if static is None:
         return t.reshape(t.shape[0], batch, heads, size).permute(1, 2, 0, 3)

@@ -62,9 +62,9 @@ _SOURCE = {
 
 
 def _borders(x: tuple, before: tuple, after: tuple, mode: str) -> Iterator[tuple[int, tuple, tuple]]:
-    """Each border of an x in the middle: its dimension, and as indices its place and what it repeats.
+    """Each border around `x`: its dimension, the index of the border, and the index of the cells that it repeats.
 
-    It has what lies beside it in later dimensions, and in earlier ones their borders too.
+    Dimensions are padded in order, so a border includes the borders of earlier dimensions.
     """
     for d, (n, b, a) in enumerate(zip(x, before, after, strict=True)):
         places = slice(0, b), slice(b + n, b + n + a)

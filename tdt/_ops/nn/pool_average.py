@@ -32,7 +32,7 @@ def _avg_shape(x: tuple, *, kernel: tuple, stride: tuple, padding: tuple, ceil_m
 
 def _divisor(xp: Any, size: tuple, out: tuple, kernel: tuple, stride: tuple, padding: tuple, include_pad: bool,
              divisor: int | None, dtype: Any) -> Any:  # fmt: skip
-    """By what each window's sum is divided: its cells, with or without those in the border."""
+    """The divisor of each window's sum: the number of its cells, with or without those in the padding."""
     if divisor is not None:
         return dtype.type(divisor)
     counts: Any = np.ones((), dtype)
@@ -285,7 +285,7 @@ def _lp_pool_nd(nd: int, input: Tensor, norm_type: Any, kernel_size: Any, stride
         return sign * MAX_POOL[nd](sign * input.abs(), kernel_size, stride, 0, 1, ceil_mode)
     cells = math.prod(tuple_of(kernel_size, nd, "kernel_size"))
     mean = AVG_POOL[nd](input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
-    # relu leaves the value as it is, and stops the infinite gradient of a root at 0.
+    # relu does not change the value, and stops the infinite gradient of the root at 0.
     return (mean.sign() * relu(mean.abs()) * cells).pow(1.0 / norm_type)
 
 

@@ -82,7 +82,7 @@ def _(xp, g, x, out, kernel, stride, padding, dilation, ceil_mode):
     cells = [(k, reached(at, stride, dilation, out.shape[2:])) for k, at in enumerate(offsets(kernel))]
     winner = xp.full_like(out, -1, dtype=np.int32)
     is_nan = None
-    if xp is not np or np.isnan(out).any():  # to look would make a GPU wait
+    if xp is not np or np.isnan(out).any():  # the check would synchronize a GPU
         is_nan = framed(xp, x != x, full, padding, False)
     for k, at in reversed(cells):
         hit = frame[at] == out
@@ -135,7 +135,7 @@ def _where(xp: Any, k: tuple, size: tuple, out: tuple, stride: tuple, padding: t
 
 
 def _first(xp: Any, size: tuple, out: tuple, stride: tuple, padding: tuple, dilation: tuple) -> Any:
-    """For every window, the flat index of its first cell that lies in the input."""
+    """For every window, the flat index of its first cell inside of the input."""
     flat: Any = 0
     for d, n in enumerate(size):
         at = xp.arange(out[d]) * stride[d] - padding[d]

@@ -1,4 +1,4 @@
-"""Max pooling over windows that lie unevenly: as many as the result has cells (adaptive), or at random (fractional)."""
+"""Max pooling over windows of uneven size or spacing: adaptive (a fixed output size) and fractional (random windows)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def max_of_cells(xp, x, *cells):
 
 
 def _take(xp: Any, a: Any, places: Any, axis: int) -> Any:
-    """From `a` (N, C, *size) the `places` (N or 1, C or 1, windows) along a dimension: a new array."""
+    """Gather from `a` (N, C, *size) the indices `places` (N or 1, C or 1, windows) along a dimension: a new array."""
     if places.shape[:2] == (1, 1):
         return xp.take(a, places[0, 0], axis=axis)
     at = places.reshape(*places.shape[:2], *(places.shape[2] if d == axis else 1 for d in range(2, a.ndim)))

@@ -1,4 +1,4 @@
-"""Resampling of spatial axes, one after the other: the op that interpolation and uneven means are made of."""
+"""Resampling of spatial axes, one after the other: the op of interpolation and of adaptive average pooling."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _AXIS = (kernel("resample_cpu:resample", large_axis),)
 
 @op(dtypes=frozenset((FLOAT, uint8)), shape=_shape)
 def resample(xp, x, *, axes):
-    """(N, C, *) with each spatial axis resampled as `axes` says, None for those that stay; in the memory order of x."""
+    """(N, C, *) with each spatial axis resampled by its entry of `axes`, unless it is None; in the memory order of x."""
     last = is_channels_last(x)
     out = to_last(x) if last else xp.ascontiguousarray(x)
     letter = x.dtype.char if x.dtype.char in "fd" else "B"
@@ -61,7 +61,7 @@ def along(xp: Any, x: Any, table: Taps) -> Any:
         if out is None:
             out = xp.zeros((x.shape[0], table.count, x.shape[2]), part.dtype)
         out[:, slice(None) if rows is None else xp.asarray(rows)] += part
-    if out is None:  # no place is made of any
+    if out is None:  # no output pixel has a source
         out = xp.zeros((x.shape[0], table.count, x.shape[2]), x.dtype)
     if table.bits:
         out = xp.clip((out + (1 << table.bits - 1)) >> table.bits, 0, 255).astype(x.dtype)

@@ -22,7 +22,7 @@ def last_of(dtype: Dtype) -> int:
 
 
 def ends_of(dtype: Dtype, low: int, high: int | None) -> tuple[int, int]:
-    """The ends [low, high) of a range as `dtype` holds them; `high=None` goes as far as it can.
+    """The bounds [low, high) of a range, rounded to `dtype`; `high=None` is the largest value of `dtype`.
 
     RuntimeError for an empty range, for ends that the dtype does not reach and for complex dtypes. Where a floating
     dtype has gaps between integers the ends move inwards, so that no value rounds to one outside.

@@ -29,7 +29,7 @@ def _vector(x: Tensor) -> None:
 def cartesian_prod(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
     """Every combination of one element from each vector, a row each; the last vector varies fastest.
 
-    Shape: n vectors (m1), …, (mn); result (m1 · … · mn, n); one vector is returned as it is.
+    Shape: n vectors (m1), …, (mn); result (m1 · … · mn, n); one vector is returned unchanged.
     Raises:
         RuntimeError: when a tensor is not 1-d.
 

@@ -22,7 +22,7 @@ def copy_slices(xp, base, new, *, chain, order):
     out = base.transpose(order).copy().transpose(_inverse(order))
     with no_grad(), real():
         part = look(wrap(out), chain)
-    check_memory(part)  # written through expand: whose gradient it is cannot be told
+    check_memory(part)  # a write through expand: the gradient of an element would be ambiguous
     part._a[...] = new
     return out
 

@@ -123,7 +123,7 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
 @method()
 @front
 def t(input: Tensor) -> Tensor:
-    """A view of a matrix with its dimensions swapped; a vector or 0-d tensor stays as it is.
+    """A view of a matrix with its dimensions swapped; a vector or 0-d tensor is returned unchanged.
 
     Shape: input (m, n), result (n, m); or input (n) or (), result the same.
     Raises:

@@ -193,7 +193,7 @@ def _to_3d(x: Tensor) -> Tensor:
 
 @front
 def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
-    """Views of tensors with at least 1 dimension; a tensor that has them is returned as it is.
+    """Views of tensors with at least 1 dimension; a tensor that has them is returned unchanged.
 
     Shape: () becomes (1).
 
@@ -206,7 +206,7 @@ def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ..
 
 @front
 def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
-    """Views of tensors with at least 2 dimensions; a tensor that has them is returned as it is.
+    """Views of tensors with at least 2 dimensions; a tensor that has them is returned unchanged.
 
     Shape: () becomes (1, 1), (n) becomes (1, n).
 
@@ -219,7 +219,7 @@ def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ..
 
 @front
 def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
-    """Views of tensors with at least 3 dimensions; a tensor that has them is returned as it is.
+    """Views of tensors with at least 3 dimensions; a tensor that has them is returned unchanged.
 
     Shape: () becomes (1, 1, 1), (n) becomes (1, n, 1), (m, n) becomes (m, n, 1).
 

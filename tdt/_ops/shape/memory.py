@@ -83,7 +83,7 @@ _clone.fast_vjp("x")(lambda g: g)
 
 @method()
 def clone(input: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
-    """A copy with memory of its own, through which gradients flow.
+    """A copy in new memory, through which gradients flow.
 
     Args:
         memory_format: of the copy; by default that of `input`.
@@ -160,7 +160,7 @@ def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
             result = _to_device(result, target=where, source=input.device)
     if dtype is not None:
         result = converted(result, dtype)
-    # Strides, not elements, say what convolutions take for channels-last: with one channel they differ, memory does not.
+    # Convolutions check the strides for channels-last: with one channel the strides differ, though the memory is equal.
     fits = is_channels_last(result._a) if layout.order else is_contiguous(result, layout)
     if layout is not preserve_format and not fits:
         return _clone(result, layout=layout)
@@ -292,7 +292,7 @@ def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
     >>> tdt.zeros(2).fill_(3)
     tensor([3., 3.])
     """
-    # A tensor is copied into every element, and may not be where these lie on each other; a number is the same for all.
+    # A tensor may not be copied into elements that share memory; a number may, as all elements get the same value.
     return write(_fill, input, (value_of_fill(value),), {}, repeats=not isinstance(value, Tensor))
 
 
@@ -311,7 +311,7 @@ def zero_(input: Tensor) -> Tensor:
 
 @op(promote=(), broadcasts=False, computes=False, float8=FLOAT8S)
 def _unaware(xp: ModuleType, x: Any) -> Any:
-    """Stands between a tensor that was turned under no_grad and its graph, which knows it in its former shape."""
+    """The op between the graph of a tensor and the tensor after an in-place view op under no_grad changed its shape."""
     return x
 
 

@@ -88,7 +88,7 @@ def resize_(
 ) -> Tensor:
     """Change the shape in place; the elements stay where they are in memory, new ones are not initialized.
 
-    If the memory is too small, the tensor gets larger memory of its own; other tensors on it keep the old.
+    If the memory is too small, the tensor gets new, larger memory; other tensors on the old memory keep it.
 
     Shape: self (*); result `self`, of the new size.
     Raises:

@@ -339,7 +339,7 @@ def _as_strided(
 
 
 def memory(x: Any) -> Any:
-    """The array that owns the memory x looks into, read as x's dtype where it differs."""
+    """The array that owns the memory of x, viewed in x's dtype if it has another one."""
     owner = _backend.owner(x)
     return owner if owner.dtype == x.dtype else owner.reshape(-1).view(x.dtype)
 

@@ -1,4 +1,4 @@
-"""`*_copy`: as the view of that name, with memory of its own."""
+"""`*_copy`: copies of the results of view functions, in new memory."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ __all__ = ["as_strided_scatter", "diagonal_scatter", "select_scatter", "slice_sc
 
 
 def _clone(x: Tensor) -> Tensor:
-    """A copy that lies in its memory as x does in its own, gaps included: what a view by strides finds there.
+    """A copy with the strides of x, including gaps in memory, so that a view by strides has the same elements.
 
     Elements that are one in memory, as after `expand`, are several in the copy, or a part could not be written to.
     """

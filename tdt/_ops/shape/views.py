@@ -130,7 +130,7 @@ def reshape(input: Tensor, shape: int | Sequence[int]) -> Tensor:
     except RuntimeError:
         if (
             not input._a.flags.c_contiguous
-        ):  # PyTorch then looks at the shape before it refuses a view that cannot follow
+        ):  # PyTorch then checks the shape before it rejects a view whose base was modified
             _reshape.forward(None, input._a, shape=shape)
         raise
 
@@ -356,7 +356,7 @@ def slice_view(xp: ModuleType, x: Any, *, spec: tuple[Any, ...]) -> Any:
 
 
 def decoded(spec: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The index that a slice spec stands for."""
+    """The index of a slice spec."""
     return tuple([slice(*e) if e.__class__ is tuple else e for e in spec])
 
 

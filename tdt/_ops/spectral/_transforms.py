@@ -127,7 +127,7 @@ def _real_input(name: str, input: Tensor, dims: list[int], sizes: list[int]) -> 
 
 
 def _half_input(name: str, input: Tensor, dims: list[int], sizes: list[int]) -> Tensor:
-    """A half spectrum as complex, cut or padded to what `sizes` points need. RuntimeError for no point."""
+    """A half spectrum as complex, trimmed or padded for `sizes` output points. RuntimeError for a size of 0."""
     if sizes[-1] < 1:
         raise RuntimeError(f"Invalid number of data points ({sizes[-1]}) specified")
     return _resize(_as_floating(name, input, complex=True), dims, [*sizes[:-1], sizes[-1] // 2 + 1])

@@ -37,7 +37,7 @@ def _order(x: Any, last: Sequence[int]) -> list[int]:
 
 
 def _restore_order(xp: ModuleType, result: Any, order: list[int]) -> Any:
-    """A result whose dimensions stand in `order`, contiguous like that, with them put back."""
+    """Make a result whose dimensions are in `order` contiguous, and permute the dimensions back."""
     back = sorted(range(len(order)), key=order.__getitem__)
     return xp.ascontiguousarray(result).transpose(back)
 
@@ -84,7 +84,7 @@ def _(g: Tensor, dims: tuple[int, ...], norm: str, n: int) -> Tensor:
 
 @op(name="fft_twice", dtypes=COMPLEX_ONLY)
 def _twice(xp: ModuleType, x: Any, *, dim: int, n: int) -> Any:
-    """A half spectrum of `n` points with twice of what stands for its conjugate in the other half too."""
+    """A half spectrum of `n` points, with the entries doubled that also represent their conjugates in the other half."""
     half = x.shape[dim]
     weights = xp.ones((half,) + (1,) * (x.ndim - 1 - dim), x.real.dtype)
     weights[1 : 1 + n - half] = 2

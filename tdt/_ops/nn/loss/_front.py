@@ -7,7 +7,7 @@ import warnings
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import tensor_argument
 
-REDUCTIONS = ("none", "mean", "sum")  # at these places stand the numbers that PyTorch's own losses take
+REDUCTIONS = ("none", "mean", "sum")  # the position is the number of the reduction in PyTorch's native losses
 
 
 def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:

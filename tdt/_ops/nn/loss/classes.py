@@ -61,7 +61,7 @@ def _weighed(xp: Any, values: Any, share: Any, ignored: Any) -> Any:
 
 
 def _reduce(xp: Any, losses: Any, share: Any, reduction: str, target: Any) -> Any:
-    """`losses` (one per row, already times its share) as `reduction` says."""
+    """`losses` (one per row, already weighted), reduced by `reduction`."""
     if reduction == "none":
         return losses.reshape(target.shape)
     total = losses.sum()
@@ -180,7 +180,7 @@ def cross_entropy_rule(
 
 def cross_entropy_slope(xp: Any, g: Any, x_shape: tuple, t: Any, share: Any, ignored: Any, exps: Any, sums: Any,
                         reduction: str) -> Any:  # fmt: skip
-    """The same on arrays, from what the forward kept."""
+    """The same on arrays, from the values that the forward saved."""
     scale = _scale(xp, g, share, ignored, reduction, t.size)
     if exps.size >= LARGE_LOSS and (fast := chosen(_ROWS_GRAD, xp, exps)):
         return _unrows(fast(exps, sums, t, scale), x_shape)

@@ -153,11 +153,11 @@ def _(xp, g, x, labels, frames, lengths, steps, sums, nll, blank):
         ahead = xp.where((frames - 1 == t)[:, None], end, ahead)
         posterior[t] = sums[t, :, 2:] + ahead
         later[:, :places] = ahead + steps[t]
-    # A posterior's logarithm is at most 0, but for rounding, and where no path fits at all.
+    # The logarithm of a posterior is at most 0, except for rounding errors, and for targets that have no path.
     posterior = xp.exp(xp.minimum(posterior + nll[:, None], x.dtype.type(0)))
     classes = (walk[:, :, None] == xp.arange(x.shape[2])).astype(x.dtype)  # (N, P, C)
     by_class = xp.matmul(posterior.transpose(1, 0, 2), classes).transpose(1, 0, 2)
-    # PyTorch's gradient has the probabilities themselves in it.
+    # As in PyTorch, the gradient is that by the logits: it includes the probabilities.
     return xp.where(_counted(x, frames), xp.exp(x) - by_class, x.dtype.type(0)) * g[:, None]
 
 
@@ -196,7 +196,7 @@ def _lengths(xp: Any, home: Any, name: str, lengths: Lengths, n: int, most: int 
 
 
 def _padded(xp: Any, targets: Any, lengths: Any, blank: int, classes: int) -> Any:
-    """Targets of either form as (N, S), S the longest, filled up with blanks. RuntimeError for what fits neither form."""
+    """Targets of either form as (N, S), S the longest, padded with blanks. RuntimeError if they have neither form."""
     longest, n = int(lengths.max()), len(lengths)
     if targets.ndim == 1:
         total = int(lengths.sum())

@@ -86,7 +86,7 @@ def _flops(x: tuple, w: tuple, *rest: Any, **how: Any) -> int:
 
 
 def _chunk(xp: Any, x: Any, w: Any, b: Any, target: Any, weight: Any, ignore_index: int) -> tuple:
-    """The losses of some samples and what the gradient of their logits needs."""
+    """The losses of some samples, and the values for the gradient of their logits."""
     logits = _kernels.product(xp, x, w.T)
     logits = logits if b is None else xp.add(logits, b, out=logits)
     return _cross_entropy.forward(xp, logits, target, weight, reduction="none", ignore_index=ignore_index)

@@ -209,7 +209,7 @@ def _states(name: str, hx: Any) -> tuple[Tensor, ...]:
 
 def _weights(kind: Kind, params: Sequence[Tensor], has_biases: bool, x: Tensor, width: int, size: int,
              layer: int) -> list[Tensor | None]:  # fmt: skip
-    """The op's operands behind the states: w_ih, w_hh, b_ih, b_hh, and w_hr for an LSTM; None where there is none."""
+    """The op's operands after the states: w_ih, w_hh, b_ih, b_hh, and w_hr for an LSTM; None for a missing one."""
     rows = kind.gates * size
     shapes = (rows, x.shape[-1]), (rows, width), (rows,), (rows,), (width, size)
     named: dict[str, Any] = dict.fromkeys(("w_ih", "w_hh", "b_ih", "b_hh", "w_hr")[: 5 if kind.gates == 4 else 4])
@@ -323,7 +323,7 @@ def _cell(name: str, x: Tensor, states: Sequence[Tensor], weights: Sequence[Any]
 def _explain(
     kind: Kind, x: Tensor, states: Sequence[Tensor], weights: Sequence[Any], shapes: list[tuple[int, ...]]
 ) -> None:
-    """Say in PyTorch's words what of a cell's operands does not fit, if something does not."""
+    """Raise PyTorch's error if the shapes of a cell's operands do not match."""
     (_, inside), (_, size) = shapes[:2]
     if x.ndim != 2 or x.shape[1] != inside:
         raise RuntimeError(

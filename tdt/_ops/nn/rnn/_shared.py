@@ -22,7 +22,7 @@ from tdt.autograd import _engine
 
 
 def products(x: tuple, *operands: Any) -> int:
-    """Multiply-adds: every row of x meets every weight."""
+    """Multiply-adds: every row of x is multiplied by all weights."""
     return math.prod(x[:-1]) * sum(math.prod(w) for w in operands if w is not None and len(w) == 2)
 
 
@@ -37,7 +37,7 @@ def place(xp: Any, index: Any) -> Any:
 
 
 def kernel_for_steps(kernels: Sequence[Kernel], xp: Any, sizes: tuple[int, ...], *arrays: Any) -> Callable | None:
-    """The kernel for the steps of a batch; a single step has none, since it would pack its weights in vain."""
+    """The kernel for the steps of a batch; None for a single step, which would not make up for packing the weights."""
     return chosen(kernels, xp, *arrays, steps=len(sizes)) if len(sizes) > 1 else None
 
 
@@ -100,7 +100,7 @@ def back_through_time(
 
 def weight_grads(xp: Any, needs: Sequence[bool], g_input: Any, passed: Any, x: Any, h: Any, out: Any, steps: Steps,
                  w_ih: Any) -> tuple:  # fmt: skip
-    """Of x, w_ih, w_hh, b_ih, b_hh: from the gradients of what x W + b gave to the gates and of what h W + b passed on."""
+    """The gradients of x, w_ih, w_hh, b_ih, b_hh, from those of x W + b (`g_input`) and of h W + b (`passed`)."""
     before = xp.concatenate([h, rows(out)])[place(xp, steps.before)] if needs[2] else None  # what every row began from
     bias = g_input.sum(0) if needs[3] else None
     return (
@@ -113,7 +113,7 @@ def weight_grads(xp: Any, needs: Sequence[bool], g_input: Any, passed: Any, x: A
 
 
 def unrolled(step: Callable[..., tuple], projected: Tensor, states: tuple, sizes: tuple, reverse: bool) -> tuple:
-    """Every h, and every sample's last states, of tensors; `step` makes the next states of the samples that run."""
+    """Every h, and every sample's last states, as tensors; `step` computes the next states of the samples that still run."""
     gates = rows(projected)
     spans = [(end - n, end) for n, end in zip(sizes, itertools.accumulate(sizes), strict=True)]
     outs = []

@@ -1,4 +1,4 @@
-"""Where the steps of a packed batch lie: all samples' first rows, then all second ones, fewer and fewer as samples end."""
+"""The steps of a packed batch: the first rows of all samples, then the second rows of those that are longer, and so on."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def steps_of(sizes: tuple[int, ...], reverse: bool) -> Steps:
 
 
 def _run_of(places: np.ndarray) -> slice | np.ndarray:
-    """The slice that takes the same, where they follow each other: it makes no copy."""
+    """An equal slice if the indices are consecutive, as indexing with a slice does not copy."""
     if len(places) == 0 or (np.diff(places) == 1).all():
         start = int(places[0]) if len(places) else 0
         return slice(start, start + len(places))

@@ -185,7 +185,7 @@ def _(xp, needs, x, h, w_ih, w_hh, sizes, reverse, out, gates, passed, g_out, g_
         grads = fast(steps, dh, w_hh, gates, passed, h, rows(out))
     else:
         grads = _gru_through_time(xp, steps, dh, w_hh, gates, passed, h, rows(out))
-    # The gates stand as n, r, z and what n got from h: the first three are the input's, the last three the state's.
+    # The order of the gates is n, r, z and the part of n from h: the first three depend on x, the last three on h.
     turned = _turned(xp, w_ih, 2 * size)
     gx, g_ih, g_hh, gb_ih, gb_hh = weight_grads(
         xp, (needs[0], *needs[2:]), grads[:, : 3 * size], grads[:, size:], x, h, out, steps, turned
@@ -200,7 +200,7 @@ def _turned(xp: Any, a: Any, count: int) -> Any:
 
 
 def _gru_through_time(xp: Any, steps: Steps, dh: Any, w_hh: Any, gates: Any, passed: Any, h: Any, out: Any) -> Any:
-    """The gradients of n, r, z and of what h passed on to n; those of the states are completed in dh."""
+    """The gradients of n, r, z and of the part of n from h; those of the states are completed in `dh`."""
     size = dh.shape[1]
     r, z, n = (gates[:, k * size : (k + 1) * size] for k in range(3))
     earlier = xp.concatenate([h, out])[place(xp, steps.before)]
