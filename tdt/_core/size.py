@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, SupportsIndex, overload
 
@@ -20,10 +21,7 @@ class Size(tuple[int, ...]):
 
     def numel(self) -> int:
         """How many elements a tensor of this shape has."""
-        count = 1
-        for n in self:
-            count *= n
-        return count
+        return math.prod(self)
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> int: ...

@@ -42,7 +42,7 @@ def _fresh(inputs: Tensors, create_graph: bool) -> Tensors:
     return tuple(x.view_as(x) if create_graph and x.requires_grad else x.detach().requires_grad_() for x in inputs)
 
 
-def _vectors(v: Any, like: Tensors, several: bool, what: str, create_graph: bool) -> Tensors | None:
+def _vectors(v: Any, like: Tensors, what: str, create_graph: bool) -> Tensors | None:
     """The vectors, one per tensor of `like` and of its shape; None if `v` is None and there is a single element."""
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
@@ -120,7 +120,7 @@ def vjp(
         several_in, primals = _tuple(inputs, "inputs", "vjp")
         xs = _fresh(primals, create_graph)
         several, ys = _run(func, xs, "vjp", strict)
-        weights = _vectors(v, ys, several, "output of the user-provided function", create_graph)
+        weights = _vectors(v, ys, "output of the user-provided function", create_graph)
         found = gradients(ys, xs, weights, strict=OUTPUT if strict else "", create_graph=create_graph)
     products = zeros_for_none(found, xs)
     return _untuple(_results(ys, create_graph), several), _untuple(_results(products, create_graph), several_in)
@@ -149,9 +149,9 @@ def jvp(
     (tensor([1., 4.]), tensor([ 2., 40.]))
     """
     with enable_grad():
-        several_in, primals = _tuple(inputs, "inputs", "jvp")
+        _, primals = _tuple(inputs, "inputs", "jvp")
         xs = _fresh(primals, create_graph)
-        vectors = _vectors(v, xs, several_in, "input to the user-provided function", create_graph)
+        vectors = _vectors(v, xs, "input to the user-provided function", create_graph)
         vectors = vectors or (xs[0].new_ones(xs[0].shape),)
         several, ys = _run(func, xs, "jvp", strict)
         name = OUTPUT if strict else ""
@@ -296,7 +296,7 @@ def _second(
     with enable_grad():
         several_in, primals = _tuple(inputs, "inputs", name)
         xs = _fresh(primals, create_graph)
-        vectors = _vectors(v, xs, several_in, "input to the user-provided function", create_graph)
+        vectors = _vectors(v, xs, "input to the user-provided function", create_graph)
         vectors = vectors or (xs[0].new_ones(xs[0].shape),)
         y = _scalar(func, xs, name, strict)
         strict_name = OUTPUT if strict else ""

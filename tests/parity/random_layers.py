@@ -27,7 +27,7 @@ def _plain(name: str, **arguments: Any) -> Draw:
     return lambda rng, shape: {"type": name, **arguments}
 
 
-def _conv(name: str, nd: int) -> Draw:
+def _conv(name: str) -> Draw:
     transposed = "Transpose" in name
 
     def draw(rng: random.Random, shape: Shape) -> Layer:
@@ -57,8 +57,8 @@ def _conv(name: str, nd: int) -> Draw:
     return draw
 
 
-def _by_channels(name: str, key: str, **arguments: Any) -> Draw:
-    return lambda rng, shape: {"type": name, key: shape[0], **arguments}
+def _by_channels(name: str, **arguments: Any) -> Draw:
+    return lambda rng, shape: {"type": name, "num_features": shape[0], **arguments}
 
 
 def _groups(rng: random.Random, shape: Shape) -> Layer:
@@ -258,11 +258,11 @@ def _of_rank(nd: int) -> dict[str, Draw]:
     """The layers of feature maps of `nd` dimensions."""
     d = f"{nd}d"
     draws: dict[str, Draw] = {
-        f"{name}{d}": _conv(f"{name}{d}", nd) for name in ("Conv", "ConvTranspose", "LazyConv", "LazyConvTranspose")
+        f"{name}{d}": _conv(f"{name}{d}") for name in ("Conv", "ConvTranspose", "LazyConv", "LazyConvTranspose")
     }
     draws |= {
-        f"BatchNorm{d}": _by_channels(f"BatchNorm{d}", "num_features"),
-        f"InstanceNorm{d}": _by_channels(f"InstanceNorm{d}", "num_features", affine=True),
+        f"BatchNorm{d}": _by_channels(f"BatchNorm{d}"),
+        f"InstanceNorm{d}": _by_channels(f"InstanceNorm{d}", affine=True),
         f"LazyBatchNorm{d}": _plain(f"LazyBatchNorm{d}", momentum=0.2),
         f"LazyInstanceNorm{d}": _plain(f"LazyInstanceNorm{d}", affine=True, track_running_stats=True),
         "GroupNorm": _groups,
@@ -282,7 +282,7 @@ def _of_rank(nd: int) -> dict[str, Draw]:
 
 DOMAINS: dict[str, dict[str, Draw]] = {
     VECTOR: {
-        "BatchNorm1d": _by_channels("BatchNorm1d", "num_features"), "LazyBatchNorm1d": _plain("LazyBatchNorm1d"),
+        "BatchNorm1d": _by_channels("BatchNorm1d"), "LazyBatchNorm1d": _plain("LazyBatchNorm1d"),
         "GRUCell": _cell("GRUCell"), "RNNCell": _cell("RNNCell"), "LSTMCell": _cell("LSTMCell"),
         "Bilinear": _two({"type": "Bilinear", "in1_features": 4, "in2_features": 4, "out_features": 3}),
         "PairwiseDistance": _two({"type": "PairwiseDistance", "keepdim": True}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import string
 from typing import Any
 
@@ -32,14 +33,14 @@ def letters_for(args: tuple) -> str:
 def contract(equation: str, tensors: list[Tensor]) -> Tensor:
     """The sum of products that `equation` describes; RuntimeError where letters and dimensions do not fit."""
     inputs, output = _read(equation, tensors)
-    letters = "".join(inputs)
-    sizes = _sizes(inputs, tensors)
+    _check_sizes(inputs, tensors)
     result, have = _single(tensors[0], inputs[0])
     for i, (x, names) in enumerate(zip(tensors[1:], inputs[1:], strict=True), 1):
         x, names = _single(x, names)
         needed = set(output).union(*inputs[i + 1 :])
-        result, have = _pair(result, have, x, names, needed, sizes)
-    return _final(result, have, output, sizes if letters else {})
+        result, have = _pair(result, have, x, names, needed)
+    result, have = _drop(result, have, set(output))
+    return _ordered(result, have, list(output))
 
 
 def _read(equation: str, tensors: list[Tensor]) -> tuple[list[str], str]:
@@ -88,7 +89,8 @@ def _read(equation: str, tensors: list[Tensor]) -> tuple[list[str], str]:
     return inputs, right
 
 
-def _sizes(inputs: list[str], tensors: list[Tensor]) -> dict[str, int]:
+def _check_sizes(inputs: list[str], tensors: list[Tensor]) -> None:
+    """RuntimeError where two operands have sizes of a letter that do not broadcast."""
     sizes: dict[str, int] = {}
     for i, (names, x) in enumerate(zip(inputs, tensors, strict=True)):
         for c, n in zip(names, x.shape, strict=True):
@@ -99,7 +101,6 @@ def _sizes(inputs: list[str], tensors: list[Tensor]) -> dict[str, int]:
                         f"previously seen size {sizes[c]}"
                     )
                 sizes[c] = max(sizes[c], n) if 0 not in (sizes[c], n) else 0
-    return sizes
 
 
 def _single(x: Tensor, names: str) -> tuple[Tensor, str]:
@@ -118,7 +119,7 @@ def _single(x: Tensor, names: str) -> tuple[Tensor, str]:
     return x, names
 
 
-def _pair(x: Tensor, xs: str, y: Tensor, ys: str, needed: set[str], sizes: dict[str, int]) -> tuple[Tensor, str]:
+def _pair(x: Tensor, xs: str, y: Tensor, ys: str, needed: set[str]) -> tuple[Tensor, str]:
     """The product of two operands, summed over the letters that no later operand or output has, as one batched matmul."""
     x, xs = _drop(x, xs, needed | set(ys))
     y, ys = _drop(y, ys, needed | set(xs))
@@ -137,17 +138,10 @@ def _pair(x: Tensor, xs: str, y: Tensor, ys: str, needed: set[str], sizes: dict[
         right = right.reshape((*right.shape[:b], *(1,) * p, *right.shape[b:]))
         return left * right, "".join([*batch, *only_x, *only_y])
     rows, cols = left.shape[b : b + p], right.shape[b + s :]
-    left = left.reshape((*left.shape[:b], _count(rows), _count(left.shape[b + p :])))
-    right = right.reshape((*right.shape[:b], _count(right.shape[b : b + s]), _count(cols)))
+    left = left.reshape((*left.shape[:b], math.prod(rows), math.prod(left.shape[b + p :])))
+    right = right.reshape((*right.shape[:b], math.prod(right.shape[b : b + s]), math.prod(cols)))
     product = left @ right
     return product.reshape((*product.shape[:b], *rows, *cols)), "".join([*batch, *only_x, *only_y])
-
-
-def _count(sizes: Any) -> int:
-    total = 1
-    for n in sizes:
-        total *= n
-    return total
 
 
 def _drop(x: Tensor, names: str, needed: set[str]) -> tuple[Tensor, str]:
@@ -157,11 +151,6 @@ def _drop(x: Tensor, names: str, needed: set[str]) -> tuple[Tensor, str]:
 
 def _ordered(x: Tensor, names: str, order: list[str]) -> Tensor:
     return x.permute([names.index(c) for c in order])
-
-
-def _final(x: Tensor, have: str, output: str, sizes: dict[str, int]) -> Tensor:
-    x, have = _drop(x, have, set(output))
-    return _ordered(x, have, list(output))
 
 
 @front

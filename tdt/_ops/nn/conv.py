@@ -304,7 +304,7 @@ def _(g, needs, y, x, stride, padding, dilation, groups):
     return gy, gx
 
 
-def _check(name: str, nd: int, x: Tensor, w: Tensor, b: Tensor | None, stride: tuple, padding: tuple, dilation: tuple,
+def _check(name: str, x: Tensor, w: Tensor, b: Tensor | None, stride: tuple, padding: tuple, dilation: tuple,
            groups: int, out_channels: int) -> None:  # fmt: skip
     """RuntimeError for arguments that do not fit each other; `x` has a batch dimension."""
     shape, weight, size = list(w.shape), w.shape, x.shape
@@ -357,7 +357,7 @@ def _conv_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | N
     if isinstance(padding, str):
         x, padding = _named_padding(x, weight, padding, stride, dilation)
     padding = tuple_of(padding, nd, "padding")
-    _check(name, nd, x, weight, bias, stride, padding, dilation, groups, weight.shape[0])
+    _check(name, x, weight, bias, stride, padding, dilation, groups, weight.shape[0])
     shape = x._a.shape
     if shape[1] != weight.shape[1] * groups:
         raise RuntimeError(f"Given groups={groups}, weight of size {list(weight.shape)}, expected input{list(shape)} to have "

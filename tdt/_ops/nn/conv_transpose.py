@@ -25,7 +25,7 @@ def _transpose_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tenso
     y = input.unsqueeze(0) if single else input
     stride, padding = tuple_of(stride, nd, "stride"), tuple_of(padding, nd, "padding")
     dilation, more = tuple_of(dilation, nd, "dilation"), tuple_of(output_padding, nd, "output_padding")
-    _check(name, nd, y, weight, bias, stride, padding, dilation, groups, weight.shape[1] * groups)
+    _check(name, y, weight, bias, stride, padding, dilation, groups, weight.shape[1] * groups)
     if y.shape[1] != weight.shape[0]:
         raise RuntimeError(f"Given transposed=1, weight of size {list(weight.shape)}, expected input{list(y.shape)} to have "
                            f"{weight.shape[0]} channels, but got {y.shape[1]} channels instead")  # fmt: skip

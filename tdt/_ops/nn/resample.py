@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tdt._backend.layout import is_channels_last, to_front, to_last
@@ -33,19 +34,12 @@ def resample(xp, x, *, axes):
         if (table := tables[d]) is not None:
             at = d + 1 if last else d + 2
             shape = out.shape
-            flat = out.reshape(_size(shape[:at]), shape[at], _size(shape[at + 1 :]))
+            flat = out.reshape(math.prod(shape[:at]), shape[at], math.prod(shape[at + 1 :]))
             fast = chosen(_AXIS, xp, flat, count=table.count)
             out = fast(flat, table) if fast else along(xp, flat, table)
             out = out.reshape(*shape[:at], table.count, *shape[at + 1 :])
     out = to_front(out) if last else out
     return out.copy(order="K") if out.base is x or out is x else out
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    size = 1
-    for n in shape:
-        size *= n
-    return size
 
 
 def along(xp: Any, x: Any, table: Taps) -> Any:

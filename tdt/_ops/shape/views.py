@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from types import ModuleType
@@ -284,10 +285,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         return _reshape(input, shape=(1,))
     if start == end:
         return input
-    joined = 1
-    for n in shape[start : end + 1]:
-        joined *= n
-    return _reshape(input, shape=(*shape[:start], joined, *shape[end + 1 :]))
+    return _reshape(input, shape=(*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
 
 
 @method()
@@ -324,9 +322,7 @@ def unflatten(input: Tensor, dim: int, sizes: int | Sequence[int]) -> Tensor:
     sizes = as_shape((sizes,))
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
-    known = 1
-    for n in sizes:
-        known *= n if n != -1 else 1
+    known = math.prod(n for n in sizes if n != -1)
     if sizes.count(-1) == 1 and known and shape[d] % known == 0:
         sizes = tuple([shape[d] // known if n == -1 else n for n in sizes])
     elif known != shape[d] or -1 in sizes:
