@@ -147,6 +147,18 @@ def test_kernels_import_only_the_backend():
     assert not wrong, "\n".join(wrong)
 
 
+def test_one_file_decides_which_results_are_channels_last():
+    """Ops ask `output_is_channels_last` and its kin; `Tensor.to` and the like, which work with memory formats, may look."""
+    allowed = {"tdt._backend.layout", "tdt._ops.shape.memory", "tdt.train.model.memory_format"}
+    names = (  # every name that is read, as `is_channels_last` or `layout.is_channels_last`
+        (module, node.id if isinstance(node, ast.Name) else node.attr)
+        for module, path in MODULES.items()
+        for node in nodes(path)
+        if isinstance(node, ast.Name | ast.Attribute)
+    )
+    assert {module for module, name in names if name == "is_channels_last"} == allowed
+
+
 def test_only_the_compiling_modules_call_numbas_compiler():
     wrong = []
     for path in FILES:

@@ -1,4 +1,15 @@
-"""Memory formats: strides of elementwise results, and channels-last (N, C, *spatial) arrays."""
+"""How results lie in memory: this file decides, and ops ask it. The rules are PyTorch's:
+
+- Elementwise results have their dimensions in the order of the operands' strides (`in_order`); so have copies
+  (`empty_in_order`), gaps left out.
+- Convolutions, their gradients, pooling, padding by other than wrapping around, resampling and shuffling of images are
+  channels-last where one of the operands is (`output_is_channels_last`, `empty_output`), else contiguous.
+- Joined tensors are channels-last where all are (`joined`).
+- A gradient lies as what it is the gradient of (`laid_as`).
+- Normalizations keep inputs that are channels-last and make others contiguous, as do max unpooling and adaptive max pooling
+  of images with their results (`output_format` in tdt/_ops/shape/memory.py).
+- All other results are contiguous.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +32,35 @@ def is_channels_last(a: Any) -> bool:
             return False
         least = strides[d] * max(shape[d], 1)
     return True
+
+
+def output_is_channels_last(*operands: Any) -> bool:
+    """Whether the result of a convolution or another op on images (N, C, *spatial) is channels-last."""
+    return any(map(is_channels_last, operands))
+
+
+def empty_output(xp: Any, shape: tuple[int, ...], dtype: Any, *operands: Any) -> Any:
+    """Memory for the result (N, C, *spatial) of such an op."""
+    return empty_as(xp, shape, dtype, output_is_channels_last(*operands))
+
+
+def joined(xp: Any, result: Any, parts: Any) -> Any:
+    """`result`, the concatenation of `parts`, contiguous unless all of them are channels-last."""
+    if result.flags.c_contiguous or all(map(is_channels_last, parts)):
+        return result
+    return xp.ascontiguousarray(result)  # NumPy keeps the order of the dimensions in memory
+
+
+def laid_as(xp: Any, a: Any, like: Any) -> Any:
+    """`a` without gaps in the order of `like`, if that is contiguous or channels-last; else as it is."""
+    if like.flags.c_contiguous:
+        return xp.ascontiguousarray(a)
+    return to_front(xp.ascontiguousarray(to_last(a))) if is_channels_last(like) else a
+
+
+def is_dense(a: Any) -> bool:
+    """Whether `a` (N, C, *) is contiguous, or channels-last without gaps."""
+    return a.flags.c_contiguous or (is_channels_last(a) and to_last(a).flags.c_contiguous)
 
 
 def empty_as(xp: Any, shape: tuple[int, ...], dtype: Any, last: bool) -> Any:

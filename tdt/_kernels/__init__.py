@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from tdt._backend.layout import is_channels_last, memory_order, to_last
+from tdt._backend.layout import is_dense, memory_order, output_is_channels_last
+from tdt._backend.windows import output_sizes
 
 When = Callable[[Sequence[Any], dict], bool]
 
@@ -172,10 +173,9 @@ def large_image(arrays: Sequence[Any], attributes: dict) -> bool:
         return first.size * second.shape[1] // attributes["groups"] * math.prod(attributes["kernel"]) >= LARGE_CONV
     if "size" in attributes:  # the input gradient: every y meets the weights of its channel
         return first.size * (second.size // second.shape[0]) >= LARGE_CONV
-    windows = math.prod((n + 2 * p - d * (k - 1) - 1) // s + 1
-                        for n, k, s, p, d in zip(first.shape[2:], second.shape[2:], attributes["stride"], attributes["padding"],
-                                                 attributes["dilation"], strict=True))  # fmt: skip
-    return first.shape[0] * windows * second.size >= LARGE_CONV
+    how = attributes["stride"], attributes["padding"], attributes["dilation"]
+    windows = output_sizes(first.shape[2:], second.shape[2:], *how)
+    return first.shape[0] * math.prod(windows) * second.size >= LARGE_CONV
 
 
 def large_groups(arrays: Sequence[Any], attributes: dict) -> bool:
@@ -198,7 +198,7 @@ def large_windows(arrays: Sequence[Any], attributes: dict) -> bool:
         and not attributes["ceil_mode"]
         and x.size >= LARGE_POOL
         and all(a.dtype == np.float32 for a in arrays)
-        and (x.flags.c_contiguous or (is_channels_last(x) and to_last(x).flags.c_contiguous))
+        and is_dense(x)
     )
 
 
@@ -210,8 +210,8 @@ def large_last(arrays: Sequence[Any], attributes: dict) -> bool:
         and x.ndim == 4
         and x.size >= LARGE_POOL
         and x.dtype == np.float32
-        and is_channels_last(x)
-        and to_last(x).flags.c_contiguous
+        and output_is_channels_last(x)
+        and is_dense(x)
     )
 
 
@@ -254,12 +254,7 @@ def large_gradient(arrays: Sequence[Any], attributes: dict) -> bool:
 def large_channels(arrays: Sequence[Any], attributes: dict) -> bool:
     """Float32 (N, C, *) without gaps in memory; with it numbers per channel or None, or a gradient in any order."""
     x = arrays[0]
-    return (
-        _enabled
-        and x.size >= LARGE_NORM
-        and all(a is None or a.dtype == np.float32 for a in arrays)
-        and (x.flags.c_contiguous or (is_channels_last(x) and to_last(x).flags.c_contiguous))
-    )
+    return _enabled and x.size >= LARGE_NORM and all(a is None or a.dtype == np.float32 for a in arrays) and is_dense(x)
 
 
 def large_axis(arrays: Sequence[Any], attributes: dict) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tdt._backend.layout import is_channels_last, to_front, to_last
+from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._kernels._intrinsics import transpose8
 from tdt._kernels._jit import jit
 from tdt._kernels._pool import parallel
@@ -38,7 +38,7 @@ def like(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     """`a`, of x's shape, in the memory order of x."""
     if a.strides == x.strides:
         return a
-    if is_channels_last(x) and x.ndim == 4:
+    if x.ndim == 4 and output_is_channels_last(x):
         return to_front(bordered(a, a.shape[2:], (0, 0)))
     if x.flags.c_contiguous and a.ndim == 4 and to_last(a).flags.c_contiguous:
         return transposed(to_last(a), a[0, 0].size, a.shape[1]).reshape(a.shape)

@@ -19,12 +19,6 @@ ROWS = 240  # targets that are worked on together: with their sources they stay 
 Pairs = tuple[tuple[int, int, int], ...]
 
 
-def out_size(size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple) -> tuple[int, ...]:
-    """How many windows there are in each dimension."""
-    every = zip(size, kernel, stride, padding, dilation, strict=True)
-    return tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in every)
-
-
 @functools.lru_cache(256)
 def meetings(size: int, windows: int, kernel: int, stride: int, padding: int, dilation: int) -> Pairs:
     """All (window, cell, pixel) that meet in one dimension."""

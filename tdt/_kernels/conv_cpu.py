@@ -17,12 +17,13 @@ import math
 
 import numpy as np
 
-from tdt._backend.layout import is_channels_last, to_front, to_last
+from tdt._backend.layout import output_is_channels_last, to_front, to_last
+from tdt._backend.windows import output_sizes
 from tdt._kernels._gemm import GRAIN, PANEL, packed, tiles
 from tdt._kernels._jit import jit
 from tdt._kernels._layout import bordered, transposed
 from tdt._kernels._pool import parallel
-from tdt._kernels._taps import ROWS, Pairs, Sums, Targets, meetings, out_size, sums, targets
+from tdt._kernels._taps import ROWS, Pairs, Sums, Targets, meetings, sums, targets
 
 DEPTH = 160  # products summed at a time: 32 columns of them are 20 kB, most of a level-one cache
 SHARE = 24  # rows of the weight gradient that are one piece of work: a multiple of every tile's
@@ -31,9 +32,9 @@ SHARE = 24  # rows of the weight gradient that are one piece of work: a multiple
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
          groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv` for x (N, C, H, W), w (O, C / groups, KH, KW), b (O,) or None; float32."""
-    last = is_channels_last(x) or is_channels_last(w)
+    last = output_is_channels_last(x, w)
     kernel = w.shape[2:]
-    size = out_size(x.shape[2:], kernel, stride, padding, dilation)
+    size = output_sizes(x.shape[2:], kernel, stride, padding, dilation)
     image = _channels_last(x)
     out = np.empty((x.shape[0], *size, w.shape[0]), np.float32)
     bias = np.zeros(w.shape[0], np.float32) if b is None else np.ascontiguousarray(b)
@@ -47,7 +48,7 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
 def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, size: tuple, stride: tuple, padding: tuple,
                     dilation: tuple, groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_input_grad` for y (N, O, OH, OW), w (O, C / groups, KH, KW), b (C,) or None; float32."""
-    last = is_channels_last(y) or is_channels_last(w)
+    last = output_is_channels_last(y, w)
     image = _channels_last(y)
     out_channels, summed = w.shape[1], w.shape[0] // groups
     out = np.empty((y.shape[0], *size, out_channels * groups), np.float32)
@@ -62,7 +63,7 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
 def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
                      groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_weight_grad` for y (N, O, OH, OW), x (N, C, H, W); float32."""
-    last = is_channels_last(y) or is_channels_last(x)
+    last = output_is_channels_last(y, x)
     count, out_channels, channels = y.shape[0], y.shape[1] // groups, x.shape[1] // groups
     size = y.shape[2:]
     right = _channels_last(y)

@@ -10,7 +10,8 @@ import math
 
 import numpy as np
 
-from tdt._backend.layout import is_channels_last, to_front
+from tdt._backend.layout import output_is_channels_last, to_front
+from tdt._backend.windows import output_sizes
 from tdt._kernels import _grouped as grouped
 from tdt._kernels._gemm import (
     GRAIN,
@@ -30,15 +31,15 @@ from tdt._kernels._grouped import CHANNELS
 from tdt._kernels._jit import jit
 from tdt._kernels._pool import parallel
 from tdt._kernels._stencil import stencil, stencil_edge
-from tdt._kernels._taps import ROWS, out_size, patches, targets
+from tdt._kernels._taps import ROWS, patches, targets
 from tdt._kernels.conv_cpu import _channels_last, _ordered, _pairs
 
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
          groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv` for x (N, C, H, W), w (C, C / groups, KH, KW), b (C,) or None."""
-    last = is_channels_last(x) or is_channels_last(w)
-    size = out_size(x.shape[2:], w.shape[2:], stride, padding, dilation)
+    last = output_is_channels_last(x, w)
+    size = output_sizes(x.shape[2:], w.shape[2:], stride, padding, dilation)
     bias = np.zeros(len(w), np.float32) if b is None else np.ascontiguousarray(b)
     pairs = _pairs(x.shape[2:], size, w.shape[2:], stride, padding, dilation)
     return _ordered(_gather(_channels_last(x), w.transpose(2, 3, 1, 0), size, pairs, True, bias), last)
@@ -47,7 +48,7 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
 def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, size: tuple, stride: tuple, padding: tuple,
                     dilation: tuple, groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_input_grad` for y (N, C, OH, OW), w (C, C / groups, KH, KW), b (C,) or None."""
-    last = is_channels_last(y) or is_channels_last(w)
+    last = output_is_channels_last(y, w)
     pairs = _pairs(size, y.shape[2:], w.shape[2:], stride, padding, dilation)
     per = w.shape[1]
     bias = np.zeros(len(w), np.float32) if b is None else np.ascontiguousarray(b)
@@ -58,7 +59,7 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
 def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
                      groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_weight_grad` for y (N, C, OH, OW), x (N, C, H, W)."""
-    last = is_channels_last(y) or is_channels_last(x)
+    last = output_is_channels_last(y, x)
     right, image = _channels_last(y), _channels_last(x)
     channels = x.shape[1]
     per = channels // groups

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from tdt._backend.layout import empty_as, is_channels_last, to_front, to_last
+from tdt._backend.layout import empty_output, output_is_channels_last, to_front, to_last
+from tdt._backend.windows import output_sizes
 from tdt._kernels._gemm import tile_shape, vector_size
 from tdt._kernels._jit import intrinsic, jit
 from tdt._kernels._layout import transposed
 from tdt._kernels._pool import parallel
-from tdt._kernels._taps import out_size
 
 GRAIN = 1 << 16  # elements that a thread should at least have: about 20 µs
 ZERO, LOWEST = np.float32(0), np.float32(-np.inf)
@@ -26,9 +26,8 @@ def max_pool(
 ) -> np.ndarray:
     """The op `max_pool` for x (N, C, H, W), contiguous or channels-last, in 2×2 windows; NaN wins over every number."""
     count, channels, height, width = x.shape
-    last = is_channels_last(x)
-    out = empty_as(np, (count, channels, height // 2, width // 2), np.float32, last)
-    if last:
+    out = empty_output(np, (count, channels, height // 2, width // 2), np.float32, x)
+    if output_is_channels_last(x):
         parallel(_forward_last, count, to_last(x), to_last(out), grain=-(-GRAIN // x[0].size))
     else:
         parallel(_forward_planes, count * channels, _planes(x), _planes(out), grain=-(-GRAIN // (height * width)))
@@ -51,7 +50,7 @@ def max_pool_any(
     x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool
 ) -> np.ndarray:
     """The op `max_pool` for x (N, C, H, W), contiguous or channels-last, without `ceil_mode`."""
-    size = out_size(x.shape[2:], kernel, stride, padding, dilation)
+    size = output_sizes(x.shape[2:], kernel, stride, padding, dilation)
     out = np.empty((x.shape[0], *size, x.shape[1]), np.float32)
     grain = -(-GRAIN // (out[0].size * math.prod(kernel)))
     parallel(_forward_any, x.shape[0], _channels_last(x), out, *kernel, *stride, *padding, *dilation, grain=grain)
@@ -88,7 +87,7 @@ def window_spread(y: np.ndarray, *, size: tuple, kernel: tuple, stride: tuple, p
 
 def _as(x: np.ndarray, result: np.ndarray) -> np.ndarray:
     """`result` (N, H, W, C) as (N, C, H, W), in memory as `x` is."""
-    if is_channels_last(x):
+    if output_is_channels_last(x):
         return to_front(result)
     count, height, width, channels = result.shape
     return transposed(result, height * width, channels).reshape(count, channels, height, width)

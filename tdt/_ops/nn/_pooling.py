@@ -6,15 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from tdt._backend.layout import empty_output
 from tdt._core.tensor import Tensor
-from tdt._ops.nn._windows import empty_as, is_channels_last, out_size, tuple_of
-
-
-def out_sizes(size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool) -> tuple:
-    return tuple(
-        out_size(n, k, s, p, p, d, ceil_mode)
-        for n, k, s, p, d in zip(size, kernel, stride, padding, dilation, strict=True)
-    )
+from tdt._ops.nn._windows import tuple_of
 
 
 def full_size(size: tuple, out: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple) -> tuple:
@@ -27,7 +21,7 @@ def framed(xp: Any, x: Any, full: tuple, padding: tuple, fill: Any) -> Any:
     """`x` at offset `padding` in an array of spatial size `full` that is filled with `fill`."""
     if full == x.shape[2:]:
         return x
-    frame = empty_as(xp, (*x.shape[:2], *full), x.dtype, is_channels_last(x))
+    frame = empty_output(xp, (*x.shape[:2], *full), x.dtype, x)
     frame[...] = fill
     frame[place(x.shape[2:], padding)] = x
     return frame

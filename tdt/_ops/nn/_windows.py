@@ -1,4 +1,4 @@
-"""Helpers of convolution and pooling: output sizes, padding, sliding windows, memory format."""
+"""Helpers of convolution and pooling: arguments, padding, sliding windows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
-from tdt._backend.layout import empty_as, is_channels_last, to_front, to_last
+from tdt._backend.layout import empty_as
 
 _local = threading.local()
 _KEEP = 1 << 23  # bytes of workspace kept between calls
@@ -31,16 +31,6 @@ def tuple_of(value: Any, count: int, name: str) -> tuple[int, ...]:
         raise RuntimeError(f"expected {name} to be a single integer value or a list of {count} values to match the "
                            f"convolution dimensions, but got {name}={list(values)}")  # fmt: skip
     return values
-
-
-def out_size(
-    size: int, kernel: int, stride: int, before: int, after: int, dilation: int, ceil_mode: bool = False
-) -> int:
-    """How many windows fit into `size` with its borders; `ceil_mode` lets a last one stick out at the end."""
-    spare = size + before + after - dilation * (kernel - 1) - 1
-    count = (-(-spare // stride) if ceil_mode else spare // stride) + 1
-    # A window that would start in the far border is not counted.
-    return count - 1 if ceil_mode and (count - 1) * stride >= size + before else count
 
 
 def workspace(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -98,7 +88,3 @@ def reached(offset: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[in
     """The index into (N, C, *padded) of the cells under kernel cell `offset`, one per window."""
     cells = (slice(k * d, k * d + (n - 1) * s + 1, s) for k, d, n, s in zip(offset, dilation, out, stride, strict=True))
     return (slice(None), slice(None), *cells)
-
-
-__all__ = ["bordered", "empty_as", "inner", "is_channels_last", "offsets", "out_size", "reached", "to_front", "to_last",
-           "tuple_of", "windows", "workspace"]  # fmt: skip

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
+from tdt._backend.layout import output_is_channels_last
 from tdt._core.dtype import FLOATING, bfloat16, check_category, float16, float32
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
 from tdt._kernels import chosen, kernel, large_channels
-from tdt._ops.nn._windows import is_channels_last
+from tdt._ops.shape.memory import in_output_format
 from tdt.autograd._op import op
 
 HALF = (float16, bfloat16)
@@ -29,7 +30,7 @@ def per_channel(v: Any, ndim: int) -> Any:
 
 def _sum(xp: Any, a: Any) -> Any:
     """Sum over all dimensions but the channels. A product with ones beats NumPy's reduction, and rounds less."""
-    if xp is np and a.ndim != 3 and ((a.ndim == 2 and a.flags.c_contiguous) or is_channels_last(a)):
+    if xp is np and a.ndim != 3 and ((a.ndim == 2 and a.flags.c_contiguous) or output_is_channels_last(a)):
         rows = a.transpose(0, *range(2, a.ndim), 1).reshape(-1, a.shape[1]) if a.ndim > 2 else a
         return np.ones(len(rows), a.dtype) @ rows
     return _backend.total(a, _axes(a.ndim))
@@ -177,8 +178,7 @@ def normed_and_statistics(input: Tensor, running_mean: Tensor | None, running_va
     for name, value in params.items():
         if value is not None and value.numel() != shape[1]:
             raise RuntimeError(f"{name} should contain {shape[1]} elements not {value.numel()}")
-    if not (input.is_contiguous() or is_channels_last(input._a)):
-        input = input.contiguous()  # for the memory format of PyTorch's result
+    input = in_output_format(input)
     kind, used_mean, used_var = input.dtype, running_mean, running_var
     check_dtypes(input, list(params.values()))
     if kind in HALF:

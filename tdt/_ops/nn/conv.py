@@ -14,6 +14,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tdt._backend.layout import empty_as, laid_as, output_is_channels_last, to_front, to_last
+from tdt._backend.windows import output_sizes
 from tdt._core.calls import front
 from tdt._core.dtype import FLOATING_AND_COMPLEX, NUMBERS, int64
 from tdt._core.tensor import Tensor
@@ -21,14 +23,9 @@ from tdt._kernels import Kernel, chosen, kernel, large_groups, large_image
 from tdt._ops._common import C_NAMES, Ints
 from tdt._ops.nn._windows import (
     bordered,
-    empty_as,
     inner,
-    is_channels_last,
     offsets,
-    out_size,
     reached,
-    to_front,
-    to_last,
     tuple_of,
     windows,
     workspace,
@@ -43,8 +40,7 @@ def conv_shape(
     x: tuple, w: tuple, b: Any = None, *, stride: tuple, padding: tuple, dilation: tuple, groups: int
 ) -> tuple:
     """Shape of a convolution's result."""
-    size = (out_size(n, k, s, p, p, d) for n, k, s, p, d in zip(x[2:], w[2:], stride, padding, dilation, strict=True))
-    return (x[0], w[0], *size)
+    return (x[0], w[0], *output_sizes(x[2:], w[2:], stride, padding, dilation))
 
 
 def _conv_flops(x: tuple, w: tuple, b: Any = None, **attributes: Any) -> int:
@@ -119,7 +115,7 @@ def _kernels(name: str) -> tuple[Kernel, ...]:
     kernels=_kernels("conv"),
 )
 def conv(xp, x, w, b, *, stride, padding, dilation, groups):
-    last = is_channels_last(x) or is_channels_last(w)
+    last = output_is_channels_last(x, w)
     shape = conv_shape(x.shape, w.shape, stride=stride, padding=padding, dilation=dilation, groups=groups)
     out = empty_as(xp, shape, x.dtype, last)
     if not math.prod(shape):
@@ -174,10 +170,7 @@ def _(xp, g, needs, x, w, stride, padding, dilation, groups):
         else:
             conj = x.conj() if x.dtype.kind == "c" else x
             gw, gb = _weight_grad(xp, g, conj, kernel=w.shape[2:], bias=needs[2], **how)
-        if w.flags.c_contiguous:
-            gw = xp.ascontiguousarray(gw)
-        elif is_channels_last(w):
-            gw = to_front(xp.ascontiguousarray(to_last(gw)))
+        gw = laid_as(xp, gw, w)
     if needs[2] and gb is None:
         gb = g.sum((0, *range(2, g.ndim)))
     return gx, gw, gb
@@ -208,7 +201,7 @@ def conv_input_grad(xp, y, w, b, *, size, stride, padding, dilation, groups):
 
 def _input_grad(xp, y, w, *, size, stride, padding, dilation, groups):
     """For each cell of the kernel, one product of `y` with that cell's weights, added where the cell lay."""
-    last = is_channels_last(y) or is_channels_last(w)
+    last = output_is_channels_last(y, w)
     per, out_channels, out = w.shape[1], w.shape[0] // groups, y.shape[2:]
     full = tuple(n + 2 * p for n, p in zip(size, padding, strict=True))
     shape = (y.shape[0], per * groups, *full)
@@ -272,7 +265,7 @@ def conv_weight_grad(xp, y, x, *, kernel, stride, padding, dilation, groups):
 
 def _weight_grad(xp, y, x, *, kernel, stride, padding, dilation, groups, bias):
     """The gradients of weights and (if `bias`) bias, by one product per part of the patches."""
-    last = is_channels_last(y) or is_channels_last(x)
+    last = output_is_channels_last(y, x)
     per, out_channels, out = x.shape[1] // groups, y.shape[1] // groups, y.shape[2:]
     grads = []
     for i in range(groups):

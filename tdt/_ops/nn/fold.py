@@ -5,29 +5,24 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tdt._backend.windows import output_sizes
 from tdt._core.dtype import BOOL, COMPLEX, FLOAT
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import tensor_argument
-from tdt._ops.nn._windows import bordered, inner, offsets, out_size, reached, windows
+from tdt._ops.nn._windows import bordered, inner, offsets, reached, windows
 from tdt.autograd._op import op
 
 _DTYPES = frozenset((BOOL, FLOAT, COMPLEX))
 Pair = int | tuple[int, int]
 
 
-def _places(size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple) -> tuple[int, ...]:
-    """How many places the window has along each dimension."""
-    dimensions = zip(size, kernel, stride, padding, dilation, strict=True)
-    return tuple(out_size(n, k, s, p, p, d) for n, k, s, p, d in dimensions)
-
-
 def _columns(x: tuple, *, kernel: tuple, **how: Any) -> tuple:
-    return x[0], x[1] * math.prod(kernel), math.prod(_places(x[2:], kernel, **how))
+    return x[0], x[1] * math.prod(kernel), math.prod(output_sizes(x[2:], kernel, **how))
 
 
 @op(dtypes=_DTYPES, computes=False, shape=_columns)
 def _im2col(xp, x, *, kernel, stride, padding, dilation):
-    out = _places(x.shape[2:], kernel, stride, padding, dilation)
+    out = output_sizes(x.shape[2:], kernel, stride, padding, dilation)
     cells = windows(xp, bordered(xp, x, padding, False), kernel, stride, dilation, out)  # (N, C, *out, *kernel)
     columns = xp.empty((*x.shape[:2], *kernel, *out), x.dtype)
     columns[...] = cells.transpose(0, 1, 4, 5, 2, 3)
@@ -36,7 +31,7 @@ def _im2col(xp, x, *, kernel, stride, padding, dilation):
 
 @op(dtypes=_DTYPES, shape=lambda x, *, size, kernel, **how: (x[0], x[1] // math.prod(kernel), *size))
 def _col2im(xp, x, *, size, kernel, stride, padding, dilation):
-    out = _places(size, kernel, stride, padding, dilation)
+    out = output_sizes(size, kernel, stride, padding, dilation)
     cells = x.reshape(x.shape[0], -1 if x.size else x.shape[1] // math.prod(kernel), *kernel, *out)
     padded = xp.zeros((*cells.shape[:2], *(n + 2 * p for n, p in zip(size, padding, strict=True))), x.dtype)
     for cell in offsets(kernel):
@@ -54,7 +49,7 @@ def _(g, kernel, stride, padding, dilation):
     return _im2col(g, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
 
 
-def _attributes(output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> dict[str, tuple]:
+def _attributes(output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> dict[str, Any]:
     """The arguments as pairs. RuntimeError for values that a window cannot have."""
     pairs = {"output_size": output_size, "kernel_size": kernel_size, "dilation": dilation, "padding": padding,
              "stride": stride}  # fmt: skip
@@ -102,7 +97,7 @@ def unfold(input: Tensor, kernel_size: Pair, dilation: Pair = 1, padding: Pair =
     if len(shape) not in (3, 4) or 0 in shape[-3:]:
         raise RuntimeError("Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
                            f"input, but got: {list(shape)}")  # fmt: skip
-    places = _places(shape[-2:], **how)
+    places = output_sizes(shape[-2:], **how)
     if min(places) < 1:
         raise RuntimeError(f"Given input with spatial size {shape[-2:]}, {_settings(how)}, calculated shape of the array of "
                            f"sliding blocks as {places}, but its components must be at least one.")  # fmt: skip
@@ -135,7 +130,7 @@ def fold(
     if rows % math.prod(how["kernel"]):
         raise RuntimeError("Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
                            f"input.size(1)={rows} and kernel_size={how['kernel']}.")  # fmt: skip
-    places = _places(**how)
+    places = output_sizes(**how)
     if math.prod(places) != columns or min(places) < 1:
         raise RuntimeError(f"Given output_size={how['size']}, {_settings(how)}, stride={how['stride']}, expected size of input's "
                            f"dimension 2 to match the calculated number of sliding blocks {places[0]} * {places[1]} = "

@@ -9,8 +9,8 @@ from tdt import _backend
 from tdt._core.dtype import FLOATING
 from tdt._core.tensor import Tensor
 from tdt._kernels import cached_groups, chosen, kernel, large_channels
-from tdt._ops.nn._windows import is_channels_last
 from tdt._ops.nn.batch_norm import HALF, check_dtypes, grad_sums, input_grad, per_channel
+from tdt._ops.shape.memory import in_output_format
 from tdt.autograd._op import op
 
 
@@ -131,7 +131,7 @@ def per_group(input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | 
             raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but got "
                                f"{name} of shape {list(value.shape)} and input of shape {list(shape)}")  # fmt: skip
     check_dtypes(input, [weight, bias])
-    x = input if is_channels_last(input._a) else input.contiguous()
+    x = in_output_format(input)
     half = x.dtype in HALF
     if half:
         x = x.float()

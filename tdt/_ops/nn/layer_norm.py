@@ -10,8 +10,8 @@ from tdt import _backend
 from tdt._core.dtype import FLOATING, finfo, float32
 from tdt._core.tensor import Tensor
 from tdt._kernels import chosen, kernel, large_layer
-from tdt._ops.nn._windows import is_channels_last
 from tdt._ops.nn.batch_norm import HALF, check_dtypes
+from tdt._ops.shape.memory import in_output_format
 from tdt.autograd._op import op
 
 
@@ -144,7 +144,7 @@ def rms_norm(
     tensor([ 1., -1.])
     """
     dims = _check_rows("rms_norm", input, normalized_shape, weight=weight)
-    x = input if is_channels_last(input._a) else input.contiguous()
+    x = in_output_format(input)
     x = x.float() if x.dtype in HALF else x
     if eps is None:
         eps = finfo(x.dtype if x.is_floating_point() or x.is_complex() else float32).eps

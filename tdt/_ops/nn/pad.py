@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt._backend.layout import empty_as, is_channels_last
+from tdt._backend.layout import empty_output
 from tdt._core.dtype import ALL, FLOAT8_SIGNED, NUMBERS, check_category
 from tdt._core.tensor import Tensor, wrap
 from tdt.autograd._op import op
@@ -24,7 +24,7 @@ def _pad_border_node_name(node: Any) -> str:
 
 @op(dtypes=ALL, computes=False, shape=_pad_shape, node="ConstantPadNdBackward0", float8=FLOAT8_SIGNED)
 def pad_constant(xp, x, *, before, after, value):
-    out = empty_as(xp, _pad_shape(x.shape, before=before, after=after), x.dtype, is_channels_last(x))
+    out = empty_output(xp, _pad_shape(x.shape, before=before, after=after), x.dtype, x)
     out[...] = value
     source, target = [], []
     for n, b, a in zip(x.shape, before, after, strict=True):
@@ -80,7 +80,7 @@ def _middle(x: tuple, before: tuple) -> tuple:
 @op(dtypes=ALL, computes=False, shape=_pad_shape, node=_pad_border_node_name)
 def pad_border(xp, x, *, before, after, mode):
     shape = _pad_shape(x.shape, before=before, after=after)
-    out = empty_as(xp, shape, x.dtype, mode != "circular" and is_channels_last(x))
+    out = xp.empty(shape, x.dtype) if mode == "circular" else empty_output(xp, shape, x.dtype, x)
     out[_middle(x.shape, before)] = x
     for _, place, source in _borders(x.shape, before, after, mode):
         out[place] = out[source]

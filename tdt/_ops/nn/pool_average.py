@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from tdt._backend.layout import empty_output, output_is_channels_last, to_last
+from tdt._backend.windows import output_sizes
 from tdt._core.dtype import FLOATING, check_category, int64
 from tdt._core.tensor import Tensor
 from tdt._kernels import chosen, kernel, large_last
 from tdt._ops._common import Ints, store_into
 from tdt._ops.elementwise.piecewise import relu
-from tdt._ops.nn._pooling import adaptive_size, check_size, framed, full_size, out_sizes, place, window_of
+from tdt._ops.nn._pooling import adaptive_size, check_size, framed, full_size, place, window_of
 from tdt._ops.nn._resampling import Axis
-from tdt._ops.nn._windows import empty_as, is_channels_last, to_last, tuple_of
+from tdt._ops.nn._windows import tuple_of
 from tdt._ops.nn.pool_max import max_pool1d, max_pool2d, max_pool3d
 from tdt._ops.nn.resample import resample
 from tdt.amp._autocast import by_rank_of_pool
@@ -27,7 +29,7 @@ from tdt.autograd._op import op
 
 
 def _avg_shape(x: tuple, *, kernel: tuple, stride: tuple, padding: tuple, ceil_mode: bool, **rest: Any) -> tuple:
-    return (*x[:2], *out_sizes(x[2:], kernel, stride, padding, (1,) * len(kernel), ceil_mode))
+    return (*x[:2], *output_sizes(x[2:], kernel, stride, padding, (1,) * len(kernel), ceil_mode))
 
 
 def _divisor(xp: Any, size: tuple, out: tuple, kernel: tuple, stride: tuple, padding: tuple, include_pad: bool,
@@ -49,7 +51,7 @@ def _divisor(xp: Any, size: tuple, out: tuple, kernel: tuple, stride: tuple, pad
 def _avg_pool(xp, x, *, kernel, stride, padding, ceil_mode, include_pad, divisor):
     shape = _avg_shape(x.shape, kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode)
     total = _sums(xp, x, kernel, stride, padding, shape[2:])
-    out = empty_as(xp, shape, x.dtype, is_channels_last(x))
+    out = empty_output(xp, shape, x.dtype, x)
     by = _divisor(xp, x.shape[2:], shape[2:], kernel, stride, padding, include_pad, divisor, x.dtype)
     if x.dtype.kind == "i":
         out[...] = xp.trunc(total / by)
@@ -64,7 +66,7 @@ _WINDOW_SPREAD = (kernel("pool_cpu:window_spread", large_last),)
 def _sums(xp: Any, x: Any, kernel: tuple, stride: tuple, padding: tuple, out: tuple) -> Any:
     """The sum of each window."""
     if _is_whole(x.shape[2:], out, kernel, padding):
-        if is_channels_last(x):
+        if output_is_channels_last(x):
             return to_last(x).reshape(x.shape[0], -1, x.shape[1]).sum(1).reshape(*x.shape[:2], *out)
         cells = math.prod(kernel)  # a product with ones takes a quarter of the time of sums over so few
         return (x.reshape(-1, cells) @ xp.ones(cells, x.dtype)).reshape(*x.shape[:2], *out)
@@ -103,7 +105,7 @@ def _(g, x_shape, kernel, stride, padding, ceil_mode, include_pad, divisor):
 
 @op(dtypes=FLOATING, shape=lambda y, *, size, **how: (*y[:2], *size))
 def avg_pool_grad(xp, y, *, size, kernel, stride, padding, ceil_mode, include_pad, divisor):
-    out, last = y.shape[2:], is_channels_last(y)
+    out = y.shape[2:]
     full = full_size(size, out, kernel, stride, padding, (1,) * len(kernel))
     grad = y / _divisor(xp, size, out, kernel, stride, padding, include_pad, divisor, y.dtype)
     if _is_whole(size, out, kernel, padding):
@@ -113,7 +115,7 @@ def avg_pool_grad(xp, y, *, size, kernel, stride, padding, ceil_mode, include_pa
         return fast(grad, **how)
     for d, (k, s, n) in enumerate(zip(kernel, stride, out, strict=True), 2):
         share = grad
-        grad = empty_as(xp, (*y.shape[:2], *full[: d - 1], *out[d - 1 :]), y.dtype, last)
+        grad = empty_output(xp, (*y.shape[:2], *full[: d - 1], *out[d - 1 :]), y.dtype, y)
         grad[...] = 0
         for i in range(k):
             grad[_along(d, i, s, n)] += share

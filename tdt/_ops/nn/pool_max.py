@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from tdt._backend.layout import empty_output, laid_as
+from tdt._backend.windows import output_sizes
 from tdt._core.dtype import FLOATING, REAL, REAL_NUMBERS, check_category
 from tdt._core.tensor import Tensor
 from tdt._kernels import chosen, kernel, large_tiles, large_windows
 from tdt._ops._common import Ints
-from tdt._ops.nn._pooling import check_size, framed, full_size, out_sizes, place, window_of
-from tdt._ops.nn._windows import empty_as, is_channels_last, offsets, reached
+from tdt._ops.nn._pooling import check_size, framed, full_size, place, window_of
+from tdt._ops.nn._windows import offsets, reached
 from tdt.amp._autocast import by_rank_of_pool
 from tdt.autograd._node_names import by_windows, node_name
 from tdt.autograd._op import op
@@ -27,7 +29,7 @@ def _lowest(dtype: Any) -> Any:
 
 
 def _max_shape(x: tuple, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool) -> tuple:
-    return (*x[:2], *out_sizes(x[2:], kernel, stride, padding, dilation, ceil_mode))
+    return (*x[:2], *output_sizes(x[2:], kernel, stride, padding, dilation, ceil_mode))
 
 
 _SLOPES = (
@@ -47,7 +49,7 @@ def _max_pool(xp, x, *, kernel, stride, padding, dilation, ceil_mode):
     shape = _max_shape(x.shape, kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
     full = full_size(x.shape[2:], shape[2:], kernel, stride, padding, dilation)
     frame = framed(xp, x, full, padding, _lowest(x.dtype))
-    out = empty_as(xp, shape, x.dtype, is_channels_last(x))
+    out = empty_output(xp, shape, x.dtype, x)
     first = None
     for count, k in enumerate(offsets(kernel)):
         cells = frame[reached(k, stride, dilation, shape[2:])]
@@ -72,13 +74,10 @@ def _(xp, g, x, out, kernel, stride, padding, dilation, ceil_mode):
     how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation, "ceil_mode": ceil_mode}
     if fast := chosen(_SLOPES, xp, g, out, x, **how):
         return fast(g, out, x, **how)
-    size, last = x.shape[2:], is_channels_last(x)
+    size = x.shape[2:]
     full = full_size(size, out.shape[2:], kernel, stride, padding, dilation)
     frame = framed(xp, x, full, padding, np.nan)  # the border equals nothing, not even a window of -inf
-    if last and not is_channels_last(g):
-        ordered = empty_as(xp, g.shape, g.dtype, True)
-        ordered[...] = g
-        g = ordered
+    g = laid_as(xp, g, x)
     cells = [(k, reached(at, stride, dilation, out.shape[2:])) for k, at in enumerate(offsets(kernel))]
     winner = xp.full_like(out, -1, dtype=np.int32)
     is_nan = None
@@ -89,7 +88,7 @@ def _(xp, g, x, out, kernel, stride, padding, dilation, ceil_mode):
         if is_nan is not None:
             hit |= is_nan[at] & (winner < 0)
         xp.copyto(winner, k, where=hit)
-    grad = empty_as(xp, frame.shape, g.dtype, last)
+    grad = empty_output(xp, frame.shape, g.dtype, x)
     # Windows that tile the input: every cell is written once, so nothing has to be zeroed and added.
     tiles = stride == kernel and full == tuple(o * k for o, k in zip(out.shape[2:], kernel, strict=True))
     if not tiles:
@@ -111,8 +110,7 @@ def max_pool_with_indices(xp, x, *, kernel, stride, padding, dilation, ceil_mode
     shape = _max_shape(x.shape, kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
     full = full_size(size, shape[2:], kernel, stride, padding, dilation)
     frame = framed(xp, x, full, padding, _lowest(x.dtype))
-    last = is_channels_last(x)
-    out, indices = empty_as(xp, shape, x.dtype, last), empty_as(xp, shape, np.int64, last)
+    out, indices = empty_output(xp, shape, x.dtype, x), empty_output(xp, shape, np.int64, x)
     out[...] = _lowest(x.dtype)
     for count, k in enumerate(offsets(kernel)):
         cells = frame[reached(k, stride, dilation, shape[2:])]

@@ -13,11 +13,11 @@ from tdt._core.ranges import arange
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import Ints
 from tdt._ops.nn._pooling import adaptive_size, adaptive_spans
-from tdt._ops.nn._windows import is_channels_last, tuple_of
+from tdt._ops.nn._windows import tuple_of
 from tdt._ops.nn.pool_max import _max_pool_nd, pool_scatter
 from tdt._ops.random.creation import rand
 from tdt._ops.shape.join import cat
-from tdt._ops.shape.memory import channels_last, contiguous_format
+from tdt._ops.shape.memory import contiguous_format, output_format
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 
@@ -72,7 +72,7 @@ def _adaptive_max_pool_nd(name: str, nd: int, input: Tensor, output_size: Any, i
         found = _max_pool_nd(name, nd, input, kernel, kernel, 0, 1, False, indices)
     else:
         found = _pooled(input, nd, [_adaptive_cells(n, o, input) for n, o in zip(size, out, strict=True)], indices)
-    layout = channels_last if input.ndim == 4 and nd == 2 and is_channels_last(input._a) else contiguous_format
+    layout = output_format(input) if nd == 2 else contiguous_format
     if indices:
         return tuple(t.contiguous(memory_format=layout) for t in found)
     return found.contiguous(memory_format=layout)

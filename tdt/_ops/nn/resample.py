@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tdt._backend.layout import is_channels_last, to_front, to_last
+from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._core.dtype import FLOAT, uint8
 from tdt._kernels import chosen, kernel, large_axis, large_pixels
 from tdt._ops.nn._resampling import Axis, Taps, taps
@@ -23,7 +23,7 @@ _AXIS = (kernel("resample_cpu:resample", large_axis),)
 @op(dtypes=frozenset((FLOAT, uint8)), shape=_shape)
 def resample(xp, x, *, axes):
     """(N, C, *) with each spatial axis resampled by its entry of `axes`, unless it is None; in the memory order of x."""
-    last = is_channels_last(x)
+    last = output_is_channels_last(x)
     out = to_last(x) if last else xp.ascontiguousarray(x)
     letter = x.dtype.char if x.dtype.char in "fd" else "B"
     tables = [axis and taps(axis, letter) for axis in axes]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tdt._backend.layout import empty_as, is_channels_last
+from tdt._backend.layout import empty_output
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import tensor_argument
 from tdt.autograd._node_names import node_name
@@ -12,7 +12,7 @@ from tdt.autograd._op import op
 @op(computes=False, shape=lambda x, *, joined, **how: joined)
 def _rearrange(xp, x, *, split, order, joined):
     """`x` seen as `split`, its dimensions in another order, and joined; channels-last in memory where x is."""
-    out = empty_as(xp, joined, x.dtype, is_channels_last(x))
+    out = empty_output(xp, joined, x.dtype, x)
     out.reshape(tuple(split[d] for d in order))[...] = x.reshape(split).transpose(order)
     return out
 

@@ -10,8 +10,8 @@ from tdt._core.dtype import FLOATING, check_category, int64
 from tdt._core.tensor import Tensor
 from tdt._ops._common import Ints
 from tdt._ops.index.scatter import scatter
-from tdt._ops.nn._windows import is_channels_last, tuple_of
-from tdt._ops.shape.memory import channels_last
+from tdt._ops.nn._windows import tuple_of
+from tdt._ops.shape.memory import output_format
 from tdt.autograd._node_names import node_name
 
 
@@ -43,7 +43,7 @@ def _max_unpool_nd(nd: int, input: Tensor, indices: Tensor, kernel_size: Any, st
     before = tuple(input.shape[:-nd])
     planes = input.new_zeros((*before, cells))
     out = scatter(planes, -1, indices.flatten(-nd), input.flatten(-nd)).reshape(*before, *size)
-    return out.contiguous(memory_format=channels_last) if nd == 2 and is_channels_last(input._a) else out
+    return out.contiguous(memory_format=output_format(input)) if nd == 2 else out
 
 
 def _unpool_size(

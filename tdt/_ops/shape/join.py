@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from tdt import _backend
-from tdt._backend.layout import is_channels_last
+from tdt._backend.layout import joined
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT8S
@@ -30,10 +30,7 @@ __all__ = [
 @op(broadcasts=False, computes=False, float8=FLOAT8S, sparse_gradients=True)
 def _cat(xp: ModuleType, *tensors: Any, dim: int) -> Any:
     try:
-        out = xp.concatenate(tensors, dim)
-        if out.flags.c_contiguous or all(is_channels_last(x) for x in tensors):
-            return out
-        return xp.ascontiguousarray(out)  # NumPy would keep the order of the dimensions in memory
+        return joined(xp, xp.concatenate(tensors, dim), tensors)
     except ValueError:
         first = tensors[0].shape
         for i, x in enumerate(tensors):

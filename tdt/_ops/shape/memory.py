@@ -7,14 +7,13 @@ from typing import Any
 
 from tdt import _backend
 from tdt._backend.device import as_device, device
-from tdt._backend.layout import in_order
+from tdt._backend.layout import in_order, is_channels_last
 from tdt._core import dtype as _dtype
 from tdt._core.aliases import Device, Number
 from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor, alias
 from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
-from tdt._ops.nn._windows import is_channels_last
 from tdt._ops.shape import cast, copy_slices
 from tdt.autograd._dispatch import converted
 from tdt.autograd._inplace import write
@@ -58,6 +57,19 @@ contiguous_format = legacy_contiguous_format = memory_format("contiguous_format"
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last", (0, 2, 3, 1))
 channels_last_3d = memory_format("channels_last_3d", (0, 2, 3, 4, 1))
+
+
+def output_format(input: Tensor) -> memory_format:
+    """The memory format of results that have that of their input: channels-last, or contiguous."""
+    if not is_channels_last(input._a):
+        return contiguous_format
+    return channels_last if input.ndim == 4 else channels_last_3d
+
+
+def in_output_format(input: Tensor) -> Tensor:
+    """`input` if it is channels-last, else contiguous."""
+    a = input._a
+    return input if a.flags.c_contiguous or is_channels_last(a) else contiguous(input)
 
 
 def in_format(xp: ModuleType, x: Any, layout: memory_format) -> Any:
