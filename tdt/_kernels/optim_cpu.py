@@ -1,6 +1,9 @@
 """Optimizer steps on the CPU: one call updates a whole parameter group, each array read and written once.
 
-The update rules and their names are those of `tdt.optim`; what they mean is said there.
+The formulas are those of `_change` and `_whole_change` in tdt/optim, where their names are explained. They are written out
+here once more: machine code fuses multiplications with additions and rounds each pair once, where NumPy rounds twice, so one
+function for both would change bits or forbid the fusing. So would a helper for the lines that the kernels share: inlined,
+they are fused in other pairs. tests/_kernels/test_optim_cpu.py compares kernels and formulas.
 """
 
 from __future__ import annotations

@@ -138,17 +138,20 @@ class PlannedOptimizer(Optimizer):
         for piece in plan.pieces:
             self._update_piece(piece, piece.gradient(grads), numbers[piece.first], options)
 
-    def _update_piece(self, piece: Piece, g: Any, numbers: tuple, options: dict[str, Any]) -> None:
+    def _whole_change(self, xp: Any, g: Any, p: Any, state: list, numbers: tuple, options: dict[str, Any]) -> Any:
+        """`_change`, with the gradient negated by "maximize" and the weight decay added to it or, decoupled, to the change."""
         decay, decoupled = options.get("weight_decay", 0), options.get("decoupled_weight_decay")
-        p = piece.values() if decay != 0 or self._reads_parameters else None
         if options["maximize"]:
             g = -g
         if decay != 0 and not decoupled:
             g = g + p * decay
+        change = self._change(xp, g, p, state, numbers, **options)
+        return change - p * (options["lr"] * decay) if decay != 0 and decoupled else change
+
+    def _update_piece(self, piece: Piece, g: Any, numbers: tuple, options: dict[str, Any]) -> None:
+        p = piece.values() if options.get("weight_decay", 0) != 0 or self._reads_parameters else None
         state = piece.state()
-        change = self._change(piece.xp, g, p, state, numbers, **options)
-        if decay != 0 and decoupled:
-            change -= p * (options["lr"] * decay)
+        change = self._whole_change(piece.xp, g, p, state, numbers, options)
         piece.keep(state)
         piece.apply(change)
 
@@ -174,14 +177,8 @@ class PlannedOptimizer(Optimizer):
             value = complex(first, first) if p.is_complex() else first
             own[name] = own[name].clone() if name in own else tdt.full_like(p, value)
         real = tdt.view_as_real if p.is_complex() else _as_it_is
-        value, g = real(p).clone(), real(-p.grad if group["maximize"] else p.grad)
-        decay, decoupled = options.get("weight_decay", 0), options.get("decoupled_weight_decay")
-        if decay != 0 and not decoupled:
-            g = g + value * decay
-        change = self._change(tdt, g, value, [real(own[name]) for name in initial], numbers, **options)
-        if decay != 0 and decoupled:
-            change = change - value * (options["lr"] * decay)
-        real(p).add_(change)
+        state = [real(own[name]) for name in initial]
+        real(p).add_(self._whole_change(tdt, real(p.grad), real(p).clone(), state, numbers, options))
 
 
 def _as_it_is(x: Any) -> Any:
