@@ -13,7 +13,7 @@ import pkgutil
 import sys
 import traceback
 import warnings
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,6 +21,9 @@ from tdt import commands
 from tdt._about import __version__
 from tdt.commands import _help, _options
 from tdt.commands._output import print_lines
+
+if TYPE_CHECKING:
+    from typer._click import Command, Context
 
 ClickException: Any = typer.BadParameter.__mro__[2]  # from typer, since some versions of it bundle their own click
 USAGE_ERRORS = ("ConfigError", "RunError", "UnsupportedDataError")  # names only: importing them would load the core
@@ -39,7 +42,7 @@ class LazyGroup(_help.Group):
         names = sorted(found, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
         super().__init__(**(settings | {"commands": dict.fromkeys(names)}))
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
         if cmd_name not in self.commands:
             return None
         module, target = _load(cmd_name)
@@ -49,7 +52,7 @@ class LazyGroup(_help.Group):
             target = single
         return typer.main.get_command(target)
 
-    def summaries(self, ctx: Any) -> list[tuple[str, str]]:
+    def summaries(self, ctx: Context) -> list[tuple[str, str]]:
         """Each command with its summary line, without building the commands, which would take four times as long."""
         targets = {name: _load(name)[1] for name in self.list_commands(ctx)}
         return [

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, TypeVar, overload
 
 from tdt.compat._switches import compile as compile  # noqa: PLC0414
+
+F = TypeVar("F")
 
 
 def is_compiling() -> bool:
@@ -16,12 +19,16 @@ def is_compiling() -> bool:
 is_dynamo_compiling = is_exporting = is_compiling
 
 
-def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+@overload
+def disable(fn: F, recursive: bool = True, *, reason: str | None = None) -> F: ...
+@overload
+def disable(fn: None = None, recursive: bool = True, *, reason: str | None = None) -> Callable[[F], F]: ...
+def disable(fn: F | None = None, recursive: bool = True, *, reason: str | None = None) -> F | Callable[[F], F]:
     """Return `fn` unchanged, or a decorator that does so."""
     return (lambda function: function) if fn is None else fn
 
 
-def allow_in_graph(fn: Any) -> Any:
+def allow_in_graph(fn: F) -> F:
     """Return `fn` unchanged."""
     return fn
 
@@ -29,7 +36,13 @@ def allow_in_graph(fn: Any) -> Any:
 assume_constant_result = nested_compile_region = wrap_numpy = allow_in_graph
 
 
-def substitute_in_graph(original_fn: Any, **options: Any) -> Callable[[Any], Any]:
+def substitute_in_graph(
+    original_fn: Callable[..., Any],
+    *,
+    can_constant_fold_through: bool = False,
+    skip_signature_check: bool = False,
+    is_embedded_type: bool = False,
+) -> Callable[[F], F]:
     """A decorator that returns the function unchanged."""
     return allow_in_graph
 
@@ -37,20 +50,24 @@ def substitute_in_graph(original_fn: Any, **options: Any) -> Callable[[Any], Any
 class set_stance:
     """Set how the compiler treats new inputs, globally, in a block or for a function. No effect: there is no compiler."""
 
-    def __init__(self, stance: str = "default", **options: Any) -> None:
+    def __init__(
+        self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: str | None = None
+    ) -> None:
         self.stance = stance
 
-    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, fn: F) -> F:
         return fn
 
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         pass
 
 
-def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
+def list_backends(exclude_tags: Sequence[str] | None = ("debug", "experimental")) -> list[str]:
     """The names of the compiler backends: an empty list."""
     return []
 

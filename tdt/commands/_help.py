@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand, TyperGroup
+
+if TYPE_CHECKING:
+    from typer._click import Context, HelpFormatter
 
 
 def examples(*commands: str) -> str:
@@ -21,11 +24,11 @@ def examples(*commands: str) -> str:
 class Command(TyperCommand):
     """A command whose help shows arguments by their metavar only; Typer would add braces, dots and Python types."""
 
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+    def collect_usage_pieces(self, ctx: Context) -> list[str]:
         names = [(_name(param), param.required) for param in self.params if _is_argument(param)]
         return ["[OPTIONS]", *(name if required else f"[{name}]" for name, required in names)]
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
+    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         params: list[Any] = self.get_params(ctx)
         arguments = [(_name(param), param.help or "") for param in params if _is_argument(param)]
         options = [param.get_help_record(ctx) for param in params if not _is_argument(param)]
@@ -38,11 +41,11 @@ class Command(TyperCommand):
 class Group(TyperGroup):
     """A command with subcommands."""
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(self.summaries(ctx)))
 
-    def summaries(self, ctx: Any) -> list[tuple[str, str]]:
+    def summaries(self, ctx: Context) -> list[tuple[str, str]]:
         """Each command with its summary line."""
         commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
         return [(name, first_line(command.help)) for name, command in commands.items() if command]

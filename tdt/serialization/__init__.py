@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import IO, Any
 
 from tdt._backend.device import device
@@ -22,16 +22,17 @@ __all__ = [
 ]  # fmt: skip
 
 # The types of `map_location` and `f`, with PyTorch's names.
-MAP_LOCATION = Callable[[UntypedStorage, str], UntypedStorage] | device | str | dict[str, str] | None
+MAP_LOCATION = Callable[[UntypedStorage, str], UntypedStorage | None] | device | str | dict[str, str] | None
 FileLike = str | os.PathLike[str] | IO[bytes]
+SafeGlobal = Callable[..., Any] | tuple[Callable[..., Any], str]  # Any: the file says how it is called
 
 _trusted: dict[
-    str, Any
+    str, SafeGlobal
 ] = {}  # name in files → entry of add_safe_globals: allowed by the user, in addition to the built-in table
 
 
 def save(
-    obj: Any, f: str | os.PathLike[str] | IO[bytes], pickle_module: Any = pickle, pickle_protocol: int = 2,
+    obj: Any, f: str | os.PathLike[str] | IO[bytes], pickle_module: ModuleType = pickle, pickle_protocol: int = 2,
     _use_new_zipfile_serialization: bool = True, _disable_byteorder_record: bool = False,
 ) -> None:  # fmt: skip
     """Save `obj`, with all tensors in it, to a path or a binary file, in PyTorch's `.pt` format.
@@ -76,7 +77,7 @@ def save(
 
 
 def load(
-    f: str | os.PathLike[str] | IO[bytes], map_location: Any = None, pickle_module: Any = None, *,
+    f: str | os.PathLike[str] | IO[bytes], map_location: MAP_LOCATION = None, pickle_module: ModuleType | None = None, *,
     weights_only: bool | None = None, mmap: bool | None = None, **pickle_load_args: Any,
 ) -> Any:  # fmt: skip
     """Load an object from a file written by `save` or PyTorch's `torch.save`, also in the format before PyTorch 1.6.
@@ -207,7 +208,7 @@ def default_restore_location(storage: UntypedStorage, location: str) -> UntypedS
     return storage if target == storage.device else storage.to(device=target)
 
 
-def add_safe_globals(safe_globals: list[Any]) -> None:
+def add_safe_globals(safe_globals: Sequence[SafeGlobal]) -> None:
     """Allow `load` to create instances of these classes, and to call these functions, when a file refers to them.
 
     Args:
@@ -226,7 +227,7 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
         _trusted[_name_of(entry)] = entry
 
 
-def _name_of(entry: Any) -> str:
+def _name_of(entry: SafeGlobal) -> str:
     """The dotted name, in files, of an entry of `add_safe_globals`."""
     if not isinstance(entry, tuple):
         return f"{entry.__module__}.{entry.__qualname__}"
@@ -239,7 +240,7 @@ def _name_of(entry: Any) -> str:
     return entry[1]
 
 
-def get_safe_globals() -> list[Any]:
+def get_safe_globals() -> list[SafeGlobal]:
     """The entries that were passed to `add_safe_globals`."""
     return list(_trusted.values())
 
@@ -252,7 +253,7 @@ def clear_safe_globals() -> None:
 class safe_globals:
     """`add_safe_globals` as a context manager."""
 
-    def __init__(self, safe_globals: list[Any]):
+    def __init__(self, safe_globals: Sequence[SafeGlobal]) -> None:
         self.safe_globals = safe_globals
 
     def __enter__(self) -> None:

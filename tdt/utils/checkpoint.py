@@ -8,7 +8,8 @@ import contextlib
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, TypeAlias, TypeVar
 
 from tdt import _backend
 from tdt._core.creation import empty
@@ -33,6 +34,10 @@ __all__ = [
     "set_checkpoint_early_stop",
 ]
 
+R = TypeVar("R")
+# For the first run and the second. Any: what they are entered as is not used.
+Contexts: TypeAlias = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
+
 _settings: dict[str, bool | None] = {"early_stop": None, "debug": None}
 
 
@@ -44,7 +49,7 @@ class _Stop(Exception):
     """Ends the recomputation early, once everything that backward needs is recomputed."""
 
 
-def noop_context_fn() -> tuple[Any, Any]:
+def noop_context_fn() -> Contexts:
     """Two contexts that change nothing.
 
     >>> len(noop_context_fn())
@@ -63,7 +68,7 @@ def _set(name: str, value: bool | None) -> Iterator[None]:
         _settings[name] = before
 
 
-def set_checkpoint_early_stop(enable: bool) -> Any:
+def set_checkpoint_early_stop(enable: bool) -> AbstractContextManager[None]:
     """In this block, recomputation does (or does not) stop early, at the last value that backward needs.
 
     >>> with set_checkpoint_early_stop(False):
@@ -72,7 +77,7 @@ def set_checkpoint_early_stop(enable: bool) -> Any:
     return _set("early_stop", enable)
 
 
-def set_checkpoint_debug_enabled(enabled: bool | None) -> Any:
+def set_checkpoint_debug_enabled(enabled: bool | None) -> AbstractContextManager[None]:
     """In this block, `checkpoint` uses debug=`enabled` instead of its argument; None: its argument.
 
     >>> with set_checkpoint_debug_enabled(True):
@@ -271,15 +276,15 @@ class _RecomputedValues:
 
 
 def checkpoint(
-    function: Callable[..., Any],
+    function: Callable[..., R],
     *args: Any,
     use_reentrant: bool | None = None,
-    context_fn: Callable[[], tuple[Any, Any]] = noop_context_fn,
+    context_fn: Callable[[], Contexts] = noop_context_fn,
     determinism_check: str = "default",
     debug: bool = False,
     early_stop: bool = True,
     **kwargs: Any,
-) -> Any:
+) -> R:
     """`function(*args, **kwargs)` without saving intermediate values: backward runs the function again.
 
     Args:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import BinaryIO
 
 from PIL import Image, UnidentifiedImageError
 
@@ -15,7 +16,7 @@ FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP", "JPEG2000")
 
 
 @contextlib.contextmanager
-def open_image(file: Any, path: str) -> Iterator[Image.Image]:
+def open_image(file: str | os.PathLike[str] | BinaryIO, path: str) -> Iterator[Image.Image]:
     """The image in a path or an open file, which an error calls `path`; its pixels are read by whoever asks for them.
 
     ValueError for what is no image of `FORMATS`, is damaged, or would unpack to more pixels than Pillow takes for sane;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypedDict, Unpack
 
 from PIL import Image
 
@@ -11,6 +11,17 @@ import tdt
 from tdt import Tensor
 
 __all__ = ["make_grid", "save_image"]
+
+
+class GridOptions(TypedDict, total=False):
+    """Arguments of `make_grid`, without the images."""
+
+    nrow: int
+    padding: int
+    normalize: bool
+    value_range: tuple[float, float] | None
+    scale_each: bool
+    pad_value: float
 
 
 @tdt.no_grad()
@@ -82,7 +93,7 @@ def _batch(tensor: Any) -> Tensor:
 
 @tdt.no_grad()
 def save_image(
-    tensor: Tensor | list[Tensor], fp: str | Path | BinaryIO, format: str | None = None, **kwargs: Any
+    tensor: Tensor | list[Tensor], fp: str | Path | BinaryIO, format: str | None = None, **kwargs: Unpack[GridOptions]
 ) -> None:
     """Write images to a file, arranged by `make_grid(tensor, **kwargs)`; values lie in [0, 1].
 

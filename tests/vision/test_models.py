@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+import re
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -91,7 +92,7 @@ def test_a_builder_takes_what_torchvision_takes():
 def over_torch(module: str) -> SimpleNamespace:
     """The same source with PyTorch's tensors and layers."""
     source = inspect.getsource(importlib.import_module(f"tdt.vision.models.{module}"))
-    source = source.replace("from tdt.vision.models._api import builder\n", "").replace(
+    source = re.sub("from tdt.vision.models._api import .*\n", "", source).replace(
         "import tdt\n", "import torch as tdt\n"
     )
     names: dict[str, Any] = {}

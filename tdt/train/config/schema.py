@@ -283,7 +283,7 @@ def _fitting(annotation: Any) -> Schema:
         return _NAMES[annotation]
     if origin in (typing.Union, types.UnionType):
         options = [_fitting(option) for option in writable(inner)]
-        return ANY if ANY in options else {"anyOf": options}
+        return ANY if ANY in options else {"anyOf": options} if len(options) > 1 else options[0]
     if origin is Literal:
         return {"enum": list(inner)}
     if is_tensor(annotation):

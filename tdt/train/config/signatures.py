@@ -9,6 +9,7 @@ from a bool or str default.
 from __future__ import annotations
 
 import collections.abc
+import enum
 import functools
 import inspect
 import itertools
@@ -249,9 +250,10 @@ def is_tensor(annotation: Any) -> bool:
 
 
 def writable(options: tuple[Any, ...]) -> list[Any]:
-    """The options of a union that a config can write; a tensor only if a plain number is not an option."""
+    """The options of a union that a config can write: no enum, and a tensor only if a plain number is not an option."""
     number = any(option in _NUMBERS for option in options)
-    return [option for option in options if not (number and is_tensor(option))]
+    enums = [option for option in options if inspect.isclass(option) and issubclass(option, enum.Enum)]
+    return [option for option in options if option not in enums and not (number and is_tensor(option))]
 
 
 def _are_numbers(value: list[Any]) -> bool:

@@ -144,7 +144,8 @@ class ModelLog:
         """
         restore_rng = self.parts.snapshot_rng()
         loader = self.parts.loaders["valid"]
-        samples = [loader.dataset[i] for i in range(min(count, len(loader.dataset)))]
+        dataset: Any = loader.dataset
+        samples = [dataset[i] for i in range(min(count, len(dataset)))]
         inputs, targets = loader.collate_fn(samples)
         inputs = self.parts.place(inputs)
         found = layer_outputs(model, layers, inputs)

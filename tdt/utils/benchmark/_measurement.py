@@ -8,9 +8,11 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+T = TypeVar("T")
 
 UNITS = {"ns": (1e-9, "nanosecond"), "us": (1e-6, "microsecond"), "ms": (1e-3, "millisecond"), "s": (1.0, "second")}
 UNSTEADY, VERY_UNSTEADY = 0.1, 0.25  # interquartile range by median
@@ -180,7 +182,7 @@ def trim_sigfig(x: float, n: int) -> float:
     return float(f"{x:.{n - 1}e}")
 
 
-def ordered_unique(elements: Iterable[Any]) -> list[Any]:
+def ordered_unique(elements: Iterable[T]) -> list[T]:
     """Each element once, in the order of the first ones.
 
     >>> tdt.utils.benchmark.ordered_unique("banana")

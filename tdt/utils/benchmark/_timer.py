@@ -79,7 +79,7 @@ class Timer:
             return self._measured(number, [self._timeit(number)])
 
     def blocked_autorange(
-        self, callback: Callable[[int, float], Any] | None = None, min_run_time: float = 0.2
+        self, callback: Callable[[int, float], None] | None = None, min_run_time: float = 0.2
     ) -> Measurement:
         """Measurements of so many runs each that the clock does not weigh in, for at least `min_run_time` seconds.
 
@@ -89,7 +89,7 @@ class Timer:
 
     def adaptive_autorange(
         self, threshold: float = 0.1, *, min_run_time: float = 0.01, max_run_time: float = 10.0,
-        callback: Callable[[int, float], Any] | None = None,
+        callback: Callable[[int, float], None] | None = None,
     ) -> Measurement:  # fmt: skip
         """As `blocked_autorange`, until iqr / median is less than `threshold`, or `max_run_time` has passed."""
         steady = lambda m: len(m.raw_times) > 3 and m.meets_confidence(threshold)  # noqa: E731
@@ -97,7 +97,7 @@ class Timer:
 
     def _repeat(
         self, number: int, enough: Callable[[Measurement], bool], least: float, most: float,
-        callback: Callable[[int, float], Any] | None,
+        callback: Callable[[int, float], None] | None,
     ) -> Measurement:  # fmt: skip
         measurement = self._measured(number, [])
         total = 0.0

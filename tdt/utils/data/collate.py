@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from tdt._core import dtype as _dtype
 from tdt._core.creation import tensor
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops.shape.join import stack
+from tdt.utils.data._types import CollateFunctions
+
+Strings = TypeVar("Strings", bound=Sequence[str | bytes])
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
@@ -28,7 +31,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
     return collate(batch, collate_fn_map=default_collate_fn_map)
 
 
-def collate(batch: Sequence[Any], *, collate_fn_map: dict[Any, Callable] | None = None) -> Any:
+def collate(batch: Sequence[Any], *, collate_fn_map: CollateFunctions | None = None) -> Any:
     """`default_collate` with functions for further types.
 
     Args:
@@ -111,7 +114,7 @@ def _refusal(kind: Any) -> str:
     return f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {kind}"
 
 
-def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: Any = None) -> Tensor:
+def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: CollateFunctions | None = None) -> Tensor:
     """Stack tensors of equal shape."""
     arrays = [t._a for t in batch]
     first, n = arrays[0], len(arrays)
@@ -129,34 +132,34 @@ def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: Any = None) ->
     return stack(batch, 0)
 
 
-def collate_numpy_array_fn(batch: Sequence[np.ndarray], *, collate_fn_map: Any = None) -> Any:
+def collate_numpy_array_fn(batch: Sequence[np.ndarray], *, collate_fn_map: CollateFunctions | None = None) -> Tensor:
     """Stack arrays of equal shape; TypeError for strings and objects."""
     if batch[0].dtype.kind in "SUO":
         raise TypeError(_refusal(batch[0].dtype))
     return collate([_as_tensor(array) for array in batch], collate_fn_map=collate_fn_map)
 
 
-def collate_numpy_scalar_fn(batch: Sequence[np.generic], *, collate_fn_map: Any = None) -> Tensor:
+def collate_numpy_scalar_fn(batch: Sequence[np.generic], *, collate_fn_map: CollateFunctions | None = None) -> Tensor:
     """A 1-d tensor of the scalars' own dtype."""
     return _as_tensor(batch)
 
 
-def collate_float_fn(batch: Sequence[float], *, collate_fn_map: Any = None) -> Tensor:
+def collate_float_fn(batch: Sequence[float], *, collate_fn_map: CollateFunctions | None = None) -> Tensor:
     """A 1-d float64 tensor."""
     return wrap(np.array(batch, np.float64))
 
 
-def collate_int_fn(batch: Sequence[int], *, collate_fn_map: Any = None) -> Tensor:
+def collate_int_fn(batch: Sequence[int], *, collate_fn_map: CollateFunctions | None = None) -> Tensor:
     """A 1-d int64 tensor (bool, if all are; of the default float type, if there are floats too)."""
     return tensor(list(batch))
 
 
-def collate_str_fn(batch: Sequence[str | bytes], *, collate_fn_map: Any = None) -> Any:
+def collate_str_fn(batch: Strings, *, collate_fn_map: CollateFunctions | None = None) -> Strings:
     """The strings as they are."""
     return batch
 
 
-default_collate_fn_map: dict[Any, Callable] = {
+default_collate_fn_map: dict[type | tuple[type, ...], Callable[..., Any]] = {
     Tensor: collate_tensor_fn,
     np.ndarray: collate_numpy_array_fn,
     np.bool_: collate_numpy_scalar_fn,

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.context import BaseContext
-from typing import Any
+from typing import Any, Generic
 
 from tdt._random import Generator
 from tdt.utils.data import _states
@@ -16,6 +16,7 @@ from tdt.utils.data._epochs import Epoch as _BaseDataLoaderIter  # noqa: F401  (
 from tdt.utils.data._epochs import ParallelEpoch as _MultiProcessingDataLoaderIter  # noqa: F401
 from tdt.utils.data._epochs import SerialEpoch as _SingleProcessDataLoaderIter  # noqa: F401
 from tdt.utils.data._progress import Progress, Sources
+from tdt.utils.data._types import CollateFunction, Samples, T_co
 from tdt.utils.data.collate import default_collate, default_convert
 from tdt.utils.data.dataset import IterableDataset
 from tdt.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
@@ -24,7 +25,7 @@ FORMAT = 1  # version of the state_dict
 FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
-class _Endless(Sampler):
+class _Endless(Sampler[Any]):
     """The sampler of an IterableDataset: yields None forever."""
 
     def __iter__(self) -> Iterator[None]:
@@ -32,7 +33,7 @@ class _Endless(Sampler):
             yield None
 
 
-class DataLoader:
+class DataLoader(Generic[T_co]):
     """Batches of `dataset`: iterate over it once per epoch.
 
     batch_size: samples per batch; None gives single samples. shuffle: a new random order every epoch. sampler, or
@@ -57,18 +58,18 @@ class DataLoader:
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: Samples[T_co],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
-        sampler: Sampler | Iterable | None = None,
-        batch_sampler: Sampler | Iterable | None = None,
+        sampler: Sampler[Any] | Iterable[Any] | None = None,
+        batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None,
         num_workers: int = 0,
-        collate_fn: Callable[[list], Any] | None = None,
+        collate_fn: CollateFunction | None = None,
         pin_memory: bool = False,
         drop_last: bool = False,
         timeout: float = 0,
-        worker_init_fn: Callable[[int], Any] | None = None,
-        multiprocessing_context: Any = None,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: str | BaseContext | None = None,
         generator: Generator | None = None,
         *,
         prefetch_factor: int | None = None,
@@ -94,7 +95,8 @@ class DataLoader:
             if isinstance(dataset, IterableDataset):
                 sampler = _Endless()
             else:
-                sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+                sized: Any = dataset  # a sampler checks that it has a length
+                sampler = RandomSampler(sized, generator=generator) if shuffle else SequentialSampler(sized)
         if batch_sampler is not None:
             batch_size, drop_last = None, False
         elif batch_size is not None:
@@ -121,7 +123,7 @@ class DataLoader:
         return self._context
 
     @multiprocessing_context.setter
-    def multiprocessing_context(self, context: Any) -> None:
+    def multiprocessing_context(self, context: str | BaseContext | None) -> None:
         self._context = None if context is None else _context(context, self.num_workers)
 
     @property
@@ -132,7 +134,7 @@ class DataLoader:
     def _index_sampler(self) -> Any:
         return self.batch_sampler if self._auto_collation else self.sampler
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Any]:  # Any: collate_fn decides the type of batches
         saved, self._resume = self._resume, None
         if self.num_workers == 0:
             return self._track(SerialEpoch(self, saved))

@@ -8,16 +8,17 @@ import math
 import operator
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 
 from tdt._core.old_arguments import refuses_removed_arguments
 from tdt._core.tensor import Tensor, wrap
 from tdt._random import Generator, default_generator, permutation
+from tdt.utils.data._types import Samples, T, T_co
 
 
-class Dataset:
+class Dataset(Generic[T_co]):
     """Samples by index: a subclass defines `__getitem__(index)`, and `__len__` for the samplers.
 
     `__getitems__(indices)`, where defined, gives the samples of a whole batch as a list.
@@ -32,17 +33,14 @@ class Dataset:
     [0, 1, 4]
     """
 
-    def __class_getitem__(cls, item: Any) -> type:
-        return cls  # Dataset[tuple[Tensor, int]] in annotations and base classes
-
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Any) -> T_co:  # Any: of the type that the sampler gives
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
 
-    def __add__(self, other: Dataset) -> ConcatDataset:
+    def __add__(self, other: Dataset[T_co]) -> ConcatDataset[T_co]:
         return ConcatDataset([self, other])
 
 
-class IterableDataset(Dataset):
+class IterableDataset(Dataset[T_co]):
     """Samples as a stream: a subclass defines `__iter__`.
 
     Each worker of a DataLoader iterates its own copy; `get_worker_info()` tells it which part to give.
@@ -55,14 +53,14 @@ class IterableDataset(Dataset):
     [tensor([0, 1]), tensor([2])]
     """
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
 
-    def __add__(self, other: Dataset) -> Any:
+    def __add__(self, other: Dataset[T_co]) -> ChainDataset[T_co]:  # type: ignore[override]
         return ChainDataset([self, other])
 
 
-class TensorDataset(Dataset):
+class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """Rows of tensors: sample `i` is the tuple of every tensor's row `i`.
 
     Shape: tensors (N, *); a sample's tensors (*).
@@ -81,7 +79,7 @@ class TensorDataset(Dataset):
             raise AssertionError(f"Size mismatch between tensors: they have {rows} rows")
         self.tensors = tensors
 
-    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
+    def __getitem__(self, index: int | slice | list[int] | np.ndarray | Tensor) -> tuple[Tensor, ...]:
         return tuple(tensor[index] for tensor in self.tensors)
 
     def __len__(self) -> int:
@@ -103,14 +101,20 @@ def _gathers(tensor: Tensor) -> bool:
     return type(tensor) is Tensor and isinstance(tensor._a, np.ndarray) and not tensor.requires_grad
 
 
-def _samples_of(dataset: Any, indices: list[int]) -> list[Any]:
+def _length(dataset: Samples[Any]) -> int:
+    """The number of samples. TypeError for a dataset without a length."""
+    return len(dataset)  # type: ignore[arg-type]
+
+
+def _samples_of(dataset: Samples[T], indices: list[int]) -> list[T]:
     """Several samples, at once where the dataset can give them so."""
-    if callable(getattr(dataset, "__getitems__", None)):
-        return dataset.__getitems__(indices)
+    several = getattr(dataset, "__getitems__", None)
+    if callable(several):
+        return several(indices)
     return [dataset[index] for index in indices]
 
 
-class Subset(Dataset):
+class Subset(Dataset[T_co]):
     """Samples of a data set at the given indices, in that order.
 
     Raises:
@@ -120,7 +124,7 @@ class Subset(Dataset):
     [30, 10]
     """
 
-    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+    def __init__(self, dataset: Samples[T_co], indices: Sequence[int]) -> None:
         self.dataset = dataset
         self.indices = indices
         if type(self).__getitem__ is not Subset.__getitem__ and type(self).__getitems__ is Subset.__getitems__:
@@ -129,12 +133,12 @@ class Subset(Dataset):
                 "def __getitems__(self, indices):\n    return [self[index] for index in indices]"
             )
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | list[int]) -> T_co:
         if isinstance(index, list):
             return self.dataset[[self.indices[i] for i in index]]
         return self.dataset[self.indices[index]]
 
-    def __getitems__(self, indices: list[int]) -> list[Any]:
+    def __getitems__(self, indices: list[int]) -> list[T_co]:
         return _samples_of(self.dataset, [self.indices[index] for index in indices])
 
     def __getbatch__(self, indices: Sequence[int]) -> Any:
@@ -147,7 +151,7 @@ class Subset(Dataset):
         return len(self.indices)
 
 
-class StackDataset(Dataset):
+class StackDataset(Dataset[tuple[Any, ...] | dict[str, Any]]):
     """Data sets side by side: sample `i` is the tuple of their samples `i`, or a dict if they are given by name.
 
     Raises:
@@ -159,29 +163,29 @@ class StackDataset(Dataset):
     {'number': 2, 'letter': 'b'}
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Samples[Any], **kwargs: Samples[Any]) -> None:
         if args and kwargs:
             raise ValueError(
                 "Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like output, not both"
             )
-        self.datasets: Any = args or kwargs
-        lengths = [len(dataset) for dataset in self._parts()]
+        self.datasets = args or kwargs
+        lengths = [_length(dataset) for dataset in self._parts()]
         if not lengths:
             raise ValueError("At least one dataset should be passed")
         if len(set(lengths)) > 1:
             raise ValueError(f"Size mismatch between datasets: they have {lengths} samples")
 
-    def _parts(self) -> list[Any]:
+    def _parts(self) -> list[Samples[Any]]:
         return list(self.datasets.values() if isinstance(self.datasets, dict) else self.datasets)
 
-    def _joined(self, samples: Iterable[Any]) -> Any:
+    def _joined(self, samples: Iterable[Any]) -> tuple[Any, ...] | dict[str, Any]:
         """One sample of each dataset as a sample of this one."""
         return dict(zip(self.datasets, samples, strict=True)) if isinstance(self.datasets, dict) else tuple(samples)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int) -> tuple[Any, ...] | dict[str, Any]:  # Any: one sample of each dataset
         return self._joined(dataset[index] for dataset in self._parts())
 
-    def __getitems__(self, indices: list[int]) -> list[Any]:
+    def __getitems__(self, indices: list[int]) -> list[tuple[Any, ...] | dict[str, Any]]:
         columns = [_samples_of(dataset, indices) for dataset in self._parts()]
         for column in columns:
             if len(column) != len(indices):
@@ -189,10 +193,10 @@ class StackDataset(Dataset):
         return [self._joined(samples) for samples in zip(*columns, strict=True)]
 
     def __len__(self) -> int:
-        return len(self._parts()[0])
+        return _length(self._parts()[0])
 
 
-class ConcatDataset(Dataset):
+class ConcatDataset(Dataset[T_co]):
     """Samples of several data sets, one after the other.
 
     Raises:
@@ -202,18 +206,18 @@ class ConcatDataset(Dataset):
     3
     """
 
-    def __init__(self, datasets: Iterable[Any]) -> None:
+    def __init__(self, datasets: Iterable[Samples[T_co]]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
             raise AssertionError("datasets should not be an empty iterable")
         if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
             raise AssertionError("ConcatDataset does not support IterableDataset; use ChainDataset")
-        self.cumulative_sizes = list(itertools.accumulate(len(dataset) for dataset in self.datasets))
+        self.cumulative_sizes = list(itertools.accumulate(_length(dataset) for dataset in self.datasets))
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> T_co:
         if index < -len(self):
             raise ValueError(f"absolute value of index should not exceed dataset length: {index}, length {len(self)}")
         index += len(self) if index < 0 else 0
@@ -221,7 +225,7 @@ class ConcatDataset(Dataset):
         return self.datasets[part][index - (self.cumulative_sizes[part - 1] if part else 0)]
 
 
-class ChainDataset(IterableDataset):
+class ChainDataset(IterableDataset[T_co]):
     """Several streams, one after the other.
 
     >>> class Count(IterableDataset):
@@ -231,22 +235,22 @@ class ChainDataset(IterableDataset):
     [0, 1, 0, 1]
     """
 
-    def __init__(self, datasets: Iterable[Any]) -> None:
+    def __init__(self, datasets: Iterable[Dataset[T_co]]) -> None:
         self.datasets = list(datasets)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[T_co]:
         for dataset in self.datasets:
             if not isinstance(dataset, IterableDataset):
                 raise AssertionError("ChainDataset only supports IterableDataset")
             yield from dataset
 
     def __len__(self) -> int:
-        return sum(len(dataset) for dataset in self.datasets)
+        return sum(_length(dataset) for dataset in self.datasets)
 
 
 def random_split(
-    dataset: Any, lengths: Sequence[int | float], generator: Generator | None = default_generator
-) -> list[Subset]:
+    dataset: Samples[T], lengths: Sequence[int | float], generator: Generator | None = default_generator
+) -> list[Subset[T]]:
     """Disjoint random subsets of the given sizes, or of fractions that sum to 1.
 
     Samples that rounding down leaves over go one each to the first subsets.
@@ -260,13 +264,14 @@ def random_split(
     >>> [len(part) for part in random_split(range(10), [0.75, 0.25])]
     [8, 2]
     """
-    sizes = _sizes_of(lengths, len(dataset)) if math.isclose(sum(lengths), 1) and sum(lengths) <= 1 else lengths
-    if sum(sizes) != len(dataset):
+    total = _length(dataset)
+    sizes = _sizes_of(lengths, total) if math.isclose(sum(lengths), 1) and sum(lengths) <= 1 else lengths
+    if sum(sizes) != total:
         raise ValueError(
             "Sum of input lengths does not equal the length of the input dataset! "
-            f"The lengths {list(lengths)} sum to {sum(sizes)}, the dataset has {len(dataset)} samples"
+            f"The lengths {list(lengths)} sum to {sum(sizes)}, the dataset has {total} samples"
         )
-    order = permutation(generator or default_generator, len(dataset)).tolist()
+    order = permutation(generator or default_generator, total).tolist()
     ends = [0, *itertools.accumulate(operator.index(size) for size in sizes)]  # type: ignore[arg-type]
     return [Subset(dataset, order[start:end]) for start, end in itertools.pairwise(ends)]
 

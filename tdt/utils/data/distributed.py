@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sized
 
 from tdt import distributed
 from tdt._random import Generator, permutation
@@ -13,7 +12,7 @@ from tdt.utils.data.sampler import Sampler
 __all__ = ["DistributedSampler"]
 
 
-class DistributedSampler(Sampler):
+class DistributedSampler(Sampler[int]):
     """Indices for one of several processes: every `num_replicas`-th from `rank` on, in order or shuffled.
 
     All processes get equally many: the first indices are repeated at the end, or with `drop_last` the last ones are
@@ -31,7 +30,7 @@ class DistributedSampler(Sampler):
     """
 
     def __init__(
-        self, dataset: Any, num_replicas: int | None = None, rank: int | None = None, shuffle: bool = True, seed: int = 0,
+        self, dataset: Sized, num_replicas: int | None = None, rank: int | None = None, shuffle: bool = True, seed: int = 0,
         drop_last: bool = False,
     ) -> None:  # fmt: skip
         num_replicas = distributed.get_world_size() if num_replicas is None else num_replicas

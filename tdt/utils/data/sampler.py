@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from typing import Any
+from typing import Generic
 
 import numpy as np
 
 from tdt._backend.device import CPU
 from tdt._core.tensor import Tensor, wrap
 from tdt._random import Generator, default_generator, full_range, generator_for, integers, multinomial, permutation
+from tdt.utils.data._types import T_co
 
 
-class Sampler:
+class Sampler(Generic[T_co]):
     """Gives indices: a subclass defines `__iter__`, and `__len__` where it is known.
 
     >>> import tdt
@@ -24,14 +25,11 @@ class Sampler:
     [30, 20, 10]
     """
 
-    def __class_getitem__(cls, item: Any) -> type:
-        return cls  # Sampler[int] in annotations and base classes
-
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError("Subclasses of Sampler should implement __iter__.")
 
 
-class SequentialSampler(Sampler):
+class SequentialSampler(Sampler[int]):
     """0, 1, 2, … in order.
 
     >>> list(SequentialSampler(["a", "b"]))
@@ -48,7 +46,7 @@ class SequentialSampler(Sampler):
         return len(self.data_source)
 
 
-class RandomSampler(Sampler):
+class RandomSampler(Sampler[int]):
     """All indices in random order, or `num_samples` drawn with replacement.
 
     Args:
@@ -104,7 +102,7 @@ class RandomSampler(Sampler):
         return self.num_samples
 
 
-class SubsetRandomSampler(Sampler):
+class SubsetRandomSampler(Sampler[int]):
     """The given indices in random order.
 
     >>> sorted(SubsetRandomSampler([3, 5]))
@@ -123,7 +121,7 @@ class SubsetRandomSampler(Sampler):
         return len(self.indices)
 
 
-class WeightedRandomSampler(Sampler):
+class WeightedRandomSampler(Sampler[int]):
     """`num_samples` indices drawn with probabilities proportional to `weights`.
 
     Args:
@@ -163,7 +161,7 @@ class WeightedRandomSampler(Sampler):
         return self.num_samples
 
 
-class BatchSampler(Sampler):
+class BatchSampler(Sampler[list[int]]):
     """Batches of indices: lists of `batch_size` indices of another sampler.
 
     Args:
@@ -175,7 +173,7 @@ class BatchSampler(Sampler):
     [[0, 1], [2, 3], [4]]
     """
 
-    def __init__(self, sampler: Sampler | Iterable[int], batch_size: int, drop_last: bool) -> None:
+    def __init__(self, sampler: Sampler[int] | Iterable[int], batch_size: int, drop_last: bool) -> None:
         check_count("batch_size", batch_size)
         if not isinstance(drop_last, bool):
             raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
@@ -194,7 +192,7 @@ class BatchSampler(Sampler):
         return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
 
 
-def check_count(name: str, value: Any) -> None:
+def check_count(name: str, value: float | None) -> None:
     """ValueError unless `value` is a positive integer."""
     if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
         raise ValueError(f"{name} should be a positive integer value, but got {name}={value}")

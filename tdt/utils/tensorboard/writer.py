@@ -17,9 +17,21 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 
 from tdt.utils.tensorboard import summary
 from tdt.utils.tensorboard._event_file import FileWriter, close_each
+from tdt.utils.tensorboard.summary._arrays import (
+    Array,
+    ArrayOrList,
+    Bins,
+    Charts,
+    Figures,
+    Hyperparameter,
+    Json,
+    Rows,
+)
+from tdt.utils.tensorboard.summary._hparams import Number
 from tdt.utils.tensorboard.summary._scalar import scalar
 
 if TYPE_CHECKING:
+    from tdt import Tensor
     from tdt.nn import Module
 
 
@@ -88,7 +100,7 @@ class SummaryWriter:
         self._get_file_writer().add_summary(summary, global_step, walltime)
 
     def add_scalar(
-        self, tag: str, scalar_value: Any, global_step: int | None = None, walltime: float | None = None,
+        self, tag: str, scalar_value: Array, global_step: int | None = None, walltime: float | None = None,
         new_style: bool = False, double_precision: bool = False,
     ) -> None:  # fmt: skip
         """One number of the series `tag` at `global_step`.
@@ -105,7 +117,7 @@ class SummaryWriter:
         self.add_summary(added, global_step, walltime)
 
     def add_scalars(
-        self, main_tag: str, tag_scalar_dict: Mapping[str, Any], global_step: int | None = None,
+        self, main_tag: str, tag_scalar_dict: Mapping[str, Array], global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Several numbers in one chart, `main_tag`: each key of `tag_scalar_dict` becomes a run of its own.
@@ -120,7 +132,9 @@ class SummaryWriter:
             file = self._get_file_writer(f"/{main_tag.replace('/', '_')}_{key}")
             file.add_summary(scalar(main_tag, value), global_step, walltime)
 
-    def add_tensor(self, tag: str, tensor: Any, global_step: int | None = None, walltime: float | None = None) -> None:
+    def add_tensor(
+        self, tag: str, tensor: Tensor, global_step: int | None = None, walltime: float | None = None
+    ) -> None:
         """All values of `tensor`, with shape and type, for programs that read events: TensorBoard does not show it.
 
         Raises ValueError for 2 GiB and more.
@@ -131,7 +145,7 @@ class SummaryWriter:
         self.add_summary(summary.tensor_proto(tag, tensor), global_step, walltime)
 
     def add_histogram(
-        self, tag: str, values: Any, global_step: int | None = None, bins: Any = "tensorflow",
+        self, tag: str, values: Array, global_step: int | None = None, bins: Bins = "tensorflow",
         walltime: float | None = None, max_bins: int | None = None,
     ) -> None:  # fmt: skip
         """How `values`, of any shape, are distributed.
@@ -165,7 +179,7 @@ class SummaryWriter:
         self.add_summary(added, global_step, walltime)
 
     def add_image(
-        self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: float | None = None,
+        self, tag: str, img_tensor: Array, global_step: int | None = None, walltime: float | None = None,
         dataformats: str = "CHW",
     ) -> None:  # fmt: skip
         """An image: bytes, or other numbers in [0, 1]; one colour (grey), three, or four with opacity.
@@ -182,7 +196,7 @@ class SummaryWriter:
         )
 
     def add_images(
-        self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: float | None = None,
+        self, tag: str, img_tensor: Array, global_step: int | None = None, walltime: float | None = None,
         dataformats: str = "NCHW",
     ) -> None:  # fmt: skip
         """A batch of images as one, in rows of eight; otherwise as `add_image`.
@@ -193,7 +207,7 @@ class SummaryWriter:
         self.add_image(tag, img_tensor, global_step, walltime, dataformats)
 
     def add_image_with_boxes(
-        self, tag: str, img_tensor: Any, box_tensor: Any, global_step: int | None = None, walltime: float | None = None,
+        self, tag: str, img_tensor: Array, box_tensor: Rows, global_step: int | None = None, walltime: float | None = None,
         rescale: float = 1, dataformats: str = "CHW", labels: str | Sequence[str] | None = None,
     ) -> None:  # fmt: skip
         """An image with red boxes: `box_tensor` has a row (left, top, right, bottom), in pixels, for each.
@@ -210,7 +224,12 @@ class SummaryWriter:
         self.add_summary(added, global_step, walltime)
 
     def add_figure(
-        self, tag: str, figure: Any, global_step: int | None = None, close: bool = True, walltime: float | None = None
+        self,
+        tag: str,
+        figure: Figures,
+        global_step: int | None = None,
+        close: bool = True,
+        walltime: float | None = None,
     ) -> None:
         """A figure of matplotlib, or a list of figures of one size side by side. close: release it afterwards."""
         from tdt.utils.tensorboard.summary._image import figures
@@ -219,7 +238,7 @@ class SummaryWriter:
         self.add_image(tag, drawn, global_step, walltime, dataformats)
 
     def add_video(
-        self, tag: str, vid_tensor: Any, global_step: int | None = None, fps: float = 4, walltime: float | None = None
+        self, tag: str, vid_tensor: Array, global_step: int | None = None, fps: float = 4, walltime: float | None = None
     ) -> None:
         """Films of shape (batch, frames, colours, height, width) side by side, `fps` frames a second, as a GIF.
 
@@ -231,7 +250,7 @@ class SummaryWriter:
         self.add_summary(summary.video(tag, vid_tensor, fps), global_step, walltime)
 
     def add_audio(
-        self, tag: str, snd_tensor: Any, global_step: int | None = None, sample_rate: int = 44100,
+        self, tag: str, snd_tensor: Array, global_step: int | None = None, sample_rate: int = 44100,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
         """A sound: samples in [-1, 1], `sample_rate` a second. What is louder is cut, with a warning.
@@ -252,7 +271,11 @@ class SummaryWriter:
         self.add_summary(summary.text(tag, text_string), global_step, walltime)
 
     def add_graph(
-        self, model: Module, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
+        self,
+        model: Module,
+        input_to_model: Tensor | Sequence[Any] | None = None,
+        verbose: bool = False,
+        use_strict_trace: bool = True,
     ) -> None:
         """The graph of `model`: each op that a forward pass of `input_to_model` runs, in the scope of its module.
 
@@ -283,7 +306,7 @@ class SummaryWriter:
         self._get_file_writer().add_onnx_graph(onnx_graph(prototxt))
 
     def add_embedding(
-        self, mat: Any, metadata: Sequence[Any] | None = None, label_img: Any = None, global_step: int | None = None,
+        self, mat: Array, metadata: Sequence[Any] | None = None, label_img: Array | None = None, global_step: int | None = None,
         tag: str = "default", metadata_header: Sequence[str] | None = None,
     ) -> None:  # fmt: skip
         """Points of shape (points, dimensions) for TensorBoard's projector, written to files of their own in log_dir.
@@ -300,8 +323,8 @@ class SummaryWriter:
         write_embedding(Path(self.log_dir), mat, metadata, label_img, int(global_step or 0), tag, metadata_header)
 
     def add_pr_curve(
-        self, tag: str, labels: Any, predictions: Any, global_step: int | None = None, num_thresholds: int = 127,
-        weights: Any = None, walltime: float | None = None,
+        self, tag: str, labels: Array, predictions: Array, global_step: int | None = None, num_thresholds: int = 127,
+        weights: ArrayOrList | None = None, walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Precision against recall of `predictions`, probabilities, for the true or false `labels` of the same shape.
 
@@ -314,9 +337,10 @@ class SummaryWriter:
         self.add_summary(added, global_step, walltime)
 
     def add_pr_curve_raw(
-        self, tag: str, true_positive_counts: Any, false_positive_counts: Any, true_negative_counts: Any,
-        false_negative_counts: Any, precision: Any, recall: Any, global_step: int | None = None,
-        num_thresholds: int = 127, weights: Any = None, walltime: float | None = None,
+        self, tag: str, true_positive_counts: ArrayOrList, false_positive_counts: ArrayOrList,
+        true_negative_counts: ArrayOrList, false_negative_counts: ArrayOrList, precision: ArrayOrList,
+        recall: ArrayOrList, global_step: int | None = None,
+        num_thresholds: int = 127, weights: ArrayOrList | None = None, walltime: float | None = None,
     ) -> None:  # fmt: skip
         """A precision-recall curve computed elsewhere: each argument has a number for each threshold.
 
@@ -347,7 +371,7 @@ class SummaryWriter:
         """
         self.add_custom_scalars({category: {title: ["Margin", tags]}})
 
-    def add_custom_scalars(self, layout: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
+    def add_custom_scalars(self, layout: Charts) -> None:
         """Charts of several series: `{category: {chart: ["Multiline" or "Margin", tags]}}`. The last layout counts.
 
         Raises ValueError for a margin chart without exactly three tags.
@@ -358,7 +382,8 @@ class SummaryWriter:
         self.add_summary(summary.custom_scalars(layout))
 
     def add_mesh(
-        self, tag: str, vertices: Any, colors: Any = None, faces: Any = None, config_dict: dict[str, Any] | None = None,
+        self, tag: str, vertices: ArrayOrList, colors: ArrayOrList | None = None, faces: ArrayOrList | None = None,
+        config_dict: Mapping[str, Json] | None = None,
         global_step: int | None = None, walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Triangles or a cloud of points in space; arrays of shape (batch, points or triangles, 3).
@@ -374,8 +399,8 @@ class SummaryWriter:
         )
 
     def add_hparams(
-        self, hparam_dict: dict[str, Any], metric_dict: dict[str, Any],
-        hparam_domain_discrete: dict[str, list[Any]] | None = None, run_name: str | None = None,
+        self, hparam_dict: Mapping[str, Hyperparameter], metric_dict: Mapping[str, Array],
+        hparam_domain_discrete: Mapping[str, Sequence[Number]] | None = None, run_name: str | None = None,
         global_step: int | None = None,
     ) -> None:  # fmt: skip
         """Settings and results of a run, by which TensorBoard compares runs, in a run of its own under log_dir.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -12,6 +12,7 @@ import numpy as np
 from tdt import Tensor
 from tdt._core.tensor import wrap
 from tdt.utils.data import Dataset, default_collate
+from tdt.vision._types import ImageTransform, TargetTransform
 from tdt.vision.datasets._files import home
 from tdt.vision.transforms import Transform
 
@@ -28,8 +29,8 @@ class ImageArrays(Dataset):
         self,
         data: np.ndarray,
         targets: np.ndarray,
-        transform: Callable[[Any], Any] | None = None,
-        target_transform: Callable[[int], Any] | None = None,
+        transform: ImageTransform | None = None,
+        target_transform: TargetTransform | None = None,
     ) -> None:
         self.data, self.targets = data, targets
         self.transform, self.target_transform = transform, target_transform
@@ -86,8 +87,8 @@ class FileImages(ImageArrays):
         self,
         root: str | os.PathLike[str] | None = None,
         train: bool = True,
-        transform: Callable[[Any], Any] | None = None,
-        target_transform: Callable[[int], Any] | None = None,
+        transform: ImageTransform | None = None,
+        target_transform: TargetTransform | None = None,
         download: bool = False,
         *,
         split: Literal["train", "valid", "test"] | None = None,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from tdt.vision._types import ImageTransform, TargetTransform
 from tdt.vision.datasets._base import ImageArrays
 
 SPLITS = {"train": 0, "valid": 1, "test": 2}
@@ -39,8 +39,8 @@ class Digits(ImageArrays):
     def __init__(
         self,
         split: Literal["train", "valid", "test"] = "train",
-        transform: Callable[[Any], Any] | None = None,
-        target_transform: Callable[[int], Any] | None = None,
+        transform: ImageTransform | None = None,
+        target_transform: TargetTransform | None = None,
     ) -> None:
         if split not in SPLITS:
             raise ValueError(f"Digits: split {split!r} is not one of {', '.join(SPLITS)}")

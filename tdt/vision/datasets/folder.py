@@ -6,13 +6,14 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from PIL import Image
 
 from tdt.utils.data import Dataset
 from tdt.utils.data._splits import Split, check_split, split_indices
 from tdt.vision._images import open_image
+from tdt.vision._types import ImageLoader, ImageTransform, TargetTransform
 
 IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
@@ -25,7 +26,7 @@ def pil_loader(path: str | os.PathLike[str]) -> Image.Image:
     return read_image(path, str(path))
 
 
-def read_image(file: Any, path: str) -> Image.Image:
+def read_image(file: str | os.PathLike[str] | BinaryIO, path: str) -> Image.Image:
     """`pil_loader` of a path or an open file, which an error calls `path`."""
     with open_image(file, path) as image:
         return image.convert("RGB")
@@ -64,9 +65,9 @@ class ImageFolder(Dataset):
     def __init__(
         self,
         root: str | os.PathLike[str],
-        transform: Callable[[Any], Any] | None = None,
-        target_transform: Callable[[int], Any] | None = None,
-        loader: Callable[[str], Any] = pil_loader,
+        transform: ImageTransform | None = None,
+        target_transform: TargetTransform | None = None,
+        loader: ImageLoader = pil_loader,
         is_valid_file: Callable[[str], bool] | None = None,
         allow_empty: bool = False,
         *,

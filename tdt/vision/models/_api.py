@@ -6,14 +6,49 @@ import enum
 import fnmatch
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
 
 from tdt import nn
 
 M = TypeVar("M", bound=nn.Module)
-BUILDERS: dict[str, Callable[..., nn.Module]] = {}
+M_co = TypeVar("M_co", bound=nn.Module, covariant=True)
+Norm: TypeAlias = Callable[..., Any]  # Any: any class or function that a network can call as it does BatchNorm2d
+
+
+class ModelOptions(TypedDict, total=False):
+    """Keyword arguments of the builder functions; each network takes some of them, named in its signature."""
+
+    pretrained: bool
+    num_classes: int
+    dropout: float
+    init_weights: bool
+    zero_init_residual: bool
+    groups: int
+    width_per_group: int
+    replace_stride_with_dilation: Sequence[bool] | None
+    width_mult: float
+    inverted_residual_setting: Sequence[Sequence[int]] | None
+    round_nearest: int
+    block: Norm | None
+    norm_layer: Norm | None
+
+
+class Builder(Protocol[M_co]):
+    """A function that builds a network, such as `resnet18`."""
+
+    __name__: str
+    __module__: str
+
+    def __call__(
+        self, weights: WeightsEnum | str | None = None, progress: bool = True, **config: Unpack[ModelOptions]
+    ) -> M_co:
+        """The network. ValueError when weights are requested."""
+        ...
+
+
+BUILDERS: dict[str, Builder[nn.Module]] = {}
 FILES: dict[str, str] = {}  # builder name → torchvision's file with its default weights
 # Builders with a second set of weights in torchvision.
 TRAINED_TWICE = {
@@ -43,7 +78,7 @@ Source: {source}.
 
 def builder(
     name: str, make: Callable[..., M], *fixed: Any, doc: str, source: str, file: str, **preset: Any
-) -> Callable[..., M]:
+) -> Builder[M]:
     """Make and register the function `name`, which returns `make(*fixed, **config)`; `preset` are defaults of its own.
 
     doc, source: summary line and paper, for its docstring. file: torchvision's weights, named in the error of who asks
@@ -55,7 +90,7 @@ def builder(
         for p in (*inspect.signature(_no_weights).parameters.values(), *parameters)
     ]
 
-    def build(weights: Any = None, progress: bool = True, **config: Any) -> M:
+    def build(weights: WeightsEnum | str | None = None, progress: bool = True, **config: Unpack[ModelOptions]) -> M:
         requested = weights or config.pop("pretrained", None)  # the deprecated name of `weights`
         if requested:
             raise ValueError(
@@ -99,7 +134,7 @@ def weights_enum(name: str) -> type[WeightsEnum]:
     return WeightsEnum(name, {**{member: member for member in members}, "DEFAULT": members[-1]})  # type: ignore[call-arg, return-value]
 
 
-def _no_weights(weights: Any = None, progress: bool = True) -> None:
+def _no_weights(weights: WeightsEnum | str | None = None, progress: bool = True) -> None:
     """The parameters of all builders, in torchvision's order."""
 
 
@@ -123,7 +158,7 @@ def list_models(
     return sorted((matching(include) if include else names) - (matching(exclude) if exclude else set()))
 
 
-def get_model_builder(name: str) -> Callable[..., nn.Module]:
+def get_model_builder(name: str) -> Builder[nn.Module]:
     """Function that builds the model `name`, upper or lower case.
 
     Raises:
@@ -139,7 +174,7 @@ def get_model_builder(name: str) -> Callable[..., nn.Module]:
         raise ValueError(f"Unknown model {name.lower()}; known: {', '.join(list_models())}") from None
 
 
-def get_model(name: str, **config: Any) -> nn.Module:
+def get_model(name: str, **config: Unpack[ModelOptions]) -> nn.Module:
     """The model `name`, built with `config`.
 
     >>> from tdt.vision import models

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from tdt import Tensor, nn
-from tdt.vision.models._api import builder
+from tdt.vision.models._api import Norm, builder
 
 __all__ = ["MobileNetV2", "mobilenet_v2"]
 
-Norm = Callable[..., Any]
 # For each stage: expansion factor, output channels, number of blocks, stride of the first block.
 SETTING = (
     (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1),

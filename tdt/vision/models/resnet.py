@@ -5,18 +5,16 @@ Wide ResNet: Zagoruyko, Komodakis, 2016; ResNeXt: Xie et al., 2016. A bottleneck
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tdt import Tensor, nn
-from tdt.vision.models._api import builder
+from tdt.vision.models._api import Builder, Norm, builder
 
 __all__ = [
     "ResNet", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d",
     "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2",
 ]  # fmt: skip
-
-Norm = Callable[..., Any]
 
 
 def conv3x3(in_planes: int, out_planes: int, stride: int = 1, groups: int = 1, dilation: int = 1) -> nn.Conv2d:
@@ -180,7 +178,7 @@ SOURCES = (
 )
 
 
-def _builder(name: str, file: str, block: Any, *layers: int, **preset: int) -> Callable[..., ResNet]:
+def _builder(name: str, file: str, block: Any, *layers: int, **preset: int) -> Builder[ResNet]:
     depth = sum(layers) * (2 if block is BasicBlock else 3) + 2
     kind, source = next(entry for prefix, *entry in SOURCES if name.startswith(prefix))
     return builder(name, ResNet, block, layers, doc=f"{kind} of {depth} layers.", source=source, file=file, **preset)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import tdt
 from tdt import Tensor, nn
-from tdt.vision.models._api import builder
+from tdt.vision.models._api import Builder, builder
 
 __all__ = ["SqueezeNet", "squeezenet1_0", "squeezenet1_1"]
 
@@ -84,7 +82,7 @@ class SqueezeNet(nn.Module):
         return self.classifier(self.features(x)).flatten(1)
 
 
-def _builder(version: str, file: str) -> Callable[..., SqueezeNet]:
+def _builder(version: str, file: str) -> Builder[SqueezeNet]:
     doc = f"SqueezeNet {version.replace('_', '.')}: a small network of fire modules."
     source = 'Iandola et al., "SqueezeNet: AlexNet-level accuracy with 50x fewer parameters", 2016'
     return builder(f"squeezenet{version}", SqueezeNet, version, doc=doc, source=source, file=file)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tdt import Tensor, nn
-from tdt.vision.models._api import builder
+from tdt.vision.models._api import Builder, builder
 
 __all__ = ["VGG", "vgg11", "vgg11_bn", "vgg13", "vgg13_bn", "vgg16", "vgg16_bn", "vgg19", "vgg19_bn"]
 
@@ -71,7 +69,7 @@ def _vgg(
     return VGG(nn.Sequential(*layers), num_classes, init_weights, dropout)
 
 
-def _builder(name: str, file: str, *depths: int) -> Callable[..., VGG]:
+def _builder(name: str, file: str, *depths: int) -> Builder[VGG]:
     batch_norm = name.endswith("_bn")
     doc = f"VGG of {sum(depths) + 3} layers{' with batch normalisation' * batch_norm}."
     source = 'Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition", 2015'

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tdt import Generator, Tensor
+from tdt.vision._types import ImageLike, ImageTransform
 
 
 class Transform:
@@ -47,7 +48,7 @@ class Transform:
         """
         raise NotImplementedError(f"{type(self).__name__} must define batch(images)")
 
-    def __call__(self, image: Any) -> Any:
+    def __call__(self, image: ImageLike) -> Any:
         """One image, prepared."""
         return self.batch(image[None] if isinstance(image, Tensor) else np.asarray(image)[None])[0]
 
@@ -66,7 +67,7 @@ class Compose(Transform):
     tensor([[[-1.,  1.]]])
     """
 
-    def __init__(self, transforms: Sequence[Any]) -> None:
+    def __init__(self, transforms: Sequence[ImageTransform]) -> None:
         self.transforms = list(transforms)
 
     @property
@@ -79,7 +80,7 @@ class Compose(Transform):
         """Whether any step moves pixels; a plain callable is taken to."""
         return any(getattr(step, "moves_pixels", True) for step in self.transforms)
 
-    def __call__(self, image: Any) -> Any:
+    def __call__(self, image: ImageLike) -> Any:
         for step in self.transforms:
             image = step(image)
         return image

@@ -12,6 +12,7 @@ from tdt._backend.device import CPU
 from tdt._core.tensor import wrap
 from tdt._random import generator_for, uniform
 from tdt.nn import functional as F
+from tdt.vision._types import Images
 from tdt.vision.transforms._base import Transform
 from tdt.vision.transforms.color import channels_first, restore_layout
 from tdt.vision.transforms.geometry import pair
@@ -49,7 +50,7 @@ class GaussianBlur(Transform):
             raise ValueError(f"sigma values should be positive and of the form (min, max). Got {sigma}")
         self.sigma = (float(low), float(high))
 
-    def batch(self, images: Any) -> Any:
+    def batch(self, images: Images) -> Images:
         """Each of (N, H, W), (N, H, W, C) or tensors (N, C, H, W), blurred."""
         planes = channels_first(images)
         blurred = np.stack([self._blur(image) for image in planes]) if len(planes) else planes

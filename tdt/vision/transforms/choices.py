@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import tdt
 from tdt import Generator, Tensor
 from tdt._backend.device import CPU
 from tdt._random import generator_for, permutation, uniform
+from tdt.vision._types import ImageLike, ImageTransform
 from tdt.vision.transforms._base import Compose, Transform
 
 
@@ -26,10 +27,10 @@ class _Drawn(Transform):
         self.takes_tensors = any(getattr(step, "takes_tensors", False) for step in self.transforms)
         self.moves_pixels = Compose(self.transforms).moves_pixels
 
-    def _steps(self) -> Sequence[Any]:
+    def _steps(self) -> Sequence[Transform]:
         raise NotImplementedError
 
-    def __call__(self, image: Any) -> Any:
+    def __call__(self, image: ImageLike) -> Any:
         return Compose(self._steps())(image)
 
     def batch(self, images: Any) -> Any:
@@ -60,7 +61,7 @@ class RandomApply(_Drawn):
         super().__init__(transforms, generator)
         self.p = p
 
-    def _steps(self) -> Sequence[Any]:
+    def _steps(self) -> Sequence[Transform]:
         drawn = uniform(generator_for(self.generator, CPU), (1,), np.float32)[0]
         return () if self.p < drawn else self.transforms
 
@@ -91,7 +92,7 @@ class RandomChoice(_Drawn):
             raise ValueError(f"RandomChoice: {len(p)} weights for {len(self.transforms)} transforms")
         self.p = p
 
-    def _steps(self) -> Sequence[Any]:
+    def _steps(self) -> Sequence[Transform]:
         weights = np.cumsum(np.ones(len(self.transforms)) if self.p is None else np.asarray(self.p, float))
         drawn = uniform(generator_for(self.generator, CPU), (1,), np.float64)[0] * weights[-1]
         return [self.transforms[int(np.searchsorted(weights, drawn, side="right"))]]
@@ -109,7 +110,7 @@ class RandomOrder(_Drawn):
     def __init__(self, transforms: Sequence[Transform], *, generator: Generator | None = None) -> None:
         super().__init__(transforms, generator)
 
-    def _steps(self) -> Sequence[Any]:
+    def _steps(self) -> Sequence[Transform]:
         order = permutation(generator_for(self.generator, CPU), len(self.transforms), np.int64)
         return [self.transforms[i] for i in order.tolist()]
 
@@ -128,12 +129,12 @@ class Lambda(Transform):
 
     random = True
 
-    def __init__(self, lambd: Callable[[Any], Any]) -> None:
+    def __init__(self, lambd: ImageTransform) -> None:
         if not callable(lambd):
             raise TypeError(f"Argument lambd should be callable, got {type(lambd).__name__!r}")
         self.lambd = lambd
 
-    def __call__(self, image: Any) -> Any:
+    def __call__(self, image: ImageLike) -> Any:
         return self.lambd(image)
 
     def batch(self, images: Any) -> Any:

@@ -12,19 +12,20 @@ from tdt import Generator, Tensor
 from tdt._backend.device import CPU
 from tdt._core.tensor import wrap
 from tdt._random import generator_for, integers, normal, permutation, uniform
+from tdt.vision._types import Batch, Images
 from tdt.vision.transforms._base import Transform
 
 WEIGHTS = (0.2989, 0.587, 0.114)  # of red, green and blue in a grey image: ITU-R BT.601
 
 
-def channels_first(images: Any) -> np.ndarray:
+def channels_first(images: Batch) -> np.ndarray:
     """(N, C, H, W) of arrays (N, H, W), (N, H, W, C) or tensors (N, C, H, W)."""
     if isinstance(images, Tensor):
         return images.numpy()
     return images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)
 
 
-def restore_layout(planes: np.ndarray, images: Any) -> Any:
+def restore_layout(planes: np.ndarray, images: Images) -> Images:
     """The inverse of `channels_first`: `planes` in the layout of `images`."""
     if isinstance(images, Tensor):
         return wrap(np.ascontiguousarray(planes)).to(images.device)
@@ -51,7 +52,7 @@ class Grayscale(Transform):
             raise ValueError(f"Grayscale: num_output_channels is 1 or 3, got {num_output_channels}")
         self.num_output_channels = num_output_channels
 
-    def batch(self, images: Any) -> Any:
+    def batch(self, images: Images) -> Images:
         """(N, H, W, 3) or tensors (N, 3, H, W), in grey; what is grey already stays so."""
         grey = np.repeat(_grey(channels_first(images)), self.num_output_channels, axis=1)
         if not isinstance(images, Tensor) and images.ndim == 3 and self.num_output_channels == 3:
@@ -89,7 +90,7 @@ class RandomGrayscale(Transform):
     def __init__(self, p: float = 0.1, *, generator: Generator | None = None) -> None:
         self.p, self.generator = p, generator
 
-    def batch(self, images: Any) -> Any:
+    def batch(self, images: Images) -> Images:
         """(N, H, W, 3) or tensors (N, 3, H, W), some in grey."""
         planes = channels_first(images)
         drawn = uniform(generator_for(self.generator, CPU), (len(planes),), np.float32) < self.p
@@ -136,7 +137,7 @@ class ColorJitter(Transform):
         ]  # fmt: skip
         self.generator = generator
 
-    def batch(self, images: Any) -> Any:
+    def batch(self, images: Images) -> Images:
         """Each of (N, H, W), (N, H, W, C) or tensors (N, C, H, W) with colours of its own."""
         planes = channels_first(images)
         jittered = np.stack([self._jitter(image) for image in planes]) if len(planes) else planes

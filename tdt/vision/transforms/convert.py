@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -147,7 +146,7 @@ class ToPILImage:
     def __init__(self, mode: str | None = None) -> None:
         self.mode = mode
 
-    def __call__(self, pic: Any) -> Image.Image:
+    def __call__(self, pic: np.ndarray | Tensor) -> Image.Image:
         if not isinstance(pic, (Tensor, np.ndarray)):
             raise TypeError(f"pic should be Tensor or ndarray. Got {type(pic)}.")
         if pic.ndim not in (2, 3):

@@ -6,18 +6,18 @@ same kind, but for the functions that convert.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from PIL import Image
 
 import tdt
 from tdt import Tensor
+from tdt.vision._types import AnyImage, ImageLike, ImageTransform
 from tdt.vision.transforms.color import ADJUST, ConvertImageDtype, Grayscale, channels_first, restore_layout
 from tdt.vision.transforms.convert import Normalize, PILToTensor, ToPILImage, ToTensor
 from tdt.vision.transforms.geometry import CenterCrop, Pad
-from tdt.vision.transforms.resize import InterpolationMode, Resize
+from tdt.vision.transforms.resize import Interpolation, InterpolationMode, Resize
 
 __all__ = [
     "InterpolationMode",
@@ -27,23 +27,17 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _each(img: Any, step: Callable[[Any], Any]) -> Any:
+def _each(img: AnyImage, step: ImageTransform) -> AnyImage:
     """`step`, which takes a batch, of one image or of a batch of tensors."""
     if isinstance(img, Tensor):
         return step(img) if img.ndim == 4 else step(img[None])[0]
     output = step(np.asarray(img)[None])[0]
-    return (
-        Image.fromarray(output[..., 0] if output.ndim == 3 and output.shape[2] == 1 else output)
-        if _is_pil(img)
-        else output
-    )
+    if isinstance(img, Image.Image):
+        return Image.fromarray(output[..., 0] if output.ndim == 3 and output.shape[2] == 1 else output)
+    return output
 
 
-def _is_pil(img: Any) -> bool:
-    return isinstance(img, Image.Image)
-
-
-def to_tensor(pic: Any) -> Tensor:
+def to_tensor(pic: Image.Image | np.ndarray) -> Tensor:
     """Pillow image or array as a tensor, bytes scaled to [0, 1].
 
     Shape: result (C, H, W).
@@ -56,7 +50,7 @@ def to_tensor(pic: Any) -> Tensor:
     return ToTensor()(pic)
 
 
-def pil_to_tensor(pic: Any) -> Tensor:
+def pil_to_tensor(pic: Image.Image | np.ndarray) -> Tensor:
     """Pillow image or array as a tensor of the same values.
 
     Shape: result (C, H, W).
@@ -69,7 +63,7 @@ def pil_to_tensor(pic: Any) -> Tensor:
     return PILToTensor()(pic)
 
 
-def to_pil_image(pic: Any, mode: str | None = None) -> Image.Image:
+def to_pil_image(pic: np.ndarray | Tensor, mode: str | None = None) -> Image.Image:
     """A tensor (C, H, W) or an array as a Pillow image.
 
     >>> import tdt
@@ -80,7 +74,7 @@ def to_pil_image(pic: Any, mode: str | None = None) -> Image.Image:
     return ToPILImage(mode)(pic)
 
 
-def convert_image_dtype(image: Tensor, dtype: Any = tdt.float32) -> Tensor:
+def convert_image_dtype(image: Tensor, dtype: tdt.dtype = tdt.float32) -> Tensor:
     """Image of another dtype, scaled so that white stays white.
 
     Shape: image (C, H, W); result the same shape.
@@ -109,12 +103,12 @@ def normalize(tensor: Tensor, mean: Sequence[float], std: Sequence[float], inpla
 
 
 def resize(
-    img: Any,
+    img: AnyImage,
     size: int | Sequence[int],
-    interpolation: Any = "bilinear",
+    interpolation: Interpolation = "bilinear",
     max_size: int | None = None,
     antialias: bool = True,
-) -> Any:
+) -> AnyImage:
     """The image at another size, as `Resize` does it.
 
     >>> import tdt
@@ -126,7 +120,7 @@ def resize(
     return _each(img, Resize(new_size, interpolation, max_size, antialias).batch)
 
 
-def pad(img: Any, padding: int | Sequence[int], fill: float = 0, padding_mode: str = "constant") -> Any:
+def pad(img: AnyImage, padding: int | Sequence[int], fill: float = 0, padding_mode: str = "constant") -> AnyImage:
     """Image with a border.
 
     Args:
@@ -140,7 +134,7 @@ def pad(img: Any, padding: int | Sequence[int], fill: float = 0, padding_mode: s
     return _each(img, Pad(padding if isinstance(padding, int) else tuple(padding), fill, padding_mode).batch)
 
 
-def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
+def crop(img: AnyImage, top: int, left: int, height: int, width: int) -> AnyImage:
     """The window whose upper left corner is at (top, left); what lies outside of the image is black.
 
     >>> import tdt
@@ -156,7 +150,7 @@ def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
     return _each(img, lambda x: x[..., rows, columns] if isinstance(x, Tensor) else x[:, rows, columns])
 
 
-def center_crop(img: Any, output_size: int | Sequence[int]) -> Any:
+def center_crop(img: AnyImage, output_size: int | Sequence[int]) -> AnyImage:
     """Window in the middle of an image.
 
     >>> import tdt
@@ -168,9 +162,9 @@ def center_crop(img: Any, output_size: int | Sequence[int]) -> Any:
 
 
 def resized_crop(
-    img: Any, top: int, left: int, height: int, width: int, size: int | Sequence[int], interpolation: Any = "bilinear",
-    antialias: bool = True,
-) -> Any:  # fmt: skip
+    img: AnyImage, top: int, left: int, height: int, width: int, size: int | Sequence[int],
+    interpolation: Interpolation = "bilinear", antialias: bool = True,
+) -> AnyImage:  # fmt: skip
     """Part of an image, resized to `size`.
 
     >>> import tdt
@@ -180,7 +174,7 @@ def resized_crop(
     return resize(crop(img, top, left, height, width), size, interpolation, antialias=antialias)
 
 
-def hflip(img: Any) -> Any:
+def hflip(img: AnyImage) -> AnyImage:
     """The image mirrored, left for right.
 
     >>> import tdt
@@ -191,7 +185,7 @@ def hflip(img: Any) -> Any:
     return _each(img, lambda x: x.flip(-1) if isinstance(x, Tensor) else np.flip(x, 2))
 
 
-def vflip(img: Any) -> Any:
+def vflip(img: AnyImage) -> AnyImage:
     """Image mirrored upside down.
 
     >>> import tdt
@@ -201,7 +195,7 @@ def vflip(img: Any) -> Any:
     return _each(img, lambda x: x.flip(-2) if isinstance(x, Tensor) else np.flip(x, 1))
 
 
-def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
+def rgb_to_grayscale(img: AnyImage, num_output_channels: int = 1) -> AnyImage:
     """Grey image with 1 or 3 equal channels.
 
     >>> import tdt
@@ -211,16 +205,16 @@ def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
     return _each(img, Grayscale(num_output_channels).batch)
 
 
-def to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
+def to_grayscale(img: AnyImage, num_output_channels: int = 1) -> AnyImage:
     """Alias of `rgb_to_grayscale`."""
     return rgb_to_grayscale(img, num_output_channels)
 
 
-def _adjust(number: int, img: Any, factor: float) -> Any:
+def _adjust(number: int, img: AnyImage, factor: float) -> AnyImage:
     return _each(img, lambda x: restore_layout(np.stack([ADJUST[number](one, factor) for one in channels_first(x)]), x))
 
 
-def adjust_brightness(img: Any, brightness_factor: float) -> Any:
+def adjust_brightness(img: AnyImage, brightness_factor: float) -> AnyImage:
     """The image `brightness_factor` times as bright; 0 is black.
 
     >>> import tdt
@@ -231,7 +225,7 @@ def adjust_brightness(img: Any, brightness_factor: float) -> Any:
     return _adjust(0, img, brightness_factor)
 
 
-def adjust_contrast(img: Any, contrast_factor: float) -> Any:
+def adjust_contrast(img: AnyImage, contrast_factor: float) -> AnyImage:
     """Image moved away from its mean grey by a factor; 0 gives grey, 1 the image itself.
 
     >>> import tdt
@@ -241,7 +235,7 @@ def adjust_contrast(img: Any, contrast_factor: float) -> Any:
     return _adjust(1, img, contrast_factor)
 
 
-def adjust_saturation(img: Any, saturation_factor: float) -> Any:
+def adjust_saturation(img: AnyImage, saturation_factor: float) -> AnyImage:
     """Image moved away from its grey form by a factor; 0 gives that form, 1 the image itself.
 
     >>> import tdt
@@ -251,7 +245,7 @@ def adjust_saturation(img: Any, saturation_factor: float) -> Any:
     return _adjust(2, img, saturation_factor)
 
 
-def adjust_hue(img: Any, hue_factor: float) -> Any:
+def adjust_hue(img: AnyImage, hue_factor: float) -> AnyImage:
     """Image with its hues turned by `hue_factor`, a fraction of the colour circle in [-0.5, 0.5].
 
     Raises:
@@ -266,7 +260,7 @@ def adjust_hue(img: Any, hue_factor: float) -> Any:
     return _adjust(3, img, hue_factor)
 
 
-def get_dimensions(img: Any) -> list[int]:
+def get_dimensions(img: ImageLike) -> list[int]:
     """[channels, height, width] of an image.
 
     >>> import tdt
@@ -280,7 +274,7 @@ def get_dimensions(img: Any) -> list[int]:
     return [shape[2] if len(shape) == 3 else 1, *shape[:2]]
 
 
-def get_image_size(img: Any) -> list[int]:
+def get_image_size(img: ImageLike) -> list[int]:
     """Width and height of an image, in pixels.
 
     >>> import tdt
@@ -290,7 +284,7 @@ def get_image_size(img: Any) -> list[int]:
     return get_dimensions(img)[:0:-1]
 
 
-def get_image_num_channels(img: Any) -> int:
+def get_image_num_channels(img: ImageLike) -> int:
     """Number of channels of an image.
 
     >>> import tdt

@@ -12,6 +12,7 @@ from tdt import Generator, Tensor, _backend
 from tdt._backend.device import CPU
 from tdt._core.tensor import wrap
 from tdt._random import generator_for, integers, uniform
+from tdt.vision._types import Images
 from tdt.vision.transforms._base import Transform
 
 MODES = ("constant", "edge", "reflect", "symmetric")
@@ -20,7 +21,7 @@ MODES = ("constant", "edge", "reflect", "symmetric")
 class Moving(Transform):
     """A step that moves pixels, whatever they are. Subclasses write `_move(images)` for (N, H, W, C), as they like it."""
 
-    def batch(self, images: Any) -> Any:
+    def batch(self, images: Images) -> Images:
         """Each of (N, H, W), (N, H, W, C) or tensors (N, C, H, W), moved. No gradient passes."""
         if isinstance(images, Tensor):
             moved = self._move(images._a.transpose(0, 2, 3, 1))

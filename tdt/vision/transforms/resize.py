@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any, Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 from PIL import Image
@@ -17,6 +17,7 @@ from tdt._backend.device import CPU
 from tdt._core.tensor import wrap
 from tdt._random import generator_for, integers, uniform
 from tdt.nn import functional as F
+from tdt.vision._types import Images
 from tdt.vision.transforms._base import Transform
 from tdt.vision.transforms.geometry import pair
 
@@ -48,7 +49,10 @@ class InterpolationMode(Enum):
     LANCZOS = "lanczos"
 
 
-def filter_name(owner: str, interpolation: Any) -> str:
+Interpolation: TypeAlias = Literal["nearest", "bilinear", "bicubic"] | InterpolationMode
+
+
+def filter_name(owner: str, interpolation: str | Enum) -> str:
     """The name of a filter given as a string, a member of InterpolationMode or of Pillow's. ValueError for another one."""
     name = interpolation
     if isinstance(interpolation, Enum):
@@ -79,7 +83,7 @@ class Resize(Transform):
     def __init__(
         self,
         size: int | tuple[int, int],
-        interpolation: Literal["nearest", "bilinear", "bicubic"] = "bilinear",
+        interpolation: Interpolation = "bilinear",
         max_size: int | None = None,
         antialias: bool = True,
     ) -> None:
@@ -88,7 +92,7 @@ class Resize(Transform):
         self.interpolation = filter_name("Resize", interpolation)
         self.size, self.max_size, self.antialias = size, max_size, antialias
 
-    def batch(self, images: Any) -> Any:
+    def batch(self, images: Images) -> Images:
         """Images (N, H, W), (N, H, W, C) or tensors (N, C, H, W), resized.
 
         Raises:
@@ -161,7 +165,7 @@ class RandomResizedCrop(Transform):
         size: int | tuple[int, int],
         scale: Sequence[float] = (0.08, 1.0),
         ratio: Sequence[float] = (3 / 4, 4 / 3),
-        interpolation: Literal["nearest", "bilinear", "bicubic"] = "bilinear",
+        interpolation: Interpolation = "bilinear",
         antialias: bool = True,
         *,
         generator: Generator | None = None,
@@ -175,7 +179,7 @@ class RandomResizedCrop(Transform):
         self._resize = Resize(self.size, interpolation, antialias=antialias)
         self.interpolation = self._resize.interpolation
 
-    def batch(self, images: Any) -> Any:
+    def batch(self, images: Images) -> Images:
         """A part of each of (N, H, W), (N, H, W, C) or tensors (N, C, H, W)."""
         h, w = images.shape[2:] if isinstance(images, Tensor) else images.shape[1:3]
         crops = []

@@ -1,10 +1,26 @@
-"""Conversion of logged values to NumPy arrays."""
+"""Types of logged values, and their conversion to NumPy arrays."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike
+
+    from tdt import Tensor
+
+Array: TypeAlias = "Tensor | np.ndarray | np.generic | float"
+Rows: TypeAlias = "Tensor | np.ndarray"
+ArrayOrList: TypeAlias = "Tensor | ArrayLike"
+Bins: TypeAlias = "str | int | Sequence[float] | np.ndarray | Tensor"  # as numpy.histogram takes them
+Figures: TypeAlias = "Figure | list[Figure]"
+Hyperparameter: TypeAlias = "Tensor | np.generic | str | float | None"
+Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | float | None"
+Charts: TypeAlias = Mapping[str, Mapping[str, Sequence[str | Sequence[str]]]]
 
 
 def as_array(value: Any, lists: bool = False) -> np.ndarray:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import io
 import warnings
 import wave
-from typing import Any
 
 import numpy as np
 from tensorboard.compat.proto.summary_pb2 import Summary
 
-from tdt.utils.tensorboard.summary._arrays import as_array
+from tdt.utils.tensorboard.summary._arrays import Array, as_array
 
 
-def audio(tag: str, tensor: Any, sample_rate: int = 44100) -> Summary:
+def audio(tag: str, tensor: Array, sample_rate: int = 44100) -> Summary:
     """A summary of the sound `tensor`, shape (L) or with more dimensions of size 1, as a WAV file of 16 bits.
 
     Values lie in [-1, 1]; beyond, they are cut with a warning. sample_rate: samples a second.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tensorboard.compat.proto.summary_pb2 import Summary
@@ -16,10 +16,11 @@ from tensorboard.plugins.custom_scalar.layout_pb2 import (
     MultilineChartContent,
 )
 
+from tdt.utils.tensorboard.summary._arrays import Charts
 from tdt.utils.tensorboard.summary._common import of_plugin, shape_proto
 
 
-def custom_scalars(layout: Mapping[str, Mapping[str, Sequence[Any]]]) -> Summary:
+def custom_scalars(layout: Charts) -> Summary:
     """A summary of the layout `{category: {chart: [kind, tags]}}`; kind is Multiline, or Margin with tags of the value,
     its lower and its upper bound.
 

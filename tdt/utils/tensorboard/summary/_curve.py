@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.types_pb2 import DT_FLOAT
 from tensorboard.plugins.pr_curve.plugin_data_pb2 import PrCurvePluginData
 
-from tdt.utils.tensorboard.summary._arrays import as_array
+from tdt.utils.tensorboard.summary._arrays import Array, ArrayOrList, as_array
 from tdt.utils.tensorboard.summary._common import of_plugin, shape_proto
 
 _MOST_THRESHOLDS = 127  # the plugin reads no more
 Curve = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
-def pr_curve(tag: str, labels: Any, predictions: Any, num_thresholds: int = 127, weights: Any = None) -> Summary:
+def pr_curve(
+    tag: str, labels: Array, predictions: Array, num_thresholds: int = 127, weights: ArrayOrList | None = None
+) -> Summary:
     """A summary of precision and recall at `num_thresholds` thresholds, 127 at most, evenly from 0 to 1.
 
     labels: true or false for each sample; predictions: probabilities that it is true; weights: how much each counts.
@@ -49,8 +49,8 @@ def curve(tp: np.ndarray, fp: np.ndarray) -> Curve:
 
 
 def pr_curve_raw(
-    tag: str, tp: Any, fp: Any, tn: Any, fn: Any, precision: Any, recall: Any, num_thresholds: int = 127,
-    weights: Any = None,
+    tag: str, tp: ArrayOrList, fp: ArrayOrList, tn: ArrayOrList, fn: ArrayOrList, precision: ArrayOrList, recall: ArrayOrList,
+    num_thresholds: int = 127, weights: ArrayOrList | None = None,
 ) -> Summary:  # fmt: skip
     """A summary of a precision-recall curve computed elsewhere: six arrays of a number for each threshold.
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary
 
-from tdt.utils.tensorboard.summary._arrays import as_array
+from tdt.utils.tensorboard.summary._arrays import Array, Bins, as_array
 
 
 def default_bins() -> list[float]:
@@ -25,7 +24,7 @@ def default_bins() -> list[float]:
     return [*(-limit for limit in reversed(limits)), 0, *limits]
 
 
-def histogram(name: str, values: Any, bins: Any, max_bins: int | None = None) -> Summary:
+def histogram(name: str, values: Array, bins: Bins, max_bins: int | None = None) -> Summary:
     """A summary of how `values`, of any shape, are distributed over `bins`, as `numpy.histogram` takes them.
 
     max_bins: neighbouring bins are joined until there are about so many. Empty bins at both ends are left out.

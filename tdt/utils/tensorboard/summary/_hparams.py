@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from google.protobuf.struct_pb2 import ListValue, Value
@@ -20,12 +20,14 @@ from tensorboard.plugins.hparams.api_pb2 import (
 )
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo, SessionStartInfo
 
+from tdt.utils.tensorboard.summary._arrays import Array, Hyperparameter
+
 Number = bool | int | float | str
 
 
 def hparams(
-    hparam_dict: dict[str, Any], metric_dict: dict[str, Any],
-    hparam_domain_discrete: Mapping[str, list[Number]] | None = None,
+    hparam_dict: Mapping[str, Hyperparameter], metric_dict: Mapping[str, Array],
+    hparam_domain_discrete: Mapping[str, Sequence[Number]] | None = None,
 ) -> tuple[Summary, Summary, Summary]:  # fmt: skip
     """Summaries of an experiment's settings, of those of this run, and of its end.
 
@@ -39,13 +41,13 @@ def hparams(
     '_hparams_/session_start_info'
     """
     domains = hparam_domain_discrete or {}
-    for name, argument in {
+    for name, mapping in {
         "hparam_dict": hparam_dict,
         "metric_dict": metric_dict,
         "hparam_domain_discrete": domains,
     }.items():
-        if not isinstance(argument, dict):
-            raise TypeError(f"{name} must be a dict, got {type(argument).__name__}")
+        if not isinstance(mapping, dict):
+            raise TypeError(f"{name} must be a dict, got {type(mapping).__name__}")
     for name, domain in domains.items():
         kind = type(hparam_dict.get(name))
         if (

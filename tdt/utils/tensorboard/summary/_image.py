@@ -11,10 +11,10 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 from tensorboard.compat.proto.summary_pb2 import Summary
 
-from tdt.utils.tensorboard.summary._arrays import as_array
+from tdt.utils.tensorboard.summary._arrays import Array, Figures, Rows, as_array
 
 
-def image(tag: str, tensor: Any, rescale: float = 1, dataformats: str = "NCHW") -> Summary:
+def image(tag: str, tensor: Array, rescale: float = 1, dataformats: str = "NCHW") -> Summary:
     """A summary of an image, or of a batch side by side in rows of eight, as a PNG.
 
     tensor: uint8 in [0, 255], or any other type in [0, 1]; what lies beyond is cut.
@@ -28,7 +28,7 @@ def image(tag: str, tensor: Any, rescale: float = 1, dataformats: str = "NCHW") 
 
 
 def image_boxes(
-    tag: str, tensor_image: Any, tensor_boxes: Any, rescale: float = 1, dataformats: str = "CHW",
+    tag: str, tensor_image: Array, tensor_boxes: Rows, rescale: float = 1, dataformats: str = "CHW",
     labels: Sequence[str] | None = None,
 ) -> Summary:  # fmt: skip
     """A summary of an image with red boxes, `tensor_boxes` of shape (boxes, 4): left, top, right and bottom in pixels.
@@ -84,7 +84,7 @@ def grid(images: np.ndarray, columns: int = 8) -> np.ndarray:
     return cells.reshape(images.shape[1], rows * height, columns * width)
 
 
-def figures(figure: Any, close: bool) -> tuple[np.ndarray, str]:
+def figures(figure: Figures, close: bool) -> tuple[np.ndarray, str]:
     """A figure of matplotlib as (image, "HWC"), a list of figures of one size as (batch, "NHWC")."""
     if isinstance(figure, list):
         return np.stack([figures(item, close)[0] for item in figure]), "NHWC"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
 
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
@@ -11,12 +11,13 @@ from tensorboard.compat.proto.types_pb2 import DT_FLOAT
 from tensorboard.plugins.mesh import metadata
 from tensorboard.plugins.mesh.plugin_data_pb2 import MeshPluginData
 
-from tdt.utils.tensorboard.summary._arrays import as_array
+from tdt.utils.tensorboard.summary._arrays import ArrayOrList, Json, as_array
 from tdt.utils.tensorboard.summary._common import shape_proto
 
 
 def mesh(
-    tag: str, vertices: Any, colors: Any, faces: Any, config_dict: dict[str, Any] | None,
+    tag: str, vertices: ArrayOrList, colors: ArrayOrList | None, faces: ArrayOrList | None,
+    config_dict: Mapping[str, Json] | None,
     display_name: str | None = None, description: str | None = None,
 ) -> Summary:  # fmt: skip
     """A summary of points `vertices` of shape (batch, points, 3), in `colors` of the same shape, in [0, 255].

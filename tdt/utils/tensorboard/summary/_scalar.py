@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Sequence
 from typing import Any
 
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.types_pb2 import DT_DOUBLE, DT_FLOAT
 
+from tdt.utils.tensorboard.summary._arrays import Array
 from tdt.utils.tensorboard.summary._common import of_plugin
 
 
 def scalar(
-    name: str, tensor: Any, collections: Any = None, new_style: bool = False, double_precision: bool = False
+    name: str,
+    tensor: Array,
+    collections: Sequence[str] | None = None,
+    new_style: bool = False,
+    double_precision: bool = False,
 ) -> Summary:
     """A summary with the one number `tensor`: a simple value, or with `new_style` a tensor of no dimensions.
 

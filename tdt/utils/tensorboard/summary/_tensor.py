@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from tensorboard.compat.proto import types_pb2
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 
+from tdt import Tensor
 from tdt.utils.tensorboard.summary._common import of_plugin, shape_proto
 
 # By dtype: the protobuf dtype, the field of the values, and their conversion.
@@ -29,7 +28,7 @@ _KINDS = {
 _MOST_BYTES = 1 << 31
 
 
-def tensor_proto(tag: str, tensor: Any) -> Summary:
+def tensor_proto(tag: str, tensor: Tensor) -> Summary:
     """A summary of all values of `tensor`, with its shape and type.
 
     PyTorch's event of the same tensor is the same but for float16 and bfloat16, where it puts the bits of float32 into

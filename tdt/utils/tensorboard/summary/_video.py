@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from PIL import Image
 from tensorboard.compat.proto.summary_pb2 import Summary
 
-from tdt.utils.tensorboard.summary._arrays import as_array
+from tdt.utils.tensorboard.summary._arrays import Array, as_array
 from tdt.utils.tensorboard.summary._image import encoded, pixels
 
 
-def video(tag: str, tensor: Any, fps: float = 4) -> Summary:
+def video(tag: str, tensor: Array, fps: float = 4) -> Summary:
     """A summary of films of shape (batch, frames, colours, height, width), side by side, as an animated GIF.
 
     Values are those of an image; fps: frames a second. A batch that is no power of two is filled up with black ones.
