@@ -20,7 +20,7 @@ INTERVAL = 0.1  # seconds between two refreshes; each costs about 2 ms
 class BarConsole(Console):
     """Shows epoch, step, loss, metrics, samples per second and remaining time, refreshed at most every INTERVAL."""
 
-    def __init__(self, out: TextIO):
+    def __init__(self, out: TextIO) -> None:
         super().__init__(out)
         self._console = rich.console.Console(file=out, highlight=False)
         self._progress = Progress(

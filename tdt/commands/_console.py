@@ -21,7 +21,7 @@ class Console:
     hello
     """
 
-    def __init__(self, out: TextIO):
+    def __init__(self, out: TextIO) -> None:
         self._out = out
         self._open = True
         self._epoch_done: EpochDone | None = None

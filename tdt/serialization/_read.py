@@ -44,7 +44,9 @@ class Storages:
     file) → storage.
     """
 
-    def __init__(self, fetch: Callable[[str, int], np.ndarray], move: Callable[[UntypedStorage, str], UntypedStorage]):
+    def __init__(
+        self, fetch: Callable[[str, int], np.ndarray], move: Callable[[UntypedStorage, str], UntypedStorage]
+    ) -> None:
         self.fetch, self.move = fetch, move
         self.loaded: dict[str, UntypedStorage] = {}
 
@@ -85,7 +87,7 @@ class Archive:
         ValueError: when its numbers are big-endian.
     """
 
-    def __init__(self, file: IO[bytes]):
+    def __init__(self, file: IO[bytes]) -> None:
         self.size = size_of(file)
         self.room = {zipfile.ZIP_STORED: self.size, zipfile.ZIP_DEFLATED: EXPANSION * self.size + ALLOWANCE}
         try:

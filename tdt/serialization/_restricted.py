@@ -48,7 +48,7 @@ SLOT, ENTRY, NOTE, CALL = (
 class _Bounded:
     """A file that rejects reads past its end before memory is allocated for them."""
 
-    def __init__(self, file: IO[bytes]):
+    def __init__(self, file: IO[bytes]) -> None:
         self.file, here = file, file.tell()
         self.left = file.seek(0, 2) - here
         file.seek(here)
@@ -81,7 +81,7 @@ class RestrictedUnpickler:
 
     def __init__(
         self, file: IO[bytes], trusted: dict[str, Any], persistent: Callable[[Any], Any], stored: int | None = None
-    ):
+    ) -> None:
         self.file, self.trusted, self.persistent = _Bounded(file), trusted, persistent
         self.classes = [value for value in trusted.values() if isinstance(value, type)]
         self.allowance = ALLOWANCE + PER_BYTE * (self.file.left if stored is None else stored)
@@ -302,7 +302,7 @@ class RestrictedUnpickler:
 class GlobalNotAllowed(UnpicklingError):
     """The file refers to a global that neither the table nor the user allows."""
 
-    def __init__(self, name: str):
+    def __init__(self, name: str) -> None:
         super().__init__(f"Unsupported global: GLOBAL {name} was not an allowed global by default.")
         self.name = name
 

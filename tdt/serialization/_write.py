@@ -26,7 +26,7 @@ _Pickler: Any = pickle._Pickler  # the pure-Python pickler: its methods that wri
 class Pickler(_Pickler):
     """Writes PyTorch's names for tdt's classes and functions, and persistent ids for storages, collected in `storages`."""
 
-    def __init__(self, file: IO[bytes], protocol: int):
+    def __init__(self, file: IO[bytes], protocol: int) -> None:
         super().__init__(file, protocol)
         self.storages: list[UntypedStorage] = []
         self.kinds: dict[tuple[int, int], tuple[str, Any]] = {}  # (address, bytes) → (key, element type)

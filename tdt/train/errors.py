@@ -17,7 +17,7 @@ SHOWN = 10  # how many samples of a list a message names
 class Stopped(Exception):
     """The run stopped between two batches after a signal; `reason` is the name of the signal."""
 
-    def __init__(self, reason: str):
+    def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(f"stopped by {reason}")
 
@@ -28,7 +28,7 @@ class NonFiniteLoss(Exception):
     On a GPU the loss is read only every few steps, so the batch is unknown and `indices` is empty.
     """
 
-    def __init__(self, step: int, loss: float, indices: Sequence[int] = ()):
+    def __init__(self, step: int, loss: float, indices: Sequence[int] = ()) -> None:
         self.step, self.loss, self.indices = step, loss, indices
         where = f"at step {step}, on the training samples {few(indices)}" if indices else f"by step {step}"
         super().__init__(f"the loss became {loss} {where}; try a lower learning rate, or train.clip_grad_norm")
@@ -51,7 +51,7 @@ def few(indices: Sequence[int]) -> str:
 class error_context:
     """Context manager that turns exceptions of data, model or loss into a StepError: `where()` and the reason."""
 
-    def __init__(self, where: Callable[[], str]):
+    def __init__(self, where: Callable[[], str]) -> None:
         self._where = where
 
     def __enter__(self) -> None:

@@ -88,7 +88,7 @@ class Session:
         data_files: dict[str, Fingerprint],
         changes: Sequence[str] = (),
         notices: Sequence[str] = (),
-    ):
+    ) -> None:
         self.run, self.parts, self.saved, self.fresh = run, parts, saved, fresh
         self.data_files, self.changes, self.notices = data_files, changes, notices
         self.store = run.checkpoints(parts.config.checkpoint.keep)

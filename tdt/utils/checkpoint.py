@@ -186,7 +186,7 @@ def _metadata(node: Any) -> list[tuple]:
 class _Frame(Saving):
     """One call of a checkpointed function: drops the values that its nodes save, and recomputes them on demand."""
 
-    def __init__(self, rerun: Callable[[], Any], early_stop: bool, check: bool, debug: bool):
+    def __init__(self, rerun: Callable[[], Any], early_stop: bool, check: bool, debug: bool) -> None:
         self.rerun, self.early_stop, self.check, self.debug = rerun, early_stop, check, debug
         self.count = 0
         self.metadata: list[tuple] = []  # shape, dtype and device of all saved tensors
@@ -244,7 +244,7 @@ class _Frame(Saving):
 class _Recomputation(Saving):
     """The second run of a checkpointed function: collects the values that its nodes save."""
 
-    def __init__(self, frame: _Frame):
+    def __init__(self, frame: _Frame) -> None:
         self.frame, self.count = frame, frame.count
         self.values: list[tuple] = []
         self.metadata: list[tuple] = []
@@ -262,7 +262,7 @@ class _Recomputation(Saving):
 class _RecomputedValues:
     """Placeholder for the saved (or aux) values of a node, which recomputes them when backward reads them."""
 
-    def __init__(self, frame: _Frame, index: int, part: int):
+    def __init__(self, frame: _Frame, index: int, part: int) -> None:
         self.frame, self.index, self.part = frame, index, part
 
     def __iter__(self) -> Iterator[Any]:

@@ -45,7 +45,7 @@ class Row:
 class _Watch:
     """Hooks on every layer during a forward pass that record running layers, outputs and costs."""
 
-    def __init__(self, model: nn.Module, sources: dict[nn.Module, Component], counts: meta):
+    def __init__(self, model: nn.Module, sources: dict[nn.Module, Component], counts: meta) -> None:
         self.sources, self.counts = sources, counts
         self.names = {module: name for name, module in model.named_modules()}
         self.rows: list[Row] = []

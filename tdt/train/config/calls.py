@@ -42,7 +42,7 @@ def looks_like_call(scalar: Scalar) -> bool:
 
 
 class _Reader:
-    def __init__(self, scalar: Scalar, path: str):
+    def __init__(self, scalar: Scalar, path: str) -> None:
         self.scalar, self.path = scalar, path
         self.text = scalar.value if isinstance(scalar.value, str) else ""
 

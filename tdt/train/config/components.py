@@ -58,7 +58,7 @@ def _mapping_call(node: Mapping, path: str, errors: ConfigErrors) -> Call | None
 class Reader:
     """Read components of one kind: look names up in `known`, check arguments, add mistakes to `errors`."""
 
-    def __init__(self, known: Registry, errors: ConfigErrors):
+    def __init__(self, known: Registry, errors: ConfigErrors) -> None:
         self.known, self.errors = known, errors
 
     def read(self, node: Node, path: str) -> Any:

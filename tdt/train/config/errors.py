@@ -86,7 +86,7 @@ def _is_common(text: str) -> bool:
 class ConfigError(Exception):
     """Every mistake in a config. `problems` is sorted by line; `str` has one line for each."""
 
-    def __init__(self, problems: list[Problem]):
+    def __init__(self, problems: list[Problem]) -> None:
         self.problems = sorted(problems, key=_reading_order)
         super().__init__("\n".join(self.messages))
 
@@ -112,7 +112,7 @@ class ConfigErrors:
     tdt.train.config.errors.ConfigError: c.yaml:3:5: optimizer.lrr: unknown key; did you mean 'lr'?
     """
 
-    def __init__(self, config: Any = None):
+    def __init__(self, config: Any = None) -> None:
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self.locate: Callable[[str], Source] | None = config.source if config is not None else None

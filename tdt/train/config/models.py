@@ -31,7 +31,7 @@ MOST_PARTS = 20_000  # blocks in blocks multiply: bounds the time that a hostile
 class ModelReader(Reader):
     """Read models. `inside`: the blocks being expanded, and the position of the outermost use."""
 
-    def __init__(self, errors: ConfigErrors, blocks: dict[str, Block] | None = None):
+    def __init__(self, errors: ConfigErrors, blocks: dict[str, Block] | None = None) -> None:
         super().__init__(registry.layers, errors)
         self.blocks = blocks or {}
         self.inside: tuple[str, ...] = ()

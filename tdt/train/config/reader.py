@@ -33,7 +33,7 @@ class _TooMuch(Exception):
 class _Loader(yaml.SafeLoader):
     """Compose nodes without anchors, aliases and tags; each of these is recorded as (mark, message)."""
 
-    def __init__(self, text: str):
+    def __init__(self, text: str) -> None:
         super().__init__(text)
         self.refused: list[tuple[yaml.Mark, str]] = []
         self._depth = self._nodes = 0
@@ -115,7 +115,7 @@ def _add_unreadable_character(text: str, error: yaml.reader.ReaderError, file: s
 class _Converter:
     """Convert PyYAML's nodes to ours, and report each trap with its key path."""
 
-    def __init__(self, text: str, file: str, errors: ConfigErrors, reported: dict[tuple[int, int], str]):
+    def __init__(self, text: str, file: str, errors: ConfigErrors, reported: dict[tuple[int, int], str]) -> None:
         self.text, self.file, self.errors, self.reported = text, file, errors, reported
 
     def convert_root(self, root: yaml.Node) -> Node:

@@ -35,7 +35,7 @@ def resolve(root: Mapping, errors: ConfigErrors) -> None:
 
 
 class _Resolver:
-    def __init__(self, root: Mapping, errors: ConfigErrors):
+    def __init__(self, root: Mapping, errors: ConfigErrors) -> None:
         self.root, self.errors = root, errors
         self.resolving: list[str] = []  # the references being resolved
         self.nodes = self.characters = 0  # that references have expanded to so far

@@ -45,7 +45,7 @@ class Registry:
         entries: Mapping[str, Any] | None = None,
         supplied: tuple[str, ...] = (),
         refused: Mapping[str, str] | None = None,
-    ):
+    ) -> None:
         self.kind = kind
         self.supplied = supplied
         self.refused = dict(refused or {})

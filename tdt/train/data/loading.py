@@ -116,7 +116,7 @@ class Augmented(Dataset):
     Random transforms draw from `generator`; in a worker process from the worker's default generator.
     """
 
-    def __init__(self, dataset: Any, steps: Compose, generator: tdt.Generator | None = None):
+    def __init__(self, dataset: Any, steps: Compose, generator: tdt.Generator | None = None) -> None:
         self.dataset, self.steps, self.generator = dataset, steps, generator
 
     def __len__(self) -> int:
@@ -149,7 +149,7 @@ class Augmented(Dataset):
 class RecentBatches(BatchSampler):
     """A BatchSampler that keeps its last index lists: one, and `ahead` for batches that workers prefetch."""
 
-    def __init__(self, sampler: Any, batch_size: int, drop_last: bool, ahead: int):
+    def __init__(self, sampler: Any, batch_size: int, drop_last: bool, ahead: int) -> None:
         super().__init__(sampler, batch_size, drop_last)
         self.recent: deque[list[int]] = deque(maxlen=ahead + 1)
 

@@ -50,7 +50,7 @@ class Pairs(Dataset):
     (((tensor(1.), tensor(2)), 0), ({'a': tensor(1.), 'b': tensor(2)}, 0))
     """
 
-    def __init__(self, dataset: Any):
+    def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
 
     @classmethod
@@ -92,7 +92,7 @@ def _tensor(value: Any) -> Any:
 class InMemoryDataset(Dataset):
     """All samples in memory, like `TensorDataset`, with the nested structure of `inputs` and `targets`."""
 
-    def __init__(self, inputs: Any, targets: Any):
+    def __init__(self, inputs: Any, targets: Any) -> None:
         self.structure = (inputs, targets)
         self.rows = TensorDataset(*leaves(self.structure))
 

@@ -19,7 +19,7 @@ class Average:
     `kind` ("ema" or "swa") is the prefix of its tensors in a checkpoint.
     """
 
-    def __init__(self, model: nn.Module, train: Train):
+    def __init__(self, model: nn.Module, train: Train) -> None:
         assert train.ema is not None or train.swa is not None
         self._trained, self._start = model, 0 if train.swa is None else train.swa.start
         self.kind = "swa" if train.ema is None else "ema"

@@ -18,7 +18,7 @@ class BestScore:
     ([True, True, False, False, True], 0)
     """
 
-    def __init__(self, score: tuple[str, str] | None, higher_is_better: bool, min_delta: float = 0.0):
+    def __init__(self, score: tuple[str, str] | None, higher_is_better: bool, min_delta: float = 0.0) -> None:
         self.score, self.min_delta = score, min_delta
         self.sign = 1 if higher_is_better else -1
         self.value: float | None = None
@@ -38,7 +38,9 @@ class BestScore:
 class EarlyStopping(BestScore):
     """Stop after `patience` validations in a row without a better score; never with None."""
 
-    def __init__(self, score: tuple[str, str] | None, higher_is_better: bool, min_delta: float, patience: int | None):
+    def __init__(
+        self, score: tuple[str, str] | None, higher_is_better: bool, min_delta: float, patience: int | None
+    ) -> None:
         super().__init__(score, higher_is_better, min_delta)
         self.patience = patience
 

@@ -19,7 +19,7 @@ class Length:
     'steps'
     """
 
-    def __init__(self, train: Train, batches: int):
+    def __init__(self, train: Train, batches: int) -> None:
         self.batches = batches
         self.steps_per_epoch = size = -(-batches // train.accumulate)
         bounds = {"epochs": None if train.epochs is None else train.epochs * size, "steps": train.steps}

@@ -26,7 +26,7 @@ class Mixup:
     (2, True)
     """
 
-    def __init__(self, alpha: float, generator: Generator):
+    def __init__(self, alpha: float, generator: Generator) -> None:
         self.alpha, self.generator = alpha, generator
 
     def __call__(self, inputs: Any, targets: Any, loss: Loss) -> tuple[Any, Callable[[Any], Tensor]]:

@@ -60,7 +60,7 @@ class Predictor:
         CheckpointError: it is damaged, or has no facts about the training data.
     """
 
-    def __init__(self, path: str | os.PathLike[str], device: str | None = None):
+    def __init__(self, path: str | os.PathLike[str], device: str | None = None) -> None:
         tensors, meta = load_run(path)
         self.config = loads(meta["config"], f"{path}:config", [] if device is None else [f"device={device}"])
         self.facts: dict[str, Any] = meta.get("data") or {}

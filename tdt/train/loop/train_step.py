@@ -15,7 +15,7 @@ class TrainStep:
     if batches differ in size.
     """
 
-    def __init__(self, parts: Parts, steps_per_epoch: int):
+    def __init__(self, parts: Parts, steps_per_epoch: int) -> None:
         self.parts, self.train = parts, parts.config.train
         self.mixup = Mixup(self.train.mixup, parts.augment_generator) if self.train.mixup else None
         warmup = self.train.warmup

@@ -51,7 +51,7 @@ class Trainer:
         store: CheckpointStore,
         describe: dict[str, Any],
         check_stop: Callable[[], object] = lambda: None,
-    ):
+    ) -> None:
         self.parts, self.events, self.store, self.describe = parts, events, store, describe
         self.check_stop = check_stop
         self.train = parts.config.train

@@ -39,7 +39,7 @@ class Residual(Module):
     (tdt.Size([2, 4]), ['body.weight', 'body.bias'])
     """
 
-    def __init__(self, body: Module, shortcut: Module | None = None):
+    def __init__(self, body: Module, shortcut: Module | None = None) -> None:
         super().__init__()
         self.body, self.shortcut = body, shortcut
 
@@ -57,7 +57,7 @@ class Residual(Module):
 class _Branches(Module):
     """Base of layers that join the outputs of branches for one input, or without branches several inputs."""
 
-    def __init__(self, branches: Sequence[Module] | Mapping[str, Module] | None = None):
+    def __init__(self, branches: Sequence[Module] | Mapping[str, Module] | None = None) -> None:
         super().__init__()
         named = branches.items() if isinstance(branches, Mapping) else enumerate(branches or ())
         for name, branch in named:
@@ -109,7 +109,7 @@ class Concat(_Branches):
     tdt.Size([1, 5])
     """
 
-    def __init__(self, branches: Sequence[Module] | Mapping[str, Module] | None = None, dim: int = 1):
+    def __init__(self, branches: Sequence[Module] | Mapping[str, Module] | None = None, dim: int = 1) -> None:
         super().__init__(branches)
         self.dim = dim
 
@@ -139,7 +139,7 @@ class Parallel(_Branches):
     {'digit': (2, 10), 'sign': (2, 1)}
     """
 
-    def __init__(self, branches: Sequence[Module] | Mapping[str, Module]):
+    def __init__(self, branches: Sequence[Module] | Mapping[str, Module]) -> None:
         super().__init__(branches)
         self.named = isinstance(branches, Mapping)
 
@@ -157,7 +157,7 @@ class Repeat(Sequential):
     ['0.weight', '1.weight']
     """
 
-    def __init__(self, times: int, layer: Callable[[], Module]):
+    def __init__(self, times: int, layer: Callable[[], Module]) -> None:
         if times < 1:
             raise ValueError(f"Repeat: times must be at least 1, got {times}")
         super().__init__(*(layer() for _ in range(times)))
@@ -180,7 +180,7 @@ class Graph(Module):
         sources: Mapping[str, Sequence[str]],
         inputs: Sequence[str],
         outputs: str | Sequence[str],
-    ):
+    ) -> None:
         super().__init__()
         known = set(inputs)
         for name, node in nodes.items():
@@ -219,7 +219,7 @@ class Pick(Module):
     tensor([1., 1.])
     """
 
-    def __init__(self, key: int | str):
+    def __init__(self, key: int | str) -> None:
         super().__init__()
         self.key = key
 
@@ -239,7 +239,7 @@ class Transpose(Module):
     tdt.Size([8, 3, 5])
     """
 
-    def __init__(self, dim0: int, dim1: int):
+    def __init__(self, dim0: int, dim1: int) -> None:
         super().__init__()
         self.dim0, self.dim1 = dim0, dim1
 
@@ -267,7 +267,7 @@ class Positions(Module):
     tdt.Size([2, 5, 8])
     """
 
-    def __init__(self, max_length: int, width: int):
+    def __init__(self, max_length: int, width: int) -> None:
         super().__init__()
         self.weight = Parameter(tdt.empty(max_length, width))
         self.reset_parameters()
@@ -298,7 +298,7 @@ class CausalSelfAttention(Module):
     tdt.Size([3, 5, 8])
     """
 
-    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True):
+    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True) -> None:
         super().__init__()
         if num_heads < 1 or embed_dim % num_heads:
             raise ValueError(f"CausalSelfAttention: embed_dim {embed_dim} is not a multiple of num_heads {num_heads}")

@@ -32,7 +32,7 @@ class Objective(nn.Module):
     1.0
     """
 
-    def __init__(self, terms: Sequence[Term]):
+    def __init__(self, terms: Sequence[Term]) -> None:
         super().__init__()
         self.terms = list(terms)
         self.losses = nn.ModuleList([term.loss for term in terms])  # so that class weights move with the model
@@ -132,7 +132,7 @@ def _part(path: str, value: Any) -> Any:
 class TermMean(Loss):
     """The mean of one term of an objective, without its weight in the total."""
 
-    def __init__(self, objective: Objective, term: Term):
+    def __init__(self, objective: Objective, term: Term) -> None:
         super().__init__()
         self.objective, self.name = objective, term.name
         self.reading = Reading.of(term.loss)

@@ -51,7 +51,7 @@ class CheckpointError(Exception):
     damaged: whether the file was read but its content is not what was written.
     """
 
-    def __init__(self, message: str, *, damaged: bool = False):
+    def __init__(self, message: str, *, damaged: bool = False) -> None:
         self.damaged = damaged
         super().__init__(message)
 

@@ -17,7 +17,7 @@ from tdt.train.runs import checkpoint
 class Rows:
     """The row files of one run, in `folder`, which is created when needed."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._first: dict[int, int] = {}  # checkpoint → the first file that it needs, or its own step
 

@@ -47,7 +47,7 @@ class SentFactory:
     unpickling are reported like any other.
     """
 
-    def __init__(self, factory: FetcherFactory):
+    def __init__(self, factory: FetcherFactory) -> None:
         self._factory: FetcherFactory | None = factory
         self.pickled: bytes | None = None  # the bytes to send (in the parent) or received (in the worker)
 

@@ -138,7 +138,7 @@ class CIFAR100(CIFAR10):
 class _ByteType:
     """Replaces the NumPy dtype of a batch, which must be uint8."""
 
-    def __init__(self, name: str, *_: Any):
+    def __init__(self, name: str, *_: Any) -> None:
         if name not in ("u1", "|u1"):
             raise ValueError(f"its array contains {name!r}, not bytes")
 
