@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import ParamSpec, TypeVar, overload
 
 from tdt.compat._switches import compile as compile  # noqa: PLC0414
 
 F = TypeVar("F")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def is_compiling() -> bool:
@@ -37,12 +39,12 @@ assume_constant_result = nested_compile_region = wrap_numpy = allow_in_graph
 
 
 def substitute_in_graph(
-    original_fn: Callable[..., Any],
+    original_fn: Callable[P, R],
     *,
     can_constant_fold_through: bool = False,
     skip_signature_check: bool = False,
     is_embedded_type: bool = False,
-) -> Callable[[F], F]:
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """A decorator that returns the function unchanged."""
     return allow_in_graph
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TypeVar
 
 _ids = itertools.count()
+
+
+Hook = TypeVar("Hook")
 
 
 class RemovableHandle:
@@ -14,7 +17,7 @@ class RemovableHandle:
     hooks: the dict of the hooks in the order in which they run. prepend: run this hook first.
     """
 
-    def __init__(self, hooks: dict[int, Any], hook: Any, prepend: bool = False):
+    def __init__(self, hooks: dict[int, Hook], hook: Hook, prepend: bool = False) -> None:
         self.hooks_dict, self.id = hooks, next(_ids)
         hooks[self.id] = hook
         if prepend:

@@ -144,8 +144,7 @@ class ModelLog:
         """
         restore_rng = self.parts.snapshot_rng()
         loader = self.parts.loaders["valid"]
-        dataset: Any = loader.dataset
-        samples = [dataset[i] for i in range(min(count, len(dataset)))]
+        samples = [loader.dataset[i] for i in range(min(count, len(loader.dataset)))]
         inputs, targets = loader.collate_fn(samples)
         inputs = self.parts.place(inputs)
         found = layer_outputs(model, layers, inputs)

@@ -17,6 +17,12 @@ class Samples(Protocol[T_co]):
         ...
 
 
+class SizedSamples(Samples[T_co], Protocol[T_co]):
+    """Samples by index, of a known number."""
+
+    def __len__(self) -> int: ...
+
+
 # Any: samples and batches may have every type.
 CollateFunction: TypeAlias = Callable[[list[Any]], Any]
 CollateFunctions: TypeAlias = Mapping[type | tuple[type, ...], Callable[..., Any]]

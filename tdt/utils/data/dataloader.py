@@ -16,7 +16,7 @@ from tdt.utils.data._epochs import Epoch as _BaseDataLoaderIter  # noqa: F401  (
 from tdt.utils.data._epochs import ParallelEpoch as _MultiProcessingDataLoaderIter  # noqa: F401
 from tdt.utils.data._epochs import SerialEpoch as _SingleProcessDataLoaderIter  # noqa: F401
 from tdt.utils.data._progress import Progress, Sources
-from tdt.utils.data._types import CollateFunction, Samples, T_co
+from tdt.utils.data._types import CollateFunction, Samples, SizedSamples, T_co
 from tdt.utils.data.collate import default_collate, default_convert
 from tdt.utils.data.dataset import IterableDataset
 from tdt.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
@@ -81,7 +81,7 @@ class DataLoader(Generic[T_co]):
         _check_order(dataset, batch_size, shuffle, sampler, batch_sampler, drop_last)
         if pin_memory:
             warnings.warn("'pin_memory' argument is set as true but pinned memory is not used", stacklevel=2)
-        self.dataset = dataset
+        self.dataset: SizedSamples[T_co] = dataset  # type: ignore[assignment]  # len raises TypeError for a stream
         self.num_workers = num_workers
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.pin_memory, self.pin_memory_device = pin_memory, pin_memory_device
@@ -154,7 +154,7 @@ class DataLoader(Generic[T_co]):
         """How many batches an epoch has; TypeError for a dataset or sampler without a length."""
         if not isinstance(self.dataset, IterableDataset):
             return len(self._index_sampler)
-        samples = self._reported_length = len(self.dataset)  # type: ignore[arg-type]
+        samples = self._reported_length = len(self.dataset)
         if self.batch_size is None:
             return samples
         return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)

@@ -15,7 +15,7 @@ import numpy as np
 from tdt._core.old_arguments import refuses_removed_arguments
 from tdt._core.tensor import Tensor, wrap
 from tdt._random import Generator, default_generator, permutation
-from tdt.utils.data._types import Samples, T, T_co
+from tdt.utils.data._types import Samples, SizedSamples, T, T_co
 
 
 class Dataset(Generic[T_co]):
@@ -125,7 +125,7 @@ class Subset(Dataset[T_co]):
     """
 
     def __init__(self, dataset: Samples[T_co], indices: Sequence[int]) -> None:
-        self.dataset = dataset
+        self.dataset: SizedSamples[T_co] = dataset  # type: ignore[assignment]  # len raises TypeError if it has none
         self.indices = indices
         if type(self).__getitem__ is not Subset.__getitem__ and type(self).__getitems__ is Subset.__getitems__:
             raise NotImplementedError(

@@ -17,22 +17,22 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 
 from tdt.utils.tensorboard import summary
 from tdt.utils.tensorboard._event_file import FileWriter, close_each
-from tdt.utils.tensorboard.summary._arrays import (
-    Array,
-    ArrayOrList,
-    Bins,
-    Charts,
-    Figures,
-    Hyperparameter,
-    Json,
-    Rows,
-)
-from tdt.utils.tensorboard.summary._hparams import Number
 from tdt.utils.tensorboard.summary._scalar import scalar
 
 if TYPE_CHECKING:
     from tdt import Tensor
     from tdt.nn import Module
+    from tdt.utils.tensorboard.summary._arrays import (
+        Array,
+        ArrayOrList,
+        Bins,
+        Charts,
+        Figures,
+        Hyperparameter,
+        Json,
+        Rows,
+    )
+    from tdt.utils.tensorboard.summary._hparams import Number
 
 
 class SummaryWriter:

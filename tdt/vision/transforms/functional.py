@@ -64,7 +64,9 @@ def pil_to_tensor(pic: Image.Image | np.ndarray) -> Tensor:
 
 
 def to_pil_image(pic: np.ndarray | Tensor, mode: str | None = None) -> Image.Image:
-    """A tensor (C, H, W) or an array as a Pillow image.
+    """A tensor or an array as a Pillow image.
+
+    Shape: pic a tensor (C, H, W) or (H, W), or an array (H, W, C) or (H, W).
 
     >>> import tdt
     >>> from tdt.vision.transforms import functional as F

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.types_pb2 import DT_DOUBLE, DT_FLOAT
 
-from tdt.utils.tensorboard.summary._arrays import Array
 from tdt.utils.tensorboard.summary._common import of_plugin
+
+if TYPE_CHECKING:
+    from tdt.utils.tensorboard.summary._arrays import Array
 
 
 def scalar(
