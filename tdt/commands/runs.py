@@ -200,6 +200,7 @@ def delete_runs(
     """Delete runs permanently. Deletes nothing if one of them does not exist or is still training."""
     from contextlib import ExitStack
 
+    from tdt.train._printable import counted
     from tdt.train.runs.run import Run
 
     _finish_deletions([runs_root, *{Path(name).parent.parent for name in names}])
@@ -209,12 +210,12 @@ def delete_runs(
         for run in chosen:
             what = "a link" if run.folder.is_symlink() else f"{run.size() / 2**20:.1f} MiB"
             print_lines(f"{run.folder}  {what}", file=sys.stderr)
-        if not yes and not _confirmed(f"delete {len(chosen)} run{'s' * (len(chosen) > 1)} permanently? [y/N] "):
+        if not yes and not _confirmed(f"delete {counted(len(chosen), 'run')} permanently? [y/N] "):
             print_lines("nothing was deleted", file=sys.stderr)
             return 1
         for run in chosen:
             run.delete()
-    print_lines(f"deleted {len(chosen)} run{'s' * (len(chosen) > 1)}", file=sys.stderr)
+    print_lines(f"deleted {counted(len(chosen), 'run')}", file=sys.stderr)
     if json:
         return print_json({"deleted": [str(run.folder) for run in chosen]})
     return 0

@@ -39,6 +39,15 @@ def shortened(text: str, longest: int = LONGEST) -> str:
     return text[: remaining - remaining // 2] + mark + text[len(text) - remaining // 2 :]
 
 
+def cut(text: str, longest: int = 60) -> str:
+    """`text`; if it has more than `longest` characters, its end is left out.
+
+    >>> cut("abcdefghij", 8)
+    'abcd ...'
+    """
+    return text if len(text) <= longest else text[: longest - 4] + " ..."
+
+
 def counted(number: int, noun: str, plural: str = "") -> str:
     """A number with a noun, in the plural (by default with an s) unless the number is 1.
 

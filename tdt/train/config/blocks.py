@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from tdt._did_you_mean import closest
 from tdt.train.config import calls, registry
-from tdt.train.config.errors import ConfigErrors
+from tdt.train.config.errors import ConfigErrors, takes
 from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, join, present
 from tdt.train.config.source import Source
 
@@ -46,10 +46,8 @@ class Block:
         for key, node in call.kwargs.items():
             place, here = node.key_source or node.source, join(path, key)
             if key not in names:
-                near = closest(key, names)
-                listed = "" if near else f"; it takes: {', '.join(names)}" if names else "; it takes none"
-                message = f"unknown parameter of the block {self.name}{listed}"
-                errors.add(place, message, near, kind="unknown-key", key=here)
+                message = f"unknown parameter of the block {self.name}"
+                errors.add_unknown(place, message, key, names, key=here, listing=takes(names))
             elif key in bound:
                 message = f"{self.name} is given {key} twice, by position and by name; remove one"
                 errors.add(place, message, kind="duplicate-key", key=here)

@@ -8,6 +8,7 @@ import re
 import warnings
 from typing import NoReturn
 
+from tdt.train._printable import cut
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, child, join, plain
 from tdt.train.config.scalars import LONGEST_NUMBER
@@ -59,7 +60,7 @@ class _Reader:
                 warnings.simplefilter("ignore")  # about "\d" in a string
                 tree = ast.parse(_QUOTED_OR_REFERENCE.sub(_as_name, text), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            self.fail(None, f"{_shown(text)} cannot be read as a name or a call: {_reason(error)}{_advice(text)}")
+            self.fail(None, f"{cut(text)} cannot be read as a name or a call: {_reason(error)}{_advice(text)}")
         call = self.call(tree, self.path)
         call.source, call.key_source = self.scalar.source, self.scalar.key_source
         return call
@@ -137,7 +138,7 @@ class _Reader:
         return self.fail(self.offset(tree), message)
 
     def segment(self, tree: ast.expr) -> str:
-        return _shown(ast.get_source_segment(self.text, tree) or "")
+        return cut(ast.get_source_segment(self.text, tree) or "")
 
 
 def child_of(node: Node, key: str) -> Node | None:
@@ -148,10 +149,6 @@ def child_of(node: Node, key: str) -> Node | None:
 def _as_name(match: re.Match[str]) -> str:
     """Replace a reference by a name of equal length in bytes, so that ast's columns stay right; keep a quoted text."""
     return "_" * len(match[0].encode()) if match[0][0] == "$" else match[0]
-
-
-def _shown(text: str) -> str:
-    return text if len(text) <= 60 else text[:56] + " ..."
 
 
 def _depth(text: str) -> int:

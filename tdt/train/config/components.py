@@ -117,10 +117,9 @@ def check_call(
 def add_unknown_name(source: Source, path: str, name: str, known: Registry, errors: ConfigErrors) -> None:
     """Report an unknown name, with what to write instead, the closest known name, or all names if they are few."""
     instead, names = known.refused.get(name), known.names()
-    suggestion = None if instead else known.closest(name)
-    listed = f"; known: {', '.join(names)}" if not suggestion and len(names) <= 12 else ""
     message = f"{name} {instead}" if instead else f"no {known.kind} is called {name!r}"
-    errors.add(source, message + listed, suggestion, kind="unknown-name", key=path)
+    listing = f"; known: {', '.join(names)}" if len(names) <= 12 else ""
+    errors.add_unknown(source, message, name, () if instead else names, key=path, kind="unknown-name", listing=listing)
 
 
 def read_components(node: Node | None, path: str, known: Registry, errors: ConfigErrors) -> tuple[Component, ...]:

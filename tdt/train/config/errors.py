@@ -9,10 +9,11 @@ Kinds: unknown-key, unknown-name, wrong-type, missing, too-many, duplicate-key, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
+from tdt._did_you_mean import closest
 from tdt.train._printable import hide, printable, redacted, shortened
 from tdt.train.config.source import COMMAND_LINE, Source
 
@@ -72,6 +73,11 @@ class Secret:
             return not isinstance(self.value, bool) and float(word) == self.value
         except (ValueError, TypeError):
             return False
+
+
+def takes(names: Collection[str]) -> str:
+    """The end of a message about an unknown argument: the names of those that there are."""
+    return f"; it takes: {', '.join(names)}" if names else "; it takes none"
 
 
 def _is_common(text: str) -> bool:
@@ -144,6 +150,34 @@ class ConfigErrors:
                 Problem(problem.source, "", f"these are {MOST} mistakes; the search ends here", "many")
             )
             raise ConfigError(self.problems)
+
+    def add_unknown(
+        self,
+        where: Source | None,
+        message: str,
+        name: str,
+        known: Collection[str],
+        *,
+        key: str,
+        kind: str = "unknown-key",
+        listing: str | None = None,
+        meant: str | None = None,
+    ) -> None:
+        """Add a problem about `name`, which is not in `known`: with a suggestion, or the end `listing` of the message.
+
+        listing: if no name is close enough; by default all known names. meant: a better suggestion than the closest name.
+
+        >>> errors = ConfigErrors()
+        >>> errors.add_unknown(Source("c.yaml", 3, 5), "unknown key", "wdith", ["width", "depth"], key="wdith")
+        >>> errors.add_unknown(Source("c.yaml", 4, 5), "unknown key", "x", ["width", "depth"], key="x")
+        >>> errors.raise_if_any()
+        Traceback (most recent call last):
+        tdt.train.config.errors.ConfigError: c.yaml:3:5: wdith: unknown key; did you mean 'width'?
+        c.yaml:4:5: x: unknown key; known: width, depth
+        """
+        suggestion = meant or closest(name, known)
+        ending = "" if suggestion else f"; known: {', '.join(known)}" if listing is None else listing
+        self.add(where, message + ending, suggestion, kind=kind, key=key)
 
     def _problem(self, where: Any, message: str, suggestion: str | None, kind: str, key: str | None) -> Problem:
         if isinstance(where, str):

@@ -37,9 +37,7 @@ def read_graph(reader: ModelReader, node: Mapping, path: str) -> Graph | None:
         errors.add(written.key_source, "expected a mapping from names to layers", kind="wrong-type", key=here)
         return None
     for key in node.items.keys() - set(KEYS):
-        near = closest(key, KEYS)
-        message = "unknown key" + ("" if near else f"; known: {', '.join(KEYS)}")
-        errors.add(node.items[key].key_source, message, near, kind="unknown-key", key=join(path, key))
+        errors.add_unknown(node.items[key].key_source, "unknown key", key, KEYS, key=join(path, key))
     inputs = _names(node.items.get("inputs"), join(path, "inputs"), errors) or ("input",)
     parts: dict[str, Part] = {}
     sources: dict[str, tuple[str, ...]] = {}
@@ -86,9 +84,10 @@ def _split(item: Node, path: str, errors: ConfigErrors) -> tuple[Node | None, tu
         strangers = [key for key in rest if key != "layer"]
         meant = [key for key in strangers if closest(key, ("layer", "type", "block"))]
         for key in meant or strangers:  # the others are arguments of the misspelt one
-            near = closest(key, ("layer", "type", "block"))
-            message = "unknown key beside from" + ("" if near else "; write the layer under layer, type or block")
-            errors.add(rest[key].key_source, message, near, kind="unknown-key", key=join(path, key))
+            errors.add_unknown(
+                rest[key].key_source, "unknown key beside from", key, ("layer", "type", "block"), key=join(path, key),
+                listing="; write the layer under layer, type or block",
+            )  # fmt: skip
         if "layer" not in rest and not strangers:
             errors.add(item.where, "has no layer; give it type, block or layer", kind="missing", key=path)
         return (None if strangers else rest.get("layer")), names
@@ -123,9 +122,10 @@ def _check_names(
                 item = graph.items[name]
                 where = item.items["from"].where if isinstance(item, Mapping) and "from" in item.items else item.where
                 key = join(path, f"graph.{name}.from")
-                near = closest(source, known)
-                advice = "" if near or "inputs" in node.items else "; name the inputs of the model in inputs"
-                errors.add(where, f"there is no node {source!r}{advice}", near, kind="unknown-name", key=key)
+                advice = "" if "inputs" in node.items else "; name the inputs of the model in inputs"
+                errors.add_unknown(
+                    where, f"there is no node {source!r}", source, known, key=key, kind="unknown-name", listing=advice
+                )
     for name in outputs:
         if name not in known:
             where, key = node.items["outputs"].where, join(path, "outputs")

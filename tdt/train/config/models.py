@@ -122,12 +122,11 @@ class ModelReader(Reader):
                 self.errors.add(kind.where, "expected the name of a block", kind="wrong-type", key=here)
             return None
         if kind.value not in self.blocks:
-            near = closest(kind.value, self.blocks)
-            known = (
-                f"; known: {', '.join(self.blocks)}" if self.blocks else "; there are none: write them under blocks:"
-            )
-            message = f"no block is called {kind.value!r}{'' if near else known}"
-            self.errors.add(kind.where, message, near, kind="unknown-name", key=here)
+            message, listing = f"no block is called {kind.value!r}", "; there are none: write them under blocks:"
+            self.errors.add_unknown(
+                kind.where, message, kind.value, self.blocks, key=here, kind="unknown-name",
+                listing=None if self.blocks else listing,
+            )  # fmt: skip
             return None
         kwargs = {key: item for key, item in node.items.items() if key != "block"}
         return Call(kind.source, node.key_source or node.source, kind.value, kwargs=kwargs)

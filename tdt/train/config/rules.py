@@ -47,10 +47,8 @@ def read_init(node: Node | None, path: str, errors: ConfigErrors) -> tuple[InitR
         known = {key: value for key, value in item.items.items() if key in ("params", "with")}
         strangers = [key for key in item.items if key not in known]
         for key in strangers:
-            suggestion = closest(key, ("params", "with"))
             place = item.items[key].key_source
-            errors.add(place, "unknown key; known: params, with" if not suggestion else "unknown key", suggestion,
-                       kind="unknown-key", key=join(here, key))  # fmt: skip
+            errors.add_unknown(place, "unknown key", key, ("params", "with"), key=join(here, key))
         function, written = None, present(known.get("with"))
         if written is not None:
             function = read_component(written, join(here, "with"), registry.initializers, errors)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tdt.train._printable import cut
+
 _CONSTANTS = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
     "true": True, "True": True, "TRUE": True,
@@ -62,8 +64,7 @@ def spell(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, dict):
         return "a mapping"
-    text = repr(value)
-    return text if len(text) <= 60 else text[:56] + " ..."
+    return cut(repr(value))
 
 
 def hint(value: Any, expected: set[type]) -> str | None:

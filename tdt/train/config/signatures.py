@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tdt import _about
 from tdt._did_you_mean import closest
 from tdt.train._printable import counted
-from tdt.train.config.errors import ConfigErrors
+from tdt.train.config.errors import ConfigErrors, takes
 from tdt.train.config.nodes import BROKEN, Call, Node, join
 from tdt.train.config.parts import Component, Numbers, Part
 from tdt.train.config.registry import MOST_STRANGERS, Registry
@@ -137,7 +137,7 @@ def _is_settable(
     """Whether a config may set the argument `name`. Adds it to `errors` if not; `also` lists further allowed names."""
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     refused = getattr(registry.find(owner), "refused_arguments", {})
-    suggestion = None
+    where = node.key_source or node.source
     if name in BY_TDT and (name in parameters or open_ended):
         message = f"{name} is set for the whole run, not for one {registry.kind}; remove it"
     elif name in registry.supplied:
@@ -148,10 +148,9 @@ def _is_settable(
         message = f"{owner} has none: {refused[name]}"
     else:
         options = [p for p in parameters if p not in BY_TDT] + list(also)
-        suggestion = closest(name, options)
-        listed = "" if suggestion else f"; it takes: {', '.join(options)}" if options else "; it takes none"
-        message = f"unknown argument of {owner}{listed}"
-    errors.add(node.key_source or node.source, message, suggestion, kind="unknown-key", key=path)
+        errors.add_unknown(where, f"unknown argument of {owner}", name, options, key=path, listing=takes(options))
+        return False
+    errors.add(where, message, kind="unknown-key", key=path)
     return False
 
 

@@ -93,9 +93,12 @@ def _shown(value: Any) -> str:
 def _add_unknown(node: Node, path: str, loc: tuple[Any, ...], errors: ConfigErrors) -> None:
     section = _section(loc[:-1])
     known, reason = _keys(loc[:-1]), section.refused.get(str(loc[-1]))
-    suggestion = None if reason else _elsewhere(str(loc[-1])) or closest(str(loc[-1]), known)
-    listed = f": {reason}" if reason else "" if suggestion else f"; known: {', '.join(known)}"
-    errors.add(node.key_source or node.source, f"unknown key{listed}", suggestion, kind="unknown-key", key=path)
+    where = node.key_source or node.source
+    if reason:
+        errors.add(where, f"unknown key: {reason}", kind="unknown-key", key=path)
+    else:
+        name = str(loc[-1])
+        errors.add_unknown(where, "unknown key", name, known, key=path, meant=_elsewhere(name))
 
 
 def _elsewhere(name: str) -> str | None:
