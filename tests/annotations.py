@@ -49,7 +49,7 @@ def exports(module: ModuleType) -> list[str]:
 
 def functions(modules: list[str]) -> Iterator[tuple[str, FunctionType]]:
     """(public name, function) of the functions and methods that the modules export; those of tdt, each once."""
-    seen: set[tuple[str, int]] = set()
+    visited: set[tuple[str, int]] = set()
     for module in map(importlib.import_module, modules):
         values = {export: getattr(module, export) for export in exports(module)}
         # Base classes first: what they share is reported under their names.
@@ -60,8 +60,8 @@ def functions(modules: list[str]) -> Iterator[tuple[str, FunctionType]]:
                 if not isinstance(function, FunctionType) or not (function.__module__ or "").startswith("tdt"):
                     continue
                 place = (function.__code__.co_filename, function.__code__.co_firstlineno)
-                if place not in seen:
-                    seen.add(place)
+                if place not in visited:
+                    visited.add(place)
                     yield ".".join(filter(None, (module.__name__, export, member))), function
 
 

@@ -166,9 +166,9 @@ def test_resuming_loads_no_sample_again() -> None:
     second = loader(dataset, shuffle=True)
     second.load_state_dict(state)
     resumed = iter(second)
-    assert dataset.asked == 0
+    assert dataset.reads == 0
     next(resumed)
-    assert dataset.asked == BATCH
+    assert dataset.reads == BATCH
 
 
 def test_a_loop_that_is_left_can_still_be_saved() -> None:
