@@ -57,7 +57,7 @@ class Side:
         print(self.steps, file=self.process.stdin, flush=True)
         return float(self._line())
 
-    def settle(self) -> None:
+    def find_block_size(self) -> None:
         """Find how many steps make a block."""
         for _ in range(2):
             self.steps = max(1, round(BLOCK / self.seconds()))
@@ -72,8 +72,8 @@ def compare(workload: str, layout: str, threads: int | None, pairs: int) -> floa
         ]
         if not all(same):
             raise SystemExit(f"{workload}: the losses differ: {ours.facts['losses']}, PyTorch {theirs.facts['losses']}")
-        ours.settle()
-        theirs.settle()
+        ours.find_block_size()
+        theirs.find_block_size()
         median, low, high = interval(ratios(theirs.seconds, ours.seconds, pairs))
         our_ms, their_ms = ours.seconds() * 1e3, theirs.seconds() * 1e3
         a, b = ours.facts, theirs.facts

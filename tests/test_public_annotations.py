@@ -40,7 +40,7 @@ ANYTHING: dict[str, str] = {
 }
 
 
-def test_annotations_say_any_only_where_the_list_gives_a_reason():
+def test_annotations_are_any_only_where_the_list_gives_a_reason():
     names = found(skip=NOT_YET + NOT_PUBLIC)
     listed = [pattern for patterns in ANYTHING.values() for pattern in patterns.split()]
     unlisted = [f"{name}: {', '.join(open_)}" for name, open_ in names.items()

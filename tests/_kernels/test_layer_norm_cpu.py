@@ -82,7 +82,7 @@ def test_bits_do_not_depend_on_the_number_of_threads():
 
 
 @pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
-def test_a_layer_uses_the_kernels_for_large_rows_made_contiguous(monkeypatch):
+def test_a_layer_uses_the_kernels_for_large_rows_copied_to_contiguous_ones(monkeypatch):
     both = ["layer_norm_cpu:layer_norm", "layer_norm_cpu:layer_norm_vjp"]
     called = watch(monkeypatch, *both)
     large = rows((3, -(-LARGE_SOFTMAX // 64), 64))

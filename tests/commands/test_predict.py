@@ -226,7 +226,7 @@ def test_a_regression_names_its_values_and_invalid_tables_are_refused(tmp_path, 
     assert "open.csv:2" in out and err == "open.csv: line 3: a quote is never closed\n"
 
 
-def test_lines_of_text_are_gone_on_with(tmp_path, monkeypatch, capsys):
+def test_lines_of_text_are_continued(tmp_path, monkeypatch, capsys):
     (tmp_path / "text.txt").write_text("abc " * 50)
     model = trained(tmp_path, TEXT)
     (tmp_path / "text.txt").unlink()

@@ -91,13 +91,13 @@ def test_a_config_that_came_with_weights_downloads_nothing(work, requested_urls,
         ("train", "foreign.yaml"),
     ],
 )
-def test_a_download_that_the_user_requests_is_made(work, requested_urls, arguments):
+def test_a_download_that_the_user_requests_is_run(work, requested_urls, arguments):
     ended = tdt_here(*arguments, cwd=work)
     assert requested_urls and "no network" in ended.stderr
     shutil.rmtree(work / "data")
 
 
-def test_an_evaluation_prints_which_files_the_checkpoint_made_it_read(tmp_path):
+def test_an_evaluation_prints_which_files_it_reads_for_the_checkpoint(tmp_path):
     rows = "\n".join(f"{i % 7},{i % 2}" for i in range(40))
     (tmp_path / "t.csv").write_text(f"a,b\n{rows}\n")
     table = "{type: Table, path: t.csv, target: b, split: %s, valid: 0.5}"

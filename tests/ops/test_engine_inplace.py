@@ -192,14 +192,14 @@ def test_out_into_a_view_writes_the_base():
 
 @pytest.mark.parametrize("write", ["v", "w", "y"])
 def test_a_hook_on_a_view_is_not_called_for_later_writes(write):
-    x, heard = leaf(1.0, 2.0, 3.0), []
+    x, calls = leaf(1.0, 2.0, 3.0), []
     y = x * 1
     v = y[1:]
     w = v[:1]
     used = v.sum()
-    v.register_hook(lambda g: heard.append(g.tolist()))
+    v.register_hook(lambda g: calls.append(g.tolist()))
     {"v": v, "w": w, "y": y}[write].mul_(3)
     (y.sum() + v.sum() + w.sum()).backward(retain_graph=True)
-    assert heard == []
+    assert calls == []
     used.backward()
-    assert heard == [[1.0, 1.0]]
+    assert calls == [[1.0, 1.0]]

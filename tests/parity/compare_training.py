@@ -104,7 +104,7 @@ def run_tdt(description: Description, data: dict[str, np.ndarray]) -> dict[str, 
     """Train by the config of the description: the loss of each step, and what the last checkpoint holds."""
     losses: list[float] = []
 
-    def hear(event: Event) -> None:
+    def on_event(event: Event) -> None:
         if isinstance(event, StepDone):
             losses.append(event.scalars["train/loss"])
 
@@ -112,7 +112,7 @@ def run_tdt(description: Description, data: dict[str, np.ndarray]) -> dict[str, 
         np.savez(Path(folder) / "data.npz", **data)  # type: ignore[arg-type]
         file = str(Path(folder) / "config.yaml")
         with Session.start(loads(text_of(description), file), root=folder) as session:
-            session.train(hear)
+            session.train(on_event)
             tensors, _ = load(session.store.resolve("last"))
     states: dict[str, dict[str, np.ndarray]] = {"model": {}, "average": {}}
     for name, array in tensors.items():

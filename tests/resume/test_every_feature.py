@@ -67,11 +67,11 @@ class Killed(BaseException):
 
 def at_event(number: int, act: Any) -> Any:
     """Act at the n-th event."""
-    heard = []
+    received = []
 
     def on_batch(event: Event) -> None:
-        heard.append(event)
-        if len(heard) == number:
+        received.append(event)
+        if len(received) == number:
             act(event)
 
     return on_batch

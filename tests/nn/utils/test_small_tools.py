@@ -102,7 +102,7 @@ def test_a_module_built_without_initial_values_draws_none(make):
 
 
 @pytest.mark.parametrize("dims", [2, 3])
-def test_convolution_weights_are_laid_out_as_in_pytorch(dims):
+def test_convolution_weights_have_pytorchs_memory_layout(dims):
     def run(lib):
         nn, layout = lib.nn, lib.channels_last if dims == 2 else lib.channels_last_3d
         net = nn.Sequential(getattr(nn, f"Conv{dims}d")(3, 4, 2), nn.Sequential(getattr(nn, f"ConvTranspose{dims}d")(4, 5, 2)),
