@@ -85,7 +85,7 @@ def list_runs(
         return 0
     rows = []
     for one in read:
-        tag = by or one.watched
+        tag = by or one.monitor
         best = one.best(tag) if tag else None
         began = "" if one.began is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(one.began))
         score = (_number(best[1]), f"{best[0]:,}") if best else ("", "")
@@ -149,7 +149,7 @@ def compare_runs(
     read = [history.read(run) for run in _open_all(names, runs_root)]
     _print_faults(read)
     _check_tag(by, read)
-    tag = by or next((one.watched for one in read if one.watched), None)
+    tag = by or next((one.monitor for one in read if one.monitor), None)
     ranked = sorted((one for one in read if tag and one.best(tag)), key=lambda one: _rank(one, tag or ""))
     settings = history.differing([one.settings for one in read])
     if json:
@@ -311,7 +311,7 @@ def _facts(one: History, by: str | None) -> dict[str, Any]:
         "step": one.step,
         "epochs": one.epochs,
         "of_epochs": one.of_epochs,
-        "by": by or one.watched,
+        "by": by or one.monitor,
         "scores": scores,
         "faults": one.faults,
     }

@@ -85,13 +85,14 @@ def stop(event: Event) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def train(folder: Path, feature: str, *listeners: Any, workers: int = 0) -> str:
-    with Session.start(loads(CONFIG % (workers, *FEATURES[feature]), "small.yaml"), folder=folder) as session:
+def train(folder: Path, feature: str, *listeners: Any, workers: int = 0, overrides: tuple[str, ...] = ()) -> str:
+    config = loads(CONFIG % (workers, *FEATURES[feature]), "small.yaml", overrides)
+    with Session.start(config, folder=folder) as session:
         return session.train(*listeners).reason
 
 
-def resume(folder: Path, *listeners: Any) -> str:
-    with Session.resume(folder) as session:
+def resume(folder: Path, *listeners: Any, overrides: tuple[str, ...] = ()) -> str:
+    with Session.resume(folder, overrides=overrides) as session:
         return session.train(*listeners).reason
 
 
@@ -157,6 +158,24 @@ def test_a_run_stopped_by_a_signal_ends_as_if_it_had_not_been(undisturbed, tmp_p
         assert reason in ("SIGTERM", "done")  # done: it came after the last step, and was not looked for again
         assert reason == "done" or resume(folder) == "done"
         assert_equal(result(folder), expected)
+
+
+@pytest.mark.parametrize("feature", ["everything with ema", "everything with swa", "early_stopping", "validate"])
+@pytest.mark.parametrize("steps", [4, 5])
+def test_a_run_extended_after_its_end_trains_as_if_it_had_been_this_long_from_the_start(
+    undisturbed, tmp_path, feature: str, steps: int
+):
+    """Its first end is within an epoch, or between two validations: what is computed there alone changes nothing."""
+    _, whole = undisturbed(feature)
+    length = "train.steps=11" if feature.startswith("everything") else "train.steps=null"
+    assert train(tmp_path, feature, overrides=(f"train.steps={steps}",)) == "done"
+    assert resume(tmp_path, overrides=(length,)) == "done"
+    extended = result(tmp_path)
+    assert extended["last"] == whole["last"]
+    chosen = ("config", "best")  # validations at both ends choose the best checkpoint
+    states = [{k: v for k, v in found["last", "meta"].items() if k not in chosen} for found in (extended, whole)]
+    assert states[0] == states[1]
+    assert [line for line in whole["metrics"] if line not in extended["metrics"]] == []
 
 
 def test_the_features_do_what_they_are_tested_for(undisturbed):

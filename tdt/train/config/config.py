@@ -49,7 +49,7 @@ class OptimizerConfig:
 class SchedulerConfig:
     """A learning-rate scheduler and whether it steps each "epoch" or each "step" (optimizer step).
 
-    monitor: `split/metric` that ReduceLROnPlateau watches; monitored_at: its position.
+    monitor: `split/metric` that ReduceLROnPlateau monitors; monitored_at: its position.
     """
 
     component: Component

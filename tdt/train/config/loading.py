@@ -224,7 +224,7 @@ def _read_scheduler(node: Node, path: str, errors: ConfigErrors) -> SchedulerCon
         return None if component is None else SchedulerConfig(component, interval)
     score = plain(monitor)
     if component.name != "ReduceLROnPlateau":
-        message = "is not used: only ReduceLROnPlateau watches a score"
+        message = "is not used: only ReduceLROnPlateau monitors a score"
         errors.add(monitor.key_source or monitor.source, message, kind="unused", key=join(path, "monitor"))
     elif not isinstance(score, str):
         errors.add(monitor.where, f"expected split/metric, got {spell(score)}", key=join(path, "monitor"))

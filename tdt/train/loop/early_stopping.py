@@ -1,4 +1,4 @@
-"""The best score so far, and early stopping after a number of validations without a better one."""
+"""The best score so far, and early stopping after a number of scores without a better one."""
 
 from __future__ import annotations
 
@@ -9,45 +9,53 @@ Scores = Mapping[str, Mapping[str, float]]  # by split and metric
 
 
 class BestScore:
-    """The best value so far of the score (split, metric); with None, no score is watched.
+    """The best value so far of the score that `monitor` names by split and metric; None monitors no score.
 
     A score is better if it improves on the best by more than `min_delta`; NaN is never better.
 
     >>> best = BestScore(("valid", "loss"), higher_is_better=False)
-    >>> [best.update({"valid": {"loss": loss}}) for loss in (0.5, 0.3, 0.3, float("nan"), 0.2)], best.waited
-    ([True, True, False, False, True], 0)
+    >>> [best.update({"valid": {"loss": loss}}) for loss in (0.5, 0.3, 0.3, float("nan"), 0.2)], best.value, best.waited
+    ([True, True, False, False, True], 0.2, 0)
     """
 
-    def __init__(self, score: tuple[str, str] | None, higher_is_better: bool, min_delta: float = 0.0) -> None:
-        self.score, self.min_delta = score, min_delta
-        self.sign = 1 if higher_is_better else -1
+    def __init__(self, monitor: tuple[str, str] | None, higher_is_better: bool, min_delta: float = 0.0) -> None:
+        self.monitor, self.higher_is_better, self.min_delta = monitor, higher_is_better, min_delta
         self.value: float | None = None
         self.waited = 0  # scores since the best
 
     def update(self, scores: Scores) -> bool:
-        """Whether the score is the best so far; False if it is not among `scores`."""
-        if self.score is None or self.score[0] not in scores:
+        """Compare the monitored score with the best. Returns whether it is better; False if it is not among `scores`."""
+        if self.monitor is None or self.monitor[0] not in scores:
             return False
-        value = scores[self.score[0]][self.score[1]]
-        better = not math.isnan(value) and (self.value is None or self.sign * (value - self.value) > self.min_delta)
+        split, metric = self.monitor
+        value = scores[split][metric]
+        better = self._is_better(value)
         self.value = value if better else self.value
         self.waited = 0 if better else self.waited + 1
         return better
 
+    def _is_better(self, value: float) -> bool:
+        if math.isnan(value) or self.value is None:
+            return not math.isnan(value)
+        gain = value - self.value if self.higher_is_better else self.value - value
+        return gain > self.min_delta
+
 
 class EarlyStopping(BestScore):
-    """Stop after `patience` validations in a row without a better score; never with None."""
+    """The best score, and whether `patience` scores in a row were no better, so that the run should stop.
+
+    patience: with None the run never stops early.
+
+    >>> stopping = EarlyStopping(("valid", "loss"), higher_is_better=False, min_delta=0.0, patience=2)
+    >>> [stopping.update({"valid": {"loss": loss}}) for loss in (0.5, 0.6, 0.5)], stopping.patience_is_over
+    ([True, False, False], True)
+    """
 
     def __init__(
-        self, score: tuple[str, str] | None, higher_is_better: bool, min_delta: float, patience: int | None
+        self, monitor: tuple[str, str] | None, higher_is_better: bool, min_delta: float, patience: int | None
     ) -> None:
-        super().__init__(score, higher_is_better, min_delta)
+        super().__init__(monitor, higher_is_better, min_delta)
         self.patience = patience
-
-    def should_stop(self, scores: Scores) -> bool:
-        """Update the best score. Returns whether the run ends now."""
-        self.update(scores)
-        return self.patience_is_over
 
     @property
     def patience_is_over(self) -> bool:

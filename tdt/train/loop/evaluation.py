@@ -186,7 +186,7 @@ def evaluate_checkpoint(
     if unread:
         raise LookupError(f"{unread[0]}: has no effect in an evaluation, which reads data, loss and metrics")
     changes = [*overrides, *([] if device is None else [f"device={device}"])]
-    if overrides:  # the scores that the training watched need not be computed now
+    if overrides:  # the scores that the training monitored need not be computed now
         changes += [f"{watcher}=null" for watcher in ("checkpoint.best", "train.early_stopping", "scheduler")]
     config = loads(meta["config"], f"{path}:config", changes)
     split = split or next(name for name in ("valid", "test", "train") if name in config.data.splits())

@@ -14,11 +14,17 @@ from tdt.train.checks.shapes import Row
 from tdt.train.config import Config, Problem, registry
 from tdt.train.data.nested import mapped
 from tdt.train.loop.average import Average
-from tdt.train.loop.early_stopping import EarlyStopping, Scores
+from tdt.train.loop.early_stopping import BestScore, EarlyStopping, Scores
 from tdt.train.loop.length import Length
 from tdt.train.metrics import Loss, Metric
 from tdt.train.model.objective import Objective, TermMean
 from tdt.utils.data import DataLoader
+
+
+def split_and_metric(score: str) -> tuple[str, str]:
+    """`split/metric` of a config as a pair."""
+    split, _, metric = score.partition("/")
+    return split, metric
 
 
 @dataclass(kw_only=True)
@@ -120,29 +126,36 @@ class Parts(ModelParts, DataParts):
         return Length(self.config.train, whole + bool(rest and not self.config.data.loader.drop_last))
 
     @property
-    def watched(self) -> tuple[str, str] | None:
+    def monitor(self) -> tuple[str, str] | None:
         """Split and metric that choose the best checkpoint: as configured, else the first metric, else the loss.
 
         None without a validation split, unless configured.
         """
         if self.config.checkpoint.best is not None:
-            split, _, metric = self.config.checkpoint.best.partition("/")
-            return split, metric
+            return split_and_metric(self.config.checkpoint.best)
         if "valid" not in self.loaders:
             return None
         return "valid", next((name for name in self.config.metrics if name != "loss"), "loss")
 
-    def best_of(self, score: str | None, min_delta: float = 0.0, patience: int | None = None) -> EarlyStopping:
-        """Track the best value of the score `split/metric`; by default, of the one that chooses the best checkpoint."""
-        split, _, name = score.partition("/") if score else ("", "", "")
-        chosen = (split, name) if score else self.watched
-        metric = self.new_metrics()[chosen[1]] if chosen else Loss()
-        return EarlyStopping(chosen, metric.higher_is_better, min_delta, patience)
+    def higher_is_better(self, metric: str) -> bool:
+        """Whether a higher value of the metric with this name, or of the loss, is better."""
+        return bool(self.new_metrics()[metric].higher_is_better)
+
+    def best_score(self) -> BestScore:
+        """The best value of the score that chooses the best checkpoint; nothing is known of it yet."""
+        return BestScore(self.monitor, self.monitor is not None and self.higher_is_better(self.monitor[1]))
 
     def early_stopping(self) -> EarlyStopping:
-        """Early stopping as configured; without it in the config, one that never stops the run."""
+        """Early stopping as configured; without it in the config, one that never stops the run.
+
+        That one counts too: `train.early_stopping.patience` may be set when the run is resumed.
+        """
         setting = self.config.train.early_stopping
-        return self.best_of(setting.metric, setting.min_delta, setting.patience) if setting else self.best_of(None)
+        monitor = split_and_metric(setting.metric) if setting and setting.metric else self.monitor
+        higher_is_better = monitor is not None and self.higher_is_better(monitor[1])
+        if setting is None:
+            return EarlyStopping(monitor, higher_is_better, min_delta=0.0, patience=None)
+        return EarlyStopping(monitor, higher_is_better, setting.min_delta, setting.patience)
 
     def schedule(self, interval: str, epochs_ended: int, scores: Scores) -> None:
         """Step the scheduler if it steps each `interval`.
@@ -156,7 +169,7 @@ class Parts(ModelParts, DataParts):
                 self.swa_scheduler.step()
         elif isinstance(self.scheduler, ReduceLROnPlateau):
             default = f"{'valid' if 'valid' in self.loaders else 'train'}/loss"
-            split, _, metric = ((self.config.scheduler and self.config.scheduler.monitor) or default).partition("/")
+            split, metric = split_and_metric((self.config.scheduler and self.config.scheduler.monitor) or default)
             if split in scores:
                 self.scheduler.step(scores[split][metric])
         elif self.config.scheduler is not None and self.config.scheduler.interval == interval:

@@ -62,7 +62,7 @@ class Trainer:
         self.step = self.epoch = 0
         self.finished_step = 0  # the last step whose `_after_step` is complete
         self.over = False  # training has ended
-        self.best, self.stopping = parts.best_of(None), parts.early_stopping()
+        self.best, self.stopping = parts.best_score(), parts.early_stopping()
         self.saved_at: tuple[int, int] | None = None  # step and `settled` of the last checkpoint
         self.resumed = False
         self.epoch_means = parts.new_metrics()  # since the epoch began
@@ -173,34 +173,45 @@ class Trainer:
             self.save(better)
 
     def _evaluate_epoch(self, ended: bool, over: bool) -> bool:
-        """Validate; update schedulers, best score and early stopping. Returns whether the score is the best so far."""
+        """Validate; update schedulers, best score and early stopping. Returns whether the score is the best so far.
+
+        Scores that are computed only because the run is over choose the best checkpoint, and change nothing else: a run
+        whose length is increased afterwards trains as if it had had this length from the beginning.
+        """
         parts, scores = self.parts, dict[str, dict[str, float]]()
-        if "valid" in parts.loaders and (over or self._is_time(self.train.validate_every)):
-            scores["valid"] = self._validate()  # first: it may be stopped, and then starts again on resume
+        due = {"train": ended, "valid": self._is_time(self.train.validate_every)}
+        if "valid" in parts.loaders and (over or due["valid"]):
+            scores["valid"] = self._validate(due["valid"])  # first: it may be stopped, and then starts again on resume
         if ended or over:
             scores["train"] = scores_of(self.epoch_means)
             self._emit(EpochDone, scalars=tagged("train_epoch", scores["train"]), validated="valid" in scores)
         better = self.best.update(scores)
-        self.over = over or self.stopping.should_stop(scores)
+        scores_due = {split: values for split, values in scores.items() if due[split]}
+        self.stopping.update(scores_due)
+        self.over = over or self.stopping.patience_is_over
         if "valid" in scores:
             self._emit(Validated, scalars=tagged("valid", scores["valid"]), best=better)
-        parts.schedule("epoch" if ended else "validation", self.epoch + ended, scores)
+        parts.schedule("epoch" if ended else "validation", self.epoch + ended, scores_due)
         if ended:
             self.epoch += 1
             self.epoch_means = parts.new_metrics()
         return better
 
-    def _validate(self) -> dict[str, float]:
+    def _validate(self, due: bool) -> dict[str, float]:
+        """The scores of the valid split. due: else the generators are restored, as training may go on from here."""
         began, restore_rng = time.perf_counter(), self.parts.snapshot_rng(self.parts.loaders["valid"])
         try:
             refresh(self.parts, self.check_stop)
-            return evaluate(self.parts, "valid", self.events.on_batch, self.check_stop)
+            scores = evaluate(self.parts, "valid", self.events.on_batch, self.check_stop)
         except Stopped:
             restore_rng()
             raise
         finally:
             self._since += time.perf_counter() - began  # the logged speed is that of training alone
             self.parts.train_mode()
+        if not due:
+            restore_rng()
+        return scores
 
     @property
     def metrics(self) -> dict[str, Metric]:

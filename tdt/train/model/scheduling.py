@@ -221,8 +221,8 @@ def _check_mode(parts: Parts, scheduler: Any, errors: ConfigErrors) -> None:
     """Report a ReduceLROnPlateau whose mode does not match its score."""
     setting = parts.config.scheduler
     if isinstance(scheduler, ReduceLROnPlateau) and setting is not None and setting.monitor is not None:
-        best = parts.best_of(setting.monitor)
-        mode, better = ("max", "higher") if best.sign > 0 else ("min", "lower")
+        metric = setting.monitor.partition("/")[2]
+        mode, better = ("max", "higher") if parts.higher_is_better(metric) else ("min", "lower")
         if scheduler.mode != mode:
             message = f"{setting.monitor} is better when {better}; write mode: {mode}"
             errors.add(setting.component, message)

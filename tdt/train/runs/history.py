@@ -64,7 +64,7 @@ class History:
         return self.ended[1] if self.ended and self.trained_by is None else None
 
     @property
-    def watched(self) -> str | None:
+    def monitor(self) -> str | None:
         """The tag that selects the best checkpoint: `checkpoint.best`, else the first validated metric."""
         best_tag = self.settings.get("checkpoint.best", "").replace("train/", "train_epoch/")
         if best_tag in self.series:

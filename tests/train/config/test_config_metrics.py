@@ -31,11 +31,11 @@ def test_a_metric_is_measured_twice_under_chosen_names(tmp_path: Path):
     assert loads(config.resolved()) == config
     with Session.start(config, root=tmp_path) as session:
         session.train()
-        assert session.parts.watched == ("valid", "top3")
+        assert session.parts.monitor == ("valid", "top3")
     read = history.read(Run.open("small", tmp_path))
     scores = {name: read.series[f"valid/{name}"][-1][1] for name in ("top1", "top3", "top5")}
     assert 0 < scores["top1"] < scores["top3"] < scores["top5"] < 1
-    assert read.watched == "valid/top3"
+    assert read.monitor == "valid/top3"
 
 
 def test_a_named_error_is_better_when_less():

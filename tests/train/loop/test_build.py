@@ -68,7 +68,7 @@ def test_the_built_parts_match_the_config():
     }  # fmt: skip
     assert all((p == 0).all() for name, p in parts.model.named_parameters() if name.endswith("bias"))
     assert len(parts.loaders["train"]) == 18 and len(parts.loaders["valid"]) == 5
-    assert parts.watched == ("valid", "accuracy")
+    assert parts.monitor == ("valid", "accuracy")
 
 
 def test_the_training_split_is_shuffled_and_the_other_is_not():

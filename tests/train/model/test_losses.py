@@ -45,7 +45,7 @@ def test_several_losses_are_summed_by_weight_logged_by_name_and_metrics_see_the_
     output = parts.model(x)
     digit, image = nn.CrossEntropyLoss()(output["digit"], y), nn.MSELoss()(output["image"], x)
     assert parts.loss(output, y, x).item() == pytest.approx((digit + 0.5 * image).item())
-    assert parts.watched == ("valid", "image")
+    assert parts.monitor == ("valid", "image")
     with Session.start(config, root=tmp_path) as session:
         assert session.train().reason == "done"
         lines = [json.loads(line) for line in (session.run.folder / "metrics.jsonl").read_text().splitlines()]
@@ -60,7 +60,7 @@ def test_several_losses_are_summed_by_weight_logged_by_name_and_metrics_see_the_
         ("valid/loss", {k: v for k, v in logged.series.items() if "accuracy" not in k},
          {k: v for k, v in logged.settings.items() if k != "checkpoint.best"}),
     ):  # fmt: skip
-        assert replace(logged, series=series, settings=settings).watched == chosen  # as `Parts.watched` does
+        assert replace(logged, series=series, settings=settings).monitor == chosen  # as `Parts.monitor` does
 
 
 @pytest.mark.parametrize(
