@@ -51,7 +51,7 @@ def _add(first, last, a, b, out):
 
 
 def seconds(run: Callable[[], object]) -> float:
-    """The best of the repetitions that fit into a third of a second: what the code can do when nobody disturbs it."""
+    """The best of the repetitions that fit into a third of a second: what the code can do without other load."""
     run()
     best, end = math.inf, time.perf_counter() + 0.35
     while time.perf_counter() < end:

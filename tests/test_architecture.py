@@ -148,7 +148,7 @@ def test_kernels_import_only_the_backend():
 
 
 def test_one_file_decides_which_results_are_channels_last():
-    """Ops ask `output_is_channels_last` and its kin; `Tensor.to` and the like, which work with memory formats, may look."""
+    """Ops call `output_is_channels_last` and related helpers; only what sets memory formats, as `Tensor.to`, looks at strides."""
     allowed = {"tdt._backend.layout", "tdt._ops.shape.memory", "tdt.train.model.memory_format"}
     names = (  # every name that is read, as `is_channels_last` or `layout.is_channels_last`
         (module, node.id if isinstance(node, ast.Name) else node.attr)

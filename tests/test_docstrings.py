@@ -1,4 +1,4 @@
-"""Docstrings of the public callables: summary, shapes, errors, source, example. What is asked for: tests/docstrings.py."""
+"""Docstrings of the public callables: summary, shapes, errors, source, example. What is required: tests/docstrings.py."""
 
 from __future__ import annotations
 

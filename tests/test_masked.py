@@ -1,4 +1,4 @@
-"""The namespace `tdt.masked`, beside what the op database asks of it."""
+"""The namespace `tdt.masked`, beside what the op database tests."""
 
 from __future__ import annotations
 

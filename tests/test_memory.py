@@ -1,4 +1,4 @@
-"""What the C library is asked to do with the memory of arrays."""
+"""Settings of the C library's allocator for the memory of arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PyTorch tells of a tensor, a dtype and memory, asked of both libraries."""
+"""Properties of tensors, dtypes and memory, read in both libraries."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class DistNetworkError(DistError):
 
 
 class DistStoreError(DistError):
-    """A failure of a store, such as a key that nobody set before the timeout."""
+    """A failure of a store, such as a key that was not set before the timeout."""
 
 
 class Store:

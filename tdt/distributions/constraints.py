@@ -390,7 +390,7 @@ class _PositiveDefinite(_Symmetric):
         if not symmetric.all():
             return symmetric
         try:
-            linalg.cholesky(value.detach())  # what is wanted in the end: eigenvalues near 0 may round below it
+            linalg.cholesky(value.detach())  # what the distribution needs: eigenvalues near 0 may round below it
         except RuntimeError:
             return (linalg.eigvalsh(value) > 0).all(-1)
         return symmetric

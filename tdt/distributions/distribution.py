@@ -241,7 +241,7 @@ class _LocScale(Distribution):
 
 
 class _OfProbs:
-    """Parameters given as `probs` or as `logits`: the other one is computed when asked for."""
+    """Parameters given as `probs` or as `logits`: the other one is computed when it is read."""
 
     _binary: bool
     probs: Tensor

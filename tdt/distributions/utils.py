@@ -61,7 +61,7 @@ _sum_rightmost = sum_rightmost  # PyTorch's name, which libraries import
 
 
 class lazy_property(Generic[T]):
-    """An attribute computed when it is first asked for, with gradients, and kept."""
+    """An attribute computed when it is first read, with gradients, and cached."""
 
     def __init__(self, wrapped: Callable[..., T]) -> None:
         self.wrapped = wrapped

@@ -34,7 +34,7 @@ class PlannedOptimizer(Optimizer):
     _kernel: Kernel | None = None
     _reads_parameters = False  # whether the formula does, besides the decay
     _foreach_records = False  # whether PyTorch's step over lists of tensors can be recorded
-    _captured = "params and state_steps"  # what PyTorch wants on a GPU to capture the step
+    _captured = "params and state_steps"  # what PyTorch requires on a GPU to capture the step
     _recorded_scalar: Callable[[float], Any] = float  # how a recorded step sees the scalars
 
     def _arrays(self, group: dict[str, Any]) -> dict[str, float]:

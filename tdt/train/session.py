@@ -100,7 +100,7 @@ class Session:
         return Trainer(self.parts, self._events, self.store, self._describe(), self._check_stop)
 
     def _check_stop(self) -> None:
-        """End the run if a signal has asked for it."""
+        """End the run if a signal has requested it."""
         if (reason := self._stop.reason) is not None:
             text = f"{reason}: stopping; a second one stops at once"
             self._events.emit(Notice(step=self._trainer.step, text=text))

@@ -17,7 +17,7 @@ FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP", "JPEG2000")
 
 @contextlib.contextmanager
 def open_image(file: str | os.PathLike[str] | BinaryIO, path: str) -> Iterator[Image.Image]:
-    """The image in a path or an open file, which an error calls `path`; its pixels are read by whoever asks for them.
+    """The image in a path or an open file, which an error calls `path`; its pixels are read when they are first used.
 
     ValueError for what is no image of `FORMATS`, is damaged, or would unpack to more pixels than Pillow takes for sane;
     FileNotFoundError.

@@ -1,4 +1,4 @@
-"""The process that compiles ahead: what it makes is what a training run asks for, and a run does without it."""
+"""The process that compiles ahead: it compiles the kernels that a training run loads, and a run works without it."""
 
 from __future__ import annotations
 

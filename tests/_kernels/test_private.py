@@ -1,4 +1,4 @@
-"""Folders that nobody else can change: what a stranger may have prepared on the way to one is refused."""
+"""Folders that no other user can change: a path to one that another user may have prepared is refused."""
 
 from __future__ import annotations
 

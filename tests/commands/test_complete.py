@@ -1,4 +1,4 @@
-"""What a shell offers when it asks: verbs, configs, runs, checkpoints; without NumPy and the core."""
+"""Shell completion offers commands, configs, runs and checkpoints; without NumPy and the core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tdt doctor` tells what is there, what is missing and what is broken, and exits with 1 for the last alone."""
+"""`tdt doctor` reports what is installed, missing and broken, and exits with 1 only if something is broken."""
 
 from __future__ import annotations
 

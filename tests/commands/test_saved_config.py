@@ -43,7 +43,7 @@ def work(tmp_path_factory) -> Iterator[Path]:
 
 @pytest.fixture
 def requested_urls(monkeypatch) -> list[str]:
-    """The addresses that a download was asked of; none is answered."""
+    """The requested URLs of downloads; each request fails."""
     addresses: list[str] = []
 
     class Downloader:

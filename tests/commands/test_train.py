@@ -1,4 +1,4 @@
-"""`tdt train` as a user meets it: what it shows, how it stops, how it goes on."""
+"""`tdt train` as users run it: what it prints, how it stops, how it resumes."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ class Report:
 
 
 def kill_and_resume(trial: Trial, rng: random.Random, report: Report) -> None:
-    """A run that is killed once or several times, at a random time or in a random call, then goes on to its end."""
+    """A run that is killed once or several times, at a random time or in a random call, then is resumed to its end."""
     root, story = trial.new_root(), []
     calls = sum(trial.calls.values())
     for number in range(rng.choice((1, 1, 2, 3, 5, 8))):
@@ -247,7 +247,7 @@ def kill_and_resume(trial: Trial, rng: random.Random, report: Report) -> None:
 
 
 def fail_and_resume(trial: Trial, rng: random.Random, report: Report) -> None:
-    """A run whose n-th call fails, then goes on to its end on a disk that works."""
+    """A run whose n-th call fails, then is resumed to its end on a disk that works."""
     root, error = trial.new_root(), rng.choice(list(ERRORS))
     few = error in (errno.ENOLCK, errno.EPERM, errno.EINVAL)  # what a run can do without
     most = sum(count for kind, count in trial.calls.items() if kind & ERRORS[error][0])

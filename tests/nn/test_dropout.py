@@ -1,4 +1,4 @@
-"""Dropout of every kind drops what PyTorch drops, to the bit, and says what it was asked wrongly."""
+"""Dropout of every kind drops what PyTorch drops, to the bit, and reports invalid arguments."""
 
 import numpy as np
 import pytest

@@ -246,6 +246,6 @@ def _first_words(call):
 
     try:
         call(torch)
-    except Exception as error:  # noqa: BLE001  (its words are wanted)
+    except Exception as error:  # noqa: BLE001  (its message is compared)
         return re.split(r"[,:;(]", str(error).split("\n")[0])[0].strip(" .")
     raise AssertionError("PyTorch accepts this call")

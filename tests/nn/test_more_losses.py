@@ -188,7 +188,7 @@ def test_the_functions_that_torch_itself_exports_take_numbers_for_reductions(nam
     agree(function, numbers(2, 3), numbers(2, 3, seed=1))
 
 
-# What `tdt check` asks before any data is there: (loss, shapes of its arguments, an int64 one in brackets; options).
+# What `tdt check` calls before any data is there: (loss, shapes of its arguments, an int64 one in brackets; options).
 SHAPES = [
     ("binary_cross_entropy", (3, 4), (3, 4)), ("binary_cross_entropy_with_logits", (3, 4), (3, 4), (4,)),
     ("huber_loss", (3, 4), (3, 4)), ("smooth_l1_loss", (3, 4), (3, 4)), ("kl_div", (3, 4), (3, 4)),

@@ -25,7 +25,7 @@ ACCUMULATES = {"add", "multiply"}
 
 
 class Strict:
-    """NumPy, without what CuPy lacks; not NumPy itself, so that code which asks takes the way that it takes for CuPy."""
+    """NumPy without what CuPy lacks; not the NumPy module itself, so that code takes the same branches as for CuPy."""
 
     __name__ = "numpy"  # for what chooses between SciPy and cupyx
 
@@ -70,7 +70,7 @@ STRICT: Any = Strict()
 
 @pytest.fixture(autouse=True)
 def _extension(monkeypatch):
-    """The one thing of cupyx that is asked for by name."""
+    """The only function of cupyx that is called by name."""
     monkeypatch.setitem(sys.modules, "cupyx", SimpleNamespace(errstate=lambda **options: nullcontext()))
 
 

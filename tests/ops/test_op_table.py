@@ -205,7 +205,7 @@ def strided(a):
 @every_op
 def test_strides_of_the_operands_do_not_matter(name):
     if name in ("view", "view_dtype", "view_as_complex", "as_strided"):
-        return  # these are about strides; PyTorch's op database asks them
+        return  # these are about strides; PyTorch's op database tests them
     for call in TABLE[name].calls:
         plain, other = run(name, call, operands_of(call)), run(name, call, operands_of(call, change=strided))
         for a, b in zip(outputs(plain), outputs(other), strict=True):

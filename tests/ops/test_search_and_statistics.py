@@ -1,4 +1,4 @@
-"""searchsorted, histograms, quantiles and their kin: what PyTorch's op database does not ask, errors first of all."""
+"""searchsorted, histograms, quantiles and similar functions: what PyTorch's op database does not test, mainly errors."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""NaN, infinities and signed zeros: what each op makes of them is what PyTorch makes of them."""
+"""NaN, infinities and signed zeros: each op returns for them what PyTorch returns."""
 
 import math
 import subprocess

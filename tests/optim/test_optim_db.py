@@ -1,4 +1,4 @@
-"""PyTorch's optimizer database asked of every optimizer: signatures, trajectories, states, refusals."""
+"""PyTorch's optimizer database run on every optimizer: signatures, trajectories, states, refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The questions asked of every op in PyTorch's op database; each returns a Report of its cases."""
+"""The checks of every op in PyTorch's op database; each returns a Report of its cases."""
 
 from __future__ import annotations
 

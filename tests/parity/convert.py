@@ -30,7 +30,7 @@ PLAIN = frozenset((bool, int, float, complex, str, type(None)))
 
 
 class Unconvertible(Exception):
-    """The value has no counterpart in tdt (a compressed layout, a complex32 tensor); the case cannot be asked of tdt."""
+    """The value has no counterpart in tdt (a compressed layout, a complex32 tensor); the case cannot be run on tdt."""
 
 
 def array_of(t: torch.Tensor, memo: dict | None = None) -> np.ndarray:

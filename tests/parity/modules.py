@@ -1,4 +1,4 @@
-"""PyTorch's module database asked of tdt: every layer that both have, built, run and differentiated side by side.
+"""PyTorch's module database run on tdt: every layer that both have, built, run and differentiated side by side.
 
 A layer is made twice from the same seed and arguments. Compared are its signature, `repr`, state, initial values,
 results, gradients, buffers afterwards, a deep copy, and what it refuses.
@@ -87,7 +87,7 @@ def error_samples(name: str) -> Iterator[ErrorModuleInput]:
 
 
 def check(name: str) -> Report:
-    """Everything that is asked of one layer."""
+    """All checks of one layer."""
     report = Report(name)
     _signature(report)
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""PyTorch's op database asked of tdt: which ops are present, their samples, and one report per op and question.
+"""PyTorch's op database run on tdt: which ops are present, their samples, and one report per op and question.
 
 A case is one call in both libraries: (op, check, dtype, sample), always with the same numbers.
 """
@@ -31,15 +31,15 @@ from tests.parity.rebind import lookup, over_tdt
 
 DTYPES = (torch.bool, torch.uint8, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32,
           torch.float64, torch.complex64, torch.complex128)  # fmt: skip
-# PyTorch lacks most kernels of uint16, uint32 and uint64; NumPy has them all, and nobody is served by refusing what works.
+# PyTorch lacks most kernels of uint16, uint32 and uint64; NumPy has them all, and refusing what works serves no user.
 REFUSED = (*DTYPES, torch.int8, torch.int16)
 # Of max_pool and logspace the database makes up to 1,440 samples a dtype, a third of the time of all others together: of
-# such long lists all are asked in float64, and this many, drawn once and for all, in the other dtypes.
+# such long lists all are run in float64, and this many, drawn once and for all, in the other dtypes.
 MANY = 200
 # grid_sampler_3d has samples of up to five million numbers, 20 s of work, each beside a small one of the same modes.
 LARGE = 100_000
 
-# For each sample the database looks through the stack, source files and all, for the unittest.TestCase that asks.
+# For each sample the database looks through the stack, source files and all, for the unittest.TestCase that calls it.
 core.extract_test_fn = common_utils.extract_test_fn = lambda: None
 # Without those devices, PyTorch's manual_seed notes for each what is to be done once there is one, with a stack trace.
 torch.cuda.manual_seed_all = torch.xpu.manual_seed_all = torch.mtia.manual_seed_all = lambda seed: None
@@ -130,7 +130,7 @@ def present() -> tuple[OpInfo, ...]:
 
 
 def dtypes_of(info: OpInfo) -> list[torch.dtype]:
-    """The dtypes among the ten asked here that PyTorch supports for the op on the CPU."""
+    """The dtypes among the ten tested here that PyTorch supports for the op on the CPU."""
     return [d for d in DTYPES if d in info.dtypes]
 
 

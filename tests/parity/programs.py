@@ -140,7 +140,7 @@ def _broadcasts(shape: torch.Size, to: torch.Size) -> bool:
 
 
 def _is_frozen(t: torch.Tensor) -> bool:
-    """Whether `t` is a leaf that wants a gradient, or looks into one: writing there is an error."""
+    """Whether `t` is a leaf that requires a gradient, or a view of one: writing to it is an error."""
     root = t._base if t._is_view() else t
     return root.requires_grad and root.is_leaf
 
@@ -306,7 +306,7 @@ def start(w: Writer) -> None:
 
 @st.composite
 def programs(draw: Callable[[st.SearchStrategy], Any]) -> Program:
-    """Programs of 3 to 15 statements over two tensors, ending with a backward pass over all that wants a gradient."""
+    """Programs of 3 to 15 statements over two tensors, ending with a backward pass over all that requires a gradient."""
     w = Writer(draw)
     start(w)
     if w.number(0, 3):
@@ -366,7 +366,7 @@ def _words(error: Exception | None) -> tuple | None:
 
 
 def _read(x: Any, what: str) -> Any:
-    """An attribute, or the words of the error: a stale view made under no_grad may not be asked for its graph."""
+    """An attribute, or the message of the error: an outdated view created under no_grad has no readable graph."""
     try:
         return getattr(x, what)
     except RuntimeError as error:

@@ -352,9 +352,9 @@ def draw_model(
 
 
 def _add_layer(rng: random.Random, layers: list[Layer], x: Any, domain: str | None, required: str | None) -> Any:
-    """Add `wanted`, or one drawn that fits what comes out of the layers before; the output for `x`.
+    """Add `required`, or one drawn that fits what comes out of the layers before; the output for `x`.
 
-    Of one that is drawn for a `domain` the output belongs there too. None where `wanted` does not fit.
+    Of one that is drawn for a `domain` the output belongs there too. None where `required` does not fit.
     """
     for _ in range(40):
         here = domain or _domain(x)

@@ -98,7 +98,7 @@ def resume(folder: Path, *listeners: Any, overrides: tuple[str, ...] = ()) -> st
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory) -> Any:
-    """For each feature the events and the result of a run that nobody disturbed."""
+    """For each feature the events and the result of an uninterrupted run."""
     results: dict[str, tuple[list[Event], dict[str, Any]]] = {}
 
     def get(feature: str) -> tuple[list[Event], dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Graphs, blocks and several losses: killed after any event, a run ends as one that nobody disturbed."""
+"""Graphs, blocks and several losses: killed after any event, a run ends as an uninterrupted one."""
 
 from __future__ import annotations
 

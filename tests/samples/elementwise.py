@@ -1,4 +1,4 @@
-"""Samples of elementwise ops. Values keep away from kinks and poles, which the op database asks for."""
+"""Samples of elementwise ops. Values avoid kinks and poles, which the op database tests."""
 
 import numpy as np
 import scipy.special as sp

@@ -70,7 +70,7 @@ def test_no_attempt_is_called_safe_by_the_list_of_unsafe_names():
             names = tdt.serialization.get_unsafe_globals_in_checkpoint(io.BytesIO(exploit(what)))
         except EXPECTED_ERRORS:
             continue
-        assert names or what.startswith("a storage at"), what  # where storages were is nobody's concern here
+        assert names or what.startswith("a storage at"), what  # former addresses of storages are not tested here
 
 
 def test_all_unsafe_names_are_listed_whichever_way_a_pickle_spells_them():
@@ -89,7 +89,7 @@ def test_all_unsafe_names_are_listed_whichever_way_a_pickle_spells_them():
     assert tdt.serialization.get_unsafe_globals_in_checkpoint(io.BytesIO(archive(pickled(tensor())))) == []
 
 
-HEAD = {"/archive/version": b"3\n", "/archive/byteorder": b"little"}  # what PyTorch asks of an archive
+HEAD = {"/archive/version": b"3\n", "/archive/byteorder": b"little"}  # what PyTorch requires of an archive
 # What is called with any arguments, and by which of a hundred odd calls none may allocate, run or look up anything.
 ARGUMENTS = [
     (),

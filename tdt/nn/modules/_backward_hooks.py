@@ -77,7 +77,7 @@ class Watch:
         return tuple([found[i] for i in self.tensors_in or ()])
 
     def _without_inputs(self, grad_output: Gradients) -> None:
-        """No input wants a gradient, so none will come: run the hooks now."""
+        """No input requires a gradient, so none will be computed: run the hooks now."""
         if self.hooks:
             warnings.warn(
                 "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs "
@@ -95,7 +95,7 @@ class Watch:
 
 
 def _watched(values: tuple, hook: Callable[..., Any], fill: bool) -> tuple[tuple, list[int] | None]:
-    """`values` with their tensors passed through `_BackwardHook`, and where those stand; None if none wants a gradient."""
+    """`values` with their tensors passed through `_BackwardHook`, and their positions; None if none requires a gradient."""
     places = [i for i, value in enumerate(values) if isinstance(value, Tensor)]
     if not (state.grad and any(values[i].requires_grad for i in places)):
         return values, None

@@ -11,7 +11,7 @@ from tdt.nn.modules._backward_hooks import Watch
 
 
 class Hook(NamedTuple):
-    """A registered function and how it wants to be called."""
+    """A registered function and the arguments that it is called with."""
 
     call: Callable[..., Any]
     with_kwargs: bool = False
@@ -19,7 +19,7 @@ class Hook(NamedTuple):
 
 
 # Hooks on every module, with what they listen to: "forward_pre", "forward", "backward", "backward_pre", or the
-# registration of a "parameter", "buffer" or "module". One dict, so that a call asks one question.
+# registration of a "parameter", "buffer" or "module". One dict, so that a call makes one test.
 global_hooks: dict[int, tuple[str, Hook]] = {}
 
 

@@ -116,7 +116,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return cat([head[:, :size], *parts], 1)
 
     def predict(self, input: Tensor) -> Tensor:
-        """The most probable class of each sample: (N, in_features) to (N,). Clusters are asked where they may win."""
+        """The most probable class of each sample: (N, in_features) to (N,). Clusters are evaluated only where they may win."""
         head = F.log_softmax(self.head(input), dim=1)
         best = head.argmax(1)
         (places,) = _backend.namespace(best._a).nonzero(best._a >= self.shortlist_size)

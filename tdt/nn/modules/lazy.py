@@ -38,7 +38,7 @@ class LazyModuleMixin(Module):
 
 def _infer(module: LazyModuleMixin, args: tuple, kwargs: dict[str, Any]) -> None:
     """The hook before the first call."""
-    with real():  # also where a meta pass is what asks first
+    with real():  # also where the first call is a meta pass
         module.initialize_parameters(*args, **kwargs)
     if module.has_uninitialized_params():
         raise RuntimeError(f"module {type(module).__name__} has not been fully initialized")

@@ -422,7 +422,7 @@ class _MarginLoss(_Loss):
 
 
 class MarginRankingLoss(_MarginLoss):
-    """Ranking loss max(0, -target (input1 - input2) + margin): target 1 asks for input1 above input2, -1 for the opposite.
+    """Ranking loss max(0, -target (input1 - input2) + margin): target 1 ranks input1 above input2, -1 the opposite.
 
     Args:
         reduction: "mean", "sum", or "none" for the loss of each pair (formerly size_average, reduce).

@@ -14,7 +14,7 @@ from tdt.nn.parameter import Parameter
 
 
 class _Affine(Module):
-    """A `weight` of ones and a `bias` of zeros, or None for what is not wanted."""
+    """A `weight` of ones and a `bias` of zeros, or None for one that is switched off."""
 
     def _make(self, shape: Any, weight: bool, bias: bool | None, device: Device, dtype: Dtype) -> None:
         self.register_parameter("weight", Parameter(ones(shape, device=device, dtype=dtype)) if weight else None)

@@ -1,4 +1,4 @@
-"""`_pair` and its kin, which layers of one's own take from this place in PyTorch."""
+"""`_pair` and similar helpers, which users' layers import from here in PyTorch."""
 
 from __future__ import annotations
 

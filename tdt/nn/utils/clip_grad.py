@@ -84,7 +84,7 @@ def clip_grads_with_norm_(
     >>> tdt.nn.utils.clip_grads_with_norm_([w], 1.0, tdt.tensor(5.0)); w.grad
     tensor([0.6000, 0.8000])
     """
-    # A multiplication by 1 where nothing is clipped: the device need not be asked.
+    # A multiplication by 1 where nothing is clipped: no synchronisation with the device.
     scale = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
     for g in _gradients(parameters):
         g.mul_(scale.to(g.dtype))

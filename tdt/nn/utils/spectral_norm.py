@@ -54,7 +54,7 @@ class SpectralNorm:
         return as_matrix(weight, self.dim)
 
     def compute_weight(self, module: Any, do_power_iteration: bool) -> Tensor:
-        """The weight of the moment, after the power method if wanted."""
+        """The current weight, after the power method if requested."""
         weight, u, v = (getattr(module, self.name + suffix) for suffix in ("_orig", "_u", "_v"))
         matrix = self.reshape_weight_to_matrix(weight)
         if do_power_iteration:

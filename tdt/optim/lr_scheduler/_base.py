@@ -174,7 +174,7 @@ def copied(value: Any) -> Any:
 
 
 def set_lr(group: dict[str, Any], value: Any) -> None:
-    """Set the learning rate; one that is a tensor is written to, so that whoever holds it sees the new value."""
+    """Set the learning rate; one that is a tensor is written to, so that all references have the new value."""
     if isinstance(group["lr"], Tensor):
         group["lr"]._a[...] = number(value)
         group["lr"]._st.version += 1

@@ -1,4 +1,4 @@
-"""TensorBoard summaries other than scalars, as the `log` section of the config asks for.
+"""TensorBoard summaries other than scalars, which the `log` section of the config selects.
 
 All depend only on the weights and the data at their step, so that a resumed run logs the same.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ModelLog:
-    """Event subscriber that writes what the `log` section of the config asks for."""
+    """Event subscriber that writes what the `log` section of the config selects."""
 
     def __init__(self, parts: Parts, writer: SummaryWriter) -> None:
         self.parts, self.writer, self.log = parts, writer, parts.config.log

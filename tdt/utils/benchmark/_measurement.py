@@ -147,7 +147,7 @@ class Measurement:
 
     @staticmethod
     def merge(measurements: Iterable[Measurement]) -> list[Measurement]:
-        """One measurement for each task, of all that were made of it, as of single runs."""
+        """One measurement for each task, which merges all measurements of it as single runs."""
         groups: dict[TaskSpec, list[float]] = defaultdict(list)
         for m in measurements:
             groups[m.task_spec].extend(m.times)

@@ -30,7 +30,7 @@ CHECK_PARENT = 1.0  # seconds between two checks whether the parent is still ali
 
 @dataclass
 class WorkerInfo:
-    """What `get_worker_info()` tells a dataset: the worker's number, how many there are, its seed, its dataset copy."""
+    """What `get_worker_info()` returns to a dataset: the worker's number, how many there are, its seed, its dataset copy."""
 
     id: int
     num_workers: int

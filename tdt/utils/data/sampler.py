@@ -1,4 +1,4 @@
-"""Samplers: the order in which a DataLoader asks for samples, and how it groups them into batches."""
+"""Samplers: the order in which a DataLoader loads samples, and how it groups them into batches."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """How many indices an epoch gives: as asked, else the dataset's present length."""
+        """Number of indices in an epoch: the requested one, else the dataset's current length."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:

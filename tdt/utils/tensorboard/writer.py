@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class SummaryWriter:
-    """Writes an event file in `log_dir` that `tensorboard --logdir` shows, while training goes on.
+    """Writes an event file in `log_dir` that `tensorboard --logdir` shows, while training continues.
 
     log_dir: a folder, made where missing; default `runs/<month><day>_<time>_<host><comment>`.
     purge_step: a run that crashed and is logged again from this step on: TensorBoard hides what it has from there.

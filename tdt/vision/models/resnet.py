@@ -1,4 +1,4 @@
-"""ResNet (He, Zhang, Ren, Sun: Deep Residual Learning for Image Recognition, 2015) and its kin.
+"""ResNet (He, Zhang, Ren, Sun: Deep Residual Learning for Image Recognition, 2015) and its variants.
 
 Wide ResNet: Zagoruyko, Komodakis, 2016; ResNeXt: Xie et al., 2016. A bottleneck strides in its 3×3 convolution (v1.5).
 """

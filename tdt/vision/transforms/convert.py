@@ -116,7 +116,7 @@ class PILToTensor(Transform):
         return "PILToTensor()"
 
 
-# The mode that an image of so many channels and of this dtype is read in; of others with as many, one may be asked for.
+# The mode that an image of so many channels and of this dtype is read in; another one with as many channels may be requested.
 MODES = {
     (1, "uint8"): ("L",), (1, "int16"): ("I;16",), (1, "int32"): ("I",), (1, "float32"): ("F",), (2, "uint8"): ("LA",),
     (3, "uint8"): ("RGB", "YCbCr", "HSV"), (4, "uint8"): ("RGBA", "CMYK", "RGBX"),

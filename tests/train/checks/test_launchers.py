@@ -33,7 +33,7 @@ def test_one_of_several_processes_is_refused(several: dict[str, str]):
         {},
         {"PMI_SIZE": "1", "OMPI_COMM_WORLD_SIZE": "1", "WORLD_SIZE": "1"},
         {"WORLD_SIZE": "all", "PMI_SIZE": ""},
-        {"SLURM_NTASKS": "4", "SLURM_PROCID": "0"},  # the shell of a batch script that asked for four
+        {"SLURM_NTASKS": "4", "SLURM_PROCID": "0"},  # the shell of a batch script that requests four
         {"SLURM_NTASKS": "4", "SLURM_STEP_ID": "1", "SLURM_STEP_NUM_TASKS": "1"},  # srun -n 1 within it
     ],
 )

@@ -31,7 +31,7 @@ def problems(text: str) -> list[Problem]:
     return caught.value.problems
 
 
-# (what is written in the good config, what instead, line, column, key, what is said)
+# (what is written in the good config, what instead, line, column, key, message)
 TRAPS = [
     ('"*.bias"', "*.bias", 23, 14, "init.1.params", 'an unquoted *.bias is an alias in YAML; quote it: "*.bias"'),
     ('"*.bias"', "*bias", 23, 14, "init.1.params", 'an unquoted *bias is an alias in YAML; quote it: "*bias"'),

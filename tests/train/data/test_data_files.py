@@ -1,4 +1,4 @@
-"""A resumed run notices that the files of its data have changed, whatever they are, and says so before it goes on."""
+"""A resumed run detects that the files of its data have changed, of every kind, and reports it before it trains."""
 
 from __future__ import annotations
 

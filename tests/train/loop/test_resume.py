@@ -46,7 +46,7 @@ checkpoint: {every: 7 steps, keep: 2, best: valid/accuracy}
 log: {every: 4 steps}
 """
 WITH_WORKERS = ("train.step:3", "train.step:12", "validate:5")
-# Point at which a signal comes → (exit code, the step the run goes on from). A test has 3 batches too.
+# Point at which a signal comes → (exit code, the step that the run resumes from). A test has 3 batches too.
 STOPS = {
     "train.step:12:SIGINT": (130, 12),
     "train.step:27:SIGTERM": (143, 27),  # in the step before the last validation: that has one batch
@@ -126,7 +126,7 @@ def rows(folder: Path, metrics: dict[str, Any], there: bool) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory) -> Any:
-    """For each number of workers the config's file and the result of a run that nobody disturbed."""
+    """For each number of workers the config's file and the result of an uninterrupted run."""
     results: dict[int, tuple[Path, dict[str, Any]]] = {}
 
     def get(workers: int) -> tuple[Path, dict[str, Any]]:

@@ -437,7 +437,7 @@ train: {epochs: 1}
 
 
 def refusal(loss: str, metric: str, targets: np.ndarray, folder: Path, model: str = '"Linear(3, 1)"') -> str:
-    """What is said of a metric, at its line."""
+    """The message about a metric, at its line."""
     np.savez(folder / "data.npz", x=np.zeros((8, 3), np.float32), y=targets)
     text = (DATA % (loss, metric)).replace('"Linear(3, 1)"', model)
     with pytest.raises(ConfigError) as caught:

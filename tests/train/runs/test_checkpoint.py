@@ -280,7 +280,7 @@ def test_killed_after_the_rename_last_is_a_whole_checkpoint(tmp_path, nth, last)
     store = CheckpointStore(tmp_path)
     assert store.steps() == list(range(1, nth + 1))
     assert holds(store.resolve("last"), last)
-    assert write(tmp_path, last + 1, 5).returncode == 0  # and the run goes on over what is there
+    assert write(tmp_path, last + 1, 5).returncode == 0  # and the run continues over the files that are there
     assert holds(store.resolve("last"), 4)
     assert store.steps() == [2, 3, 4]
 

@@ -32,7 +32,7 @@ class NoisyStream(data.IterableDataset):
 
 
 class Eager(data.Sampler):
-    """Draws its order when asked for an iterator, from Python's generator."""
+    """Draws its order when an iterator is created, from Python's generator."""
 
     def __iter__(self) -> Iterator[int]:
         return iter(random.sample(range(SAMPLES), SAMPLES))

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
 
 class Telling(Numbers):
-    """Sample `i` tells what the worker that made it knows and draws."""
+    """Sample `i` has the info and the random draws of the worker that loaded it."""
 
     def __init__(self, length: int, side: Any) -> None:
         super().__init__(length)
@@ -207,7 +207,7 @@ def test_a_batch_that_a_dead_worker_had_sent_is_not_counted_unless_it_is_deliver
     loader = data.DataLoader(Numbers(100), 2, num_workers=2)
     batches = iter(loader)
     got = [next(batches).tolist()]
-    time.sleep(0.3)  # in which the workers send the batches that they were asked for
+    time.sleep(0.3)  # in which the workers send the requested batches
     for process in multiprocessing.active_children():
         process.kill()
         process.join()

@@ -71,7 +71,7 @@ def board(browser, tmp_path_factory) -> Iterator[str]:
 @pytest.fixture
 def look(browser, board) -> Callable[..., None]:
     def look(page: str, *texts: str) -> None:
-        """Open a page, wait until all of `texts` stand in it, and keep a picture where one is wanted."""
+        """Open a page, wait until all of `texts` stand in it, and save a screenshot where one is requested."""
         missing, read, end = list(texts), "", time.monotonic() + 40
         while missing:
             assert time.monotonic() < end, f"{page}: {missing} not found in: {read}"

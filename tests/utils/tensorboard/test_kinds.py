@@ -33,7 +33,7 @@ def counts() -> list[np.ndarray]:
     return [np.arange(4.0) + part for part in range(6)]
 
 
-# Each takes a writer and a function that makes a tensor of an array: what both writers are asked to log.
+# Each takes a writer and a function from an array to a tensor: what both writers log.
 CALLS: dict[str, Callable[[Any, Callable[[Any], Any]], None]] = {
     "tensors float": lambda w, t: w.add_tensor("x", t(np.array([[1.5, -2], [np.nan, np.inf]], np.float32)), 3),
     "tensors double": lambda w, t: w.add_tensor("x", t(np.zeros((0, 2))), 3, 12.5),

@@ -1,4 +1,4 @@
-"""A real TensorBoard, asked over HTTP for what each of its plugins shows of what the writer has logged."""
+"""A real TensorBoard, queried over HTTP for what each of its plugins shows of what the writer has logged."""
 
 from __future__ import annotations
 
@@ -114,7 +114,9 @@ def test_projector(ask):
 def test_precision_recall_curves(ask):
     curves = ask("pr_curves/pr_curves", run="one", tag="cats")["one"]
     assert [curve["step"] for curve in curves] == [0, 1, 2]
-    assert curves[0]["recall"] == pytest.approx([1, 1, 1, 0.5])  # without the last, where nothing is said to be true
+    assert curves[0]["recall"] == pytest.approx(
+        [1, 1, 1, 0.5]
+    )  # without the last, where no sample is predicted positive
 
 
 def test_custom_scalars(ask):

@@ -1,4 +1,4 @@
-"""A running TensorBoard, asked over HTTP, in both of its loaders."""
+"""A running TensorBoard, queried over HTTP, with both of its loaders."""
 
 from __future__ import annotations
 
