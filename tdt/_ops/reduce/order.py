@@ -80,23 +80,27 @@ def _extreme_op(name: str, method: str, node: str) -> Op:
     return extreme
 
 
-_max_dim, _min_dim = _extreme_op("max_dim", "max", "MaxBackward0"), _extreme_op("min_dim", "min", "MinBackward0")
+# By name: the op along a dimension, the op of all elements, and the function of two tensors.
+_EXTREMES = {
+    "max": (_extreme_op("max_dim", "max", "MaxBackward0"), _amax, maximum),
+    "min": (_extreme_op("min_dim", "min", "MinBackward0"), _amin, minimum),
+}
 
 
-def max_dim(input: Tensor, dim: int | Tensor, keepdim: bool = False, *, out: Any = None) -> tuple[Tensor, Tensor]:
-    """(values, indices) of the largest elements along `dim`; of equal ones the first."""
+def _extreme(name: str, input: Tensor, dim: Any, keepdim: bool, other: Tensor | None, out: Any) -> Any:
+    """`max` or `min`, by name."""
+    along_dim, of_all, of_two = _EXTREMES[name]
+    check_operands(name, input, dim if other is None else other)
+    other = dim if isinstance(dim, Tensor) and not keepdim else other
+    if other is not None:
+        return of_two(input, other, out=out)
+    if dim is None:
+        refuse_empty(name, input, None)
+        return label(finish(of_all, out, input), f"{name.capitalize()}Backward1")
     d = wrap_dim(dim, input.ndim)
-    refuse_empty("max", input, (d,))
+    refuse_empty(name, input, (d,))
     _check_out_values(out, input)
-    return _pair("max", _max_dim, out, input, dim=d, keepdim=keepdim)
-
-
-def min_dim(input: Tensor, dim: int | Tensor, keepdim: bool = False, *, out: Any = None) -> tuple[Tensor, Tensor]:
-    """(values, indices) of the smallest elements along `dim`; of equal ones the first."""
-    d = wrap_dim(dim, input.ndim)
-    refuse_empty("min", input, (d,))
-    _check_out_values(out, input)
-    return _pair("min", _min_dim, out, input, dim=d, keepdim=keepdim)
+    return _pair(name, along_dim, out, input, dim=d, keepdim=keepdim)
 
 
 @method()
@@ -125,14 +129,7 @@ def max(
     >>> tdt.max(tdt.tensor([1, 5, 3]))
     tensor(5)
     """
-    check_operands("max", input, dim if other is None else other)
-    other = dim if isinstance(dim, Tensor) and not keepdim else other
-    if other is not None:
-        return maximum(input, other, out=out)  # type: ignore[arg-type]
-    if dim is not None:
-        return max_dim(input, dim, keepdim, out=out)
-    refuse_empty("max", input, None)
-    return label(finish(_amax, out, input), "MaxBackward1")
+    return _extreme("max", input, dim, keepdim, other, out)
 
 
 @method()
@@ -161,14 +158,7 @@ def min(
     >>> tdt.min(tdt.tensor([1, 5, 3]))
     tensor(1)
     """
-    check_operands("min", input, dim if other is None else other)
-    other = dim if isinstance(dim, Tensor) and not keepdim else other
-    if other is not None:
-        return minimum(input, other, out=out)  # type: ignore[arg-type]
-    if dim is not None:
-        return min_dim(input, dim, keepdim, out=out)
-    refuse_empty("min", input, None)
-    return label(finish(_amin, out, input), "MinBackward1")
+    return _extreme("min", input, dim, keepdim, other, out)
 
 
 def _median_place(xp: ModuleType, x: Any, dim: int) -> Any:
