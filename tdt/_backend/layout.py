@@ -5,7 +5,7 @@
 - Convolutions, their gradients, pooling, padding by other than wrapping around, resampling and shuffling of images are
   channels-last where one of the operands is (`output_is_channels_last`, `empty_output`), else contiguous.
 - Joined tensors are channels-last where all are (`joined`).
-- A gradient lies as what it is the gradient of (`laid_as`).
+- The gradient of a convolution's weight has the memory order of the weight (`laid_as`).
 - Normalizations keep inputs that are channels-last and make others contiguous, as do max unpooling and adaptive max pooling
   of images with their results (`output_format` in tdt/_ops/shape/memory.py).
 - All other results are contiguous.
