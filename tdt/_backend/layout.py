@@ -5,7 +5,7 @@
 - Convolutions, their gradients, pooling, padding by other than wrapping around, resampling and shuffling of images are
   channels-last where one of the operands is (`output_is_channels_last`, `empty_output`), else contiguous.
 - Joined tensors are channels-last where all are (`joined`).
-- The gradient of a convolution's weight has the memory order of the weight (`laid_as`).
+- The gradient of a convolution's weight has the memory order of the weight (`to_layout_of`).
 - Normalizations keep inputs that are channels-last and make others contiguous, as do max unpooling and adaptive max pooling
   of images with their results (`output_format` in tdt/_ops/shape/memory.py).
 - All other results are contiguous.
@@ -51,7 +51,7 @@ def joined(xp: Any, result: Any, parts: Any) -> Any:
     return xp.ascontiguousarray(result)  # NumPy keeps the order of the dimensions in memory
 
 
-def laid_as(xp: Any, a: Any, like: Any) -> Any:
+def to_layout_of(xp: Any, a: Any, like: Any) -> Any:
     """`a` without gaps in the order of `like`, if that is contiguous or channels-last; else as it is."""
     if like.flags.c_contiguous:
         return xp.ascontiguousarray(a)

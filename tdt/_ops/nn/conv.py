@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tdt._backend.layout import empty_as, laid_as, output_is_channels_last, to_front, to_last
+from tdt._backend.layout import empty_as, output_is_channels_last, to_front, to_last, to_layout_of
 from tdt._backend.windows import output_sizes
 from tdt._core.calls import front
 from tdt._core.dtype import FLOATING_AND_COMPLEX, NUMBERS, int64
@@ -170,7 +170,7 @@ def _(xp, g, needs, x, w, stride, padding, dilation, groups):
         else:
             conj = x.conj() if x.dtype.kind == "c" else x
             gw, gb = _weight_grad(xp, g, conj, kernel=w.shape[2:], bias=needs[2], **how)
-        gw = laid_as(xp, gw, w)
+        gw = to_layout_of(xp, gw, w)
     if needs[2] and gb is None:
         gb = g.sum((0, *range(2, g.ndim)))
     return gx, gw, gb

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt._backend.layout import empty_output, laid_as
+from tdt._backend.layout import empty_output, to_layout_of
 from tdt._backend.windows import output_sizes
 from tdt._core.dtype import FLOATING, REAL, REAL_NUMBERS, check_category
 from tdt._core.tensor import Tensor
@@ -77,7 +77,7 @@ def _(xp, g, x, out, kernel, stride, padding, dilation, ceil_mode):
     size = x.shape[2:]
     full = full_size(size, out.shape[2:], kernel, stride, padding, dilation)
     frame = framed(xp, x, full, padding, np.nan)  # the border equals nothing, not even a window of -inf
-    g = laid_as(xp, g, x)
+    g = to_layout_of(xp, g, x)
     cells = [(k, reached(at, stride, dilation, out.shape[2:])) for k, at in enumerate(offsets(kernel))]
     winner = xp.full_like(out, -1, dtype=np.int32)
     is_nan = None
