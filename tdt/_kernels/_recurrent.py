@@ -53,7 +53,7 @@ def rows_of(block, samples, k, offsets, reverse):
 def multiply(a, rows, low, high, terms, lines, w, out, places, bias, begins):
     """The product of rows [low, high) of `a` and w, into their places or, unless it `begins` there, added to them."""
     panel, step = PANEL * terms.size, tile_rows()
-    rest = (high - low) % step
-    full = high if 2 * rest > step else high - rest
+    remainder = (high - low) % step
+    full = high if 2 * remainder > step else high - remainder
     tiles(a, rows, low, full, terms, lines, 0, terms.size, w, panel, out, places, bias, begins)
     few_tiles(a, rows, full, high, terms, lines, 0, terms.size, w, panel, out, places, bias, begins)

@@ -167,15 +167,15 @@ def _forward(first, last, blocks, heads, length, places, width, size, where, tab
                       columns, zeros)  # fmt: skip
             for r in range(rows):
                 count = _visible(causal, i + r, j, columns)
-                row, rest = scores[r * PITCH : r * PITCH + count], scores[r * PITCH + count : r * PITCH + columns]
+                row, invisible = scores[r * PITCH : r * PITCH + count], scores[r * PITCH + count : r * PITCH + columns]
                 if masked:
                     mask = _line(where, MASK, b, h, i + r, j, floats)
                     for c in range(count):
                         row[c] += mask[c]
                 before = tops[r]
                 tops[r], total = _soften(row, score_bits[r * PITCH : r * PITCH + count], before)
-                for c in range(rest.size):
-                    rest[c] = ZERO
+                for c in range(invisible.size):
+                    invisible[c] = ZERO
                 fade = exp32(before - (ZERO if tops[r] == -INF else tops[r]))
                 totals[r] = totals[r] * fade + total
                 if dropping:

@@ -75,15 +75,15 @@ def _planes(first, last, x, out, mean, rstd, w, b, groups, eps):
     channels = w.size // groups
     places = x.shape[1] // channels
     for r in range(first, last):
-        row, target, total, rest, square = x[r], out[r], ZERO, ZERO, ZERO
+        row, target, total, deviation, square = x[r], out[r], ZERO, ZERO, ZERO
         for j in range(row.size):
             total += row[j]
         centre = total / np.float32(row.size)
         for j in range(row.size):
             d = row[j] - centre
-            rest += d
+            deviation += d
             square += d * d
-        centre, square = refined(centre, rest, square, row.size)
+        centre, square = refined(centre, deviation, square, row.size)
         scale = _scale(square, row.size, eps)
         mean[r] = centre
         rstd[r] = scale
@@ -96,36 +96,36 @@ def _planes(first, last, x, out, mean, rstd, w, b, groups, eps):
 
 
 @jit
-def _pixels(first, last, x, out, mean, rstd, w, b, centres, scales, rests, eps):
+def _pixels(first, last, x, out, mean, rstd, w, b, centres, scales, deviations, eps):
     groups, pixels = mean.shape[1], x.shape[1]
     channels = w.size // groups
     count = np.float32(channels * pixels)
     for n in range(first, last):
-        centre, scale, rest = centres[n], scales[n], rests[n]
+        centre, scale, deviation = centres[n], scales[n], deviations[n]
         for c in range(w.size):
             scale[c] = ZERO
-            rest[c] = ZERO
+            deviation[c] = ZERO
         for i in range(pixels):
             row = x[n, i]
             for c in range(row.size):
-                rest[c] += row[c]
+                deviation[c] += row[c]
         for k in range(groups):
             total = ZERO
             for c in range(k * channels, (k + 1) * channels):
-                total += rest[c]
+                total += deviation[c]
             for c in range(k * channels, (k + 1) * channels):
                 centre[c] = total / count
-                rest[c] = ZERO
+                deviation[c] = ZERO
         for i in range(pixels):
             row = x[n, i]
             for c in range(row.size):
                 d = row[c] - centre[c]
-                rest[c] += d
+                deviation[c] += d
                 scale[c] += d * d
         for k in range(groups):
             total, square = ZERO, ZERO
             for c in range(k * channels, (k + 1) * channels):
-                total += rest[c]
+                total += deviation[c]
                 square += scale[c]
             mean[n, k], square = refined(centre[k * channels], total, square, count)
             rstd[n, k] = _scale(square, count, eps)

@@ -63,27 +63,27 @@ def _run(kernel: Kernel, arrays: tuple[np.ndarray, ...], *rest: np.ndarray | flo
 
 
 @jit
-def refined(centre, rest, square, count):
+def refined(centre, deviation, square, count):
     """The mean of `count` numbers, and their squares about it, from their sums about a `centre` that rounding has moved."""
-    moved = rest / np.float32(count)
-    square -= rest * moved
+    moved = deviation / np.float32(count)
+    square -= deviation * moved
     return centre + moved, ZERO if square < ZERO else square
 
 
 @jit
 def _forward(first, last, block, x, out, mean, rstd, w, b, eps, centred):
     for r in range(first * block, min(last * block, x.shape[0])):
-        row, target, total, rest, square = x[r], out[r], ZERO, ZERO, ZERO
+        row, target, total, deviation, square = x[r], out[r], ZERO, ZERO, ZERO
         if centred:
             for j in range(row.size):
                 total += row[j]
         centre = total / np.float32(row.size)
         for j in range(row.size):
             d = row[j] - centre
-            rest += d
+            deviation += d
             square += d * d
         if centred:
-            centre, square = refined(centre, rest, square, row.size)
+            centre, square = refined(centre, deviation, square, row.size)
         # In double precision: of a single one LLVM would take an estimate, which is NaN for infinity.
         scale = np.float32(1.0 / math.sqrt(np.float64(square / np.float32(row.size)) + eps))
         for j in range(row.size):

@@ -127,14 +127,14 @@ class _View:
         """Mean and variance (samples, C), from the parts' sums of x - centre and of (x - centre)²."""
         parts = self.parts(), self.parts(), self.parts()
         self.run(_row_moments if self.by_rows else _plane_moments, x, *parts)
-        centres, rests, squares = (self.joint(a).astype(np.float64) for a in parts)
+        centres, deviations, squares = (self.joint(a).astype(np.float64) for a in parts)
         counts = np.full((centres.shape[1], 1), float(self.block if self.by_rows else self.shape[1]))
         if self.by_rows:
             counts[-(self.shape[1] // self.channels) :] = self.rows - (self.cuts - 1) * self.block
-        rests /= counts
-        total, means = counts.sum(), centres + rests
+        deviations /= counts
+        total, means = counts.sum(), centres + deviations
         mean = (counts * means).sum(axis=1) / total
-        variance = (squares + counts * ((means - mean[:, None]) ** 2 - rests**2)).sum(axis=1) / total
+        variance = (squares + counts * ((means - mean[:, None]) ** 2 - deviations**2)).sum(axis=1) / total
         return mean, np.maximum(variance, 0)  # of equal values it might round to less
 
 
@@ -146,14 +146,14 @@ def _rows_of(number, count, block, cuts):
 
 
 @jit
-def _row_moments(first, last, count, block, cuts, x, centres, rests, squares):
+def _row_moments(first, last, count, block, cuts, x, centres, deviations, squares):
     for number in range(first, last):
         start, end = _rows_of(number, count, block, cuts)
         rows = x[start:end]
-        centre, rest, square = centres[number], rests[number], squares[number]
+        centre, deviation, square = centres[number], deviations[number], squares[number]
         for j in range(centre.size):
             centre[j] = ZERO
-            rest[j] = ZERO
+            deviation[j] = ZERO
             square[j] = ZERO
         for i in range(rows.shape[0]):
             row = rows[i]
@@ -166,24 +166,24 @@ def _row_moments(first, last, count, block, cuts, x, centres, rests, squares):
             row = rows[i]
             for j in range(row.size):
                 d = row[j] - centre[j]
-                rest[j] += d
+                deviation[j] += d
                 square[j] += d * d
 
 
 @jit
-def _plane_moments(first, last, x, centres, rests, squares):
+def _plane_moments(first, last, x, centres, deviations, squares):
     for number in range(first, last):
         plane = x[number]
         total = ZERO
         for i in range(plane.size):
             total += plane[i]
-        centre, rest, square = total / np.float32(plane.size), ZERO, ZERO
+        centre, deviation, square = total / np.float32(plane.size), ZERO, ZERO
         for i in range(plane.size):
             d = plane[i] - centre
-            rest += d
+            deviation += d
             square += d * d
         centres[number] = centre
-        rests[number] = rest
+        deviations[number] = deviation
         squares[number] = square
 
 

@@ -162,7 +162,7 @@ def _sgd_momentum(first, last, rows, like, numbers, hyper, nesterov):
 @jit
 def _moments(first, last, rows, like, numbers, hyper):
     kind = like.dtype.type
-    beta2, rest1, rest2 = kind(hyper[0]), kind(hyper[1]), kind(hyper[2])
+    beta2, one_minus_beta1, one_minus_beta2 = kind(hyper[0]), kind(hyper[1]), kind(hyper[2])
     decay, keep, sign, one = kind(hyper[3]), kind(hyper[4]), kind(hyper[5]), kind(1)
     for block in range(first, last):
         row = _row_of(rows, block)
@@ -173,8 +173,8 @@ def _moments(first, last, rows, like, numbers, hyper):
             d = sign * g[i]
             if decay != 0:
                 d += decay * p[i]
-            m[i] += rest1 * (d - m[i])
-            v[i] = beta2 * v[i] + rest2 * d * d
+            m[i] += one_minus_beta1 * (d - m[i])
+            v[i] = beta2 * v[i] + one_minus_beta2 * d * d
             step = a * m[i]
             if b != 0:
                 step += b * d
@@ -184,7 +184,7 @@ def _moments(first, last, rows, like, numbers, hyper):
 @jit
 def _moments_amsgrad(first, last, rows, like, numbers, hyper):
     kind = like.dtype.type
-    beta2, rest1, rest2 = kind(hyper[0]), kind(hyper[1]), kind(hyper[2])
+    beta2, one_minus_beta1, one_minus_beta2 = kind(hyper[0]), kind(hyper[1]), kind(hyper[2])
     decay, keep, sign = kind(hyper[3]), kind(hyper[4]), kind(hyper[5])
     for block in range(first, last):
         row = _row_of(rows, block)
@@ -195,8 +195,8 @@ def _moments_amsgrad(first, last, rows, like, numbers, hyper):
             d = sign * g[i]
             if decay != 0:
                 d += decay * p[i]
-            m[i] += rest1 * (d - m[i])
-            v[i] = beta2 * v[i] + rest2 * d * d
+            m[i] += one_minus_beta1 * (d - m[i])
+            v[i] = beta2 * v[i] + one_minus_beta2 * d * d
             top[i] = top[i] if top[i] >= v[i] or top[i] != top[i] else v[i]  # NaN in either stays
             p[i] = keep * p[i] + a * m[i] / (math.sqrt(top[i]) + e)
 
@@ -227,7 +227,13 @@ def _scaled(first, last, rows, like, numbers, hyper, moving):
 @jit
 def _adamax(first, last, rows, like, numbers, hyper):
     kind = like.dtype.type
-    rest1, beta2, eps, decay, sign = kind(hyper[0]), kind(hyper[1]), kind(hyper[2]), kind(hyper[3]), kind(hyper[4])
+    one_minus_beta1, beta2, eps, decay, sign = (
+        kind(hyper[0]),
+        kind(hyper[1]),
+        kind(hyper[2]),
+        kind(hyper[3]),
+        kind(hyper[4]),
+    )
     for block in range(first, last):
         row = _row_of(rows, block)
         rate = kind(numbers[row, 0])
@@ -237,7 +243,7 @@ def _adamax(first, last, rows, like, numbers, hyper):
             d = sign * g[i]
             if decay != 0:
                 d += decay * p[i]
-            m[i] += rest1 * (d - m[i])
+            m[i] += one_minus_beta1 * (d - m[i])
             old, new = beta2 * u[i], abs(d) + eps
             u[i] = old if old >= new or old != old else new  # NaN in either stays
             p[i] += rate * m[i] / u[i]

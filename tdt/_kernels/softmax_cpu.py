@@ -19,7 +19,7 @@ from tdt._kernels._pool import parallel
 BLOCK = 4096  # elements of a block of rows, at least
 GRAIN = 4  # blocks a thread should at least have: about 10 µs of work
 ZERO, ONE = np.float32(0), np.float32(1)
-LEAST, SIGN, REST = np.int32(-(2**31)), np.int32(31), np.int32(2**31 - 1)
+LEAST, SIGN, MAGNITUDE = np.int32(-(2**31)), np.int32(31), np.int32(2**31 - 1)
 
 
 def softmax(x: np.ndarray, *, dim: int) -> np.ndarray:
@@ -84,9 +84,9 @@ def _largest(bits):
     NaN, would not be vectorised. NaN is larger or smaller than all numbers."""
     best = LEAST
     for j in range(bits.size):
-        key = np.int32(bits[j] ^ ((bits[j] >> SIGN) & REST))
+        key = np.int32(bits[j] ^ ((bits[j] >> SIGN) & MAGNITUDE))
         best = key if key > best else best
-    return float_of_bits(best ^ ((best >> SIGN) & REST))
+    return float_of_bits(best ^ ((best >> SIGN) & MAGNITUDE))
 
 
 @jit

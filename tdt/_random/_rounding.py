@@ -27,9 +27,9 @@ def fma64(x: Any, scale: float, offset: float) -> Any:
     high, low = two_product(x, scale)
     if not low.any():
         return high + offset
-    total, rest = two_sum(low, offset)
+    total, error = two_sum(low, offset)
     upper, lower = two_sum(high, total)
-    return upper + _to_odd(*two_sum(lower, rest))
+    return upper + _to_odd(*two_sum(lower, error))
 
 
 def two_sum(a: Any, b: Any) -> tuple[Any, Any]:

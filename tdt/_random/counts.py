@@ -22,15 +22,15 @@ class Uniforms:
 
     def __init__(self, gen: Generator, expected: int):
         self.gen, self.start, self.block = gen, gen.state_array(), max(expected, 16)
-        self.rest: list[float] = []
+        self.buffer: list[float] = []
         self.used = 0
         self.cached_normal = gen.engine.cached
 
     def __call__(self) -> float:
-        if not self.rest:
-            self.rest = uniform(self.gen, (self.block,), np.float64).tolist()[::-1]
+        if not self.buffer:
+            self.buffer = uniform(self.gen, (self.block,), np.float64).tolist()[::-1]
         self.used += 1
-        return self.rest.pop()
+        return self.buffer.pop()
 
     def normal(self) -> float:
         """A standard normal number, drawn in pairs as in `continuous.normal`."""

@@ -186,10 +186,10 @@ def parse(x: Tensor, key: Any) -> tuple[Tensor, list[Tensor | None] | None]:
     spec, indices, d, expanded = [], [], 0, False
     for position, p in enumerate(parts):
         if p is ... and not expanded:
-            expanded, rest = True, len(shape) - used
-            spec.extend([ALL_OF] * rest)
-            indices.extend([None] * rest)
-            d += rest
+            expanded, missing = True, len(shape) - used
+            spec.extend([ALL_OF] * missing)
+            indices.extend([None] * missing)
+            d += missing
         elif p is None or p is ...:
             spec.extend([None] if p is None else [])
             indices.extend([None] if p is None else [])

@@ -317,10 +317,10 @@ _masked_scatter.vjp("x")(lambda g, mask, x_shape: g.masked_fill(mask, 0).sum_to_
 @_masked_scatter.vjp("source")
 def _(g: Tensor, mask: Tensor, source_shape: tuple[int, ...]) -> Tensor:
     selected = _masked_select(g, mask)
-    rest = int(np.prod(source_shape, dtype=np.int64)) - selected.numel()
+    missing = int(np.prod(source_shape, dtype=np.int64)) - selected.numel()
     from tdt._ops.shape.join import cat
 
-    return (cat([selected, selected.new_zeros(rest)]) if rest else selected).reshape(source_shape)
+    return (cat([selected, selected.new_zeros(missing)]) if missing else selected).reshape(source_shape)
 
 
 @method(in_place=by_copy)

@@ -63,16 +63,16 @@ def _read(equation: str, tensors: list[Tensor]) -> tuple[list[str], str]:
     free = [c for c in string.printable if not c.isalpha()]
     depth = 0
     for i, (names, x) in enumerate(zip(inputs, tensors, strict=True)):
-        rest = x.ndim - len(names.replace("...", ""))
-        if rest < 0 or (rest and "..." not in names):
+        broadcast = x.ndim - len(names.replace("...", ""))
+        if broadcast < 0 or (broadcast and "..." not in names):
             raise RuntimeError(
                 f"einsum(): the number of subscripts in the equation ({len(names.replace('...', ''))}) "
-                f"{'is more than' if rest < 0 else 'does not match'} the number of dimensions ({x.ndim}) for "
+                f"{'is more than' if broadcast < 0 else 'does not match'} the number of dimensions ({x.ndim}) for "
                 f"operand {i}"
-                f"{' and no ellipsis was given' if rest > 0 else ''}"
+                f"{' and no ellipsis was given' if broadcast > 0 else ''}"
             )
-        depth = max(depth, rest)
-        inputs[i] = names.replace("...", "".join(free[k] for k in range(rest - 1, -1, -1)))
+        depth = max(depth, broadcast)
+        inputs[i] = names.replace("...", "".join(free[k] for k in range(broadcast - 1, -1, -1)))
     dots = "".join(free[k] for k in range(depth - 1, -1, -1))
     if not arrow:
         joined = "".join(inputs)

@@ -130,21 +130,21 @@ def _positions(axis: Axis, real: Any, clamp: bool) -> tuple[np.ndarray, np.ndarr
 
 def _linear(axis: Axis, real: Any) -> tuple[np.ndarray, np.ndarray]:
     """The two places around, by nearness."""
-    before, rest = _positions(axis, real, clamp=True)
+    before, fraction = _positions(axis, real, clamp=True)
     index = np.stack([before, np.minimum(before + 1, axis.inside - 1)], 1)
-    return index, np.stack([1 - rest, rest], 1)
+    return index, np.stack([1 - fraction, fraction], 1)
 
 
 def _cubic(axis: Axis, real: Any) -> tuple[np.ndarray, np.ndarray]:
     """The four nearest pixels, weighted by cubic convolution; pixels beyond the border are replaced by those at the border."""
-    before, rest = _positions(axis, real, clamp=False)
+    before, fraction = _positions(axis, real, clamp=False)
     index = np.clip(before[:, None] + np.arange(-1, 3), 0, axis.inside - 1)
-    return index, np.stack(cubic_weights(rest), 1).astype(real)
+    return index, np.stack(cubic_weights(fraction), 1).astype(real)
 
 
-def cubic_weights(rest: Any) -> list[Any]:
-    """The weights of the four pixels around a position that is `rest` after the second one; for arrays and tensors."""
-    return [_far(1 + rest, -0.75), _near(rest, -0.75), _near(1 - rest, -0.75), _far(2 - rest, -0.75)]
+def cubic_weights(fraction: Any) -> list[Any]:
+    """The weights of the four pixels around a position that is `fraction` after the second one; for arrays and tensors."""
+    return [_far(1 + fraction, -0.75), _near(fraction, -0.75), _near(1 - fraction, -0.75), _far(2 - fraction, -0.75)]
 
 
 def _near(d: Any, a: float) -> Any:

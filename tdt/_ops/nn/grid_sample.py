@@ -143,12 +143,12 @@ def _taps(grid: Tensor, size: int, mode: str, padding: str, align: bool) -> list
         never = at.new_zeros(at.shape, dtype=BOOL)
         return [_tap(at.detach().round(), size, where(never, at, 1.0))]
     low = at.detach().floor()
-    rest = at - low
+    fraction = at - low
     if mode == "bilinear":
-        return [_tap(low, size, 1 - rest), _tap(low + 1, size, rest)]
+        return [_tap(low, size, 1 - fraction), _tap(low + 1, size, fraction)]
     return [
         _tap(_brought_in(low + step, size, padding, align), size, weight)
-        for step, weight in enumerate(cubic_weights(rest), -1)
+        for step, weight in enumerate(cubic_weights(fraction), -1)
     ]
 
 
@@ -168,8 +168,8 @@ def _brought_in(at: Tensor, size: int, padding: str, align: bool) -> Tensor:
         at = at - low
         at = where(at < 0, -at, at)
         turns = (at / span).detach().floor()
-        rest = at - turns * span
-        at = where(turns % 2 == 0, rest, span - rest) + low
+        remainder = at - turns * span
+        at = where(turns % 2 == 0, remainder, span - remainder) + low
     inside = (at > 0) & (at < size - 1)
     return where(inside, at, where(at.detach() > 0, size - 1.0, 0.0).to(at.dtype))
 

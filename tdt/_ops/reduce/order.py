@@ -257,8 +257,8 @@ def _mode_place(xp: ModuleType, x: Any, dim: int) -> Any:
     equal = moved[..., :, None] == moved[..., None, :]
     times = equal.sum(-1)
     most = times == times.max(-1, keepdims=True)
-    rest = xp.inf if x.dtype.kind == "f" else moved.max(-1, keepdims=True)
-    found = moved == xp.where(most, moved, rest).min(-1, keepdims=True)
+    largest = xp.inf if x.dtype.kind == "f" else moved.max(-1, keepdims=True)
+    found = moved == xp.where(most, moved, largest).min(-1, keepdims=True)
     last = xp.where(found.any(-1), moved.shape[-1] - 1 - xp.flip(found, -1).argmax(-1), 0)  # 0: all elements are nan
     return xp.moveaxis(last[..., None], -1, dim)
 
