@@ -190,7 +190,7 @@ def large_groups(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def large_windows(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Float32 images that lie densely. arrays: (x,), or (g, out, x) for the gradient."""
+    """Dense float32 images. arrays: (x,), or (g, out, x) for the gradient."""
     x = arrays[-1]
     return (
         _enabled
@@ -203,7 +203,7 @@ def large_windows(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def large_last(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Float32 images that lie densely, channels-last."""
+    """Dense float32 images, channels-last."""
     x = arrays[0]
     return (
         _enabled
@@ -216,7 +216,7 @@ def large_last(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def large_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
-    """As `large_windows`, in windows of 2×2 that tile them."""
+    """As `large_windows`, for windows of 2×2 with a stride of 2."""
     return (
         attributes["kernel"] == attributes["stride"] == (2, 2)
         and attributes["padding"] == (0, 0)
@@ -226,7 +226,7 @@ def large_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def alike(least: int) -> When:
-    """Float32 arrays without gaps in memory, that lie alike, of at least so many elements."""
+    """Condition: dense float32 arrays with equal strides and at least `least` elements."""
 
     def when(arrays: Sequence[Any], attributes: dict) -> bool:
         first = arrays[0]
@@ -241,7 +241,7 @@ def alike(least: int) -> When:
 
 
 def large_gradient(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Float32 arrays of one shape; the last, which the result will lie as, without gaps in memory."""
+    """Float32 arrays of one shape; the last one, whose strides the result gets, is dense."""
     out = arrays[-1]
     return (
         _enabled
@@ -252,13 +252,13 @@ def large_gradient(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def large_channels(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Float32 (N, C, *) without gaps in memory; with it numbers per channel or None, or a gradient in any order."""
+    """Dense float32 (N, C, *), with parameters per channel or None, or with a gradient in any memory order."""
     x = arrays[0]
     return _enabled and x.size >= LARGE_NORM and all(a is None or a.dtype == np.float32 for a in arrays) and is_dense(x)
 
 
 def large_axis(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Contiguous float32 (A, n, B), of which so many elements (A, count, B) are made."""
+    """Contiguous float32 (A, n, B), for a large result (A, count, B)."""
     x = arrays[0]
     return (
         _enabled
@@ -269,7 +269,7 @@ def large_axis(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def large_pixels(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Contiguous float32 (N, H, W, C), of which as many elements are made by tables of as few taps."""
+    """Contiguous float32 (N, H, W, C), for a large result, by tables of few taps."""
     x, (down, across) = arrays[0], attributes["tables"]
     return (
         down.each == across.each in (1, 2)
@@ -281,7 +281,7 @@ def large_pixels(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def cached_groups(arrays: Sequence[Any], attributes: dict) -> bool:
-    """As `large_channels`, where what has one mean lies together and in a cache: a group, or a channels-last sample."""
+    """As `large_channels`, if the elements of a mean are contiguous and fit in a cache: a group, or a channels-last sample."""
     x = arrays[0]
     return large_channels(arrays, attributes) and (
         x.size <= CACHED * x.shape[0] * (attributes["groups"] if x.flags.c_contiguous else 1)
@@ -289,13 +289,13 @@ def cached_groups(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def large_steps(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Float32, of so many gates or so many steps."""
+    """Float32, with many gates or many steps."""
     many = attributes["steps"] >= LONG_LSTM or arrays[0].size >= LARGE_LSTM
     return _enabled and many and all(a.dtype == np.float32 for a in arrays)
 
 
 def large_rows(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Float32 arrays of one shape, contiguous, and worked on along the last dimension."""
+    """Contiguous float32 arrays of one shape, for an op along the last dimension."""
     first = arrays[0]
     return (
         _enabled
@@ -306,7 +306,7 @@ def large_rows(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def large_layer(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Float32 and contiguous rows x, or (x, g), that may have numbers for the places in a row, or None, behind them."""
+    """Contiguous float32 rows x, or (x, g), optionally followed by parameters for the elements of a row, or None."""
     x = arrays[0]
     return large_rows([a for a in arrays if a is not None and a.shape == x.shape], {}) and all(
         a is None or a.dtype == np.float32 for a in arrays
@@ -327,12 +327,12 @@ def large_lookup(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def large_draw(arrays: Sequence[Any], attributes: dict) -> bool:
-    """So many words from a generator's state."""
+    """A large number of words from a generator's state."""
     return _enabled and attributes["n"] >= LARGE_DRAW
 
 
 def large_attention(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Float32 q, k and v of at most two leading dimensions, and a float32 mask with its numbers for a row in a row."""
+    """Float32 q, k and v with at most two leading dimensions, and a float32 mask whose rows are contiguous."""
     q, k, v, mask, _ = arrays
     if not _enabled or q.ndim > 4 or not (q.size and k.size and v.size):
         return False
@@ -344,7 +344,7 @@ def large_attention(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def large_product(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Matrices of float32 or float64, or stacks of as many."""
+    """Matrices of float32 or float64, or stacks of equally many matrices."""
     a, b = arrays
     if (
         not _enabled

@@ -29,10 +29,10 @@ import numpy as np
 from tdt._kernels._intrinsics import atomic_add, atomic_read, atomic_write, call_address, pause
 from tdt._kernels._jit import Kernel, jit
 
-SPINS = 20_000  # looks for work before a thread sleeps: about half a millisecond, the gap between two kernels of a step
-SHARES = 4  # pieces of each thread's range, so that one that comes late or is slowed down costs little
+SPINS = 20_000  # checks for work before a thread sleeps: half a millisecond, about the gap between two kernels
+SHARES = 4  # pieces of each thread's range, so that a thread that starts late or is preempted costs little
 
-# A pool's state, in words. Those that change while others read them lie in cache lines of their own.
+# A pool's state, in words. Words that change while other threads read them have their own cache lines.
 OPEN, LEFT, INSIDE, ASLEEP, FAILED, CLOSED = 0, 8, 16, 24, 32, 40
 ENTRY, WORDS, BLOCKS, PIECE, THREADS = range(48, 53)  # the job
 READ, WRITE, GIVE_WAY, PIPE_OUT, PIPE_IN, BYTES = range(56, 62)  # addresses of C functions, the pipe, its bytes
@@ -82,7 +82,7 @@ def _serve(first, last, state):
         else:
             atomic_add(state, ASLEEP, 1)  # the thread that wakes it subtracts 1 again, so it is woken once
             while call_address(state[READ], state[PIPE_OUT], state[BYTES], 1) != 1:
-                call_address(state[GIVE_WAY], 0, 0, 0)  # a signal came
+                call_address(state[GIVE_WAY], 0, 0, 0)  # a signal interrupted the read
             looks = 0
 
 
@@ -167,7 +167,7 @@ _lock = threading.Lock()
 
 
 def _after_fork() -> None:
-    """A forked child has none of its parent's threads, and maybe a lock that a lost thread held."""
+    """Reset the state of a forked child: it has none of its parent's threads, and its locks may be locked."""
     global _pool, _lock
     _pool, _lock = None, threading.Lock()
 
@@ -232,7 +232,7 @@ def set_num_threads(threads: int) -> None:
 
 
 def single_threaded() -> None:
-    """One thread from here on: what a loader worker calls, since its siblings fill the cores."""
+    """Use one thread from now on. Called in DataLoader workers, as the other workers use the other cores."""
     set_num_threads(1)
 
 

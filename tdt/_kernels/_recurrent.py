@@ -1,7 +1,7 @@
 """Kernels over the steps of a recurrence: all steps for one block of samples after the other.
 
-Samples do not meet, so threads share them and need not wait for each other at each step. The product of a block and the
-recurrent weights is made of `_gemm`'s tiles, on weights that are packed once for all steps. The loops over a row are short
+Samples are independent: each thread computes some of them, without synchronization at each step. The product of a block and
+the recurrent weights is made of `_gemm`'s tiles, on weights that are packed once for all steps. The loops over a row are short
 and many, since LLVM gives up vectorising one that would have to check more than a few pairs of arrays for overlap; a row
 stays in the cache.
 """
@@ -17,7 +17,7 @@ from tdt._kernels._jit import Kernel, jit
 from tdt._kernels._pool import parallel
 
 BLOCK = 8  # samples: few, so that small batches too are shared among threads
-LARGE = 1 << 18  # weights that fill a level-two cache: twice as many samples use them while they are there
+LARGE = 1 << 18  # weights that fill a level-two cache: blocks of twice as many samples use them while they are cached
 
 
 def run(kernel: Kernel, steps: Any, arrays: tuple[np.ndarray, ...], weights: tuple[np.ndarray, ...], gates: int,
@@ -51,7 +51,7 @@ def rows_of(block, samples, k, offsets, reverse):
 
 @jit
 def multiply(a, rows, low, high, terms, lines, w, out, places, bias, begins):
-    """The product of rows [low, high) of `a` and w, into their places or, unless it `begins` there, added to them."""
+    """Store the product of rows [low, high) of `a` and w at `places`; unless `begins`, add it to the values there."""
     panel, step = PANEL * terms.size, tile_rows()
     remainder = (high - low) % step
     full = high if 2 * remainder > step else high - remainder

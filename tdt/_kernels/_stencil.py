@@ -1,4 +1,4 @@
-"""A convolution of channels by kernels of their own, for windows that meet all nine cells of a 3 × 3 kernel.
+"""Depthwise convolution by a 3 × 3 kernel, for windows that are entirely inside of the image.
 
     out[places[i] + j] = bias[j] + Σ_k a[rows[i] + cells[k] + j] · b[lines[k] + j]
 

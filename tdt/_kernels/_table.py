@@ -15,7 +15,7 @@ BLOCK = 4096
 class Table:
     """Addresses of `columns[c][r]`, with sizes and the number of blocks before each row, as one int64 array.
 
-    Every array must be C-contiguous. The table keeps those that it is made with. A column of None stands for arrays that
+    Every array must be C-contiguous. The table keeps references to its initial arrays. A column of None is for arrays that
     are named later, or that this use of the kernel does not touch.
     """
 
@@ -36,7 +36,7 @@ class Table:
 
     def point(self, column: int, arrays: Sequence[np.ndarray]) -> None:
         """Let a column name these arrays, which the caller keeps while the table is used."""
-        # An address takes a microsecond. Gradients may stay the same arrays from step to step, and may not be kept here.
+        # Getting an address takes a microsecond. Gradients may be the same arrays in each step, but must not be kept alive.
         refs = self._array_refs.get(column)
         if refs is None or not all(r() is a for r, a in zip(refs, arrays, strict=True)):
             self.rows[:, column] = _addresses(arrays)

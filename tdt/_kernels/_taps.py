@@ -1,4 +1,4 @@
-"""Which pixels meet in a convolution, as tables of offsets for the register tile.
+"""Tables of offsets of a convolution for the register tile: the pixels that each cell of the kernel is multiplied with.
 
 In one dimension cell k of the kernel, at window o, lies on pixel i = o·stride - padding + k·dilation. Result and input
 gradient ask, for each target (window or pixel), which cells meet which source; targets that meet the same cells form a
@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-ROWS = 240  # targets that are worked on together: with their sources they stay in the level-two cache
+ROWS = 240  # targets in a block: with their sources they fit in the level-two cache
 
 Pairs = tuple[tuple[int, int, int], ...]
 
 
 @functools.lru_cache(256)
 def meetings(size: int, windows: int, kernel: int, stride: int, padding: int, dilation: int) -> Pairs:
-    """All (window, cell, pixel) that meet in one dimension."""
+    """All (window, cell, pixel) in one dimension where the cell of the window is on the pixel."""
     found = []
     for o in range(windows):
         for k in range(kernel):

@@ -173,9 +173,9 @@ def _backward(first, last, g, x, out, p, q, r):
 
 
 def _elementwise(loop: FunctionType, value: Kernel, settings: tuple[str, ...]) -> Callable[..., np.ndarray]:
-    """`loop` around `value`, as a function of arrays that lie alike and without gaps in memory, and of the op's settings."""
+    """`loop` around `value`, as a function of dense arrays with equal strides and of the op's settings."""
     function = FunctionType(loop.__code__, {**globals(), "value": value}, loop.__name__)
-    function.__qualname__ = value.name  # also the name under which the compiled kernel is kept
+    function.__qualname__ = value.name  # also the name of the compiled kernel in the cache
     kernel = jit(function)
 
     def call(*arrays: np.ndarray, **attributes: float) -> np.ndarray:

@@ -51,7 +51,7 @@ def attention_vjp(g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, ma
 def _run(
     kernel: Any, pieces: int, arrays: tuple, norms: np.ndarray, causal: bool, scale: float, dropped: float
 ) -> None:
-    """Call it on all heads, each in so many pieces."""
+    """Call the kernel on all heads, each divided into pieces."""
     arrays = tuple(a if a is None else _in_lines(a) for a in arrays)
     q, k, v = arrays[:3]
     length, places, width, size = q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1]
@@ -68,7 +68,7 @@ def _run(
 
 @functools.lru_cache(256)
 def _tables(pitches: tuple[int, ...], count: int) -> np.ndarray:
-    """Where the first so many rows of each array begin."""
+    """The offsets of the first rows of each array."""
     return np.array(pitches)[:, None] * np.arange(count)
 
 
@@ -99,7 +99,7 @@ def _visible(causal, i, j, columns):
 
 @jit
 def _soften(row, keys, before):
-    """exp(row - top) in place; `top`, the largest of the row (whose bits are `keys`) and of what was `before`, and the sum."""
+    """exp(row - top) in place; returns `top`, the maximum of `before` and the row (whose bits are `keys`), and the sum."""
     top = before
     if row.size > 0:
         best = _largest(keys)
@@ -123,7 +123,7 @@ def _gradients(row, g_row, top, norm, shared, factor):
 
 @jit
 def _products(left, from_row, rows, right, pitch, tables, depth, factor, turned, out, causal, i, j, columns, zeros):
-    """out = factor · left rightᵀ for `rows` queries from i on and `columns` keys from j on, where a query sees a key."""
+    """out = factor · left rightᵀ for `rows` queries from i on and `columns` keys from j on that are not masked causally."""
     step = tile_rows()
     for e in range(0, depth, DEPTH):
         count = min(DEPTH, depth - e)

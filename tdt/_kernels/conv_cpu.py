@@ -114,7 +114,7 @@ def _pairs(
 
 
 def _skips_border(channels: int, size: tuple) -> bool:
-    """Whether a weight gradient is summed cell by cell, over windows that meet the image alone.
+    """Whether a weight gradient is summed cell by cell, over the windows that have the cell inside of the image.
 
     That takes a table for each cell, and tiles of one cell's channels; it pays where images are small.
     """
@@ -152,7 +152,7 @@ def _channels_last(x: np.ndarray) -> np.ndarray:
 
 
 def _image(x: np.ndarray, size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple) -> np.ndarray:
-    """`x` channels-last with the border that the windows see; itself where it is that already."""
+    """`x` channels-last and padded for the windows; `x` itself if it needs no change."""
     if padding == (0, 0):
         return _channels_last(x)
     shape = tuple((n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(size, kernel, stride, dilation, strict=True))
@@ -204,5 +204,5 @@ def _walk(first, last, a, a_step, rows, cells, lines, pieces, depth, b, panel, b
                 stop = min(start + depth, end)
                 tiles(left, rows, low, high, cells, lines, start, stop, right, panel, target, places, bias, begins)
                 start, begins = stop, False
-                if start >= end:  # only now: what meets no cell has a result all the same, bias or zero
+                if start >= end:  # only now: a target without a cell has a result too, the bias or 0
                     break

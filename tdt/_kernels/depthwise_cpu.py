@@ -1,7 +1,7 @@
 """Convolution in two dimensions in groups of few channels, in float32 on the CPU, and its gradients.
 
-Mostly depthwise: every channel by a kernel of its own; else `_grouped`. As in `conv_cpu`, but for the tile: a column of the
-result is a channel, and takes its own numbers, or its group's, from the image.
+Depthwise (every channel has its own kernel), or with small groups (`_grouped`). As in `conv_cpu`, but for the tile: a column
+of the result is a channel, and reads its own channel, or those of its group, from the image.
 """
 
 from __future__ import annotations

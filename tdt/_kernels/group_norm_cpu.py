@@ -66,7 +66,7 @@ def _pixels_of(x: np.ndarray) -> np.ndarray:
 
 @jit
 def _scale(square, count, eps):
-    """1 / √(variance + eps), in double precision: of a single one LLVM would take an estimate, which is NaN for infinity."""
+    """1 / √(variance + eps), in double precision: in single precision LLVM uses an estimate, which is NaN for infinity."""
     return np.float32(1.0 / math.sqrt(np.float64(square / np.float32(count)) + eps))
 
 

@@ -36,7 +36,7 @@ def forward(
 def backward(
     steps: Any, dh: np.ndarray, w_hh: np.ndarray, gates: np.ndarray, passed: np.ndarray, h: np.ndarray, out: np.ndarray
 ) -> np.ndarray:
-    """The gradients (rows, 4H) of n, r, z and of what h passed on to n; those of the states are completed in dh."""
+    """The gradients (rows, 4H) of n, r, z and of the part of n from h; those of the states are completed in dh."""
     rows, size = passed.shape
     grads = np.empty((rows, 4 * size), np.float32)
     arrays = dh, np.concatenate([h, out]), gates, passed, np.zeros(size, np.float32), grads

@@ -55,7 +55,7 @@ def _flat(a: np.ndarray) -> np.ndarray:
 
 
 def _run(kernel: Kernel, arrays: tuple[np.ndarray, ...], *rest: np.ndarray | float) -> None:
-    """Call it on blocks of rows; the first of `rest` has a number for each row."""
+    """Call the kernel on blocks of rows; the first of `rest` has a number for each row."""
     count = rest[0].size  # type: ignore[union-attr]
     columns = arrays[0].size // count
     block = -(-BLOCK // columns)
@@ -84,7 +84,7 @@ def _forward(first, last, block, x, out, mean, rstd, w, b, eps, centred):
             square += d * d
         if centred:
             centre, square = refined(centre, deviation, square, row.size)
-        # In double precision: of a single one LLVM would take an estimate, which is NaN for infinity.
+        # In double precision: in single precision LLVM uses an estimate, which is NaN for infinity.
         scale = np.float32(1.0 / math.sqrt(np.float64(square / np.float32(row.size)) + eps))
         for j in range(row.size):
             target[j] = (row[j] - centre) * scale * w[j] + b[j]

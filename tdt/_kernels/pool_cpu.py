@@ -59,7 +59,7 @@ def max_pool_any(
 
 def max_pool_any_vjp(g: np.ndarray, out: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple,
                      dilation: tuple, ceil_mode: bool) -> np.ndarray:  # fmt: skip
-    """As `max_pool_vjp`, for any windows; what windows share is added up in their order."""
+    """As `max_pool_vjp`, for any windows; gradients of overlapping windows are added in the order of the windows."""
     g, out, ordered = (_channels_last(a) for a in (g, out, x))
     grad, cells = np.empty_like(ordered), np.empty((x.shape[0], math.prod(kernel)), np.int64)
     grain = -(-GRAIN // (out[0].size * math.prod(kernel)))
@@ -78,7 +78,7 @@ def window_sums(x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, 
 
 
 def window_spread(y: np.ndarray, *, size: tuple, kernel: tuple, stride: tuple, padding: tuple) -> np.ndarray:
-    """For each pixel the sum of y (N, C, OH, OW), channels-last, over the windows that it lies in."""
+    """For each pixel the sum of y (N, C, OH, OW), channels-last, over the windows that contain it."""
     spread = np.empty((y.shape[0], *size, y.shape[1]), np.float32)
     grain = -(-GRAIN // (y[0].size * math.prod(kernel)))
     parallel(_window_spread, y.shape[0], to_last(y), spread, *kernel, *stride, *padding, grain=grain)

@@ -16,7 +16,7 @@ from tdt._kernels._jit import address_of, intrinsic, jit
 from tdt._kernels._pool import blas_functions, parallel
 
 PIECE = 1 << 20  # multiply-adds of a block, at least: some 20 µs
-SHORTEST = 256  # rows or columns of a block, if that makes two: of fewer, and the BLAS packs the other matrix too often
+SHORTEST = 256  # least rows or columns of a block: with fewer, the BLAS packs the other matrix too often
 MOST = 16  # blocks of one matrix; as all numbers of them a power of two, which two threads or four can share
 EDGE = 32  # rows or columns that the BLAS works on at a time; those of a block are a multiple
 NAMES = {"f": ("scipy_cblas_sgemm64_", "cblas_sgemm64_"), "d": ("scipy_cblas_dgemm64_", "cblas_dgemm64_")}
@@ -25,7 +25,7 @@ ROW_MAJOR, AS_IT_IS, TRANSPOSED = 101, 111, 112  # cblas.h
 
 @functools.cache
 def address(kind: str) -> int:
-    """Where NumPy's `gemm` for float32 ("f") or float64 ("d") lies; 0 if this NumPy carries none with 64-bit sizes."""
+    """The address of NumPy's `gemm` for float32 ("f") or float64 ("d"); 0 if this NumPy has none with 64-bit sizes."""
     return next(iter(blas_functions(NAMES[kind])), 0)
 
 

@@ -15,14 +15,14 @@ ZERO = np.float32(0)
 
 
 def relu(x: np.ndarray) -> np.ndarray:
-    """x where it is positive or NaN, else 0, for x without gaps in memory; the result lies as x does."""
+    """x where it is positive or NaN, else 0, for a dense x; the result has the strides of x."""
     out = np.empty_like(x)
     parallel(_forward, -(-x.size // BLOCK), memory_order(x), memory_order(out), grain=GRAIN)
     return out
 
 
 def relu_vjp(g: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """The gradient `g` where `out` is not 0, else 0; the result lies as `out` does, which has no gaps."""
+    """The gradient `g` where `out` is not 0, else 0; the result has the strides of `out`, which is dense."""
     grad = np.empty_like(out)
     parallel(_backward, -(-out.size // BLOCK), *map(memory_order, (like(g, out), out, grad)), grain=GRAIN)
     return grad

@@ -88,7 +88,7 @@ def _pixels(first, last, x, index, weight, index_across, weight_across, each, ou
 
 @jit
 def _columns(first, last, x, start, index, weight, each, out):
-    """`each`: the number of taps of every row of the table, or 0 where they differ."""
+    """`each`: the number of taps of every row of the table, or 0 if the rows differ."""
     for a in range(first, last):
         row, target = x[a], out[a]
         if each == 1:

@@ -13,7 +13,7 @@ GRAIN = 8  # blocks a thread should at least have: about 10 µs of work
 
 
 def add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a + b, for arrays without gaps in memory that lie alike; the sum lies as they do."""
+    """a + b, for dense arrays with equal strides; the sum has the same strides."""
     out = np.empty_like(a)
     parallel(_add, -(-a.size // BLOCK), *map(memory_order, (a, b, out)), grain=GRAIN)
     return out
