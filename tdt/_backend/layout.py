@@ -52,7 +52,7 @@ def joined(xp: Any, result: Any, parts: Any) -> Any:
 
 
 def to_layout_of(xp: Any, a: Any, like: Any) -> Any:
-    """`a` without gaps in the order of `like`, if that is contiguous or channels-last; else as it is."""
+    """`a` in the memory format of `like`, if that is contiguous or channels-last; else unchanged."""
     if like.flags.c_contiguous:
         return xp.ascontiguousarray(a)
     return to_front(xp.ascontiguousarray(to_last(a))) if is_channels_last(like) else a
