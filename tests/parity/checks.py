@@ -70,9 +70,10 @@ def _all_strided(s: SampleInput) -> bool:
 def _values_agree(info: OpInfo, arguments: tuple[tuple, dict]) -> Callable[..., str | None]:
     def agree(result: Any, expected: Any, our_arguments: Any, their_arguments: Any) -> str | None:
         problem = _result_difference(info, arguments, result, expected)
-        return problem or _memory_difference(
+        problem = problem or _memory_difference(
             result, expected, our_arguments, their_arguments, info.name not in ANY_STRIDES
         )
+        return problem or (None if full_name(info) in NODES_UNASKED else _node_difference(result, expected))
 
     return agree
 

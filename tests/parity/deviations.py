@@ -100,8 +100,9 @@ OTHER_NODES: dict[str, str] = {
         alias_copy as_strided_copy diag diagonal_copy expand_copy narrow_copy permute_copy split_with_sizes_copy squeeze_copy
         t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy""",
     "complex products, roots and conjugates have no lazy bit and no real view": """
-        H conj imag mH nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d nn.functional.conv_transpose1d
-        nn.functional.conv_transpose2d nn.functional.conv_transpose3d real""",
+        H conj fft.fft fft.ifft fft.ihfft fft.ihfft2 fft.ihfftn imag mH nn.functional.conv1d nn.functional.conv2d
+        nn.functional.conv3d nn.functional.conv_transpose1d nn.functional.conv_transpose2d nn.functional.conv_transpose3d
+        real svd""",
     "one dimension is not computed as two": """
         nn.functional.adaptive_avg_pool1d nn.functional.adaptive_max_pool1d nn.functional.avg_pool1d nn.functional.max_pool1d
         nn.functional.max_unpool1d nn.functional.max_unpool1d/grad nn.functional.interpolate/area""",
@@ -111,15 +112,20 @@ OTHER_NODES: dict[str, str] = {
         nn.functional.linear_cross_entropy/chunked_none nn.functional.rms_norm
         nn.functional.scaled_dot_product_attention reshape reshape_as flatten""",
     "composed in another way, or of other ops": """
-        as_strided_scatter cdist cholesky cumprod diagonal_scatter diff einsum linalg.matrix_norm linalg.norm
-        linalg.norm/subgradients_at_zero linalg.solve logdet nn.functional.adaptive_avg_pool3d nn.functional.bilinear
-        nn.functional.cross_entropy nn.functional.ctc_loss nn.functional.grid_sample nn.functional.margin_ranking_loss
-        nn.functional.pad/circular nn.functional.pad/reflect nn.functional.pad/replicate
-        nn.functional.pad/replicate_negative nn.functional.pairwise_distance nn.functional.smooth_l1_loss
-        nn.functional.triplet_margin_loss nn.functional.triplet_margin_with_distance_loss repeat_interleave select_scatter
-        slice_scatter sum_to_size svd""",
+        _segment_reduce/lengths _segment_reduce/offsets as_strided_scatter cdist cholesky combinations corrcoef
+        cumprod cumulative_trapezoid diagonal_scatter diff einsum grid_sampler_2d grid_sampler_3d index_reduce/amax
+        index_reduce/amin index_reduce/mean index_reduce/prod linalg.cond linalg.lu linalg.matrix_norm linalg.norm
+        linalg.norm/subgradients_at_zero linalg.solve linalg.tensorinv logdet masked.cumprod nanquantile
+        nn.functional.adaptive_avg_pool3d nn.functional.bilinear nn.functional.cross_entropy nn.functional.ctc_loss
+        nn.functional.grid_sample nn.functional.margin_ranking_loss nn.functional.pad/circular
+        nn.functional.pad/reflect nn.functional.pad/replicate nn.functional.pad/replicate_negative
+        nn.functional.pairwise_distance nn.functional.smooth_l1_loss nn.functional.triplet_margin_loss
+        nn.functional.triplet_margin_with_distance_loss pca_lowrank polar quantile renorm repeat_interleave
+        select_scatter slice_scatter sparse.mm/reduce sparse.sampled_addmm special.ndtr stft sum_to_size svd_lowrank
+        trapezoid trapz""",
     "variants that PyTorch numbers by how it was called": """
-        clamp mean normal normal/number_mean prod round/decimals_0 round/decimals_3 round/decimals_neg_3 sort sum zero_""",
+        __rdiv__ __rsub__ clamp masked.prod masked.sum mean normal normal/number_mean prod
+        round/decimals_0 round/decimals_3 round/decimals_neg_3 sort sum to_sparse zero_""",
     "a cast to the same dtype is a clone": "bfloat16 cdouble cfloat double float half to",
 }  # fmt: skip
 

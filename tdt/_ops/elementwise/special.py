@@ -56,7 +56,9 @@ def _quotient(out: Tensor, x: Tensor) -> Tensor:
     return (out / x.masked_fill(x == 0, 1)).masked_fill(x == 0, 0.5)
 
 
-@unary_op(special("i1"), vjp=lambda g, x, out: g * (i0(x) - _quotient(out, x)), dtypes=FLOATING)
+@unary_op(
+    special("i1"), vjp=lambda g, x, out: g * (i0(x) - _quotient(out, x)), dtypes=FLOATING, node="SpecialI1Backward0"
+)
 def i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 1.
 
@@ -68,7 +70,12 @@ def i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
-@unary_op(special("i0e"), vjp=lambda g, x, out: g * (i1e(x) - x.sgn() * out), dtypes=FLOATING)  # type: ignore[has-type]
+@unary_op(
+    special("i0e"),
+    vjp=lambda g, x, out: g * (i1e(x) - x.sgn() * out),  # type: ignore[has-type]
+    dtypes=FLOATING,
+    node="SpecialI0EBackward0",
+)
 def i0e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 0, scaled by exp(-|x|).
 
@@ -80,7 +87,12 @@ def i0e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
-@unary_op(special("i1e"), vjp=lambda g, x, out: g * (i0e(x) - out * x.sgn() - _quotient(out, x)), dtypes=FLOATING)
+@unary_op(
+    special("i1e"),
+    vjp=lambda g, x, out: g * (i0e(x) - out * x.sgn() - _quotient(out, x)),
+    dtypes=FLOATING,
+    node="SpecialI1EBackward0",
+)
 def i1e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 1, scaled by exp(-|x|).
 
@@ -104,7 +116,12 @@ def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
-@unary_op(special("ndtri"), vjp=lambda g, out: g * (0.5 * out * out).exp() * SQRT_2PI, dtypes=FLOAT_OR_DOUBLE)
+@unary_op(
+    special("ndtri"),
+    vjp=lambda g, out: g * (0.5 * out * out).exp() * SQRT_2PI,
+    dtypes=FLOAT_OR_DOUBLE,
+    node="SpecialNdtriBackward0",
+)
 def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The quantile function of the standard normal distribution, the inverse of ndtr; nan outside [0, 1].
 
@@ -116,7 +133,12 @@ def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
-@unary_op(special("erfcx"), vjp=lambda g, x, out: g * (2 * x * out - 2 / math.sqrt(math.pi)), dtypes=FLOAT_OR_DOUBLE)
+@unary_op(
+    special("erfcx"),
+    vjp=lambda g, x, out: g * (2 * x * out - 2 / math.sqrt(math.pi)),
+    dtypes=FLOAT_OR_DOUBLE,
+    node="SpecialErfcxBackward0",
+)
 def erfcx(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complementary error function scaled by exp(x²), which does not underflow.
 
@@ -132,6 +154,7 @@ def erfcx(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     special("log_ndtr"),
     vjp=lambda g, x: g / erfcx(x * -math.sqrt(0.5)) * math.sqrt(2 / math.pi),
     dtypes=FLOAT_OR_DOUBLE,
+    node="SpecialLogNdtrBackward0",
 )
 def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of ndtr, accurate also far below 0.
@@ -144,7 +167,7 @@ def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
-@unary_op(special("entr"), vjp=lambda g, x: g * -(1 + x.log()), dtypes=FLOATING)
+@unary_op(special("entr"), vjp=lambda g, x: g * -(1 + x.log()), dtypes=FLOATING, node="SpecialEntrBackward0")
 def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The entropy term -x · log(x) of each element; 0 at 0, -inf below.
 
@@ -358,6 +381,7 @@ def _no_zeta_rule(g: Tensor) -> Tensor:
     dtypes=FLOATING,
     to_float=True,
     numbers="any",
+    node="SpecialXlog1PyBackward0",
 )
 def xlog1py(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """The product input · log(1 + other), and 0 where `input` is 0 and `other` is not nan.

@@ -105,7 +105,7 @@ def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     return _eigvalsh(input, UPLO=UPLO.upper())
 
 
-@op(dtypes=LAPACK, outputs=("eigenvalues", "eigenvectors"), autocast="float32")
+@op(dtypes=LAPACK, outputs=("eigenvalues", "eigenvectors"), node="LinalgEigBackward0", autocast="float32")
 def _eig(xp: ModuleType, x: Any) -> Any:
     if not xp.isfinite(x).all():
         raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")

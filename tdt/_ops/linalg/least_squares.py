@@ -35,7 +35,7 @@ from tdt.autograd._op import op
 __all__ = ["pinverse"]
 
 
-@op(dtypes=LAPACK, promote=("x",), broadcasts=False, autocast="float32")
+@op(dtypes=LAPACK, promote=("x",), broadcasts=False, node="LinalgPinvBackward0", autocast="float32")
 def _pinv(xp: ModuleType, x: Any, atol: Any, rtol: Any, *, hermitian: bool = False) -> Any:
     """Singular values of at most max(atol, rtol · the largest) count as 0."""
     m, n = x.shape[-2:]

@@ -34,7 +34,7 @@ from tdt.autograd._op import op
 __all__ = ["lu_unpack"]
 
 
-@op(dtypes=LAPACK, outputs=("LU", "pivots", "info"), autocast="float32")
+@op(dtypes=LAPACK, outputs=("LU", "pivots", "info"), node="LinalgLuFactorExBackward0", autocast="float32")
 def _lu_factor(xp: ModuleType, x: Any) -> Any:
     *batch, m, n = x.shape
     if xp is np:

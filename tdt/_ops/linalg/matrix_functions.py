@@ -57,7 +57,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
     return result.clone() if result is input else result
 
 
-@op(dtypes=FLOATING_AND_COMPLEX)
+@op(dtypes=FLOATING_AND_COMPLEX, node="LinalgMatrixExpBackward0")
 def _matrix_exp(xp: ModuleType, x: Any) -> Any:
     if not x.size:
         return x.copy()
