@@ -69,7 +69,6 @@ def scatter_reduce(a, index, src, dim, reduce, include_self):
 
 
 INDEX = ints(2, 4, low=0, high=3)
-CROWDED = np.array([[0, 0, 2, 2], [1, 1, 0, 1]])
 WITH_ZEROS = np.array([[0.0, 1.5, 0.0], [0.0, 0.0, 2.0]])
 UNREPEATED = np.array([[0, 1, 2, 0], [2, 0, 1, 1]])
 samples("gather", gather, call(A, INDEX, dim=0), call(A, ints(3, 2, low=0, high=4), dim=1))
