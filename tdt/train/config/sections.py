@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 Count = Annotated[int, Field(ge=1, lt=2**63)]
 
 
-def _spelled(count: float, unit: str) -> str:
+def _with_unit(count: float, unit: str) -> str:
     """A number with its unit, as a config writes it: without the separators of `counted`."""
     return f"{count} {unit}" + ("s" if count != 1 else "")
 
@@ -24,7 +24,7 @@ class Every:
     unit: Literal["epoch", "step"]
 
     def __str__(self) -> str:
-        return _spelled(self.count, self.unit)
+        return _with_unit(self.count, self.unit)
 
 
 def _parse_every(value: Any) -> Every:
@@ -57,7 +57,7 @@ class Duration:
         return self.count * UNITS[self.unit]
 
     def __str__(self) -> str:
-        return _spelled(self.count, self.unit)
+        return _with_unit(self.count, self.unit)
 
 
 def _parse_duration(value: Any) -> Duration:

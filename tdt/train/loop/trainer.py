@@ -179,26 +179,27 @@ class Trainer:
         whose length is increased afterwards trains as if it had had this length from the beginning.
         """
         parts, scores = self.parts, dict[str, dict[str, float]]()
-        due = {"train": ended, "valid": self._is_time(self.train.validate_every)}
-        if "valid" in parts.loaders and (over or due["valid"]):
-            scores["valid"] = self._validate(due["valid"])  # first: it may be stopped, and then starts again on resume
+        scheduled = {"train": ended, "valid": self._is_time(self.train.validate_every)}
+        if "valid" in parts.loaders and (over or scheduled["valid"]):
+            # First, since it may be stopped, and then starts again on resume.
+            scores["valid"] = self._validate(scheduled["valid"])
         if ended or over:
             scores["train"] = scores_of(self.epoch_means)
             self._emit(EpochDone, scalars=tagged("train_epoch", scores["train"]), validated="valid" in scores)
         better = self.best.update(scores)
-        scores_due = {split: values for split, values in scores.items() if due[split]}
-        self.stopping.update(scores_due)
+        scheduled_scores = {split: values for split, values in scores.items() if scheduled[split]}
+        self.stopping.update(scheduled_scores)
         self.over = over or self.stopping.patience_is_over
         if "valid" in scores:
             self._emit(Validated, scalars=tagged("valid", scores["valid"]), best=better)
-        parts.schedule("epoch" if ended else "validation", self.epoch + ended, scores_due)
+        parts.schedule("epoch" if ended else "validation", self.epoch + ended, scheduled_scores)
         if ended:
             self.epoch += 1
             self.epoch_means = parts.new_metrics()
         return better
 
-    def _validate(self, due: bool) -> dict[str, float]:
-        """The scores of the valid split. due: else the generators are restored, as training may go on from here."""
+    def _validate(self, scheduled: bool) -> dict[str, float]:
+        """The scores of the valid split. Unless `scheduled`, the generators are restored, since training may be extended."""
         began, restore_rng = time.perf_counter(), self.parts.snapshot_rng(self.parts.loaders["valid"])
         try:
             refresh(self.parts, self.check_stop)
@@ -209,7 +210,7 @@ class Trainer:
         finally:
             self._since += time.perf_counter() - began  # the logged speed is that of training alone
             self.parts.train_mode()
-        if not due:
+        if not scheduled:
             restore_rng()
         return scores
 

@@ -192,7 +192,7 @@ def test_early_stopping_ends_a_run_that_gets_no_better(tmp_path):
         tmp_path, ("{epochs: 3}", "{epochs: 50, early_stopping: {patience: 2, metric: valid/loss}}")
     )
     losses = iter([0.9, 0.7, 0.8, 0.6, 0.65, 0.6, 0.1])
-    built._validate = lambda due: {"loss": next(losses), "accuracy": 0.5}
+    built._validate = lambda scheduled: {"loss": next(losses), "accuracy": 0.5}
     built.fit()
     assert built.epoch == 6 and built.over and checkpoint.load(tmp_path / "last.safetensors")[1]["stopping"] == [0.6, 2]
 
@@ -201,7 +201,7 @@ def test_min_delta_is_what_counts_as_better(tmp_path):
     text = "{epochs: 50, early_stopping: {patience: 2, min_delta: 0.1, metric: valid/loss}}"
     built, _ = trainer(tmp_path, ("{epochs: 3}", text))
     losses = iter([0.9, 0.75, 0.7, 0.66, 0.1])
-    built._validate = lambda due: {"loss": next(losses), "accuracy": 0.5}
+    built._validate = lambda scheduled: {"loss": next(losses), "accuracy": 0.5}
     built.fit()
     assert built.epoch == 4 and built.stopping.value == 0.75
 
@@ -317,7 +317,7 @@ def test_a_plateau_may_be_one_of_any_score(tmp_path):
     )
     built, _ = trainer(tmp_path, ("{epochs: 3}", "{epochs: 4}"), plateau)
     accuracies = iter([0.5, 0.7, 0.6, 0.8])
-    built._validate = lambda due: {"loss": 1.0, "accuracy": next(accuracies)}
+    built._validate = lambda scheduled: {"loss": 1.0, "accuracy": next(accuracies)}
     built.fit()
     assert built.parts.scheduler.best == 0.8 and built.parts.optimizer.param_groups[0]["lr"] == pytest.approx(1e-3)
 

@@ -187,7 +187,7 @@ def test_a_plateau_is_one_of_the_validation_loss(tmp_path):
     schedule = "scheduler: ReduceLROnPlateau(patience=1, factor=0.5)\ntrain: {epochs: 5}"
     built, received = trainer(tmp_path, ("train: {epochs: 3}", schedule), ("every: 2 steps", "every: 1 epoch"))
     losses = iter([0.9, 0.7, 0.8, 0.7, 0.7])
-    built._validate = lambda due: {"loss": next(losses), "accuracy": 0.5}
+    built._validate = lambda scheduled: {"loss": next(losses), "accuracy": 0.5}
     built.fit()
     assert built.parts.scheduler.best == 0.7
     assert [event.scalars["lr"] for event in of(StepDone, received) if event.scalars] == [0.01] * 4 + [0.005]
