@@ -89,7 +89,7 @@ def eval(
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[int, int], object]]:
+def _progress() -> Iterator[Callable[[int, int], None]]:
     """A progress bar over the batches, on a terminal; imports Rich only there."""
     if not sys.stderr.isatty():
         yield lambda done, of: None

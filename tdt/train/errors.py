@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tdt import Tensor
+from tdt.train._types import Nested
 
 # Exceptions that datasets, layers and the machine raise. Any other is a bug of tdt and keeps its traceback.
 EXPECTED_ERRORS = (TypeError, ValueError, LookupError, RuntimeError, ArithmeticError, MemoryError, OSError)
@@ -78,7 +79,7 @@ def reason(error: BaseException) -> str:
     return text if plain else f"{type(error).__name__}: {text}".rstrip(": ")
 
 
-def non_finite(step: int, loss: float, indices: Sequence[int], inputs: Any, targets: Any) -> Exception:
+def non_finite(step: int, loss: float, indices: Sequence[int], inputs: Nested, targets: Nested) -> Exception:
     """The exception for a loss that is NaN or infinite on a training batch.
 
     It is a StepError if the data contain such values, else a NonFiniteLoss.
@@ -93,7 +94,7 @@ def non_finite(step: int, loss: float, indices: Sequence[int], inputs: Any, targ
     return bad_data("train", inputs, targets, indices) or NonFiniteLoss(step, loss, indices)
 
 
-def bad_data(split: str, inputs: Any, targets: Any, indices: Sequence[int]) -> StepError | None:
+def bad_data(split: str, inputs: Nested, targets: Nested, indices: Sequence[int]) -> StepError | None:
     """The error that names the samples of a batch with NaN or infinite values, by their `indices` in the split."""
     for name, tensor in (*_named("input", inputs), *_named("target", targets)):
         if not tensor.is_floating_point():

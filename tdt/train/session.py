@@ -13,6 +13,7 @@ from typing import Any
 import tdt
 from tdt.backends import kernels
 from tdt.train._printable import counted
+from tdt.train._types import Arrays, Callback, Json
 from tdt.train.checks.launchers import check_one_process
 from tdt.train.checks.resuming import differences, refused
 from tdt.train.checks.saved_config import restrict_saved_config
@@ -46,8 +47,8 @@ class Saved:
     """A loaded checkpoint."""
 
     path: Path
-    tensors: dict[str, Any]
-    meta: dict[str, Any]
+    tensors: Arrays
+    meta: Json
 
 
 @dataclass(frozen=True)
@@ -215,7 +216,7 @@ class Session:
         except FileNotFoundError:
             return False
 
-    def train(self, *listeners: Callable[[Event], object], at_once: Callable[[], object] = lambda: None) -> Outcome:
+    def train(self, *listeners: Callable[[Event], None], at_once: Callback = lambda: None) -> Outcome:
         """Train to the end, then test the model with its best weights (the last ones if there are no best).
 
         SIGINT, SIGTERM or SIGHUP stops the run after the step, with a checkpoint.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tdt import nn
 from tdt._did_you_mean import did_you_mean
 from tdt.autograd._meta import meta
+from tdt.train._types import Json
 from tdt.train.config import Config, ConfigErrors
 from tdt.train.data.loading import batch_of
 from tdt.train.logging.layers import layer_outputs
@@ -19,9 +18,7 @@ _ONE_ANSWER = ("images", "misclassified", "confusion")
 _PROBE_BATCH = 13  # batch size that no other dimension is likely to have
 
 
-def check_log(
-    config: Config, model: nn.Module, objective: Objective, facts: dict[str, Any], errors: ConfigErrors
-) -> None:
+def check_log(config: Config, model: nn.Module, objective: Objective, facts: Json, errors: ConfigErrors) -> None:
     """Report every key of `log` whose split, images, classes or layer do not exist."""
     log = config.log
     enabled = [key for key in ("images", "misclassified", "confusion", "pr_curves", "embedding") if getattr(log, key)]
@@ -57,7 +54,7 @@ def _answers(objective: Objective) -> tuple[int, int]:
     return target[0].numel(), output.shape[1] if output.ndim > 1 else 0
 
 
-def _check_layer(layer: str, model: nn.Module, form: dict[str, Any] | None, errors: ConfigErrors) -> None:
+def _check_layer(layer: str, model: nn.Module, form: Json | None, errors: ConfigErrors) -> None:
     """Report a layer that does not exist, does not run, or has no output row per sample. form: of the model's input."""
     names = [name for name, _ in model.named_modules() if name]
     if layer not in names:

@@ -26,6 +26,7 @@ import numpy as np
 
 import tdt
 from tdt.autograd._meta import stand_in
+from tdt.train._types import Json
 from tdt.train.config import Component, ConfigErrors, DataConfig, Loader, imports, registry
 from tdt.train.config.config import SPLITS
 from tdt.train.config.precision import input_dtype
@@ -68,7 +69,7 @@ class Split:
         steps.draw_from(tdt.Generator())
         return _read(self.dataset, 0, steps)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Json:
         """Facts about the data, in JSON types, that a checkpoint keeps so that the model can be used without the data.
 
         classes: their names. item: form of an input from the dataset: an image's mode, or an array's shape and dtype.
@@ -90,7 +91,7 @@ def _is_picture(value: Any) -> bool:
     return isinstance(getattr(value, "mode", None), str)
 
 
-def form_of(value: Any) -> dict[str, Any]:
+def form_of(value: Any) -> Json:
     """Shape and dtype of an input; of several inputs under `parts`, by name or as a list."""
     if isinstance(value, dict):
         return {"parts": {name: form_of(part) for name, part in value.items()}}
@@ -100,7 +101,7 @@ def form_of(value: Any) -> dict[str, Any]:
     return {"shape": list(array.shape), "dtype": array.dtype.name}
 
 
-def batch_of(form: dict[str, Any], size: int) -> Any:
+def batch_of(form: Json, size: int) -> Any:
     """A meta batch of inputs of the form from `form_of`."""
     parts = form.get("parts")
     if isinstance(parts, dict):
@@ -163,7 +164,7 @@ def open_splits(
     data: DataConfig,
     errors: ConfigErrors,
     needed: tuple[str, ...] = SPLITS,
-    state: dict[str, Any] | None = None,
+    state: Json | None = None,
     check_files: bool = False,
 ) -> dict[str, Split]:
     """The splits that could be opened. Adds mistakes in the others to `errors`.
@@ -249,7 +250,7 @@ def _in_order(random: list[Any], fixed: list[Any], step_of: Callable[[Any], Any]
     return [*(one for one in random if one not in late), *fixed, *late]
 
 
-def _open(component: Component, needed: bool, state: dict[str, Any] | None, of_run: bool) -> Any:
+def _open(component: Component, needed: bool, state: Json | None, of_run: bool) -> Any:
     kind: Any = registry.datasets.find(component.name)
     if not needed and hasattr(kind, "blank"):
         return kind.blank(*component.args, **component.kwargs)

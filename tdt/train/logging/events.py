@@ -18,10 +18,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tdt.train._printable import redacted
 from tdt.train._strict_json import text_of
+from tdt.train._types import Nested
 from tdt.train.runs.run import METRICS_FILE
 from tdt.utils._files import fsync, fsync_folder, open_file, replace_file, write_whole
 
@@ -100,7 +101,7 @@ class RunStopped(Event):
     by: str = ""
 
 
-Handler = Callable[[Event], object]
+Handler = Callable[[Event], None]
 HandlerT = TypeVar("HandlerT", bound=Handler)
 
 
@@ -133,7 +134,7 @@ class Events:
         for handler in self._handlers_of[kind]:
             handler(event)
 
-    def on_batch(self, inputs: Any, output: Tensor, target: Tensor) -> None:
+    def on_batch(self, inputs: Nested, output: Tensor, target: Tensor) -> None:
         """Call `on_batch` of the subscribers that have it with a batch of a validation."""
         for handler, _ in self._handlers:
             if hasattr(handler, "on_batch"):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from typing import Any
 
 import tdt
 from tdt import Tensor, nn
+from tdt.train._types import Nested
 from tdt.utils._nested import tensors_in
 from tdt.utils.tensorboard._graph import evaluating
 
 
-def layer_outputs(model: nn.Module, layers: Iterable[str], inputs: Any) -> list[tuple[str, Tensor]]:
+def layer_outputs(model: nn.Module, layers: Iterable[str], inputs: Nested) -> list[tuple[str, Tensor]]:
     """(layer, its first output tensor) for each call of one of `layers`, in order, in evaluation mode.
 
     The model is not changed.

@@ -12,6 +12,7 @@ import numpy as np
 
 from tdt import Tensor, nn
 from tdt.autograd._meta import meta
+from tdt.train._types import Nested
 from tdt.train.config.sections import EmbeddingShown
 from tdt.train.data.loading import batch_of
 from tdt.train.logging.collectors import Collector, Confusion, Curves, EvaluatedBatch, Samples
@@ -47,7 +48,7 @@ class ModelLog:
         if log.pr_curves:
             yield lambda: Curves(self.reading)
 
-    def on_batch(self, inputs: Any, output: Tensor, target: Tensor) -> None:
+    def on_batch(self, inputs: Nested, output: Tensor, target: Tensor) -> None:
         """Collect from a batch of the validation what is written when the validation ends."""
         if not self.makers:
             return

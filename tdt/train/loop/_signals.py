@@ -30,7 +30,7 @@ class StopRequest:
             signal may have interrupted.
     """
 
-    def __init__(self, at_once: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, at_once: Callable[[], None] = lambda: None) -> None:
         self.reason: str | None = None
         self._at_once = at_once
         self._before: dict[int, Any] = {}

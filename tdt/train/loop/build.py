@@ -19,6 +19,7 @@ from tdt import nn
 from tdt.autograd._meta import meta
 from tdt.optim.swa_utils import SWALR
 from tdt.train._printable import counted
+from tdt.train._types import Json
 from tdt.train.checks.log import check_log
 from tdt.train.checks.shapes import BATCH, Row, check_shapes
 from tdt.train.checks.unused import check_used
@@ -50,7 +51,7 @@ def build(
     *,
     training: bool = True,
     splits: tuple[str, ...] = SPLITS,
-    data_state: dict[str, Any] | None = None,
+    data_state: Json | None = None,
     resumed: bool = False,
     dry_run: bool = False,
 ) -> Parts:
@@ -80,7 +81,7 @@ def _build(
     valid_config: Config | None,
     training: bool,
     splits: tuple[str, ...],
-    data_state: dict[str, Any] | None,
+    data_state: Json | None,
     resumed: bool,
     dry_run: bool,
 ) -> Parts:
@@ -138,13 +139,13 @@ def _warn(parts: Parts, errors: ConfigErrors) -> None:
             warnings.warn(str(problem), UserWarning, stacklevel=4)
 
 
-def build_alone(config: Config, facts: dict[str, Any]) -> Parts:
+def build_alone(config: Config, facts: Json) -> Parts:
     """Model and loss of a checked config, without its data: `facts` about these come from a checkpoint."""
     with default_dtype(config.dtype):
         return _build_alone(config, facts)
 
 
-def _build_alone(config: Config, facts: dict[str, Any]) -> Parts:
+def _build_alone(config: Config, facts: Json) -> Parts:
     errors = config.draft().errors
     model, _ = build_model(config.model, errors)
     loss = build_objective(config.loss, errors)
@@ -273,10 +274,10 @@ def build_optimizer(parts: Parts, errors: ConfigErrors, resumed: bool = False) -
     if parts.optimizer is None:
         return
     numbers = [number for number, m in enumerate(members) if m]
-    for number, group in zip(numbers, parts.optimizer.param_groups, strict=True):
-        if not (math.isfinite(group["lr"]) and group["lr"] >= 0):
+    for number, settings in zip(numbers, parts.optimizer.param_groups, strict=True):
+        if not (math.isfinite(settings["lr"]) and settings["lr"] >= 0):
             place = config.optimizer.param_groups[number - 1] if number else config.optimizer.component
-            errors.add(place, f"lr must be a finite number, at least 0, got {float(group['lr'])}")
+            errors.add(place, f"lr must be a finite number, at least 0, got {float(settings['lr'])}")
     parts.scheduler = build_scheduler(parts, errors, resumed)
     swa = config.train.swa
     if swa is not None and swa.lr is not None:

@@ -14,6 +14,7 @@ import numpy as np
 
 import tdt
 from tdt import Tensor
+from tdt.train._types import Callback, Nested
 from tdt.train.checks.saved_config import restrict_saved_config
 from tdt.train.config import loads
 from tdt.train.config.precision import default_dtype
@@ -29,12 +30,12 @@ from tdt.train.runs._fault import fault_point
 from tdt.utils.data import DataLoader
 
 
-def batches(parts: Parts, split: str, check_stop: Callable[[], object]) -> Iterator[tuple[Tensor, Tensor]]:
+def batches(parts: Parts, split: str, check_stop: Callback) -> Iterator[tuple[Tensor, Tensor]]:
     """Inputs and targets of a split on the run's device. check_stop: raises Stopped if the run should stop."""
     return read(parts, parts.loaders[split], check_stop)
 
 
-def read(parts: Parts, loader: DataLoader, check_stop: Callable[[], object]) -> Iterator[tuple[Tensor, Tensor]]:
+def read(parts: Parts, loader: DataLoader, check_stop: Callback) -> Iterator[tuple[Tensor, Tensor]]:
     """Like `batches`, for any loader."""
     try:
         for inputs, targets in loader:
@@ -47,8 +48,8 @@ def read(parts: Parts, loader: DataLoader, check_stop: Callable[[], object]) -> 
 def evaluate(
     parts: Parts,
     split: str,
-    on_batch: Callable[[Any, Tensor, Tensor], object] = lambda inputs, output, targets: None,
-    check_stop: Callable[[], object] = lambda: None,
+    on_batch: Callable[[Nested, Tensor, Tensor], None] = lambda inputs, output, targets: None,
+    check_stop: Callback = lambda: None,
     most: int | None = None,
 ) -> dict[str, float]:
     """Loss and metrics of `parts.scored` over a split, in eval mode and without gradients.
@@ -87,7 +88,7 @@ def _check_data(split: str, inputs: Any, targets: Any, first: int) -> None:
         raise error
 
 
-def check_batches(parts: Parts, check_stop: Callable[[], object]) -> None:
+def check_batches(parts: Parts, check_stop: Callback) -> None:
     """Evaluate one batch of each split but "train", so that errors show before the first epoch. Restores the generators.
 
     Raises:
@@ -99,7 +100,7 @@ def check_batches(parts: Parts, check_stop: Callable[[], object]) -> None:
         restore_rng()
 
 
-def refresh(parts: Parts, check_stop: Callable[[], object]) -> None:
+def refresh(parts: Parts, check_stop: Callback) -> None:
     """Recompute the batch norm statistics of the averaged model, if there is one. Restores the generators."""
     if parts.average is None:
         return
@@ -166,7 +167,7 @@ def evaluate_checkpoint(
     overrides: Sequence[str] = (),
     *,
     batch_size: int | None = None,
-    progress: Callable[[int, int], object] = lambda done, of: None,
+    progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Evaluation:
     """Evaluate a checkpoint on a split of the data in its config, bit for bit as the run that wrote it would.
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import tdt
 from tdt import Tensor, nn
-from tdt.optim.lr_scheduler import ReduceLROnPlateau
+from tdt.optim import Optimizer
+from tdt.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from tdt.optim.swa_utils import SWALR
+from tdt.train._types import Json, Nested
 from tdt.train.checks.shapes import Row
 from tdt.train.config import Config, Problem, registry
 from tdt.train.data.nested import mapped
@@ -38,8 +40,8 @@ class ModelParts:
     model: nn.Module
     loss: Objective
     rows: list[Row]
-    optimizer: Any = None
-    scheduler: Any = None
+    optimizer: Optimizer = None  # type: ignore[assignment]  # None if the model is only evaluated
+    scheduler: LRScheduler | None = None
     swa_scheduler: SWALR | None = None
     groups: list[tuple[str, int]] = field(default_factory=list)
     frozen_norms: tuple[nn.Module, ...] = ()
@@ -68,7 +70,7 @@ class DataParts:
     data_generator: tdt.Generator
     augment_generator: tdt.Generator
     loaders: dict[str, DataLoader] = field(default_factory=dict)
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: Json = field(default_factory=dict)
     samples: dict[str, int] = field(default_factory=dict)
     files: dict[str, list[str]] = field(default_factory=dict)
 
@@ -81,7 +83,7 @@ class Parts(ModelParts, DataParts):
     device: tdt.device
     warnings: tuple[Problem, ...] = ()
 
-    def place(self, batch: Any) -> Any:
+    def place(self, batch: Nested) -> Any:
         """A batch, or the parts of one, on the run's device, in the dtype and memory format of the model."""
         if not isinstance(batch, Tensor):
             return mapped(self.place, batch)
@@ -108,7 +110,7 @@ class Parts(ModelParts, DataParts):
 
         return restore
 
-    def new_metrics(self) -> dict[str, Any]:
+    def new_metrics(self) -> dict[str, Metric]:
         """Fresh metrics by name, the loss first. They read outputs and targets as their loss does."""
         terms = self.loss.terms
         metrics: dict[str, Metric] = {"loss": Loss()}
@@ -172,5 +174,6 @@ class Parts(ModelParts, DataParts):
             split, metric = split_and_metric((self.config.scheduler and self.config.scheduler.monitor) or default)
             if split in scores:
                 self.scheduler.step(scores[split][metric])
-        elif self.config.scheduler is not None and self.config.scheduler.interval == interval:
-            self.scheduler.step()
+        elif self.scheduler is not None and self.config.scheduler is not None:
+            if self.config.scheduler.interval == interval:
+                self.scheduler.step()

@@ -20,6 +20,7 @@ import numpy as np
 import tdt
 from tdt import Tensor, nn
 from tdt._core.tensor import wrap
+from tdt.train._types import Arrays, Json
 from tdt.train.errors import reason
 from tdt.train.loop.length import Length
 from tdt.train.runs import checkpoint
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from tdt.train.loop.trainer import Trainer
 
 
-def pack(trainer: Trainer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def pack(trainer: Trainer) -> tuple[Arrays, Json]:
     """The trainer's state as (arrays by name, JSON-able rest)."""
     parts = trainer.parts
     tensors = {f"model/{key}": value.detach().cpu().numpy() for key, value in parts.model.state_dict().items()}
@@ -65,7 +66,7 @@ def pack(trainer: Trainer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     return tensors, state
 
 
-def unpack(trainer: Trainer, tensors: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
+def unpack(trainer: Trainer, tensors: Arrays, meta: Json) -> None:
     """Restore a packed state in a trainer built from the same config."""
     parts = trainer.parts
     _check_position(trainer, meta["step"], meta["epoch"])
@@ -93,7 +94,7 @@ def unpack(trainer: Trainer, tensors: dict[str, np.ndarray], meta: dict[str, Any
     restore_rng(parts, tensors, meta)
 
 
-def restore_rng(parts: Parts, tensors: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
+def restore_rng(parts: Parts, tensors: Arrays, meta: Json) -> None:
     """Restore the state of generators and loaders, whatever has been drawn and read since."""
     for name, generator in parts.generators().items():
         generator.set_state(wrap(tensors[f"rng/{name}"]))
@@ -116,7 +117,7 @@ def _stateful_loaders(parts: Parts) -> dict[str, DataLoader]:
     return {name: one for name, one in parts.loaders.items() if name == "train" or one.persistent_workers}
 
 
-def is_over(parts: Parts, meta: dict[str, Any]) -> bool:
+def is_over(parts: Parts, meta: Json) -> bool:
     """Whether the run that wrote the checkpoint had ended, and its config, which may have changed, does not extend it."""
     length, stopping = Length(parts.config.train, len(parts.loaders["train"])), parts.early_stopping()
     length.spent, stopping.waited = meta.get("elapsed", 0.0), meta["stopping"][1]
@@ -133,7 +134,7 @@ def _check_position(trainer: Trainer, step: int, epoch: int) -> None:
         )
 
 
-def load_run(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def load_run(path: str | os.PathLike[str]) -> tuple[Arrays, Json]:
     """Load a checkpoint that a run has written.
 
     Raises:
@@ -147,14 +148,14 @@ def load_run(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[
     return tensors, meta
 
 
-def parts_of_metrics(meta: dict[str, Any]) -> set[int]:
+def parts_of_metrics(meta: Json) -> set[int]:
     """The numbers of the files in `checkpoints/rows` that a checkpoint needs. Raises CheckpointError."""
     if wrong_keys(meta):
         raise CheckpointError("not the checkpoint of a run")
     return {part for state in meta.get("metrics", {}).values() for part in state.get("parts", ())}
 
 
-def data_state(meta: dict[str, Any]) -> dict[str, Any] | None:
+def data_state(meta: Json) -> Json | None:
     """What the run's dataset was fitted to, for `build`; None if it is not fitted."""
     return meta.get("data", {}).get("state")
 
@@ -171,7 +172,7 @@ def state_errors(path: str | os.PathLike[str]) -> Iterator[None]:
         raise CheckpointError(f"{path}: its state does not fit its config: {reason(error)}") from error
 
 
-def load_model(parts: Parts, tensors: dict[str, np.ndarray]) -> None:
+def load_model(parts: Parts, tensors: Arrays) -> None:
     """Load a checkpoint's weights and buffers into the model: the averaged ones (EMA, SWA) if it has them."""
     _load(parts.model, tensors, scored_prefix(tensors))
 
@@ -181,13 +182,13 @@ def scored_prefix(tensors: Iterable[str]) -> str:
     return next((kind for kind in ("ema", "swa") if any(name.startswith(f"{kind}/") for name in tensors)), "model")
 
 
-def _load(model: nn.Module, tensors: dict[str, np.ndarray], kind: str) -> None:
+def _load(model: nn.Module, tensors: Arrays, kind: str) -> None:
     prefix = f"{kind}/"
     state = {name.removeprefix(prefix): wrap(array) for name, array in tensors.items() if name.startswith(prefix)}
     model.load_state_dict(state)
 
 
-def _pack_optimizer(parts: Parts) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _pack_optimizer(parts: Parts) -> tuple[dict[str, Any], Arrays]:
     names = {id(p): name for name, p in parts.model.named_parameters()}
     arrays, plain = {}, {}
     for p, state in parts.optimizer.state.items():
@@ -204,7 +205,7 @@ def _pack_optimizer(parts: Parts) -> tuple[dict[str, Any], dict[str, np.ndarray]
     return {"state": plain, "groups": groups}, arrays
 
 
-def _unpack_optimizer(parts: Parts, saved: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
+def _unpack_optimizer(parts: Parts, saved: Json, tensors: Arrays) -> None:
     """Restore by `load_state_dict`, whose format numbers the parameters in the order of the groups."""
     order = [name for group in saved["groups"] for name in group["params"]]
     number = {name: i for i, name in enumerate(order)}
@@ -224,7 +225,7 @@ def _unpack_optimizer(parts: Parts, saved: dict[str, Any], tensors: dict[str, np
     parts.optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 
-def _tuples(group: dict[str, Any]) -> dict[str, Any]:
+def _tuples(group: dict[str, Any]) -> Json:
     """Convert lists back to tuples (`betas`), which JSON does not have."""
     return {k: tuple(v) if isinstance(v, list) else v for k, v in group.items()}
 
@@ -250,7 +251,7 @@ def _take_arrays(value: Any, found: list[np.ndarray]) -> Any:
     return [_take_arrays(item, found) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _with_arrays(value: Any, tensors: dict[str, np.ndarray], kind: str) -> Any:
+def _with_arrays(value: Any, tensors: Arrays, kind: str) -> Any:
     """The inverse of `_take_arrays`."""
     if isinstance(value, dict):
         if value.keys() == {ARRAY}:

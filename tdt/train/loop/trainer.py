@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
 from tdt import Tensor
+from tdt.train._types import Arrays, Callback, Json
 from tdt.train.config import Every
 from tdt.train.data.loading import batch_indices
 from tdt.train.errors import NonFiniteLoss, Stopped, error_context, few, non_finite
@@ -26,7 +27,7 @@ from tdt.train.loop.length import Length
 from tdt.train.loop.parts import Parts
 from tdt.train.loop.state import pack, unpack
 from tdt.train.loop.train_step import TrainStep
-from tdt.train.metrics import Metric, scores_of, tagged
+from tdt.train.metrics import Loss, Metric, scores_of, tagged
 from tdt.train.runs._environment import peak_memory
 from tdt.train.runs._fault import fault_point
 from tdt.train.runs.checkpoint import CheckpointStore
@@ -49,8 +50,8 @@ class Trainer:
         parts: Parts,
         events: Events,
         store: CheckpointStore,
-        describe: dict[str, Any],
-        check_stop: Callable[[], object] = lambda: None,
+        describe: Json,
+        check_stop: Callback = lambda: None,
     ) -> None:
         self.parts, self.events, self.store, self.describe = parts, events, store, describe
         self.check_stop = check_stop
@@ -146,8 +147,13 @@ class Trainer:
     def _where(self) -> str:
         return f"step {self.step + 1} failed on the training samples {few(self._samples())}"
 
+    def _recent_loss(self) -> Loss:
+        loss = self.recent_means["loss"]
+        assert isinstance(loss, Loss)
+        return loss
+
     def _check(self) -> None:
-        loss = float(self.recent_means["loss"].total)
+        loss = float(self._recent_loss().total)
         if not math.isfinite(loss):
             raise NonFiniteLoss(self.step, loss)
 
@@ -157,7 +163,7 @@ class Trainer:
         scalars = tagged("train", scores_of(self.recent_means)) | self.train_step.rates(self.step)
         now = time.perf_counter()
         scalars["time/peak_memory_mb"] = peak_memory() / 2**20
-        scalars["time/samples_per_second"] = self.recent_means["loss"].count / max(now - self._since, 1e-9)
+        scalars["time/samples_per_second"] = self._recent_loss().count / max(now - self._since, 1e-9)
         self._since = now
         for metric in self.recent_means.values():
             metric.reset()
@@ -245,7 +251,7 @@ class Trainer:
         self.saved_at = self.step, self.finished_step
         self._emit(CheckpointSaved, path=path, best=best)
 
-    def resume(self, tensors: dict[str, Any], meta: dict[str, Any]) -> None:
+    def resume(self, tensors: Arrays, meta: Json) -> None:
         """Restore the state of a checkpoint."""
         unpack(self, tensors, meta)
         self.saved_at, self.resumed = (self.step, self.finished_step), True

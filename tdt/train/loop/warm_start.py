@@ -9,6 +9,7 @@ from typing import Any
 import tdt
 from tdt._core.tensor import wrap
 from tdt._did_you_mean import closest
+from tdt.train._types import Json
 from tdt.train.config import ConfigErrors, Weights
 from tdt.train.loop.parts import Parts
 from tdt.train.loop.state import scored_prefix
@@ -17,7 +18,7 @@ from tdt.train.runs.checkpoint import CheckpointError
 from tdt.train.runs.run import RunError, find_checkpoint
 
 
-def warm_start(parts: Parts, root: str | os.PathLike[str]) -> dict[str, Any] | None:
+def warm_start(parts: Parts, root: str | os.PathLike[str]) -> Json | None:
     """Load the weights that the section `weights` names into the model.
 
     Args:
@@ -38,7 +39,7 @@ def warm_start(parts: Parts, root: str | os.PathLike[str]) -> dict[str, Any] | N
     return {"checkpoint": path, "step": step, "taken": sorted(arrays)}
 
 
-def check_source(parts: Parts, root: str | os.PathLike[str]) -> tuple[str, int, dict[str, Any]] | None:
+def check_source(parts: Parts, root: str | os.PathLike[str]) -> tuple[str, int, Json] | None:
     """The checkpoint's path and step, and the arrays that `warm_start` would load, by their names in the model.
 
     The model may be on the device meta. Raises as `warm_start`.
@@ -56,9 +57,7 @@ def check_source(parts: Parts, root: str | os.PathLike[str]) -> tuple[str, int, 
     return path, step, arrays
 
 
-def _read(
-    weights: Weights, root: str | os.PathLike[str], errors: ConfigErrors
-) -> tuple[str, int, dict[str, Any]] | None:
+def _read(weights: Weights, root: str | os.PathLike[str], errors: ConfigErrors) -> tuple[str, int, Json] | None:
     try:
         path = find_checkpoint(weights.source, root)
         tensors, meta = checkpoint.load(path)
@@ -70,7 +69,7 @@ def _read(
     return str(path.resolve()), meta["step"], model
 
 
-def _renamed(weights: Weights, found: dict[str, Any], errors: ConfigErrors) -> dict[str, Any]:
+def _renamed(weights: Weights, found: dict[str, Any], errors: ConfigErrors) -> Json:
     """The checkpoint's arrays with prefixes renamed by `map`: the first that matches, up to a dot or the whole name."""
     renamed, used = {}, set()
     for name, array in found.items():
@@ -87,7 +86,7 @@ def _renamed(weights: Weights, found: dict[str, Any], errors: ConfigErrors) -> d
     return renamed
 
 
-def _choose(weights: Weights, found: dict[str, Any], own: dict[str, Any], errors: ConfigErrors) -> dict[str, Any]:
+def _choose(weights: Weights, found: dict[str, Any], own: dict[str, Any], errors: ConfigErrors) -> Json:
     """The arrays in `found` that match `only` and the model."""
     patterns = weights.only or ("*",)
     for pattern in patterns:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tdt import Tensor, nn
+from tdt.train._types import Nested
 from tdt.train.data.nested import mapped
 from tdt.train.metrics import Loss, Metric, Reading
 
@@ -38,9 +39,9 @@ class Objective(nn.Module):
         self.losses = nn.ModuleList([term.loss for term in terms])  # so that class weights move with the model
         self.values: dict[str, tuple[Tensor, Tensor]] = {}
         self.saves_call = False
-        self.last_call: dict[str, Any] = {}
+        self.last_call: dict[str, Nested] = {}
 
-    def forward(self, output: Any, target: Any, input: Any) -> Tensor:
+    def forward(self, output: Nested, target: Nested, input: Nested) -> Tensor:
         if self.saves_call:
             self.last_call = {"output": mapped(Tensor.detach, output), "target": target, "input": input}
         total: Any = None
@@ -58,11 +59,11 @@ class Objective(nn.Module):
         """The first term's loss, which determines how metrics and predictions interpret outputs."""
         return self.terms[0].loss
 
-    def output_part(self, output: Any) -> Tensor:
+    def output_part(self, output: Nested) -> Tensor:
         """The model's output that the first term compares."""
         return _part(self.terms[0].input, {"output": output})
 
-    def target_part(self, target: Any, input: Any) -> Tensor:
+    def target_part(self, target: Nested, input: Nested) -> Tensor:
         """The target (or input) that the first term compares it with."""
         return _part(self.terms[0].target, {"target": target, "input": input})
 
@@ -77,7 +78,7 @@ class Objective(nn.Module):
         """How the loss interprets outputs and targets."""
         return Reading.of(self.terms[0].loss) if len(self.terms) == 1 else Reading()
 
-    def compared(self, output: Any, target: Any, input: Any) -> tuple[Tensor, Tensor]:
+    def compared(self, output: Nested, target: Nested, input: Nested) -> tuple[Tensor, Tensor]:
         """Output and target of the first term, which are also those of the metrics."""
         return compared(self.terms[0], output, target, input)
 
@@ -100,10 +101,10 @@ class Objective(nn.Module):
         return metric
 
 
-def compared(term: Term, output: Any, target: Any, input: Any) -> tuple[Tensor, Tensor]:
+def compared(term: Term, output: Nested, target: Nested, input: Nested) -> tuple[Tensor, Tensor]:
     """Output and target of a term. Raises ValueError for a part that does not exist."""
     if term.input == "output" and term.target == "target":
-        return output, target
+        return output, target  # type: ignore[return-value]  # a loss without parts compares single tensors
     known = {"output": output, "target": target, "input": input}
     return _part(term.input, known), _part(term.target, known)
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from tdt.train._strict_json import pack, unpack
+from tdt.train._types import Json
 from tdt.train.runs._fault import fault_point
 from tdt.utils._files import fsync_folder, remove_temporary, replacing, write_whole
 
@@ -94,7 +95,7 @@ def save(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray], meta: 
         raise CheckpointError(f"{path}: could not write {size:,} bytes: {why}; {intact}") from error
 
 
-def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], Json]:
     """Load (tensors, meta) as given to `save`, and verify every checksum.
 
     Raises:
@@ -129,7 +130,7 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
     return tensors, meta
 
 
-def load_meta(path: str | os.PathLike[str]) -> dict[str, Any]:
+def load_meta(path: str | os.PathLike[str]) -> Json:
     """Load `meta` without reading the tensors. Raises CheckpointError as `load`."""
     path = Path(path)
     try:
