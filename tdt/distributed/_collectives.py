@@ -79,7 +79,7 @@ def _check_tensor(name: str, value: Any) -> None:
 
 
 def _check_root(collective: str, rank: int | None, group_rank: int | None) -> None:
-    """ValueError unless exactly one rank is given, TypeError if it is not an integer, RuntimeError if it is not 0."""
+    """ValueError unless exactly one rank is passed, TypeError if it is not an integer, RuntimeError if it is not 0."""
     if rank is None and group_rank is None:
         raise ValueError(f"{collective}: Must specify global_rank or group_rank")
     if rank is not None and group_rank is not None:
@@ -92,7 +92,7 @@ def _check_root(collective: str, rank: int | None, group_rank: int | None) -> No
 
 
 def _is_root(name: str, values: list | None, rank: int | None, group_rank: int | None) -> None:
-    """ValueError if the list argument `name` is given although this process is not the root."""
+    """ValueError if the list argument `name` is passed although this process is not the root."""
     number = (group_rank or 0) if rank is None else rank
     if number != get_rank() and values is not None:
         raise ValueError(
@@ -152,27 +152,27 @@ def scatter(
 def reduce_scatter(
     output: Tensor, input_list: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """The sums over the processes of a list's tensors, one for each process."""
+    """Sum the tensors of a list over the processes, and send each process one of the sums."""
     return _same(_done(async_op), output, _only("input_list", input_list))
 
 
 def reduce_scatter_tensor(
     output: Tensor, input: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """The sum over the processes of the tensors, a part of it for each process."""
+    """Sum the tensors of all processes, and send each process a part of the sum."""
     return _copied(_done(async_op), output, input)
 
 
 def all_to_all(
     output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """A tensor from each process to each."""
+    """Send a tensor of the list to each process, and receive one from each."""
     outputs, inputs = _only("output_tensor_list", output_tensor_list), _only("input_tensor_list", input_tensor_list)
     return _same(_done(async_op), outputs, inputs)
 
 
 def all_gather_object(object_list: list, obj: Any, group: Any = None) -> None:
-    """The objects of all processes, into the list."""
+    """Gather the objects of all processes into the list."""
     default_group()
     _only("object_list", object_list)
     object_list[0] = obj
@@ -189,9 +189,9 @@ def gather_object(
 
 
 def _only(name: str, values: list | None) -> Any:
-    """The one entry of a list that has one for each process.
+    """The only entry of a list with one entry per process.
 
-    Raises ValueError for None, TypeError for what is no list, RuntimeError for another number of entries.
+    Raises ValueError for None, TypeError if `values` is not a list, RuntimeError for another number of entries.
     """
     if values is None:
         raise ValueError(f"Argument {name} must be specified on the root, which is this process.")
@@ -207,7 +207,7 @@ def _only(name: str, values: list | None) -> Any:
 def all_reduce_coalesced(
     tensors: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """`all_reduce` of several tensors: they stay."""
+    """`all_reduce` of several tensors: with one process they do not change."""
     return _done(async_op)
 
 
@@ -225,20 +225,20 @@ def all_to_all_single(
     output: Tensor, input: Tensor, output_split_sizes: Any = None, input_split_sizes: Any = None, group: Any = None,
     async_op: bool = False,
 ) -> Work | None:  # fmt: skip
-    """A part of the tensor from each process to each: all of it."""
+    """Send a part of the tensor to each process: with one process the result is a copy."""
     return _copied(_done(async_op), output, input)
 
 
 def scatter_object_list(
     scatter_object_output_list: list, scatter_object_input_list: list | None = None, *args: Any, **kwargs: Any
 ) -> None:
-    """The objects of a list on the process `src`, one for each process, into the first place of the output list."""
+    """Distribute the objects of a list on the process `src`, one to the first place of each process's output list."""
     default_group()
     scatter_object_output_list[0] = _only("scatter_object_input_list", scatter_object_input_list)
 
 
 def _other(kind: str, world_rank: int | None, in_group: int | None) -> None:
-    """Refuse a message, since there is no other process that it could go to or come from."""
+    """Raise the ValueError of point-to-point functions: a group of one process has no other process."""
     rank = get_rank()
     number = in_group if world_rank is None else world_rank
     if number == rank:
@@ -248,7 +248,7 @@ def _other(kind: str, world_rank: int | None, in_group: int | None) -> None:
 
 
 def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> None:
-    """Send a tensor to another process. ValueError: there is none."""
+    """Send a tensor to another process. ValueError, as a group of one process has no other process."""
     _other("destination", dst, group_dst)
 
 
@@ -256,7 +256,7 @@ isend = send
 
 
 def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> None:
-    """Receive a tensor from another process. ValueError: there is none."""
+    """Receive a tensor from another process. ValueError, as a group of one process has no other process."""
     _other("source", src, group_src)
 
 
@@ -267,7 +267,7 @@ def send_object_list(
     object_list: list, dst: int | None = None, group: Any = None, device: Any = None, group_dst: int | None = None,
     use_batch: bool = False,
 ) -> None:  # fmt: skip
-    """Send objects to another process. ValueError: there is none."""
+    """Send objects to another process. ValueError, as a group of one process has no other process."""
     _other("destination", dst, group_dst)
 
 
@@ -275,12 +275,12 @@ def recv_object_list(
     object_list: list, src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None,
     use_batch: bool = False,
 ) -> None:  # fmt: skip
-    """Receive objects from another process. ValueError: there is none."""
+    """Receive objects from another process. ValueError, as a group of one process has no other process."""
     _other("source", src, group_src)
 
 
 class P2POp:
-    """A message for `batch_isend_irecv`: `op` is `isend` or `irecv`. ValueError: there is no other process."""
+    """A message for `batch_isend_irecv`: `op` is `isend` or `irecv`. ValueError, as there is no other process."""
 
     def __init__(
         self, op: Callable[..., Any], tensor: Tensor, peer: int | None = None, group: Any = None, tag: int = 0,
@@ -292,5 +292,5 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
-    """Start several messages. ValueError: there is no other process, so no list has any."""
+    """Start several messages. ValueError for any list, as no P2POp can be created in a group of one process."""
     raise ValueError(f"batch_isend_irecv: expected a list of P2POp, got {p2p_op_list!r}")

@@ -73,7 +73,7 @@ class Store:
             raise DistStoreError(f"Wait timeout: no process has set the key '{missing}' within {timeout}")
 
     def add(self, key: str, amount: int) -> int:
-        """Add `amount` to the counter `key`, which begins at 0. Returns the sum; ValueError if it is no integer."""
+        """Add `amount` to the counter `key`, initially 0, and return the sum. ValueError if the value is not an integer."""
         with self._changed:
             total = int(self._values.get(key, b"0")) + amount
             self._values[key] = b"%d" % total
@@ -81,7 +81,7 @@ class Store:
             return total
 
     def append(self, key: str, value: str | bytes) -> None:
-        """Append `value` to that of `key`."""
+        """Append `value` to the value of `key`."""
         with self._changed:
             self._values[key] = self._values.get(key, b"") + _bytes(value)
             self._changed.notify_all()
@@ -123,12 +123,12 @@ class Store:
         return [self.get(key) for key in keys]
 
     def multi_set(self, keys: list[str], values: list[str | bytes]) -> None:
-        """Set each of `keys` to the value at its place."""
+        """Set each of `keys` to the value at the same position of `values`."""
         for key, value in zip(keys, values, strict=True):
             self.set(key, value)
 
     def has_extended_api(self) -> bool:
-        """True: `append`, `multi_get` and `multi_set` are there."""
+        """Whether `append`, `multi_get` and `multi_set` are supported: True."""
         return True
 
 
@@ -149,7 +149,7 @@ class TCPStore(Store):
         is_master: whether this process holds the store.
         timeout: how long `get` and `wait` wait for a key.
     Raises:
-        NotImplementedError: more than one process, or a store that another process holds.
+        NotImplementedError: for more than one process, or a store in another process.
 
     >>> store = TCPStore("localhost", 29500, world_size=1, is_master=True)
     >>> store.set("ready", "yes"), store.get("ready"), store.port
@@ -251,7 +251,7 @@ class PrefixStore(Store):
 
 
 def rendezvous(url: str, rank: int = -1, world_size: int = -1, **kwargs: Any) -> Any:
-    """Iterator of one (store, rank, world size): how a process meets the others of its group.
+    """Iterator of one (store, rank, world size), by which a process joins its group.
 
     NotImplementedError for more than one process.
 
