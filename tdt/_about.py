@@ -25,10 +25,10 @@ def home(kind: type) -> str:
 DISTRIBUTION = "tdt-train"
 
 
-def install_hint(extra: str | None = None) -> str:
-    """The command that installs tdt, with an extra where one is named.
+def install_hint(extra: str) -> str:
+    """The command that installs tdt with an extra.
 
     >>> install_hint("cuda12")
     "pip install 'tdt-train[cuda12]'"
     """
-    return f"pip install '{DISTRIBUTION}[{extra}]'" if extra else f"pip install {DISTRIBUTION}"
+    return f"pip install '{DISTRIBUTION}[{extra}]'"
