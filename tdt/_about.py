@@ -15,6 +15,7 @@ def home(kind: type) -> str:
     """The module in which a class is defined.
 
     >>> import tdt
+    >>> from tdt._about import home
     >>> home(tdt.Tensor)
     'tdt._core.tensor'
     """
@@ -28,6 +29,7 @@ DISTRIBUTION = "tdt-train"
 def install_hint(extra: str) -> str:
     """The command that installs tdt with an extra.
 
+    >>> from tdt._about import install_hint
     >>> install_hint("cuda12")
     "pip install 'tdt-train[cuda12]'"
     """

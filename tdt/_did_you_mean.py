@@ -14,6 +14,7 @@ def closest(name: str, known: Iterable[str], most: int = MOST_COMPARED) -> str |
     Upper and lower case count as equal. If there are more than `most` known names, only those with the same first letter
     are compared: the time stays bounded.
 
+    >>> from tdt._did_you_mean import closest
     >>> closest("Adm", ["SGD", "Adam"])
     'Adam'
     """
@@ -33,6 +34,7 @@ def closest(name: str, known: Iterable[str], most: int = MOST_COMPARED) -> str |
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """The end of an error message about an unknown name: the suggestion, or `otherwise` if there is none.
 
+    >>> from tdt._did_you_mean import did_you_mean
     >>> did_you_mean("epochz", ["epochs", "steps"]), did_you_mean("x", ["epochs", "steps"], "known: epochs, steps")
     ("did you mean 'epochs'?", 'known: epochs, steps')
     """

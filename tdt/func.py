@@ -35,7 +35,7 @@ def functional_call(
 
     >>> import tdt
     >>> layer, x = tdt.nn.Linear(1, 1), tdt.ones(1, 1)
-    >>> functional_call(layer, {"weight": tdt.tensor([[2.0]]), "bias": tdt.tensor([3.0])}, x)
+    >>> tdt.func.functional_call(layer, {"weight": tdt.tensor([[2.0]]), "bias": tdt.tensor([3.0])}, x)
     tensor([[5.]])
     """
     tensors: Any = parameter_and_buffer_dicts
@@ -59,8 +59,9 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dic
     Raises:
         RuntimeError: when there is no model, or models differ in class, training mode or requires_grad.
 
+    >>> import tdt
     >>> from tdt import nn
-    >>> parameters, buffers = stack_module_state([nn.Linear(2, 3) for _ in range(4)])
+    >>> parameters, buffers = tdt.func.stack_module_state([nn.Linear(2, 3) for _ in range(4)])
     >>> parameters["weight"].shape
     tdt.Size([4, 3, 2])
     """

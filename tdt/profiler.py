@@ -1,7 +1,7 @@
 """Profiler: `profile` times every op of a block, every node of its backward, and the ranges that `record_function` names.
 
 >>> import tdt
->>> with profile() as prof, record_function("product"):
+>>> with tdt.autograd.profiler.profile() as prof, tdt.autograd.profiler.record_function("product"):
 ...     _ = tdt.ones(2, 3) @ tdt.ones(3, 2)
 >>> [row.key for row in prof.key_averages()]
 ['product', 'matmul']
@@ -39,7 +39,8 @@ _running: list[profile] = []
 def kineto_available() -> bool:
     """Whether PyTorch's GPU tracing library is available: False.
 
-    >>> kineto_available()
+    >>> import tdt
+    >>> tdt.profiler.kineto_available()
     False
     """
     return False
@@ -290,7 +291,8 @@ def schedule(
 ) -> Callable[[int], ProfilerAction]:
     """Cycles of `wait` and `warmup` steps that are not recorded and `active` steps that are; repeat=0 is without an end.
 
-    >>> [schedule(wait=1, warmup=0, active=2)(n).name for n in range(3)]
+    >>> import tdt
+    >>> [tdt.profiler.schedule(wait=1, warmup=0, active=2)(n).name for n in range(3)]
     ['NONE', 'RECORD', 'RECORD_AND_SAVE']
     """
     if min(wait, warmup, active - 1, repeat, skip_first) < 0:

@@ -16,6 +16,7 @@ __all__ = ["__version__", "cuda", "debug", "hip", "xpu"]
 class TorchVersion(str):
     """A version that compares by its numbers, with strings and with tuples.
 
+    >>> from tdt.version import TorchVersion
     >>> TorchVersion("2.13.0") > "2.4"
     True
     >>> TorchVersion("2.13.0+cpu") >= (2, 13)

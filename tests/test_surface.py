@@ -8,6 +8,7 @@ import importlib
 import inspect
 import re
 import runpy
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -115,19 +116,39 @@ def documented(module: ModuleType) -> dict[str, object]:
 
 
 def examples(module: ModuleType) -> list[doctest.DocTest]:
+    """The examples of a module and of what is at home in it. Their globals are those of a fresh interpreter."""
     finder = doctest.DocTestFinder(exclude_empty=True)
-    names = {**vars(module), "tdt": tdt}
+    names = {"__name__": "__main__"}
     objects = {module.__name__: module.__doc__ or "", **documented(module)}
     return [test for name, value in objects.items() for test in finder.find(value, name, module=module, globs=names)]
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name != "tdt"])
-def test_examples_in_docstrings_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_examples_in_docstrings_run_when_pasted_into_an_interpreter(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(tmp_path)
     for example in examples(importlib.import_module(name)):
         report: list[str] = []
         result = doctest.DocTestRunner().run(example, out=report.append)
         assert not result.failed, "".join(report)
+
+
+def test_examples_import_the_submodules_that_they_use():
+    """In the interpreter of the tests `tdt.nn.utils.prune` is there without an import, in a fresh one it is not."""
+    sources = (
+        step.source
+        for name in MODULES
+        if name != "tdt"
+        for example in examples(importlib.import_module(name))
+        for step in example.examples
+        if not step.source.startswith(("import ", "from "))
+    )
+    used = {name for source in sources for name in re.findall(r"(?<![\w.\"'])tdt\.[\w.]+\w", source)}
+    modules = sorted({name.rpartition(".")[0] for name in used} & {*MODULES})
+    program = f"import tdt\nfor name in {modules}:\n    eval(name)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,8 @@ _default = _Default()
 def get_default_device() -> device:
     """The default device of tensor factories.
 
-    >>> get_default_device()
+    >>> import tdt
+    >>> tdt.get_default_device()
     device(type='cpu')
     """
     return _default.device
@@ -90,7 +91,8 @@ def get_default_device() -> device:
 def set_default_device(device: device | str | int | None) -> None:
     """Set the default device of tensor factories in this thread; None resets it to the CPU.
 
-    >>> set_default_device("cpu")
+    >>> import tdt
+    >>> tdt.set_default_device("cpu")
     """
     _default.device = CPU if device is None else as_device(device)
 

@@ -159,8 +159,9 @@ def real() -> _Mode:
 def is_grad_enabled() -> bool:
     """Whether ops of this thread record.
 
-    >>> with no_grad():
-    ...     is_grad_enabled()
+    >>> import tdt
+    >>> with tdt.no_grad():
+    ...     tdt.is_grad_enabled()
     False
     """
     return state.grad
@@ -169,7 +170,8 @@ def is_grad_enabled() -> bool:
 def is_inference_mode_enabled() -> bool:
     """Whether this thread is inside `inference_mode`.
 
-    >>> is_inference_mode_enabled()
+    >>> import tdt
+    >>> tdt.is_inference_mode_enabled()
     False
     """
     return state.inference

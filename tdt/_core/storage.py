@@ -85,7 +85,7 @@ class UntypedStorage:
             RuntimeError: the file cannot be opened or mapped, or is shorter than `nbytes` and not shared.
 
         >>> import tdt
-        >>> tdt.UntypedStorage.from_file(__file__, nbytes=3).nbytes()
+        >>> tdt.UntypedStorage.from_file(tdt.__file__, nbytes=3).nbytes()
         3
         """
         return cls.on(_map_file(filename, bool(shared), nbytes))

@@ -210,7 +210,8 @@ def _running_pool() -> _Pool:
 def get_num_threads() -> int:
     """How many threads a kernel or a matrix product may use.
 
-    >>> get_num_threads() >= 1
+    >>> import tdt
+    >>> tdt.get_num_threads() >= 1
     True
     """
     return _threads
@@ -222,7 +223,8 @@ def set_num_threads(threads: int) -> None:
     Raises:
         RuntimeError: `threads` is not a positive integer.
 
-    >>> set_num_threads(get_num_threads())
+    >>> import tdt
+    >>> tdt.set_num_threads(tdt.get_num_threads())
     """
     global _threads
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:

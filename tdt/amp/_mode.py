@@ -118,7 +118,8 @@ def _active() -> dict[str, dtype]:
 def is_autocast_available(device_type: str) -> bool:
     """Whether `autocast` supports a device type.
 
-    >>> is_autocast_available("cpu"), is_autocast_available("tpu")
+    >>> import tdt
+    >>> tdt.amp.is_autocast_available("cpu"), tdt.amp.is_autocast_available("tpu")
     (True, False)
     """
     return device_type in SUPPORTED

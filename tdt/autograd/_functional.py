@@ -113,7 +113,7 @@ def vjp(
     create_graph: the results can be differentiated. strict: RuntimeError if the outputs do not depend on an input.
 
     >>> import tdt
-    >>> vjp(lambda x: x**2, tdt.tensor([1.0, 2.0]), tdt.tensor([1.0, 10.0]))
+    >>> tdt.autograd.functional.vjp(lambda x: x**2, tdt.tensor([1.0, 2.0]), tdt.tensor([1.0, 10.0]))
     (tensor([1., 4.]), tensor([ 2., 40.]))
     """
     with enable_grad():
@@ -145,7 +145,7 @@ def jvp(
     v: of the inputs' shapes; may be omitted for a single element. The other arguments are those of `vjp`.
 
     >>> import tdt
-    >>> jvp(lambda x: x**2, tdt.tensor([1.0, 2.0]), tdt.tensor([1.0, 10.0]))
+    >>> tdt.autograd.functional.jvp(lambda x: x**2, tdt.tensor([1.0, 2.0]), tdt.tensor([1.0, 10.0]))
     (tensor([1., 4.]), tensor([ 2., 40.]))
     """
     with enable_grad():
@@ -210,7 +210,7 @@ def jacobian(
     strategy change nothing about the result: it is always computed row by row, in reverse.
 
     >>> import tdt
-    >>> jacobian(lambda x: x**2, tdt.tensor([1.0, 2.0]))
+    >>> tdt.autograd.functional.jacobian(lambda x: x**2, tdt.tensor([1.0, 2.0]))
     tensor([[2., 0.],
             [0., 4.]])
     """
@@ -251,7 +251,7 @@ def hessian(
     For a tuple of inputs a tuple of tuples: [i][j] by inputs i and j. The rest is as in `jacobian`.
 
     >>> import tdt
-    >>> hessian(lambda x: (x**3).sum(), tdt.tensor([1.0, 2.0]))
+    >>> tdt.autograd.functional.hessian(lambda x: (x**3).sum(), tdt.tensor([1.0, 2.0]))
     tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
@@ -272,7 +272,7 @@ def vhp(
     """`func(*inputs)`, one number, and the product of `v` with its Hessian: one tensor per input.
 
     >>> import tdt
-    >>> vhp(lambda x: (x**3).sum(), tdt.tensor([1.0, 2.0]), tdt.tensor([1.0, 1.0]))
+    >>> tdt.autograd.functional.vhp(lambda x: (x**3).sum(), tdt.tensor([1.0, 2.0]), tdt.tensor([1.0, 1.0]))
     (tensor(9.), tensor([ 6., 12.]))
     """
     return _second(func, inputs, v, create_graph, strict, "vhp")
@@ -284,7 +284,7 @@ def hvp(
     """`func(*inputs)`, one number, and the product of its Hessian with `v`: the same numbers as `vhp`, for smooth functions.
 
     >>> import tdt
-    >>> hvp(lambda x: (x**3).sum(), tdt.tensor([1.0, 2.0]), tdt.tensor([1.0, 1.0]))
+    >>> tdt.autograd.functional.hvp(lambda x: (x**3).sum(), tdt.tensor([1.0, 2.0]), tdt.tensor([1.0, 1.0]))
     (tensor(9.), tensor([ 6., 12.]))
     """
     return _second(func, inputs, v, create_graph, strict, "hvp")

@@ -140,7 +140,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
     >>> import tdt
     >>> x = tdt.ones(2, requires_grad=True)
-    >>> get_gradient_edge(x * 2).node.name()
+    >>> tdt.autograd.graph.get_gradient_edge(x * 2).node.name()
     'MulBackward0'
     """
     if not tensor.requires_grad:
@@ -171,7 +171,7 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
 
     >>> import tdt
     >>> x = tdt.ones(2)
-    >>> increment_version(x); x._version
+    >>> tdt.autograd.graph.increment_version(x); x._version
     1
     """
     for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
@@ -201,8 +201,9 @@ def register_multi_grad_hook(
         ValueError: when `mode` is unknown.
 
     >>> import tdt
+    >>> from tdt.autograd import graph
     >>> a, b = tdt.ones(2, requires_grad=True), tdt.ones(2, requires_grad=True)
-    >>> handle = register_multi_grad_hook((a, b), lambda gradients: print(gradients[0] + gradients[1]))
+    >>> handle = graph.register_multi_grad_hook((a, b), lambda gradients: print(gradients[0] + gradients[1]))
     >>> (a + 2 * b).sum().backward()
     tensor([3., 3.])
     """

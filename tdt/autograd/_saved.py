@@ -99,7 +99,7 @@ class saved_tensors_hooks(Saving):
 
     >>> import tdt
     >>> x = tdt.tensor([1.5, 2.5], requires_grad=True)
-    >>> with saved_tensors_hooks(lambda t: t.to(tdt.float16), lambda t: t.to(tdt.float32)):
+    >>> with tdt.autograd.graph.saved_tensors_hooks(lambda t: t.to(tdt.float16), lambda t: t.to(tdt.float32)):
     ...     y = x * x
     >>> y.sum().backward(); x.grad
     tensor([3., 5.])
@@ -123,7 +123,7 @@ class save_on_cpu(saved_tensors_hooks):
 
     >>> import tdt
     >>> x = tdt.ones(2, requires_grad=True)
-    >>> with save_on_cpu():
+    >>> with tdt.autograd.graph.save_on_cpu():
     ...     y = x.exp().sum()
     >>> y.backward(); x.grad
     tensor([2.7183, 2.7183])
@@ -136,7 +136,8 @@ class save_on_cpu(saved_tensors_hooks):
 class disable_saved_tensors_hooks(_Mode):
     """In this block `saved_tensors_hooks` and `save_on_cpu` raise a RuntimeError that says `error_message`.
 
-    >>> with disable_saved_tensors_hooks("not here"), save_on_cpu():
+    >>> import tdt
+    >>> with tdt.autograd.graph.disable_saved_tensors_hooks("not here"), tdt.autograd.graph.save_on_cpu():
     ...     pass
     Traceback (most recent call last):
     RuntimeError: not here
@@ -151,7 +152,7 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):
 
     >>> import tdt
     >>> x = tdt.ones(2, requires_grad=True)
-    >>> with allow_mutation_on_saved_tensors():
+    >>> with tdt.autograd.graph.allow_mutation_on_saved_tensors():
     ...     y = x.clone()
     ...     z = (y**2).sum()
     ...     y = y.sin_()

@@ -110,7 +110,7 @@ def grad_and_value(func: Function, argnums: Any = 0, has_aux: bool = False) -> F
     has_aux: func returns (result, aux); the value is that pair.
 
     >>> import tdt
-    >>> grad_and_value(lambda x: (x**2).sum())(tdt.tensor([1.0, 2.0]))
+    >>> tdt.func.grad_and_value(lambda x: (x**2).sum())(tdt.tensor([1.0, 2.0]))
     (tensor([2., 4.]), tensor(5.))
     """
 
@@ -135,7 +135,7 @@ def grad(func: Function, argnums: Any = 0, has_aux: bool = False) -> Function:
     """A function that returns the gradient of `func`, whose result is a scalar, by the arguments `argnums`.
 
     >>> import tdt
-    >>> grad(grad(lambda x: x**3))(tdt.tensor(2.0))
+    >>> tdt.func.grad(tdt.func.grad(lambda x: x**3))(tdt.tensor(2.0))
     tensor(12.)
     """
 
@@ -150,7 +150,7 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple:
     """`func(*primals)`, and a function that gives the product of a vector, nested as the result, with the Jacobian.
 
     >>> import tdt
-    >>> value, product = vjp(lambda x: x**2, tdt.tensor([1.0, 2.0]))
+    >>> value, product = tdt.func.vjp(lambda x: x**2, tdt.tensor([1.0, 2.0]))
     >>> value, product(tdt.tensor([1.0, 10.0]))
     (tensor([1., 4.]), (tensor([ 2., 40.]),))
     """
@@ -172,7 +172,7 @@ def jvp(func: Function, primals: tuple, tangents: tuple, *, strict: bool = False
     """`func(*primals)`, and the product of the Jacobian with `tangents`, which are nested as the primals.
 
     >>> import tdt
-    >>> jvp(lambda x: x**2, (tdt.tensor([1.0, 2.0]),), (tdt.tensor([1.0, 10.0]),))
+    >>> tdt.func.jvp(lambda x: x**2, (tdt.tensor([1.0, 2.0]),), (tdt.tensor([1.0, 10.0]),))
     (tensor([1., 4.]), tensor([ 2., 40.]))
     """
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
@@ -194,7 +194,7 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
     """`func(*primals)`, and a function of tangents that gives their products with the Jacobian there.
 
     >>> import tdt
-    >>> value, product = linearize(lambda x: x**2, tdt.tensor([1.0, 2.0]))
+    >>> value, product = tdt.func.linearize(lambda x: x**2, tdt.tensor([1.0, 2.0]))
     >>> product(tdt.tensor([1.0, 10.0]))
     tensor([ 2., 40.])
     """
@@ -208,7 +208,7 @@ def jacrev(func: Function, argnums: Any = 0, *, has_aux: bool = False, chunk_siz
     It is computed row by row, whatever chunk_size says.
 
     >>> import tdt
-    >>> jacrev(lambda x: x**2)(tdt.tensor([1.0, 2.0]))
+    >>> tdt.func.jacrev(lambda x: x**2)(tdt.tensor([1.0, 2.0]))
     tensor([[2., 0.],
             [0., 4.]])
     """
@@ -227,7 +227,7 @@ def jacfwd(func: Function, argnums: Any = 0, has_aux: bool = False, *, randomnes
     """`jacrev`: tdt has no forward mode, and the result is the same.
 
     >>> import tdt
-    >>> jacfwd(lambda x: x.sin())(tdt.tensor(0.0))
+    >>> tdt.func.jacfwd(lambda x: x.sin())(tdt.tensor(0.0))
     tensor(1.)
     """
     return jacrev(func, argnums, has_aux=has_aux)
@@ -237,7 +237,7 @@ def hessian(func: Function, argnums: Any = 0) -> Function:
     """A function that returns the second derivatives of `func` by the arguments `argnums`.
 
     >>> import tdt
-    >>> hessian(lambda x: (x**3).sum())(tdt.tensor([1.0, 2.0]))
+    >>> tdt.func.hessian(lambda x: (x**3).sum())(tdt.tensor([1.0, 2.0]))
     tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
@@ -276,7 +276,7 @@ def vmap(
         ValueError: when `in_dims` or `out_dims` do not fit the arguments or results, or sizes along `in_dims` differ.
 
     >>> import tdt
-    >>> vmap(tdt.dot)(tdt.tensor([[1.0, 2.0], [3.0, 4.0]]), tdt.ones(2, 2))
+    >>> tdt.vmap(tdt.dot)(tdt.tensor([[1.0, 2.0], [3.0, 4.0]]), tdt.ones(2, 2))
     tensor([3., 7.])
     """
     name = getattr(func, "__name__", str(func))

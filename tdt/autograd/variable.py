@@ -17,6 +17,7 @@ class Variable(metaclass=_Meta):
     """`Variable(data, requires_grad=False)` is a tensor on the memory of `data`, outside its graph. TypeError for no tensor.
 
     >>> import tdt
+    >>> from tdt.autograd.variable import Variable
     >>> Variable(tdt.ones(2), requires_grad=True)
     tensor([1., 1.], requires_grad=True)
     """

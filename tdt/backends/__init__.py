@@ -20,8 +20,9 @@ class kernels:
     Takes effect at once and for the whole process; as a context manager it restores the previous setting. The
     environment variable `TDT_KERNELS=reference` starts a process with kernels off.
 
-    >>> with kernels(False):
-    ...     kernels.enabled()
+    >>> import tdt
+    >>> with tdt.backends.kernels(False):
+    ...     tdt.backends.kernels.enabled()
     False
     """
 

@@ -16,6 +16,8 @@ class Console:
     """Prints events as plain lines. If writing fails (a closed pipe as in `tdt train … | head`, a closed terminal, a
     full disk), training continues without output.
 
+    >>> from tdt.commands._console import Console
+    >>> from tdt.train.logging.events import Notice
     >>> import sys
     >>> Console(sys.stdout)(Notice(step=1, text="hello"))
     hello
@@ -116,6 +118,7 @@ def _scores(scalars: Any) -> str:
 def number(value: float) -> str:
     """Format with four decimals; very small and very large numbers with four significant digits.
 
+    >>> from tdt.commands._console import number
     >>> number(0.5), number(0.0), number(0.000031234), number(7.2448e18)
     ('0.5000', '0.0000', '3.123e-05', '7.245e+18')
     """

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 def examples(*commands: str) -> str:
     """The epilog of a command's help.
 
+    >>> from tdt.commands._help import examples
     >>> print(examples("tdt runs", "tdt runs list").removeprefix("\\b").lstrip())
     Examples:
       tdt runs

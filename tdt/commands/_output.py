@@ -16,6 +16,7 @@ def print_lines(
         file: default standard output.
         whole: whether to keep long lines, as in tables and JSON.
 
+    >>> from tdt.commands._output import print_lines
     >>> print_lines("loss 0.5", "a\\x1b[2Jb")
     loss 0.5
     a\\x1b[2Jb

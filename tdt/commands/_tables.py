@@ -76,6 +76,7 @@ def text(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int
     """A table whose columns are as wide as their widest cell; the columns in `right` are right-aligned. On a narrow
     terminal the column `cut` is truncated.
 
+    >>> from tdt.commands._tables import text
     >>> print(text(("a", "n"), [("x", "10"), ("yy", "5")], right=(1,)))
     a    n
     x   10
@@ -111,6 +112,7 @@ def sparkline(values: Sequence[float], low: float, high: float, width: int = 24)
     """A row of at most `width` bars from `low` to `high`, each the mean of consecutive `values`; a space where the mean
     is not finite. In ASCII if the output cannot encode the bars.
 
+    >>> from tdt.commands._tables import sparkline
     >>> sparkline([0, 1, 2, 3, float("nan"), 3], 0, 3)
     '▁▃▆█ █'
     """
@@ -130,6 +132,7 @@ def sparkline(values: Sequence[float], low: float, high: float, width: int = 24)
 def duration(seconds: float) -> str:
     """Format a duration in ms, s, m:ss or h:mm:ss.
 
+    >>> from tdt.commands._tables import duration
     >>> duration(0.012), duration(0.4), duration(17), duration(185), duration(3723)
     ('12 ms', '0.4 s', '17 s', '3:05', '1:02:03')
     """

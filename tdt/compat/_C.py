@@ -26,6 +26,7 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
     """Device, dtype, non_blocking and memory format from the arguments of `Module.to`; None for an omitted one.
 
     >>> import tdt
+    >>> from tdt.compat._C import _parse_to
     >>> _parse_to("cpu", tdt.float64)
     (device(type='cpu'), tdt.float64, False, None)
     """

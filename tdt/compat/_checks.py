@@ -1,5 +1,6 @@
 """`torch._check` and its relatives: conditions that raise an error of a given class.
 
+>>> from tdt.compat._checks import _check
 >>> _check(1 + 1 == 2, lambda: "wrong sum")
 """
 

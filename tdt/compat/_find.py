@@ -15,6 +15,7 @@ def find_module(name: str) -> str | None:
         name: a dotted name below `torch`. A private module of tdt need not have the contents of PyTorch's module of
             that name, so for private names tdt.compat comes first.
 
+    >>> from tdt.compat._find import find_module
     >>> find_module("nn.functional"), find_module("utils._pytree"), find_module("zeroes")
     ('tdt.nn.functional', 'tdt.compat.utils._pytree', None)
     """

@@ -4,6 +4,7 @@ Each function calls the tensor method of that name once per tensor. `_foreach_ad
 in-place functions, with a trailing underscore as in `_foreach_add_`, change the tensors and return the list.
 
 >>> import tdt
+>>> from tdt.compat._foreach import _foreach_add, _foreach_mul_
 >>> weights, gradients = [tdt.ones(2), tdt.zeros(1)], [tdt.ones(2), tdt.ones(1)]
 >>> weights = _foreach_add(weights, gradients, alpha=-0.5); weights
 (tensor([0.5000, 0.5000]), tensor([-0.5000]))

@@ -1,5 +1,6 @@
 """Functions and classes of the `torch` namespace that only PyTorch programs use.
 
+>>> from tdt.compat._names import _assert
 >>> _assert(1 + 1 == 2, "wrong sum")
 """
 

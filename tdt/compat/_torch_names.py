@@ -30,6 +30,7 @@ _ELSEWHERE = {
 def torch_name(module: str) -> str | None:
     """PyTorch's name for a public module of tdt; None for a private module, and for one that PyTorch does not have.
 
+    >>> from tdt.compat._torch_names import torch_name
     >>> torch_name("tdt.nn.init"), torch_name("tdt.vision.datasets"), torch_name("tdt._core.tensor"), torch_name("tdt.cli")
     ('torch.nn.init', 'torchvision.datasets', None, None)
     """

@@ -1,5 +1,6 @@
 """`torch.futures`: results of asynchronous work.
 
+>>> from tdt.compat.futures import Future
 >>> future = Future()
 >>> doubled = future.then(lambda done: done.value() * 2)
 >>> future.set_result(3)

@@ -1,6 +1,7 @@
 """`torch.library`: custom operators, which are Python functions with their own gradients.
 
 >>> import tdt
+>>> from tdt.compat.library import custom_op
 >>> @custom_op("example::double", mutates_args=())
 ... def double(x: tdt.Tensor) -> tdt.Tensor:
 ...     return x * 2

@@ -1,6 +1,7 @@
 """`torch.overrides`: tdt's functions do not call `__torch_function__`, so it overrides nothing.
 
 >>> import tdt
+>>> from tdt.compat.overrides import has_torch_function, is_tensor_like
 >>> has_torch_function((tdt.ones(1),)), is_tensor_like(tdt.ones(1)), is_tensor_like(1)
 (False, True, False)
 """

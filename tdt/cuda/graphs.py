@@ -10,7 +10,8 @@ _REASON = "tdt does not record graphs of GPU work; call the function as it is"
 def is_current_stream_capturing() -> bool:
     """Whether the current stream is capturing a CUDA graph: False.
 
-    >>> is_current_stream_capturing()
+    >>> import tdt
+    >>> tdt.cuda.is_current_stream_capturing()
     False
     """
     return False

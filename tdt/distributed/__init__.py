@@ -3,11 +3,11 @@
 tdt trains in one process. A program started as one of several is refused when it asks for their group.
 
 >>> import tdt
->>> init_process_group("gloo", rank=0, world_size=1)
+>>> tdt.distributed.init_process_group("gloo", rank=0, world_size=1)
 >>> x = tdt.ones(2)
->>> all_reduce(x), x, get_rank(), get_world_size()
+>>> tdt.distributed.all_reduce(x), x, tdt.distributed.get_rank(), tdt.distributed.get_world_size()
 (None, tensor([1., 1.]), 0, 1)
->>> destroy_process_group()
+>>> tdt.distributed.destroy_process_group()
 """
 
 from __future__ import annotations

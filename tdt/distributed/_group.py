@@ -18,7 +18,8 @@ BACKENDS = ("undefined", "gloo", "nccl", "xccl", "ucc", "mpi", "fake")
 class Backend(str):
     """Name of a backend, in lower case. ValueError if it is not a string.
 
-    >>> Backend("GLOO"), Backend.NCCL
+    >>> import tdt
+    >>> tdt.distributed.Backend("GLOO"), tdt.distributed.Backend.NCCL
     ('gloo', 'nccl')
     """
 
@@ -47,7 +48,8 @@ class _Meta(type):
 class ReduceOp(metaclass=_Meta):
     """Reductions of collectives; `ReduceOp.SUM` and the others are instances of `ReduceOp.RedOpType`.
 
-    >>> ReduceOp.SUM, isinstance(ReduceOp.MAX, ReduceOp)
+    >>> import tdt
+    >>> tdt.distributed.ReduceOp.SUM, isinstance(tdt.distributed.ReduceOp.MAX, tdt.distributed.ReduceOp)
     (<RedOpType.SUM: 0>, True)
     """
 
@@ -170,7 +172,8 @@ def _check_backend(backend: str) -> None:
 def get_default_backend_for_device(device: Any) -> str:
     """Name of the backend that PyTorch uses for `device`.
 
-    >>> get_default_backend_for_device("cpu")
+    >>> import tdt
+    >>> tdt.distributed.get_default_backend_for_device("cpu")
     'gloo'
     """
     return Backend.default_device_backend_map.get(str(device).partition(":")[0], "gloo")

@@ -30,7 +30,8 @@ class Store:
 
     Threads of the process may share a store: `get` and `wait` in one return when another sets the key.
 
-    >>> store = HashStore()
+    >>> import tdt
+    >>> store = tdt.distributed.HashStore()
     >>> store.set("epoch", "3")
     >>> store.get("epoch"), store.add("count", 2), store.add("count", 1), store.num_keys()
     (b'3', 2, 3, 2)
@@ -151,7 +152,8 @@ class TCPStore(Store):
     Raises:
         NotImplementedError: for more than one process, or a store in another process.
 
-    >>> store = TCPStore("localhost", 29500, world_size=1, is_master=True)
+    >>> import tdt
+    >>> store = tdt.distributed.TCPStore("localhost", 29500, world_size=1, is_master=True)
     >>> store.set("ready", "yes"), store.get("ready"), store.port
     (None, b'yes', 29500)
     """
@@ -193,8 +195,9 @@ def _one_process(name: str, world_size: int | None) -> None:
 class PrefixStore(Store):
     """A view of `store` whose keys begin with `prefix` and a slash.
 
-    >>> store = HashStore()
-    >>> PrefixStore("run", store).set("epoch", "3")
+    >>> import tdt
+    >>> store = tdt.distributed.HashStore()
+    >>> tdt.distributed.PrefixStore("run", store).set("epoch", "3")
     >>> store.get("run/epoch")
     b'3'
     """
@@ -255,7 +258,8 @@ def rendezvous(url: str, rank: int = -1, world_size: int = -1, **kwargs: Any) ->
 
     NotImplementedError for more than one process.
 
-    >>> store, rank, size = next(rendezvous("tcp://localhost:29500", rank=0, world_size=1))
+    >>> import tdt
+    >>> store, rank, size = next(tdt.distributed.rendezvous("tcp://localhost:29500", rank=0, world_size=1))
     >>> rank, size
     (0, 1)
     """

@@ -1,7 +1,7 @@
 """Probability distributions: samples, log-probabilities, entropies and divergences, with gradients by their parameters.
 
 >>> import tdt
->>> policy = Categorical(logits=tdt.zeros(2))
+>>> policy = tdt.distributions.Categorical(logits=tdt.zeros(2))
 >>> policy.entropy()
 tensor(0.6931)
 """

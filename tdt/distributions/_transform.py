@@ -192,7 +192,7 @@ class ComposeTransform(Transform):
 
     >>> import tdt
     >>> from tdt.distributions import AffineTransform, ExpTransform
-    >>> ComposeTransform([AffineTransform(0.0, 2.0), ExpTransform()])(tdt.tensor(0.5))
+    >>> tdt.distributions.ComposeTransform([AffineTransform(0.0, 2.0), ExpTransform()])(tdt.tensor(0.5))
     tensor(2.7183)
     """
 
@@ -284,7 +284,7 @@ class IndependentTransform(Transform):
         ValueError: when `cache_size` is neither 0 nor 1.
 
     >>> import tdt
-    >>> t = IndependentTransform(tdt.distributions.ExpTransform(), 1)
+    >>> t = tdt.distributions.IndependentTransform(tdt.distributions.ExpTransform(), 1)
     >>> t.log_abs_det_jacobian(tdt.ones(3), tdt.ones(3).exp())
     tensor(3.)
     """
@@ -349,7 +349,7 @@ class ReshapeTransform(Transform):
         ValueError: when the shapes have different numbers of elements.
 
     >>> import tdt
-    >>> ReshapeTransform((4,), (2, 2))(tdt.zeros(3, 4)).shape
+    >>> tdt.distributions.ReshapeTransform((4,), (2, 2))(tdt.zeros(3, 4)).shape
     tdt.Size([3, 2, 2])
     """
 

@@ -25,7 +25,8 @@ class Bernoulli(_OfEvent, ExponentialFamily):
     Raises:
         ValueError: when both or neither of probs and logits are given, or a probability is outside [0, 1].
 
-    >>> Bernoulli(probs=0.25).log_prob(tdt.ones(())).exp()
+    >>> import tdt
+    >>> tdt.distributions.Bernoulli(probs=0.25).log_prob(tdt.ones(())).exp()
     tensor(0.2500)
     """
 

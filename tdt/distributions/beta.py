@@ -23,7 +23,7 @@ class Beta(ExponentialFamily):
     Source: sampled as a Dirichlet of two; Devroye, "Non-Uniform Random Variate Generation", 1986.
 
     >>> import tdt
-    >>> Beta(1.0, 3.0).mean
+    >>> tdt.distributions.Beta(1.0, 3.0).mean
     tensor(0.2500)
     """
 

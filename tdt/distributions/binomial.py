@@ -23,7 +23,7 @@ class Binomial(_OfEvent):
         ValueError: when both or neither of probs and logits are given, or a parameter is outside its set.
 
     >>> import tdt
-    >>> Binomial(2, probs=0.5).log_prob(tdt.tensor(1.0)).exp()
+    >>> tdt.distributions.Binomial(2, probs=0.5).log_prob(tdt.tensor(1.0)).exp()
     tensor(0.5000)
     """
 

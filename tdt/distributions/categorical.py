@@ -23,7 +23,8 @@ class Categorical(_OfClasses):
     Raises:
         ValueError: when both or neither are given, or the given one has no dimension.
 
-    >>> Categorical(probs=tdt.tensor([1.0, 3.0])).log_prob(tdt.tensor(1)).exp()
+    >>> import tdt
+    >>> tdt.distributions.Categorical(probs=tdt.tensor([1.0, 3.0])).log_prob(tdt.tensor(1)).exp()
     tensor(0.7500)
     """
 

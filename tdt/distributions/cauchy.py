@@ -20,7 +20,7 @@ class Cauchy(_LocScale):
         ValueError: when `scale` is not positive.
 
     >>> import tdt
-    >>> Cauchy(1.0, 2.0).cdf(tdt.tensor(1.0))
+    >>> tdt.distributions.Cauchy(1.0, 2.0).cdf(tdt.tensor(1.0))
     tensor(0.5000)
     """
 

@@ -22,7 +22,7 @@ class Chi2(Gamma):
         ValueError: when `df` is not positive.
 
     >>> import tdt
-    >>> Chi2(3.0).mean
+    >>> tdt.distributions.Chi2(3.0).mean
     tensor(3.)
     """
 

@@ -19,7 +19,7 @@ class ConstraintRegistry:
     """A table from kinds of constraints to what makes their transform; call it with a constraint.
 
     >>> import tdt
-    >>> transform_to(constraints.positive)(tdt.zeros(2))
+    >>> tdt.distributions.transform_to(tdt.distributions.constraints.positive)(tdt.zeros(2))
     tensor([1., 1.])
     """
 

@@ -21,7 +21,7 @@ class Constraint:
     """Set of values: `check(value)` returns for each event, over the last `event_dim` dimensions, whether it lies in it.
 
     >>> import tdt
-    >>> positive.check(tdt.tensor([1.0, -1.0]))
+    >>> tdt.distributions.constraints.positive.check(tdt.tensor([1.0, -1.0]))
     tensor([ True, False])
     """
 
@@ -120,7 +120,8 @@ def is_dependent(constraint: Constraint) -> bool:
     """Whether a constraint is known of an instance only.
 
     >>> import tdt
-    >>> is_dependent(dependent), is_dependent(positive)
+    >>> from tdt.distributions import constraints
+    >>> constraints.is_dependent(constraints.dependent), constraints.is_dependent(constraints.positive)
     (True, False)
     """
     return isinstance(constraint, _Dependent)
@@ -148,7 +149,8 @@ class _IndependentConstraint(_Over):
         AssertionError: when `reinterpreted_batch_ndims` is negative.
 
     >>> import tdt
-    >>> independent(positive, 1).check(tdt.tensor([[1.0, 2.0], [1.0, -1.0]]))
+    >>> from tdt.distributions import constraints
+    >>> constraints.independent(constraints.positive, 1).check(tdt.tensor([[1.0, 2.0], [1.0, -1.0]]))
     tensor([ True, False])
     """
 
@@ -173,7 +175,8 @@ class MixtureSameFamilyConstraint(_Over):
     """Values that lie in the support of every component of a mixture.
 
     >>> import tdt
-    >>> MixtureSameFamilyConstraint(positive).check(tdt.tensor([1.0, -1.0]))
+    >>> from tdt.distributions import constraints
+    >>> constraints.MixtureSameFamilyConstraint(constraints.positive).check(tdt.tensor([1.0, -1.0]))
     tensor([ True, False])
     """
 
@@ -209,7 +212,7 @@ class _Interval(_Bounded):
     Shape: bounds broadcastable to the value.
 
     >>> import tdt
-    >>> interval(0.0, 1.0).check(tdt.tensor([0.5, 2.0]))
+    >>> tdt.distributions.constraints.interval(0.0, 1.0).check(tdt.tensor([0.5, 2.0]))
     tensor([ True, False])
     """
 
@@ -223,7 +226,7 @@ class _HalfOpenInterval(_Bounded):
     Shape: bounds broadcastable to the value.
 
     >>> import tdt
-    >>> half_open_interval(0.0, 1.0).check(tdt.tensor([0.0, 1.0]))
+    >>> tdt.distributions.constraints.half_open_interval(0.0, 1.0).check(tdt.tensor([0.0, 1.0]))
     tensor([ True, False])
     """
 
@@ -237,7 +240,7 @@ class _IntegerInterval(_Interval):
     Shape: bounds broadcastable to the value.
 
     >>> import tdt
-    >>> integer_interval(0, 2).check(tdt.tensor([0.5, 2.0]))
+    >>> tdt.distributions.constraints.integer_interval(0, 2).check(tdt.tensor([0.5, 2.0]))
     tensor([False,  True])
     """
 
@@ -253,7 +256,7 @@ class _GreaterThan(Constraint):
     Shape: lower_bound broadcastable to the value.
 
     >>> import tdt
-    >>> greater_than(0.0).check(tdt.tensor([0.0, 1.0]))
+    >>> tdt.distributions.constraints.greater_than(0.0).check(tdt.tensor([0.0, 1.0]))
     tensor([False,  True])
     """
 
@@ -270,7 +273,7 @@ class _GreaterThanEq(_GreaterThan):
     Shape: lower_bound broadcastable to the value.
 
     >>> import tdt
-    >>> greater_than_eq(0.0).check(tdt.tensor([0.0, 1.0]))
+    >>> tdt.distributions.constraints.greater_than_eq(0.0).check(tdt.tensor([0.0, 1.0]))
     tensor([True, True])
     """
 
@@ -291,7 +294,7 @@ class _LessThan(Constraint):
     Shape: upper_bound broadcastable to the value.
 
     >>> import tdt
-    >>> less_than(0.0).check(tdt.tensor([0.0, -1.0]))
+    >>> tdt.distributions.constraints.less_than(0.0).check(tdt.tensor([0.0, -1.0]))
     tensor([False,  True])
     """
 
@@ -334,7 +337,7 @@ class _Multinomial(_LessThan):
     Shape: value (*, number of classes), upper_bound broadcastable to (*).
 
     >>> import tdt
-    >>> multinomial(3).check(tdt.tensor([[1.0, 2.0], [3.0, 1.0]]))
+    >>> tdt.distributions.constraints.multinomial(3).check(tdt.tensor([[1.0, 2.0], [3.0, 1.0]]))
     tensor([ True, False])
     """
 
@@ -416,7 +419,8 @@ class _Cat(_Several):
         AssertionError: when the lengths are not as many as the constraints.
 
     >>> import tdt
-    >>> cat([positive, real]).check(tdt.tensor([-1.0, -1.0]))
+    >>> from tdt.distributions import constraints
+    >>> constraints.cat([constraints.positive, constraints.real]).check(tdt.tensor([-1.0, -1.0]))
     tensor([False,  True])
     """
 
@@ -439,7 +443,8 @@ class _Stack(_Several):
     """Constraints of the parts of a value, which are stacked along the dimension `dim`.
 
     >>> import tdt
-    >>> stack([positive, real]).check(tdt.tensor([-1.0, -1.0]))
+    >>> from tdt.distributions import constraints
+    >>> constraints.stack([constraints.positive, constraints.real]).check(tdt.tensor([-1.0, -1.0]))
     tensor([False,  True])
     """
 

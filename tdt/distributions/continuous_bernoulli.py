@@ -29,7 +29,7 @@ class ContinuousBernoulli(_OfEvent, ExponentialFamily):
     Source: Loaiza-Ganem and Cunningham, "The continuous Bernoulli: fixing a pervasive error in VAEs", 2019.
 
     >>> import tdt
-    >>> ContinuousBernoulli(probs=0.5).mean
+    >>> tdt.distributions.ContinuousBernoulli(probs=0.5).mean
     tensor(0.5000)
     """
 

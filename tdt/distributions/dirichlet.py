@@ -25,7 +25,7 @@ class Dirichlet(ExponentialFamily):
     Source: sampled from gamma variables; Devroye, "Non-Uniform Random Variate Generation", 1986.
 
     >>> import tdt
-    >>> Dirichlet(tdt.tensor([1.0, 3.0])).mean
+    >>> tdt.distributions.Dirichlet(tdt.tensor([1.0, 3.0])).mean
     tensor([0.2500, 0.7500])
     """
 

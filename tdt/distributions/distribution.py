@@ -27,8 +27,9 @@ class Distribution:
     Raises:
         ValueError: when a parameter is outside its set.
 
+    >>> import tdt
     >>> from tdt.distributions import Normal
-    >>> isinstance(Normal(0.0, 1.0), Distribution)
+    >>> isinstance(Normal(0.0, 1.0), tdt.distributions.Distribution)
     True
     """
 

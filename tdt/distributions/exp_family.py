@@ -21,8 +21,9 @@ class ExponentialFamily(Distribution):
         ValueError: when a parameter is outside its set.
     Source: Nielsen and Nock, "Entropies and cross-entropies of exponential families", 2010.
 
+    >>> import tdt
     >>> from tdt.distributions import Exponential
-    >>> isinstance(Exponential(1.0), ExponentialFamily)
+    >>> isinstance(Exponential(1.0), tdt.distributions.ExponentialFamily)
     True
     """
 

@@ -21,7 +21,7 @@ class Exponential(ExponentialFamily):
         ValueError: when `rate` is not positive.
 
     >>> import tdt
-    >>> Exponential(2.0).mean
+    >>> tdt.distributions.Exponential(2.0).mean
     tensor(0.5000)
     """
 

@@ -25,7 +25,7 @@ class FisherSnedecor(Distribution):
         ValueError: when a parameter is not positive.
 
     >>> import tdt
-    >>> FisherSnedecor(2.0, 4.0).mean
+    >>> tdt.distributions.FisherSnedecor(2.0, 4.0).mean
     tensor(2.)
     """
 

@@ -23,7 +23,7 @@ class Gamma(ExponentialFamily):
     Source: sampled as in Marsaglia and Tsang, "A Simple Method for Generating Gamma Variables", 2000.
 
     >>> import tdt
-    >>> Gamma(2.0, 4.0).mean
+    >>> tdt.distributions.Gamma(2.0, 4.0).mean
     tensor(0.5000)
     """
 

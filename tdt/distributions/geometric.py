@@ -24,7 +24,7 @@ class Geometric(_OfEvent):
         ValueError: when both or neither of probs and logits are given, or a probability is outside (0, 1].
 
     >>> import tdt
-    >>> Geometric(probs=0.25).mean
+    >>> tdt.distributions.Geometric(probs=0.25).mean
     tensor(3.)
     """
 

@@ -24,7 +24,7 @@ class Gumbel(TransformedDistribution):
     Source: Gumbel, "Statistics of Extremes", 1958.
 
     >>> import tdt
-    >>> Gumbel(0.0, 1.0).mean
+    >>> tdt.distributions.Gumbel(0.0, 1.0).mean
     tensor(0.5772)
     """
 

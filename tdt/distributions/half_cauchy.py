@@ -22,7 +22,7 @@ class HalfCauchy(HalfNormal):
         ValueError: when `scale` is not positive.
 
     >>> import tdt
-    >>> HalfCauchy(1.0).cdf(tdt.tensor(1.0))
+    >>> tdt.distributions.HalfCauchy(1.0).cdf(tdt.tensor(1.0))
     tensor(0.5000)
     """
 

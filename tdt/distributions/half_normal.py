@@ -23,7 +23,7 @@ class HalfNormal(TransformedDistribution):
         ValueError: when `scale` is not positive.
 
     >>> import tdt
-    >>> HalfNormal(1.0).mean
+    >>> tdt.distributions.HalfNormal(1.0).mean
     tensor(0.7979)
     """
 

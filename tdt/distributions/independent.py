@@ -19,8 +19,9 @@ class Independent(Distribution):
     Raises:
         ValueError: when the base distribution has fewer batch dimensions.
 
+    >>> import tdt
     >>> from tdt.distributions import Normal
-    >>> joint = Independent(Normal(tdt.zeros(5, 3), 1.0), 1)
+    >>> joint = tdt.distributions.Independent(Normal(tdt.zeros(5, 3), 1.0), 1)
     >>> joint.batch_shape, joint.event_shape, joint.log_prob(tdt.zeros(5, 3)).shape
     (tdt.Size([5]), tdt.Size([3]), tdt.Size([5]))
     """

@@ -22,7 +22,7 @@ class InverseGamma(TransformedDistribution):
         ValueError: when a parameter is not positive.
 
     >>> import tdt
-    >>> InverseGamma(3.0, 4.0).mean
+    >>> tdt.distributions.InverseGamma(3.0, 4.0).mean
     tensor(2.)
     """
 

@@ -51,10 +51,10 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
     >>> import tdt
     >>> class Coin(tdt.distributions.Bernoulli):
     ...     pass
-    >>> @register_kl(Coin, Coin)
+    >>> @tdt.distributions.register_kl(Coin, Coin)
     ... def _(p, q):
     ...     return tdt.zeros(())
-    >>> kl_divergence(Coin(0.5), Coin(0.5))
+    >>> tdt.distributions.kl_divergence(Coin(0.5), Coin(0.5))
     tensor(0.)
     """
     for name, kind in (("type_p", type_p), ("type_q", type_q)):
@@ -76,7 +76,8 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
         NotImplementedError: when no formula is registered for these classes.
     Source: Kullback and Leibler, "On Information and Sufficiency", 1951.
 
-    >>> kl_divergence(Normal(0.0, 1.0), Normal(1.0, 1.0))
+    >>> import tdt
+    >>> tdt.distributions.kl_divergence(tdt.distributions.Normal(0.0, 1.0), tdt.distributions.Normal(1.0, 1.0))
     tensor(0.5000)
     """
     fits = [pair for pair in _FORMULAS if isinstance(p, pair[0]) and isinstance(q, pair[1])]

@@ -24,7 +24,7 @@ class Kumaraswamy(TransformedDistribution):
     Source: Kumaraswamy, "A generalized probability density function for double-bounded random processes", 1980.
 
     >>> import tdt
-    >>> Kumaraswamy(1.0, 1.0).mean
+    >>> tdt.distributions.Kumaraswamy(1.0, 1.0).mean
     tensor(0.5000)
     """
 

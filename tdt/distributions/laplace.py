@@ -20,7 +20,7 @@ class Laplace(_LocScale):
         ValueError: when `scale` is not positive.
 
     >>> import tdt
-    >>> Laplace(0.0, 1.0).log_prob(tdt.tensor(0.0))
+    >>> tdt.distributions.Laplace(0.0, 1.0).log_prob(tdt.tensor(0.0))
     tensor(-0.6931)
     """
 

@@ -28,7 +28,8 @@ class LKJCholesky(Distribution):
         method",
         2009.
 
-    >>> LKJCholesky(2, 1.0).log_prob(tdt.eye(2))
+    >>> import tdt
+    >>> tdt.distributions.LKJCholesky(2, 1.0).log_prob(tdt.eye(2))
     tensor(-0.6931)
     """
 

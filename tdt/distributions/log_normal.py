@@ -19,7 +19,7 @@ class LogNormal(TransformedDistribution):
         ValueError: when `scale` is not positive.
 
     >>> import tdt
-    >>> LogNormal(0.0, 1.0).mean
+    >>> tdt.distributions.LogNormal(0.0, 1.0).mean
     tensor(1.6487)
     """
 

@@ -22,7 +22,7 @@ class LogisticNormal(TransformedDistribution):
         ValueError: when `scale` is not positive.
 
     >>> import tdt
-    >>> LogisticNormal(tdt.zeros(2), tdt.ones(2)).event_shape
+    >>> tdt.distributions.LogisticNormal(tdt.zeros(2), tdt.ones(2)).event_shape
     tdt.Size([3])
     """
 

@@ -26,7 +26,9 @@ class LowRankMultivariateNormal(Distribution):
     Raises:
         ValueError: when a parameter has too few dimensions or sizes do not match.
 
-    >>> LowRankMultivariateNormal(tdt.zeros(2), tdt.tensor([[1.0], [0.0]]), tdt.ones(2)).covariance_matrix
+    >>> import tdt
+    >>> from tdt import distributions
+    >>> distributions.LowRankMultivariateNormal(tdt.zeros(2), tdt.tensor([[1.0], [0.0]]), tdt.ones(2)).covariance_matrix
     tensor([[2., 0.],
             [0., 1.]])
     """

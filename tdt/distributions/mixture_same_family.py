@@ -22,7 +22,7 @@ class MixtureSameFamily(Distribution):
 
     >>> import tdt
     >>> from tdt.distributions import Categorical, Normal
-    >>> MixtureSameFamily(Categorical(tdt.ones(2)), Normal(tdt.tensor([0.0, 4.0]), 1.0)).mean
+    >>> tdt.distributions.MixtureSameFamily(Categorical(tdt.ones(2)), Normal(tdt.tensor([0.0, 4.0]), 1.0)).mean
     tensor(2.)
     """
 

@@ -29,7 +29,7 @@ class Multinomial(Distribution):
         ValueError: when both or neither of probs and logits are given.
 
     >>> import tdt
-    >>> Multinomial(4, probs=tdt.tensor([1.0, 3.0])).mean
+    >>> tdt.distributions.Multinomial(4, probs=tdt.tensor([1.0, 3.0])).mean
     tensor([1., 3.])
     """
 

@@ -25,7 +25,8 @@ class MultivariateNormal(ScaleTril, Distribution):
     Raises:
         ValueError: when not exactly one matrix is given, or a parameter has too few dimensions.
 
-    >>> MultivariateNormal(tdt.zeros(2), tdt.eye(2)).entropy()
+    >>> import tdt
+    >>> tdt.distributions.MultivariateNormal(tdt.zeros(2), tdt.eye(2)).entropy()
     tensor(2.8379)
     """
 

@@ -25,7 +25,7 @@ class NegativeBinomial(_OfEvent):
         ValueError: when both or neither of probs and logits are given, or a parameter is outside its set.
 
     >>> import tdt
-    >>> NegativeBinomial(3.0, probs=0.5).mean
+    >>> tdt.distributions.NegativeBinomial(3.0, probs=0.5).mean
     tensor(3.)
     """
 

@@ -20,8 +20,9 @@ class Normal(_LocScale, ExponentialFamily):
     Raises:
         ValueError: when `scale` is not positive.
 
+    >>> import tdt
     >>> from tdt import tensor
-    >>> Normal(0.0, 1.0).log_prob(tensor(0.0))
+    >>> tdt.distributions.Normal(0.0, 1.0).log_prob(tensor(0.0))
     tensor(-0.9189)
     """
 

@@ -26,7 +26,7 @@ class OneHotCategorical(Distribution):
         ValueError: when both or neither of probs and logits are given.
 
     >>> import tdt
-    >>> OneHotCategorical(tdt.tensor([1.0, 3.0])).mean
+    >>> tdt.distributions.OneHotCategorical(tdt.tensor([1.0, 3.0])).mean
     tensor([0.2500, 0.7500])
     """
 
@@ -97,7 +97,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
     >>> import tdt
     >>> probs = tdt.tensor([0.25, 0.75], requires_grad=True)
-    >>> OneHotCategoricalStraightThrough(probs).rsample().requires_grad
+    >>> tdt.distributions.OneHotCategoricalStraightThrough(probs).rsample().requires_grad
     True
     """
 

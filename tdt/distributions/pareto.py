@@ -20,7 +20,7 @@ class Pareto(TransformedDistribution):
         ValueError: when a parameter is not positive.
 
     >>> import tdt
-    >>> Pareto(1.0, 2.0).mean
+    >>> tdt.distributions.Pareto(1.0, 2.0).mean
     tensor(2.)
     """
 

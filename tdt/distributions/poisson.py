@@ -21,7 +21,7 @@ class Poisson(ExponentialFamily):
         ValueError: when `rate` is negative.
 
     >>> import tdt
-    >>> Poisson(1.0).log_prob(tdt.tensor(2.0))
+    >>> tdt.distributions.Poisson(1.0).log_prob(tdt.tensor(2.0))
     tensor(-1.6931)
     """
 

@@ -55,7 +55,7 @@ class RelaxedBernoulli(TransformedDistribution):
     Source: Maddison, Mnih and Teh, "The Concrete Distribution", 2017; Jang, Gu and Poole, 2017.
 
     >>> import tdt
-    >>> RelaxedBernoulli(tdt.tensor(0.5), probs=tdt.tensor([0.25, 0.75])).rsample().shape
+    >>> tdt.distributions.RelaxedBernoulli(tdt.tensor(0.5), probs=tdt.tensor([0.25, 0.75])).rsample().shape
     tdt.Size([2])
     """
 

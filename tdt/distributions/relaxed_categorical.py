@@ -71,7 +71,7 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     Source: Maddison, Mnih and Teh, "The Concrete Distribution", 2017; Jang, Gu and Poole, 2017.
 
     >>> import tdt
-    >>> RelaxedOneHotCategorical(tdt.tensor(0.5), probs=tdt.tensor([1.0, 3.0])).rsample().shape
+    >>> tdt.distributions.RelaxedOneHotCategorical(tdt.tensor(0.5), probs=tdt.tensor([1.0, 3.0])).rsample().shape
     tdt.Size([2])
     """
 

@@ -23,7 +23,7 @@ class StudentT(Distribution):
         ValueError: when `df` or `scale` is not positive.
 
     >>> import tdt
-    >>> StudentT(3.0).variance
+    >>> tdt.distributions.StudentT(3.0).variance
     tensor(3.)
     """
 

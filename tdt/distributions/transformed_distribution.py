@@ -24,9 +24,10 @@ class TransformedDistribution(Distribution):
     Raises:
         ValueError: when `transforms` are no transforms, or need more dimensions than the base distribution has.
 
+    >>> import tdt
     >>> from tdt.distributions import Normal
     >>> from tdt.distributions.transforms import ExpTransform
-    >>> TransformedDistribution(Normal(0.0, 1.0), ExpTransform()).log_prob(tdt.ones(()))
+    >>> tdt.distributions.TransformedDistribution(Normal(0.0, 1.0), ExpTransform()).log_prob(tdt.ones(()))
     tensor(-0.9189)
     """
 

@@ -48,7 +48,7 @@ class ExpTransform(_Same):
         ValueError: when `cache_size` is neither 0 nor 1.
 
     >>> import tdt
-    >>> ExpTransform().inv(tdt.tensor(1.0))
+    >>> tdt.distributions.ExpTransform().inv(tdt.tensor(1.0))
     tensor(0.)
     """
 
@@ -73,7 +73,7 @@ class PowerTransform(Transform):
         ValueError: when `cache_size` is neither 0 nor 1.
 
     >>> import tdt
-    >>> PowerTransform(2.0)(tdt.tensor([1.0, 3.0]))
+    >>> tdt.distributions.PowerTransform(2.0)(tdt.tensor([1.0, 3.0]))
     tensor([1., 9.])
     """
 
@@ -116,7 +116,7 @@ class SigmoidTransform(_Same):
         ValueError: when `cache_size` is neither 0 nor 1.
 
     >>> import tdt
-    >>> SigmoidTransform()(tdt.tensor(0.0))
+    >>> tdt.distributions.SigmoidTransform()(tdt.tensor(0.0))
     tensor(0.5000)
     """
 
@@ -147,7 +147,7 @@ class SoftplusTransform(_Same):
         ValueError: when `cache_size` is neither 0 nor 1.
 
     >>> import tdt
-    >>> SoftplusTransform()(tdt.tensor(0.0))
+    >>> tdt.distributions.SoftplusTransform()(tdt.tensor(0.0))
     tensor(0.6931)
     """
 
@@ -174,7 +174,7 @@ class TanhTransform(_Same):
         ValueError: when `cache_size` is neither 0 nor 1.
 
     >>> import tdt
-    >>> TanhTransform()(tdt.tensor(0.0))
+    >>> tdt.distributions.TanhTransform()(tdt.tensor(0.0))
     tensor(0.)
     """
 
@@ -201,7 +201,7 @@ class AbsTransform(_Same):
         ValueError: when `cache_size` is neither 0 nor 1.
 
     >>> import tdt
-    >>> AbsTransform()(tdt.tensor([-1.0, 2.0]))
+    >>> tdt.distributions.AbsTransform()(tdt.tensor([-1.0, 2.0]))
     tensor([1., 2.])
     """
 
@@ -225,7 +225,7 @@ class AffineTransform(Transform):
         ValueError: when `cache_size` is neither 0 nor 1.
 
     >>> import tdt
-    >>> AffineTransform(1.0, 2.0)(tdt.tensor([0.0, 3.0]))
+    >>> tdt.distributions.AffineTransform(1.0, 2.0)(tdt.tensor([0.0, 3.0]))
     tensor([1., 7.])
     """
 
@@ -284,7 +284,7 @@ class SoftmaxTransform(_Same):
         ValueError: when `cache_size` is neither 0 nor 1.
 
     >>> import tdt
-    >>> SoftmaxTransform()(tdt.zeros(2))
+    >>> tdt.distributions.SoftmaxTransform()(tdt.zeros(2))
     tensor([0.5000, 0.5000])
     """
 
@@ -311,7 +311,7 @@ class StickBreakingTransform(_Same):
         ValueError: when `cache_size` is neither 0 nor 1.
 
     >>> import tdt
-    >>> StickBreakingTransform()(tdt.zeros(1))
+    >>> tdt.distributions.StickBreakingTransform()(tdt.zeros(1))
     tensor([0.5000, 0.5000])
     """
 
@@ -352,7 +352,7 @@ class LowerCholeskyTransform(_Same):
         ValueError: when `cache_size` is neither 0 nor 1.
 
     >>> import tdt
-    >>> LowerCholeskyTransform()(tdt.zeros(2, 2))
+    >>> tdt.distributions.LowerCholeskyTransform()(tdt.zeros(2, 2))
     tensor([[1., 0.],
             [0., 1.]])
     """
@@ -374,7 +374,7 @@ class PositiveDefiniteTransform(_Same):
         ValueError: when `cache_size` is neither 0 nor 1.
 
     >>> import tdt
-    >>> PositiveDefiniteTransform()(tdt.zeros(2, 2))
+    >>> tdt.distributions.PositiveDefiniteTransform()(tdt.zeros(2, 2))
     tensor([[1., 0.],
             [0., 1.]])
     """
@@ -398,7 +398,7 @@ class CorrCholeskyTransform(Transform):
     Source: Lewandowski, Kurowicka and Joe, "Generating random correlation matrices based on vines", 2009.
 
     >>> import tdt
-    >>> CorrCholeskyTransform()(tdt.zeros(1))
+    >>> tdt.distributions.CorrCholeskyTransform()(tdt.zeros(1))
     tensor([[1., 0.],
             [0., 1.]])
     """
@@ -476,7 +476,9 @@ class CatTransform(_Parts):
         AssertionError: when the lengths are not as many as the transforms.
 
     >>> import tdt
-    >>> CatTransform([ExpTransform(), AbsTransform()], lengths=[1, 2])(tdt.tensor([0.0, -1.0, -2.0]))
+    >>> from tdt import distributions
+    >>> parts = [distributions.ExpTransform(), distributions.AbsTransform()]
+    >>> distributions.CatTransform(parts, lengths=[1, 2])(tdt.tensor([0.0, -1.0, -2.0]))
     tensor([1., 1., 2.])
     """
 
@@ -523,7 +525,8 @@ class StackTransform(_Parts):
     Shape: x (*, number of transforms, *); result the same shape.
 
     >>> import tdt
-    >>> StackTransform([ExpTransform(), AbsTransform()])(tdt.tensor([0.0, -2.0]))
+    >>> from tdt import distributions
+    >>> distributions.StackTransform([distributions.ExpTransform(), distributions.AbsTransform()])(tdt.tensor([0.0, -2.0]))
     tensor([1., 2.])
     """
 
@@ -553,7 +556,7 @@ class CumulativeDistributionTransform(Transform):
         ValueError: when `cache_size` is neither 0 nor 1.
 
     >>> import tdt
-    >>> CumulativeDistributionTransform(tdt.distributions.Normal(0.0, 1.0))(tdt.tensor(0.0))
+    >>> tdt.distributions.CumulativeDistributionTransform(tdt.distributions.Normal(0.0, 1.0))(tdt.tensor(0.0))
     tensor(0.5000)
     """
 

@@ -22,7 +22,7 @@ class Uniform(Distribution):
         ValueError: when `low` is not below `high`.
 
     >>> import tdt
-    >>> Uniform(1.0, 5.0).mean
+    >>> tdt.distributions.Uniform(1.0, 5.0).mean
     tensor(3.)
     """
 

@@ -22,6 +22,7 @@ def broadcast_all(*values: Tensor | float) -> tuple[Tensor, ...]:
     """Numbers and tensors as tensors of one shape; a number takes the dtype of the first tensor, or the default one.
 
     >>> import tdt
+    >>> from tdt.distributions.utils import broadcast_all
     >>> broadcast_all(0.5, tdt.zeros(2))
     (tensor([0.5000, 0.5000]), tensor([0., 0.]))
     """

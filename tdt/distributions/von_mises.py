@@ -23,7 +23,7 @@ class VonMises(Distribution):
     Source: sampled in float64 as in Best and Fisher, "Efficient Simulation of the von Mises Distribution", 1979.
 
     >>> import tdt
-    >>> VonMises(0.5, 2.0).mean
+    >>> tdt.distributions.VonMises(0.5, 2.0).mean
     tensor(0.5000)
     """
 

@@ -21,7 +21,7 @@ class Weibull(TransformedDistribution):
         ValueError: when a parameter is not positive.
 
     >>> import tdt
-    >>> Weibull(2.0, 1.0).mean
+    >>> tdt.distributions.Weibull(2.0, 1.0).mean
     tensor(2.)
     """
 

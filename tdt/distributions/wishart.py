@@ -29,7 +29,8 @@ class Wishart(ScaleTril, ExponentialFamily):
         ValueError: when not exactly one matrix is given, or `df` is too small.
     Source: sampled by Bartlett's decomposition; Anderson, "An Introduction to Multivariate Statistical Analysis", 2003.
 
-    >>> Wishart(4.0, covariance_matrix=tdt.eye(2)).mean
+    >>> import tdt
+    >>> tdt.distributions.Wishart(4.0, covariance_matrix=tdt.eye(2)).mean
     tensor([[4., 0.],
             [0., 4.]])
     """

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 class SDPBackend(enum.IntEnum):
     """PyTorch's ways to compute `scaled_dot_product_attention`.
 
-    >>> SDPBackend.MATH.name
+    >>> import tdt
+    >>> tdt.nn.attention.SDPBackend.MATH.name
     'MATH'
     """
 
@@ -29,7 +30,8 @@ def sdpa_kernel(backends: Sequence[SDPBackend] | SDPBackend, set_priority: bool 
     Raises:
         AssertionError: when `backends` are not members of SDPBackend.
 
-    >>> with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+    >>> import tdt
+    >>> with tdt.nn.attention.sdpa_kernel(tdt.nn.attention.SDPBackend.FLASH_ATTENTION):
     ...     pass
     """
     if not isinstance(backends, list | SDPBackend):

@@ -29,7 +29,8 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     Raises:
         ValueError: when `nonlinearity` is unknown or its slope is not a number.
 
-    >>> calculate_gain("tanh")
+    >>> import tdt
+    >>> tdt.nn.init.calculate_gain("tanh")
     1.6666666666666667
     """
     if nonlinearity in _LINEAR:
@@ -57,7 +58,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
     Shape: tensor (*); result the tensor itself.
 
     >>> import tdt
-    >>> uniform_(tdt.empty(100), 2.0, 3.0).floor().mean()
+    >>> tdt.nn.init.uniform_(tdt.empty(100), 2.0, 3.0).floor().mean()
     tensor(2.)
     """
     return tensor.uniform_(a, b, generator=generator)
@@ -70,7 +71,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Gene
     Shape: tensor (*); result the tensor itself.
 
     >>> import tdt
-    >>> normal_(tdt.empty(1000), mean=5.0).mean().round()
+    >>> tdt.nn.init.normal_(tdt.empty(1000), mean=5.0).mean().round()
     tensor(5.)
     """
     return tensor.normal_(mean, std, generator=generator)
@@ -88,7 +89,7 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
     Source: rejection sampling, von Neumann, "Various Techniques Used in Connection with Random Digits", 1951.
 
     >>> import tdt
-    >>> bool((trunc_normal_(tdt.empty(100), std=9.0).abs() <= 2).all())
+    >>> bool((tdt.nn.init.trunc_normal_(tdt.empty(100), std=9.0).abs() <= 2).all())
     True
     """
 
@@ -129,7 +130,7 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
     Shape: tensor (*); result the tensor itself.
 
     >>> import tdt
-    >>> constant_(tdt.empty(2), 0.5)
+    >>> tdt.nn.init.constant_(tdt.empty(2), 0.5)
     tensor([0.5000, 0.5000])
     """
     return tensor.fill_(val)
@@ -141,7 +142,7 @@ def ones_(tensor: Tensor) -> Tensor:
     Shape: tensor (*); result the tensor itself.
 
     >>> import tdt
-    >>> ones_(tdt.empty(2))
+    >>> tdt.nn.init.ones_(tdt.empty(2))
     tensor([1., 1.])
     """
     return constant_(tensor, 1.0)
@@ -153,7 +154,7 @@ def zeros_(tensor: Tensor) -> Tensor:
     Shape: tensor (*); result the tensor itself.
 
     >>> import tdt
-    >>> zeros_(tdt.empty(2))
+    >>> tdt.nn.init.zeros_(tdt.empty(2))
     tensor([0., 0.])
     """
     return constant_(tensor, 0.0)
@@ -168,7 +169,7 @@ def eye_(tensor: Tensor) -> Tensor:
         ValueError: when the tensor does not have 2 dimensions.
 
     >>> import tdt
-    >>> eye_(tdt.empty(2, 2))
+    >>> tdt.nn.init.eye_(tdt.empty(2, 2))
     tensor([[1., 0.],
             [0., 1.]])
     """
@@ -191,7 +192,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     Source: Zagoruyko and Komodakis, "DiracNets", 2017.
 
     >>> import tdt
-    >>> dirac_(tdt.empty(1, 1, 3))
+    >>> tdt.nn.init.dirac_(tdt.empty(1, 1, 3))
     tensor([[[0., 1., 0.]]])
     """
     if tensor.ndimension() not in (3, 4, 5):
@@ -232,7 +233,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | No
     Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010.
 
     >>> import tdt
-    >>> bool((xavier_uniform_(tdt.empty(3, 5)).abs() <= (6 / 8) ** 0.5).all())
+    >>> bool((tdt.nn.init.xavier_uniform_(tdt.empty(3, 5)).abs() <= (6 / 8) ** 0.5).all())
     True
     """
     std = gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
@@ -249,7 +250,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | Non
     Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010.
 
     >>> import tdt
-    >>> xavier_normal_(tdt.empty(100, 100)).std().round(decimals=2)
+    >>> tdt.nn.init.xavier_normal_(tdt.empty(100, 100)).std().round(decimals=2)
     tensor(0.1000)
     """
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor)))), generator)
@@ -267,7 +268,7 @@ def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonline
     Source: He et al., "Delving Deep into Rectifiers", 2015.
 
     >>> import tdt
-    >>> w = kaiming_uniform_(tdt.empty(3, 5), nonlinearity="relu")
+    >>> w = tdt.nn.init.kaiming_uniform_(tdt.empty(3, 5), nonlinearity="relu")
     >>> bool((w.abs() <= (6 / 5) ** 0.5).all())
     True
     """
@@ -290,7 +291,7 @@ def kaiming_normal_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinea
     Source: He et al., "Delving Deep into Rectifiers", 2015.
 
     >>> import tdt
-    >>> kaiming_normal_(tdt.empty(100, 200), nonlinearity="relu").std().round(decimals=2)
+    >>> tdt.nn.init.kaiming_normal_(tdt.empty(100, 200), nonlinearity="relu").std().round(decimals=2)
     tensor(0.1000)
     """
     if tensor.numel() == 0:
@@ -317,7 +318,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     Source: Saxe, McClelland and Ganguli, "Exact solutions to the nonlinear dynamics of learning", 2013.
 
     >>> import tdt
-    >>> w = orthogonal_(tdt.empty(2, 3))
+    >>> w = tdt.nn.init.orthogonal_(tdt.empty(2, 3))
     >>> tdt.allclose(w @ w.T, tdt.eye(2), atol=1e-6)
     True
     """
@@ -348,7 +349,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
     Source: Martens, "Deep learning via Hessian-free optimization", 2010.
 
     >>> import tdt
-    >>> (sparse_(tdt.empty(4, 2), sparsity=0.5) == 0).sum(0)
+    >>> (tdt.nn.init.sparse_(tdt.empty(4, 2), sparsity=0.5) == 0).sum(0)
     tensor([2, 2])
     """
     if tensor.ndimension() != 2:

@@ -190,7 +190,7 @@ def is_lazy(param: Any) -> bool:
     """Whether `param` is a parameter or a buffer without a shape.
 
     >>> import tdt
-    >>> is_lazy(tdt.nn.UninitializedParameter()), is_lazy(tdt.nn.Parameter())
+    >>> tdt.nn.parameter.is_lazy(tdt.nn.UninitializedParameter()), tdt.nn.parameter.is_lazy(tdt.nn.Parameter())
     (True, False)
     """
     return isinstance(param, UninitializedTensorMixin)

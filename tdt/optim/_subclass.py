@@ -25,9 +25,10 @@ ParamsT = Params  # PyTorch's name
 def _use_grad_for_differentiable(step: Callable[..., Any]) -> Callable[..., Any]:
     """A `step` that records its operations only if the optimizer was made with differentiable=True.
 
+    >>> from tdt.optim._subclass import _use_grad_for_differentiable
     >>> from tdt.optim import SGD
     >>> class Silent(SGD):
-    ...     step = _use_grad_for_differentiable(lambda self: is_grad_enabled())
+    ...     step = _use_grad_for_differentiable(lambda self: tdt.is_grad_enabled())
     >>> import tdt
     >>> Silent([tdt.ones(1, requires_grad=True)]).step()
     False
@@ -59,6 +60,7 @@ def _get_value(x: Any) -> Any:
     """Number in a tensor of one element; anything else as it is.
 
     >>> import tdt
+    >>> from tdt.optim._subclass import _get_value
     >>> _get_value(tdt.tensor(2.0)), _get_value(3)
     (2.0, 3)
     """

@@ -28,7 +28,7 @@ def swap_in_optimizer_params_and_state(
     >>> optimizer = tdt.optim.SGD([p], lr=0.5, momentum=0.9)
     >>> p.grad = other.grad = tdt.ones(1)
     >>> optimizer.step()
-    >>> with swap_in_optimizer_params_and_state(optimizer, {"p": other}, optimizer.state_dict()):
+    >>> with tdt.optim.swap_in_optimizer_params_and_state(optimizer, {"p": other}, optimizer.state_dict()):
     ...     optimizer.step()
     >>> p.item(), other.item()
     (-0.5, 0.050000011920928955)

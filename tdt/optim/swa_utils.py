@@ -37,7 +37,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
         ValueError: when `decay` is outside [0, 1].
 
     >>> import tdt
-    >>> get_ema_avg_fn(0.75)(tdt.tensor(4.0), tdt.tensor(8.0), 1)
+    >>> tdt.optim.swa_utils.get_ema_avg_fn(0.75)(tdt.tensor(4.0), tdt.tensor(8.0), 1)
     tensor(5.)
     """
     _check_decay(decay)
@@ -53,7 +53,7 @@ def get_swa_avg_fn() -> Average:
     """Function `f(averaged, current, count)` for a mean: of count + 1 tensors, from that of `count` and one more.
 
     >>> import tdt
-    >>> get_swa_avg_fn()(tdt.tensor(4.0), tdt.tensor(10.0), 2)
+    >>> tdt.optim.swa_utils.get_swa_avg_fn()(tdt.tensor(4.0), tdt.tensor(10.0), 2)
     tensor(6.)
     """
 
@@ -72,7 +72,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAverage:
 
     >>> import tdt
     >>> averaged = [tdt.tensor(4.0)]
-    >>> get_ema_multi_avg_fn(0.75)(averaged, [tdt.tensor(8.0)], 1)
+    >>> tdt.optim.swa_utils.get_ema_multi_avg_fn(0.75)(averaged, [tdt.tensor(8.0)], 1)
     >>> averaged
     [tensor(5.)]
     """
@@ -84,7 +84,7 @@ def get_swa_multi_avg_fn() -> MultiAverage:
 
     >>> import tdt
     >>> averaged = [tdt.tensor(4.0)]
-    >>> get_swa_multi_avg_fn()(averaged, [tdt.tensor(10.0)], 2)
+    >>> tdt.optim.swa_utils.get_swa_multi_avg_fn()(averaged, [tdt.tensor(10.0)], 2)
     >>> averaged
     [tensor(6.)]
     """
@@ -126,7 +126,7 @@ class AveragedModel(Module):
 
     >>> import tdt
     >>> model = tdt.nn.Linear(1, 1)
-    >>> averaged = AveragedModel(model)
+    >>> averaged = tdt.optim.swa_utils.AveragedModel(model)
     >>> for value in (1.0, 2.0, 6.0):
     ...     _ = model.weight.data.fill_(value)
     ...     averaged.update_parameters(model)
@@ -199,7 +199,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
     >>> import tdt
     >>> norm = tdt.nn.BatchNorm1d(1)
-    >>> update_bn([tdt.tensor([[1.0], [3.0]]), tdt.tensor([[5.0], [7.0]])], norm)
+    >>> tdt.optim.swa_utils.update_bn([tdt.tensor([[1.0], [3.0]]), tdt.tensor([[5.0], [7.0]])], norm)
     >>> norm.running_mean
     tensor([4.])
     """
@@ -231,7 +231,7 @@ class SWALR(LRScheduler):
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)
-    >>> scheduler = SWALR(optimizer, swa_lr=0.5, anneal_epochs=2, anneal_strategy="linear")
+    >>> scheduler = tdt.optim.swa_utils.SWALR(optimizer, swa_lr=0.5, anneal_epochs=2, anneal_strategy="linear")
     >>> rates = []
     >>> for epoch in range(3):
     ...     optimizer.step()

@@ -20,6 +20,7 @@ _hidden: dict[str, str] = {}  # value from the environment → reference that is
 def printable(text: str) -> str:
     r"""`text` with line breaks, control characters and bytes that are not UTF-8 escaped.
 
+    >>> from tdt.train._printable import printable
     >>> print(printable("tab\there"))
     tab\there
     """
@@ -29,6 +30,7 @@ def printable(text: str) -> str:
 def shortened(text: str, longest: int = LONGEST) -> str:
     """`text`; if it has more than `longest` characters, its middle is left out.
 
+    >>> from tdt.train._printable import shortened
     >>> shortened("a" * 50 + "b" * 50, 40)
     'aaaaaa[... 60 more characters ...]bbbbbb'
     """
@@ -42,6 +44,7 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 def cut(text: str, longest: int = 60) -> str:
     """`text`; if it has more than `longest` characters, its end is left out.
 
+    >>> from tdt.train._printable import cut
     >>> cut("abcdefghij", 8)
     'abcd ...'
     """
@@ -51,6 +54,7 @@ def cut(text: str, longest: int = 60) -> str:
 def counted(number: int, noun: str, plural: str = "") -> str:
     """A number with a noun, in the plural (by default with an s) unless the number is 1.
 
+    >>> from tdt.train._printable import counted
     >>> counted(1, "row"), counted(1500, "row"), counted(0, "class", "classes")
     ('1 row', '1,500 rows', '0 classes')
     """
@@ -66,6 +70,7 @@ def hide(value: str, reference: str) -> None:
 def redacted(text: str) -> str:
     """`text` with each hidden value, whole or cut off, replaced by its reference.
 
+    >>> from tdt.train._printable import _hidden, hide, redacted
     >>> hide("correct horse battery", "${env:KEY}")
     >>> redacted("cannot log in with 'correct horse ...'")
     "cannot log in with '${env:KEY}...'"
@@ -101,6 +106,7 @@ def document(text: str) -> str:
 def csv_cell(value: Any) -> Any:
     """A CSV cell: text that a spreadsheet would run as a formula gets an apostrophe in front; numbers stay numbers.
 
+    >>> from tdt.train._printable import csv_cell
     >>> [csv_cell(cell) for cell in ("cat", "=1+1", "-0.5", -0.5, "@x")]
     ['cat', "'=1+1", '-0.5', -0.5, "'@x"]
     """

@@ -16,6 +16,7 @@ _FLOAT = "$float"
 def text_of(number: float) -> float | str:
     """The number as a JSON value: `float()` of the result is the number, also for "nan", "inf" and "-inf".
 
+    >>> from tdt.train._strict_json import text_of
     >>> text_of(0.1), text_of(float("-inf"))
     (0.1, '-inf')
     """

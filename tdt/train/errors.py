@@ -42,6 +42,7 @@ class StepError(Exception):
 def few(indices: Sequence[int]) -> str:
     """The first indices, and how many more there are.
 
+    >>> from tdt.train.errors import few
     >>> few(range(12))
     '[0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more]'
     """
@@ -88,6 +89,7 @@ def non_finite(step: int, loss: float, indices: Sequence[int], inputs: Nested, t
         indices: of the batch's samples in the training data.
 
     >>> import tdt
+    >>> from tdt.train.errors import non_finite
     >>> print(non_finite(1, float("nan"), [7, 4], tdt.tensor([[1.0], [float("nan")]]), tdt.tensor([0, 1])))
     data.train: the input of sample 4 holds nan, at [0]; replace such values, as numpy.nan_to_num does, or leave the sample out
     """

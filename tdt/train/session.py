@@ -73,6 +73,7 @@ class Session:
         changes: settings and data files that differ from the run so far.
         notices: other messages about the resumed run.
 
+    >>> from tdt.train.session import Session
     >>> import tempfile
     >>> from tdt.train.config import load
     >>> with Session.start(load("digits-mlp", ["train.epochs=1"]), root=tempfile.mkdtemp()) as session:

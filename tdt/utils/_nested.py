@@ -11,6 +11,7 @@ def tensors_in(value: Any) -> list[Tensor]:
     """The tensors in nested tuples, lists and dicts, in order.
 
     >>> import tdt
+    >>> from tdt.utils._nested import tensors_in
     >>> len(tensors_in([tdt.ones(1), {"a": (tdt.ones(2), None)}]))
     2
     """

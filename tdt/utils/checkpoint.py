@@ -52,7 +52,8 @@ class _Stop(Exception):
 def noop_context_fn() -> Contexts:
     """Two contexts that change nothing.
 
-    >>> len(noop_context_fn())
+    >>> import tdt
+    >>> len(tdt.utils.checkpoint.noop_context_fn())
     2
     """
     return contextlib.nullcontext(), contextlib.nullcontext()
@@ -71,7 +72,8 @@ def _set(name: str, value: bool | None) -> Iterator[None]:
 def set_checkpoint_early_stop(enable: bool) -> AbstractContextManager[None]:
     """In this block, recomputation does (or does not) stop early, at the last value that backward needs.
 
-    >>> with set_checkpoint_early_stop(False):
+    >>> import tdt
+    >>> with tdt.utils.checkpoint.set_checkpoint_early_stop(False):
     ...     pass
     """
     return _set("early_stop", enable)
@@ -80,7 +82,8 @@ def set_checkpoint_early_stop(enable: bool) -> AbstractContextManager[None]:
 def set_checkpoint_debug_enabled(enabled: bool | None) -> AbstractContextManager[None]:
     """In this block, `checkpoint` uses debug=`enabled` instead of its argument; None: its argument.
 
-    >>> with set_checkpoint_debug_enabled(True):
+    >>> import tdt
+    >>> with tdt.utils.checkpoint.set_checkpoint_debug_enabled(True):
     ...     pass
     """
     return _set("debug", enabled)
@@ -90,7 +93,7 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments with detached tensors, which keep their requires_grad.
 
     >>> import tdt
-    >>> detach_variable((tdt.ones(2, requires_grad=True) * 2, "name"))
+    >>> tdt.utils.checkpoint.detach_variable((tdt.ones(2, requires_grad=True) * 2, "name"))
     (tensor([2., 2.], requires_grad=True), 'name')
     """
     if not isinstance(inputs, tuple):
@@ -110,7 +113,7 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
     """Warn if no tensor among `inputs` requires a gradient.
 
     >>> import tdt
-    >>> check_backward_validity([tdt.ones(2, requires_grad=True)])
+    >>> tdt.utils.checkpoint.check_backward_validity([tdt.ones(2, requires_grad=True)])
     """
     if not any(x.requires_grad for x in inputs if isinstance(x, Tensor)):
         warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
@@ -301,7 +304,7 @@ def checkpoint(
 
     >>> import tdt
     >>> x = tdt.ones(3, requires_grad=True)
-    >>> y = checkpoint(lambda x: x.sin().cos(), x, use_reentrant=False)
+    >>> y = tdt.utils.checkpoint.checkpoint(lambda x: x.sin().cos(), x, use_reentrant=False)
     >>> y.sum().backward(); x.grad
     tensor([-0.4029, -0.4029, -0.4029])
     """
@@ -360,7 +363,7 @@ def checkpoint_sequential(
     >>> import tdt
     >>> from tdt import nn
     >>> model, x = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)), tdt.ones(4, 2)
-    >>> checkpoint_sequential(model, 2, x, use_reentrant=False).shape
+    >>> tdt.utils.checkpoint.checkpoint_sequential(model, 2, x, use_reentrant=False).shape
     tdt.Size([4, 1])
     """
     if use_reentrant is None:

@@ -192,7 +192,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
         (ELUs)", 2015.
 
     >>> import tdt
-    >>> elu(tdt.tensor([-1.0, 2.0]))
+    >>> tdt.nn.functional.elu(tdt.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
     """
     return run(_elu, input, inplace, alpha=alpha, scale=1.0, input_scale=1.0)
@@ -246,7 +246,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
         Reinforcement Learning", 2017.
 
     >>> import tdt
-    >>> silu(tdt.tensor([0.0, 1.0]))
+    >>> tdt.nn.functional.silu(tdt.tensor([0.0, 1.0]))
     tensor([0.0000, 0.7311])
     """
     return run(_silu, input, inplace)
@@ -278,7 +278,7 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20, *, out: Tens
         Pricing", 2000.
 
     >>> import tdt
-    >>> softplus(tdt.tensor([0.0, 30.0]))
+    >>> tdt.nn.functional.softplus(tdt.tensor([0.0, 30.0]))
     tensor([ 0.6931, 30.0000])
     """
     return finish(_softplus, out, tensor_argument("softplus", input), beta=beta, threshold=threshold)
@@ -307,7 +307,7 @@ def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None)
     Source: Hendrycks, Gimpel, "Gaussian Error Linear Units (GELUs)", 2016.
 
     >>> import tdt
-    >>> gelu(tdt.tensor([-1.0, 0.0, 1.0]))
+    >>> tdt.nn.functional.gelu(tdt.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.1587,  0.0000,  0.8413])
     """
     if approximate not in ("none", "tanh"):

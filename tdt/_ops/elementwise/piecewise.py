@@ -211,7 +211,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     Source: Nair, Hinton, "Rectified Linear Units Improve Restricted Boltzmann Machines", 2010.
 
     >>> import tdt
-    >>> relu(tdt.tensor([-1.0, 2.0]))
+    >>> tdt.relu(tdt.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
     if input.__class__ is Tensor and not inplace:
@@ -228,7 +228,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     Source: Maas, Hannun, Ng, "Rectifier Nonlinearities Improve Neural Network Acoustic Models", 2013.
 
     >>> import tdt
-    >>> leaky_relu(tdt.tensor([-1.0, 2.0]), 0.1)
+    >>> tdt.nn.functional.leaky_relu(tdt.tensor([-1.0, 2.0]), 0.1)
     tensor([-0.1000,  2.0000])
     """
     return run(_leaky_relu, input, inplace, slope=negative_slope)

@@ -28,7 +28,7 @@ def grouped_mm(mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias
 
     >>> import tdt
     >>> offs = tdt.tensor([1, 3], dtype=tdt.int32)
-    >>> grouped_mm(tdt.ones(3, 2), tdt.tensor([[[1.0], [1.0]], [[2.0], [3.0]]]), offs=offs).tolist()
+    >>> tdt.nn.functional.grouped_mm(tdt.ones(3, 2), tdt.tensor([[[1.0], [1.0]], [[2.0], [3.0]]]), offs=offs).tolist()
     [[2.0], [5.0], [5.0]]
     """
     _check(mat_a, mat_b, offs, bias, out_dtype)

@@ -175,7 +175,8 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     Source: Vaswani et al., "Attention Is All You Need", 2017.
 
     >>> import tdt
-    >>> scaled_dot_product_attention(tdt.zeros(1, 2), tdt.ones(2, 2), tdt.tensor([[1.0, 0.0], [3.0, 2.0]]))
+    >>> from tdt.nn import functional
+    >>> functional.scaled_dot_product_attention(tdt.zeros(1, 2), tdt.ones(2, 2), tdt.tensor([[1.0, 0.0], [3.0, 2.0]]))
     tensor([[2., 1.]])
     """
     for position, (name, t) in enumerate((("query", query), ("key", key), ("value", value)), 1):

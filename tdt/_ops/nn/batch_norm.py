@@ -151,7 +151,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
         Shift", 2015.
 
     >>> import tdt
-    >>> batch_norm(tdt.tensor([[1.0], [3.0]]), None, None, training=True)
+    >>> tdt.nn.functional.batch_norm(tdt.tensor([[1.0], [3.0]]), None, None, training=True)
     tensor([[-1.0000],
             [ 1.0000]])
     """
@@ -244,7 +244,7 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
     Source: Ulyanov et al., "Instance Normalization: The Missing Ingredient for Fast Stylization", 2016.
 
     >>> import tdt
-    >>> instance_norm(tdt.tensor([[[1.0, 3.0]]]))
+    >>> tdt.nn.functional.instance_norm(tdt.tensor([[[1.0, 3.0]]]))
     tensor([[[-1.0000,  1.0000]]])
     """
     shape = input.shape

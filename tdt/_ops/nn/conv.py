@@ -396,7 +396,7 @@ def conv1d(
         RuntimeError: when sizes, dtypes or groups do not fit.
 
     >>> import tdt
-    >>> conv1d(tdt.ones(1, 1, 4), tdt.ones(1, 1, 3))
+    >>> tdt.conv1d(tdt.ones(1, 1, 4), tdt.ones(1, 1, 3))
     tensor([[[3., 3.]]])
     """
     return _conv_nd("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
@@ -421,7 +421,7 @@ def conv2d(
         RuntimeError: when sizes, dtypes or groups do not fit.
 
     >>> import tdt
-    >>> conv2d(tdt.ones(1, 1, 3, 3), tdt.ones(1, 1, 3, 3), padding=1)[0, 0]
+    >>> tdt.conv2d(tdt.ones(1, 1, 3, 3), tdt.ones(1, 1, 3, 3), padding=1)[0, 0]
     tensor([[4., 6., 4.],
             [6., 9., 6.],
             [4., 6., 4.]])
@@ -446,7 +446,7 @@ def conv3d(
         RuntimeError: when sizes, dtypes or groups do not fit.
 
     >>> import tdt
-    >>> conv3d(tdt.ones(1, 1, 2, 2, 2), tdt.ones(1, 1, 2, 2, 2)).item()
+    >>> tdt.conv3d(tdt.ones(1, 1, 2, 2, 2), tdt.ones(1, 1, 2, 2, 2)).item()
     8.0
     """
     return _conv_nd("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)

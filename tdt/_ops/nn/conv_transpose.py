@@ -59,7 +59,7 @@ def conv_transpose1d(
         RuntimeError: when sizes, dtypes or groups do not fit.
 
     >>> import tdt
-    >>> conv_transpose1d(tdt.tensor([[[1.0, 2.0]]]), tdt.tensor([[[1.0, 10.0]]]))
+    >>> tdt.conv_transpose1d(tdt.tensor([[[1.0, 2.0]]]), tdt.tensor([[[1.0, 10.0]]]))
     tensor([[[ 1., 12., 20.]]])
     """
     return _transpose_nd("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
@@ -82,7 +82,7 @@ def conv_transpose2d(
         RuntimeError: when sizes, dtypes or groups do not fit.
 
     >>> import tdt
-    >>> conv_transpose2d(tdt.ones(1, 1, 2, 2), tdt.ones(1, 1, 2, 2))[0, 0]
+    >>> tdt.conv_transpose2d(tdt.ones(1, 1, 2, 2), tdt.ones(1, 1, 2, 2))[0, 0]
     tensor([[1., 2., 1.],
             [2., 4., 2.],
             [1., 2., 1.]])
@@ -107,7 +107,7 @@ def conv_transpose3d(
         RuntimeError: when sizes, dtypes or groups do not fit.
 
     >>> import tdt
-    >>> conv_transpose3d(tdt.ones(1, 1, 1, 1, 2), tdt.ones(1, 1, 1, 1, 2))
+    >>> tdt.conv_transpose3d(tdt.ones(1, 1, 1, 1, 2), tdt.ones(1, 1, 1, 1, 2))
     tensor([[[[[1., 2., 1.]]]]])
     """
     return _transpose_nd("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
@@ -128,7 +128,7 @@ def convolution(
         RuntimeError: when sizes, dtypes or groups do not fit.
 
     >>> import tdt
-    >>> convolution(tdt.ones(1, 1, 4), tdt.ones(1, 1, 3), None, [1], [0], [1], False, [0], 1)
+    >>> tdt.convolution(tdt.ones(1, 1, 4), tdt.ones(1, 1, 3), None, [1], [0], [1], False, [0], 1)
     tensor([[[3., 3.]]])
     """
     nd = weight.ndim - 2
@@ -148,7 +148,7 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
         RuntimeError: when numbers of dimensions, sizes or dtypes do not fit.
 
     >>> import tdt
-    >>> conv_tbc(tdt.ones(4, 1, 2), tdt.ones(3, 2, 1), tdt.zeros(1)).flatten()
+    >>> tdt.conv_tbc(tdt.ones(4, 1, 2), tdt.ones(3, 2, 1), tdt.zeros(1)).flatten()
     tensor([6., 6.])
     """
     if input.ndim != 3:

@@ -46,7 +46,7 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
 
     >>> import tdt
     >>> image = tdt.tensor([[[[0.0, 1.0], [2.0, 3.0]]]])
-    >>> grid_sample(image, tdt.tensor([[[[0.0, 0.0], [0.5, 0.5]]]]), align_corners=False)
+    >>> tdt.nn.functional.grid_sample(image, tdt.tensor([[[[0.0, 0.0], [0.5, 0.5]]]]), align_corners=False)
     tensor([[[[1.5000, 3.0000]]]])
     """
     if mode not in MODES:
@@ -188,7 +188,8 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     Source: Jaderberg et al., "Spatial Transformer Networks", 2015.
 
     >>> import tdt
-    >>> affine_grid(tdt.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), (1, 1, 1, 2), align_corners=False)
+    >>> from tdt.nn import functional
+    >>> functional.affine_grid(tdt.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), (1, 1, 1, 2), align_corners=False)
     tensor([[[[-0.5000,  0.0000],
               [ 0.5000,  0.0000]]]])
     """

@@ -106,7 +106,7 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     Source: Wu and He, "Group Normalization", 2018.
 
     >>> import tdt
-    >>> group_norm(tdt.tensor([[[1.0, 3.0]]]), 1)
+    >>> tdt.nn.functional.group_norm(tdt.tensor([[[1.0, 3.0]]]), 1)
     tensor([[[-1.0000,  1.0000]]])
     """
     shape = input._a.shape

@@ -45,7 +45,7 @@ def interpolate(
     Source: for "bicubic", Keys, "Cubic Convolution Interpolation for Digital Image Processing", 1981.
 
     >>> import tdt
-    >>> interpolate(tdt.tensor([[[0.0, 1.0]]]), scale_factor=2, mode="linear")
+    >>> tdt.nn.functional.interpolate(tdt.tensor([[[0.0, 1.0]]]), scale_factor=2, mode="linear")
     tensor([[[0.0000, 0.2500, 0.7500, 1.0000]]])
     """
     if mode in ("nearest", "area", "nearest-exact") and align_corners is not None:

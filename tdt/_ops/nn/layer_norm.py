@@ -105,7 +105,7 @@ def layer_norm(
     Source: Ba et al., "Layer Normalization", 2016.
 
     >>> import tdt
-    >>> layer_norm(tdt.tensor([1.0, 3.0]), (2,))
+    >>> tdt.nn.functional.layer_norm(tdt.tensor([1.0, 3.0]), (2,))
     tensor([-1.0000,  1.0000])
     """
     return normed_and_statistics(input, normalized_shape, weight, bias, eps)[0]
@@ -140,7 +140,7 @@ def rms_norm(
     Source: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
 
     >>> import tdt
-    >>> rms_norm(tdt.tensor([3.0, -3.0]), (2,))
+    >>> tdt.rms_norm(tdt.tensor([3.0, -3.0]), (2,))
     tensor([ 1., -1.])
     """
     dims = _check_rows("rms_norm", input, normalized_shape, weight=weight)

@@ -68,7 +68,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         TypeError: when `input` or `weight` is not a tensor.
 
     >>> import tdt
-    >>> linear(tdt.ones(1, 2), tdt.tensor([[1.0, 2.0], [3.0, 4.0]]), tdt.zeros(2))
+    >>> tdt.nn.functional.linear(tdt.ones(1, 2), tdt.tensor([[1.0, 2.0], [3.0, 4.0]]), tdt.zeros(2))
     tensor([[3., 7.]])
     """
     try:

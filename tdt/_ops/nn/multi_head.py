@@ -46,8 +46,8 @@ def multi_head_attention_forward(
     Source: Vaswani et al., "Attention Is All You Need", 2017.
 
     >>> import tdt
-    >>> x, w = tdt.ones(2, 1, 4), tdt.eye(4)
-    >>> multi_head_attention_forward(x, x, x, 4, 2, tdt.cat([w, w, w]), None, None, None, False, 0.0, w, None)[1]
+    >>> x, w, forward = tdt.ones(2, 1, 4), tdt.eye(4), tdt.nn.functional.multi_head_attention_forward
+    >>> forward(x, x, x, 4, 2, tdt.cat([w, w, w]), None, None, None, False, 0.0, w, None)[1]
     tensor([[[0.5000, 0.5000],
              [0.5000, 0.5000]]])
     """

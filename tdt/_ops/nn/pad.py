@@ -121,7 +121,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         ValueError: when another mode than "constant" gets a `value` other than 0.
 
     >>> import tdt
-    >>> pad(tdt.tensor([1.0, 2.0]), (1, 2), value=9.0)
+    >>> tdt.nn.functional.pad(tdt.tensor([1.0, 2.0]), (1, 2), value=9.0)
     tensor([9., 1., 2., 9., 9.])
     """
     if mode == "constant":

@@ -158,7 +158,7 @@ def avg_pool1d(
         RuntimeError: when sizes do not fit.
 
     >>> import tdt
-    >>> avg_pool1d(tdt.tensor([[1.0, 2.0, 3.0, 4.0]]), 2)
+    >>> tdt.avg_pool1d(tdt.tensor([[1.0, 2.0, 3.0, 4.0]]), 2)
     tensor([[1.5000, 3.5000]])
     """
     return _avg_pool_nd("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
@@ -183,7 +183,7 @@ def avg_pool2d(
         RuntimeError: when sizes do not fit, or `divisor_override` is 0.
 
     >>> import tdt
-    >>> avg_pool2d(tdt.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
+    >>> tdt.nn.functional.avg_pool2d(tdt.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
     tensor([[[2.5000]]])
     """
     return _avg_pool_nd(
@@ -210,7 +210,7 @@ def avg_pool3d(
         RuntimeError: when sizes do not fit, or `divisor_override` is 0.
 
     >>> import tdt
-    >>> avg_pool3d(tdt.arange(8.0).reshape(1, 2, 2, 2), 2)
+    >>> tdt.nn.functional.avg_pool3d(tdt.arange(8.0).reshape(1, 2, 2, 2), 2)
     tensor([[[[3.5000]]]])
     """
     return _avg_pool_nd(
@@ -239,7 +239,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Ints) -> Tensor:
         RuntimeError: when shapes do not fit.
 
     >>> import tdt
-    >>> adaptive_avg_pool1d(tdt.tensor([[1.0, 2.0, 3.0, 4.0]]), 2)
+    >>> tdt.adaptive_avg_pool1d(tdt.tensor([[1.0, 2.0, 3.0, 4.0]]), 2)
     tensor([[1.5000, 3.5000]])
     """
     return _adaptive_avg_pool_nd("adaptive_avg_pool1d", 1, input, output_size)
@@ -258,7 +258,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None] |
         RuntimeError: when shapes do not fit.
 
     >>> import tdt
-    >>> adaptive_avg_pool2d(tdt.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 1)
+    >>> tdt.nn.functional.adaptive_avg_pool2d(tdt.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 1)
     tensor([[[2.5000]]])
     """
     return _adaptive_avg_pool_nd("adaptive_avg_pool2d", 2, input, output_size)
@@ -275,7 +275,7 @@ def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int | None] |
         RuntimeError: when shapes do not fit.
 
     >>> import tdt
-    >>> adaptive_avg_pool3d(tdt.arange(8.0).reshape(1, 2, 2, 2), 1)
+    >>> tdt.nn.functional.adaptive_avg_pool3d(tdt.arange(8.0).reshape(1, 2, 2, 2), 1)
     tensor([[[[3.5000]]]])
     """
     return _adaptive_avg_pool_nd("adaptive_avg_pool3d", 3, input, output_size)
@@ -305,7 +305,7 @@ def lp_pool1d(
         RuntimeError: when sizes do not fit.
 
     >>> import tdt
-    >>> lp_pool1d(tdt.tensor([[3.0, 4.0, 6.0, 8.0]]), 2, 2)
+    >>> tdt.nn.functional.lp_pool1d(tdt.tensor([[3.0, 4.0, 6.0, 8.0]]), 2, 2)
     tensor([[ 5., 10.]])
     """
     return _lp_pool_nd(1, input, norm_type, kernel_size, stride, ceil_mode)
@@ -327,7 +327,7 @@ def lp_pool2d(
         RuntimeError: when sizes do not fit.
 
     >>> import tdt
-    >>> lp_pool2d(tdt.tensor([[[1.0, 1.0], [1.0, 1.0]]]), 2, 2)
+    >>> tdt.nn.functional.lp_pool2d(tdt.tensor([[[1.0, 1.0], [1.0, 1.0]]]), 2, 2)
     tensor([[[2.]]])
     """
     return _lp_pool_nd(2, input, norm_type, kernel_size, stride, ceil_mode)
@@ -349,7 +349,7 @@ def lp_pool3d(
         RuntimeError: when sizes do not fit.
 
     >>> import tdt
-    >>> lp_pool3d(tdt.ones(1, 2, 2, 2), 1, 2)
+    >>> tdt.nn.functional.lp_pool3d(tdt.ones(1, 2, 2, 2), 1, 2)
     tensor([[[[8.]]]])
     """
     return _lp_pool_nd(3, input, norm_type, kernel_size, stride, ceil_mode)

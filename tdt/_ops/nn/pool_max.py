@@ -207,7 +207,7 @@ def max_pool1d(
         RuntimeError: when sizes do not fit.
 
     >>> import tdt
-    >>> max_pool1d(tdt.tensor([[1.0, 2.0, 3.0, 4.0]]), 2)
+    >>> tdt.max_pool1d(tdt.tensor([[1.0, 2.0, 3.0, 4.0]]), 2)
     tensor([[2., 4.]])
     """
     if not return_indices:
@@ -234,7 +234,7 @@ def max_pool2d(
         RuntimeError: when sizes do not fit.
 
     >>> import tdt
-    >>> max_pool2d(tdt.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
+    >>> tdt.max_pool2d(tdt.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
     tensor([[[4.]]])
     """
     return _max_pool_nd("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
@@ -259,7 +259,7 @@ def max_pool3d(
         RuntimeError: when sizes do not fit.
 
     >>> import tdt
-    >>> max_pool3d(tdt.arange(8.0).reshape(1, 2, 2, 2), 2)
+    >>> tdt.max_pool3d(tdt.arange(8.0).reshape(1, 2, 2, 2), 2)
     tensor([[[[7.]]]])
     """
     return _max_pool_nd("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
@@ -277,7 +277,7 @@ def max_pool1d_with_indices(
     Returns: the maxima, and their positions along L, int64.
 
     >>> import tdt
-    >>> max_pool1d_with_indices(tdt.tensor([[1.0, 2.0, 4.0, 3.0]]), 2)
+    >>> tdt.max_pool1d_with_indices(tdt.tensor([[1.0, 2.0, 4.0, 3.0]]), 2)
     (tensor([[2., 4.]]), tensor([[1, 2]]))
     """
     return _max_pool_nd("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
@@ -295,7 +295,7 @@ def max_pool2d_with_indices(
     Returns: the maxima, and their positions in the flattened H × W, int64.
 
     >>> import tdt
-    >>> max_pool2d_with_indices(tdt.tensor([[[1.0, 2.0], [4.0, 3.0]]]), 2)
+    >>> tdt.nn.functional.max_pool2d_with_indices(tdt.tensor([[[1.0, 2.0], [4.0, 3.0]]]), 2)
     (tensor([[[4.]]]), tensor([[[2]]]))
     """
     return _max_pool_nd("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
@@ -313,7 +313,7 @@ def max_pool3d_with_indices(
     Returns: the maxima, and their positions in the flattened D × H × W, int64.
 
     >>> import tdt
-    >>> max_pool3d_with_indices(tdt.arange(8.0).reshape(1, 2, 2, 2), 2)[1]
+    >>> tdt.nn.functional.max_pool3d_with_indices(tdt.arange(8.0).reshape(1, 2, 2, 2), 2)[1]
     tensor([[[[7]]]])
     """
     return _max_pool_nd("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode, True)

@@ -110,7 +110,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: Ints) -> tuple[Tensor, Tenso
         RuntimeError: when shapes do not fit, or a dimension other than the batch is empty.
 
     >>> import tdt
-    >>> adaptive_max_pool1d(tdt.tensor([[1.0, 4.0, 3.0, 2.0]]), 2)
+    >>> tdt.adaptive_max_pool1d(tdt.tensor([[1.0, 4.0, 3.0, 2.0]]), 2)
     (tensor([[4., 3.]]), tensor([[1, 2]]))
     """
     return _adaptive_max_pool_nd("adaptive_max_pool1d", 1, input, output_size, True)
@@ -132,7 +132,7 @@ def adaptive_max_pool2d(
         RuntimeError: when shapes do not fit, or a dimension other than the batch is empty.
 
     >>> import tdt
-    >>> adaptive_max_pool2d(tdt.tensor([[[1.0, 2.0], [3.0, 4.0]]]), (2, 1))
+    >>> tdt.nn.functional.adaptive_max_pool2d(tdt.tensor([[[1.0, 2.0], [3.0, 4.0]]]), (2, 1))
     tensor([[[2.],
              [4.]]])
     """
@@ -153,7 +153,7 @@ def adaptive_max_pool3d(
         RuntimeError: when shapes do not fit, or a dimension other than the batch is empty.
 
     >>> import tdt
-    >>> adaptive_max_pool3d(tdt.arange(8.0).reshape(1, 2, 2, 2), 1)
+    >>> tdt.nn.functional.adaptive_max_pool3d(tdt.arange(8.0).reshape(1, 2, 2, 2), 1)
     tensor([[[[7.]]]])
     """
     return _adaptive_max_pool_nd("adaptive_max_pool3d", 3, input, output_size, return_indices)
@@ -170,7 +170,7 @@ def adaptive_max_pool1d_with_indices(
     Returns: the maxima, and their positions along L, int64.
 
     >>> import tdt
-    >>> adaptive_max_pool1d_with_indices(tdt.tensor([[1.0, 4.0, 3.0, 2.0]]), 1)
+    >>> tdt.nn.functional.adaptive_max_pool1d_with_indices(tdt.tensor([[1.0, 4.0, 3.0, 2.0]]), 1)
     (tensor([[4.]]), tensor([[1]]))
     """
     return _adaptive_max_pool_nd("adaptive_max_pool1d", 1, input, output_size, True)
@@ -187,7 +187,7 @@ def adaptive_max_pool2d_with_indices(
     Returns: the maxima, and their positions in the flattened H × W, int64.
 
     >>> import tdt
-    >>> adaptive_max_pool2d_with_indices(tdt.tensor([[[1.0, 2.0], [4.0, 3.0]]]), 1)
+    >>> tdt.nn.functional.adaptive_max_pool2d_with_indices(tdt.tensor([[[1.0, 2.0], [4.0, 3.0]]]), 1)
     (tensor([[[4.]]]), tensor([[[2]]]))
     """
     return _adaptive_max_pool_nd("adaptive_max_pool2d", 2, input, output_size, True)
@@ -204,7 +204,7 @@ def adaptive_max_pool3d_with_indices(
     Returns: the maxima, and their positions in the flattened D × H × W, int64.
 
     >>> import tdt
-    >>> adaptive_max_pool3d_with_indices(tdt.arange(8.0).reshape(1, 2, 2, 2), 1)[1]
+    >>> tdt.nn.functional.adaptive_max_pool3d_with_indices(tdt.arange(8.0).reshape(1, 2, 2, 2), 1)[1]
     tensor([[[[7]]]])
     """
     return _adaptive_max_pool_nd("adaptive_max_pool3d", 3, input, output_size, True)
@@ -293,7 +293,7 @@ def fractional_max_pool2d(
     Source: Graham, "Fractional Max-Pooling", 2014.
 
     >>> import tdt
-    >>> fractional_max_pool2d(tdt.ones(1, 3, 7, 7), 2, output_size=(4, 5)).shape
+    >>> tdt.nn.functional.fractional_max_pool2d(tdt.ones(1, 3, 7, 7), 2, output_size=(4, 5)).shape
     tdt.Size([1, 3, 4, 5])
     """
     return _fractional_max_pool_nd(2, input, kernel_size, output_size, output_ratio, _random_samples, return_indices)
@@ -320,7 +320,7 @@ def fractional_max_pool3d(
     Source: Graham, "Fractional Max-Pooling", 2014.
 
     >>> import tdt
-    >>> fractional_max_pool3d(tdt.ones(1, 7, 7, 7), 2, output_ratio=0.5).shape
+    >>> tdt.nn.functional.fractional_max_pool3d(tdt.ones(1, 7, 7, 7), 2, output_ratio=0.5).shape
     tdt.Size([1, 3, 3, 3])
     """
     return _fractional_max_pool_nd(3, input, kernel_size, output_size, output_ratio, _random_samples, return_indices)
@@ -340,7 +340,7 @@ def fractional_max_pool2d_with_indices(
     Source: Graham, "Fractional Max-Pooling", 2014.
 
     >>> import tdt
-    >>> fractional_max_pool2d_with_indices(tdt.arange(9.0).reshape(1, 3, 3), 2, 1)
+    >>> tdt.nn.functional.fractional_max_pool2d_with_indices(tdt.arange(9.0).reshape(1, 3, 3), 2, 1)
     (tensor([[[8.]]]), tensor([[[8]]]))
     """
     return _fractional_max_pool_nd(2, input, kernel_size, output_size, output_ratio, _random_samples, True)
@@ -360,7 +360,7 @@ def fractional_max_pool3d_with_indices(
     Source: Graham, "Fractional Max-Pooling", 2014.
 
     >>> import tdt
-    >>> fractional_max_pool3d_with_indices(tdt.arange(27.0).reshape(1, 3, 3, 3), 2, 1)[1]
+    >>> tdt.nn.functional.fractional_max_pool3d_with_indices(tdt.arange(27.0).reshape(1, 3, 3, 3), 2, 1)[1]
     tensor([[[[26]]]])
     """
     return _fractional_max_pool_nd(3, input, kernel_size, output_size, output_ratio, _random_samples, True)

@@ -18,7 +18,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     Source: Krizhevsky et al., "ImageNet Classification with Deep Convolutional Neural Networks", 2012.
 
     >>> import tdt
-    >>> local_response_norm(tdt.tensor([[[2.0], [0.0]]]), 1, alpha=1.0, beta=0.5)
+    >>> tdt.nn.functional.local_response_norm(tdt.tensor([[[2.0], [0.0]]]), 1, alpha=1.0, beta=0.5)
     tensor([[[0.8944],
              [0.0000]]])
     """

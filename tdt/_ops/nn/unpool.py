@@ -93,7 +93,7 @@ def max_unpool1d(
     Source: Zeiler and Fergus, "Visualizing and Understanding Convolutional Networks", 2014.
 
     >>> import tdt
-    >>> max_unpool1d(tdt.tensor([[2.0, 4.0]]), tdt.tensor([[1, 2]]), 2)
+    >>> tdt.nn.functional.max_unpool1d(tdt.tensor([[2.0, 4.0]]), tdt.tensor([[1, 2]]), 2)
     tensor([[0., 2., 4., 0.]])
     """
     return _max_unpool_nd(1, input, indices, kernel_size, stride, padding, output_size)
@@ -119,7 +119,7 @@ def max_unpool2d(
 
     >>> import tdt
     >>> x = tdt.tensor([[[1.0, 2.0], [4.0, 3.0]]])
-    >>> max_unpool2d(*tdt.nn.functional.max_pool2d(x, 2, return_indices=True), 2)
+    >>> tdt.nn.functional.max_unpool2d(*tdt.nn.functional.max_pool2d(x, 2, return_indices=True), 2)
     tensor([[[0., 0.],
              [4., 0.]]])
     """
@@ -145,7 +145,7 @@ def max_unpool3d(
     Source: Zeiler and Fergus, "Visualizing and Understanding Convolutional Networks", 2014.
 
     >>> import tdt
-    >>> max_unpool3d(tdt.ones(1, 1, 1, 1), tdt.full((1, 1, 1, 1), 7), 2).flatten()
+    >>> tdt.nn.functional.max_unpool3d(tdt.ones(1, 1, 1, 1), tdt.full((1, 1, 1, 1), 7), 2).flatten()
     tensor([0., 0., 0., 0., 0., 0., 0., 1.])
     """
     return _max_unpool_nd(3, input, indices, kernel_size, stride, padding, output_size)

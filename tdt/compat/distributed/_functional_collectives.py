@@ -1,6 +1,7 @@
 """`torch.distributed._functional_collectives`: collectives that return their result, in a group of one process.
 
 >>> import tdt
+>>> from tdt.compat.distributed._functional_collectives import wait_tensor
 >>> wait_tensor(tdt.ones(2))
 tensor([1., 1.])
 """

@@ -4,6 +4,7 @@
 be neither written nor read: save a module's `state_dict`.
 
 >>> import tdt
+>>> from tdt.compat.jit import is_scripting, script
 >>> layer = tdt.nn.Linear(2, 1)
 >>> script(layer) is layer, is_scripting()
 (True, False)

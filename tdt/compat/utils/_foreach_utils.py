@@ -1,6 +1,7 @@
 """`torch.utils._foreach_utils`: queries by which PyTorch optimizers select an implementation.
 
 >>> import tdt
+>>> from tdt.optim._subclass import _group_tensors_by_device_and_dtype
 >>> groups = _group_tensors_by_device_and_dtype([[tdt.ones(1), tdt.ones(1, dtype=tdt.float64)], [None, None]], True)
 >>> [(str(device), dtype, indices) for (device, dtype), (lists, indices) in groups.items()]
 [('cpu', tdt.float32, [0]), ('cpu', tdt.float64, [1])]

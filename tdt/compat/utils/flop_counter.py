@@ -29,6 +29,7 @@ class FlopCounterMode:
         custom_mapping: refused unless empty; the operations are tdt's own.
 
     >>> import tdt
+    >>> from tdt.compat.utils.flop_counter import FlopCounterMode
     >>> with FlopCounterMode(display=False) as counter:
     ...     _ = tdt.nn.Linear(3, 5)(tdt.ones(2, 3))
     >>> counter.get_total_flops(), dict(counter.get_flop_counts()["Linear"])

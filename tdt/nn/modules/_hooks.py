@@ -34,6 +34,7 @@ def register_module_forward_hook(
     """Call `hook(module, args, output)` after the `forward` of every module; what it returns replaces the output.
 
     >>> import tdt
+    >>> from tdt.nn.modules._hooks import register_module_forward_hook
     >>> with register_module_forward_hook(lambda module, args, out: print(type(module).__name__)):
     ...     _ = tdt.nn.Sequential(tdt.nn.ReLU())(tdt.zeros(1))
     ReLU

@@ -79,6 +79,7 @@ class NonDynamicallyQuantizableLinear(Linear):
     """A Linear by the name that PyTorch's attention layers show for their last one.
 
     >>> import tdt
+    >>> from tdt.nn.modules.linear import NonDynamicallyQuantizableLinear
     >>> NonDynamicallyQuantizableLinear(3, 2)(tdt.ones(5, 3)).shape
     tdt.Size([5, 2])
     """

@@ -24,7 +24,7 @@ class DataParallel(Module):
     the module is moved there; without any it is called as it is.
 
     >>> import tdt
-    >>> model = DataParallel(tdt.nn.Linear(2, 1))
+    >>> model = tdt.nn.DataParallel(tdt.nn.Linear(2, 1))
     >>> list(model.state_dict()), model(tdt.ones(3, 2)).shape
     (['module.weight', 'module.bias'], tdt.Size([3, 1]))
     """
@@ -81,7 +81,7 @@ def data_parallel(module: Module, inputs: Any, device_ids: Devices | None = None
     """One call of `module` as `DataParallel` makes it; `inputs` is a tuple or one argument.
 
     >>> import tdt
-    >>> data_parallel(tdt.nn.ReLU(), -tdt.ones(2))
+    >>> tdt.nn.parallel.data_parallel(tdt.nn.ReLU(), -tdt.ones(2))
     tensor([0., 0.])
     """
     args = () if inputs is None else inputs if isinstance(inputs, tuple) else (inputs,)

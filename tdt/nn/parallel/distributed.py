@@ -38,7 +38,7 @@ class DistributedDataParallel(Module):
 
     >>> import tdt
     >>> tdt.distributed.init_process_group("gloo", rank=0, world_size=1)
-    >>> model = DistributedDataParallel(tdt.nn.Linear(2, 1))
+    >>> model = tdt.nn.parallel.DistributedDataParallel(tdt.nn.Linear(2, 1))
     >>> list(model.state_dict()), model(tdt.ones(3, 2)).shape
     (['module.weight', 'module.bias'], tdt.Size([3, 1]))
     >>> tdt.distributed.destroy_process_group()

@@ -21,8 +21,9 @@ def parallel_apply(
     Raises:
         AssertionError: when the numbers of modules, inputs, keyword arguments or devices differ.
 
+    >>> import tdt
     >>> from tdt import nn, ones
-    >>> parallel_apply([nn.ReLU(), nn.Tanh()], [ones(1), (0 * ones(1),)])
+    >>> tdt.nn.parallel.parallel_apply([nn.ReLU(), nn.Tanh()], [ones(1), (0 * ones(1),)])
     [tensor([1.]), tensor([0.])]
     """
     kwargs_tup = [{}] * len(modules) if kwargs_tup is None else kwargs_tup

@@ -16,8 +16,9 @@ def replicate(network: Module, devices: Devices, detach: bool = False) -> list[A
 
     Their parameters are plain tensors: they are not in `parameters()`.
 
+    >>> import tdt
     >>> from tdt import nn
-    >>> [len(list(copied.parameters())) for copied in replicate(nn.Linear(1, 1), ["cpu", "cpu"])]
+    >>> [len(list(copied.parameters())) for copied in tdt.nn.parallel.replicate(nn.Linear(1, 1), ["cpu", "cpu"])]
     [0, 0]
     """
     return [_replica(network, as_device(where), detach) for where in devices]

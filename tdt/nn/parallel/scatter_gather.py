@@ -18,7 +18,7 @@ def scatter(inputs: Any, target_gpus: Devices, dim: int = 0) -> Any:
     """`inputs` for each device: tensors are split along `dim`, in lists, tuples and dicts too; all else goes to each.
 
     >>> import tdt
-    >>> scatter({"x": tdt.arange(3), "scale": 2}, ["cpu", "cpu"])
+    >>> tdt.nn.parallel.scatter({"x": tdt.arange(3), "scale": 2}, ["cpu", "cpu"])
     [{'x': tensor([0, 1]), 'scale': 2}, {'x': tensor([2]), 'scale': 2}]
     """
     if isinstance(inputs, Tensor):
@@ -45,7 +45,7 @@ def gather(outputs: Any, target_device: int | str | device, dim: int = 0) -> Any
         ValueError: when dicts have different numbers of keys.
 
     >>> import tdt
-    >>> gather([(tdt.zeros(1), None), (tdt.ones(2), None)], "cpu")
+    >>> tdt.nn.parallel.gather([(tdt.zeros(1), None), (tdt.ones(2), None)], "cpu")
     (tensor([0., 1., 1.]), None)
     """
     first = outputs[0]
@@ -67,6 +67,7 @@ def scatter_kwargs(
     """Positional and keyword arguments for each device; as many as the batch gives work to.
 
     >>> import tdt
+    >>> from tdt.nn.parallel.scatter_gather import scatter_kwargs
     >>> scatter_kwargs((tdt.arange(2),), {"scale": 2}, ["cpu", "cpu"])
     (((tensor([0]),), (tensor([1]),)), ({'scale': 2}, {'scale': 2}))
     """

@@ -41,7 +41,7 @@ def fuse_conv_bn_weights(conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, b
 
     >>> import tdt
     >>> one = tdt.ones(1)
-    >>> weight, bias = fuse_conv_bn_weights(tdt.ones(1, 1, 1), None, one, 4 * one, 0.0, None, None)
+    >>> weight, bias = tdt.nn.utils.fuse_conv_bn_weights(tdt.ones(1, 1, 1), None, one, 4 * one, 0.0, None, None)
     >>> weight.item(), bias.item()
     (0.5, -0.5)
     """
@@ -83,7 +83,7 @@ def fuse_linear_bn_weights(linear_w: Tensor, linear_b: Tensor | None, bn_rm: Ten
 
     >>> import tdt
     >>> one = tdt.ones(1)
-    >>> weight, bias = fuse_linear_bn_weights(tdt.ones(1, 1), None, one, 4 * one, 0.0, one, one)
+    >>> weight, bias = tdt.nn.utils.fuse_linear_bn_weights(tdt.ones(1, 1), None, one, 4 * one, 0.0, one, one)
     >>> weight.item(), bias.item()
     (0.5, 0.5)
     """

@@ -156,7 +156,7 @@ def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None 
     Source: Lezcano-Casado, "Trivializations for Gradient-Based Optimization on Manifolds", 2019.
 
     >>> import tdt
-    >>> layer = orthogonal(tdt.nn.Linear(2, 4))
+    >>> layer = tdt.nn.utils.parametrizations.orthogonal(tdt.nn.Linear(2, 4))
     >>> tdt.allclose(layer.weight.T @ layer.weight, tdt.eye(2), atol=1e-6)
     True
     """
@@ -205,8 +205,9 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     Returns: the module.
     Source: Salimans and Kingma, "Weight Normalization", 2016.
 
+    >>> import tdt
     >>> from tdt import nn
-    >>> [tuple(p.shape) for p in weight_norm(nn.Linear(3, 2, bias=False)).parameters()]
+    >>> [tuple(p.shape) for p in tdt.nn.utils.parametrizations.weight_norm(nn.Linear(3, 2, bias=False)).parameters()]
     [(2, 1), (2, 3)]
     """
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
@@ -272,7 +273,7 @@ def spectral_norm(
     Source: Miyato et al., "Spectral Normalization for Generative Adversarial Networks", 2018.
 
     >>> import tdt
-    >>> layer = spectral_norm(tdt.nn.Linear(2, 2), n_power_iterations=50)
+    >>> layer = tdt.nn.utils.parametrizations.spectral_norm(tdt.nn.Linear(2, 2), n_power_iterations=50)
     >>> tdt.linalg.svdvals(layer.weight.detach())[0].round(decimals=3)
     tensor(1.)
     """

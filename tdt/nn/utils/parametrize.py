@@ -32,9 +32,10 @@ _cache = _Cache()
 def cached() -> Iterator[None]:
     """Inside this block every parametrized tensor is computed once, however often it is used.
 
+    >>> import tdt
     >>> from tdt import nn
     >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 2))
-    >>> with cached():
+    >>> with tdt.nn.utils.parametrize.cached():
     ...     layer.weight is layer.weight
     True
     """
@@ -279,8 +280,9 @@ def _parametrizations(module: Module) -> ModuleDict:
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     """Whether the tensor of that name, or without a name any tensor of the module, is parametrized.
 
+    >>> import tdt
     >>> from tdt import nn
-    >>> is_parametrized(nn.Linear(2, 2), "weight")
+    >>> tdt.nn.utils.parametrize.is_parametrized(nn.Linear(2, 2), "weight")
     False
     """
     known = getattr(module, "parametrizations", None)
@@ -298,9 +300,10 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     Raises:
         ValueError: when the tensor is not parametrized, or several originals cannot be left.
 
+    >>> import tdt
     >>> from tdt import nn
     >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 2))
-    >>> list(remove_parametrizations(layer, "weight").state_dict())
+    >>> list(tdt.nn.utils.parametrize.remove_parametrizations(layer, "weight").state_dict())
     ['bias', 'weight']
     """
     if not is_parametrized(module, tensor_name):
@@ -329,8 +332,9 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 def type_before_parametrizations(module: Module) -> type:
     """The class of the module, as it was before it got parametrizations.
 
+    >>> from tdt.nn.utils import parametrize
     >>> from tdt import nn
-    >>> type_before_parametrizations(nn.utils.parametrizations.weight_norm(nn.Linear(2, 2))).__name__
+    >>> parametrize.type_before_parametrizations(nn.utils.parametrizations.weight_norm(nn.Linear(2, 2))).__name__
     'Linear'
     """
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
@@ -343,9 +347,10 @@ def transfer_parametrizations_and_params(
 
     A tensor that `to_module` lacks is made. Returns `to_module`.
 
+    >>> from tdt.nn.utils import parametrize
     >>> from tdt import nn
     >>> source, target = nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)), nn.Linear(2, 2)
-    >>> bool((transfer_parametrizations_and_params(source, target).weight == source.weight).all())
+    >>> bool((parametrize.transfer_parametrizations_and_params(source, target).weight == source.weight).all())
     True
     """
     if not is_parametrized(from_module):

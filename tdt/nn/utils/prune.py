@@ -25,7 +25,8 @@ class BasePruningMethod(ABC):
     PRUNING_TYPE: "unstructured" (the entries left), "structured" (the slices along `dim` that are left) or "global" (all).
 
     >>> import tdt
-    >>> class EverySecond(BasePruningMethod):
+    >>> from tdt.nn.utils import prune
+    >>> class EverySecond(prune.BasePruningMethod):
     ...     PRUNING_TYPE = "unstructured"
     ...     def compute_mask(self, t, default_mask):
     ...         mask = default_mask.clone()
@@ -132,9 +133,10 @@ class PruningContainer(BasePruningMethod):
     """Sequence of pruning methods for one parameter; each later one chooses among what the earlier ones left.
 
     >>> import tdt
+    >>> from tdt.nn.utils import prune
     >>> layer = tdt.nn.Linear(4, 1)
     >>> for _ in range(2):
-    ...     _ = l1_unstructured(layer, "weight", amount=1)
+    ...     _ = prune.l1_unstructured(layer, "weight", amount=1)
     >>> int(layer.weight_mask.sum())
     2
     """
@@ -208,7 +210,8 @@ class Identity(BasePruningMethod):
     """Pruning that keeps every element but adds mask and hook.
 
     >>> import tdt
-    >>> bool(identity(tdt.nn.Linear(2, 1), "weight").weight_mask.all())
+    >>> from tdt.nn.utils import prune
+    >>> bool(prune.identity(tdt.nn.Linear(2, 1), "weight").weight_mask.all())
     True
     """
 
@@ -269,7 +272,8 @@ class RandomUnstructured(_Unstructured):
         ValueError: when it is negative, or a float above 1.
 
     >>> import tdt
-    >>> int(random_unstructured(tdt.nn.Linear(4, 1), "weight", amount=0.25).weight_mask.sum())
+    >>> from tdt.nn.utils import prune
+    >>> int(prune.random_unstructured(tdt.nn.Linear(4, 1), "weight", amount=0.25).weight_mask.sum())
     3
     """
 
@@ -292,7 +296,8 @@ class L1Unstructured(_Unstructured):
         ValueError: when it is negative, or a float above 1.
 
     >>> import tdt
-    >>> L1Unstructured(amount=1).prune(tdt.tensor([1.0, -3.0, 2.0]))
+    >>> from tdt.nn.utils import prune
+    >>> prune.L1Unstructured(amount=1).prune(tdt.tensor([1.0, -3.0, 2.0]))
     tensor([ 0., -3.,  2.])
     """
 
@@ -344,7 +349,8 @@ class RandomStructured(_Structured):
         ValueError: when it is negative, or a float above 1.
 
     >>> import tdt
-    >>> int(random_structured(tdt.nn.Linear(3, 2), "weight", amount=1, dim=0).weight_mask.sum())
+    >>> from tdt.nn.utils import prune
+    >>> int(prune.random_structured(tdt.nn.Linear(3, 2), "weight", amount=1, dim=0).weight_mask.sum())
     3
     """
 
@@ -370,7 +376,8 @@ class LnStructured(_Structured):
         ValueError: when it is negative, or a float above 1.
 
     >>> import tdt
-    >>> LnStructured(amount=1, n=2, dim=0).prune(tdt.tensor([[1.0, 1.0], [3.0, 4.0]]))
+    >>> from tdt.nn.utils import prune
+    >>> prune.LnStructured(amount=1, n=2, dim=0).prune(tdt.tensor([[1.0, 1.0], [3.0, 4.0]]))
     tensor([[0., 0.],
             [3., 4.]])
     """
@@ -395,7 +402,8 @@ class CustomFromMask(BasePruningMethod):
     Shape: mask of the parameter's shape.
 
     >>> import tdt
-    >>> CustomFromMask(tdt.tensor([0, 1])).prune(tdt.tensor([2.0, 3.0]))
+    >>> from tdt.nn.utils import prune
+    >>> prune.CustomFromMask(tdt.tensor([0, 1])).prune(tdt.tensor([2.0, 3.0]))
     tensor([0., 3.])
     """
 
@@ -420,8 +428,9 @@ class CustomFromMask(BasePruningMethod):
 def identity(module: Any, name: str) -> Any:
     """Give a parameter a mask of ones. Returns the module.
 
+    >>> from tdt.nn.utils import prune
     >>> from tdt import nn
-    >>> list(identity(nn.Linear(1, 1), "weight").state_dict())
+    >>> list(prune.identity(nn.Linear(1, 1), "weight").state_dict())
     ['bias', 'weight_orig', 'weight_mask']
     """
     Identity.apply(module, name)
@@ -432,7 +441,8 @@ def random_unstructured(module: Any, name: str, amount: float) -> Any:
     """Prune entries at random: `amount` of them (int), or that fraction (float). Returns the module.
 
     >>> import tdt
-    >>> int((random_unstructured(tdt.nn.Linear(2, 3), "weight", 0.5).weight == 0).sum())
+    >>> from tdt.nn.utils import prune
+    >>> int((prune.random_unstructured(tdt.nn.Linear(2, 3), "weight", 0.5).weight == 0).sum())
     3
     """
     RandomUnstructured.apply(module, name, amount)
@@ -447,9 +457,10 @@ def l1_unstructured(module: Any, name: str, amount: float, importance_scores: Te
     Shape: importance_scores of the parameter's shape.
 
     >>> import tdt
+    >>> from tdt.nn.utils import prune
     >>> layer = tdt.nn.Linear(2, 1)
     >>> _ = tdt.nn.init.constant_(layer.weight[:, 1], 3.0)
-    >>> l1_unstructured(layer, "weight", amount=1).weight_mask
+    >>> prune.l1_unstructured(layer, "weight", amount=1).weight_mask
     tensor([[0., 1.]])
     """
     L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
@@ -460,7 +471,8 @@ def random_structured(module: Any, name: str, amount: float, dim: int) -> Any:
     """Prune whole slices along `dim` at random. Returns the module; ValueError for a vector.
 
     >>> import tdt
-    >>> random_structured(tdt.nn.Linear(2, 4), "weight", amount=1, dim=0).weight_mask.sum()
+    >>> from tdt.nn.utils import prune
+    >>> prune.random_structured(tdt.nn.Linear(2, 4), "weight", amount=1, dim=0).weight_mask.sum()
     tensor(6.)
     """
     RandomStructured.apply(module, name, amount, dim)
@@ -479,7 +491,8 @@ def ln_structured(module: Any, name: str, amount: float, n: Any, dim: int,
         ValueError: when the parameter has fewer than 2 dimensions.
 
     >>> import tdt
-    >>> ln_structured(tdt.nn.Linear(2, 4), "weight", amount=0.5, n=2, dim=0).weight_mask.sum()
+    >>> from tdt.nn.utils import prune
+    >>> prune.ln_structured(tdt.nn.Linear(2, 4), "weight", amount=0.5, n=2, dim=0).weight_mask.sum()
     tensor(4.)
     """
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
@@ -492,7 +505,8 @@ def custom_from_mask(module: Any, name: str, mask: Tensor) -> Any:
     Shape: mask of the parameter's shape.
 
     >>> import tdt
-    >>> bool(custom_from_mask(tdt.nn.Linear(1, 2), "bias", tdt.tensor([0, 1])).bias[0] == 0)
+    >>> from tdt.nn.utils import prune
+    >>> bool(prune.custom_from_mask(tdt.nn.Linear(1, 2), "bias", tdt.tensor([0, 1])).bias[0] == 0)
     True
     """
     CustomFromMask.apply(module, name, mask)
@@ -513,9 +527,10 @@ def global_unstructured(
     Raises:
         TypeError: when `parameters` is not iterable, the scores are not a dict, or the method is not unstructured.
 
+    >>> from tdt.nn.utils import prune
     >>> from tdt import nn
     >>> a, b = nn.Linear(3, 4), nn.Linear(4, 2)
-    >>> global_unstructured([(a, "weight"), (b, "weight")], L1Unstructured, amount=0.5)
+    >>> prune.global_unstructured([(a, "weight"), (b, "weight")], prune.L1Unstructured, amount=0.5)
     >>> int((a.weight == 0).sum() + (b.weight == 0).sum())
     10
     """
@@ -543,8 +558,9 @@ def global_unstructured(
 def remove(module: Any, name: str) -> Any:
     """Make a pruned parameter, with its zeros, an ordinary one again. Returns the module; ValueError if it is not pruned.
 
+    >>> from tdt.nn.utils import prune
     >>> from tdt import nn
-    >>> sorted(remove(identity(nn.Linear(1, 1), "weight"), "weight").state_dict())
+    >>> sorted(prune.remove(prune.identity(nn.Linear(1, 1), "weight"), "weight").state_dict())
     ['bias', 'weight']
     """
     missing = f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed"
@@ -555,8 +571,9 @@ def remove(module: Any, name: str) -> Any:
 def is_pruned(module: Any) -> bool:
     """Whether a parameter of the module, or of one below it, is pruned.
 
+    >>> from tdt.nn.utils import prune
     >>> from tdt import nn
-    >>> is_pruned(nn.Sequential(identity(nn.Linear(1, 1), "bias")))
+    >>> prune.is_pruned(nn.Sequential(prune.identity(nn.Linear(1, 1), "bias")))
     True
     """
     hooks = (hook for part in module.modules() for hook in part._forward_pre_hooks.values())

@@ -31,7 +31,7 @@ class PackedSequence(_Packed):
     where they were not. ValueError for batch_sizes elsewhere than on the CPU.
 
     >>> import tdt
-    >>> pack_sequence([tdt.tensor([1, 2, 3]), tdt.tensor([4])]).data
+    >>> tdt.nn.utils.rnn.pack_sequence([tdt.tensor([1, 2, 3]), tdt.tensor([4])]).data
     tensor([1, 4, 2, 3])
     """
 
@@ -109,7 +109,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     Shape: permutation (N,); result (N,).
 
     >>> import tdt
-    >>> invert_permutation(tdt.tensor([2, 0, 1]))
+    >>> tdt.nn.utils.rnn.invert_permutation(tdt.tensor([2, 0, 1]))
     tensor([1, 2, 0])
     """
     return None if permutation is None else permutation.argsort()
@@ -126,7 +126,7 @@ def pack_padded_sequence(input: Tensor, lengths: Tensor | Sequence[int], batch_f
         RuntimeError: when lengths are unsorted, not positive, longer than T, or not one for each sequence.
 
     >>> import tdt
-    >>> pack_padded_sequence(tdt.tensor([[1, 2, 0], [3, 0, 0]]), [2, 1], batch_first=True).data
+    >>> tdt.nn.utils.rnn.pack_padded_sequence(tdt.tensor([[1, 2, 0], [3, 0, 0]]), [2, 1], batch_first=True).data
     tensor([1, 3, 2])
     """
     counted: Tensor = lengths.to(dtype=int64) if isinstance(lengths, Tensor) else tensor(lengths, dtype=int64)
@@ -184,8 +184,8 @@ def pad_packed_sequence(sequence: PackedSequence, batch_first: bool = False, pad
         ValueError: when `total_length` is less than the longest length.
 
     >>> import tdt
-    >>> packed = pack_sequence([tdt.tensor([1, 2, 3]), tdt.tensor([4])])
-    >>> pad_packed_sequence(packed, batch_first=True, padding_value=-1)
+    >>> packed = tdt.nn.utils.rnn.pack_sequence([tdt.tensor([1, 2, 3]), tdt.tensor([4])])
+    >>> tdt.nn.utils.rnn.pad_packed_sequence(packed, batch_first=True, padding_value=-1)
     (tensor([[ 1,  2,  3],
             [ 4, -1, -1]]), tensor([3, 1]))
     """
@@ -224,7 +224,7 @@ def pad_sequence(sequences: Tensor | Iterable[Tensor], batch_first: bool = False
         RuntimeError: when `sequences` is empty or not iterable, or `padding_side` is another name.
 
     >>> import tdt
-    >>> pad_sequence([tdt.tensor([1, 2, 3]), tdt.tensor([4])], batch_first=True)
+    >>> tdt.nn.utils.rnn.pad_sequence([tdt.tensor([1, 2, 3]), tdt.tensor([4])], batch_first=True)
     tensor([[1, 2, 3],
             [4, 0, 0]])
     """
@@ -252,7 +252,7 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
     Shape: padded_sequences (T, N, *), or (N, T, *) if batch_first; lengths (N,); result a list of (L, *).
 
     >>> import tdt
-    >>> unpad_sequence(tdt.tensor([[1, 2, 3], [4, 0, 0]]), tdt.tensor([3, 1]), batch_first=True)
+    >>> tdt.nn.utils.rnn.unpad_sequence(tdt.tensor([[1, 2, 3], [4, 0, 0]]), tdt.tensor([3, 1]), batch_first=True)
     [tensor([1, 2, 3]), tensor([4])]
     """
     each = padded_sequences.unbind(0 if batch_first else 1)
@@ -267,7 +267,7 @@ def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> Packe
     Shape: sequences (L, *), L one's length; result's data (sum of lengths, *).
 
     >>> import tdt
-    >>> pack_sequence([tdt.tensor([1, 2, 3]), tdt.tensor([4])]).batch_sizes
+    >>> tdt.nn.utils.rnn.pack_sequence([tdt.tensor([1, 2, 3]), tdt.tensor([4])]).batch_sizes
     tensor([2, 1, 1])
     """
     return pack_padded_sequence(pad_sequence(sequences), [len(s) for s in sequences], enforce_sorted=enforce_sorted)
@@ -279,7 +279,7 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     Shape: result a list of (L, *), L one's length.
 
     >>> import tdt
-    >>> unpack_sequence(pack_sequence([tdt.tensor([1, 2, 3]), tdt.tensor([4])]))
+    >>> tdt.nn.utils.rnn.unpack_sequence(tdt.nn.utils.rnn.pack_sequence([tdt.tensor([1, 2, 3]), tdt.tensor([4])]))
     [tensor([1, 2, 3]), tensor([4])]
     """
     return unpad_sequence(*pad_packed_sequence(packed_sequences, batch_first=True), batch_first=True)

@@ -153,7 +153,7 @@ def spectral_norm(
     Source: Miyato et al., "Spectral Normalization for Generative Adversarial Networks", 2018.
 
     >>> import tdt
-    >>> layer = spectral_norm(tdt.nn.Linear(2, 2), n_power_iterations=50)
+    >>> layer = tdt.nn.utils.spectral_norm(tdt.nn.Linear(2, 2), n_power_iterations=50)
     >>> _ = layer(tdt.ones(1, 2))
     >>> tdt.linalg.svdvals(layer.weight)[0].round(decimals=3)
     tensor(1., grad_fn=<RoundBackward0>)
@@ -165,8 +165,9 @@ def spectral_norm(
 def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
     """Undo `spectral_norm`: the weight is a parameter again. ValueError where there is none. Returns the module.
 
+    >>> import tdt
     >>> from tdt import nn
-    >>> list(remove_spectral_norm(spectral_norm(nn.Linear(2, 2))).state_dict())
+    >>> list(tdt.nn.utils.remove_spectral_norm(tdt.nn.utils.spectral_norm(nn.Linear(2, 2))).state_dict())
     ['bias', 'weight']
     """
     hook = remove_pre_hook(module, SpectralNorm, name, f"spectral_norm of '{name}' not found in {module}")

@@ -25,10 +25,12 @@ def functional_call(
 ) -> Any:
     """Deprecated alias of `tdt.func.functional_call`, with a FutureWarning.
 
+    >>> import tdt
+    >>> from tdt.nn.utils import stateless
     >>> import warnings, tdt
     >>> layer = tdt.nn.Linear(1, 1)
     >>> with warnings.catch_warnings(action="ignore"):
-    ...     result = functional_call(layer, {"weight": tdt.ones(1, 1), "bias": tdt.zeros(1)}, tdt.tensor([2.0]))
+    ...     result = stateless.functional_call(layer, {"weight": tdt.ones(1, 1), "bias": tdt.zeros(1)}, tdt.tensor([2.0]))
     >>> result.tolist()
     [2.0]
     """

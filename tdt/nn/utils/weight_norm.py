@@ -76,9 +76,10 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
         dim: dimension along which there is a norm each; None for one norm of the whole weight.
     Source: Salimans and Kingma, "Weight Normalization", 2016.
 
+    >>> import tdt
     >>> import warnings, tdt
     >>> with warnings.catch_warnings(action="ignore"):
-    ...     layer = weight_norm(tdt.nn.Linear(3, 2))
+    ...     layer = tdt.nn.utils.weight_norm(tdt.nn.Linear(3, 2))
     >>> layer.weight_g.shape, layer.weight_v.shape
     (tdt.Size([2, 1]), tdt.Size([2, 3]))
     """
@@ -92,10 +93,11 @@ def remove_weight_norm(module: Any, name: str = "weight") -> Any:
     Raises:
         ValueError: when the weight is not normalised so.
 
+    >>> import tdt
     >>> import warnings, tdt
     >>> with warnings.catch_warnings(action="ignore"):
-    ...     layer = weight_norm(tdt.nn.Linear(3, 2))
-    >>> [name for name, _ in remove_weight_norm(layer).named_parameters()]
+    ...     layer = tdt.nn.utils.weight_norm(tdt.nn.Linear(3, 2))
+    >>> [name for name, _ in tdt.nn.utils.remove_weight_norm(layer).named_parameters()]
     ['bias', 'weight']
     """
     remove_pre_hook(module, WeightNorm, name, f"weight_norm of '{name}' not found in {module}")

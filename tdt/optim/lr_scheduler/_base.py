@@ -23,7 +23,7 @@ class LRScheduler:
         TypeError: when `optimizer` is not an Optimizer.
 
     >>> import tdt
-    >>> class Halving(LRScheduler):
+    >>> class Halving(tdt.optim.lr_scheduler.LRScheduler):
     ...     def get_lr(self):
     ...         return [base / 2**self.last_epoch for base in self.base_lrs]
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)

@@ -57,7 +57,7 @@ class SequentialLR(_Combined):
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)
     >>> warm = tdt.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
     >>> fall = tdt.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
-    >>> scheduler = SequentialLR(optimizer, [warm, fall], milestones=[2])
+    >>> scheduler = tdt.optim.lr_scheduler.SequentialLR(optimizer, [warm, fall], milestones=[2])
     >>> rates = scheduler.get_last_lr()
     >>> for epoch in range(3):
     ...     optimizer.step()
@@ -123,7 +123,7 @@ class ChainedScheduler(_Combined):
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)
     >>> warm = tdt.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
     >>> fall = tdt.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
-    >>> scheduler = ChainedScheduler([warm, fall])
+    >>> scheduler = tdt.optim.lr_scheduler.ChainedScheduler([warm, fall])
     >>> optimizer.step(); scheduler.step()
     >>> scheduler.get_last_lr()
     [0.25]

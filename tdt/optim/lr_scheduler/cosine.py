@@ -18,7 +18,7 @@ class CosineAnnealingLR(LRScheduler):
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)
-    >>> scheduler = CosineAnnealingLR(optimizer, T_max=2)
+    >>> scheduler = tdt.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=2)
     >>> optimizer.step()
     >>> scheduler.step()
     >>> round(scheduler.get_last_lr()[0], 6)
@@ -66,7 +66,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)
-    >>> scheduler = CosineAnnealingWarmRestarts(optimizer, T_0=2)
+    >>> scheduler = tdt.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
     >>> rates = []
     >>> for epoch in range(4):
     ...     optimizer.step()

@@ -49,7 +49,7 @@ class CyclicLR(_Cycle):
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], momentum=0.9)
-    >>> scheduler = CyclicLR(optimizer, base_lr=0.0, max_lr=1.0, step_size_up=2)
+    >>> scheduler = tdt.optim.lr_scheduler.CyclicLR(optimizer, base_lr=0.0, max_lr=1.0, step_size_up=2)
     >>> rates = []
     >>> for batch in range(4):
     ...     optimizer.step()
@@ -156,8 +156,9 @@ class OneCycleLR(_Cycle):
     Source: Smith and Topin, "Super-Convergence: Very Fast Training Using Large Learning Rates", 2018.
 
     >>> import tdt
+    >>> from tdt.optim import lr_scheduler
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=0.1, momentum=0.9)
-    >>> [round(lr, 4) for lr in OneCycleLR(optimizer, max_lr=1.0, total_steps=10).get_last_lr()]
+    >>> [round(lr, 4) for lr in lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=10).get_last_lr()]
     [0.04]
     """
 

@@ -19,7 +19,7 @@ class LambdaLR(LRScheduler):
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)
-    >>> LambdaLR(optimizer, lambda epoch: 1 / (epoch + 1)).get_last_lr()
+    >>> tdt.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (epoch + 1)).get_last_lr()
     [1.0]
     """
 
@@ -61,7 +61,7 @@ class MultiplicativeLR(LambdaLR):
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)
-    >>> scheduler = MultiplicativeLR(optimizer, lambda epoch: 0.5)
+    >>> scheduler = tdt.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.5)
     >>> optimizer.step(); scheduler.step()
     >>> scheduler.get_last_lr()
     [0.5]

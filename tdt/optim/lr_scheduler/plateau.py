@@ -25,7 +25,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)
-    >>> scheduler = ReduceLROnPlateau(optimizer, patience=1, factor=0.5)
+    >>> scheduler = tdt.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1, factor=0.5)
     >>> rates = []
     >>> for loss in [3.0, 2.0, 2.0, 2.0]:
     ...     optimizer.step()

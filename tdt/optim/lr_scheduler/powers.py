@@ -16,7 +16,7 @@ class StepLR(LRScheduler):
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)
-    >>> scheduler = StepLR(optimizer, step_size=2, gamma=0.5)
+    >>> scheduler = tdt.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
     >>> rates = []
     >>> for epoch in range(4):
     ...     optimizer.step()
@@ -46,7 +46,7 @@ class MultiStepLR(LRScheduler):
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)
-    >>> scheduler = MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
+    >>> scheduler = tdt.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
     >>> rates = []
     >>> for epoch in range(4):
     ...     optimizer.step()
@@ -86,7 +86,7 @@ class ConstantLR(LRScheduler):
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)
-    >>> ConstantLR(optimizer, factor=0.5).get_last_lr()
+    >>> tdt.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5).get_last_lr()
     [0.5]
     """
 
@@ -119,7 +119,7 @@ class LinearLR(LRScheduler):
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)
-    >>> scheduler = LinearLR(optimizer, start_factor=0.5, total_iters=2)
+    >>> scheduler = tdt.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
     >>> rates = scheduler.get_last_lr()
     >>> for epoch in range(3):
     ...     optimizer.step()
@@ -166,7 +166,7 @@ class ExponentialLR(LRScheduler):
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)
-    >>> scheduler = ExponentialLR(optimizer, gamma=0.5)
+    >>> scheduler = tdt.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
     >>> optimizer.step(); scheduler.step()
     >>> scheduler.get_last_lr()
     [0.5]
@@ -191,7 +191,7 @@ class PolynomialLR(LRScheduler):
 
     >>> import tdt
     >>> optimizer = tdt.optim.SGD([tdt.zeros(1, requires_grad=True)], lr=1.0)
-    >>> scheduler = PolynomialLR(optimizer, total_iters=4)
+    >>> scheduler = tdt.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4)
     >>> optimizer.step(); scheduler.step()
     >>> scheduler.get_last_lr()
     [0.75]

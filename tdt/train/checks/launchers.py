@@ -17,6 +17,7 @@ def check_one_process(environ: Mapping[str, str] | None = None) -> None:
     Slurm's variables count only within a step that `srun` has started: a batch script is one process, however many tasks
     it has requested.
 
+    >>> from tdt.train.checks.launchers import check_one_process
     >>> check_one_process({"SLURM_NTASKS": "4", "SLURM_PROCID": "0"})
     >>> check_one_process({"OMPI_COMM_WORLD_SIZE": "2"})
     Traceback (most recent call last):

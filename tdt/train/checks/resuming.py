@@ -31,6 +31,7 @@ _OTHER = "the result would differ from that of an uninterrupted run"
 def refused(overrides: Sequence[str]) -> list[str]:
     """The overrides `key=value` that must not change on resume, each with the reason.
 
+    >>> from tdt.train.checks.resuming import refused
     >>> refused(["train.epochs=9", "optimizer.lr=0.1"])
     ['optimizer.lr=0.1: cannot change on resume: its state was accumulated with the old value']
     >>> refused(["train.epochz=9"])

@@ -111,8 +111,9 @@ class ConfigErrors:
 
     config: looks up positions of key paths; needed only to `add` by key path.
 
-    >>> errors = ConfigErrors()
-    >>> errors.add(Source("c.yaml", 3, 5), "unknown key", "lr", kind="unknown-key", key="optimizer.lrr")
+    >>> from tdt.train import config
+    >>> errors = config.ConfigErrors()
+    >>> errors.add(config.Source("c.yaml", 3, 5), "unknown key", "lr", kind="unknown-key", key="optimizer.lrr")
     >>> errors.raise_if_any()
     Traceback (most recent call last):
     tdt.train.config.errors.ConfigError: c.yaml:3:5: optimizer.lrr: unknown key; did you mean 'lr'?
@@ -167,9 +168,10 @@ class ConfigErrors:
 
         listing: if no name is close enough; by default all known names. meant: a better suggestion than the closest name.
 
-        >>> errors = ConfigErrors()
-        >>> errors.add_unknown(Source("c.yaml", 3, 5), "unknown key", "wdith", ["width", "depth"], key="wdith")
-        >>> errors.add_unknown(Source("c.yaml", 4, 5), "unknown key", "x", ["width", "depth"], key="x")
+        >>> from tdt.train import config
+        >>> errors = config.ConfigErrors()
+        >>> errors.add_unknown(config.Source("c.yaml", 3, 5), "unknown key", "wdith", ["width", "depth"], key="wdith")
+        >>> errors.add_unknown(config.Source("c.yaml", 4, 5), "unknown key", "x", ["width", "depth"], key="x")
         >>> errors.raise_if_any()
         Traceback (most recent call last):
         tdt.train.config.errors.ConfigError: c.yaml:3:5: wdith: unknown key; did you mean 'width'?

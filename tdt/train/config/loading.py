@@ -56,7 +56,8 @@ def draft(name: str | os.PathLike[str], overrides: Texts[str] = ()) -> Draft:
 def loads(text: str, file: str = "<string>", overrides: Texts[str] = ()) -> Config:
     """Load a config from text. `file` is shown in errors, and relative paths start from its folder.
 
-    >>> loads("")
+    >>> from tdt.train import config
+    >>> config.loads("")
     Traceback (most recent call last):
     tdt.train.config.errors.ConfigError: <string>:1:1: the config is empty; it needs data, model, loss, optimizer, train
     """

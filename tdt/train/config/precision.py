@@ -14,6 +14,8 @@ import tdt
 def default_dtype(name: str) -> Iterator[None]:
     """Context manager that sets the default dtype for new layers and tensors.
 
+    >>> import tdt
+    >>> from tdt.train.config.precision import default_dtype
     >>> with default_dtype("float64"):
     ...     tdt.nn.Linear(1, 1).weight.dtype
     tdt.float64
@@ -29,6 +31,7 @@ def default_dtype(name: str) -> Iterator[None]:
 def input_dtype(dtype: np.dtype | str) -> np.dtype:
     """The NumPy dtype of a model's inputs for data of `dtype`: float32 is converted to the default dtype.
 
+    >>> from tdt.train.config.precision import default_dtype, input_dtype
     >>> with default_dtype("float64"):
     ...     input_dtype("float32"), input_dtype("int64")
     (dtype('float64'), dtype('int64'))

@@ -23,6 +23,7 @@ UNITS = ("epochs", "steps")
 class RunLength(int):
     """Placeholder for the run's length in `unit`, which `fill` replaces. An int, so that signatures accept it.
 
+    >>> from tdt.train.config.run_length import RunLength
     >>> RunLength("steps")
     ${run.steps}
     """

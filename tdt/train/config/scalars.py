@@ -33,6 +33,7 @@ def resolve(text: str) -> Any:
 
     Raises ValueError for a number out of range (`1e999`, an integer of thousands of digits).
 
+    >>> from tdt.train.config.scalars import resolve
     >>> resolve("1e-5"), resolve("no"), resolve("017"), resolve("0x10")
     (1e-05, 'no', '017', 16)
     """

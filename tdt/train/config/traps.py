@@ -28,6 +28,7 @@ class Trap(NamedTuple):
 def is_open_call(text: str) -> bool:
     """Whether brackets opened in `text`, outside quotes, are still open at its end.
 
+    >>> from tdt.train.config.traps import is_open_call
     >>> is_open_call("Linear(64"), is_open_call("Linear(64, 10)")
     (True, False)
     """

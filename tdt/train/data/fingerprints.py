@@ -51,6 +51,7 @@ def fingerprints(files: Mapping[str, Sequence[str]], known: Mapping[str, Fingerp
 def differences(before: Mapping[str, Fingerprint], now: Mapping[str, Fingerprint]) -> list[str]:
     """A line for each split that has changed; times alone do not count.
 
+    >>> from tdt.train.data.fingerprints import differences
     >>> differences({"train": {"size": 3, "content": "a"}}, {"train": {"size": 4, "content": "b"}})
     ['data.train has changed: its size was 3 and is 4']
     """

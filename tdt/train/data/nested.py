@@ -14,6 +14,7 @@ TARGET = "target"  # the key of the target in samples that are mappings
 def leaves(value: Any) -> Iterator[Any]:
     """The leaves of nested dicts, lists and tuples, in order; any other value is a leaf itself.
 
+    >>> from tdt.train.data.nested import leaves
     >>> list(leaves({"a": 1, "b": (2, [3])}))
     [1, 2, 3]
     """
@@ -29,6 +30,7 @@ def leaves(value: Any) -> Iterator[Any]:
 def mapped(function: Callable[[Any], Any], value: Any) -> Any:
     """Apply `function` to each leaf and keep the structure.
 
+    >>> from tdt.train.data.nested import mapped
     >>> mapped(lambda x: x + 1, {"a": 1, "b": (2, [3])})
     {'a': 2, 'b': (3, [4])}
     """
@@ -46,6 +48,7 @@ class Pairs(Dataset):
     Several inputs are a tuple, or a dict by name, in which numbers and arrays become tensors. Other attributes are those
     of the dataset.
 
+    >>> from tdt.train.data.nested import Pairs
     >>> Pairs([(1.0, 2, 0)])[0], Pairs([{"a": 1.0, "b": 2, "target": 0}])[0]
     (((tensor(1.), tensor(2)), 0), ({'a': tensor(1.), 'b': tensor(2)}, 0))
     """

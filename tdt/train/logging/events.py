@@ -108,6 +108,7 @@ HandlerT = TypeVar("HandlerT", bound=Handler)
 class Events:
     """Call the subscribers with each event, in the order of subscription. Their exceptions reach the trainer.
 
+    >>> from tdt.train.logging.events import EpochDone, Events, StepDone
     >>> events, seen = Events(), []
     >>> _ = events.subscribe(seen.append, StepDone)
     >>> events.emit(StepDone(step=1)), events.emit(EpochDone(step=1))
@@ -168,6 +169,8 @@ class MetricsLog:
     lengths: the result of `Events.sync` in the checkpoint that a run resumes from; None for a new run.
 
     >>> import tempfile
+    >>> from pathlib import Path
+    >>> from tdt.train.logging.events import MetricsLog, StepDone
     >>> log = MetricsLog(Path(tempfile.mkdtemp()))
     >>> log(StepDone(step=1, scalars={"train/loss": 0.5}))
     >>> log.sync().keys()

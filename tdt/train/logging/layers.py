@@ -17,7 +17,10 @@ def layer_outputs(model: nn.Module, layers: Iterable[str], inputs: Nested) -> li
 
     The model is not changed.
 
-    >>> [(name, tuple(x.shape)) for name, x in layer_outputs(nn.Sequential(nn.Linear(3, 2), nn.ReLU()), ["1"], tdt.ones(5, 3))]
+    >>> import tdt
+    >>> from tdt.train.logging.layers import layer_outputs
+    >>> model = tdt.nn.Sequential(tdt.nn.Linear(3, 2), tdt.nn.ReLU())
+    >>> [(name, tuple(x.shape)) for name, x in layer_outputs(model, ["1"], tdt.ones(5, 3))]
     [('1', (5, 2))]
     """
     found: list[tuple[str, Tensor]] = []

@@ -28,6 +28,8 @@ def captioned(samples: Sequence[CaptionedSample], columns: int = 8) -> np.ndarra
 
     The values of each image are scaled from its minimum (black) to its maximum (white).
 
+    >>> import numpy as np
+    >>> from tdt.train.logging.pictures import CaptionedSample, captioned
     >>> captioned([CaptionedSample(np.zeros((1, 28, 28)), "7", "1")]).shape
     (112, 94, 3)
     """
@@ -59,6 +61,8 @@ def matrix(counts: np.ndarray, names: Sequence[str]) -> np.ndarray:
     The darker a cell, the larger its share of the row; cells show their number if it fits. With many classes only some
     are named.
 
+    >>> import numpy as np
+    >>> from tdt.train.logging.pictures import matrix
     >>> matrix(np.eye(2, dtype=int), ["cat", "dog"]).shape[2]
     3
     """
@@ -92,6 +96,8 @@ def matrix(counts: np.ndarray, names: Sequence[str]) -> np.ndarray:
 def normal(image: np.ndarray) -> np.ndarray:
     """Scale `image` to 0..1. Infinite values become 0 or 1, NaN becomes 0.
 
+    >>> import numpy as np
+    >>> from tdt.train.logging.pictures import normal
     >>> normal(np.array([2.0, 3, 4, np.inf, np.nan]))
     array([0. , 0.5, 1. , 1. , 0. ])
     """

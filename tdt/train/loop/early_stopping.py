@@ -13,6 +13,7 @@ class BestScore:
 
     A score is better if it improves on the best by more than `min_delta`; NaN is never better.
 
+    >>> from tdt.train.loop.early_stopping import BestScore
     >>> best = BestScore(("valid", "loss"), higher_is_better=False)
     >>> [best.update({"valid": {"loss": loss}}) for loss in (0.5, 0.3, 0.3, float("nan"), 0.2)], best.value, best.waited
     ([True, True, False, False, True], 0.2, 0)
@@ -46,6 +47,7 @@ class EarlyStopping(BestScore):
 
     patience: with None the run never stops early.
 
+    >>> from tdt.train.loop.early_stopping import EarlyStopping
     >>> stopping = EarlyStopping(("valid", "loss"), higher_is_better=False, min_delta=0.0, patience=2)
     >>> [stopping.update({"valid": {"loss": loss}}) for loss in (0.5, 0.6, 0.5)], stopping.patience_is_over
     ([True, False, False], True)

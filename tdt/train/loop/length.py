@@ -12,7 +12,9 @@ class Length:
 
     The last step of an epoch may have fewer than `accumulate` batches. spent: seconds of training before a resume.
 
-    >>> length = Length(Train(epochs=2, steps=5, accumulate=3), batches=8)
+    >>> from tdt.train import config
+    >>> from tdt.train.loop.length import Length
+    >>> length = Length(config.Train(epochs=2, steps=5, accumulate=3), batches=8)
     >>> length.steps_per_epoch, length.steps, length.epochs, length.is_over(4), length.is_over(5)
     (3, 5, 2, False, True)
     >>> length.ended_by(5, waited=False)

@@ -20,6 +20,8 @@ class Mixup:
     One share per batch is drawn from Beta(alpha, alpha); it is at least 0.5, so that metrics can compare with the
     batch's own targets.
 
+    >>> import tdt
+    >>> from tdt.train.loop.mixup import Mixup
     >>> mixup = Mixup(1.0, tdt.Generator().manual_seed(0))
     >>> mixed, loss = mixup(tdt.tensor([0.0, 1.0]), tdt.tensor([0, 1]), lambda output, target: (output - target).sum())
     >>> len(mixed), float(loss(mixed)) < 1e-6

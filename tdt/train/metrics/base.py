@@ -44,8 +44,12 @@ class Reading:
     def of(cls, loss: Any) -> Reading:
         """The interpretation of `loss`.
 
-        >>> Reading.of(nn.BCELoss()).threshold, Reading.of(nn.CrossEntropyLoss(ignore_index=0)).ignore_index
-        (0.5, 0)
+        >>> import tdt
+        >>> from tdt.train import metrics
+        >>> metrics.Reading.of(tdt.nn.BCELoss()).threshold
+        0.5
+        >>> metrics.Reading.of(tdt.nn.CrossEntropyLoss(ignore_index=0)).ignore_index
+        0
         """
         threshold = next((value for kind, value in _THRESHOLDS.items() if isinstance(loss, kind)), None)
         by_class = isinstance(loss, (nn.CrossEntropyLoss, nn.NLLLoss))
@@ -152,7 +156,8 @@ class Loss(Mean):
     """The mean loss per sample: the loss of the whole dataset as one batch.
 
     >>> import tdt
-    >>> loss = Loss()
+    >>> from tdt.train import metrics
+    >>> loss = metrics.Loss()
     >>> loss.update(tdt.zeros(3), tdt.zeros(3), tdt.tensor(1.0)); loss.update(tdt.zeros(1), tdt.zeros(1), tdt.tensor(5.0))
     >>> loss.compute()
     2.0

@@ -65,7 +65,9 @@ class Accuracy(Mean):
     output: (n, classes, …) scores; the largest is the prediction, the first of equal ones; target: (n, …) class
     indices, or (n, classes, …) probabilities. With a binary loss (BCEWithLogitsLoss) both have one shape.
 
-    >>> accuracy = Accuracy()
+    >>> import tdt
+    >>> from tdt.train import metrics
+    >>> accuracy = metrics.Accuracy()
     >>> accuracy.update(tdt.tensor([[0.1, 0.9], [0.8, 0.2]]), tdt.tensor([1, 1]), tdt.tensor(0.0))
     >>> accuracy.compute()
     0.5
@@ -83,7 +85,9 @@ class TopK(Mean):
     Of equal scores the first counts as the largest, so that top_k(k=1) is the accuracy; NaN is larger than all others.
     Raises ValueError for k < 1 or more than the number of classes.
 
-    >>> top = TopK(k=2)
+    >>> import tdt
+    >>> from tdt.train import metrics
+    >>> top = metrics.TopK(k=2)
     >>> top.update(tdt.tensor([[0.1, 0.5, 0.4], [0.8, 0.1, 0.1]]), tdt.tensor([2, 2]), tdt.tensor(0.0))
     >>> top.compute()
     0.5
@@ -116,7 +120,9 @@ class Perplexity(Mean):
     output: (n, classes, …) logits or log-probabilities; target: (n, …) classes. Targets that the loss ignores are left
     out; its class weights and label smoothing are not applied.
 
-    >>> perplexity = Perplexity()
+    >>> import tdt
+    >>> from tdt.train import metrics
+    >>> perplexity = metrics.Perplexity()
     >>> perplexity.update(tdt.zeros(2, 8), tdt.tensor([0, 7]), tdt.tensor(0.0))
     >>> round(perplexity.compute(), 4)
     8.0
@@ -201,7 +207,9 @@ def _per_output(answers: Any) -> Any:
 class Precision(ByClass):
     """True positives / predictions of a class, averaged over the classes.
 
-    >>> precision = Precision(average="micro")
+    >>> import tdt
+    >>> from tdt.train import metrics
+    >>> precision = metrics.Precision(average="micro")
     >>> precision.update(tdt.eye(3), tdt.tensor([0, 1, 1]), tdt.tensor(0.0))
     >>> round(precision.compute(), 4)
     0.6667
@@ -214,7 +222,9 @@ class Precision(ByClass):
 class Recall(ByClass):
     """True positives / samples of a class, averaged over the classes.
 
-    >>> recall = Recall()
+    >>> import tdt
+    >>> from tdt.train import metrics
+    >>> recall = metrics.Recall()
     >>> recall.update(tdt.eye(3), tdt.tensor([0, 1, 1]), tdt.tensor(0.0))
     >>> recall.compute()
     0.5
@@ -227,7 +237,9 @@ class Recall(ByClass):
 class F1(ByClass):
     """The harmonic mean of precision and recall of a class, averaged over the classes.
 
-    >>> f1 = F1()
+    >>> import tdt
+    >>> from tdt.train import metrics
+    >>> f1 = metrics.F1()
     >>> f1.update(tdt.eye(3), tdt.tensor([0, 1, 1]), tdt.tensor(0.0))
     >>> round(f1.compute(), 4)
     0.5556

@@ -19,6 +19,8 @@ class ClassScores(NamedTuple):
 def confusion_matrix(targets: np.ndarray, predictions: np.ndarray, classes: int) -> np.ndarray:
     """The number of samples of class i that were predicted as class j, int64 (classes, classes).
 
+    >>> import numpy as np
+    >>> from tdt.train.metrics.confusion import confusion_matrix
     >>> confusion_matrix(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
     [[1, 1], [0, 1]]
     """
@@ -29,6 +31,8 @@ def confusion_matrix(targets: np.ndarray, predictions: np.ndarray, classes: int)
 def confusion_matrices(targets: np.ndarray, predictions: np.ndarray) -> np.ndarray:
     """A binary confusion matrix for each label of multi-label samples (n, labels, …), int64 (labels, 2, 2).
 
+    >>> import numpy as np
+    >>> from tdt.train.metrics.confusion import confusion_matrices
     >>> confusion_matrices(np.array([[1, 0], [1, 1]]), np.array([[1, 0], [0, 1]])).tolist()
     [[[0, 0], [1, 1]], [[1, 0], [0, 1]]]
     """
@@ -39,6 +43,8 @@ def confusion_matrices(targets: np.ndarray, predictions: np.ndarray) -> np.ndarr
 def by_class(matrix: np.ndarray) -> list[ClassScores]:
     """The scores of each class from a confusion matrix, or of each label from binary matrices.
 
+    >>> import numpy as np
+    >>> from tdt.train.metrics.confusion import by_class
     >>> by_class(np.array([[1, 1], [0, 1]]))[0]
     ClassScores(precision=1.0, recall=0.5, f1=0.6666666666666666, support=2)
     """

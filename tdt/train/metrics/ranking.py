@@ -114,7 +114,8 @@ class AUROC(Ranking):
     Ties count half. Source: Hanley & McNeil, *The Meaning and Use of the Area under a ROC Curve*, 1982.
 
     >>> import tdt
-    >>> auroc = AUROC()
+    >>> from tdt.train import metrics
+    >>> auroc = metrics.AUROC()
     >>> auroc.update(tdt.tensor([[0.0, 1.0], [0.0, 3.0], [0.0, 2.0]]), tdt.tensor([0, 1, 1]), tdt.tensor(0.0))
     >>> auroc.compute()
     1.0
@@ -136,7 +137,8 @@ class AveragePrecision(Ranking):
     Not defined for a class without samples.
 
     >>> import tdt
-    >>> precision = AveragePrecision()
+    >>> from tdt.train import metrics
+    >>> precision = metrics.AveragePrecision()
     >>> precision.update(tdt.tensor([[0.0, 1.0], [0.0, 3.0], [0.0, 2.0]]), tdt.tensor([0, 1, 1]), tdt.tensor(0.0))
     >>> precision.compute()
     1.0

@@ -27,7 +27,8 @@ class MAE(Mean):
     """The mean absolute error over all elements.
 
     >>> import tdt
-    >>> mae = MAE()
+    >>> from tdt.train import metrics
+    >>> mae = metrics.MAE()
     >>> mae.update(tdt.tensor([1.0, 2.0]), tdt.tensor([1.0, 5.0]), tdt.tensor(0.0))
     >>> mae.compute()
     1.5
@@ -44,7 +45,8 @@ class MSE(Mean):
     """The mean squared error over all elements.
 
     >>> import tdt
-    >>> mse = MSE()
+    >>> from tdt.train import metrics
+    >>> mse = metrics.MSE()
     >>> mse.update(tdt.tensor([1.0, 2.0]), tdt.tensor([1.0, 5.0]), tdt.tensor(0.0))
     >>> mse.compute()
     4.5
@@ -61,7 +63,8 @@ class RMSE(MSE):
     """The root of the mean squared error, in the unit of the targets.
 
     >>> import tdt
-    >>> rmse = RMSE()
+    >>> from tdt.train import metrics
+    >>> rmse = metrics.RMSE()
     >>> rmse.update(tdt.tensor([1.0, 2.0]), tdt.tensor([4.0, 5.0]), tdt.tensor(0.0))
     >>> rmse.compute()
     3.0
@@ -81,7 +84,8 @@ class R2(Metric):
     Pairwise Algorithm for Computing Sample Variances*, 1979).
 
     >>> import tdt
-    >>> r2 = R2()
+    >>> from tdt.train import metrics
+    >>> r2 = metrics.R2()
     >>> r2.update(tdt.tensor([1.0, 2.0, 2.0]), tdt.tensor([1.0, 2.0, 3.0]), tdt.tensor(0.0))
     >>> r2.compute()
     0.5

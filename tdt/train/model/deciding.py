@@ -21,6 +21,7 @@ def decided(reading: Reading, outputs: Tensor, targets: Tensor, names: list[str]
 def named(names: list[str], count: int) -> list[str]:
     """The names of a model's `count` outputs: class names; numbers for further outputs, or for all if there are fewer.
 
+    >>> from tdt.train.model.deciding import named
     >>> named(["cat", "dog"], 3), named(["cat", "dog"], 1)
     (['cat', 'dog', '2'], ['0'])
     """

@@ -34,7 +34,9 @@ class Residual(Module):
 
     Weights are named `body.…` and `shortcut.…`. Raises ValueError if the two differ in shape.
 
-    >>> layer = Residual(Linear(4, 4))
+    >>> import tdt
+    >>> from tdt.train.model.layers import Residual
+    >>> layer = Residual(tdt.nn.Linear(4, 4))
     >>> layer(tdt.ones(2, 4)).shape, [name for name, _ in layer.named_parameters()]
     (tdt.Size([2, 4]), ['body.weight', 'body.bias'])
     """
@@ -84,6 +86,8 @@ class Add(_Branches):
 
     Branches are a list (weights named `0.…`, `1.…`) or a mapping (named by its keys). Raises ValueError for different shapes.
 
+    >>> import tdt
+    >>> from tdt.train.model.layers import Add
     >>> Add()(tdt.ones(2), tdt.ones(2))
     tensor([2., 2.])
     """
@@ -105,7 +109,9 @@ class Concat(_Branches):
     Branches are a list (weights named `0.…`, `1.…`) or a mapping (named by its keys). Raises ValueError if shapes
     differ in other dimensions. As in Szegedy et al., Going Deeper with Convolutions (2014).
 
-    >>> Concat([Linear(4, 2), Linear(4, 3)])(tdt.ones(1, 4)).shape
+    >>> import tdt
+    >>> from tdt.train.model.layers import Concat
+    >>> Concat([tdt.nn.Linear(4, 2), tdt.nn.Linear(4, 3)])(tdt.ones(1, 4)).shape
     tdt.Size([1, 5])
     """
 
@@ -134,7 +140,9 @@ class Parallel(_Branches):
     Weights are named `0.…`, `1.…` or by the keys. For models with several outputs: a loss picks one with
     `input: output/key`.
 
-    >>> heads = Parallel({"digit": Linear(4, 10), "sign": Linear(4, 1)})
+    >>> import tdt
+    >>> from tdt.train.model.layers import Parallel
+    >>> heads = Parallel({"digit": tdt.nn.Linear(4, 10), "sign": tdt.nn.Linear(4, 1)})
     >>> {name: tuple(x.shape) for name, x in heads(tdt.ones(2, 4)).items()}
     {'digit': (2, 10), 'sign': (2, 1)}
     """
@@ -153,7 +161,9 @@ class Repeat(Sequential):
 
     They are named `0`, `1`, … as in Sequential. In a config `layer` is any model, which is built for each.
 
-    >>> [name for name, _ in Repeat(2, lambda: Linear(4, 4, bias=False)).named_parameters()]
+    >>> import tdt
+    >>> from tdt.train.model.layers import Repeat
+    >>> [name for name, _ in Repeat(2, lambda: tdt.nn.Linear(4, 4, bias=False)).named_parameters()]
     ['0.weight', '1.weight']
     """
 
@@ -169,7 +179,9 @@ class Graph(Module):
     nodes: in topological order. outputs: a name, or several for a dict of outputs. Called with as many tensors as
     `inputs` has names, or with one tuple of them, or a dict. Weights are named after the nodes.
 
-    >>> graph = Graph({"a": Linear(4, 4), "sum": Add()}, {"a": ["x"], "sum": ["x", "a"]}, ["x"], "sum")
+    >>> import tdt
+    >>> from tdt.train.model.layers import Add, Graph
+    >>> graph = Graph({"a": tdt.nn.Linear(4, 4), "sum": Add()}, {"a": ["x"], "sum": ["x", "a"]}, ["x"], "sum")
     >>> graph(tdt.ones(2, 4)).shape
     tdt.Size([2, 4])
     """
@@ -215,6 +227,8 @@ class Graph(Module):
 class Pick(Module):
     """Select one of several outputs of the previous layer: by index, as from `(output, state)` of an LSTM, or by key.
 
+    >>> import tdt
+    >>> from tdt.train.model.layers import Pick
     >>> Pick(0)((tdt.ones(2), "state"))
     tensor([1., 1.])
     """
@@ -235,6 +249,8 @@ class Transpose(Module):
 
     For sequences: losses over classes take (n, classes, length), a Linear returns (n, length, classes).
 
+    >>> import tdt
+    >>> from tdt.train.model.layers import Transpose
     >>> Transpose(1, 2)(tdt.ones(8, 5, 3)).shape
     tdt.Size([8, 3, 5])
     """
@@ -263,6 +279,8 @@ class Positions(Module):
     Initialised from a normal distribution with deviation 0.02 (Radford et al., Language Models are Unsupervised
     Multitask Learners, 2019).
 
+    >>> import tdt
+    >>> from tdt.train.model.layers import Positions
     >>> Positions(16, 8)(tdt.zeros(2, 5, 8)).shape
     tdt.Size([2, 5, 8])
     """
@@ -294,6 +312,8 @@ class CausalSelfAttention(Module):
     `out_proj`. Source: Vaswani et al., Attention Is All You Need (2017).
     Raises ValueError if embed_dim is not a multiple of num_heads.
 
+    >>> import tdt
+    >>> from tdt.train.model.layers import CausalSelfAttention
     >>> CausalSelfAttention(8, 2)(tdt.rand(3, 5, 8)).shape
     tdt.Size([3, 5, 8])
     """

@@ -38,7 +38,9 @@ def use_channels_last(model: nn.Module) -> bool:
     Returns:
         Whether the model takes channels-last images.
 
-    >>> use_channels_last(nn.Sequential(nn.Conv2d(3, 8, 3), nn.Dropout())), use_channels_last(nn.Conv3d(3, 8, 3))
+    >>> import tdt
+    >>> from tdt.train.model.memory_format import use_channels_last
+    >>> use_channels_last(tdt.nn.Sequential(tdt.nn.Conv2d(3, 8, 3), tdt.nn.Dropout())), use_channels_last(tdt.nn.Conv3d(3, 8, 3))
     (True, False)
     """
     leaves = list(_leaves(model))

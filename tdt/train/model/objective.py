@@ -28,7 +28,8 @@ class Objective(nn.Module):
     `last_call` has the arguments of the last call, for metrics of other parts of these.
 
     >>> import tdt
-    >>> objective = Objective([Term("loss", nn.MSELoss(), target="input")])
+    >>> from tdt.train.model.objective import Objective, Term
+    >>> objective = Objective([Term("loss", tdt.nn.MSELoss(), target="input")])
     >>> objective(tdt.zeros(2), target=tdt.zeros(2), input=tdt.ones(2)).item()
     1.0
     """

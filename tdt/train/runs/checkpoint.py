@@ -67,6 +67,7 @@ def save(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray], meta: 
     Raises:
         CheckpointError: the contents could not be restored exactly, or the disk is full or fails.
 
+    >>> from tdt.train.runs.checkpoint import load, save
     >>> import tempfile, numpy as np
     >>> path = tempfile.mkdtemp() + "/x.safetensors"
     >>> save(path, {"model/weight": np.ones((2, 2), np.float32).T}, {"step": 7})
@@ -191,6 +192,7 @@ class CheckpointStore:
     folder: created by the first `save`. keep: number of step files to keep, None for all. `best` and `last` are hard links
     (copies if the file system has none), so that their contents stay in any case.
 
+    >>> from tdt.train.runs.checkpoint import CheckpointStore, load
     >>> import tempfile
     >>> store = CheckpointStore(tempfile.mkdtemp(), keep=2)
     >>> for step in (10, 20, 30):

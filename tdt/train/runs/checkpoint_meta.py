@@ -107,6 +107,7 @@ class Meta(_Section):
 def wrong_keys(meta: dict[str, Any]) -> list[str]:
     """The keys of `meta` that are missing or not as a run writes them.
 
+    >>> from tdt.train.runs.checkpoint_meta import wrong_keys
     >>> wrong_keys({"step": "3"})
     ['config', 'step', 'epoch', 'threads', 'versions', 'kernels', 'logs']
     """
@@ -123,6 +124,7 @@ def check_alike(what: str, saved: Any, own: Any) -> None:
     It has keys that `own` lacks, another text (a text is a setting), a number out of range, or a value of another kind. A
     number may be any number, or an array; what is None at first may become a number.
 
+    >>> from tdt.train.runs.checkpoint_meta import check_alike
     >>> check_alike("scheduler", {"last_epoch": 3}, {"last_epoch": 0, "gamma": 0.1})
     >>> check_alike("scheduler", {"step": 3}, {"last_epoch": 0})
     Traceback (most recent call last):

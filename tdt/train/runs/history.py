@@ -91,6 +91,7 @@ class History:
 def less_is_better(tag: str, settings: Mapping[str, str] = {}) -> bool:
     """Whether smaller values of a tag are better: of losses and errors, also under names in the config's `settings`.
 
+    >>> from tdt.train.runs.history import less_is_better
     >>> less_is_better("valid/loss"), less_is_better("valid/accuracy")
     (True, False)
     >>> less_is_better("valid/off", {"metrics.off": "mae"}), less_is_better("valid/image", {"loss.image": "MSELoss"})
@@ -158,6 +159,7 @@ def _read_log(history: History, steps: bool) -> None:
 def differing(configs: Sequence[dict[str, str]]) -> dict[str, list[str | None]]:
     """The settings that differ between configs: key path → the text in each, None if not set.
 
+    >>> from tdt.train.runs.history import differing
     >>> differing([{"lr": "0.1", "seed": "0"}, {"lr": "0.2", "seed": "0"}])
     {'lr': ['0.1', '0.2']}
     """

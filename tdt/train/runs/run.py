@@ -39,6 +39,7 @@ class RunError(Exception):
 class Run:
     """A run's folder. Reading needs no lock; `create` and `lock` take it until `close` or the end of the process.
 
+    >>> from tdt.train.runs.run import Run
     >>> import tempfile
     >>> with Run.create(tempfile.mkdtemp(), "digits", "seed: 0") as run:
     ...     run.name, run.config_text()

@@ -157,6 +157,7 @@ class Measurement:
 def select_unit(t: float) -> tuple[str, float]:
     """The unit in which `t` seconds are a number from 1 to 1000, and its seconds.
 
+    >>> import tdt
     >>> tdt.utils.benchmark.select_unit(0.002)
     ('ms', 0.001)
     """
@@ -167,6 +168,7 @@ def select_unit(t: float) -> tuple[str, float]:
 def unit_to_english(u: str) -> str:
     """The unit in a word.
 
+    >>> import tdt
     >>> tdt.utils.benchmark.unit_to_english("us")
     'microsecond'
     """
@@ -176,6 +178,7 @@ def unit_to_english(u: str) -> str:
 def trim_sigfig(x: float, n: int) -> float:
     """`x` rounded to `n` digits.
 
+    >>> import tdt
     >>> tdt.utils.benchmark.trim_sigfig(314.159, 2)
     310.0
     """
@@ -185,6 +188,7 @@ def trim_sigfig(x: float, n: int) -> float:
 def ordered_unique(elements: Iterable[T]) -> list[T]:
     """Each element once, in the order of the first ones.
 
+    >>> import tdt
     >>> tdt.utils.benchmark.ordered_unique("banana")
     ['b', 'a', 'n']
     """

@@ -47,6 +47,7 @@ class Timer:
     once a measurement. label, sub_label, description, env: the table, row, column and kind of row of `Compare`.
     ValueError for code that is no text or not Python.
 
+    >>> import tdt
     >>> timer = tdt.utils.benchmark.Timer("x.sum()", globals={"x": tdt.ones(8)}, label="sums", description="8 numbers")
     >>> timer.blocked_autorange(min_run_time=0.001).median < 1
     True

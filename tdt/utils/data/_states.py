@@ -55,6 +55,8 @@ def seed_worker(base_seed: int, worker: int) -> None:
 def as_tensors(value: Any) -> Any:
     """Replace arrays by tensors in nested containers.
 
+    >>> import numpy as np
+    >>> from tdt.utils.data._states import as_tensors
     >>> as_tensors({"order": np.zeros(2, np.uint8), "drawn": 1})
     {'order': tensor([0, 0], dtype=tdt.uint8), 'drawn': 1}
     """

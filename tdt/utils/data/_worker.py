@@ -120,7 +120,8 @@ _info: WorkerInfo | None = None
 def get_worker_info() -> WorkerInfo | None:
     """In a loader's worker process: its `id`, `num_workers`, `seed` and `dataset`; in the main process None.
 
-    >>> get_worker_info() is None
+    >>> import tdt
+    >>> tdt.utils.data.get_worker_info() is None
     True
     """
     return _info

@@ -25,7 +25,8 @@ def default_collate(batch: Sequence[Any]) -> Any:
     and bytes stay as they are; a tuple of fields gives a list, a namedtuple and a dict keep their type. TypeError for
     anything else, RuntimeError for samples of unequal length.
 
-    >>> default_collate([{"x": 1.0, "y": "a"}, {"x": 2.0, "y": "b"}])
+    >>> import tdt
+    >>> tdt.utils.data.default_collate([{"x": 1.0, "y": "a"}, {"x": 2.0, "y": "b"}])
     {'x': tensor([1., 2.], dtype=tdt.float64), 'y': ['a', 'b']}
     """
     return collate(batch, collate_fn_map=default_collate_fn_map)
@@ -40,7 +41,8 @@ def collate(batch: Sequence[Any], *, collate_fn_map: CollateFunctions | None = N
         RuntimeError: when the samples are sequences of different lengths.
         TypeError: when a type has no function.
 
-    >>> collate(["a", "b"], collate_fn_map={str: lambda batch, collate_fn_map: "+".join(batch)})
+    >>> import tdt
+    >>> tdt.utils.data.collate(["a", "b"], collate_fn_map={str: lambda batch, collate_fn_map: "+".join(batch)})
     'a+b'
     """
     first, kinds = batch[0], collate_fn_map or {}
@@ -63,7 +65,9 @@ def collate(batch: Sequence[Any], *, collate_fn_map: CollateFunctions | None = N
 def default_convert(data: Any) -> Any:
     """Make tensors of the NumPy arrays in `data`, looking inside dicts, tuples and lists; the rest stays as it is.
 
-    >>> default_convert([np.arange(2), "a"])
+    >>> import numpy as np
+    >>> import tdt
+    >>> tdt.utils.data.default_convert([np.arange(2), "a"])
     [tensor([0, 1]), 'a']
     """
     if isinstance(data, Tensor):

@@ -50,7 +50,7 @@ class DataLoader(Generic[T_co]):
     >>> import tdt
     >>> from tdt.utils.data import TensorDataset
     >>> data = TensorDataset(tdt.arange(5))
-    >>> [batch for [batch] in DataLoader(data, batch_size=2)]
+    >>> [batch for [batch] in tdt.utils.data.DataLoader(data, batch_size=2)]
     [tensor([0, 1]), tensor([2, 3]), tensor([4])]
     """
 

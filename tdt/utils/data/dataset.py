@@ -24,7 +24,7 @@ class Dataset(Generic[T_co]):
     `__getitems__(indices)`, where defined, gives the samples of a whole batch as a list.
 
     >>> import tdt
-    >>> class Squares(Dataset):
+    >>> class Squares(tdt.utils.data.Dataset):
     ...     def __getitem__(self, index):
     ...         return index**2
     ...     def __len__(self):
@@ -46,7 +46,7 @@ class IterableDataset(Dataset[T_co]):
     Each worker of a DataLoader iterates its own copy; `get_worker_info()` tells it which part to give.
 
     >>> import tdt
-    >>> class Count(IterableDataset):
+    >>> class Count(tdt.utils.data.IterableDataset):
     ...     def __iter__(self):
     ...         return iter(range(3))
     >>> list(tdt.utils.data.DataLoader(Count(), batch_size=2))
@@ -68,7 +68,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         AssertionError: when the tensors have different numbers of rows.
 
     >>> import tdt
-    >>> TensorDataset(tdt.zeros(5, 3), tdt.arange(5))[2]
+    >>> tdt.utils.data.TensorDataset(tdt.zeros(5, 3), tdt.arange(5))[2]
     (tensor([0., 0., 0.]), tensor(2))
     """
 
@@ -120,7 +120,8 @@ class Subset(Dataset[T_co]):
     Raises:
         NotImplementedError: when a subclass overrides `__getitem__` but not `__getitems__`.
 
-    >>> list(Subset([10, 20, 30], [2, 0]))
+    >>> import tdt
+    >>> list(tdt.utils.data.Subset([10, 20, 30], [2, 0]))
     [30, 10]
     """
 
@@ -157,9 +158,10 @@ class StackDataset(Dataset[tuple[Any, ...] | dict[str, Any]]):
     Raises:
         ValueError: when there is no data set, some but not all are named, or their lengths differ.
 
-    >>> StackDataset([1, 2], ["a", "b"])[1]
+    >>> import tdt
+    >>> tdt.utils.data.StackDataset([1, 2], ["a", "b"])[1]
     (2, 'b')
-    >>> StackDataset(number=[1, 2], letter=["a", "b"])[1]
+    >>> tdt.utils.data.StackDataset(number=[1, 2], letter=["a", "b"])[1]
     {'number': 2, 'letter': 'b'}
     """
 
@@ -202,7 +204,8 @@ class ConcatDataset(Dataset[T_co]):
     Raises:
         AssertionError: when there is no data set, or one is an IterableDataset.
 
-    >>> ConcatDataset([[1, 2], [3]])[2]
+    >>> import tdt
+    >>> tdt.utils.data.ConcatDataset([[1, 2], [3]])[2]
     3
     """
 
@@ -228,10 +231,11 @@ class ConcatDataset(Dataset[T_co]):
 class ChainDataset(IterableDataset[T_co]):
     """Several streams, one after the other.
 
-    >>> class Count(IterableDataset):
+    >>> import tdt
+    >>> class Count(tdt.utils.data.IterableDataset):
     ...     def __iter__(self):
     ...         return iter(range(2))
-    >>> list(ChainDataset([Count(), Count()]))
+    >>> list(tdt.utils.data.ChainDataset([Count(), Count()]))
     [0, 1, 0, 1]
     """
 
@@ -261,7 +265,7 @@ def random_split(
         ValueError: when the sizes do not sum to the size of the data set, or a fraction is outside [0, 1].
 
     >>> import tdt
-    >>> [len(part) for part in random_split(range(10), [0.75, 0.25])]
+    >>> [len(part) for part in tdt.utils.data.random_split(range(10), [0.75, 0.25])]
     [8, 2]
     """
     total = _length(dataset)

@@ -24,7 +24,8 @@ class DistributedSampler(Sampler[int]):
     Raises:
         ValueError: when `rank` is outside [0, num_replicas).
 
-    >>> sampler = DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False)
+    >>> import tdt
+    >>> sampler = tdt.utils.data.DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False)
     >>> list(sampler), len(sampler)
     ([1, 3, 0], 3)
     """

@@ -18,7 +18,7 @@ class Sampler(Generic[T_co]):
     """Gives indices: a subclass defines `__iter__`, and `__len__` where it is known.
 
     >>> import tdt
-    >>> class Backwards(Sampler):
+    >>> class Backwards(tdt.utils.data.Sampler):
     ...     def __iter__(self):
     ...         return iter([2, 1, 0])
     >>> list(tdt.utils.data.DataLoader([10, 20, 30], batch_size=None, sampler=Backwards()))
@@ -32,7 +32,8 @@ class Sampler(Generic[T_co]):
 class SequentialSampler(Sampler[int]):
     """0, 1, 2, … in order.
 
-    >>> list(SequentialSampler(["a", "b"]))
+    >>> import tdt
+    >>> list(tdt.utils.data.SequentialSampler(["a", "b"]))
     [0, 1]
     """
 
@@ -57,7 +58,7 @@ class RandomSampler(Sampler[int]):
         ValueError: when `num_samples` is not a positive integer.
 
     >>> import tdt
-    >>> list(RandomSampler(range(5), generator=tdt.Generator().manual_seed(0)))
+    >>> list(tdt.utils.data.RandomSampler(range(5), generator=tdt.Generator().manual_seed(0)))
     [4, 0, 1, 3, 2]
     """
 
@@ -105,7 +106,8 @@ class RandomSampler(Sampler[int]):
 class SubsetRandomSampler(Sampler[int]):
     """The given indices in random order.
 
-    >>> sorted(SubsetRandomSampler([3, 5]))
+    >>> import tdt
+    >>> sorted(tdt.utils.data.SubsetRandomSampler([3, 5]))
     [3, 5]
     """
 
@@ -131,7 +133,8 @@ class WeightedRandomSampler(Sampler[int]):
     Raises:
         ValueError: when `weights` are not 1-d, `num_samples` is not positive or `replacement` not a bool.
 
-    >>> list(WeightedRandomSampler([0.0, 1.0], 3))
+    >>> import tdt
+    >>> list(tdt.utils.data.WeightedRandomSampler([0.0, 1.0], 3))
     [1, 1, 1]
     """
 
@@ -169,7 +172,8 @@ class BatchSampler(Sampler[list[int]]):
     Raises:
         ValueError: when `batch_size` is not a positive integer or `drop_last` not a bool.
 
-    >>> list(BatchSampler(range(5), 2, drop_last=False))
+    >>> import tdt
+    >>> list(tdt.utils.data.BatchSampler(range(5), 2, drop_last=False))
     [[0, 1], [2, 3], [4]]
     """
 

@@ -1,7 +1,8 @@
 """TensorBoard event files, with PyTorch's `SummaryWriter`.
 
+>>> import tdt
 >>> import tempfile
->>> with SummaryWriter(tempfile.mkdtemp()) as writer:
+>>> with tdt.utils.tensorboard.SummaryWriter(tempfile.mkdtemp()) as writer:
 ...     writer.add_scalar("train/loss", 0.25, global_step=1)
 """
 

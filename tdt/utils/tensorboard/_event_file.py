@@ -44,9 +44,10 @@ class FileWriter:
     A forked child that adds events writes a file of its own; what the parent had queued stays the parent's.
     Raises OSError where the file cannot be made or written.
 
+    >>> import tdt
     >>> import tempfile
     >>> from tdt.utils.tensorboard import summary
-    >>> file = FileWriter(tempfile.mkdtemp())
+    >>> file = tdt.utils.tensorboard.FileWriter(tempfile.mkdtemp())
     >>> file.add_summary(summary.scalar("loss", 0.5), global_step=1)
     >>> file.close()
     """

@@ -31,6 +31,7 @@ def parts(data: bytes) -> tuple[bytes, ...]:
 def frame(data: bytes) -> bytes:
     """`data` as one whole record.
 
+    >>> from tdt.utils.tensorboard._record import frame
     >>> frame(b"ab").hex(" ", 4)
     '0200 00000000 00007827 0b346162 1cb0f0f4'
     """
@@ -40,9 +41,11 @@ def frame(data: bytes) -> bytes:
 class RecordWriter:
     """Writes records to `writer`, a binary file.
 
+    >>> import tdt
+    >>> from tdt.utils.tensorboard._record import frame
     >>> import io
     >>> file = io.BytesIO()
-    >>> RecordWriter(file).write(b"ab")
+    >>> tdt.utils.tensorboard.RecordWriter(file).write(b"ab")
     >>> file.getvalue() == frame(b"ab")
     True
     """

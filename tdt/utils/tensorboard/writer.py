@@ -51,8 +51,9 @@ class SummaryWriter:
     Summaries are written by a thread. A disk that is full or gone raises OSError from the call after.
     A closed writer that is used again starts a new file. A forked child writes files of its own.
 
+    >>> import tdt
     >>> import tempfile
-    >>> with SummaryWriter(tempfile.mkdtemp()) as writer:
+    >>> with tdt.utils.tensorboard.SummaryWriter(tempfile.mkdtemp()) as writer:
     ...     for step in range(3):
     ...         writer.add_scalar("train/loss", 1 / (step + 1), step)
     """
@@ -94,8 +95,9 @@ class SummaryWriter:
     def add_summary(self, summary: Summary, global_step: int | None = None, walltime: float | None = None) -> None:
         """Add a summary that a function of `tdt.utils.tensorboard.summary` has returned.
 
-        >>> with SummaryWriter("runs/demo") as writer:
-        ...     writer.add_summary(summary.text("note", "made by hand"), global_step=1)
+        >>> import tdt
+        >>> with tdt.utils.tensorboard.SummaryWriter("runs/demo") as writer:
+        ...     writer.add_summary(tdt.utils.tensorboard.summary.text("note", "made by hand"), global_step=1)
         """
         self._get_file_writer().add_summary(summary, global_step, walltime)
 
@@ -110,7 +112,8 @@ class SummaryWriter:
         Raises ValueError for several elements, TypeError for a complex number, NotImplementedError for what is no number,
         OSError where the disk failed.
 
-        >>> with SummaryWriter("runs/demo") as writer:
+        >>> import tdt
+        >>> with tdt.utils.tensorboard.SummaryWriter("runs/demo") as writer:
         ...     writer.add_scalar("train/loss", 0.25, global_step=1)
         """
         added = scalar(tag, scalar_value, new_style=new_style, double_precision=double_precision)
@@ -124,7 +127,8 @@ class SummaryWriter:
 
         The runs are the folders `log_dir/<main_tag>_<key>`, with `/` in main_tag replaced by `_`.
 
-        >>> with SummaryWriter("runs/demo") as writer:
+        >>> import tdt
+        >>> with tdt.utils.tensorboard.SummaryWriter("runs/demo") as writer:
         ...     writer.add_scalars("loss", {"train": 0.25, "valid": 0.5}, global_step=1)
         """
         walltime = time.time() if walltime is None else walltime
@@ -139,7 +143,8 @@ class SummaryWriter:
 
         Raises ValueError for 2 GiB and more.
 
-        >>> with SummaryWriter("runs/demo") as writer:
+        >>> import tdt
+        >>> with tdt.utils.tensorboard.SummaryWriter("runs/demo") as writer:
         ...     writer.add_tensor("centres", tdt.rand(4, 2), global_step=1)
         """
         self.add_summary(summary.tensor_proto(tag, tensor), global_step, walltime)
@@ -154,7 +159,8 @@ class SummaryWriter:
         them: "auto", "fd", a number, or limits. max_bins: join neighbours until there are about so many.
         Raises ValueError for no values, or none in a bin.
 
-        >>> with SummaryWriter("runs/demo") as writer:
+        >>> import tdt
+        >>> with tdt.utils.tensorboard.SummaryWriter("runs/demo") as writer:
         ...     writer.add_histogram("weights", tdt.randn(1000), global_step=1)
         """
         limits = self.default_bins if isinstance(bins, str) and bins == "tensorflow" else bins
@@ -169,7 +175,8 @@ class SummaryWriter:
 
         Raises ValueError where there are not as many limits as counts.
 
-        >>> with SummaryWriter("runs/demo") as writer:
+        >>> import tdt
+        >>> with tdt.utils.tensorboard.SummaryWriter("runs/demo") as writer:
         ...     writer.add_histogram_raw("ages", 1, 40, 3, 60.0, 2001.0, [20, 40], [2, 1], global_step=1)
         """
         if len(bucket_limits) != len(bucket_counts):
@@ -187,7 +194,8 @@ class SummaryWriter:
         dataformats: which dimensions it has: CHW, HWC, HW, or any other order; with N it is a batch, as in `add_images`.
         Raises ValueError where they do not fit the shape.
 
-        >>> with SummaryWriter("runs/demo") as writer:
+        >>> import tdt
+        >>> with tdt.utils.tensorboard.SummaryWriter("runs/demo") as writer:
         ...     writer.add_image("noise", tdt.rand(3, 32, 32), global_step=1)
         ...     writer.add_image("grey", tdt.rand(32, 32), dataformats="HW")
         """
@@ -201,7 +209,8 @@ class SummaryWriter:
     ) -> None:  # fmt: skip
         """A batch of images as one, in rows of eight; otherwise as `add_image`.
 
-        >>> with SummaryWriter("runs/demo") as writer:
+        >>> import tdt
+        >>> with tdt.utils.tensorboard.SummaryWriter("runs/demo") as writer:
         ...     writer.add_images("digits", tdt.rand(16, 1, 8, 8), global_step=1)
         """
         self.add_image(tag, img_tensor, global_step, walltime, dataformats)
@@ -214,7 +223,9 @@ class SummaryWriter:
 
         rescale: how many times larger it is shown. labels: a text for each box; another number of texts is ignored.
 
-        >>> with SummaryWriter("runs/demo") as writer:
+        >>> import tdt
+        >>> from tdt.utils import tensorboard
+        >>> with tensorboard.SummaryWriter("runs/demo") as writer:
         ...     writer.add_image_with_boxes("found", tdt.rand(3, 64, 64), tdt.tensor([[8, 8, 40, 30]]), labels=["cat"])
         """
         texts = [labels] if isinstance(labels, str) else labels
@@ -244,7 +255,8 @@ class SummaryWriter:
 
         Values are those of `add_image`. Raises ValueError for another number of dimensions, or no frames.
 
-        >>> with SummaryWriter("runs/demo") as writer:
+        >>> import tdt
+        >>> with tdt.utils.tensorboard.SummaryWriter("runs/demo") as writer:
         ...     writer.add_video("ball", tdt.rand(1, 8, 3, 32, 32), fps=8)
         """
         self.add_summary(summary.video(tag, vid_tensor, fps), global_step, walltime)
@@ -255,7 +267,8 @@ class SummaryWriter:
     ) -> None:  # fmt: skip
         """A sound: samples in [-1, 1], `sample_rate` a second. What is louder is cut, with a warning.
 
-        >>> with SummaryWriter("runs/demo") as writer:
+        >>> import tdt
+        >>> with tdt.utils.tensorboard.SummaryWriter("runs/demo") as writer:
         ...     writer.add_audio("beep", tdt.sin(tdt.arange(8000) * 0.3), sample_rate=8000)
         """
         self.add_summary(summary.audio(tag, snd_tensor, sample_rate), global_step, walltime)
@@ -265,7 +278,8 @@ class SummaryWriter:
     ) -> None:
         """A text, shown as Markdown.
 
-        >>> with SummaryWriter("runs/demo") as writer:
+        >>> import tdt
+        >>> with tdt.utils.tensorboard.SummaryWriter("runs/demo") as writer:
         ...     writer.add_text("note", "learning rate **halved**", global_step=1)
         """
         self.add_summary(summary.text(tag, text_string), global_step, walltime)
@@ -283,7 +297,8 @@ class SummaryWriter:
         verbose: print the nodes. use_strict_trace: there for PyTorch's signature; outputs of any kind are taken.
         Raises TypeError without an input.
 
-        >>> with SummaryWriter("runs/demo") as writer:
+        >>> import tdt
+        >>> with tdt.utils.tensorboard.SummaryWriter("runs/demo") as writer:
         ...     writer.add_graph(tdt.nn.Sequential(tdt.nn.Linear(4, 2), tdt.nn.ReLU()), tdt.ones(1, 4))
         """
         from tensorboard.compat.proto.config_pb2 import RunMetadata
@@ -315,7 +330,8 @@ class SummaryWriter:
         label_img: an image for each point, shape (points, colours, height, width), in [0, 1].
         Raises ValueError where there are not as many as points.
 
-        >>> with SummaryWriter("runs/demo") as writer:
+        >>> import tdt
+        >>> with tdt.utils.tensorboard.SummaryWriter("runs/demo") as writer:
         ...     writer.add_embedding(tdt.randn(3, 8), metadata=["cat", "dog", "cow"], global_step=1)
         """
         from tdt.utils.tensorboard._embedding import write_embedding
@@ -330,7 +346,8 @@ class SummaryWriter:
 
         num_thresholds: 127 at most. weights: how much each sample counts.
 
-        >>> with SummaryWriter("runs/demo") as writer:
+        >>> import tdt
+        >>> with tdt.utils.tensorboard.SummaryWriter("runs/demo") as writer:
         ...     writer.add_pr_curve("cats", labels=tdt.tensor([0, 1, 1]), predictions=tdt.tensor([0.2, 0.6, 0.9]))
         """
         added = summary.pr_curve(tag, labels, predictions, num_thresholds, weights)
@@ -344,7 +361,8 @@ class SummaryWriter:
     ) -> None:  # fmt: skip
         """A precision-recall curve computed elsewhere: each argument has a number for each threshold.
 
-        >>> with SummaryWriter("runs/demo") as writer:
+        >>> from tdt.utils import tensorboard
+        >>> with tensorboard.SummaryWriter("runs/demo") as writer:
         ...     writer.add_pr_curve_raw("cats", [2, 1], [3, 0], [0, 3], [0, 1], [0.4, 1.0], [1.0, 0.5], num_thresholds=2)
         """
         counts = (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts)
@@ -356,7 +374,8 @@ class SummaryWriter:
     ) -> None:
         """One chart of several series of `add_scalar`; see `add_custom_scalars`.
 
-        >>> with SummaryWriter("runs/demo") as writer:
+        >>> import tdt
+        >>> with tdt.utils.tensorboard.SummaryWriter("runs/demo") as writer:
         ...     writer.add_custom_scalars_multilinechart(["train/loss", "valid/loss"], title="loss")
         """
         self.add_custom_scalars({category: {title: ["Multiline", list(tags)]}})
@@ -366,7 +385,8 @@ class SummaryWriter:
     ) -> None:
         """One chart of a series between two others: tags of the value, its lower and its upper bound.
 
-        >>> with SummaryWriter("runs/demo") as writer:
+        >>> import tdt
+        >>> with tdt.utils.tensorboard.SummaryWriter("runs/demo") as writer:
         ...     writer.add_custom_scalars_marginchart(["mean", "low", "high"], title="spread")
         """
         self.add_custom_scalars({category: {title: ["Margin", tags]}})
@@ -376,7 +396,8 @@ class SummaryWriter:
 
         Raises ValueError for a margin chart without exactly three tags.
 
-        >>> with SummaryWriter("runs/demo") as writer:
+        >>> import tdt
+        >>> with tdt.utils.tensorboard.SummaryWriter("runs/demo") as writer:
         ...     writer.add_custom_scalars({"loss": {"both": ["Multiline", ["train/loss", "valid/loss"]]}})
         """
         self.add_summary(summary.custom_scalars(layout))
@@ -391,7 +412,8 @@ class SummaryWriter:
         colors: of the points, in [0, 255]; faces: three indices of points for each triangle.
         config_dict: settings of scene, camera and material, by three.js's names.
 
-        >>> with SummaryWriter("runs/demo") as writer:
+        >>> import tdt
+        >>> with tdt.utils.tensorboard.SummaryWriter("runs/demo") as writer:
         ...     writer.add_mesh("cloud", tdt.rand(1, 100, 3), colors=tdt.randint(0, 256, (1, 100, 3)))
         """
         self._get_file_writer().add_summary(
@@ -408,7 +430,8 @@ class SummaryWriter:
         run_name: that run's folder, by default the time. hparam_domain_discrete: all values that a setting can take.
         Raises TypeError for what is no dict, ValueError for a setting that is neither number nor text.
 
-        >>> with SummaryWriter("runs/demo") as writer:
+        >>> import tdt
+        >>> with tdt.utils.tensorboard.SummaryWriter("runs/demo") as writer:
         ...     writer.add_hparams({"lr": 0.1, "layers": 3}, {"accuracy": 0.9})
         """
         parts = summary.hparams(hparam_dict, metric_dict, hparam_domain_discrete)

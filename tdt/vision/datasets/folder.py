@@ -51,13 +51,14 @@ class ImageFolder(Dataset):
         FileNotFoundError: when there is no such folder, or a class without images.
         ValueError: when both extensions and is_valid_file are given; when an image is damaged, as it is read.
 
+    >>> import tdt
     >>> import tempfile, pathlib
     >>> from PIL import Image
     >>> root = pathlib.Path(tempfile.mkdtemp())
     >>> for name in ("cat", "dog"):
     ...     (root / name).mkdir()
     ...     Image.new("RGB", (4, 3)).save(root / name / "1.png")
-    >>> images = ImageFolder(root)
+    >>> images = tdt.vision.datasets.ImageFolder(root)
     >>> images.classes, len(images), images[1][0].size, images[1][1]
     (['cat', 'dog'], 2, (4, 3), 1)
     """

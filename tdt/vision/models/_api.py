@@ -124,6 +124,7 @@ class WeightsEnum(enum.Enum):
 def weights_enum(name: str) -> type[WeightsEnum]:
     """The enum of a model's weights by torchvision's name of it. AttributeError if there is no such model.
 
+    >>> from tdt.vision.models._api import weights_enum
     >>> [member.name for member in weights_enum("ResNet50_Weights")], weights_enum("ResNet50_Weights").DEFAULT.name
     (['IMAGENET1K_V1', 'IMAGENET1K_V2'], 'IMAGENET1K_V2')
     """

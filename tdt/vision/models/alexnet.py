@@ -16,7 +16,7 @@ class AlexNet(nn.Module):
 
     >>> import tdt
     >>> with tdt.device("meta"):
-    ...     model = AlexNet(num_classes=10)
+    ...     model = tdt.vision.models.AlexNet(num_classes=10)
     >>> model(tdt.rand(2, 3, 224, 224, device="meta")).shape
     tdt.Size([2, 10])
     """

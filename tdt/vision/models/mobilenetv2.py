@@ -65,7 +65,7 @@ class MobileNetV2(nn.Module):
 
     >>> import tdt
     >>> with tdt.device("meta"):
-    ...     model = MobileNetV2(num_classes=10)
+    ...     model = tdt.vision.models.MobileNetV2(num_classes=10)
     >>> model.classifier[1].out_features
     10
     """

@@ -105,8 +105,9 @@ class ResNet(nn.Module):
     Source: He et al., "Deep Residual Learning for Image Recognition", 2016.
 
     >>> import tdt
+    >>> from tdt.vision.models.resnet import BasicBlock
     >>> with tdt.device("meta"):
-    ...     model = ResNet(BasicBlock, [1, 1, 1, 1], num_classes=10)
+    ...     model = tdt.vision.models.ResNet(BasicBlock, [1, 1, 1, 1], num_classes=10)
     >>> model(tdt.rand(2, 3, 64, 64, device="meta")).shape
     tdt.Size([2, 10])
     """

@@ -47,7 +47,7 @@ class SqueezeNet(nn.Module):
 
     >>> import tdt
     >>> with tdt.device("meta"):
-    ...     model = SqueezeNet(num_classes=10)
+    ...     model = tdt.vision.models.SqueezeNet(num_classes=10)
     >>> model(tdt.rand(2, 3, 224, 224, device="meta")).shape
     tdt.Size([2, 10])
     """

@@ -20,7 +20,7 @@ class VGG(nn.Module):
 
     >>> import tdt
     >>> with tdt.device("meta"):
-    ...     model = VGG(tdt.nn.Conv2d(3, 512, 3), num_classes=10)
+    ...     model = tdt.vision.models.VGG(tdt.nn.Conv2d(3, 512, 3), num_classes=10)
     >>> model.classifier[-1].out_features
     10
     """

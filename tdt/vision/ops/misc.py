@@ -19,7 +19,8 @@ class FrozenBatchNorm2d(nn.Module):
     Shape:
         (N, num_features, H, W) → the same.
 
-    >>> layer = FrozenBatchNorm2d(2)
+    >>> import tdt
+    >>> layer = tdt.vision.ops.FrozenBatchNorm2d(2)
     >>> list(layer.parameters()), list(layer.state_dict())
     ([], ['weight', 'bias', 'running_mean', 'running_var'])
     """

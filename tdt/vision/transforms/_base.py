@@ -24,10 +24,10 @@ class Transform:
     generator: source of random numbers; None is the default generator.
     refused_arguments: those of torchvision's that a transform does not take, and why, for messages about configs.
 
-    >>> class Invert(Transform):
+    >>> import tdt
+    >>> class Invert(tdt.vision.transforms.Transform):
     ...     def batch(self, images):
     ...         return 1 - images
-    >>> import tdt
     >>> Invert()(tdt.zeros(1, 1, 1))
     tensor([[[1.]]])
     """

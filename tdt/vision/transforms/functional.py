@@ -82,7 +82,7 @@ def convert_image_dtype(image: Tensor, dtype: tdt.dtype = tdt.float32) -> Tensor
     Shape: image (C, H, W); result the same shape.
 
     >>> import tdt
-    >>> convert_image_dtype(tdt.full((1, 1, 1), 255, dtype=tdt.uint8)).item()
+    >>> tdt.vision.transforms.functional.convert_image_dtype(tdt.full((1, 1, 1), 255, dtype=tdt.uint8)).item()
     1.0
     """
     return _each(image, ConvertImageDtype(dtype).batch)
@@ -130,7 +130,7 @@ def pad(img: AnyImage, padding: int | Sequence[int], fill: float = 0, padding_mo
         fill: value of the border if `padding_mode` is "constant"; else "edge", "reflect" or "symmetric".
 
     >>> import tdt
-    >>> pad(tdt.zeros(1, 2, 2), [1, 0]).shape
+    >>> tdt.vision.transforms.functional.pad(tdt.zeros(1, 2, 2), [1, 0]).shape
     tdt.Size([1, 2, 4])
     """
     return _each(img, Pad(padding if isinstance(padding, int) else tuple(padding), fill, padding_mode).batch)
@@ -156,7 +156,7 @@ def center_crop(img: AnyImage, output_size: int | Sequence[int]) -> AnyImage:
     """Window in the middle of an image.
 
     >>> import tdt
-    >>> center_crop(tdt.zeros(1, 5, 5), 3).shape
+    >>> tdt.vision.transforms.functional.center_crop(tdt.zeros(1, 5, 5), 3).shape
     tdt.Size([1, 3, 3])
     """
     size = output_size if isinstance(output_size, int) else tuple(output_size) * (1 + (len(output_size) == 1))
@@ -170,7 +170,7 @@ def resized_crop(
     """Part of an image, resized to `size`.
 
     >>> import tdt
-    >>> resized_crop(tdt.zeros(1, 8, 8), 0, 0, 4, 4, size=2).shape
+    >>> tdt.vision.transforms.functional.resized_crop(tdt.zeros(1, 8, 8), 0, 0, 4, 4, size=2).shape
     tdt.Size([1, 2, 2])
     """
     return resize(crop(img, top, left, height, width), size, interpolation, antialias=antialias)
@@ -191,7 +191,7 @@ def vflip(img: AnyImage) -> AnyImage:
     """Image mirrored upside down.
 
     >>> import tdt
-    >>> vflip(tdt.tensor([[[1.0], [2.0]]])).flatten()
+    >>> tdt.vision.transforms.functional.vflip(tdt.tensor([[[1.0], [2.0]]])).flatten()
     tensor([2., 1.])
     """
     return _each(img, lambda x: x.flip(-2) if isinstance(x, Tensor) else np.flip(x, 1))
@@ -201,7 +201,7 @@ def rgb_to_grayscale(img: AnyImage, num_output_channels: int = 1) -> AnyImage:
     """Grey image with 1 or 3 equal channels.
 
     >>> import tdt
-    >>> rgb_to_grayscale(tdt.ones(3, 2, 2)).shape
+    >>> tdt.vision.transforms.functional.rgb_to_grayscale(tdt.ones(3, 2, 2)).shape
     tdt.Size([1, 2, 2])
     """
     return _each(img, Grayscale(num_output_channels).batch)
@@ -231,7 +231,7 @@ def adjust_contrast(img: AnyImage, contrast_factor: float) -> AnyImage:
     """Image moved away from its mean grey by a factor; 0 gives grey, 1 the image itself.
 
     >>> import tdt
-    >>> adjust_contrast(tdt.tensor([[[0.2, 0.4]]] * 3), 0.0)[0].round(decimals=2)
+    >>> tdt.vision.transforms.functional.adjust_contrast(tdt.tensor([[[0.2, 0.4]]] * 3), 0.0)[0].round(decimals=2)
     tensor([[0.3000, 0.3000]])
     """
     return _adjust(1, img, contrast_factor)
@@ -241,7 +241,7 @@ def adjust_saturation(img: AnyImage, saturation_factor: float) -> AnyImage:
     """Image moved away from its grey form by a factor; 0 gives that form, 1 the image itself.
 
     >>> import tdt
-    >>> adjust_saturation(tdt.ones(3, 1, 1), 0.5).flatten().round(decimals=2)
+    >>> tdt.vision.transforms.functional.adjust_saturation(tdt.ones(3, 1, 1), 0.5).flatten().round(decimals=2)
     tensor([1., 1., 1.])
     """
     return _adjust(2, img, saturation_factor)
@@ -254,7 +254,7 @@ def adjust_hue(img: AnyImage, hue_factor: float) -> AnyImage:
         ValueError: when `hue_factor` is outside [-0.5, 0.5].
 
     >>> import tdt
-    >>> adjust_hue(tdt.tensor([1.0, 0.0, 0.0]).reshape(3, 1, 1), 0.5).flatten()
+    >>> tdt.vision.transforms.functional.adjust_hue(tdt.tensor([1.0, 0.0, 0.0]).reshape(3, 1, 1), 0.5).flatten()
     tensor([0., 1., 1.])
     """
     if not -0.5 <= hue_factor <= 0.5:
@@ -280,7 +280,7 @@ def get_image_size(img: ImageLike) -> list[int]:
     """Width and height of an image, in pixels.
 
     >>> import tdt
-    >>> get_image_size(tdt.zeros(3, 4, 5))
+    >>> tdt.vision.transforms.functional.get_image_size(tdt.zeros(3, 4, 5))
     [5, 4]
     """
     return get_dimensions(img)[:0:-1]
@@ -290,7 +290,7 @@ def get_image_num_channels(img: ImageLike) -> int:
     """Number of channels of an image.
 
     >>> import tdt
-    >>> get_image_num_channels(tdt.zeros(3, 4, 5))
+    >>> tdt.vision.transforms.functional.get_image_num_channels(tdt.zeros(3, 4, 5))
     3
     """
     return get_dimensions(img)[0]

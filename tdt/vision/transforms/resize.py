@@ -36,7 +36,8 @@ FOR_TENSORS = ("nearest", "nearest-exact", "bilinear", "bicubic")
 class InterpolationMode(Enum):
     """The filters of `Resize` by name, as scripts write them; the strings are the same. The last three need Pillow images.
 
-    >>> InterpolationMode.BICUBIC.value
+    >>> import tdt
+    >>> tdt.vision.transforms.InterpolationMode.BICUBIC.value
     'bicubic'
     """
 

@@ -81,7 +81,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
         RuntimeError: when a value is not in [0, 1], the dtypes differ, or `weight` does not broadcast.
 
     >>> import tdt
-    >>> binary_cross_entropy(tdt.tensor([0.5]), tdt.ones(1))
+    >>> tdt.nn.functional.binary_cross_entropy(tdt.tensor([0.5]), tdt.ones(1))
     tensor(0.6931)
     """
     reduction = reduction_of(size_average, reduce, reduction)
@@ -121,7 +121,7 @@ def binary_cross_entropy_with_logits(
         RuntimeError: when `target` is not floating-point, or weights do not broadcast.
 
     >>> import tdt
-    >>> binary_cross_entropy_with_logits(tdt.zeros(1), tdt.ones(1))
+    >>> tdt.nn.functional.binary_cross_entropy_with_logits(tdt.zeros(1), tdt.ones(1))
     tensor(0.6931)
     """
     reduction = reduction_of(size_average, reduce, reduction)
@@ -174,7 +174,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = 
         ValueError: when `reduction` is unknown.
 
     >>> import tdt
-    >>> soft_margin_loss(tdt.tensor([0.0, 3.0]), tdt.tensor([1.0, -1.0]), reduction="none")
+    >>> tdt.nn.functional.soft_margin_loss(tdt.tensor([0.0, 3.0]), tdt.tensor([1.0, -1.0]), reduction="none")
     tensor([0.6931, 3.0486])
     """
     reduction = reduction_of(size_average, reduce, reduction)
@@ -200,7 +200,7 @@ def multilabel_soft_margin_loss(
         ValueError: when `reduction` is unknown.
 
     >>> import tdt
-    >>> multilabel_soft_margin_loss(tdt.zeros(1, 2), tdt.tensor([[1.0, 0.0]]))
+    >>> tdt.nn.functional.multilabel_soft_margin_loss(tdt.zeros(1, 2), tdt.tensor([[1.0, 0.0]]))
     tensor(0.6931)
     """
     reduction = reduction_of(size_average, reduce, reduction)

@@ -248,7 +248,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
         IndexError: when a class is out of range.
 
     >>> import tdt
-    >>> nll_loss(tdt.tensor([[-1.0, -2.0]]), tdt.tensor([1]))
+    >>> tdt.nn.functional.nll_loss(tdt.tensor([[-1.0, -2.0]]), tdt.tensor([1]))
     tensor(2.)
     """
     reduction = reduction_of(size_average, reduce, reduction)
@@ -280,7 +280,7 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     Source: Szegedy et al., "Rethinking the Inception Architecture for Computer Vision", 2016 (label smoothing).
 
     >>> import tdt
-    >>> cross_entropy(tdt.zeros(1, 2), tdt.tensor([0]))
+    >>> tdt.nn.functional.cross_entropy(tdt.zeros(1, 2), tdt.tensor([0]))
     tensor(0.6931)
     """
     reduction = reduction_of(size_average, reduce, reduction)

@@ -44,8 +44,9 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Lengths, target_
     Source: Graves et al., "Connectionist Temporal Classification", 2006.
 
     >>> import tdt
+    >>> from tdt.nn import functional
     >>> frames = tdt.zeros(3, 1, 2).log_softmax(2)
-    >>> ctc_loss(frames, tdt.tensor([[1]]), [3], [1])  # 6 of the 8 paths: 1 once, or several times in a row
+    >>> functional.ctc_loss(frames, tdt.tensor([[1]]), [3], [1])  # 6 of the 8 paths: 1 once, or several times in a row
     tensor(0.2877)
     """
     return alignments(log_probs, targets, input_lengths, target_lengths, blank, reduction_of(None, None, reduction),

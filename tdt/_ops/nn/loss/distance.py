@@ -113,7 +113,7 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, re
         ValueError: when `reduction` is unknown, or `weight` has another shape than `input`.
 
     >>> import tdt
-    >>> mse_loss(tdt.tensor([1.0, 3.0]), tdt.zeros(2))
+    >>> tdt.nn.functional.mse_loss(tdt.tensor([1.0, 3.0]), tdt.zeros(2))
     tensor(5.)
     """
     reduction = reduction_of(size_average, reduce, reduction)
@@ -139,7 +139,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
         ValueError: when `reduction` is unknown, or `weight` has another shape than `input`.
 
     >>> import tdt
-    >>> l1_loss(tdt.tensor([1.0, 3.0]), tdt.zeros(2))
+    >>> tdt.nn.functional.l1_loss(tdt.tensor([1.0, 3.0]), tdt.zeros(2))
     tensor(2.)
     """
     reduction = reduction_of(size_average, reduce, reduction)
@@ -168,7 +168,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
     Source: Girshick, "Fast R-CNN", 2015.
 
     >>> import tdt
-    >>> smooth_l1_loss(tdt.tensor([0.5, 3.0]), tdt.zeros(2), reduction="none")
+    >>> tdt.nn.functional.smooth_l1_loss(tdt.tensor([0.5, 3.0]), tdt.zeros(2), reduction="none")
     tensor([0.1250, 2.5000])
     """
     reduction = reduction_of(size_average, reduce, reduction)
@@ -198,7 +198,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     Source: Huber, "Robust Estimation of a Location Parameter", 1964.
 
     >>> import tdt
-    >>> huber_loss(tdt.tensor([0.0, 3.0]), tdt.zeros(2))
+    >>> tdt.nn.functional.huber_loss(tdt.tensor([0.0, 3.0]), tdt.zeros(2))
     tensor(1.2500)
     """
     reduction = reduction_of(None, None, reduction)

@@ -29,7 +29,7 @@ def poisson_nll_loss(
         ValueError: when `reduction` is unknown.
 
     >>> import tdt
-    >>> poisson_nll_loss(tdt.zeros(2), tdt.tensor([0.0, 1.0]))
+    >>> tdt.nn.functional.poisson_nll_loss(tdt.zeros(2), tdt.tensor([0.0, 1.0]))
     tensor(1.)
     """
     reduction = reduction_of(size_average, reduce, reduction)
@@ -56,7 +56,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
     Source: Nix and Weigend, "Estimating the Mean and Variance of the Target Probability Distribution", 1994.
 
     >>> import tdt
-    >>> gaussian_nll_loss(tdt.zeros(2), tdt.ones(2), tdt.ones(2))
+    >>> tdt.nn.functional.gaussian_nll_loss(tdt.zeros(2), tdt.ones(2), tdt.ones(2))
     tensor(0.5000)
     """
     check_tensors("gaussian_nll_loss", input=input)
@@ -97,7 +97,7 @@ def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, redu
     Source: Kullback and Leibler, "On Information and Sufficiency", 1951.
 
     >>> import tdt
-    >>> kl_div(tdt.tensor([[0.5, 0.5]]).log(), tdt.tensor([[1.0, 0.0]]), reduction="batchmean")
+    >>> tdt.nn.functional.kl_div(tdt.tensor([[0.5, 0.5]]).log(), tdt.tensor([[1.0, 0.0]]), reduction="batchmean")
     tensor(0.6931)
     """
     if size_average is None and reduce is None and reduction == "mean":

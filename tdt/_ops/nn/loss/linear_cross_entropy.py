@@ -141,7 +141,7 @@ def linear_cross_entropy(
         ValueError: when the options contradict each other, or `reduction` is unknown.
 
     >>> import tdt
-    >>> linear_cross_entropy(tdt.ones(2, 3), tdt.zeros(4, 3), tdt.tensor([0, 1]))
+    >>> tdt.nn.functional.linear_cross_entropy(tdt.ones(2, 3), tdt.zeros(4, 3), tdt.tensor([0, 1]))
     tensor(1.3863)
     """
     check_tensors("linear_cross_entropy", input=input, linear_weight=linear_weight, target=target)

@@ -30,7 +30,7 @@ def margin_ranking_loss(
         ValueError: when `reduction` is unknown.
 
     >>> import tdt
-    >>> margin_ranking_loss(tdt.tensor([1.0]), tdt.tensor([3.0]), tdt.ones(1))
+    >>> tdt.nn.functional.margin_ranking_loss(tdt.tensor([1.0]), tdt.tensor([3.0]), tdt.ones(1))
     tensor(2.)
     """
     reduction = reduction_of(size_average, reduce, reduction)
@@ -62,7 +62,7 @@ def hinge_embedding_loss(
         ValueError: when `reduction` is unknown.
 
     >>> import tdt
-    >>> hinge_embedding_loss(tdt.tensor([0.25, 0.25]), tdt.tensor([1.0, -1.0]), reduction="none")
+    >>> tdt.nn.functional.hinge_embedding_loss(tdt.tensor([0.25, 0.25]), tdt.tensor([1.0, -1.0]), reduction="none")
     tensor([0.2500, 0.7500])
     """
     return hinge(input, target, margin, reduction_of(size_average, reduce, reduction))
@@ -94,7 +94,7 @@ def cosine_embedding_loss(
     Source: Bromley et al., "Signature Verification using a Siamese Time Delay Neural Network", 1993.
 
     >>> import tdt
-    >>> cosine_embedding_loss(tdt.tensor([[1.0, 0.0]]), tdt.tensor([[0.0, 1.0]]), tdt.ones(1))
+    >>> tdt.nn.functional.cosine_embedding_loss(tdt.tensor([[1.0, 0.0]]), tdt.tensor([[0.0, 1.0]]), tdt.ones(1))
     tensor(1.)
     """
     return cosine(input1, input2, target, margin, reduction_of(size_average, reduce, reduction))
@@ -134,7 +134,7 @@ def triplet_margin_loss(
     Source: Balntas et al., "Learning Local Feature Descriptors with Triplets and Shallow Convolutional Networks", 2016.
 
     >>> import tdt
-    >>> triplet_margin_loss(tdt.zeros(1, 2), tdt.zeros(1, 2), tdt.ones(1, 2), margin=2.0)
+    >>> tdt.nn.functional.triplet_margin_loss(tdt.zeros(1, 2), tdt.zeros(1, 2), tdt.ones(1, 2), margin=2.0)
     tensor(0.5858)
     """
     reduction = reduction_of(size_average, reduce, reduction)
@@ -161,8 +161,10 @@ def triplet_margin_with_distance_loss(
     Source: Balntas et al., "Learning Local Feature Descriptors with Triplets and Shallow Convolutional Networks", 2016.
 
     >>> import tdt
+    >>> from tdt.nn import functional
     >>> by_component = lambda a, b: (a - b).abs().amax(-1)
-    >>> triplet_margin_with_distance_loss(tdt.zeros(1, 2), tdt.zeros(1, 2), tdt.ones(1, 2), distance_function=by_component)
+    >>> anchor, other = tdt.zeros(1, 2), tdt.ones(1, 2)
+    >>> functional.triplet_margin_with_distance_loss(anchor, anchor, other, distance_function=by_component)
     tensor(0.)
     """
     if reduction not in ("none", "mean", "sum"):
@@ -209,7 +211,7 @@ def multi_margin_loss(
         NotImplementedError: when `input` is not float32 or float64.
 
     >>> import tdt
-    >>> multi_margin_loss(tdt.tensor([[0.25, 0.5]]), tdt.tensor([0]))
+    >>> tdt.nn.functional.multi_margin_loss(tdt.tensor([[0.25, 0.5]]), tdt.tensor([0]))
     tensor(0.6250)
     """
     reduction = reduction_of(size_average, reduce, reduction)
@@ -259,7 +261,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
         ValueError: when `reduction` is unknown.
 
     >>> import tdt
-    >>> multilabel_margin_loss(tdt.tensor([[0.25, 0.5, 0.0]]), tdt.tensor([[1, -1, 0]]))
+    >>> tdt.nn.functional.multilabel_margin_loss(tdt.tensor([[0.25, 0.5, 0.0]]), tdt.tensor([[1, -1, 0]]))
     tensor(0.4167)
     """
     reduction = reduction_of(size_average, reduce, reduction)

@@ -55,7 +55,7 @@ def lstm(
 
     >>> import tdt
     >>> z = tdt.zeros(1, 1, 1)
-    >>> lstm(z, (z, z), [tdt.ones(4, 1), tdt.ones(4, 1)], False, 1, 0.0, False, False, False)[0]
+    >>> tdt.lstm(z, (z, z), [tdt.ones(4, 1), tdt.ones(4, 1)], False, 1, 0.0, False, False, False)[0]
     tensor([[[0.]]])
     """
     packed = "batch_sizes" in kwargs or (len(args) > 1 and isinstance(args[1], Tensor))
@@ -89,7 +89,7 @@ def gru(
 
     >>> import tdt
     >>> z = tdt.zeros(1, 1, 1)
-    >>> gru(z, z, [tdt.ones(3, 1), tdt.ones(3, 1)], False, 1, 0.0, False, False, False)[0]
+    >>> tdt.gru(z, z, [tdt.ones(3, 1), tdt.ones(3, 1)], False, 1, 0.0, False, False, False)[0]
     tensor([[[0.]]])
     """
     return _single("gru", args, kwargs)
@@ -112,7 +112,7 @@ def rnn_tanh(
 
     >>> import tdt
     >>> z = tdt.zeros(1, 1, 1)
-    >>> rnn_tanh(z + 1, z, [tdt.ones(1, 1), tdt.ones(1, 1)], False, 1, 0.0, False, False, False)[0]
+    >>> tdt.rnn_tanh(z + 1, z, [tdt.ones(1, 1), tdt.ones(1, 1)], False, 1, 0.0, False, False, False)[0]
     tensor([[[0.7616]]])
     """
     return _single("rnn_tanh", args, kwargs)
@@ -134,7 +134,7 @@ def rnn_relu(
 
     >>> import tdt
     >>> z = tdt.zeros(1, 1, 1)
-    >>> rnn_relu(z + 1, z, [tdt.ones(1, 1), tdt.ones(1, 1)], False, 1, 0.0, False, False, False)[0]
+    >>> tdt.rnn_relu(z + 1, z, [tdt.ones(1, 1), tdt.ones(1, 1)], False, 1, 0.0, False, False, False)[0]
     tensor([[[1.]]])
     """
     return _single("rnn_relu", args, kwargs)
@@ -244,7 +244,7 @@ def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b
 
     >>> import tdt
     >>> z = tdt.zeros(1, 1)
-    >>> lstm_cell(z, (z, z), tdt.ones(4, 1), tdt.ones(4, 1), tdt.ones(4))[1]
+    >>> tdt.lstm_cell(z, (z, z), tdt.ones(4, 1), tdt.ones(4, 1), tdt.ones(4))[1]
     tensor([[0.5568]])
     """
     out, _, cell = _cell("lstm", input, _states("lstm_cell", hx), (w_ih, w_hh, b_ih, b_hh, None))
@@ -267,7 +267,7 @@ def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor
 
     >>> import tdt
     >>> z = tdt.zeros(1, 1)
-    >>> gru_cell(z, z, tdt.ones(3, 1), tdt.ones(3, 1), tdt.ones(3))
+    >>> tdt.gru_cell(z, z, tdt.ones(3, 1), tdt.ones(3, 1), tdt.ones(3))
     tensor([[0.2048]])
     """
     return _cell("gru", input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
@@ -285,7 +285,7 @@ def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
     Source: Elman, "Finding Structure in Time", 1990.
 
     >>> import tdt
-    >>> rnn_tanh_cell(tdt.ones(1, 1), tdt.zeros(1, 1), tdt.ones(1, 1), tdt.ones(1, 1))
+    >>> tdt.rnn_tanh_cell(tdt.ones(1, 1), tdt.zeros(1, 1), tdt.ones(1, 1), tdt.ones(1, 1))
     tensor([[0.7616]])
     """
     return _cell("rnn_tanh", input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
@@ -302,7 +302,7 @@ def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
         RuntimeError: when sizes or dtypes do not fit.
 
     >>> import tdt
-    >>> rnn_relu_cell(tdt.ones(1, 1), tdt.zeros(1, 1), tdt.ones(1, 1), tdt.ones(1, 1))
+    >>> tdt.rnn_relu_cell(tdt.ones(1, 1), tdt.zeros(1, 1), tdt.ones(1, 1), tdt.ones(1, 1))
     tensor([[1.]])
     """
     return _cell("rnn_relu", input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]

@@ -1,5 +1,6 @@
 """`torch.distributed.algorithms.join`: training on batches whose number differs between processes.
 
+>>> from tdt.compat.distributed.algorithms.join import Join
 >>> with Join([]):
 ...     pass
 """

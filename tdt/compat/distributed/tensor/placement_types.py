@@ -10,6 +10,7 @@ __all__ = ["Partial", "Placement", "Replicate", "Shard"]
 class Placement:
     """The placement of a tensor along one dimension of a mesh.
 
+    >>> from tdt.compat.distributed.tensor.placement_types import Partial, Replicate, Shard
     >>> Shard(0).is_shard(), Shard(0).is_shard(1), Replicate().is_replicate(), Partial().is_partial("sum")
     (True, False, True, True)
     """

@@ -3,6 +3,7 @@
 Tuples, lists, dicts, OrderedDicts, defaultdicts, deques and named tuples are nodes, as are types that
 `register_pytree_node` adds; every other object is a leaf, `None` too.
 
+>>> from tdt.compat.utils._pytree._functions import tree_flatten, tree_unflatten
 >>> leaves, spec = tree_flatten({"x": 7, "y": (42, None)})
 >>> leaves, spec.num_leaves
 ([7, 42, None], 3)

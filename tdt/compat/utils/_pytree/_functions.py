@@ -17,6 +17,7 @@ Types = type | tuple[type, ...] | types.UnionType
 def tree_is_leaf(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
     """Whether `tree` is a leaf: `is_leaf` returns True for it, or its type is not registered.
 
+    >>> from tdt.compat.utils._pytree._functions import tree_is_leaf
     >>> tree_is_leaf(None), tree_is_leaf([1]), tree_is_leaf((1, 2), is_leaf=lambda x: isinstance(x, tuple))
     (True, False, True)
     """
@@ -87,6 +88,7 @@ def tree_map(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: Is
         rests: trees of the same structure, or with subtrees in the place of leaves.
         is_leaf: as in `tree_flatten`.
 
+    >>> from tdt.compat.utils._pytree._functions import tree_map
     >>> tree_map(lambda x, y: [x, *y], {"a": 5, "b": (6,)}, {"a": [7, 9], "b": ([1, 2],)})
     {'a': [5, 7, 9], 'b': ([6, 1, 2],)}
     """
@@ -125,6 +127,7 @@ def tree_map_only(
 ) -> PyTree:  # fmt: skip
     """`tree_map` for leaves of these types, or for which the predicate holds; other leaves stay.
 
+    >>> from tdt.compat.utils._pytree._functions import tree_map_only
     >>> tree_map_only(int, lambda x: x + 1, [1, "a", (2.5, 3)])
     [2, 'a', (2.5, 4)]
     """
@@ -185,6 +188,7 @@ def tree_flatten_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[t
 def tree_leaves_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
     """The leaves of a tree, each with its key path.
 
+    >>> from tdt.compat.utils._pytree._functions import keystr, tree_leaves_with_path
     >>> [(keystr(path), leaf) for path, leaf in tree_leaves_with_path({"a": [1, 2], "b": 3})]
     [("['a'][0]", 1), ("['a'][1]", 2), ("['b']", 3)]
     """

@@ -36,6 +36,7 @@ class NPZ(Arrays):
 
     Raises FileNotFoundError; ValueError for a damaged file, a missing array, and arrays of different lengths or objects.
 
+    >>> from tdt.train.data.datasets.npz import NPZ
     >>> import numpy as np, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "points.npz")
     >>> np.savez(path, x=np.zeros((10, 3)), y=np.arange(10) % 2)

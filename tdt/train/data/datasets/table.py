@@ -41,6 +41,7 @@ class Table(Arrays):
 
     Raises FileNotFoundError; ValueError with the line of damaged rows, missing values and invalid numbers.
 
+    >>> from tdt.train.data.datasets.table import Table
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "pets.csv")
     >>> with open(path, "w") as file:

@@ -33,6 +33,7 @@ class Text(Dataset):
 
     Raises FileNotFoundError; ValueError if the text is shorter than a window, or not UTF-8.
 
+    >>> from tdt.train.data.datasets.text import Text
     >>> data = Text(length=8, tokens="bytes")
     >>> inputs, targets = data[0]
     >>> inputs[1:].equal(targets[:-1]), len(data.classes)
@@ -101,6 +102,7 @@ class Text(Dataset):
     def encode(self, text: str | bytes) -> np.ndarray:
         """The token numbers of `text`, int32.
 
+        >>> from tdt.train.data.datasets.text import Text
         >>> data = Text(length=8, tokens="bytes")
         >>> data.decode(data.encode("déjà"))
         'déjà'

@@ -28,6 +28,7 @@ def as_array(value: Any, lists: bool = False) -> np.ndarray:
 
     lists: take lists too. Raises NotImplementedError for anything else.
 
+    >>> from tdt.utils.tensorboard.summary._arrays import as_array
     >>> as_array(2.5)
     array([2.5])
     """

@@ -18,6 +18,8 @@ def audio(tag: str, tensor: Array, sample_rate: int = 44100) -> Summary:
     Values lie in [-1, 1]; beyond, they are cut with a warning. sample_rate: samples a second.
     Raises ValueError where more than one dimension is not 1.
 
+    >>> import numpy as np
+    >>> from tdt.utils.tensorboard.summary._audio import audio
     >>> audio("beep", np.zeros(441)).value[0].audio.length_frames
     441
     """

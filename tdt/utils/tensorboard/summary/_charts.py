@@ -26,6 +26,7 @@ def custom_scalars(layout: Charts) -> Summary:
 
     Raises ValueError for a chart without kind or tags, or a margin chart without exactly three tags.
 
+    >>> from tdt.utils.tensorboard.summary._charts import custom_scalars
     >>> custom_scalars({"loss": {"both": ["Multiline", ["train/loss", "valid/loss"]]}}).value[0].tag
     'custom_scalars__config__'
     """

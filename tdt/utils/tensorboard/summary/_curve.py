@@ -22,6 +22,8 @@ def pr_curve(
 
     labels: true or false for each sample; predictions: probabilities that it is true; weights: how much each counts.
 
+    >>> import numpy as np
+    >>> from tdt.utils.tensorboard.summary._curve import pr_curve
     >>> proto = pr_curve("cats", np.array([0, 1]), np.array([0.2, 0.9]), num_thresholds=3).value[0].tensor
     >>> list(proto.float_val)[-3:]  # recall above 0, 0.5 and 1
     [1.0, 1.0, 0.0]
@@ -41,6 +43,8 @@ def pr_curve(
 def curve(tp: np.ndarray, fp: np.ndarray) -> Curve:
     """True and false positives at rising thresholds, true and false negatives, precision and recall.
 
+    >>> import numpy as np
+    >>> from tdt.utils.tensorboard.summary._curve import curve
     >>> [part.tolist() for part in curve(np.array([2.0, 1.0]), np.array([1.0, 0.0]))][-1]
     [1.0, 0.5]
     """
@@ -56,6 +60,7 @@ def pr_curve_raw(
 
     tp, fp, tn, fn: true positives, false positives, true negatives, false negatives. `weights` is ignored, as in PyTorch.
 
+    >>> from tdt.utils.tensorboard.summary._curve import pr_curve_raw
     >>> one = [1.0]
     >>> pr_curve_raw("all", one, one, one, one, one, one, 1).value[0].tensor.tensor_shape.dim[0].size
     6

@@ -13,6 +13,7 @@ from tdt.utils.tensorboard.summary._arrays import Array, Bins, as_array
 def default_bins() -> list[float]:
     """The limits of TensorFlow's histograms, 10 % apart from ±1e-12 to ±1e20, with 0 in the middle.
 
+    >>> from tdt.utils.tensorboard.summary._histogram import default_bins
     >>> limits = default_bins()
     >>> len(limits), limits[774]
     (1549, 0)
@@ -30,6 +31,8 @@ def histogram(name: str, values: Array, bins: Bins, max_bins: int | None = None)
     max_bins: neighbouring bins are joined until there are about so many. Empty bins at both ends are left out.
     Raises ValueError for no values, or none in a bin.
 
+    >>> import numpy as np
+    >>> from tdt.utils.tensorboard.summary._histogram import histogram
     >>> proto = histogram("weights", np.array([0.5, 1.5, 1.5]), [0, 1, 2, 3]).value[0].histo
     >>> list(proto.bucket_limit), list(proto.bucket)
     ([0.0, 1.0, 2.0], [0.0, 1.0, 2.0])
@@ -64,6 +67,7 @@ def histogram_raw(
 ) -> Summary:  # fmt: skip
     """A summary of a histogram made elsewhere: moments of all values, the right limit of each bin and its count.
 
+    >>> from tdt.utils.tensorboard.summary._histogram import histogram_raw
     >>> histogram_raw("x", 0, 2, 3, 3.0, 5.0, [1.0, 2.0], [1, 2]).value[0].histo.num
     3.0
     """

@@ -36,6 +36,7 @@ def hparams(
     hparam_domain_discrete: all values that a setting can take, for the filters of TensorBoard.
     Raises TypeError for anything but dicts, ValueError for a setting of another type.
 
+    >>> from tdt.utils.tensorboard.summary._hparams import hparams
     >>> _, start, _ = hparams({"lr": 0.1}, {"accuracy": 0})
     >>> start.value[0].tag
     '_hparams_/session_start_info'

@@ -21,6 +21,8 @@ def image(tag: str, tensor: Array, rescale: float = 1, dataformats: str = "NCHW"
     dataformats: what the dimensions are: letters of N (batch), C (colours: 1 or 3, with opacity 2 or 4), H and W in any order.
     Raises ValueError where they do not fit the shape.
 
+    >>> import numpy as np
+    >>> from tdt.utils.tensorboard.summary._image import image
     >>> image("grey", np.zeros((4, 6)), dataformats="HW").value[0].image.width
     6
     """
@@ -35,6 +37,10 @@ def image_boxes(
 
     labels: a text for each box, in its lower left corner. Raises ValueError for boxes of another shape.
 
+    >>> import PIL.Image as Image
+    >>> import io
+    >>> import numpy as np
+    >>> from tdt.utils.tensorboard.summary._image import image_boxes
     >>> summary = image_boxes("found", np.zeros((3, 8, 8)), np.array([[1, 1, 6, 6]]))
     >>> Image.open(io.BytesIO(summary.value[0].image.encoded_image_string)).getpixel((1, 3))
     (255, 0, 0)
@@ -51,6 +57,8 @@ def image_boxes(
 def pixels(array: np.ndarray, dataformats: str) -> np.ndarray:
     """`array` as bytes of shape (height, width, colours): a batch becomes a grid, grey becomes red, green and blue.
 
+    >>> import numpy as np
+    >>> from tdt.utils.tensorboard.summary._image import pixels
     >>> pixels(np.ones((9, 1, 2, 3)), "NCHW").shape
     (4, 24, 3)
     """

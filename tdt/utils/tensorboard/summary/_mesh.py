@@ -26,6 +26,7 @@ def mesh(
     config_dict: settings of the scene, camera and material, by three.js's names.
     Raises ValueError for another shape.
 
+    >>> from tdt.utils.tensorboard.summary._mesh import mesh
     >>> import numpy as np
     >>> [value.tag for value in mesh("cloud", np.zeros((1, 4, 3)), None, None, None).value]
     ['cloud_VERTEX']

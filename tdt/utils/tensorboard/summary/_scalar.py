@@ -28,6 +28,7 @@ def scalar(
     Numbers are kept as float32 (beyond its range they become infinite); `double_precision` keeps all 53 bits, in the
     new style alone, as in PyTorch. `collections` is there for PyTorch's signature and ignored, as by PyTorch.
 
+    >>> from tdt.utils.tensorboard.summary._scalar import scalar
     >>> scalar("loss", 0.5).value[0].simple_value
     0.5
     """

@@ -36,6 +36,7 @@ def tensor_proto(tag: str, tensor: Tensor) -> Summary:
     Raises ValueError for 2 GiB and more, which a protobuf cannot hold, and for types that it does not know.
 
     >>> import tdt
+    >>> from tdt.utils.tensorboard.summary._tensor import tensor_proto
     >>> list(tensor_proto("x", tdt.tensor([1, 2])).value[0].tensor.int64_val)
     [1, 2]
     """

@@ -13,6 +13,7 @@ from tdt.utils.tensorboard.summary._common import of_plugin, shape_proto
 def text(tag: str, text: str) -> Summary:
     """A summary of `text`, which TensorBoard shows as Markdown.
 
+    >>> from tdt.utils.tensorboard.summary._text import text
     >>> text("config", "*lr* 0.1").value[0].tensor.string_val
     [b'*lr* 0.1']
     """

@@ -16,6 +16,8 @@ def video(tag: str, tensor: Array, fps: float = 4) -> Summary:
     Values are those of an image; fps: frames a second. A batch that is no power of two is filled up with black ones.
     Raises ValueError for another number of dimensions, or no frames.
 
+    >>> import numpy as np
+    >>> from tdt.utils.tensorboard.summary._video import video
     >>> film = video("ball", np.zeros((1, 3, 3, 8, 8), np.uint8)).value[0].image
     >>> film.encoded_image_string[:6]
     b'GIF89a'
