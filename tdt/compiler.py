@@ -9,8 +9,8 @@ from typing import ParamSpec, TypeVar, overload
 from tdt.compat._switches import compile as compile  # noqa: PLC0414
 
 F = TypeVar("F")
-P = ParamSpec("P")
-R = TypeVar("R")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 def is_compiling() -> bool:
@@ -39,12 +39,12 @@ assume_constant_result = nested_compile_region = wrap_numpy = allow_in_graph
 
 
 def substitute_in_graph(
-    original_fn: Callable[P, R],
+    original_fn: Callable[_P, _R],
     *,
     can_constant_fold_through: bool = False,
     skip_signature_check: bool = False,
     is_embedded_type: bool = False,
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
+) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """A decorator that returns the function unchanged."""
     return allow_in_graph
 
