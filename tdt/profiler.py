@@ -69,7 +69,10 @@ class Event:
     children: int = 0  # nanoseconds inside the calls within it
 
     cpu_time_total = property(lambda self: (self.end - self.start) / 1e3)
-    self_cpu_time_total = property(lambda self: (self.end - self.start - self.children) / 1e3)
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        return (self.end - self.start - self.children) / 1e3
 
 
 @dataclass
@@ -91,7 +94,9 @@ SORTS = ("cpu_time_total", "self_cpu_time_total", "cpu_time", "count")
 class Averages(list):
     """Rows of a profile, which `table` prints."""
 
-    self_cpu_time_total = property(lambda self: sum(row.self_cpu_time_total for row in self))
+    @property
+    def self_cpu_time_total(self) -> float:
+        return sum(row.self_cpu_time_total for row in self)
 
     def table(
         self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75,

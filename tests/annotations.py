@@ -49,20 +49,26 @@ def exports(module: ModuleType) -> list[str]:
 
 def functions(modules: list[str]) -> Iterator[tuple[str, FunctionType]]:
     """(public name, function) of the functions and methods that the modules export; those of tdt, each once."""
+    exported = [
+        (module, export, getattr(module, export))
+        for module in map(importlib.import_module, modules)
+        for export in exports(module)
+    ]
+    # Functions first, then classes, bases before what inherits from them: each member is reported once, where it is defined.
+    exported.sort(key=lambda item: len(getattr(item[2], "__mro__", ())))
     visited: set[tuple[str, int]] = set()
-    for module in map(importlib.import_module, modules):
-        values = {export: getattr(module, export) for export in exports(module)}
-        # Base classes first: what they share is reported under their names.
-        for export, value in sorted(values.items(), key=lambda item: len(getattr(item[1], "__mro__", ()))):
-            own = dict(members(value)) if isinstance(value, type) else {"": value}
-            for member, function in own.items():
-                function = inspect.unwrap(function) if callable(function) else function
-                if not isinstance(function, FunctionType) or not (function.__module__ or "").startswith("tdt"):
-                    continue
-                place = (function.__code__.co_filename, function.__code__.co_firstlineno)
-                if place not in visited:
-                    visited.add(place)
-                    yield ".".join(filter(None, (module.__name__, export, member))), function
+    for module, export, value in exported:
+        own = dict(members(value)) if isinstance(value, type) else {"": value}
+        for member, function in own.items():
+            function = inspect.unwrap(function) if callable(function) else function
+            if not isinstance(function, FunctionType) or not (function.__module__ or "").startswith("tdt"):
+                continue
+            code = function.__code__
+            generated = code.co_filename == "<string>"  # by dataclass, all at the same line
+            place = (function.__qualname__ if generated else code.co_filename, code.co_firstlineno)
+            if place not in visited:
+                visited.add(place)
+                yield ".".join(filter(None, (module.__name__, export, member))), function
 
 
 def members(cls: type) -> Iterator[tuple[str, object]]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from tdt._core.wrapping import wraps
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class State(threading.local):
@@ -50,7 +52,7 @@ class _Mode:
     def __exit__(self, *exc: object) -> None:
         _set(self._before.pop())
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: F) -> F:
         """Decorate `function` to run in this mode; for a generator function, each of its steps."""
 
         @wraps(function)
@@ -139,7 +141,7 @@ class set_grad_enabled(_Mode):
     def __enter__(self) -> None:
         _set(self.settings)
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: F) -> F:
         self.__exit__()
         return super().__call__(function)
 

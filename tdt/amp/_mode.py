@@ -6,7 +6,7 @@ import functools
 import threading
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from tdt._backend import cuda_device_count
 from tdt._backend.device import device as _device
@@ -15,6 +15,8 @@ from tdt._core.dtype import bfloat16, dtype, float16
 from tdt._core.mode import _set, state
 from tdt._core.tensor import Tensor
 from tdt.amp._autocast import Casting
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 __all__ = [
     "autocast", "clear_autocast_cache", "get_autocast_cpu_dtype", "get_autocast_dtype", "get_autocast_gpu_dtype",
@@ -98,13 +100,13 @@ class autocast:
         handler, defaults.cache = self._before.pop()
         _set({"handler": handler})
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: F) -> F:
         @functools.wraps(function)
-        def cast(*args: Any, **kwargs: Any) -> Any:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
             with self:
                 return function(*args, **kwargs)
 
-        return cast
+        return cast("F", wrapper)
 
 
 def _without(dtypes: dict[str, dtype], device: str) -> dict[str, dtype]:

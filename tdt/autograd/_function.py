@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from tdt._core.dtype import FLOAT
 from tdt._core.errors import freed, overwritten
@@ -16,6 +16,8 @@ from tdt.autograd._graph import GraphNode
 from tdt.autograd._inplace import check_writable, rebase
 from tdt.autograd._node import kind_of, number, sum_to, zeros
 from tdt.autograd._views import NOWHERE, edge_of, edge_without_hooks
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class FunctionCtx:
@@ -280,7 +282,7 @@ def _attach(node: FunctionNode, inputs: tuple, outputs: tuple) -> tuple:
     return tuple(attached)
 
 
-def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+def once_differentiable(backward: F) -> F:
     """Decorate a backward that cannot be differentiated: a second derivative through it raises RuntimeError."""
 
     @functools.wraps(backward)
@@ -293,7 +295,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
         blocked = tuple(_Blocked.apply(*grads, r) if isinstance(r, Tensor) else r for r in several)
         return blocked if isinstance(results, tuple) else blocked[0]
 
-    return wrapped
+    return cast("F", wrapped)
 
 
 class InplaceFunction(Function):

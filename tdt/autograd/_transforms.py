@@ -104,7 +104,7 @@ class _Level:
         return (*result, self.done(self.aux)) if has_aux else result
 
 
-def grad_and_value(func: Function, argnums: Any = 0, has_aux: bool = False) -> Function:
+def grad_and_value(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
     """A function that returns the gradient of `func` by the arguments `argnums`, and func's own result, a scalar.
 
     has_aux: func returns (result, aux); the value is that pair.
@@ -131,7 +131,7 @@ def grad_and_value(func: Function, argnums: Any = 0, has_aux: bool = False) -> F
     return both
 
 
-def grad(func: Function, argnums: Any = 0, has_aux: bool = False) -> Function:
+def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
     """A function that returns the gradient of `func`, whose result is a scalar, by the arguments `argnums`.
 
     >>> import tdt
@@ -201,7 +201,7 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
     return func(*primals), lambda *tangents: jvp(func, primals, tangents)[1]
 
 
-def jacrev(func: Function, argnums: Any = 0, *, has_aux: bool = False, chunk_size: int | None = None,
+def jacrev(func: Function, argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False, chunk_size: int | None = None,
            _preallocate_and_copy: bool = False) -> Function:  # fmt: skip
     """A function that returns the Jacobian of `func` by the arguments `argnums`: shape result.shape + argument.shape.
 
@@ -223,7 +223,9 @@ def jacrev(func: Function, argnums: Any = 0, *, has_aux: bool = False, chunk_siz
     return jacobian
 
 
-def jacfwd(func: Function, argnums: Any = 0, has_aux: bool = False, *, randomness: str = "error") -> Function:
+def jacfwd(
+    func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False, *, randomness: str = "error"
+) -> Function:
     """`jacrev`: tdt has no forward mode, and the result is the same.
 
     >>> import tdt
@@ -233,7 +235,7 @@ def jacfwd(func: Function, argnums: Any = 0, has_aux: bool = False, *, randomnes
     return jacrev(func, argnums, has_aux=has_aux)
 
 
-def hessian(func: Function, argnums: Any = 0) -> Function:
+def hessian(func: Function, argnums: int | tuple[int, ...] = 0) -> Function:
     """A function that returns the second derivatives of `func` by the arguments `argnums`.
 
     >>> import tdt

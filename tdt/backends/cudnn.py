@@ -16,7 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tdt._core.tensor import Tensor
 
 enabled = True
 benchmark = False
@@ -39,7 +42,7 @@ def version() -> int | None:
     return None
 
 
-def is_acceptable(tensor: Any) -> bool:
+def is_acceptable(tensor: Tensor) -> bool:
     """Whether cuDNN could compute with a tensor: never."""
     return False
 

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 from tdt._backend import gpu
+from tdt._backend.device import device
 from tdt.cuda._devices import DeviceLike, current_device, index_of, is_available
 
 
@@ -32,10 +33,8 @@ class Stream:
         return wrapped
 
     @property
-    def device(self) -> Any:
+    def device(self) -> device:
         """The device of the stream."""
-        from tdt._backend.device import device
-
         return device("cuda", self.device_index)
 
     @property

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
+from tdt._core.aliases import Device
 from tdt._core.tensor import Tensor
-from tdt.distributed._group import ReduceOp, default_group, get_rank
+from tdt.distributed._group import ProcessGroup, ReduceOp, default_group, get_rank
 
 
 class Work:
     """The handle of a collective with async_op=True, which is already complete."""
 
-    def wait(self, timeout: Any = None) -> bool:
+    def wait(self, timeout: timedelta | None = None) -> bool:
         """Wait until the collective is complete: returns True immediately."""
         return True
 
@@ -30,26 +32,39 @@ def _done(async_op: bool) -> Work | None:
     return Work() if async_op else None
 
 
-def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
+def barrier(
+    group: ProcessGroup | None = None, async_op: bool = False, device_ids: Sequence[int] | None = None
+) -> Work | None:
     """Wait for all processes: returns immediately."""
     return _done(async_op)
 
 
-def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+def monitored_barrier(
+    group: ProcessGroup | None = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
+) -> None:
     """Wait for all processes: returns immediately."""
     default_group()
 
 
-def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
+def all_reduce(
+    tensor: Tensor,
+    op: ReduceOp | ReduceOp.RedOpType = ReduceOp.SUM,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
+) -> Work | None:
     """Reduce `tensor` over all processes, in place: with one process it does not change."""
     _check_tensor("tensor", tensor)
     return _done(async_op)
 
 
 def reduce(
-    tensor: Tensor, dst: int | None = None, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False,
+    tensor: Tensor,
+    dst: int | None = None,
+    op: ReduceOp | ReduceOp.RedOpType = ReduceOp.SUM,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
     group_dst: int | None = None,
-) -> Work | None:  # fmt: skip
+) -> Work | None:
     """Reduce `tensor` over all processes to the process `dst`: with one process it does not change."""
     _check_tensor("tensor", tensor)
     _check_root("reduce", dst, group_dst)
@@ -57,7 +72,11 @@ def reduce(
 
 
 def broadcast(
-    tensor: Tensor, src: int | None = None, group: Any = None, async_op: bool = False, group_src: int | None = None
+    tensor: Tensor,
+    src: int | None = None,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
+    group_src: int | None = None,
 ) -> Work | None:
     """Send `tensor` from the process `src` to all: with one process it does not change."""
     _check_tensor("tensor", tensor)
@@ -119,20 +138,22 @@ def _copied(work: Work | None, target: Tensor, source: Tensor) -> Work | None:
     return work
 
 
-def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
+def all_gather(
+    tensor_list: list[Tensor], tensor: Tensor, group: ProcessGroup | None = None, async_op: bool = False
+) -> Work | None:
     """Gather the tensors of all processes into the tensors of the list."""
     return _same(_done(async_op), _only("tensor_list", tensor_list), tensor)
 
 
 def all_gather_into_tensor(
-    output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
+    output_tensor: Tensor, input_tensor: Tensor, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
     """Gather the tensors of all processes, concatenated, into one tensor."""
     return _copied(_done(async_op), output_tensor, input_tensor)
 
 
 def gather(
-    tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int | None = None, group: Any = None,
+    tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int | None = None, group: ProcessGroup | None = None,
     async_op: bool = False, group_dst: int | None = None,
 ) -> Work | None:  # fmt: skip
     """Gather the tensors of all processes into a list on the process `dst`."""
@@ -141,7 +162,7 @@ def gather(
 
 
 def scatter(
-    tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int | None = None, group: Any = None,
+    tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int | None = None, group: ProcessGroup | None = None,
     async_op: bool = False, group_src: int | None = None,
 ) -> Work | None:  # fmt: skip
     """Distribute the tensors of a list on the process `src`, one to each process."""
@@ -150,28 +171,39 @@ def scatter(
 
 
 def reduce_scatter(
-    output: Tensor, input_list: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+    output: Tensor,
+    input_list: list[Tensor],
+    op: ReduceOp | ReduceOp.RedOpType = ReduceOp.SUM,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
 ) -> Work | None:
     """Sum the tensors of a list over the processes, and send each process one of the sums."""
     return _same(_done(async_op), output, _only("input_list", input_list))
 
 
 def reduce_scatter_tensor(
-    output: Tensor, input: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+    output: Tensor,
+    input: Tensor,
+    op: ReduceOp | ReduceOp.RedOpType = ReduceOp.SUM,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
 ) -> Work | None:
     """Sum the tensors of all processes, and send each process a part of the sum."""
     return _copied(_done(async_op), output, input)
 
 
 def all_to_all(
-    output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Any = None, async_op: bool = False
+    output_tensor_list: list[Tensor],
+    input_tensor_list: list[Tensor],
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
 ) -> Work | None:
     """Send a tensor of the list to each process, and receive one from each."""
     outputs, inputs = _only("output_tensor_list", output_tensor_list), _only("input_tensor_list", input_tensor_list)
     return _same(_done(async_op), outputs, inputs)
 
 
-def all_gather_object(object_list: list, obj: Any, group: Any = None) -> None:
+def all_gather_object(object_list: list, obj: Any, group: ProcessGroup | None = None) -> None:
     """Gather the objects of all processes into the list."""
     default_group()
     _only("object_list", object_list)
@@ -205,14 +237,20 @@ def _only(name: str, values: list | None) -> Any:
 
 
 def all_reduce_coalesced(
-    tensors: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+    tensors: list[Tensor],
+    op: ReduceOp | ReduceOp.RedOpType = ReduceOp.SUM,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
 ) -> Work | None:
     """`all_reduce` of several tensors: with one process they do not change."""
     return _done(async_op)
 
 
 def all_gather_coalesced(
-    output_tensor_lists: list[list[Tensor]], input_tensor_list: list[Tensor], group: Any = None, async_op: bool = False
+    output_tensor_lists: list[list[Tensor]],
+    input_tensor_list: list[Tensor],
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
 ) -> Work | None:
     """`all_gather` of several tensors."""
     work, lists = _done(async_op), _only("output_tensor_lists", output_tensor_lists)
@@ -222,9 +260,13 @@ def all_gather_coalesced(
 
 
 def all_to_all_single(
-    output: Tensor, input: Tensor, output_split_sizes: Any = None, input_split_sizes: Any = None, group: Any = None,
+    output: Tensor,
+    input: Tensor,
+    output_split_sizes: Sequence[int] | None = None,
+    input_split_sizes: Sequence[int] | None = None,
+    group: ProcessGroup | None = None,
     async_op: bool = False,
-) -> Work | None:  # fmt: skip
+) -> Work | None:
     """Send a part of the tensor to each process: with one process the result is a copy."""
     return _copied(_done(async_op), output, input)
 
@@ -247,7 +289,13 @@ def _other(kind: str, world_rank: int | None, in_group: int | None) -> None:
     raise ValueError(f"Invalid {kind} rank: there is no {which} in a group of one process")
 
 
-def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> None:
+def send(
+    tensor: Tensor,
+    dst: int | None = None,
+    group: ProcessGroup | None = None,
+    tag: int = 0,
+    group_dst: int | None = None,
+) -> None:
     """Send a tensor to another process. ValueError, as a group of one process has no other process."""
     _other("destination", dst, group_dst)
 
@@ -255,7 +303,13 @@ def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0
 isend = send
 
 
-def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> None:
+def recv(
+    tensor: Tensor,
+    src: int | None = None,
+    group: ProcessGroup | None = None,
+    tag: int = 0,
+    group_src: int | None = None,
+) -> None:
     """Receive a tensor from another process. ValueError, as a group of one process has no other process."""
     _other("source", src, group_src)
 
@@ -264,17 +318,25 @@ irecv = recv
 
 
 def send_object_list(
-    object_list: list, dst: int | None = None, group: Any = None, device: Any = None, group_dst: int | None = None,
+    object_list: list,
+    dst: int | None = None,
+    group: ProcessGroup | None = None,
+    device: Device = None,
+    group_dst: int | None = None,
     use_batch: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """Send objects to another process. ValueError, as a group of one process has no other process."""
     _other("destination", dst, group_dst)
 
 
 def recv_object_list(
-    object_list: list, src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None,
+    object_list: list,
+    src: int | None = None,
+    group: ProcessGroup | None = None,
+    device: Device = None,
+    group_src: int | None = None,
     use_batch: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """Receive objects from another process. ValueError, as a group of one process has no other process."""
     _other("source", src, group_src)
 
@@ -283,7 +345,7 @@ class P2POp:
     """A message for `batch_isend_irecv`: `op` is `isend` or `irecv`. ValueError, as there is no other process."""
 
     def __init__(
-        self, op: Callable[..., Any], tensor: Tensor, peer: int | None = None, group: Any = None, tag: int = 0,
+        self, op: Callable[..., Any], tensor: Tensor, peer: int | None = None, group: ProcessGroup | None = None, tag: int = 0,
         group_peer: int | None = None,
     ) -> None:  # fmt: skip
         if op not in (isend, irecv):

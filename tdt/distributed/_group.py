@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from tdt._backend import cuda_device_count
+from tdt._backend.device import device as _device
 from tdt.distributed._store import HashStore, PrefixStore, Store
 from tdt.distributed.constants import default_pg_timeout
 
@@ -169,7 +170,7 @@ def _check_backend(backend: str) -> None:
             raise AssertionError(f"Unknown c10d backend type {name.upper()}; use the backend gloo")
 
 
-def get_default_backend_for_device(device: Any) -> str:
+def get_default_backend_for_device(device: _device | str | int) -> str:
     """Name of the backend that PyTorch uses for `device`.
 
     >>> import tdt
@@ -180,9 +181,16 @@ def get_default_backend_for_device(device: Any) -> str:
 
 
 def init_process_group(
-    backend: str | None = None, init_method: str | None = None, timeout: Any = None, world_size: int = -1, rank: int = -1,
-    store: Any = None, group_name: str = "", pg_options: Any = None, device_id: Any = None,
-) -> None:  # fmt: skip
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: timedelta | None = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: Store | None = None,
+    group_name: str = "",
+    pg_options: Any = None,
+    device_id: Any = None,
+) -> None:
     """Create the default process group, which contains only this process.
 
     Args:
@@ -216,7 +224,7 @@ def _create_group(store: Store, backend: str, timeout: timedelta) -> ProcessGrou
     return ProcessGroup(store, Backend(backend), str(_Named._count - 1), timeout)
 
 
-def destroy_process_group(group: Any = None) -> None:
+def destroy_process_group(group: ProcessGroup | None = None) -> None:
     """Delete the group (all groups, if `group` is None or `group.WORLD`)."""
     world = default_group()
     if group in (None, world):
@@ -232,19 +240,19 @@ def default_group() -> ProcessGroup:
     return _Named._world
 
 
-def get_rank(group: Any = None) -> int:
+def get_rank(group: ProcessGroup | None = None) -> int:
     """Rank of this process: 0; -1 for GroupMember.NON_GROUP_MEMBER."""
     default_group()
     return -1 if group == GroupMember.NON_GROUP_MEMBER else 0
 
 
-def get_world_size(group: Any = None) -> int:
+def get_world_size(group: ProcessGroup | None = None) -> int:
     """Number of processes: 1; -1 for GroupMember.NON_GROUP_MEMBER."""
     default_group()
     return -1 if group == GroupMember.NON_GROUP_MEMBER else 1
 
 
-def get_backend(group: Any = None) -> str:
+def get_backend(group: ProcessGroup | None = None) -> str:
     """Name of the backend of a group."""
     return (group or default_group()).name()
 
@@ -263,23 +271,23 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
     return int(fallback_rank)
 
 
-def get_process_group_ranks(group: Any) -> list[int]:
+def get_process_group_ranks(group: ProcessGroup | None) -> list[int]:
     """Ranks of the processes of a group: [0]."""
     default_group()
     return [0]
 
 
-def get_group_rank(group: Any, global_rank: int) -> int:
+def get_group_rank(group: ProcessGroup | None, global_rank: int) -> int:
     """Rank within the group of the process `global_rank`. ValueError if it is not in the group."""
     return _check_rank(group, global_rank, "Global")
 
 
-def get_global_rank(group: Any, group_rank: int) -> int:
+def get_global_rank(group: ProcessGroup | None, group_rank: int) -> int:
     """Global rank of the process `group_rank` of the group. ValueError if there is none."""
     return _check_rank(group, group_rank, "Group")
 
 
-def _check_rank(group: Any, rank: int, kind: str) -> int:
+def _check_rank(group: ProcessGroup | None, rank: int, kind: str) -> int:
     default_group()
     if rank != 0:
         raise ValueError(f"{kind} rank {rank} is not part of group {group}")
@@ -287,7 +295,11 @@ def _check_rank(group: Any, rank: int, kind: str) -> int:
 
 
 def new_group(
-    ranks: Sequence[int] | None = None, timeout: Any = None, backend: str | None = None, *args: Any, **kwargs: Any
+    ranks: Sequence[int] | None = None,
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    *args: Any,
+    **kwargs: Any,
 ) -> ProcessGroup | int:
     """A new group of the processes `ranks`; GroupMember.NON_GROUP_MEMBER if `ranks` is empty.
 

@@ -13,6 +13,7 @@ from tdt._core.tensor import Tensor, wrap
 from tdt._kernels import Kernel
 from tdt.optim._params import number, run_closure
 from tdt.optim._plan import Piece, Plan, scalar_dtypes
+from tdt.optim._subclass import Loss
 from tdt.optim.optimizer import Optimizer
 
 # Options that PyTorch's optimizers did not always have: a state saved without them means these values.
@@ -75,7 +76,7 @@ class PlannedOptimizer(Optimizer):
             for name in _ADDED_LATER.keys() & self.defaults.keys():
                 group.setdefault(name, _ADDED_LATER[name])
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+    def step(self, closure: Callable[[], Loss] | None = None) -> Loss | None:
         """Update every parameter that has a gradient.
 
         closure: computes the loss and its gradients again; it is run first, and what it returns is returned.

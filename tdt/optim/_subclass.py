@@ -19,6 +19,7 @@ __all__ = [
 
 # What an optimizer is made for: tensors, groups of them with their options, or named tensors.
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+Loss = Tensor | float  # what a closure returns
 ParamsT = Params  # PyTorch's name
 
 

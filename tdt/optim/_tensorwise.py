@@ -10,6 +10,7 @@ import numpy as np
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor
 from tdt.optim._params import run_closure
+from tdt.optim._subclass import Loss
 from tdt.optim.optimizer import Optimizer
 
 
@@ -22,7 +23,7 @@ class TensorwiseOptimizer(Optimizer):
         """Update the array of `p`, which has a gradient."""
         raise NotImplementedError
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+    def step(self, closure: Callable[[], Loss] | None = None) -> Loss | None:
         """Update every parameter that has a gradient.
 
         closure: computes the loss and its gradients again; it is run first, and what it returns is returned.

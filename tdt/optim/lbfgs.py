@@ -74,7 +74,7 @@ class LBFGS(Optimizer):
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
 
     @no_grad()
-    def step(self, closure: Callable[[], Any]) -> Any:
+    def step(self, closure: Callable[[], Tensor | float]) -> Tensor | float:  # type: ignore[override]
         """Iterate until an end condition holds; returns the loss at the start.
 
         Args:

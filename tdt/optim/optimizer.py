@@ -19,7 +19,7 @@ from tdt.optim._hooks import (  # noqa: F401 (both of PyTorch's functions are of
 from tdt.optim._params import placed, type_name, unpack_params
 from tdt.optim._plan import Plan
 from tdt.optim._subclass import *  # noqa: F403 (PyTorch has these names here)
-from tdt.optim._subclass import Params, _group_tensors_by_device_and_dtype
+from tdt.optim._subclass import Loss, Params, _group_tensors_by_device_and_dtype
 
 
 class _Required:
@@ -117,7 +117,7 @@ class Optimizer(Hooks):
             text += "".join([f"\nParameter Group {number}\n", *options])
         return text + ")"
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+    def step(self, closure: Callable[[], Loss] | None = None) -> Loss | None:
         """Update every parameter that has a gradient; returns the value of `closure`, which is called first if given.
 
         Raises:

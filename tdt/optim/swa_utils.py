@@ -9,6 +9,7 @@ from typing import Any
 
 import tdt
 from tdt import Tensor
+from tdt._core.aliases import Device
 from tdt._core.mode import no_grad
 from tdt.nn.modules.batchnorm import _BatchNorm
 from tdt.nn.modules.module import Module
@@ -139,7 +140,7 @@ class AveragedModel(Module):
     def __init__(
         self,
         model: Module,
-        device: Any = None,
+        device: Device = None,
         avg_fn: Average | None = None,
         multi_avg_fn: MultiAverage | None = None,
         use_buffers: bool = False,
@@ -191,7 +192,7 @@ def _copy(pairs: Iterable[tuple[Any, Any]]) -> None:
 
 
 @no_grad()
-def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
+def update_bn(loader: Iterable[Any], model: Module, device: Device = None) -> None:
     """Take the statistics of the batch norms in `model` anew, as means over all batches of `loader`.
 
     A batch is a tensor, or a list or tuple whose first item is the model's input; with `device` it is moved there.
@@ -258,7 +259,7 @@ class SWALR(LRScheduler):
         self._anneal_strategy, self.anneal_epochs = anneal_strategy, anneal_epochs
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[float | Tensor]:
         """The rates for this epoch, by group."""
         self._warn_outside_step()
         step = max(self._step_count - 1, 1 if self.anneal_epochs == 0 else 0)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def shape(indices: Any, values: Tensor, size: Any) -> tuple[int, ...]:
@@ -115,7 +117,7 @@ class check_sparse_tensor_invariants:
     def __exit__(self, *error: object) -> None:
         check_sparse_tensor_invariants.enabled = self.before
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: F) -> F:
         """`function`, run with the checks on or off."""
 
         @functools.wraps(function)
@@ -123,4 +125,4 @@ class check_sparse_tensor_invariants:
             with type(self)(self.on):
                 return function(*args, **kwargs)
 
-        return wrapper
+        return cast("F", wrapper)

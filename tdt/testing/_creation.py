@@ -8,6 +8,7 @@ from typing import Any
 
 from tdt import Tensor
 from tdt._core import dtype as _dtype
+from tdt._core.aliases import Device
 from tdt._core.creation import make
 from tdt._core.dtype import dtype as Dtype
 from tdt._ops.elementwise.complex_numbers import view_as_real
@@ -15,7 +16,7 @@ from tdt._ops.random.creation import randint
 
 
 def make_tensor(
-    *shape: Any, dtype: Dtype, device: Any, low: float | None = None, high: float | None = None,
+    *shape: Any, dtype: Dtype, device: Device, low: float | None = None, high: float | None = None,
     requires_grad: bool = False, noncontiguous: bool = False, exclude_zero: bool = False, memory_format: Any = None,
 ) -> Tensor:  # fmt: skip
     """A tensor of values drawn uniformly from [low, high).

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tdt._core.tensor import Tensor
+    from tdt.nn.modules.module import Module
+    from tdt.nn.parameter import Parameter
 
 # Attributes of what `torch.jit.script` returns in PyTorch, and why a module here has none of them.
 NOT_COMPILED = dict.fromkeys(
@@ -13,7 +18,7 @@ NOT_COMPILED = dict.fromkeys(
 class Lookup:
     """The part of Module that finds what is below it by name."""
 
-    def get_submodule(self, target: str) -> Any:
+    def get_submodule(self, target: str) -> Module:
         """Module at a dotted path, such as "encoder.0"; "" is this one.
 
         Raises:
@@ -28,7 +33,7 @@ class Lookup:
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return module
 
-    def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
         """Replace the module at a dotted path by `module`, or add it there.
 
         Args:
@@ -55,11 +60,11 @@ class Lookup:
             raise AttributeError(f"`{name}` is not an nn.Module")
         setattr(parent, name, module)
 
-    def get_parameter(self, target: str) -> Any:
+    def get_parameter(self, target: str) -> Parameter:
         """The parameter of a dotted name."""
         return self._get_member(target, "_parameters", "nn.Parameter")
 
-    def get_buffer(self, target: str) -> Any:
+    def get_buffer(self, target: str) -> Tensor:
         """The buffer of a dotted name."""
         return self._get_member(target, "_buffers", "buffer")
 

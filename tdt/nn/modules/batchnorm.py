@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tdt._core.creation import ones, tensor, zeros
 from tdt._core.dtype import int64
@@ -12,6 +12,9 @@ from tdt.nn import functional as F
 from tdt.nn._types import Device, Dtype
 from tdt.nn.modules.module import Module
 from tdt.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from tdt.distributed import ProcessGroup
 
 
 class _NormBase(Module):
@@ -181,9 +184,19 @@ class SyncBatchNorm(_BatchNorm):
     tdt.Size([2, 3, 4])
     """
 
-    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
-                 track_running_stats: bool = True, process_group: Any = None, device: Device = None, dtype: Dtype = None, *,
-                 bias: bool = True):  # fmt: skip
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: ProcessGroup | None = None,
+        device: Device = None,
+        dtype: Dtype = None,
+        *,
+        bias: bool = True,
+    ):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.process_group = process_group
 
@@ -194,7 +207,7 @@ class SyncBatchNorm(_BatchNorm):
             raise ValueError("SyncBatchNorm number of input channels should be non-zero")
 
     @classmethod
-    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+    def convert_sync_batchnorm(cls, module: Module, process_group: ProcessGroup | None = None) -> Module:
         """`module` with a SyncBatchNorm, of the same parameters and statistics, for each BatchNorm in it.
 
         >>> import tdt

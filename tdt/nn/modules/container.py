@@ -50,7 +50,7 @@ class _Ordered(Module):
         self.add_module(str(len(self)), module)
         return self
 
-    def insert(self, index: int, module: Module) -> Any:
+    def insert(self, index: int, module: Module) -> Self | None:
         """Put a module before position `index`; those behind move up by one.
 
         Raises:

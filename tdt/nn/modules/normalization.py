@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tdt._core.aliases import Ints
 from tdt._core.creation import ones, zeros
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
@@ -50,7 +51,7 @@ class LayerNorm(_Affine):
     weight: Parameter
     bias: Parameter
 
-    def __init__(self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True,
+    def __init__(self, normalized_shape: Ints, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True,
                  device: Device = None, dtype: Dtype = None):  # fmt: skip
         super().__init__()
         self.normalized_shape = _shape(normalized_shape)
@@ -117,7 +118,7 @@ class RMSNorm(_Affine):
 
     weight: Parameter
 
-    def __init__(self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True,
+    def __init__(self, normalized_shape: Ints, eps: float | None = None, elementwise_affine: bool = True,
                  device: Device = None, dtype: Dtype = None):  # fmt: skip
         super().__init__()
         self.normalized_shape = _shape(normalized_shape)

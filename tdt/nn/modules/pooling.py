@@ -23,7 +23,7 @@ class _MaxPool(Module):
         self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
         self.padding, self.dilation, self.return_indices, self.ceil_mode = padding, dilation, return_indices, ceil_mode
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return type(self).pool(
             input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
         )
@@ -249,7 +249,7 @@ class _AdaptiveMaxPool(Module):
         super().__init__()
         self.output_size, self.return_indices = output_size, return_indices
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return type(self).pool(input, self.output_size, self.return_indices)
 
     def extra_repr(self) -> str:
@@ -333,7 +333,7 @@ class _FractionalMaxPool(Module):
         if self.output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return type(self).pool(input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
                                _random_samples=self._random_samples)  # fmt: skip
 

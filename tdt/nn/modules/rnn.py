@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from tdt._core.creation import empty, zeros
 from tdt._core.tensor import Tensor
@@ -16,6 +16,7 @@ from tdt.nn.modules.module import Module
 from tdt.nn.parameter import Parameter
 from tdt.nn.utils.rnn import PackedSequence
 
+Pair: TypeAlias = tuple[Tensor, Tensor]  # the states h and c of an LSTM
 GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
@@ -114,12 +115,12 @@ class RNNBase(Module):
         if hx.size() != expected_hidden_size:
             raise RuntimeError(msg.format(expected_hidden_size, list(hx.size())))
 
-    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+    def check_forward_args(self, input: Tensor, hidden: Tensor, batch_sizes: Tensor | None) -> None:
         """Check the input and the state."""
         self.check_input(input, batch_sizes)
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
-    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+    def permute_hidden(self, hx: Tensor, permutation: Tensor | None) -> Tensor:
         """The state with its samples in another order."""
         return hx if permutation is None else hx.index_select(1, permutation)
 
@@ -162,7 +163,8 @@ class RNNBase(Module):
         function = getattr(functions, self.mode.lower())
         output, *last = function(data, batch_sizes, hx, self._flat_weights, self.bias, self.num_layers, self.dropout,
                                  self.training, self.bidirectional)  # fmt: skip
-        hidden = self.permute_hidden(tuple(last) if len(last) > 1 else last[0], back)
+        state: Any = tuple(last) if len(last) > 1 else last[0]
+        hidden = self.permute_hidden(state, back)
         return PackedSequence(output, batch_sizes, in_order, back), hidden
 
     def extra_repr(self) -> str:
@@ -257,8 +259,22 @@ class RNN(RNNBase):
                          bidirectional, device=device, dtype=dtype)  # fmt: skip
         self.nonlinearity = nonlinearity
 
-    def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+    @overload
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def forward(self, input: PackedSequence, hx: Tensor | None = None) -> tuple[PackedSequence, Tensor]: ...
+    def forward(
+        self, input: Tensor | PackedSequence, hx: Tensor | None = None
+    ) -> tuple[Tensor | PackedSequence, Tensor]:
         return self._run(input, hx)
+
+    if TYPE_CHECKING:  # the overloads, which Module's __call__ does not pass on
+
+        @overload
+        def __call__(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def __call__(self, input: PackedSequence, hx: Tensor | None = None) -> tuple[PackedSequence, Tensor]: ...
+        def __call__(self, input: Any, hx: Tensor | None = None) -> Any: ...
 
 
 class GRU(RNNBase):
@@ -287,8 +303,22 @@ class GRU(RNNBase):
         super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
                          device=device, dtype=dtype)  # fmt: skip
 
-    def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+    @overload
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def forward(self, input: PackedSequence, hx: Tensor | None = None) -> tuple[PackedSequence, Tensor]: ...
+    def forward(
+        self, input: Tensor | PackedSequence, hx: Tensor | None = None
+    ) -> tuple[Tensor | PackedSequence, Tensor]:
         return self._run(input, hx)
+
+    if TYPE_CHECKING:  # the overloads, which Module's __call__ does not pass on
+
+        @overload
+        def __call__(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def __call__(self, input: PackedSequence, hx: Tensor | None = None) -> tuple[PackedSequence, Tensor]: ...
+        def __call__(self, input: Any, hx: Tensor | None = None) -> Any: ...
 
 
 class LSTM(RNNBase):
@@ -324,16 +354,20 @@ class LSTM(RNNBase):
         """The shape of c."""
         return self._state_size(input, batch_sizes, self.hidden_size)
 
-    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+    def check_forward_args(  # type: ignore[override]
+        self, input: Tensor, hidden: Pair, batch_sizes: Tensor | None
+    ) -> None:
         """Check the input, h and c."""
         self.check_input(input, batch_sizes)
         sizes = self.get_expected_hidden_size(input, batch_sizes), self.get_expected_cell_size(input, batch_sizes)
         for i, size in enumerate(sizes):
             self.check_hidden_size(hidden[i], size, f"Expected hidden[{i}] size {{}}, got {{}}")
 
-    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+    def permute_hidden(  # type: ignore[override]
+        self, hx: Pair, permutation: Tensor | None
+    ) -> Pair:
         """h and c with their samples in another order."""
-        return hx if permutation is None else tuple(s.index_select(1, permutation) for s in hx)
+        return hx if permutation is None else (hx[0].index_select(1, permutation), hx[1].index_select(1, permutation))
 
     def _first_state(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
         shape = self.get_expected_cell_size(input, batch_sizes)
@@ -345,8 +379,20 @@ class LSTM(RNNBase):
             raise RuntimeError(f"For {_BATCHED[expected]} input, hx and cx should also be {expected}-D but got "
                                f"({', '.join(f'{n}-D' for n in ranks)}) tensors")  # fmt: skip
 
-    def forward(self, input: Any, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Any, tuple[Tensor, Tensor]]:
+    @overload
+    def forward(self, input: Tensor, hx: Pair | None = None) -> tuple[Tensor, Pair]: ...
+    @overload
+    def forward(self, input: PackedSequence, hx: Pair | None = None) -> tuple[PackedSequence, Pair]: ...
+    def forward(self, input: Tensor | PackedSequence, hx: Pair | None = None) -> tuple[Tensor | PackedSequence, Pair]:
         return self._run(input, hx)
+
+    if TYPE_CHECKING:  # the overloads, which Module's __call__ does not pass on
+
+        @overload
+        def __call__(self, input: Tensor, hx: Pair | None = None) -> tuple[Tensor, Pair]: ...
+        @overload
+        def __call__(self, input: PackedSequence, hx: Pair | None = None) -> tuple[PackedSequence, Pair]: ...
+        def __call__(self, input: Any, hx: Pair | None = None) -> Any: ...
 
 
 class RNNCellBase(Module):

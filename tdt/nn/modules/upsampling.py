@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from tdt._core.aliases import Ints
 from tdt._core.tensor import Tensor
 from tdt.nn import functional as F
 from tdt.nn.modules.module import Module
@@ -25,16 +24,23 @@ class Upsample(Module):
     tdt.Size([1, 3, 8, 8])
     """
 
-    def __init__(self, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
-                 recompute_scale_factor: bool | None = None):  # fmt: skip
+    def __init__(
+        self,
+        size: Ints | None = None,
+        scale_factor: float | tuple[float, ...] | None = None,
+        mode: str = "nearest",
+        align_corners: bool | None = None,
+        recompute_scale_factor: bool | None = None,
+    ):
         super().__init__()
         self.name = type(self).__name__
         self.size, self.mode, self.align_corners = size, mode, align_corners
         self.recompute_scale_factor = recompute_scale_factor
-        several = isinstance(scale_factor, tuple)
-        self.scale_factor = (
-            tuple(map(float, scale_factor)) if several else float(scale_factor) if scale_factor else None
-        )
+        self.scale_factor: float | tuple[float, ...] | None = None
+        if isinstance(scale_factor, tuple):
+            self.scale_factor = tuple(map(float, scale_factor))
+        elif scale_factor:
+            self.scale_factor = float(scale_factor)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.interpolate(
@@ -58,7 +64,7 @@ class UpsamplingNearest2d(Upsample):
     tdt.Size([1, 3, 8, 8])
     """
 
-    def __init__(self, size: Any = None, scale_factor: Any = None):
+    def __init__(self, size: Ints | None = None, scale_factor: float | tuple[float, ...] | None = None):
         super().__init__(size, scale_factor, mode="nearest")
 
 
@@ -74,5 +80,5 @@ class UpsamplingBilinear2d(Upsample):
     tdt.Size([1, 3, 3, 5])
     """
 
-    def __init__(self, size: Any = None, scale_factor: Any = None):
+    def __init__(self, size: Ints | None = None, scale_factor: float | tuple[float, ...] | None = None):
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

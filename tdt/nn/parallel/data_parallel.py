@@ -7,7 +7,8 @@ from itertools import chain
 from typing import Any
 
 from tdt import _backend
-from tdt._backend.device import as_device
+from tdt._backend.device import as_device, device
+from tdt._core.aliases import Device
 from tdt._core.mode import is_grad_enabled
 from tdt.nn.modules.module import Module
 from tdt.nn.parallel.parallel_apply import parallel_apply
@@ -29,7 +30,7 @@ class DataParallel(Module):
     (['module.weight', 'module.bias'], tdt.Size([3, 1]))
     """
 
-    def __init__(self, module: Module, device_ids: Devices | None = None, output_device: Any = None, dim: int = 0):
+    def __init__(self, module: Module, device_ids: Devices | None = None, output_device: Device = None, dim: int = 0):
         super().__init__()
         self.module, self.dim = module, dim
         count = _backend.cuda_device_count()
@@ -57,7 +58,7 @@ class DataParallel(Module):
         """The results of the copies."""
         return parallel_apply(replicas, inputs, kwargs, self.device_ids[: len(replicas)])
 
-    def gather(self, outputs: Any, output_device: Any) -> Any:
+    def gather(self, outputs: Any, output_device: int | str | device) -> Any:
         """The results as one."""
         return gather(outputs, output_device, self.dim)
 
@@ -76,7 +77,7 @@ def _split(model: DataParallel, inputs: tuple, kwargs: dict[str, Any]) -> Any:
     return model.gather(model.parallel_apply(replicas, args, named), model.output_device)
 
 
-def data_parallel(module: Module, inputs: Any, device_ids: Devices | None = None, output_device: Any = None, dim: int = 0,
+def data_parallel(module: Module, inputs: Any, device_ids: Devices | None = None, output_device: Device = None, dim: int = 0,
                   module_kwargs: dict[str, Any] | None = None) -> Any:  # fmt: skip
     """One call of `module` as `DataParallel` makes it; `inputs` is a tuple or one argument.
 

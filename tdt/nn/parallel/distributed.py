@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tdt import distributed
+from tdt._core.aliases import Device
 from tdt.nn.modules.module import Module
 from tdt.nn.parallel.scatter_gather import Devices
 
@@ -45,8 +46,8 @@ class DistributedDataParallel(Module):
     """
 
     def __init__(
-        self, module: Module, device_ids: Devices | None = None, output_device: Any = None, dim: int = 0,
-        broadcast_buffers: bool = True, init_sync: bool = True, process_group: Any = None,
+        self, module: Module, device_ids: Devices | None = None, output_device: Device = None, dim: int = 0,
+        broadcast_buffers: bool = True, init_sync: bool = True, process_group: distributed.ProcessGroup | None = None,
         bucket_cap_mb: float | None = None, find_unused_parameters: bool = False, check_reduction: bool = False,
         gradient_as_bucket_view: bool = False, static_graph: bool = False, **options: Any,
     ) -> None:  # fmt: skip

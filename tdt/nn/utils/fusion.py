@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tdt._core.creation import ones_like, zeros_like
 from tdt._core.tensor import Tensor
+from tdt.nn._types import M
 from tdt.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from tdt.nn.modules.batchnorm import _BatchNorm
+    from tdt.nn.modules.linear import Linear
 
 Fused = tuple[Parameter, Parameter]
 
+L = TypeVar("L", bound="Linear")
 
-def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
+
+def fuse_conv_bn_eval(conv: M, bn: _BatchNorm, transpose: bool = False) -> M:
     """A copy of `conv` that does what `conv` and then `bn` do; `transpose` for a transposed convolution.
 
     AssertionError unless both are in evaluation mode and `bn` has running statistics.
@@ -50,7 +57,7 @@ def fuse_conv_bn_weights(conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, b
     return _parameters(conv_w, conv_w * scale.reshape(shape), conv_b, bn_rm, scale, bn_b)
 
 
-def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
+def fuse_linear_bn_eval(linear: L, bn: _BatchNorm) -> L:
     """Copy of `linear` that equals `linear` followed by `bn`, both in evaluation mode.
 
     Raises:

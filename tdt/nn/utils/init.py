@@ -6,10 +6,11 @@ import inspect
 from typing import Any
 
 from tdt.autograd._meta import meta
+from tdt.nn._types import M
 from tdt.nn.modules.module import Module
 
 
-def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
+def skip_init(module_cls: type[M], *args: Any, **kwargs: Any) -> M:
     """Module `module_cls(*args, **kwargs)` with uninitialised parameters and buffers, for state that is loaded next.
 
     Raises:
@@ -25,7 +26,7 @@ def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("Module must support a 'device' arg to skip initialization")
     device = kwargs.pop("device", "cpu")
     with meta():
-        module = module_cls(*args, **kwargs, device="meta")
+        module = module_cls(*args, **{**kwargs, "device": "meta"})
     return module.to_empty(device=device)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tdt._ops.shape.memory import memory_format
 from tdt.nn import modules
+from tdt.nn._types import M
 
 
-def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
+def convert_conv2d_weight_memory_format(module: M, memory_format: memory_format) -> M:
     """Lay out the weight of every Conv2d and ConvTranspose2d in `memory_format`, channels_last for instance.
 
     Returns the module. The layers' results are then in that format too.
@@ -20,7 +22,7 @@ def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
     return _convert(module, memory_format, (modules.Conv2d, modules.ConvTranspose2d))
 
 
-def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
+def convert_conv3d_weight_memory_format(module: M, memory_format: memory_format) -> M:
     """As `convert_conv2d_weight_memory_format`, for Conv3d and ConvTranspose3d.
 
     >>> import tdt

@@ -8,15 +8,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from tdt._core.constructors import own_constructor
 from tdt._core.creation import ones_like, zeros_like
 from tdt._core.tensor import Tensor
 from tdt._ops.random.creation import rand, rand_like
 from tdt._ops.shape.memory import contiguous_format
+from tdt.nn._types import M
 from tdt.nn.utils._pre_hook import pre_hook_of, remove_pre_hook
 from tdt.nn.utils.convert_parameters import parameters_to_vector
+
+if TYPE_CHECKING:
+    from tdt.nn.modules.module import Module
 
 
 class BasePruningMethod(ABC):
@@ -43,14 +47,14 @@ class BasePruningMethod(ABC):
         super().__init_subclass__(**kwargs)
         own_constructor(cls)
 
-    def __call__(self, module: Any, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: tuple) -> None:
         setattr(module, str(self._tensor_name), self.apply_mask(module))
 
     @abstractmethod
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """A mask of t's shape: 1 stays, 0 goes. t: importance of the entries; default_mask: the mask so far."""
 
-    def apply_mask(self, module: Any) -> Tensor:
+    def apply_mask(self, module: Module) -> Tensor:
         """Parameter with its mask applied.
 
         Raises:
@@ -62,7 +66,9 @@ class BasePruningMethod(ABC):
         return getattr(module, self._tensor_name + "_mask").to(original.dtype) * original
 
     @classmethod
-    def apply(cls, module: Any, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any) -> Any:
+    def apply(
+        cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any
+    ) -> Self:
         """Prune a parameter by `cls(*args, **kwargs)`, in addition to earlier prunings; returns the hook on the module.
 
         Args:
@@ -107,7 +113,7 @@ class BasePruningMethod(ABC):
                                  f"got {importance_scores.shape} vs {t.shape}")  # fmt: skip
         return t * self.compute_mask(importance_scores, ones_like(t) if default_mask is None else default_mask)
 
-    def remove(self, module: Any) -> None:
+    def remove(self, module: Module) -> None:
         """Make the parameter, with its zeros, an ordinary one again; the hook itself stays.
 
         Raises:
@@ -221,7 +227,7 @@ class Identity(BasePruningMethod):
         return default_mask
 
     @classmethod
-    def apply(cls, module: Any, name: str) -> Any:  # type: ignore[override]
+    def apply(cls, module: Module, name: str) -> Self:  # type: ignore[override]
         """Add a mask of ones to the parameter `name`; returns the hook."""
         return super().apply(module, name)
 
@@ -281,7 +287,7 @@ class RandomUnstructured(_Unstructured):
         return rand_like(t).view(-1).topk(count)[1]
 
     @classmethod
-    def apply(cls, module: Any, name: str, amount: float) -> Any:  # type: ignore[override]
+    def apply(cls, module: Module, name: str, amount: float) -> Self:  # type: ignore[override]
         """Prune random elements of the parameter `name`; returns the hook."""
         return super().apply(module, name, amount=amount)
 
@@ -305,7 +311,7 @@ class L1Unstructured(_Unstructured):
         return t.abs().reshape(-1).topk(count, largest=False)[1]
 
     @classmethod
-    def apply(cls, module: Any, name: str, amount: float, importance_scores: Any = None) -> Any:  # type: ignore[override]
+    def apply(cls, module: Module, name: str, amount: float, importance_scores: Tensor | None = None) -> Self:  # type: ignore[override]
         """Prune the elements of least magnitude of the parameter `name`; returns the hook."""
         return super().apply(module, name, amount=amount, importance_scores=importance_scores)
 
@@ -359,7 +365,7 @@ class RandomStructured(_Structured):
         return chance > chance.kthvalue(count)[0]
 
     @classmethod
-    def apply(cls, module: Any, name: str, amount: float, dim: int = -1) -> Any:  # type: ignore[override]
+    def apply(cls, module: Module, name: str, amount: float, dim: int = -1) -> Self:  # type: ignore[override]
         """Prune random slices of the parameter `name`; returns the hook."""
         return super().apply(module, name, amount=amount, dim=dim)
 
@@ -382,7 +388,7 @@ class LnStructured(_Structured):
             [3., 4.]])
     """
 
-    def __init__(self, amount: float, n: Any, dim: int = -1):
+    def __init__(self, amount: float, n: float | Literal["fro", "nuc"], dim: int = -1):
         super().__init__(amount, dim)
         self.n = n
 
@@ -391,7 +397,15 @@ class LnStructured(_Structured):
         return t.norm(self.n, dim=others).topk(size - count)[1]
 
     @classmethod
-    def apply(cls, module: Any, name: str, amount: float, n: Any, dim: int, importance_scores: Any = None) -> Any:  # type: ignore[override]
+    def apply(  # type: ignore[override]
+        cls,
+        module: Module,
+        name: str,
+        amount: float,
+        n: float | Literal["fro", "nuc"],
+        dim: int,
+        importance_scores: Tensor | None = None,
+    ) -> Self:
         """Prune the slices of least norm of the parameter `name`; returns the hook."""
         return super().apply(module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores)
 
@@ -420,12 +434,12 @@ class CustomFromMask(BasePruningMethod):
         return default_mask * self.mask.to(default_mask.dtype)
 
     @classmethod
-    def apply(cls, module: Any, name: str, mask: Tensor) -> Any:  # type: ignore[override]
+    def apply(cls, module: Module, name: str, mask: Tensor) -> Self:  # type: ignore[override]
         """Prune the elements of the parameter `name` where `mask` is 0; returns the hook."""
         return super().apply(module, name, mask=mask)
 
 
-def identity(module: Any, name: str) -> Any:
+def identity(module: M, name: str) -> M:
     """Give a parameter a mask of ones. Returns the module.
 
     >>> from tdt.nn.utils import prune
@@ -437,7 +451,7 @@ def identity(module: Any, name: str) -> Any:
     return module
 
 
-def random_unstructured(module: Any, name: str, amount: float) -> Any:
+def random_unstructured(module: M, name: str, amount: float) -> M:
     """Prune entries at random: `amount` of them (int), or that fraction (float). Returns the module.
 
     >>> import tdt
@@ -449,7 +463,7 @@ def random_unstructured(module: Any, name: str, amount: float) -> Any:
     return module
 
 
-def l1_unstructured(module: Any, name: str, amount: float, importance_scores: Tensor | None = None) -> Any:
+def l1_unstructured(module: M, name: str, amount: float, importance_scores: Tensor | None = None) -> M:
     """Prune the elements of least magnitude, or of least importance. Returns the module.
 
     Args:
@@ -467,7 +481,7 @@ def l1_unstructured(module: Any, name: str, amount: float, importance_scores: Te
     return module
 
 
-def random_structured(module: Any, name: str, amount: float, dim: int) -> Any:
+def random_structured(module: M, name: str, amount: float, dim: int) -> M:
     """Prune whole slices along `dim` at random. Returns the module; ValueError for a vector.
 
     >>> import tdt
@@ -479,8 +493,8 @@ def random_structured(module: Any, name: str, amount: float, dim: int) -> Any:
     return module
 
 
-def ln_structured(module: Any, name: str, amount: float, n: Any, dim: int,
-                  importance_scores: Tensor | None = None) -> Any:  # fmt: skip
+def ln_structured(module: M, name: str, amount: float, n: float | Literal["fro", "nuc"], dim: int,
+                  importance_scores: Tensor | None = None) -> M:  # fmt: skip
     """Prune the slices along `dim` of least norm. Returns the module.
 
     Args:
@@ -499,7 +513,7 @@ def ln_structured(module: Any, name: str, amount: float, n: Any, dim: int,
     return module
 
 
-def custom_from_mask(module: Any, name: str, mask: Tensor) -> Any:
+def custom_from_mask(module: M, name: str, mask: Tensor) -> M:
     """Prune the elements where `mask` is 0. Returns the module.
 
     Shape: mask of the parameter's shape.
@@ -555,7 +569,7 @@ def global_unstructured(
         custom_from_mask(module, name, part.view_as(getattr(module, name)))
 
 
-def remove(module: Any, name: str) -> Any:
+def remove(module: M, name: str) -> M:
     """Make a pruned parameter, with its zeros, an ordinary one again. Returns the module; ValueError if it is not pruned.
 
     >>> from tdt.nn.utils import prune
@@ -568,7 +582,7 @@ def remove(module: Any, name: str) -> Any:
     return module
 
 
-def is_pruned(module: Any) -> bool:
+def is_pruned(module: Module) -> bool:
     """Whether a parameter of the module, or of one below it, is pruned.
 
     >>> from tdt.nn.utils import prune

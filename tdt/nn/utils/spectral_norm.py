@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tdt import linalg
 from tdt._core.mode import no_grad
@@ -10,8 +10,12 @@ from tdt._core.tensor import Tensor
 from tdt._ops.linalg.distance import normalize
 from tdt.autograd._hooks import RemovableHandle
 from tdt.nn import modules
+from tdt.nn._types import M
 from tdt.nn.parameter import Parameter, is_lazy
 from tdt.nn.utils._pre_hook import pre_hook_of, remove_pre_hook
+
+if TYPE_CHECKING:
+    from tdt.nn.modules.module import Module
 
 
 def as_matrix(weight: Tensor, dim: int) -> Tensor:
@@ -27,7 +31,7 @@ def power_iteration(matrix: Tensor, u: Tensor, v: Tensor, count: int, eps: float
                 (u if is_u else v).copy_(normalize(matrix.mv(v) if is_u else matrix.mH.mv(u), dim=0, eps=eps))
 
 
-def output_dim(module: Any, dim: int | None) -> int:
+def output_dim(module: Module, dim: int | None) -> int:
     """`dim`; for None, the dimension of a layer's weight that counts its outputs."""
     transposed = (modules.ConvTranspose1d, modules.ConvTranspose2d, modules.ConvTranspose3d)
     return int(isinstance(module, transposed)) if dim is None else dim
@@ -53,7 +57,7 @@ class SpectralNorm:
         """The weight with its outputs in the rows."""
         return as_matrix(weight, self.dim)
 
-    def compute_weight(self, module: Any, do_power_iteration: bool) -> Tensor:
+    def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
         """The current weight, after the power method if requested."""
         weight, u, v = (getattr(module, self.name + suffix) for suffix in ("_orig", "_u", "_v"))
         matrix = self.reshape_weight_to_matrix(weight)
@@ -62,7 +66,7 @@ class SpectralNorm:
             u, v = u.clone(), v.clone()  # the next forward writes to them before this one's backward
         return weight / u.dot(matrix.mv(v))
 
-    def remove(self, module: Any) -> None:
+    def remove(self, module: Module) -> None:
         """Make the weight of the moment an ordinary parameter."""
         with no_grad():
             weight = self.compute_weight(module, do_power_iteration=False)
@@ -70,11 +74,11 @@ class SpectralNorm:
             delattr(module, self.name + suffix)
         module.register_parameter(self.name, Parameter(weight))
 
-    def __call__(self, module: Any, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: tuple) -> None:
         setattr(module, self.name, self.compute_weight(module, do_power_iteration=module.training))
 
     @staticmethod
-    def apply(module: Any, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
+    def apply(module: Module, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
         """Put the hook on a parameter; RuntimeError if there is one, ValueError for None or one without a shape."""
         if pre_hook_of(module, SpectralNorm, name):
             raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
@@ -132,7 +136,7 @@ class SpectralNormStateDictHook:
     def __init__(self, fn: SpectralNorm):
         self.fn = fn
 
-    def __call__(self, module: Any, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any]) -> None:
+    def __call__(self, module: Module, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any]) -> None:
         versions, key = local_metadata.setdefault("spectral_norm", {}), self.fn.name + ".version"
         if key in versions:
             raise RuntimeError(f"Unexpected key in metadata['spectral_norm']: {key}")
@@ -140,8 +144,8 @@ class SpectralNormStateDictHook:
 
 
 def spectral_norm(
-    module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
-) -> Any:
+    module: M, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> M:
     """Divides a weight by its largest singular value before each forward. Returns the module.
 
     Args:
@@ -162,7 +166,7 @@ def spectral_norm(
     return module
 
 
-def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
+def remove_spectral_norm(module: M, name: str = "weight") -> M:
     """Undo `spectral_norm`: the weight is a parameter again. ValueError where there is none. Returns the module.
 
     >>> import tdt

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tdt._core.tensor import Tensor
+from tdt.nn._types import M
 from tdt.nn.parameter import Parameter, is_lazy
 from tdt.nn.utils._pre_hook import pre_hook_of, remove_pre_hook
+
+if TYPE_CHECKING:
+    from tdt.nn.modules.module import Module
 
 
 def norms(v: Tensor, dim: int) -> Tensor:
@@ -30,12 +34,12 @@ class WeightNorm:
     def __init__(self, name: str, dim: int | None):
         self.name, self.dim = name, -1 if dim is None else dim
 
-    def compute_weight(self, module: Any) -> Tensor:
+    def compute_weight(self, module: Module) -> Tensor:
         """The weight of the moment."""
         return scaled(getattr(module, self.name + "_v"), getattr(module, self.name + "_g"), self.dim)
 
     @staticmethod
-    def apply(module: Any, name: str, dim: int | None) -> WeightNorm:
+    def apply(module: Module, name: str, dim: int | None) -> WeightNorm:
         """Put the hook on a parameter; RuntimeError if there is one, ValueError for a parameter without a shape."""
         warnings.warn(
             "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.",
@@ -55,7 +59,7 @@ class WeightNorm:
         module.register_forward_pre_hook(hook)
         return hook
 
-    def remove(self, module: Any) -> None:
+    def remove(self, module: Module) -> None:
         """Make the weight of the moment an ordinary parameter."""
         weight = self.compute_weight(module)
         delattr(module, self.name)
@@ -63,11 +67,11 @@ class WeightNorm:
         del module._parameters[self.name + "_v"]
         setattr(module, self.name, Parameter(weight))
 
-    def __call__(self, module: Any, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: tuple) -> None:
         setattr(module, self.name, self.compute_weight(module))
 
 
-def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
+def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     """Deprecated reparametrization of a weight by its norms and direction; use `nn.utils.parametrizations.weight_norm`.
 
     The module gets parameters `<name>_g` and `<name>_v` in the place of `name`, and is returned.
@@ -87,7 +91,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     return module
 
 
-def remove_weight_norm(module: Any, name: str = "weight") -> Any:
+def remove_weight_norm(module: M, name: str = "weight") -> M:
     """Undo `weight_norm`: the weight is a parameter again, with its present value. Returns the module.
 
     Raises:

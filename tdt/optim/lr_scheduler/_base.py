@@ -61,7 +61,7 @@ class LRScheduler:
         self.step()
         self._is_initial = False
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[float | Tensor]:
         """Learning rate of each group for `last_epoch`; subclasses write it.
 
         Raises:
@@ -69,7 +69,7 @@ class LRScheduler:
         """
         raise NotImplementedError(f"{type(self).__name__} must define get_lr")
 
-    def get_last_lr(self) -> list[Any]:
+    def get_last_lr(self) -> list[float | Tensor]:
         """The rates that were set last, by group."""
         return self._last_lr
 

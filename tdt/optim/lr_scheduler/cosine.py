@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from tdt._core.tensor import Tensor
 from tdt.optim.lr_scheduler._base import LRScheduler
 from tdt.optim.optimizer import Optimizer
 
@@ -29,7 +29,7 @@ class CosineAnnealingLR(LRScheduler):
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[float | Tensor]:
         """The rates for `last_epoch`, by group."""
         self._warn_outside_step()
         t, low, groups = self.last_epoch, self.eta_min, self.optimizer.param_groups
@@ -43,7 +43,7 @@ class CosineAnnealingLR(LRScheduler):
         factor = (1 + math.cos(math.pi * t / self.T_max)) / (1 + math.cos(math.pi * (t - 1) / self.T_max))
         return [factor * (group["lr"] - low) + low for group in groups]
 
-    def _get_closed_form_lr(self) -> list[Any]:
+    def _get_closed_form_lr(self) -> list[float | Tensor]:
         low = self.eta_min
         return [
             low + (base - low) * (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2 for base in self.base_lrs
@@ -94,7 +94,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[float | Tensor]:
         """The rates for the place `T_cur` in a fall of `T_i` epochs, by group."""
         self._warn_outside_step()
         low = self.eta_min

@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from tdt._core.tensor import Tensor
 from tdt.optim.lr_scheduler._base import LRScheduler, check_optimizer, per_group, set_lr
 from tdt.optim.optimizer import Optimizer
 
@@ -103,7 +104,7 @@ class CyclicLR(_Cycle):
             return self._scale_fn_custom(x)
         return _SCALES[self.mode][1](x, self.gamma)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[float | Tensor]:
         """The rates for step `last_epoch`, by group; sets the momentum too."""
         self._warn_outside_step()
         cycle = math.floor(1 + self.last_epoch / self.total_size)
@@ -197,7 +198,7 @@ class OneCycleLR(_Cycle):
             self._start_momentum(optimizer, base_momentum, max_momentum, last_epoch)
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[float | Tensor]:
         """Learning rate of each group for `last_epoch`; sets the momentum too.
 
         Raises:

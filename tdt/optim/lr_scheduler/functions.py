@@ -6,6 +6,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tdt._core.tensor import Tensor
 from tdt.optim.lr_scheduler._base import LRScheduler, per_group
 from tdt.optim.optimizer import Optimizer
 
@@ -29,7 +30,7 @@ class LambdaLR(LRScheduler):
         self.lr_lambdas = _functions(optimizer, lr_lambda)
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[float | Tensor]:
         """The rates for `last_epoch`, by group."""
         self._warn_outside_step()
         return [base * factor(self.last_epoch) for factor, base in zip(self.lr_lambdas, self.base_lrs, strict=True)]
@@ -73,7 +74,7 @@ class MultiplicativeLR(LambdaLR):
                 raise TypeError(f"lr_lambda should be a function, but got {type(function).__name__}")
         super().__init__(optimizer, lr_lambda, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[float | Tensor]:
         """The rates for `last_epoch`, by group."""
         self._warn_outside_step()
         rates = self._in_groups("lr")

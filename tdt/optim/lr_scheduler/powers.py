@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from tdt._core.tensor import Tensor
 from tdt.optim.lr_scheduler._base import LRScheduler
 from tdt.optim.optimizer import Optimizer
 
@@ -30,14 +31,14 @@ class StepLR(LRScheduler):
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[float | Tensor]:
         """The rates for `last_epoch`, by group."""
         self._warn_outside_step()
         if self.last_epoch == 0 or self.last_epoch % self.step_size != 0:
             return self._in_groups("lr")
         return [group["lr"] * self.gamma for group in self.optimizer.param_groups]
 
-    def _get_closed_form_lr(self) -> list[Any]:
+    def _get_closed_form_lr(self) -> list[float | Tensor]:
         return [base * self.gamma ** (self.last_epoch // self.step_size) for base in self.base_lrs]
 
 
@@ -67,13 +68,13 @@ class MultiStepLR(LRScheduler):
         super().load_state_dict(state_dict)
         self.milestones = Counter(self.milestones)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[float | Tensor]:
         """The rates for `last_epoch`, by group."""
         self._warn_outside_step()
         rates, times = self._in_groups("lr"), self.milestones[self.last_epoch]
         return [rate * self.gamma**times for rate in rates] if times else rates
 
-    def _get_closed_form_lr(self) -> list[Any]:
+    def _get_closed_form_lr(self) -> list[float | Tensor]:
         passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
         return [base * self.gamma**passed for base in self.base_lrs]
 
@@ -98,7 +99,7 @@ class ConstantLR(LRScheduler):
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[float | Tensor]:
         """The rates for `last_epoch`, by group."""
         self._warn_outside_step()
         rates = self._in_groups("lr")
@@ -106,7 +107,7 @@ class ConstantLR(LRScheduler):
             return [rate * self.factor for rate in rates]
         return [rate * (1.0 / self.factor) for rate in rates] if self.last_epoch == self.total_iters else rates
 
-    def _get_closed_form_lr(self) -> list[Any]:
+    def _get_closed_form_lr(self) -> list[float | Tensor]:
         done = self.last_epoch >= self.total_iters
         return [base * (self.factor + done * (1 - self.factor)) for base in self.base_lrs]
 
@@ -146,7 +147,7 @@ class LinearLR(LRScheduler):
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[float | Tensor]:
         """The rates for `last_epoch`, by group."""
         self._warn_outside_step()
         t, rates, rise = self.last_epoch, self._in_groups("lr"), self.end_factor - self.start_factor
@@ -156,7 +157,7 @@ class LinearLR(LRScheduler):
             return rates
         return [rate * (1.0 + rise / (self.total_iters * self.start_factor + (t - 1) * rise)) for rate in rates]
 
-    def _get_closed_form_lr(self) -> list[Any]:
+    def _get_closed_form_lr(self) -> list[float | Tensor]:
         done, rise = min(self.total_iters, self.last_epoch), self.end_factor - self.start_factor
         return [base * (self.start_factor + rise * done / self.total_iters) for base in self.base_lrs]
 
@@ -176,13 +177,13 @@ class ExponentialLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[float | Tensor]:
         """The rates for `last_epoch`, by group."""
         self._warn_outside_step()
         rates = self._in_groups("lr")
         return rates if self._is_initial else [rate * self.gamma for rate in rates]
 
-    def _get_closed_form_lr(self) -> list[Any]:
+    def _get_closed_form_lr(self) -> list[float | Tensor]:
         return [base * self.gamma**self.last_epoch for base in self.base_lrs]
 
 
@@ -201,7 +202,7 @@ class PolynomialLR(LRScheduler):
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[float | Tensor]:
         """The rates for `last_epoch`, by group."""
         self._warn_outside_step()
         t, total, rates = self.last_epoch, self.total_iters, self._in_groups("lr")
@@ -210,6 +211,6 @@ class PolynomialLR(LRScheduler):
         factor = ((1.0 - t / total) / (1.0 - (t - 1) / total)) ** self.power
         return [rate * factor for rate in rates]
 
-    def _get_closed_form_lr(self) -> list[Any]:
+    def _get_closed_form_lr(self) -> list[float | Tensor]:
         done = min(self.total_iters, self.last_epoch)
         return [base * (1.0 - done / self.total_iters) ** self.power for base in self.base_lrs]
