@@ -130,6 +130,12 @@ def test_no_files_import_each_other():
     assert not targets, {module: sorted(names & targets.keys()) for module, names in targets.items()}
 
 
+def test_one_method_counts_in_place_writes():
+    """`Storage.bump_version`; whoever writes into a tensor's array calls it, and grep finds all of them."""
+    users = [name_of(path) for path in FILES if re.search(r"\.version \+= 1", path.read_text())]
+    assert users == ["tdt._core.tensor"]
+
+
 def test_nothing_but_public_namespaces_imports_compat():
     """Also inside functions. What serves programs written for PyTorch alone is needed by nothing else."""
     users = {m for m, path in MODULES.items() if any(name.startswith("tdt.compat") for _, name in imports(path))}

@@ -102,7 +102,7 @@ class UntypedStorage:
         return self._st
 
     def _written(self) -> UntypedStorage:
-        self.shared().version += 1
+        self.shared().bump_version()
         return self
 
     def untyped(self) -> UntypedStorage:

@@ -26,6 +26,10 @@ class Storage:
     inference = False
     whole: Any = None
 
+    def bump_version(self) -> None:
+        """Count an in-place write, so that a backward pass that saved the values before it is refused."""
+        self.version += 1
+
 
 class View:
     """How a tensor is a view of another tensor, its `base`.

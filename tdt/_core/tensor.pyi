@@ -90,6 +90,8 @@ class Storage:
     version = 0
     inference = False
     whole: Any = None
+
+    def bump_version(self) -> None: ...
 class View:
     base: Any
     source: Any

@@ -84,4 +84,4 @@ def store(t: Tensor, r: Tensor) -> None:
         t._a = _backend.namespace(t._a).empty_like(r._a, dtype=t._a.dtype)
     check_memory(t)
     t._a[...] = r._a
-    t._st.version += 1
+    t._st.bump_version()

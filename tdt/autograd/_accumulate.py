@@ -49,7 +49,7 @@ def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
             else:
                 check_memory(grad)
                 grad._a += g
-                grad._st.version += 1
+                grad._st.bump_version()
     if leaf._post_hooks:
         for hook in tuple(leaf._post_hooks.values()):
             hook(leaf)

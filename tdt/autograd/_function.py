@@ -244,7 +244,7 @@ class Function:
                 result = cls.forward(*args, **kwargs)
                 cls.setup_context(node, args, result)
         for t in node.dirty_tensors:
-            t._st.version += 1
+            t._st.bump_version()
         outputs = result if isinstance(result, tuple) else (result,)
         if any(node.needs_input_grad):
             outputs = _attach(node, args, outputs)

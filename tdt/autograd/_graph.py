@@ -175,7 +175,7 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     1
     """
     for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
-        t._st.version += 1
+        t._st.bump_version()
 
 
 class _Handles(RemovableHandle):

@@ -77,7 +77,7 @@ def become_view(input: Tensor, make_view: Callable[[], Tensor]) -> Tensor:
         check_writable(input)
     check_memory(input, repeats=True)
     viewed, view, storage = make_view(), input._view, input._st
-    storage.version += 1
+    storage.bump_version()
     if view is not None:
         version = storage.version if recording else -1
         step = viewed._view.step  # type: ignore[union-attr]

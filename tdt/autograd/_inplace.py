@@ -32,7 +32,7 @@ def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None
                 edge_of(t)
     if state.meta or x._a.__class__ is _backend.MetaArray:
         check_fits(x, apply(op, (alias(x._a, None, x._st), *rest), attributes))
-        x._st.version += 1
+        x._st.bump_version()
         return x
     check_memory(x, op.repeats if repeats is None else repeats)
     if op.broadcasts:
@@ -45,7 +45,7 @@ def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None
         before._a, before._st = x._a.copy(), Storage()
     result = apply(op, (before, *rest), attributes, _direct_target(op, x, rest))
     write_result(x, result)
-    x._st.version += 1
+    x._st.bump_version()
     if result._edge is not None:
         point_at(result._edge, x)
         rebase(x, result._edge)

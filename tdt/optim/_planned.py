@@ -108,14 +108,14 @@ class PlannedOptimizer(Optimizer):
         for p in live:
             if p._grad._a.__class__ is SparseCOO:  # type: ignore[union-attr]
                 self._update_sparse(group, p)
-                p._st.version += 1
+                p._st.bump_version()
             else:
                 dense.append(p)
         if dense:
             plan = self._plan(group, dense)
             self._update(group, plan, [p._grad._a for p in plan.live])  # type: ignore[union-attr]
             for p in plan.live:
-                p._st.version += 1
+                p._st.bump_version()
 
     def _plan(self, group: dict[str, Any], live: list[Tensor]) -> Plan:
         arrays, scalars = self._arrays(group), self._scalars(group)

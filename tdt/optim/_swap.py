@@ -63,7 +63,7 @@ def _write_back(saved: dict[str, Any], used: dict[str, Any]) -> None:
     for name, tensor in saved.items():
         if isinstance(tensor, Tensor) and isinstance(used.get(name), Tensor) and used[name] is not tensor:
             tensor._a[...] = used[name]._a
-            tensor._st.version += 1
+            tensor._st.bump_version()
 
 
 _NEEDS = "swap_in_optimizer_params_and_state requires "

@@ -37,7 +37,7 @@ class TensorwiseOptimizer(Optimizer):
                     if p._grad is not None:
                         self._check(p)
                         self._update(group, p)
-                        p._st.version += 1
+                        p._st.bump_version()
         return loss
 
     def _check(self, p: Any) -> None:

@@ -135,7 +135,7 @@ class Optimizer(Hooks):
                     if p._grad.grad_fn is not None:
                         p._grad = p._grad.detach()
                     p._grad._a[...] = 0
-                    p._grad._st.version += 1
+                    p._grad._st.bump_version()
 
     # ---- groups
 

@@ -112,7 +112,7 @@ def _written(name: str, result: Tensor, out: Tensor) -> Tensor:
         raise RuntimeError(f"{name}: Expected result to have sparse csr layout and the operands' dtype, that is {found[0]}, "
                            f"but got {found[1]}")  # fmt: skip
     out._a[...] = result._a
-    out._st.version += 1
+    out._st.bump_version()
     return out
 
 

@@ -153,7 +153,7 @@ def _renorm(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) ->
     used = xp.unique(input._a)
     norms = (xp.abs(a[used]) ** norm_type).sum(axis=-1, keepdims=True) ** (1 / norm_type)
     a[used] *= xp.where(norms > max_norm, max_norm / (norms + 1e-7), 1).astype(a.dtype)
-    weight._st.version += 1
+    weight._st.bump_version()
 
 
 __all__ = ["embedding", "embedding_renorm_"]

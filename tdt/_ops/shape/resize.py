@@ -113,7 +113,7 @@ def resize_(
             enlarged[: whole.size] = whole
             whole, self._st = enlarged, Storage()
         self._a, self._view = whole[start : start + n].reshape(shape), None
-        self._st.version += 1
+        self._st.bump_version()
     if memory_format.order and memory_format is not preserve_format:
         _reorder(self, memory_format)
     return self

@@ -177,6 +177,6 @@ def set_lr(group: dict[str, Any], value: Any) -> None:
     """Set the learning rate; one that is a tensor is written to, so that all references have the new value."""
     if isinstance(group["lr"], Tensor):
         group["lr"]._a[...] = number(value)
-        group["lr"]._st.version += 1
+        group["lr"]._st.bump_version()
     else:
         group["lr"] = value
