@@ -736,7 +736,7 @@ def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: builtins.
 def unique_consecutive(input: Tensor, return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Tensor | tuple[Tensor, ...]: ...  # tdt/_ops/reduce/unique.py
 def unravel_index(indices: Tensor, shape: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]: ...  # tdt/_ops/reduce/search.py
 def unsafe_chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = ...) -> tuple[Tensor, ...]: ...  # tdt/_ops/shape/split.py
-def unsafe_split(tensor: Tensor, split_size: builtins.int | Sequence[builtins.int], dim: builtins.int = ...) -> tuple[Tensor, ...]: ...  # tdt/_ops/shape/split.py
+def unsafe_split(input: Tensor, split_size: builtins.int | Sequence[builtins.int], dim: builtins.int = ...) -> tuple[Tensor, ...]: ...  # tdt/_ops/shape/split.py
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[builtins.int], dim: builtins.int = ...) -> tuple[Tensor, ...]: ...  # tdt/_ops/shape/split.py
 def unsqueeze(input: Tensor, dim: builtins.int) -> Tensor: ...  # tdt/_ops/shape/dimensions.py
 def unsqueeze_copy(input: Tensor, dim: builtins.int, *, out: Tensor | None = ...) -> Tensor: ...  # tdt/_ops/shape/view_copies.py

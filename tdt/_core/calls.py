@@ -6,8 +6,10 @@ Arguments are checked only after a call has failed, so a correct call costs no m
 from __future__ import annotations
 
 import inspect
+import operator
+import sys
 from collections.abc import Callable
-from types import FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,8 @@ from tdt._core.wrapping import wraps
 
 # PyTorch accepts these as aliases in every function with a parameter of that name.
 NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+
+PUBLIC_MODULES = ("tdt", "tdt.nn.functional")  # whose functions TypeErrors name
 
 TENSOR_TYPES: set[type] = {Tensor}  # and all subclasses: a lookup in this set is the fastest test for a tensor
 
@@ -40,7 +44,8 @@ def front(function: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:
             renamed = _renamed(function, kwargs) if kwargs and isinstance(error, TypeError) else None
             if renamed is None:
-                _check_arguments(function, args, kwargs)
+                check_call()
+                _check_arguments(function, args, kwargs, sys._getframe().f_code)
                 raise
         return called(*args, **renamed)
 
@@ -78,6 +83,60 @@ def _renaming(function: FunctionType, module: str, name: str) -> Callable[..., A
     return called
 
 
+def check_call() -> None:
+    """TypeError for the wrong argument of the public function that was called, under the names of its own signature.
+
+    For ops and helpers that refuse a value, and know it by another name than the caller. The function is found on the
+    stack, so that a correct call costs nothing; no error is raised where all its arguments are of the right kind.
+    """
+    found: TypeError | None = None
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "tdt":
+        function = _public_function(frame.f_code)
+        if function is not None:
+            try:
+                _check_arguments(function, *_arguments_of(frame), frame.f_code)
+            except TypeError as error:
+                found = error  # of functions that call each other, the outermost got the wrong value from the user
+        frame = frame.f_back
+    if found is not None:
+        raise found from None
+
+
+def _public_function(code: CodeType) -> Callable[..., Any] | None:
+    """The function of tdt, or method of Tensor, that `code` belongs to."""
+    owner, _, name = code.co_qualname.rpartition(".")
+    homes = {"": filter(None, map(sys.modules.get, PUBLIC_MODULES)), "Tensor": (Tensor,)}.get(owner, ())
+    functions = (vars(home).get(name) for home in homes)
+    return next((function for function in functions if getattr(function, "__code__", None) is code), None)
+
+
+def _arguments_of(frame: FrameType) -> tuple[tuple, dict[str, Any]]:
+    """The positional and the keyword arguments with which the function of a frame was called."""
+    code, values = frame.f_code, frame.f_locals
+    count = code.co_argcount
+    keywords = code.co_varnames[count : count + code.co_kwonlyargcount]
+    rest = code.co_varnames[count + len(keywords) :]
+    args = tuple(values.get(name) for name in code.co_varnames[:count])
+    kwargs = {name: values.get(name) for name in keywords}
+    if code.co_flags & inspect.CO_VARARGS:
+        args, rest = (*args, *values.get(rest[0], ())), rest[1:]
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        kwargs |= values.get(rest[0], {})
+    return args, kwargs
+
+
+def as_shape(args: tuple[Any, ...]) -> tuple[int, ...]:
+    """Sizes passed as `f(2, 3)` or `f((2, 3))`, as a tuple of ints; TypeError for anything else."""
+    try:
+        if len(args) == 1 and not hasattr(args[0], "__index__"):
+            args = tuple(args[0])
+        return tuple(map(operator.index, args))
+    except TypeError:
+        check_call()
+        raise
+
+
 def as_numbers(name: str, settings: dict[str, Any]) -> dict[str, Any]:
     """The attributes of op `name`, with 0-d tensors replaced by numbers.
 
@@ -85,6 +144,7 @@ def as_numbers(name: str, settings: dict[str, Any]) -> dict[str, Any]:
     """
     for argument, value in settings.items():
         if isinstance(value, Tensor) and (value.ndim or value.requires_grad):
+            check_call()
             raise TypeError(f"{name.lstrip('_')}(): argument '{argument}' must be Number, not {type(value).__name__}")
     return {argument: value.item() if isinstance(value, Tensor) else value for argument, value in settings.items()}
 
@@ -100,17 +160,25 @@ def _renamed(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, 
     return {names.get(name, name): value for name, value in kwargs.items()} if names else None
 
 
-def _check_arguments(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> None:
-    """TypeError for the first argument whose value does not match its annotation."""
+def _check_arguments(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any], code: CodeType) -> None:
+    """TypeError for the first argument whose value does not match its annotation.
+
+    Args:
+        code: of the public function or method, which has its name; PyTorch does not count a method's tensor.
+    """
     signature = inspect.signature(function)
     try:
         arguments = signature.bind(*args, **kwargs).arguments
     except TypeError:
         return  # the error of the call itself names the missing argument
-    for place, (name, value) in enumerate(arguments.items()):
-        annotation = signature.parameters[name].annotation
-        if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-            annotation, value = "Sequence[Tensor]" if name == "tensors" else None, _flatten_varargs(value)
+    for place, (name, value) in enumerate(arguments.items(), start=not code.co_qualname.startswith("Tensor.")):
+        parameter = signature.parameters[name]
+        annotation = parameter.annotation
+        if value is parameter.default:
+            continue
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            annotation = VARARGS.get(name, annotation)
+            value = _from_varargs(value, annotation)
         if name == "out":
             expected, fits = "Tensor", value is None or _all(_is_tensor, value)
         elif isinstance(annotation, str) and annotation.removesuffix(" | None") in KINDS:
@@ -119,24 +187,28 @@ def _check_arguments(function: Callable[..., Any], args: tuple, kwargs: dict[str
         else:
             continue
         if not fits:
-            where = "" if name in kwargs else f" (position {place + 1})"
-            raise TypeError(
-                f"{function.__name__}(): argument '{name}'{where} must be {expected}, {_describe_value(expected, value)}"
-            ) from None
+            where = "" if name in kwargs else f" (position {place})"
+            name = "size" if name == "sizes" and parameter.kind is inspect.Parameter.VAR_POSITIONAL else name
+            raise TypeError(f"{code.co_name}(): argument '{name}'{_problem(where, expected, value)}") from None
 
 
-def _describe_value(expected: str, value: Any) -> str:
-    """The type of a value that is not as `expected`; for a sequence, that of the first such element."""
+def _problem(where: str, expected: str, value: Any) -> str:
+    """What came instead of what was `expected`, as PyTorch says it; of several values the first that does not fit."""
     if isinstance(value, (tuple, list)) and expected.startswith("tuple of"):
         fits = _is_tensor if expected == "tuple of Tensors" else _is_int
-        bad = next(i for i, element in enumerate(value) if not fits(element))
-        return f"but found element of type {type(value[bad]).__name__} at pos {bad}"
-    return f"not {'torch.dtype' if isinstance(value, dtype) else type(value).__name__}"
+        place, kind = next((i, type(element).__name__) for i, element in enumerate(value) if not fits(element))
+        if place and fits is _is_int:
+            return (
+                f' failed to unpack the object at pos {place + 1} with error "type must be {expected},but got {kind}"'
+            )
+        return f"{where} must be {expected}, but found element of type {kind} at pos {place}"
+    return f"{where} must be {expected}, not {'torch.dtype' if isinstance(value, dtype) else type(value).__name__}"
 
 
-def _flatten_varargs(values: tuple) -> Any:
-    """The sequence of tensors in `f(a, b)` and `f([a, b])`."""
-    return values[0] if len(values) == 1 and isinstance(values[0], (tuple, list)) else values
+def _from_varargs(values: tuple, annotation: str) -> Any:
+    """The sequence that came as `f(a, b)`, or `f([a, b])`; where integers are expected, anything alone stands for itself."""
+    alone = len(values) == 1 and (isinstance(values[0], (tuple, list)) or KINDS.get(annotation) is INTS)
+    return values[0] if alone else values
 
 
 def _is_tensor(value: Any) -> bool:
@@ -149,6 +221,11 @@ def _is_int(value: Any) -> bool:
     return hasattr(value, "__index__") and not isinstance(value, (bool, np.ndarray))
 
 
+def _are_ints(value: Any) -> bool:
+    """Whether `value` is an integer, or a sequence or array of integers."""
+    return _is_int(value) or (not isinstance(value, str) and hasattr(value, "__len__") and all(map(_is_int, value)))
+
+
 def _is_number(value: Any) -> bool:
     return value.numel() == 1 if isinstance(value, Tensor) else isinstance(value, (int, float, complex, np.number))
 
@@ -158,6 +235,11 @@ def _all(check: Callable[[Any], bool], value: Any) -> bool:
     return all(map(check, value)) if isinstance(value, (tuple, list)) else check(value)
 
 
+# What `f(*tensors)` and `f(*shapes)` take together; each of the shapes is a sequence itself.
+VARARGS = {"tensors": "Sequence[Tensor]", "shapes": "Sequence[Sequence[int]]"}
+INTS: tuple[str, Callable[[Any], bool]] = ("tuple of ints", _are_ints)
+OPERAND: tuple[str, Callable[[Any], bool]] = ("Tensor", lambda value: _is_tensor(value) or _is_number(value))
+
 # By annotation: PyTorch's name of the expected type, and a check.
 KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "Tensor": ("Tensor", _is_tensor),
@@ -165,6 +247,12 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "int": ("int", _is_int),
     "bool": ("bool", lambda value: isinstance(value, (bool, np.bool_))),
     "float": ("Number", _is_number),
+    "Number": ("Number", _is_number),
+    "Tensor | Number": OPERAND,
+    "Number | Tensor": ("Number", OPERAND[1]),
+    "Ints": INTS,
+    "Sequence[int]": INTS,
+    "int | Sequence[int]": INTS,
     "str": ("str", lambda value: isinstance(value, str)),
     "Dims": ("tuple of ints", lambda value: value is None or _all(_is_int, value)),
     "dtype": ("torch.dtype", lambda value: isinstance(value, dtype)),

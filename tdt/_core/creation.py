@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -14,7 +13,7 @@ from tdt._backend.device import CPU, META, as_device
 from tdt._backend.layout import outermost_first
 from tdt._core import dtype as _dtype
 from tdt._core.aliases import Device, Number
-from tdt._core.calls import front
+from tdt._core.calls import as_shape, front
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.float8 import KINDS, astype
 from tdt._core.from_data import array_of, fill_number
@@ -140,9 +139,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
 
 def _shape_of(size: tuple[Any, ...]) -> tuple[int, ...]:
     """The shape from f(2, 3) or f((2, 3)); RuntimeError for a negative size."""
-    if len(size) == 1 and not hasattr(size[0], "__index__"):
-        size = tuple(size[0])
-    shape = tuple([operator.index(n) for n in size])
+    shape = as_shape(size)
     if any(n < 0 for n in shape):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     return shape

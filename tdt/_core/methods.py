@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from types import FunctionType
+from typing import Any, TypeVar, cast
 
 from tdt._core.tensor import Tensor
 
@@ -38,9 +41,9 @@ def method(
             forms["_"] = in_place(function, function.__name__)
         for ending, form in forms.items():
             for each in (function.__name__, *aliases):
-                setattr(Tensor, each + ending, form)
-        if in_place_function:
-            IN_PLACE_FUNCTIONS.update({f"{each}_": forms["_"] for each in (function.__name__, *aliases)})
+                setattr(Tensor, each + ending, copy_of(form, each + ending, f"Tensor.{each}{ending}"))
+                if ending and in_place_function:
+                    IN_PLACE_FUNCTIONS[each + ending] = copy_of(form, each + ending, each + ending)
         return function
 
     return bind
@@ -65,6 +68,29 @@ def rename(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     function.__qualname__ = f"Tensor.{name}"
     function.__code__ = function.__code__.replace(co_name=name, co_qualname=function.__qualname__)
     return function
+
+
+def copy_of(function: Callable[..., Any], name: str, qualname: str) -> Callable[..., Any]:
+    """A function that does the same under another name: a method beside the public function, or an alias.
+
+    Errors look at the names: `x.add("a")` is a call of Tensor.add, in which PyTorch counts no argument for `x`.
+    """
+    code = function.__code__.replace(co_name=name, co_qualname=qualname)
+    copy = FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
+    functools.update_wrapper(copy, function, assigned=("__doc__", "__annotations__", "__kwdefaults__", "__module__"))
+    vars(copy).pop("__wrapped__")
+    vars(copy).update(vars(function))
+    copy.__qualname__ = qualname
+    return copy
+
+
+def function_alias(name: str, of: F) -> F:
+    """The public function `of` under a second name of its own, which help and errors show."""
+    alias = copy_of(of, name, name)
+    alias.__module__ = sys._getframe(1).f_globals["__name__"]  # where pickle finds it, as it does named tuples
+    summary, _, rest = (inspect.getdoc(of) or "").partition("\n\n")
+    alias.__doc__ = f"{summary}\n\nAlias of `{of.__name__}`.\n\n{rest}"
+    return cast("F", alias)
 
 
 def named_like(function: Callable[..., Any], definition: Callable[..., Any]) -> Callable[..., Any]:

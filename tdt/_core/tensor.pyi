@@ -727,7 +727,7 @@ class Tensor:
     @requires_grad.setter
     def requires_grad(self, value: builtins.bool) -> None: ...
     def requires_grad_(self, requires_grad: builtins.bool = ...) -> Tensor: ...  # tdt/autograd/_variable.py
-    def reshape(self, *sizes: builtins.int | Sequence[builtins.int]) -> Tensor: ...  # tdt/_ops/shape/views.py
+    def reshape(self, *shape: builtins.int | Sequence[builtins.int]) -> Tensor: ...  # tdt/_ops/shape/views.py
     def reshape_as(self, other: Tensor) -> Tensor: ...  # tdt/_ops/shape/views.py
     def resize(self, *sizes: builtins.int | Sequence[builtins.int]) -> Tensor: ...  # tdt/_ops/shape/resize.py
     def resize_(self, *sizes: builtins.int | Sequence[builtins.int], size: Sequence[builtins.int] | None = ..., memory_format: _memory_format = ...) -> Tensor: ...  # tdt/_ops/shape/resize.py

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from tdt._core.aliases import Device, Dims, Ints, Number  # noqa: F401
+from tdt._core.calls import check_call
 from tdt._core.tensor import Tensor
 from tdt._core.wrapping import wraps
 from tdt._core.writing import store
@@ -81,17 +82,11 @@ def wrap_dims(dim: Dims, ndim: int) -> tuple[int, ...] | None:
 def tensor_argument(function: str, value: Any, name: str = "input", position: int = 1) -> Tensor:
     """`value` if it is a Tensor, else PyTorch's TypeError."""
     if not isinstance(value, Tensor):
+        check_call()
         raise TypeError(
             f"{function}(): argument '{name}' (position {position}) must be Tensor, not {type(value).__name__}"
         )
     return value
-
-
-def as_shape(args: tuple[Any, ...]) -> tuple[int, ...]:
-    """Sizes given as `f(2, 3)` or `f((2, 3))`, as a tuple of ints."""
-    if len(args) == 1 and not hasattr(args[0], "__index__"):
-        args = tuple(args[0])
-    return tuple(map(operator.index, args))
 
 
 def keep(value: Any, dim: tuple[int, ...] | None, x_shape: tuple[int, ...], keepdim: bool) -> Any:

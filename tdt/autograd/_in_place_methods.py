@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 from tdt._core import dtype as _dtype
+from tdt._core.calls import check_call
 from tdt._core.methods import rename
 from tdt._core.mode import enable_grad, real, state
 from tdt._core.tensor import LEAF, Tensor, View, alias
@@ -21,9 +21,10 @@ def by_op(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
     record = OPS[name]
 
     def method(input: Tensor, *operands: Any, **attributes: Any) -> Tensor:
+        if "out" in attributes:
+            raise _no_out(name)
         if record.tensors_only and operands and not isinstance(operands[0], Tensor):
-            second, kind = inspect.unwrap(function).__code__.co_varnames[1], type(operands[0]).__name__
-            raise TypeError(f"{name}_(): argument '{second}' (position 1) must be Tensor, not {kind}")
+            check_call()
         return record.inplace(input, *operands, **attributes)
 
     return _in_place(method, function, name)
@@ -33,8 +34,14 @@ def by_copy(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]
     """The function's result is copied into the tensor: for functions that check their arguments or call several ops."""
 
     def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        # The op may keep its input for backward, which must not change.
-        return overwrite(input, function(OPS["clone"](input) if state.grad else input, *args, **kwargs))
+        if "out" in kwargs:
+            raise _no_out(name)
+        try:
+            # The op may keep its input for backward, which must not change.
+            return overwrite(input, function(OPS["clone"](input) if state.grad else input, *args, **kwargs))
+        except (AttributeError, TypeError):
+            check_call()
+            raise
 
     return _in_place(method, function, name)
 
@@ -43,13 +50,23 @@ def by_view(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]
     """The tensor itself takes the shape and strides of the view that the function returns."""
 
     def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return become_view(input, lambda: function(input, *args, **kwargs))
+        try:
+            return become_view(input, lambda: function(input, *args, **kwargs))
+        except (AttributeError, TypeError):
+            check_call()
+            raise
 
     return _in_place(method, function, name)
 
 
+def _no_out(name: str) -> TypeError:
+    return TypeError(f"{name}_() got an unexpected keyword argument 'out'")
+
+
 def _in_place(method: Callable[..., Tensor], function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
-    functools.update_wrapper(method, function)  # its parameters
+    method.__wrapped__, signature = function, inspect.signature(function)  # type: ignore[attr-defined]
+    kept = [parameter for parameter in signature.parameters.values() if parameter.name != "out"]
+    method.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
     method.__doc__ = f"In-place version of `{name}`."
     return rename(method, f"{name}_")
 

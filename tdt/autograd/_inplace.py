@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tdt import _backend
+from tdt._core.calls import check_call
 from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
@@ -23,6 +24,7 @@ def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None
     combines the old base and the new values, and its node becomes the base's. `repeats`: overrides op.repeats.
     """
     if not isinstance(x, Tensor):
+        check_call()
         raise TypeError(f"{op.name}_(): argument 'input' (position 1) must be Tensor, not {type(x).__name__}")
     recording = state.grad and any(isinstance(t, Tensor) and t.requires_grad for t in (x, *rest))
     if recording:

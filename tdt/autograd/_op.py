@@ -102,6 +102,7 @@ class Op(Traits):
         several = forward.__code__.co_flags & inspect.CO_VARARGS
         self.variadic = forward.__code__.co_varnames[len(params)] if several else None
         self.fixed = len(self.operands)
+        self.optional = self.operands[self.fixed - len(forward.__defaults__ or ()) :]  # may be None
         self.defaults = dict(forward.__kwdefaults__ or {})
         self.writes_out = self.defaults.pop("out", self) is None
         self.attributes = tuple(p for p in params[positional:] if p != "out")

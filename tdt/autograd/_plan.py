@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tdt._core import dtype as _dtype
+from tdt._core.calls import check_call
 from tdt._core.dtype import FLOAT, check_category
 
 if TYPE_CHECKING:
@@ -70,11 +71,14 @@ def make_plan(op: Op, key: tuple, arrays: list) -> Plan:
 
 def check_kinds(op: Op, key: tuple) -> None:
     """TypeError for operands that are neither tensors nor numbers, and for a call without any tensor."""
-    for i, kind in enumerate(key):
-        if isinstance(kind, type) and not issubclass(kind, (int, float, complex, np.generic, type(None))):
-            name = op.names_for(len(key))[i]
+    names = op.names_for(len(key))
+    for name, (i, kind) in zip(names, enumerate(key), strict=True):
+        number = not isinstance(kind, type) or issubclass(kind, (int, float, complex, np.generic))
+        if not number and not (kind is type(None) and name in op.optional):
+            check_call()
             raise TypeError(f"{op.name}(): argument '{name}' (position {i + 1}) must be Tensor, not {kind.__name__}")
     if all(isinstance(kind, type) for kind in key):
+        check_call()
         kinds = ", ".join(kind.__name__ for kind in key)
         raise TypeError(
             f"{op.name}() received an invalid combination of arguments - got ({kinds}), but at least one must be a Tensor"

@@ -12,6 +12,7 @@ from tdt._core.dtype import FLOAT, FLOATING, SCALAR_NAMES, check_category, int64
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.layout import layout as Layout
 from tdt._core.layout import sparse_coo
+from tdt._core.methods import function_alias
 from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor, wrap
@@ -315,5 +316,6 @@ def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alph
     return input * beta + smm(mat1, mat2) * alpha
 
 
-spmm = dsmm = products.mm
-hsmm = hspmm
+spmm = function_alias("spmm", of=products.mm)
+dsmm = function_alias("dsmm", of=products.mm)
+hsmm = function_alias("hsmm", of=hspmm)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,17 @@ def test_an_in_place_function_computes_pytorchs_values_and_returns_the_tensor_it
     ours, theirs = result(tdt), result(torch)
     assert ours.dtype == theirs.dtype
     np.testing.assert_allclose(ours, theirs, rtol=3e-6, atol=1e-6)
+
+
+def test_in_place_forms_take_no_out():
+    for name in sorted(IN_PLACE_FUNCTIONS):
+        for form in (getattr(tdt, name), getattr(tdt.Tensor, name)):
+            assert "out" not in inspect.signature(form).parameters
+            assert form.__name__ == form.__code__.co_name == name
+    with pytest.raises(TypeError, match=r"acos_\(\) got an unexpected keyword argument 'out'"):
+        tdt.acos_(tdt.ones(2), out=tdt.ones(2))
+    with pytest.raises(TypeError, match=r"nan_to_num_\(\) got an unexpected keyword argument 'out'"):
+        tdt.ones(2).nan_to_num_(out=tdt.ones(2))
 
 
 def test_an_in_place_function_refuses_non_tensors_and_leaves():

@@ -33,6 +33,7 @@ CHECK_NAMES = {
     "gradients": {"gradient", "second gradient", "inplace gradient", "second inplace gradient"},
     "errors": {"error"},
     "refused": {"refused"},
+    "argument names": {"argument names"},
 }
 
 
@@ -59,6 +60,11 @@ def test_bad_arguments_raise_pytorchs_error_class(info):
 @EVERY_OP
 def test_dtypes_that_pytorch_refuses_are_refused(info):
     _agrees("refused", info)
+
+
+@EVERY_OP
+def test_errors_name_the_arguments_as_pytorchs_do(info):
+    _agrees("argument names", info)
 
 
 def test_the_deviations_name_ops_that_exist():

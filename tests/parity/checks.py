@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import itertools
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,8 @@ from tests.parity.opdb import (
     attempt,
     dtypes_of,
     full_name,
+    is_lambda,
+    lookup_torch,
     ours,
     quiet,
     samples,
@@ -255,6 +259,61 @@ def check_errors(info: OpInfo) -> Report:
     return report
 
 
+WRONG_VALUES = ("a", None)
+NAMED = re.compile(r"(\w+)\(\): argument '(\w+)' (?:\(position (\d+)\) )?must be")
+
+
+def check_argument_names(info: OpInfo) -> Report:
+    """Where a call with a value of the wrong kind names function, argument and position, they are PyTorch's.
+
+    Asked of the function, the method and both in-place forms, for each argument of the sample with the most tensors.
+    """
+    report = Report(full_name(info))
+    dtype = torch.float32 if torch.float32 in info.dtypes else next(iter(dtypes_of(info)), None)
+    chosen = samples(info, dtype) if dtype is not None and not is_lambda(info) else ()
+    if not chosen:
+        return report
+    args, kwargs = arguments_of(max(chosen, key=lambda s: sum(isinstance(a, torch.Tensor) for a in s.args)))
+    with quiet():
+        for code, theirs, our, method in _forms(info):
+            places = [*range(method, len(args)), *kwargs]
+            for place, wrong in itertools.product(places, WRONG_VALUES):
+                changed = list(args)
+                if isinstance(place, int):
+                    changed[place] = wrong
+                given = tuple(changed), kwargs if isinstance(place, int) else {**kwargs, place: wrong}
+                try:
+                    (their_args, their_kwargs), (our_args, our_kwargs) = cloned(given), to_tdt(given)
+                except Unconvertible:
+                    continue
+                expected, found = (
+                    NAMED.match(str(attempt(f, *a, **k)[1]))
+                    for f, a, k in ((theirs, their_args, their_kwargs), (our, our_args, our_kwargs))
+                )
+                # PyTorch's functions that are made of others let these complain.
+                if expected and found and code.replace(".", "_").endswith(("_" + expected[1], "}_" + expected[1])):
+                    problem = (
+                        None if found.groups() == expected.groups() else f"tdt: {found[0]}; PyTorch: {expected[0]}"
+                    )
+                    report.note("argument names", problem, dtype, code, given)
+    return report
+
+
+def _forms(info: OpInfo) -> Iterator[tuple[str, Any, Any, bool]]:
+    """The function, the method, the in-place method and function: (how a listing calls it, theirs, ours, a method?)."""
+    first = info.name
+    for name in (first, f"{first}_"):
+        for code, home, our_home in ((f"torch.{name}", torch, tdt), ("{}." + name, torch.Tensor, tdt.Tensor)):
+            theirs, our = (
+                lookup_torch(name) if home is torch else getattr(home, name, None),
+                getattr(our_home, name, None),
+            )
+            if code == f"torch.{first}":
+                our = ours(info)
+            if callable(theirs) and callable(our):
+                yield code, theirs, our, home is torch.Tensor
+
+
 def check_gradients(info: OpInfo) -> Report:
     """First and second gradients against PyTorch's, in float64 and complex128, in place too where PyTorch allows it."""
     report = Report(full_name(info))
@@ -374,4 +433,4 @@ def _is_trivial(info: OpInfo, args: tuple, kwargs: dict) -> bool:
 
 
 CHECKS = {"values": check_values, "variants": check_variants, "gradients": check_gradients, "errors": check_errors,
-          "refused": check_refused}  # fmt: skip
+          "refused": check_refused, "argument names": check_argument_names}  # fmt: skip

@@ -30,6 +30,8 @@ class Deviation(NamedTuple):
 HALF = ("float16", "bfloat16")
 DEVIATIONS = [
     # Decisions of tdt.
+    Deviation("linalg.vector_norm", "argument names", ("*",), "argument 'x'", "PyTorch documents it as x"),
+    Deviation("nn.functional.one_hot", "argument names", ("*",), "argument 'tensor'", "PyTorch documents it as tensor"),
     *[Deviation(f"fft.{op}", "out= resized", ("*",), "strides of the target",
                 "an empty out= of a transform is contiguous here; PyTorch's is not for the inverse of real numbers")
       for op in ("ifft", "ihfft")],

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
+from tdt._core.calls import check_call
 from tdt._core.dtype import FLOATING_AND_COMPLEX, SCALAR_NAMES
 from tdt._core.dtype import bool as BOOL
 from tdt._core.dtype import dtype as Dtype
@@ -84,7 +85,7 @@ def unary_op(
     """
 
     def define(definition: F) -> F:
-        name = definition.__name__
+        name, first = definition.__name__, definition.__code__.co_varnames[0]
         record = make_op(name, forward, dtypes=dtypes, to_float=to_float, ufunc=getattr(forward, "ufunc", ""), **traits)
         if vjp is not None:
             record.vjp("x")(vjp)
@@ -94,7 +95,7 @@ def unary_op(
         def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             if out is None and input.__class__ is Tensor:
                 return run_unary(record, input)
-            tensor_argument(name, input)
+            tensor_argument(name, input, first)
             if same_out and out is not None and not (name == "abs" and input.is_complex()):
                 refuse_out(out, input)
             if bool_out:
@@ -159,6 +160,7 @@ def check_operands(name: str, input: Any, other: Any, numbers: str = "other", se
             tensor_argument(name, other, second, 2)
         return
     if numbers == "other" and not isinstance(input, Tensor):
+        check_call()
         got = ", ".join(type(value).__name__ for value in (input, other))
         raise TypeError(
             f"{name}() received an invalid combination of arguments - got ({got}), but input must be a Tensor"

@@ -9,7 +9,7 @@ from typing import Any
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, REAL_NUMBERS
 from tdt._core.from_data import fill_number
-from tdt._core.methods import method
+from tdt._core.methods import function_alias, method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
 from tdt._kernels import LARGE_SUM
@@ -500,7 +500,10 @@ def widened(base: Any, exponent: Any) -> tuple[Any, Any]:
     return promoted[0], promoted[1]
 
 
-true_divide, divide, multiply, subtract = div, div, mul, sub
+true_divide = function_alias("true_divide", of=div)
+divide = function_alias("divide", of=div)
+multiply = function_alias("multiply", of=mul)
+subtract = function_alias("subtract", of=sub)
 
 
 @method(aliases=("subtract_",))

@@ -9,7 +9,7 @@ from typing import Any
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, REAL, check_category
-from tdt._core.methods import method
+from tdt._core.methods import function_alias, method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import Number
 from tdt._ops.elementwise._front import binary_op, check_operands
@@ -43,7 +43,7 @@ def atan2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
-arctan2 = atan2
+arctan2 = function_alias("arctan2", of=atan2)
 
 
 @method(in_place=by_op)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import ALL, FLOAT8_WITH_INF, FLOAT8S, INTEGRAL, INTS, REAL, check_category
-from tdt._core.methods import method
+from tdt._core.methods import function_alias, method
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import Number
 from tdt._ops._operators import arithmetic_operator, comparison_operator
@@ -114,7 +114,11 @@ def ge(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> T
     """
 
 
-not_equal, less, less_equal, greater, greater_equal = ne, lt, le, gt, ge
+not_equal = function_alias("not_equal", of=ne)
+less = function_alias("less", of=lt)
+less_equal = function_alias("less_equal", of=le)
+greater = function_alias("greater", of=gt)
+greater_equal = function_alias("greater_equal", of=ge)
 
 
 @method(in_place=by_op)

@@ -70,10 +70,10 @@ def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return _conj.into(out, input)
 
 
-@method(aliases=("resolve_neg",))
+@method()
 @front
 def resolve_conj(input: Tensor) -> Tensor:
-    """`input` itself: conjugation is never lazy here.
+    """`input` itself: `conj` computes at once, so there is no conjugation to resolve.
 
     Shape: input (*); result the same.
 
@@ -81,10 +81,21 @@ def resolve_conj(input: Tensor) -> Tensor:
     >>> tdt.resolve_conj(tdt.tensor([1j]).conj())
     tensor([0.-1.j])
     """
-    return input
+    return tensor_argument("resolve_conj", input)
 
 
-resolve_neg = resolve_conj
+@method()
+@front
+def resolve_neg(input: Tensor) -> Tensor:
+    """`input` itself: `neg` and the imaginary part of `conj` are computed at once, so there is no negation to resolve.
+
+    Shape: input (*); result the same.
+
+    >>> import tdt
+    >>> tdt.resolve_neg(tdt.tensor([1 - 2j]).conj().imag)
+    tensor([2.])
+    """
+    return tensor_argument("resolve_neg", input)
 
 
 @op(dtypes=COMPLEX_ONLY, view=True, float8=FLOAT8S, sparse_values="coalesced")

@@ -8,7 +8,7 @@ from typing import Any
 
 from tdt._core.calls import front
 from tdt._core.dtype import FLOATING
-from tdt._core.methods import method
+from tdt._core.methods import function_alias, method
 from tdt._core.tensor import Tensor
 from tdt._kernels import LARGE_ACTIVATION, alike, chosen, kernel
 from tdt._ops._common import one
@@ -476,7 +476,12 @@ def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
-arccos, arccosh, arcsin, arcsinh, arctan, arctanh = acos, acosh, asin, asinh, atan, atanh
+arccos = function_alias("arccos", of=acos)
+arccosh = function_alias("arccosh", of=acosh)
+arcsin = function_alias("arcsin", of=asin)
+arcsinh = function_alias("arcsinh", of=asinh)
+arctan = function_alias("arctan", of=atan)
+arctanh = function_alias("arctanh", of=atanh)
 
 
 def _digamma_forward(xp: ModuleType, x: Any) -> Any:

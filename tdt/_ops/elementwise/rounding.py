@@ -9,7 +9,7 @@ from typing import Any
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import ALL, FLOAT8_SIGNED, FLOATING, NUMBERS, REAL, REAL_NUMBERS, check_category
-from tdt._core.methods import method
+from tdt._core.methods import function_alias, method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
 from tdt._ops._common import C_NAMES
@@ -230,7 +230,9 @@ def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
-fix, absolute, negative = trunc, abs, neg
+fix = function_alias("fix", of=trunc)
+absolute = function_alias("absolute", of=abs)
+negative = function_alias("negative", of=neg)
 
 
 @method(in_place=by_op)

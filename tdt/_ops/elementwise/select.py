@@ -13,7 +13,7 @@ from tdt._core.calls import front
 from tdt._core.dtype import FLOAT8S, FLOATING_AND_COMPLEX, NUMBERS, REAL, SCALAR_NAMES, check_category
 from tdt._core.float8 import KINDS, astype
 from tdt._core.from_data import fill_number
-from tdt._core.methods import method
+from tdt._core.methods import function_alias, method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
 from tdt._ops._common import C_NAMES, Number, conj
@@ -182,7 +182,7 @@ def clamp_max(input: Tensor, max: Tensor | Number, *, out: Tensor | None = None)
     return label(finish(_clamp, out, input, None, max), f"ClampMaxBackward{int(isinstance(max, Tensor))}")
 
 
-clip = clamp
+clip = function_alias("clip", of=clamp)
 
 
 @op(promote=(), elementwise=False, computes=False, repeats=True, node=by_number("MaskedFill", 2))
@@ -435,7 +435,7 @@ def clamp_max_(input: Tensor, max: Tensor | Number) -> Tensor:
     return clamp_(input, None, max)
 
 
-clip_ = clamp_
+clip_ = function_alias("clip_", of=clamp_)
 
 
 @method()

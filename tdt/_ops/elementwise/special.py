@@ -201,10 +201,10 @@ def without_gradient(function: F) -> F:
 
 @without_gradient
 @unary_op(_airy, dtypes=FLOAT_OR_DOUBLE)
-def airy_ai(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+def airy_ai(x: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Airy function Ai of each element. It has no derivative here.
 
-    Shape: input (*); result the same.
+    Shape: x (*); result the same.
 
     >>> import tdt
     >>> tdt.special.airy_ai(tdt.tensor([1.]))
@@ -318,10 +318,10 @@ def modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @without_gradient
 @unary_op(special("k0e"), dtypes=FLOAT_OR_DOUBLE)
-def scaled_modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+def scaled_modified_bessel_k0(x: Tensor, *, out: Tensor | None = None) -> Tensor:
     """modified_bessel_k0 scaled by exp(x), which does not underflow. It has no derivative here.
 
-    Shape: input (*); result the same.
+    Shape: x (*); result the same.
 
     >>> import tdt
     >>> tdt.special.scaled_modified_bessel_k0(tdt.tensor([1.]))
@@ -331,10 +331,10 @@ def scaled_modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Te
 
 @without_gradient
 @unary_op(special("k1e"), dtypes=FLOAT_OR_DOUBLE)
-def scaled_modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+def scaled_modified_bessel_k1(x: Tensor, *, out: Tensor | None = None) -> Tensor:
     """modified_bessel_k1 scaled by exp(x), which does not underflow. It has no derivative here.
 
-    Shape: input (*); result the same.
+    Shape: x (*); result the same.
 
     >>> import tdt
     >>> tdt.special.scaled_modified_bessel_k1(tdt.tensor([1.]))
@@ -344,10 +344,10 @@ def scaled_modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Te
 
 @without_gradient
 @unary_op(_spherical_bessel_j0, dtypes=FLOAT_OR_DOUBLE)
-def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+def spherical_bessel_j0(x: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The spherical Bessel function of the first kind of order 0, sin(x) / x. It has no derivative here.
 
-    Shape: input (*); result the same.
+    Shape: x (*); result the same.
 
     >>> import tdt
     >>> tdt.special.spherical_bessel_j0(tdt.tensor([1.]))

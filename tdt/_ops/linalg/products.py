@@ -12,7 +12,7 @@ import numpy as np
 from tdt import _kernels
 from tdt._core.calls import front
 from tdt._core.dtype import NUMBERS, SCALAR_NAMES, check_category
-from tdt._core.methods import method
+from tdt._core.methods import function_alias, method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import check_out_dtype, store_into, wrap_dim
 from tdt._ops.elementwise._front import tensor_argument
@@ -293,7 +293,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     return result if out is None else store_into(out, result)
 
 
-ger = outer
+ger = function_alias("ger", of=outer)
 
 
 @method()

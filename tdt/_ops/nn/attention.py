@@ -40,7 +40,7 @@ _BLOCKS_GRAD = (kernel("attention_cpu:attention_vjp", large_attention),)
     node="ScaledDotProductFlashAttentionForCpuBackward0",
     autocast="lower",
 )
-def _attention(xp, q, k, v, mask, keep, *, causal, scale, dropped):
+def _attention(xp, q, k, v, mask=None, keep=None, *, causal, scale, dropped):
     """softmax(scale q kᵀ + mask) v for q (*, L, E), k (*, S, E), v (*, S, D), and a mask (*, L, S) or None.
 
     keep: None, or bools (*, L, S) that say which weights are not dropped; these are divided by 1 - dropped. causal: row i

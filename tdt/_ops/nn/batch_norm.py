@@ -39,7 +39,7 @@ def _sum(xp: Any, a: Any) -> Any:
 @op(dtypes=FLOATING, promote=("x",), broadcasts=False, outputs=("out", "mean", "rstd"),
     shape=lambda x, w, b, **how: (x, (x[1],), (x[1],)), node="NativeBatchNormBackward0",
     kernels=(kernel("norm_cpu:batch_norm", large_channels),))  # fmt: skip
-def _batch_norm(xp, x, w, b, *, eps):
+def _batch_norm(xp, x, w=None, b=None, *, eps):
     kind = x.dtype.type
     count = kind(x.size // x.shape[1])
     mean = _sum(xp, x) / count
@@ -116,7 +116,7 @@ def input_grad(xp: Any, g: Any, x: Any, mean: Any, scale: Any, slope: Any, shift
     node="NativeBatchNormBackward0",
     kernels=(kernel("norm_cpu:affine", large_channels),),
 )
-def _channel_affine(xp, x, mean, scale, shift):
+def _channel_affine(xp, x, mean, scale, shift=None):
     """(x - mean) scale + shift, with numbers per channel; shift may be None."""
     out = x - per_channel(mean, x.ndim)
     out *= per_channel(scale, x.ndim)

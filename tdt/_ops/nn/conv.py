@@ -114,7 +114,7 @@ def _kernels(name: str) -> tuple[Kernel, ...]:
     autocast="lower",
     kernels=_kernels("conv"),
 )
-def conv(xp, x, w, b, *, stride, padding, dilation, groups):
+def conv(xp, x, w, b=None, *, stride, padding, dilation, groups):
     last = output_is_channels_last(x, w)
     shape = conv_shape(x.shape, w.shape, stride=stride, padding=padding, dilation=dilation, groups=groups)
     out = empty_as(xp, shape, x.dtype, last)
@@ -194,7 +194,7 @@ def _input_flops(y: tuple, w: tuple, b: Any = None, **attributes: Any) -> int:
     autocast="lower",
     kernels=_kernels("conv_input_grad"),
 )
-def conv_input_grad(xp, y, w, b, *, size, stride, padding, dilation, groups):
+def conv_input_grad(xp, y, w, b=None, *, size, stride, padding, dilation, groups):
     out = _input_grad(xp, y, w, size=size, stride=stride, padding=padding, dilation=dilation, groups=groups)
     return out if b is None else xp.add(out, b.reshape(-1, *(1,) * len(size)), out=out)
 

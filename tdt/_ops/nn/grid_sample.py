@@ -13,6 +13,7 @@ from typing import Any
 from tdt._core.creation import ones, zeros
 from tdt._core.dtype import FLOATING, check_category
 from tdt._core.dtype import bool as BOOL
+from tdt._core.methods import function_alias
 from tdt._core.ranges import arange
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise.select import where
@@ -99,7 +100,8 @@ def grid_sampler(
     return grid_sample(input, grid, MODES[interpolation_mode], PADDING[padding_mode], align_corners)
 
 
-grid_sampler_2d = grid_sampler_3d = grid_sampler
+grid_sampler_2d = function_alias("grid_sampler_2d", of=grid_sampler)
+grid_sampler_3d = function_alias("grid_sampler_3d", of=grid_sampler)
 
 
 def _aligned(align_corners: bool | None) -> bool:

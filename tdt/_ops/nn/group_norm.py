@@ -32,7 +32,7 @@ def _in_groups(x: Any, groups: int) -> Any:
     node="NativeGroupNormBackward0",
     kernels=(kernel("group_norm_cpu:group_norm", cached_groups), kernel("norm_cpu:group_norm", large_channels)),
 )
-def _group_norm(xp, x, w, b, *, groups, eps):
+def _group_norm(xp, x, w=None, b=None, *, groups, eps):
     """`x` with mean 0 and variance 1 over each group of channels of each sample, times w, plus b."""
     grouped = _in_groups(x, groups)
     kind = x.dtype.type

@@ -29,7 +29,7 @@ def _row_shapes(x: tuple, w: tuple | None, b: tuple | None, *, dims: int, eps: f
     node="NativeLayerNormBackward0",
     kernels=(kernel("layer_norm_cpu:layer_norm", large_layer),),
 )
-def _layer_norm(xp, x, w, b, *, dims, eps, centred=True):
+def _layer_norm(xp, x, w=None, b=None, *, dims, eps, centred=True):
     """`x` with mean 0 and variance 1 over its last `dims` dimensions, times w, plus b.
 
     Unless `centred`, the mean is taken as 0: `x` is divided by its root mean square.

@@ -30,7 +30,7 @@ def _linear_node_name(node: Any) -> str:
 
 
 @op(dtypes=NUMBERS, promote=(), broadcasts=False, shape=_shape, flops=_flops, node=_linear_node_name, autocast="lower")
-def _linear(xp, x, w, b):
+def _linear(xp, x, w, b=None):
     # One product of two matrices: NumPy multiplies a stack of matrices one by one.
     y = _kernels.product(xp, x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), w.shape[-1]), w.T, b)
     return y if x.ndim == 2 else y.reshape(_shape(x.shape, w.shape, b))

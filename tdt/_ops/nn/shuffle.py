@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tdt._backend.layout import empty_output
+from tdt._core.methods import function_alias
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import tensor_argument
 from tdt.autograd._node_names import node_name
@@ -113,6 +114,6 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     return _rearrange(input, split=split, order=(0, 2, 1, *range(3, len(split))), joined=shape)
 
 
-native_channel_shuffle = channel_shuffle
+native_channel_shuffle = function_alias("native_channel_shuffle", of=channel_shuffle)
 
 __all__ = ["channel_shuffle", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]

@@ -62,7 +62,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
 
 @op(dtypes=FLOATING, broadcasts=False, name="histogram")
-def _histogram(xp: ModuleType, x: Any, weights: Any, *edges: Any) -> Any:
+def _histogram(xp: ModuleType, x: Any, weights: Any = None, *edges: Any) -> Any:
     """x: points as rows; edges: those of the bins, in order, for each of their coordinates."""
     sizes = [len(e) - 1 for e in edges]
     inside, cell = xp.ones(len(x), bool), xp.zeros(len(x), "int64")

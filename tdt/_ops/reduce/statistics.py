@@ -8,7 +8,7 @@ from typing import Any, Literal
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import SCALAR_NAMES
-from tdt._core.methods import method
+from tdt._core.methods import function_alias, method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import store_into, with_out, wrap_dim
 from tdt._ops.linalg.norms import vector_norm
@@ -281,7 +281,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -
     return (y.sum(d) - (y.select(d, 0) + y.select(d, -1)) * 0.5) * width
 
 
-trapz = trapezoid
+trapz = function_alias("trapz", of=trapezoid)
 
 
 @front

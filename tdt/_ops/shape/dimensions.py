@@ -8,11 +8,11 @@ from types import ModuleType
 from typing import Any
 
 from tdt._core.aliases import Dims
-from tdt._core.calls import front
+from tdt._core.calls import as_shape, front
 from tdt._core.dtype import FLOAT8S
-from tdt._core.methods import method, tensor_property
+from tdt._core.methods import function_alias, method, tensor_property
 from tdt._core.tensor import Tensor
-from tdt._ops._common import as_shape, is_int, tensor_argument, wrap_dim
+from tdt._ops._common import is_int, tensor_argument, wrap_dim
 from tdt.autograd._dispatch import unary
 from tdt.autograd._in_place_methods import become_view, by_view
 from tdt.autograd._node_names import label
@@ -103,7 +103,7 @@ def _swapped(n: int, a: int, b: int) -> tuple[int, ...]:
     return tuple([b if d == a else a if d == b else d for d in range(n)])
 
 
-swapdims = transpose
+swapdims = function_alias("swapdims", of=transpose)
 
 
 @method(in_place=by_view)
@@ -182,7 +182,7 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     return _permute(input, dims=tuple([moved[i] if i in moved else next(rest) for i in range(n)]))
 
 
-moveaxis = movedim
+moveaxis = function_alias("moveaxis", of=movedim)
 
 
 @method(in_place=by_view)

@@ -9,12 +9,12 @@ from typing import Any, Literal
 from tdt import _backend
 from tdt._backend.layout import joined
 from tdt._core import dtype as _dtype
-from tdt._core.calls import front
+from tdt._core.calls import as_shape, front
 from tdt._core.dtype import FLOAT8S
-from tdt._core.methods import method
+from tdt._core.methods import function_alias, method
 from tdt._core.tensor import Tensor
 from tdt._core.writing import refuse_shared
-from tdt._ops._common import as_shape, wrap_dim
+from tdt._ops._common import wrap_dim
 from tdt._ops.shape.memory import contiguous_format
 from tdt.autograd._dispatch import apply
 from tdt.autograd._node_names import node_name
@@ -85,7 +85,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     return finish(_cat, out, *tensors, dim=d)
 
 
-concat = concatenate = cat
+concat = function_alias("concat", of=cat)
+concatenate = function_alias("concatenate", of=cat)
 
 
 def _same_ndim(tensors: list[Tensor], dim: int) -> list[Tensor]:
@@ -255,7 +256,7 @@ def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     return cat(atleast_2d(_checked("vstack", tensors)), 0, out=out)
 
 
-row_stack = vstack
+row_stack = function_alias("row_stack", of=vstack)
 
 
 @front

@@ -13,6 +13,7 @@ from tdt._core.aliases import Device, Number
 from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor, alias
+from tdt._ops._common import tensor_argument
 from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
 from tdt._ops.shape import cast, copy_slices
 from tdt.autograd._dispatch import converted
@@ -228,7 +229,7 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
     >>> tdt.ones(1).type_as(tdt.tensor(1))
     tensor([1])
     """
-    return to(input, other)
+    return to(input, tensor_argument("type_as", other, "other", 2))
 
 
 @method()

@@ -9,11 +9,11 @@ from typing import Any
 
 from tdt._backend.layout import in_order
 from tdt._core.aliases import Dims
-from tdt._core.calls import front
+from tdt._core.calls import as_shape, front
 from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
-from tdt._ops._common import as_shape, is_int, wrap_dim
+from tdt._ops._common import is_int, wrap_dim
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 

@@ -280,16 +280,16 @@ def _single_views(x: Tensor, parts: tuple[Tensor, ...], dim: int) -> tuple[Tenso
 @method()
 @front
 @node_name("UnsafeSplitBackward0")
-def unsafe_split(tensor: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+def unsafe_split(input: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """As `split`, but each view may be written to in place where autograd records.
 
-    Shape: tensor (*), at least 1-d; each result the same but for `dim`.
+    Shape: input (*), at least 1-d; each result the same but for `dim`.
 
     >>> import tdt
     >>> tdt.unsafe_split(tdt.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
     """
-    return _single_views(tensor, split(tensor, split_size, dim), dim)
+    return _single_views(input, split(input, split_size, dim), dim)
 
 
 @method()

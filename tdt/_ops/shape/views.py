@@ -10,11 +10,11 @@ from typing import Any
 
 from tdt._backend import may_overlap
 from tdt._core import dtype as _dtype
-from tdt._core.calls import front
+from tdt._core.calls import as_shape, front
 from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import method
 from tdt._core.tensor import Size, Tensor
-from tdt._ops._common import as_shape, tensor_argument, wrap_dim
+from tdt._ops._common import tensor_argument, wrap_dim
 from tdt.autograd._dispatch import unary
 from tdt.autograd._node import sum_to
 from tdt.autograd._op import op
@@ -488,18 +488,18 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
 
 @method("reshape")
-def _reshape_method(self: Tensor, *sizes: int | Sequence[int]) -> Tensor:
+def _reshape_method(self: Tensor, *shape: int | Sequence[int]) -> Tensor:
     """The elements in another shape: `x.reshape(2, -1)` or `x.reshape((2, -1))`.
 
-    Shape: self (*); result of the given sizes.
+    Shape: self (*); result of the given shape.
 
     >>> import tdt
     >>> tdt.arange(4).reshape(2, -1)
     tensor([[0, 1],
             [2, 3]])
     """
-    shape: Any = sizes if len(sizes) != 1 else sizes[0]
-    return reshape(self, shape)
+    sizes: Any = shape if len(shape) != 1 else shape[0]
+    return reshape(self, sizes)
 
 
 @method()
@@ -512,7 +512,7 @@ def view_as(input: Tensor, other: Tensor) -> Tensor:
     >>> tdt.zeros(4).view_as(tdt.zeros(2, 2)).shape
     tdt.Size([2, 2])
     """
-    return input.view(other._a.shape)
+    return input.view(tensor_argument("view_as", other, "other", 2)._a.shape)
 
 
 @method()
@@ -525,7 +525,7 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
     >>> tdt.zeros(1).expand_as(tdt.zeros(2, 2)).shape
     tdt.Size([2, 2])
     """
-    return input.expand(other._a.shape)
+    return input.expand(tensor_argument("expand_as", other, "other", 2)._a.shape)
 
 
 @method()
@@ -538,7 +538,7 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     >>> tdt.zeros(4).reshape_as(tdt.zeros(2, 2)).shape
     tdt.Size([2, 2])
     """
-    return input.reshape(other._a.shape)
+    return input.reshape(tensor_argument("reshape_as", other, "other", 2)._a.shape)
 
 
 @method()

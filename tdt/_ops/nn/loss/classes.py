@@ -124,7 +124,7 @@ def _nll_node_name(node: Any) -> str:
     node=_nll_node_name,
     autocast="float32",
 )
-def _nll_loss(xp, x, target, weight, *, reduction, ignore_index):
+def _nll_loss(xp, x, target, weight=None, *, reduction, ignore_index):
     rows = _rows(x)
     t, share, ignored = _shares(xp, target, weight, rows.shape[1], x.dtype, ignore_index)
     losses = _weighed(xp, -rows[xp.arange(t.size), t], share, ignored)
@@ -155,7 +155,7 @@ _ROWS_GRAD = (kernel("softmax_cpu:cross_entropy_vjp", large_rows),)
     node=_nll_node_name,
     autocast="float32",
 )
-def _cross_entropy(xp, x, target, weight, *, reduction, ignore_index):
+def _cross_entropy(xp, x, target, weight=None, *, reduction, ignore_index):
     rows = _rows(x)
     t, share, ignored = _shares(xp, target, weight, rows.shape[1], x.dtype, ignore_index)
     if rows.size >= LARGE_LOSS and (fast := chosen(_ROWS, xp, rows)):

@@ -93,7 +93,7 @@ def _chunk(xp: Any, x: Any, w: Any, b: Any, target: Any, weight: Any, ignore_ind
 
 
 @op(dtypes=FLOATING, promote=(), broadcasts=False, shape=lambda x, w, *rest, **how: x[:1], flops=_flops)
-def _linear_cross_entropy(xp, x, w, b, target, weight, *, ignore_index, chunk):
+def _linear_cross_entropy(xp, x, w, b=None, target=None, weight=None, *, ignore_index, chunk):
     losses = xp.empty(len(x), x.dtype)
     for i in range(0, len(x), chunk):
         part = slice(i, i + chunk)

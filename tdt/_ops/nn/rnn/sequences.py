@@ -53,7 +53,7 @@ def _shaped(out: Any, x: Any) -> Any:
     shape=lambda x, h, c, *rest, **how: ((*x[:-1], h[1]), h, c), flops=lambda x, h, c, *weights, **how: products(x, *weights),
     autocast="lower",
 )  # fmt: skip
-def lstm_sequence(xp, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr, *, sizes, reverse=False):
+def lstm_sequence(xp, x, h, c, w_ih, w_hh, b_ih=None, b_hh=None, w_hr=None, *, sizes, reverse=False):
     """x (rows, I) or (T, N, I), h (N, P), c (N, H): every h, as x lies, the last h and c. aux: the four gates and every c."""
     steps, size = steps_of(sizes, reverse), c.shape[1]
     gates = product(xp, rows(x), w_ih.T)
@@ -139,7 +139,7 @@ def _flops(x: tuple, h: tuple, *weights: Any, **how: Any) -> int:
     dtypes=FLOATING, promote=(), broadcasts=False, outputs=("out", "last"), aux=("gates", "passed"), shape=_shape,
     flops=_flops,
 )  # fmt: skip
-def gru_sequence(xp, x, h, w_ih, w_hh, b_ih, b_hh, *, sizes, reverse=False):
+def gru_sequence(xp, x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, sizes, reverse=False):
     """x (rows, I) or (T, N, I), h (N, H): every h, as x lies, the last h. aux: the gates, and what h W + b gave to n."""
     steps, size = steps_of(sizes, reverse), h.shape[1]
     gates = product(xp, rows(x), w_ih.T)
@@ -212,7 +212,7 @@ def _gru_through_time(xp: Any, steps: Steps, dh: Any, w_hh: Any, gates: Any, pas
 @op(
     dtypes=FLOATING, promote=(), broadcasts=False, outputs=("out", "last"), shape=_shape, flops=_flops, autocast="lower"
 )
-def rnn_sequence(xp, x, h, w_ih, w_hh, b_ih, b_hh, *, relu, sizes, reverse=False):
+def rnn_sequence(xp, x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, relu, sizes, reverse=False):
     """x (rows, I) or (T, N, I), h (N, H): every h, as x lies, tanh or relu of the sums, and the last h."""
     steps = steps_of(sizes, reverse)
     sums = product(xp, rows(x), w_ih.T)
