@@ -19,15 +19,13 @@ class State(threading.local):
     inference = False
     handler: Callable[..., Any] | None = None
     meta = False  # shape inference: tensors have shapes without values
-    saving: Any = (
-        None  # receives the tensors that nodes save for backward: saved-tensor hooks, or activation checkpointing
-    )
+    # Receives the tensors that nodes save for backward: saved-tensor hooks, or activation checkpointing.
+    saving: Any = None
     saving_refused = ""  # the reason why saved-tensor hooks are disabled
     anomaly: Any = None  # anomaly detection: runs the nodes of a backward pass, and checks for NaN
     task: Any = None  # the current backward pass
-    fast_record: bool | None = (
-        True  # `grad`, or None if a handler or inference mode is active and ops take the general path
-    )
+    # `grad`, or None if a handler or inference mode is active and ops take the general path.
+    fast_record: bool | None = True
 
 
 state = State()

@@ -186,7 +186,7 @@ def _record(
     if not back.has_rule:
         return
     node = Node(back, edges, operands, arrays, attributes, outs, aux)
-    if not back.several:
+    if not back.multiple_outputs:
         t = outs[0]
         dtype = t._a.dtype
         if dtype is back.dtype or dtype in DIFFERENTIABLE:

@@ -27,15 +27,33 @@ _lock = threading.Lock()  # two threads may add to one leaf
 
 
 class Task:
-    """A running backward pass: its nodes and leaves in order. whole: it accumulates into `.grad` of all leaves.
+    """A running backward pass: its nodes and leaves in order.
 
-    current: the running node, in anomaly mode.
+    Args:
+        keep: retain the graph for another backward pass.
+        graph: record the backward pass itself; gradients are Tensors then.
+        inputs: the edges whose gradients are requested; None accumulates into `.grad` of all leaves.
+        fill: add the gradients of requested leaves to their `.grad` instead of returning them.
     """
 
-    __slots__ = ("order", "whole", "current", "__weakref__")
+    __slots__ = ("order", "keep", "graph", "requested", "runs", "fill", "pending", "aliased", "current", "__weakref__")
 
-    def __init__(self, order: list, whole: bool):
-        self.order, self.whole, self.current = order, whole, None
+    def __init__(self, roots: list[tuple[Any, int]], keep: bool, graph: bool, inputs: list | None, fill: bool):
+        self.order, self.keep, self.graph, self.fill = _backward_order(roots), keep, graph, fill
+        self.requested: set | None = None
+        self.runs: dict[Any, bool] | None = None  # whether each node on a path to a requested edge runs; None: all run
+        if inputs is not None:
+            self.requested = set(inputs)
+            self.order, self.runs = _only_towards(self.order, self.requested, fill)
+        # Node or leaf -> its gradient so far; for a node of several outputs a list of them.
+        self.pending: dict[Any, Any] = {}
+        self.aliased: set[Tensor] = set()  # leaves whose pending gradient array may have other references
+        self.current: Any = None  # the running node, in anomaly mode
+
+    @property
+    def whole(self) -> bool:
+        """Whether the pass accumulates into `.grad` of all leaves."""
+        return self.requested is None
 
 
 def run(
@@ -52,38 +70,33 @@ def run(
     None for an input that was not reached, and no `.grad` changes. fill: gradients of leaves in `inputs` are added to their
     `.grad` instead. keep: retain the graph for another backward pass.
     """
-    order, runs, requested = _backward_order(roots), None, None
-    if inputs is not None:
-        requested = set(inputs)
-        order, runs = _only_towards(order, requested, fill)
-    pending: dict[Any, Any] = {}  # node or leaf -> its gradient so far; for a node of several outputs a list of them
-    aliased: set[Tensor] = set()  # leaves whose pending gradient array may have other references
-    before, state.task = state.task, Task(order, inputs is None)
+    task = Task(roots, keep, graph, inputs, fill)
+    before, state.task = state.task, task
     try:
         with np.errstate(all="ignore"):
             for edge, g in zip(roots, grads, strict=True):
-                if runs is None or edge[0] in runs:
-                    _arrive(pending, aliased, edge, g, g)
-            captured = _walk(order, pending, aliased, keep, graph, requested, runs, fill)
+                if task.runs is None or edge[0] in task.runs:
+                    _arrive(task.pending, task.aliased, edge, g, g)
+            captured = _walk(task)
     finally:
         state.task = before
     return [captured.get(e) for e in inputs] if inputs is not None else []
 
 
-def _walk(
-    order: list, pending: dict, aliased: set, keep: bool, graph: bool, requested: Any, runs: Any, fill: bool
-) -> dict[tuple, Any]:
-    """Run the nodes in `order` and accumulate into its leaves; returns the gradients of the `requested` edges."""
+def _walk(task: Task) -> dict[tuple, Any]:
+    """Run the nodes of `task` in order and accumulate into its leaves; returns the gradients of the requested edges."""
     captured: dict[tuple, Any] = {}
-    anomaly = state.anomaly
-    for node in order:
+    anomaly, graph, runs = state.anomaly, task.graph, task.runs
+    pending, aliased, requested = task.pending, task.aliased, task.requested or set()
+    captures_leaves = not (task.whole or task.fill)
+    for node in task.order:
         g = pending.pop(node, None)
         if node.__class__ is not Node and isinstance(node, Tensor):
             if g is not None:
                 own = node not in aliased
                 if node._hooks:
                     g, own = run_hooks(node._hooks, g, graph), False
-                if requested is not None and not fill:
+                if captures_leaves:
                     captured[(node, 0)] = g
                 elif node._node_hooks is None:
                     accumulate(node, g, own)
@@ -108,10 +121,9 @@ def _walk(
         results = node.run(slots, graph) if anomaly is None else anomaly.run(node, slots, graph)
         if hooks is not None and hooks.post:
             results = hooks.after(results, slots, graph)
-        own = (
-            node.__class__ is Node and node.outs is None and hooks is None
-        )  # else a result may be any slot, or the user's
-        if not keep:
+        # Of other nodes, a result may be any of the slots, or the user's.
+        own = node.__class__ is Node and node.outs is None and hooks is None
+        if not task.keep:
             node.release()
         for i, edge in enumerate(node.edges):
             g = results[i]

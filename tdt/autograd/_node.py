@@ -36,41 +36,56 @@ class BackwardPlan:
     """
 
     __slots__ = ("op", "names", "keep", "keep_operands", "keep_outputs",
-                 "fold", "named", "calls", "fast_calls", "fast", "broadcasts", "several",
+                 "fold", "named", "calls", "fast_calls", "fast", "broadcasts", "multiple_outputs",
                  "variadic", "needs_shapes", "needs_dtypes", "has_rule", "numbers", "dtype")  # fmt: skip
 
     def __init__(self, op: Op, mask: int, count: int, low: Any = None, nowhere: int = 0, kinds: tuple = ()):
         nowhere = nowhere if len(op.rules) > 1 else 0  # a single rule keeps and runs, as in PyTorch
-        needed = [i for i in range(count) if (mask & ~nowhere) >> i & 1]
         self.numbers = sum(1 << i for i, kind in enumerate(kinds) if kind in NUMBERS)  # operands that are not tensors
         self.dtype = None  # of the last result, when it can have gradients
         self.op, self.names, self.variadic = op, op.names_for(count), op.variadic is not None
-        self.several = op.multi_view or len(op.outputs) > 1
+        self.multiple_outputs = op.multi_view or len(op.outputs) > 1
         self.broadcasts = op.broadcasts and count > 1
         # Without a rule for an operand that needs a gradient, nothing is recorded.
         self.has_rule = any(mask >> i & 1 and n in op.rules for i, n in enumerate(self.names))
+        needed = [i for i in range(count) if (mask & ~nowhere) >> i & 1]
         rules = list(dict.fromkeys(op.rules[self.names[i]] for i in needed if self.names[i] in op.rules))
-        params = dict.fromkeys(p for rule in rules for p in (*rule.params, *(rule.fast_params or ())))
+        params = list(dict.fromkeys(p for rule in rules for p in (*rule.params, *(rule.fast_params or ()))))
+        saved = self._choose_saved(params, nowhere)
+        self._make_calls(rules, self._make_getters(params, saved), needed, low)
+
+    def _choose_saved(self, params: list[str], nowhere: int) -> list[str]:
+        """Choose the operands and outputs that a node saves: those that a rule's parameters name. Returns their names."""
+        op, count = self.op, len(self.names)
         values = (*self.names, *op.outputs)
+        named = set(params)
         if nowhere:
             named_by = [p for rule in set(op.rules.values()) for p in rule.params]
-            params.update(dict.fromkeys(v for v in values if named_by.count(v) > 1))
-        self.keep = tuple(i for i, n in enumerate(values) if n in params)
+            named.update(v for v in values if named_by.count(v) > 1)
+        self.keep = tuple(i for i, n in enumerate(values) if n in named)
         self.keep_operands = tuple(i for i in self.keep if i < count)
         self.keep_outputs = tuple(i - count for i in self.keep if i >= count)
         saved = list(dict.fromkeys(values[i] for i in self.keep))
         # The position of the first saved tensor of the variadic operand, which rules get as one list, and their number.
         self.fold = (saved.index(op.variadic), count - op.fixed) if op.variadic in saved else None
-        leading = ["g", "xp", "needs", "index" if op.variadic else ""]
+        return saved
+
+    def _make_getters(self, params: list[str], saved: list[str]) -> list[str]:
+        """Make getters of the parameters that are neither saved nor passed by the engine. Returns all names in order."""
+        leading = ["g", "xp", "needs", "index" if self.variadic else ""]
         named = [p for p in params if p not in saved and p not in leading]
         self.named = [self._getter(p) for p in named]
         self.needs_shapes = any(p.endswith("_shape") for p in named)
         self.needs_dtypes = any(p.endswith("_dtype") for p in named)
-        order = [*leading, *saved, *named]
+        return [*leading, *saved, *named]
+
+    def _make_calls(self, rules: list[Rule], order: list[str], needed: list[int], low: Any) -> None:
+        """Make the calls of the rules on tensors, and on arrays where each rule has such a form."""
         self.calls = [c for rule in rules for c in self._calls(rule, rule.function, rule.params, order, needed)]
         self.fast = low is None and all(rule.fast is not None for rule in rules)
+        fast_rules = rules if self.fast else ()
         self.fast_calls = [
-            c for rule in rules if self.fast for c in self._calls(rule, rule.fast, rule.fast_params, order, needed)
+            c for rule in fast_rules for c in self._calls(rule, rule.fast, rule.fast_params, order, needed)
         ]
 
     def _calls(self, rule: Rule, function: Any, params: Any, order: list[str], needed: list[int]) -> list[tuple]:
@@ -144,7 +159,7 @@ class Node(GraphNode):
             self.shapes = (arrays[0].shape,) if count == 1 else tuple([getattr(a, "shape", ()) for a in arrays])
         if back.needs_dtypes:
             self.dtypes = tuple([getattr(a, "dtype", None) for a in arrays])
-        if back.several:
+        if back.multiple_outputs:
             self.outs = [kind_of(t) for t in outs]
 
     def name(self) -> str:
@@ -175,7 +190,7 @@ class Node(GraphNode):
         if back.fold is not None:
             at, n = back.fold
             saved[at : at + n] = [saved[at : at + n]]
-        g = tuple(grads) if back.several else grads[0]
+        g = tuple(grads) if back.multiple_outputs else grads[0]
         xp = np if g.__class__ is ndarray or not fast else _backend.namespace(next(g for g in grads if g is not None))
         values = [g, xp, None, None, *saved]
         for get in back.named:

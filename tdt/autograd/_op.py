@@ -74,19 +74,16 @@ class Traits:
     flops: Callable[..., Any] | None = None  # multiply-adds from the same
     repeats: bool = False  # in place, may write to memory that is several elements (after expand)
     sparse: bool = False  # its forward takes sparse operands
-    sparse_values: str = (
-        ""  # of a sparse operand, maps the values of "all" entries, or (where f(0) = 0) the "coalesced" ones
-    )
+    # Of a sparse operand, maps the values of "all" entries, or (where f(0) = 0) the "coalesced" ones.
+    sparse_values: str = ""
     sparse_gradients: bool = False  # its rules give a sparse gradient for a sparse one
     float8: frozenset[dtype] = frozenset()  # the float8 types that it takes
     tensors_only: bool = False  # no operand may be a Python number
-    node: str | Callable[..., str] = (
-        ""  # PyTorch's name of the graph's node, or a function of the node; "": made of the op's
-    )
-    autocast: str | Callable[..., str] = (
-        ""  # "lower": in the dtype of an autocast block; "float32"; or a function of the operands
-    )
-    ufunc: str = ""  # NumPy's name for the forward without attributes, for the short ways
+    # PyTorch's name of the graph's node, or a function of the node; "" derives it from the op's name.
+    node: str | Callable[..., str] = ""
+    # "lower": in the dtype of an autocast block; "float32"; or a function of the operands.
+    autocast: str | Callable[..., str] = ""
+    ufunc: str = ""  # NumPy's name for the forward without attributes, for the fast paths
     kernels: tuple[Kernel, ...] = ()  # fast forms of the forward: the first whose condition holds is called
 
 
@@ -99,8 +96,8 @@ class Op(Traits):
         self.forward, self.__doc__ = forward, forward.__doc__
         params, positional = _parameters(forward), forward.__code__.co_argcount
         self.operands = params[1:positional]
-        several = forward.__code__.co_flags & inspect.CO_VARARGS
-        self.variadic = forward.__code__.co_varnames[len(params)] if several else None
+        variadic = forward.__code__.co_flags & inspect.CO_VARARGS
+        self.variadic = forward.__code__.co_varnames[len(params)] if variadic else None
         self.fixed = len(self.operands)
         self.optional = self.operands[self.fixed - len(forward.__defaults__ or ()) :]  # may be None
         self.defaults = dict(forward.__kwdefaults__ or {})
@@ -116,8 +113,8 @@ class Op(Traits):
         self.direct = getattr(np, self.ufunc) if self.ufunc else None
         self.fast_path = self.simple and not self.multi_view and len(self.outputs) == 1
         if self.elementwise is None:
-            several = self.broadcasts and self.fixed > 1 and self.shape is None and not self.view
-            self.elementwise = several or self.direct is not None
+            broadcasting = self.broadcasts and self.fixed > 1 and self.shape is None and not self.view
+            self.elementwise = broadcasting or self.direct is not None
         self.same_shape = self.same_shape or self.elementwise
         self.lay = dense if self.packed else in_order if self.elementwise else None
         self._names: dict[int, tuple[str, ...]] = {}

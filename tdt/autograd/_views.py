@@ -91,7 +91,9 @@ def record(view: View, new: Tensor) -> tuple[Any, int]:
     order = tuple(sorted(range(len(strides)), key=lambda d: -strides[d]))
     edges = [(t, 0) if edge_of(t) is LEAF else edge_of(t) for t in (base, new)]
     mask = sum(1 << i for i, e in enumerate(edges) if e is not None)
-    back = _backward_plans.setdefault(mask, BackwardPlan(OPS["copy_slices"], mask, 2))
+    back = _backward_plans.get(mask)
+    if back is None:
+        back = _backward_plans[mask] = BackwardPlan(OPS["copy_slices"], mask, 2)
     attributes = {"chain": steps, "order": order}
     return Node(back, edges, (base, new), (base._a, new._a), attributes, (), (steps,)), 0
 

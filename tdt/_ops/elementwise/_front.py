@@ -65,7 +65,7 @@ def unary_op(
     vjp: Callable[..., Any] | None = None,
     *,
     fast_vjp: Callable[..., Any] | None = None,
-    same_out: bool = False,
+    same_out: bool | str = False,
     bool_out: bool = False,
     dtypes: frozenset = FLOATING_AND_COMPLEX,
     to_float: bool = True,
@@ -79,7 +79,7 @@ def unary_op(
         forward: on arrays, `forward(xp, x)`.
         vjp: the gradient's rule, on tensors; its parameters among `g`, `x` and `out`.
         fast_vjp: the same rule on arrays.
-        same_out: `out=` must have the dtype of input; other functions convert.
+        same_out: `out=` must have the dtype of input ("real": of an input that is real); other functions convert.
         bool_out: `out=` must be bool.
         traits: further traits of the op (`Traits` in tdt/autograd/_op.py).
     """
@@ -96,7 +96,7 @@ def unary_op(
             if out is None and input.__class__ is Tensor:
                 return run_unary(record, input)
             tensor_argument(name, input, first)
-            if same_out and out is not None and not (name == "abs" and input.is_complex()):
+            if same_out and out is not None and not (same_out == "real" and input.is_complex()):
                 refuse_out(out, input)
             if bool_out:
                 refuse_out(out, BOOL)

@@ -107,7 +107,7 @@ def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     vjp=lambda g, x: g * x.sgn(),
     dtypes=NUMBERS,
     to_float=False,
-    same_out=True,
+    same_out="real",
     float8=FLOAT8_SIGNED,
     sparse_values="coalesced",
 )
