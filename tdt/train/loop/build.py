@@ -71,58 +71,78 @@ def build(
         ConfigError: with every mistake, before the data are prepared.
     """
     draft = config.draft() if isinstance(config, Config) else config
-    valid_config = None if draft.errors else draft.finish()
-    with default_dtype(valid_config.dtype if valid_config else "float32"):
-        return _build(draft, valid_config, training, splits, data_state, resumed, dry_run)
+    if draft.errors:
+        with default_dtype("float32"):
+            _check_readable_sections(draft, splits, data_state, dry_run)
+    valid = draft.finish()
+    with default_dtype(valid.dtype):
+        parts, opened = _build_parts(draft, valid, training, splits, data_state, dry_run)
+        if training:
+            _build_training(parts, resumed, draft.errors)
+        draft.errors.raise_if_any()
+        for name in (name for name in opened if name in splits):
+            _add_loader(parts, name, opened[name], training, draft.errors)
+    draft.errors.raise_if_any()
+    _seed_all(valid.seed)
+    _warn(parts, draft.errors)
+    return parts
 
 
-def _build(
+def _check_readable_sections(draft: Draft, splits: tuple[str, ...], data_state: Json | None, dry_run: bool) -> None:
+    """Check data and model of a config with mistakes, as far as these can be read. Raises ConfigError with all mistakes."""
+    opened = open_splits(draft.data, draft.errors, splits, data_state, dry_run) if draft.data else {}
+    if draft.model:
+        tdt.manual_seed(0)
+        with tdt.device("meta") if dry_run else nullcontext():
+            model, sources = build_model(draft.model, draft.errors)
+            _check_model(draft, model, sources, opened, None, [])
+    draft.errors.raise_if_any()
+
+
+def _build_parts(
     draft: Draft,
-    valid_config: Config | None,
+    config: Config,
     training: bool,
     splits: tuple[str, ...],
     data_state: Json | None,
-    resumed: bool,
     dry_run: bool,
-) -> Parts:
+) -> tuple[Parts, dict[str, Split]]:
+    """Model, loss and data of a valid config, and its opened splits. Raises ConfigError with all mistakes so far."""
     errors = draft.errors
-    needed = (*splits, "train") if splits and valid_config and valid_config.train.class_weights else splits
-    opened = open_splits(draft.data, errors, needed, data_state, dry_run) if draft.data else {}
+    needed = (*splits, "train") if splits and config.train.class_weights else splits
+    opened = open_splits(config.data, errors, needed, data_state, dry_run)
     facts = opened["train"].facts() if "train" in opened else {}
-    opened = few_batches(opened, valid_config) if valid_config else opened
-    if valid_config and training and "train" in opened:
-        check_sampler(opened["train"].dataset, valid_config.data.loader, errors)
-    loss = build_objective(valid_config.loss, errors) if valid_config else None
-    metrics = _metrics(valid_config, errors) if valid_config else []
-    tdt.manual_seed(valid_config.seed if valid_config else 0)
+    opened = few_batches(opened, config)
+    train = opened.get("train")
+    if training and train is not None:
+        check_sampler(train.dataset, config.data.loader, errors)
+    loss, metrics = build_objective(config.loss, errors), _metrics(config, errors)
+    tdt.manual_seed(config.seed)
     with tdt.device("meta") if dry_run else nullcontext():
-        model, sources = build_model(draft.model, errors) if draft.model else (nn.Module(), {})
-        rows = _check_model(draft, model, sources, opened, loss, metrics) if draft.model else []
-    if valid_config and valid_config.train.class_weights and rows and loss is not None and "train" in opened:
-        balance_classes(opened["train"].dataset, rows[-1].shape[0], loss.main, errors)
-    if valid_config and training and "train" in opened:
-        _check_batches(valid_config, opened["train"], model, rows, errors)
-    if valid_config and training and rows and loss is not None:
-        check_log(valid_config, model, loss, facts, errors)
-    device = find_device(valid_config, errors) if valid_config else tdt.device("cpu")
-    config = draft.finish()
+        model, sources = build_model(config.model, errors)
+        rows = _check_model(draft, model, sources, opened, loss, metrics)
+    if train is not None and rows and loss is not None and config.train.class_weights:
+        balance_classes(train.dataset, rows[-1].shape[0], loss.main, errors)
+    if training and train is not None:
+        _check_batches(config, train, model, rows, errors)
+    if training and rows and loss is not None:
+        check_log(config, model, loss, facts, errors)
+    device = find_device(config, errors)
+    errors.raise_if_any()
     assert loss is not None
 
     initialize(config, model, errors)
     parts = _place(config, device, model, loss, rows, dry_run)
     parts.facts, parts.samples = facts, {name: len(split.dataset) for name, split in opened.items()}
-    if training:
-        parts.frozen_norms = freeze(config, model, errors)
-        parts.config = config.with_length(parts.length.epochs, parts.length.steps, errors)
-        build_optimizer(parts, errors, resumed)
-        check_used(parts, resumed, errors)
-    errors.raise_if_any()
-    for name in (name for name in opened if name in splits):
-        _add_loader(parts, name, opened[name], training, errors)
-    errors.raise_if_any()
-    _seed_all(config.seed)
-    _warn(parts, errors)
-    return parts
+    return parts, opened
+
+
+def _build_training(parts: Parts, resumed: bool, errors: ConfigErrors) -> None:
+    """What trains the model: frozen parameters, length, optimizer and schedulers."""
+    parts.frozen_norms = freeze(parts.config, parts.model, errors)
+    parts.config = parts.config.with_length(parts.length.epochs, parts.length.steps, errors)
+    build_optimizer(parts, errors, resumed)
+    check_used(parts, resumed, errors)
 
 
 def _metrics(config: Config, errors: ConfigErrors) -> list[tuple[Measure, Metric]]:
@@ -136,7 +156,7 @@ def _warn(parts: Parts, errors: ConfigErrors) -> None:
     parts.warnings = tuple(errors.warnings)
     for problem in parts.warnings:
         if problem.kind != "download":
-            warnings.warn(str(problem), UserWarning, stacklevel=4)
+            warnings.warn(str(problem), UserWarning, stacklevel=3)  # in the line that calls `build`
 
 
 def build_alone(config: Config, facts: Json) -> Parts:
