@@ -30,8 +30,11 @@ _warned_of_compile = False
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Set the flag for deterministic algorithms. It has no effect: all operations of tdt are deterministic.
+    """Set whether operations must use deterministic algorithms. It changes no result: all operations of tdt are deterministic.
 
+    Args:
+        mode: whether an operation that has no deterministic algorithm should raise RuntimeError.
+        warn_only: it should warn instead. Both are stored, and `get_deterministic_debug_mode` returns them as one number.
     Raises:
         TypeError: when `mode` is not a bool.
 
@@ -92,7 +95,9 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """The mode of `set_deterministic_debug_mode` as a number: 0, 1 or 2.
+    """How `use_deterministic_algorithms` is set, as a number.
+
+    Returns: 0 if it is off, 1 if operations without a deterministic algorithm should warn, 2 if they should raise an error.
 
     >>> import tdt
     >>> tdt.get_deterministic_debug_mode()

@@ -23,9 +23,14 @@ Normed = tuple[Tensor, Tensor, Tensor]
 def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
                running_var: Tensor | None, training: bool, momentum: float, eps: float,
                cudnn_enabled: bool) -> Tensor:  # fmt: skip
-    """`nn.functional.batch_norm` with another order of arguments.
+    """Normalise each channel over the batch to mean 0 and variance 1, then scale it by `weight` and shift it by `bias`.
+
+    `nn.functional.batch_norm` computes the same, and takes the running statistics before weight and bias.
 
     Args:
+        running_mean, running_var: updated in place in training, else used as the statistics.
+        momentum: weight of the batch's statistics in the running ones.
+        eps: added to the variance.
         cudnn_enabled: has no effect.
     Shape: input (N, C, *); weight, bias, running_mean and running_var (C,); result as input.
     Raises:
@@ -45,9 +50,15 @@ def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, runnin
 def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
                   running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float,
                   cudnn_enabled: bool) -> Tensor:  # fmt: skip
-    """`nn.functional.instance_norm` with another order of arguments.
+    """Normalise each channel of each sample to mean 0 and variance 1, then scale it by `weight` and shift it by `bias`.
+
+    `nn.functional.instance_norm` computes the same, and takes the running statistics before weight and bias.
 
     Args:
+        running_mean, running_var: updated in place with `use_input_stats`, else used as the statistics.
+        use_input_stats: whether mean and variance are those of the input.
+        momentum: weight of the input's statistics in the running ones.
+        eps: added to the variance.
         cudnn_enabled: has no effect.
     Shape: input (N, C, *); weight, bias, running_mean and running_var (C,); result as input.
     Raises:

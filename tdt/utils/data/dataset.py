@@ -229,7 +229,14 @@ class ConcatDataset(Dataset[T_co]):
 
 
 class ChainDataset(IterableDataset[T_co]):
-    """Several streams, one after the other.
+    """The samples of several `IterableDataset`s, one dataset after the other.
+
+    Its length is the sum of theirs; `len` raises TypeError if one of them has none.
+
+    Args:
+        datasets: each an IterableDataset; for datasets with indices use ConcatDataset.
+    Raises:
+        AssertionError: when one of `datasets` is no IterableDataset, once iteration reaches it.
 
     >>> import tdt
     >>> class Count(tdt.utils.data.IterableDataset):
