@@ -41,7 +41,10 @@ def init(
     json: Json = False,
     traceback: Traceback = False,
 ) -> int:
-    """Write a config: a copy of a template, or one generated for your table or image folder."""
+    """Write a config: a copy of a template, or one generated for your table or image folder.
+
+    Beside it goes tdt.schema.json, from which editors complete and check the config.
+    """
     from tdt.train.data import starters
 
     if what is None:
@@ -59,6 +62,7 @@ def init(
     text, report = _generate(path, file, target)
     with open(file, "x", encoding="utf-8") as new:
         new.write(text)
+    starters.copy_schema(file.parent)
     if json:
         from tdt.commands._tables import print_json
 

@@ -64,11 +64,17 @@ def test_a_template_takes_the_name_of_its_file(capsys):
 
 def test_a_new_config_names_the_schema_for_editors(capsys):
     make_table(Path("flowers.csv"))
-    assert init(capsys, "digits-mlp", "a.yaml")[0] == init(capsys, "flowers.csv", "b.yaml")[0] == 0
-    for file in ("a.yaml", "b.yaml"):
-        before, _, address = Path(file).read_text().partition("\n")[0].partition("=")
-        assert before == "# yaml-language-server: $schema"
-        assert json.loads(Path(address).read_text(encoding="utf-8"))["title"] == "tdt config"
+    Path("configs").mkdir()
+    assert init(capsys, "digits-mlp", "configs/a.yaml")[0] == init(capsys, "flowers.csv", "b.yaml")[0] == 0
+    for file in (Path("configs/a.yaml"), Path("b.yaml")):
+        # yaml-language-server takes the path relative to the config: the line holds on every machine.
+        assert file.read_text().startswith("# yaml-language-server: $schema=tdt.schema.json\n")
+        assert json.loads((file.parent / "tdt.schema.json").read_text(encoding="utf-8"))["title"] == "tdt config"
+
+
+def test_a_schema_in_the_folder_of_a_new_config_is_kept(capsys):
+    Path("tdt.schema.json").write_text("of the team")
+    assert init(capsys, "digits-mlp", "a.yaml")[0] == 0 and Path("tdt.schema.json").read_text() == "of the team"
 
 
 def test_a_template_finds_its_table_from_wherever_it_is(capsys):

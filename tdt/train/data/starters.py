@@ -10,6 +10,7 @@ import shlex
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,7 @@ def template(name: str, file: Path) -> str:
     if name not in known:
         meant = did_you_mean(name, known, f"templates: {', '.join(known)}")
         raise UnsupportedDataError(f"{name}: no such file or folder, and no template; {meant}")
-    text = known[name].read_text(encoding="utf-8").replace(f"{SCHEMA_LINE}{SCHEMA}", _schema_line(), 1)
-    text = text.replace(f"\nname: {name}", f"\nname: {_name(file)}", 1)
+    text = known[name].read_text(encoding="utf-8").replace(f"\nname: {name}", f"\nname: {_name(file)}", 1)
     for data in bundled_folder().glob("*.csv"):  # paths are relative to the config file, which moves
         text = text.replace(f"path: {data.name},", f"path: {json.dumps(str(data))},")
     return text.replace(f"tdt train {name}", f"tdt train {shlex.quote(str(file))}")
@@ -52,9 +52,13 @@ def templates() -> dict[str, str]:
     }
 
 
-def _schema_line() -> str:
-    """The line that names the schema of the installed tdt to editors, wherever the config is."""
-    return f"{SCHEMA_LINE}{(bundled_folder() / SCHEMA).as_posix()}"
+def copy_schema(folder: Path) -> None:
+    """Copy the schema, which the first line of a config names to editors, to a config's folder if there is none yet.
+
+    That line has a path relative to the config, so that it also holds on another machine.
+    """
+    with suppress(FileExistsError), open(folder / SCHEMA, "xb") as new:
+        new.write((bundled_folder() / SCHEMA).read_bytes())
 
 
 def table(path: Path, file: Path, target: str | None = None) -> str:
@@ -227,7 +231,7 @@ def _config(
     layers: list[str],
     tail: list[str],
 ) -> str:
-    lines = [_schema_line(), *(f"# {printable(line)}" for line in report)]
+    lines = [f"{SCHEMA_LINE}{SCHEMA}", *(f"# {printable(line)}" for line in report)]
     lines += [
         "#",
         f"#   tdt train {shlex.quote(str(file))}",
