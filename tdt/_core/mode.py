@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar, cast, overload
 
 from tdt._core.wrapping import wraps
 
@@ -36,16 +36,30 @@ def _set(settings: dict[str, Any]) -> None:
     state.fast_record = None if state.inference or state.handler is not None else state.grad
 
 
-class _Mode:
-    """Context manager and decorator that changes settings of `state`."""
+def _replace(settings: dict[str, Any]) -> dict[str, Any]:
+    """Change settings of this thread; the values of before."""
+    before = {name: getattr(state, name) for name in settings}
+    _set(settings)
+    return before
 
-    def __init__(self, **settings: Any):
-        self.settings = settings
-        self._before: list[dict[str, Any]] = []
+
+class _Block:
+    """Context manager and decorator that changes `settings` of `state`.
+
+    Subclasses that take a function, too (`@no_grad` without brackets), have `__new__` and no `__init__`: of the two, type
+    checkers read the result's type from `__new__` only then.
+    """
+
+    settings: dict[str, Any]
+    _before: list[dict[str, Any]]
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        block = super().__new__(cls)
+        block._before = []
+        return block
 
     def __enter__(self) -> None:
-        self._before.append({name: getattr(state, name) for name in self.settings})
-        _set(self.settings)
+        self._before.append(_replace(self.settings))
 
     def __exit__(self, *exc: object) -> None:
         _set(self._before.pop())
@@ -55,24 +69,36 @@ class _Mode:
 
         @wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with _Mode(**self.settings):
+            before = _replace(self.settings)
+            try:
                 return function(*args, **kwargs)
+            finally:
+                _set(before)
 
         @wraps(function)
         def steps(*args: Any, **kwargs: Any) -> Any:
             generator, sent = function(*args, **kwargs), None
             while True:
-                with _Mode(**self.settings):
-                    try:
-                        item = generator.send(sent)
-                    except StopIteration as stop:
-                        return stop.value
+                before = _replace(self.settings)
+                try:
+                    item = generator.send(sent)
+                except StopIteration as stop:
+                    return stop.value
+                finally:
+                    _set(before)
                 sent = yield item
 
-        return steps if inspect.isgeneratorfunction(function) else wrapped
+        return cast(F, steps if inspect.isgeneratorfunction(function) else wrapped)
 
 
-class no_grad(_Mode):
+class _Mode(_Block):
+    """A block with the given settings."""
+
+    def __init__(self, **settings: Any):
+        self.settings = settings
+
+
+class no_grad(_Block):
     """Ops in this block (or decorated function) record nothing.
 
     >>> import tdt
@@ -82,15 +108,15 @@ class no_grad(_Mode):
     False
     """
 
-    on = False
+    settings = {"grad": False}
 
+    @overload
+    def __new__(cls) -> Self: ...
+    @overload
+    def __new__(cls, function: F) -> F: ...  # type: ignore[misc]  # not an instance
     def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
-        mode = super().__new__(cls)
-        mode.__init__()  # type: ignore[misc]  # `@no_grad` without brackets hands over the function at once
-        return mode if function is None else mode(function)
-
-    def __init__(self) -> None:
-        super().__init__(grad=self.on)
+        block = super().__new__(cls)
+        return block if function is None else block(function)
 
 
 class enable_grad(no_grad):
@@ -104,10 +130,10 @@ class enable_grad(no_grad):
     True
     """
 
-    on = True
+    settings = {"grad": True}
 
 
-class inference_mode(_Mode):
+class inference_mode(_Block):
     """As `no_grad`, and the results can never take part in a graph again.
 
     >>> import tdt
@@ -116,11 +142,14 @@ class inference_mode(_Mode):
     True
     """
 
-    def __new__(cls, mode: Any = True) -> Any:
-        return super().__new__(cls) if isinstance(mode, bool) else cls(True)(mode)
-
-    def __init__(self, mode: bool = True):
-        super().__init__(**({"grad": False, "inference": True} if mode else {"inference": False}))
+    @overload
+    def __new__(cls, mode: bool = True) -> Self: ...
+    @overload
+    def __new__(cls, mode: F) -> F: ...  # type: ignore[misc]  # not an instance
+    def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
+        block = super().__new__(cls)
+        block.settings = {"grad": False, "inference": True} if mode else {"inference": False}
+        return block(mode) if callable(mode) else block
 
 
 class set_grad_enabled(_Mode):

@@ -74,6 +74,53 @@ def layers(x: Tensor, target: Tensor) -> None:
     reveal_type(next(layer.parameters()))  # Parameter
 
 
+@tdt.no_grad
+def decorated(a: int) -> str:
+    return str(a)
+
+
+@tdt.no_grad()
+def called_decorator(a: int) -> str:
+    return str(a)
+
+
+@tdt.enable_grad()
+def recording(a: int) -> str:
+    return str(a)
+
+
+@tdt.inference_mode()
+def inferring(a: int) -> str:
+    return str(a)
+
+
+@tdt.inference_mode
+def inferring_bare(a: int) -> str:
+    return str(a)
+
+
+@tdt.set_grad_enabled(False)
+def switched(a: int) -> str:
+    return str(a)
+
+
+@tdt.autocast("cpu")
+def mixed(a: int) -> str:
+    return str(a)
+
+
+def decorators() -> None:
+    reveal_type(decorated(1))  # str
+    reveal_type(called_decorator(1))  # str
+    reveal_type(recording(1))  # str
+    reveal_type(inferring(1))  # str
+    reveal_type(inferring_bare(1))  # str
+    reveal_type(switched(1))  # str
+    reveal_type(mixed(1))  # str
+    reveal_type(tdt.no_grad())  # no_grad
+    reveal_type(tdt.inference_mode(False))  # inference_mode
+
+
 def training(model: nn.Module, x: Tensor, y: Tensor) -> None:
     optimizer = optim.SGD(model.parameters(), lr=0.1)
     reveal_type(optimizer)  # SGD
