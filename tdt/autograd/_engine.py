@@ -40,7 +40,7 @@ class Task:
 
     def __init__(self, roots: list[tuple[Any, int]], keep: bool, graph: bool, inputs: list | None, fill: bool):
         self.order, self.keep, self.graph, self.fill = _backward_order(roots), keep, graph, fill
-        self.requested: set | None = None
+        self.requested: Any = None
         self.runs: dict[Any, bool] | None = None  # whether each node on a path to a requested edge runs; None: all run
         if inputs is not None:
             self.requested = set(inputs)
@@ -87,8 +87,8 @@ def _walk(task: Task) -> dict[tuple, Any]:
     """Run the nodes of `task` in order and accumulate into its leaves; returns the gradients of the requested edges."""
     captured: dict[tuple, Any] = {}
     anomaly, graph, runs = state.anomaly, task.graph, task.runs
-    pending, aliased, requested = task.pending, task.aliased, task.requested or set()
-    captures_leaves = not (task.whole or task.fill)
+    pending, aliased, requested, keep = task.pending, task.aliased, task.requested, task.keep
+    captures_leaves = requested is not None and not task.fill
     for node in task.order:
         g = pending.pop(node, None)
         if node.__class__ is not Node and isinstance(node, Tensor):
@@ -123,7 +123,7 @@ def _walk(task: Task) -> dict[tuple, Any]:
             results = hooks.after(results, slots, graph)
         # Of other nodes, a result may be any of the slots, or the user's.
         own = node.__class__ is Node and node.outs is None and hooks is None
-        if not task.keep:
+        if not keep:
             node.release()
         for i, edge in enumerate(node.edges):
             g = results[i]
