@@ -750,7 +750,7 @@ def view_as_complex_copy(input: Tensor, *, out: Tensor | None = ...) -> Tensor: 
 def view_as_real(input: Tensor) -> Tensor: ...  # tdt/_ops/elementwise/complex_numbers.py
 def view_as_real_copy(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...  # tdt/_ops/shape/view_copies.py
 def view_copy(input: Tensor, *shape: builtins.int | Sequence[builtins.int] | _dtype, dtype: _dtype | None = ..., out: Tensor | None = ...) -> Tensor: ...  # tdt/_ops/shape/view_copies.py
-def vmap(func: Any, in_dims: builtins.int | tuple | dict | None = ..., out_dims: builtins.int | tuple | None = ..., randomness: Literal['error', 'same', 'different'] = ..., *, chunk_size: builtins.int | None = ...) -> Any: ...  # tdt/autograd/_transforms.py
+def vmap(func: Any, in_dims: builtins.int | tuple | dict | None = ..., out_dims: builtins.int | tuple | None = ..., randomness: Literal['error', 'same', 'different'] = ..., *, chunk_size: builtins.int | None = ...) -> Any: ...  # tdt/_function_transforms.py
 def vsplit(input: Tensor, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]: ...  # tdt/_ops/shape/split.py
 def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = ...) -> Tensor: ...  # tdt/_ops/shape/join.py
 @overload

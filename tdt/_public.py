@@ -3,6 +3,7 @@
 from math import e, inf, nan, pi
 
 from tdt._backend.device import device, get_default_device, set_default_device
+from tdt._core import legacy_constructor as _legacy_constructor
 from tdt._core import new_tensors as _new_tensors
 from tdt._core import properties as _properties
 from tdt._core.creation import *
@@ -60,6 +61,7 @@ from tdt._core.sharing import *
 from tdt._core.size import Size
 from tdt._core.storage import *
 from tdt._core.tensor import Tensor
+from tdt._function_transforms import vmap
 from tdt._kernels._pool import get_num_threads, set_num_threads
 from tdt._ops.elementwise import *
 from tdt._ops.elementwise.activation import *
@@ -127,7 +129,6 @@ from tdt._ops.spectral.window_functions import *
 from tdt._random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from tdt.amp._mode import *
 from tdt.autograd._anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
-from tdt.autograd._transforms import vmap
 from tdt.autograd._variable import detach, detach_
 from tdt.compat._old_types import *
 from tdt.compat._switches import *

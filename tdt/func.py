@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tdt._core.tensor import Tensor
+from tdt._function_transforms import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
 from tdt._ops.shape.join import stack
-from tdt.autograd._transforms import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
 from tdt.nn.modules.module import Module
 from tdt.nn.utils.stateless import call
 

@@ -13,45 +13,21 @@ from pathlib import Path
 
 import pytest
 
+from tdt.autograd._op_table import CALLED_BY_AUTOGRAD, OPS
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "tdt"
 
-# Bottom to top: a module imports from its own layer and from those before it. A name stands for all modules below it,
-# one that ends in "_" for all that begin so, "tdt" for the root module alone; the longest name that fits counts.
-LAYERS: list[list[str]] = [
-    ["tdt._about", "tdt.version", "tdt.compat._find", "tdt.utils._files"],
-    ["tdt._core.dtype", "tdt._core.errors", "tdt._backend"],
-    ["tdt._kernels"],
-    ["tdt._core", "tdt._random", "tdt._"],
-    # Promotion inserts `cast` and a write to a view `copy_slices`: the engine's own two ops.
-    ["tdt.autograd._", "tdt.amp._autocast", "tdt._ops.shape.cast", "tdt._ops.shape.copy_slices"],
-    ["tdt._ops"],
-    # Names of PyTorch that `tdt` and Tensor have themselves: they are loaded with the ops.
-    ["tdt.compat._absent", "tdt.compat._old_types", "tdt.compat._switches"],
-    ["tdt.autograd", "tdt.testing", "tdt.amp", "tdt.backends", "tdt.compiler", "tdt.cuda", "tdt.accelerator", "tdt.linalg",
-     "tdt.multiprocessing", "tdt.fft", "tdt.masked", "tdt.signal", "tdt.sparse", "tdt.special",
-     "tdt.random", "tdt.serialization", "tdt.storage", "tdt.__config__",
-     "tdt.distributed", "tdt.functional", "tdt.profiler", "tdt.types",
-     "tdt.autograd._functional", "tdt.autograd._transforms", "tdt._public", "tdt"],
-    ["tdt.nn", "tdt.func", "tdt.distributions"],
-    ["tdt.optim", "tdt.utils", "tdt.utils.data"],
-    ["tdt.vision", "tdt.utils.tensorboard"],
-    ["tdt.compat"],
-    ["tdt.train.errors", "tdt.train._"],
-    ["tdt.train.config"],
-    ["tdt.train.metrics"],
-    ["tdt.train.runs"],
-    ["tdt.train.data"],
-    ["tdt.train.model"],
-    ["tdt.train.logging"],
-    ["tdt.train.checks"],
-    ["tdt.train.loop"],
-    ["tdt.train"],
-    ["tdt.cli", "tdt.commands", "tdt.__main__", "tdt.as_torch"],
-]  # fmt: skip
+# Modules that load one of a higher room by a string, when it is first asked for; and why.
+LOADED_ON_FIRST_USE = {
+    ("tdt", "tdt."): "public modules load when a program first asks for them, so that `import tdt` is quick",
+    ("tdt.compat._find", "tdt.compat."): "a name that tdt lacks is looked up there when a program asks for it",
+    ("tdt.compat._find", "tdt.compat._names"): "the same, for functions and classes",
+    ("tdt.serialization._rebuild", "tdt.nn.parameter"): "a file may hold parameters, whose class is one of tdt.nn",
+}
 # The modules outside tdt/compat that may import from it: what has a name of PyTorch in public, and what looks names up.
 COMPAT_USERS = {
-    "tdt", "tdt._public", "tdt.as_torch", "tdt.backends.cuda", "tdt.compiler", "tdt.cuda", "tdt.sparse._methods",
+    "tdt", "tdt._public", "tdt.as_torch", "tdt.backends.cuda", "tdt.compiler", "tdt.cuda",
     "tdt.utils",
 }  # fmt: skip
 JIT = ["_jit.py", "_compile.py"]
@@ -65,19 +41,6 @@ def name_of(path: Path) -> str:
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 MODULES = {name_of(path): path for path in FILES}
-
-
-@cache
-def layer_of(module: str) -> int:
-    """The index in LAYERS of the longest name that covers `module`."""
-    fits = {
-        name: index
-        for index, names in enumerate(LAYERS)
-        for name in names
-        if module == name or (name != "tdt" and module.startswith(name if name.endswith("_") else name + "."))
-    }
-    assert fits, f"{module} belongs to no layer: add it to LAYERS"
-    return fits[max(fits, key=len)]
 
 
 def is_type_checking(node: ast.AST) -> bool:
@@ -109,14 +72,108 @@ def imports(path: Path) -> list[tuple[int, str]]:
     return found
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if name != "tdt"])
-def test_a_module_imports_only_from_its_own_layer_and_below(module: str):
+@cache
+def string_imports(path: Path) -> list[tuple[int, str]]:
+    """(line, module) of every `import_module("tdt.…")`; of an f-string the part before the first value."""
+    found = []
+    for node in nodes(path):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+            target = node.args[0] if node.args else None
+            if isinstance(target, ast.JoinedStr):
+                target = target.values[0]
+            if isinstance(target, ast.Constant) and str(target.value).startswith("tdt."):
+                found.append((node.lineno, str(target.value)))
+    return found
+
+
+def rooms_of_the_picture() -> dict[str, int]:
+    """Each path of the picture in docs/architecture.md, such as `tdt/_ops/`, with the number of its line."""
+    picture = (ROOT / "docs" / "architecture.md").read_text().split("## Rooms")[1].split("```")[1]
+    rooms = {}
+    for line, text in enumerate(picture.splitlines()):
+        paths = re.findall(r"tdt/\S*", text)
+        if match := re.match(r" {3}(\S.*?)(?: {3}|$)", text):  # a folder of the trainer
+            paths = [f"tdt/train/{path}" for path in match[1].split()]
+        for path in paths:
+            head, _, tail = path.partition("{")
+            names, _, tail = tail.partition("}")
+            rooms |= {f"{head}{name}{tail}": line for name in names.split(",")}
+    return rooms
+
+
+ROOMS = rooms_of_the_picture()
+
+
+@cache
+def room_of(module: str) -> str:
+    """The longest path of the picture that covers a module, or the modules whose names begin so ("tdt.compat.")."""
+    path = module.replace(".", "/")
+    path += "" if module.endswith(".") else "/" if MODULES[module].name == "__init__.py" else ".py"
+    path = "tdt/__init__.py" if path == "tdt/" else path
+    fits = [
+        room
+        for room in ROOMS
+        if (
+            path.startswith(room) if room.endswith("/") else re.fullmatch(re.escape(room).replace(r"\*", "[^/]+"), path)
+        )
+    ]
+    assert fits, f"{module} is in no room of the picture in docs/architecture.md"
+    return max(fits, key=lambda room: len(room.replace("*", "")))
+
+
+def test_every_room_of_the_picture_has_files():
+    assert len(ROOMS) > 40
+    assert ROOMS.keys() == {room_of(module) for module in MODULES}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_only_from_its_own_room_and_below(module: str):
+    here = ROOMS[room_of(module)]
     wrong = [
         f"{MODULES[module]}:{line}: {module} must not import {target}"
-        for line, target in imports(MODULES[module])
-        if target.partition(".")[0] == "tdt" and layer_of(target) > layer_of(module)
+        for line, target in [*imports(MODULES[module]), *string_imports(MODULES[module])]
+        if target.partition(".")[0] == "tdt" and (module, target) not in LOADED_ON_FIRST_USE
+        if ROOMS[room_of(target)] < here
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_every_import_by_a_string_that_is_excepted_is_there_and_goes_up():
+    up = {
+        (module, target)
+        for module, path in MODULES.items()
+        for _, target in string_imports(path)
+        if target == "tdt." or ROOMS[room_of(target)] < ROOMS[room_of(module)]
+    }
+    assert up == LOADED_ON_FIRST_USE.keys()
+
+
+def test_no_rooms_import_each_other():
+    targets = {room: set() for room in ROOMS}
+    for module, path in MODULES.items():
+        targets[room_of(module)] |= {room_of(name) for _, name in imports(path) if name in MODULES} - {room_of(module)}
+    assert not (left := left_in_circles(targets)), left
+
+
+def test_autograd_looks_up_only_its_own_ops_and_those_that_it_states():
+    """In the op table, by a constant name; any other reference would be an arrow from autograd up to the ops."""
+    engine = {module: path for module, path in MODULES.items() if room_of(module) == "tdt/autograd/_*.py"}
+    names = {
+        ast.literal_eval(node.slice)
+        for path in engine.values()
+        for node in nodes(path)
+        if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "OPS" and isinstance(node.slice, ast.Constant)
+    }
+    own = {name for name, op in OPS.items() if op.forward.__module__ in engine}
+    assert names - own == CALLED_BY_AUTOGRAD.keys()
+    assert own == {"convert", "copy_slices", "unaware"}
+
+
+def left_in_circles(targets: dict[str, set[str]]) -> dict[str, list[str]]:
+    """What is left of a graph without what imports nothing of it, again and again: circles, and what imports them."""
+    while done := {name for name in targets if not targets[name] & targets.keys()}:
+        targets = {name: below for name, below in targets.items() if name not in done}
+    return {name: sorted(below & targets.keys()) for name, below in targets.items()}
 
 
 def test_no_files_import_each_other():
@@ -124,10 +181,7 @@ def test_no_files_import_each_other():
     targets = {
         module: {name for _, name in imports(path) if name in MODULES} - {module} for module, path in MODULES.items()
     }
-    while done := {module for module in targets if not targets[module] & targets.keys()}:
-        targets = {module: names for module, names in targets.items() if module not in done}
-    # What is left imports one another, or something that does.
-    assert not targets, {module: sorted(names & targets.keys()) for module, names in targets.items()}
+    assert not (left := left_in_circles(targets)), left
 
 
 def test_one_method_counts_in_place_writes():

@@ -70,7 +70,7 @@ class Tensor:
     _post_hooks: dict | None = None
     _node_hooks: Any = None
     _retains = False
-    _fill: Callable[..., None]  # implementation of the legacy constructor: `tdt.compat._old_types.fill`
+    _fill: Callable[..., None]  # implementation of the legacy constructor: `tdt._core.legacy_constructor.fill`
     __array_priority__ = 1000  # makes NumPy call Tensor's reflected operators for `array + tensor`
     __hash__ = object.__hash__
 

@@ -14,7 +14,7 @@ from tdt._core import dtype as _dtype
 from tdt._core.dtype import bfloat16, dtype, float16
 from tdt._core.mode import _set, state
 from tdt._core.tensor import Tensor
-from tdt.amp._autocast import Casting
+from tdt.autograd._autocast import Casting
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -1,7 +1,8 @@
 """Automatic differentiation: `backward`, `grad`, `Function`, grad modes, hooks on what is saved, gradient checks.
 
 Gradient rules are in `tdt/_ops` beside their ops; `_op` and `_dispatch` record the graph, `_engine` runs it backward. The
-features built on these (`_function.py`, `_graph.py`, `_saved.py`, `_anomaly.py`, `_functional.py`) are imported lazily.
+features built on these (`_function.py`, `_graph.py`, `_saved.py`, `_anomaly.py`) are imported lazily, and so are the public
+modules, of which `functional`, `gradcheck` and `profiler` are made of ops: no file whose name begins with `_` imports these.
 """
 
 import importlib
@@ -11,7 +12,7 @@ from tdt._core.mode import enable_grad as enable_grad
 from tdt._core.mode import inference_mode as inference_mode
 from tdt._core.mode import no_grad as no_grad
 from tdt._core.mode import set_grad_enabled as set_grad_enabled
-from tdt.autograd import _variable
+from tdt.autograd import _engine_ops, _variable
 from tdt.autograd._backward import backward as backward
 from tdt.autograd._backward import grad as grad
 from tdt.autograd.gradcheck import gradcheck as gradcheck
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from tdt.autograd.function import Function as Function
     from tdt.autograd.variable import Variable as Variable
 
-assert _interchange, _variable  # they bind Tensor's methods
+assert _interchange and _variable and _engine_ops  # they bind methods of Tensor and fill the op table
 
 LATER = {"Function": "function", "Variable": "variable", "detect_anomaly": "anomaly_mode",
          "set_detect_anomaly": "anomaly_mode"}  # fmt: skip

@@ -151,5 +151,8 @@ def _way_back(now: Any, before: Any) -> tuple:
     dims: list[int] = []
     for pair in target:
         dims.append(next(d for d, p in enumerate(found) if p == pair and d not in dims))
-    steps = (("squeeze", {"dims": single}), ("permute", {"dims": tuple(dims)}), ("view", {"shape": before.shape}))
-    return tuple([(OPS[name], attributes, None) for name, attributes in steps])
+    return (
+        (OPS["squeeze"], {"dims": single}, None),
+        (OPS["permute"], {"dims": tuple(dims)}, None),
+        (OPS["view"], {"shape": before.shape}, None),
+    )

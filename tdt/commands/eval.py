@@ -156,8 +156,8 @@ def _write_csv(path: Path, result: Evaluation) -> None:
     import csv
     import io
 
+    from tdt._files import replace_file
     from tdt.train._printable import csv_cell
-    from tdt.utils._files import replace_file
 
     text = io.StringIO(newline="")
     writer = csv.writer(text)

@@ -68,7 +68,7 @@ def predict(
     elif failed < len(answers):
         print_lines(path, _as_table(_cells(answers, top, predictor.outputs, number)), whole=True)
     if csv is not None:
-        from tdt.utils._files import replace_file
+        from tdt._files import replace_file
 
         replace_file(csv, _as_csv(_cells(answers, top, predictor.outputs, repr)).encode())
     return 1 if failed else 0

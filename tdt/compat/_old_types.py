@@ -6,17 +6,13 @@ import copyreg
 import warnings
 from typing import Any
 
-import numpy as np
-
 from tdt import _backend
 from tdt._backend.device import CPU, device
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import dtype
-from tdt._core.from_data import array_of
 from tdt._core.layout import strided
+from tdt._core.legacy_constructor import fill
 from tdt._core.methods import method
-from tdt._core.size import Size
-from tdt._core.storage import TypedStorage, UntypedStorage
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops.shape.memory import to
 from tdt.compat._absent import bind_removed
@@ -91,54 +87,6 @@ def type_named(name: Any) -> TensorType:
     raise ValueError(f"invalid type: '{name}'; write a dtype, or a name such as 'torch.FloatTensor'")
 
 
-def fill(tensor: Tensor, args: tuple, kind: dtype, where: device) -> None:
-    """Set the data of `tensor` as the legacy constructors do.
-
-    `args` are sizes (the memory is uninitialised), a sequence of values, or a tensor or storage, whose memory is shared.
-
-    Raises:
-        TypeError: when a tensor has another dtype or device, or a single argument is neither a size nor a sequence.
-        RuntimeError: when a size is negative.
-    """
-    first = args[0] if len(args) == 1 else None
-    if isinstance(first, Tensor):
-        if first.dtype is not kind or first.device.type != where.type:
-            raise TypeError(
-                f"expected a tensor of {kind} on {where}, got one of {first.dtype} on {first.device}; use .to()"
-            )
-        tensor._a, tensor._st = first._a, first._st
-    elif isinstance(first, TypedStorage | UntypedStorage):
-        memory = first.untyped() if isinstance(first, TypedStorage) else first
-        tensor._a, tensor._st = memory._bytes.view(kind.np), memory.shared()
-    elif len(args) == 1 and not isinstance(first, Size) and not _is_size(first):
-        if isinstance(first, bool | float | complex | None):
-            raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
-        values = np.asarray(array_of(first, None, CPU))
-        tensor._a = _backend.to_device(values.astype(kind.np), where)
-    else:
-        sizes = tuple(first) if isinstance(first, Size) else args or (0,)
-        for place, n in enumerate(sizes, 1):
-            if not hasattr(n, "__index__"):
-                raise TypeError(
-                    f"new(): argument 'size' failed to unpack the object at pos {place} with error \"type must be tuple of "
-                    f'ints,but got {type(n).__name__}"'
-                )
-        if min(sizes, default=0) < 0:
-            raise RuntimeError(f"Trying to create tensor with negative dimension {min(sizes)}: {list(sizes)}")
-        tensor._a = _backend.on(where).empty(sizes, kind.np)
-
-
-def _is_size(n: Any) -> bool:
-    return hasattr(n, "__index__") and not isinstance(n, bool | np.ndarray)
-
-
-def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
-    """Legacy constructor `x.new(2, 3)`, `x.new([1, 2])` or `x.new(y)`: a tensor with the dtype and device of `x`."""
-    tensor = wrap(self._a[:0] if self._a.ndim else self._a)
-    fill(tensor, args, self.dtype, self.device)
-    return tensor
-
-
 def set_default_tensor_type(t: Any) -> None:
     """Legacy form of `set_default_dtype`: takes a tensor type such as `tdt.DoubleTensor`, or its name.
 
@@ -195,6 +143,4 @@ def typename(obj: Any) -> str:
     return named.__qualname__ if module in ("", "builtins") else f"{module}.{named.__qualname__}"
 
 
-setattr(Tensor, new.__name__, new)
-Tensor._fill = staticmethod(fill)
 bind_removed(Tensor)

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from tdt._backend.device import device
 from tdt._core.storage import UntypedStorage
-from tdt.utils._files import replacing
+from tdt._files import replacing
 
 __all__ = [
     "add_safe_globals", "clear_safe_globals", "default_restore_location", "get_safe_globals", "get_unsafe_globals_in_checkpoint",

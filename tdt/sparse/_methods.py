@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tdt._core import dtype as _dtype
+from tdt._core import legacy_constructor
 from tdt._core.creation import as_tensor, no_entries
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.layout import layout as Layout
@@ -14,7 +15,6 @@ from tdt._core.layout import sparse_coo, sparse_csr
 from tdt._core.methods import method
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import LEAF, Tensor, wrap
-from tdt.compat import _old_types
 from tdt.sparse import _check
 from tdt.sparse._ops import coalesced, coo, entries, is_coo, to_layout, values_of
 from tdt.sparse._ops import to_dense as _to_dense
@@ -506,7 +506,7 @@ def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     tensor([1, 2])
     """
     if not isinstance(self._a, SparseCOO):
-        return _old_types.new(self, *args, device=device)
+        return legacy_constructor.new(self, *args, device=device)
     if not (args and isinstance(args[0], Tensor)):
         args = np.empty((len(args) or 1, 0), np.int64), [], args or (0,)
     return sparse_coo_tensor(*args, dtype=self.dtype, device=device or self.device)

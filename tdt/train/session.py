@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import tdt
+from tdt._files import read_file
 from tdt.backends import kernels
 from tdt.train._printable import counted
 from tdt.train._types import Arrays, Callback, Json
@@ -37,7 +38,6 @@ from tdt.train.metrics import tagged
 from tdt.train.runs._environment import versions
 from tdt.train.runs.checkpoint import CheckpointError, load_meta
 from tdt.train.runs.run import METRICS_FILE, ROOT, Run, RunError, find_checkpoint
-from tdt.utils._files import read_file
 
 _SAVED_CONFIG_APPLIES = "a resumed run uses the config in its checkpoint"
 

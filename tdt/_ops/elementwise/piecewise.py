@@ -15,7 +15,7 @@ from tdt._ops.elementwise._activations import leave_to_kernels, run
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._random import generator_for
 from tdt._random.draws import unit64
-from tdt.amp._autocast import autocast
+from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
 

@@ -13,7 +13,7 @@ from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
 from tdt._ops._common import C_NAMES, Number, store_into
 from tdt._ops.linalg.products import _same_type, bmm, matmul
-from tdt.amp._autocast import autocast
+from tdt.autograd._autocast import autocast
 from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._node_names import label
 

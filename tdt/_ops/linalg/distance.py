@@ -14,7 +14,7 @@ from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.linalg.norms import norm, vector_norm
 from tdt._ops.nn.embedding import embedding
 from tdt._ops.shape.join import cat
-from tdt.amp._autocast import autocast
+from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
 
 

@@ -15,7 +15,7 @@ from tdt._core.tensor import Tensor
 from tdt._ops._common import with_out
 from tdt._ops.linalg._matrices import check_matrix, check_same_dtype, columns, each, lapack, no_derivative
 from tdt._ops.linalg.triangular import _solve_triangular
-from tdt.amp._autocast import autocast
+from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 

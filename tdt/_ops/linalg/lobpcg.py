@@ -15,7 +15,7 @@ from tdt._ops.linalg.eigen import eigh
 from tdt._ops.linalg.triangular import solve_triangular
 from tdt._ops.random.creation import randn
 from tdt._ops.shape.join import cat
-from tdt.amp._autocast import autocast
+from tdt.autograd._autocast import autocast
 
 __all__ = ["lobpcg"]
 

@@ -16,7 +16,7 @@ from tdt._core.methods import function_alias, method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import check_out_dtype, store_into, wrap_dim
 from tdt._ops.elementwise._front import tensor_argument
-from tdt.amp._autocast import autocast, cast_for
+from tdt.autograd._autocast import autocast, cast_for
 from tdt.autograd._dispatch import binary
 from tdt.autograd._node_names import node_name, ranks
 from tdt.autograd._op import op

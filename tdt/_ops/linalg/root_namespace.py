@@ -12,7 +12,7 @@ from tdt._ops.linalg.decompositions import _checked_cholesky, _qr, _svd
 from tdt._ops.linalg.lu import lu_factor_ex
 from tdt._ops.linalg.lu import lu_solve as _lu_solve
 from tdt._ops.linalg.solve import _det, _slogdet
-from tdt.amp._autocast import autocast
+from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
 
 __all__ = ["cholesky", "det", "lu", "lu_solve", "qr", "slogdet", "svd"]

@@ -14,7 +14,7 @@ from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
 from tdt._ops._common import with_out
 from tdt._ops.linalg._matrices import blas, check_matrix, check_same_dtype, check_system, columns, each, scipy_linalg
-from tdt.amp._autocast import autocast
+from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 

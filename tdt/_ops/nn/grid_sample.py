@@ -21,7 +21,7 @@ from tdt._ops.nn._resampling import cubic_weights
 from tdt._ops.nn.batch_norm import HALF
 from tdt._ops.nn.embedding import _embedding
 from tdt._ops.shape.join import cat, stack
-from tdt.amp._autocast import autocast
+from tdt.autograd._autocast import autocast
 
 MODES = ("bilinear", "nearest", "bicubic")
 PADDING = ("zeros", "border", "reflection")

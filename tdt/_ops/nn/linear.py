@@ -9,7 +9,7 @@ from tdt import _kernels
 from tdt._core.dtype import NUMBERS, SCALAR_NAMES
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
-from tdt.amp._autocast import autocast, cast_for
+from tdt.autograd._autocast import autocast, cast_for
 from tdt.autograd._node_names import ranks
 from tdt.autograd._op import finish, op
 

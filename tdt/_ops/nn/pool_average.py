@@ -23,7 +23,7 @@ from tdt._ops.nn._resampling import Axis
 from tdt._ops.nn._windows import tuple_of
 from tdt._ops.nn.pool_max import max_pool1d, max_pool2d, max_pool3d
 from tdt._ops.nn.resample import resample
-from tdt.amp._autocast import by_rank_of_pool
+from tdt.autograd._autocast import by_rank_of_pool
 from tdt.autograd._node_names import by_windows, node_name
 from tdt.autograd._op import op
 

@@ -19,7 +19,7 @@ from tdt._kernels import chosen, kernel, large_tiles, large_windows
 from tdt._ops._common import Ints
 from tdt._ops.nn._pooling import check_size, framed, full_size, place, window_of
 from tdt._ops.nn._windows import offsets, reached
-from tdt.amp._autocast import by_rank_of_pool
+from tdt.autograd._autocast import by_rank_of_pool
 from tdt.autograd._node_names import by_windows, node_name
 from tdt.autograd._op import op
 

@@ -13,7 +13,7 @@ from tdt._core.tensor import Tensor
 from tdt._ops._common import store_into, with_out, wrap_dim
 from tdt._ops.linalg.norms import vector_norm
 from tdt._ops.shape.views import slice_along
-from tdt.amp._autocast import autocast
+from tdt.autograd._autocast import autocast
 from tdt.autograd._in_place_methods import by_copy
 
 __all__ = [

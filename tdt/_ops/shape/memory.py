@@ -15,13 +15,9 @@ from tdt._core.methods import method
 from tdt._core.tensor import Tensor, alias
 from tdt._ops._common import tensor_argument
 from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
-from tdt._ops.shape import cast, copy_slices
 from tdt.autograd._dispatch import converted
 from tdt.autograd._inplace import write
-from tdt.autograd._node import sum_to
 from tdt.autograd._op import op
-
-assert cast and copy_slices  # the dispatcher and views call these two ops by name
 
 __all__ = [
     "channels_last",
@@ -320,20 +316,3 @@ def zero_(input: Tensor) -> Tensor:
     tensor([0., 0.])
     """
     return _fill.inplace(input, 0)
-
-
-@op(promote=(), broadcasts=False, computes=False, float8=FLOAT8S)
-def _unaware(xp: ModuleType, x: Any) -> Any:
-    """The op between the graph of a tensor and the tensor after an in-place view op under no_grad changed its shape."""
-    return x
-
-
-@_unaware.vjp("x")
-def _(g: Tensor, x_shape: tuple[int, ...]) -> Tensor:
-    extra = g.ndim - len(x_shape)
-    if extra < 0 or any(n not in (1, m) for n, m in zip(x_shape, g.shape[extra:], strict=True)):
-        raise RuntimeError(
-            f"Function UnawareBackward0 returned an invalid gradient at index 0 - got {list(g.shape)} but expected shape "
-            f"compatible with {list(x_shape)}. A tensor got another shape in place under no_grad; do that where it is recorded."
-        )
-    return sum_to(g, x_shape) if tuple(g.shape) != x_shape else g

@@ -8,7 +8,7 @@ from tdt._core.tensor import Tensor
 from tdt._ops._common import Dims, Ints, as_list, wrap_dim
 from tdt._ops.nn.pad import pad
 from tdt._ops.spectral.fft import ADJOINT, fft_c2c, fft_c2r, fft_r2c
-from tdt.amp._autocast import cast_for
+from tdt.autograd._autocast import cast_for
 
 
 def dims_of(input: Tensor, dim: Dims) -> list[int]:

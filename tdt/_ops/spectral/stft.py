@@ -14,7 +14,7 @@ from tdt._ops.elementwise.complex_numbers import view_as_real
 from tdt._ops.nn.pad import constant_pad_nd, pad
 from tdt._ops.spectral.fft import fft_c2c, fft_c2r, fft_r2c
 from tdt._ops.spectral.frames import _unfold, overlap_add
-from tdt.amp._autocast import autocast
+from tdt.autograd._autocast import autocast
 
 __all__ = ["istft", "stft"]
 

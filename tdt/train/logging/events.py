@@ -20,11 +20,11 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from tdt._files import fsync, fsync_folder, open_file, replace_file, write_whole
 from tdt.train._printable import redacted
 from tdt.train._strict_json import text_of
 from tdt.train._types import Nested
 from tdt.train.runs.run import METRICS_FILE
-from tdt.utils._files import fsync, fsync_folder, open_file, replace_file, write_whole
 
 if TYPE_CHECKING:
     from tdt import Tensor

@@ -8,7 +8,7 @@ import time
 from io import FileIO
 from pathlib import Path
 
-from tdt.utils._files import UNSUPPORTED, open_file, read_file, warn_once
+from tdt._files import UNSUPPORTED, open_file, read_file, warn_once
 
 try:
     import fcntl

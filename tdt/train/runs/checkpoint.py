@@ -20,10 +20,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from tdt._files import fsync_folder, remove_temporary, replacing, write_whole
 from tdt.train._strict_json import pack, unpack
 from tdt.train._types import Json
 from tdt.train.runs._fault import fault_point
-from tdt.utils._files import fsync_folder, remove_temporary, replacing, write_whole
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from tdt._files import open_file
 from tdt.train.config.writer import settings
 from tdt.train.runs._lock import holder
 from tdt.train.runs.run import METRICS_FILE, Run, RunError
-from tdt.utils._files import open_file
 
 Points = list[tuple[int, float]]  # (step, value), in the order of the log
 _ABOUT = ("event", "step", "epoch", "time/now", "reason", "by")  # keys of a log line; all others are tags

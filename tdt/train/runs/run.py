@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from tdt._did_you_mean import did_you_mean
+from tdt._files import fsync_folder, read_file, remove_temporary, replace_file
 from tdt.train.runs._lock import Locked, lock
 from tdt.train.runs.checkpoint import CheckpointError, CheckpointStore
-from tdt.utils._files import fsync_folder, read_file, remove_temporary, replace_file
 
 ROOT = "runs"
 METRICS_FILE = "metrics.jsonl"

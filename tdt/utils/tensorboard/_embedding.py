@@ -13,7 +13,7 @@ from google.protobuf import text_format
 from PIL import Image
 from tensorboard.plugins.projector.projector_config_pb2 import EmbeddingInfo, ProjectorConfig
 
-from tdt.utils._files import replace_file
+from tdt._files import replace_file
 from tdt.utils.tensorboard.summary._arrays import as_array
 from tdt.utils.tensorboard.summary._image import encoded, grid
 

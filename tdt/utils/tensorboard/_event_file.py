@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from tensorboard.compat.proto.event_pb2 import Event, SourceMetadata, TaggedRunMetadata
 from tensorboard.compat.proto.summary_pb2 import Summary
 
-from tdt.utils._files import fsync, fsync_folder, write_whole
+from tdt._files import fsync, fsync_folder, write_whole
 from tdt.utils.tensorboard._record import parts
 
 if TYPE_CHECKING:

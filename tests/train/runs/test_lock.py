@@ -9,10 +9,10 @@ import warnings
 
 import pytest
 
+from tdt import _files
 from tdt.train.loop._signals import StopRequest, exit_code
 from tdt.train.runs import _lock
 from tdt.train.runs._lock import holder, lock
-from tdt.utils import _files
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS])

@@ -10,7 +10,7 @@ from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.elementwise.activation import logsigmoid
 from tdt._ops.elementwise.math import _sigmoid
 from tdt._ops.nn.loss._front import check_tensors, reduced, reduction_of
-from tdt.amp._autocast import autocast
+from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 

@@ -12,7 +12,7 @@ from tdt._core.tensor import Tensor, wrap
 from tdt._ops.nn.loss._front import check_tensors, reduced, reduction_of
 from tdt._ops.nn.pad import pad
 from tdt._ops.shape.join import stack
-from tdt.amp._autocast import autocast
+from tdt.autograd._autocast import autocast
 from tdt.autograd._backward import grad
 from tdt.autograd._op import op
 

@@ -11,7 +11,7 @@ from tdt._core.broadcasting import check_broadcast
 from tdt._core.dtype import FLOATING
 from tdt._core.tensor import Tensor
 from tdt._ops.nn.loss._front import check_pair, reduced, reduction_of
-from tdt.amp._autocast import autocast
+from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 

@@ -8,7 +8,7 @@ import warnings
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
 from tdt._ops.nn.loss._front import check_tensors, reduced, reduction_of
-from tdt.amp._autocast import autocast
+from tdt.autograd._autocast import autocast
 
 
 @autocast("float32")

@@ -9,7 +9,7 @@ from tdt._core.ranges import arange
 from tdt._core.tensor import Tensor
 from tdt._ops.linalg.distance import pairwise_distance
 from tdt._ops.nn.loss._front import check_tensors, reduced, reduction_of
-from tdt.amp._autocast import autocast
+from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
 
 

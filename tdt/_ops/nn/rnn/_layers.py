@@ -10,7 +10,7 @@ from tdt._ops.nn import functional
 from tdt._ops.nn.rnn.sequences import gru_sequence, lstm_sequence, rnn_sequence
 from tdt._ops.shape.join import cat, stack
 from tdt._ops.shape.views import select
-from tdt.amp._autocast import autocast
+from tdt.autograd._autocast import autocast
 from tdt.autograd._op import Op
 
 

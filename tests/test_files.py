@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tdt.utils import _files
-from tdt.utils._files import fsync_folder, open_file, read_file, remove_temporary, replace_file
+from tdt import _files
+from tdt._files import fsync_folder, open_file, read_file, remove_temporary, replace_file
 
 
 def failing(number: int):

@@ -12,8 +12,8 @@ from tdt._core.mode import enable_grad, state
 from tdt._core.tensor import LEAF, Tensor
 from tdt._ops.shape.join import stack
 from tdt._random import get_rng_state, set_rng_state
-from tdt.autograd._functional import forward_product, gradients, rows, zeros_for_none
 from tdt.autograd._views import edge_of
+from tdt.autograd.functional import forward_product, gradients, rows, zeros_for_none
 
 Function = Callable[..., Any]
 
