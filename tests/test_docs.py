@@ -9,6 +9,7 @@ import runpy
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,32 @@ def test_the_architecture_page_names_files_and_functions_that_are_there():
         assert re.search(rf"^\s*(def|class) {name}\b|^{name}\b.* = ", text, re.MULTILINE), f"{file} defines no {name}"
     files = {file.rstrip("/") for file in re.findall(r"`(tdt/[\w/.]+)`", page)}
     assert not [file for file in files if not (ROOT / file).exists()]
+
+
+def test_each_topic_of_the_core_in_the_architecture_page_names_its_file():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    core = page.partition("\n## The core\n")[2].partition("\n## ")[0]
+    topics = re.findall(r"^\*\*.*?(?=\n\n|\Z)", core, re.MULTILINE | re.DOTALL)
+    assert len(topics) >= 14
+    assert not [topic for topic in topics if not re.search(r"`(\w+/)+\w+(\.py|`)|`as_torch`|`serialization\.", topic)]
+
+
+def test_the_answers_to_the_reading_questions_name_files_and_functions_that_are_there():
+    questions = tomllib.loads((ROOT / "tests" / "reading" / "questions.toml").read_text(encoding="utf-8"))
+    hops = [question["hops_after"] for question in questions["question"]]
+    assert questions["mean_after"] == sum(hops) / len(hops)
+    for question in questions["question"]:
+        for file, names in re.findall(r"(tdt/[\w/]+\.py): ([^;]*)", question["answer_after"]):
+            text = (ROOT / file).read_text(encoding="utf-8")
+            for name in re.findall(r"(?:^|[ ,.])(_?[a-z]+_\w+|_[a-z]+)\b(?! \w)", re.sub(r"\(.*?\)", "", names)):
+                assert re.search(rf"\b{name}\b", text), f"{file} has no {name}"
+
+
+def test_contributing_names_files_that_are_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    paths = set(re.findall(r"`(?:python )?((?:tdt|tests|scripts|docs|configs)/[\w/.]+)`", text))
+    assert len(paths) > 20
+    assert not [path for path in paths - {"tdt/commands/NAME.py"} if not (ROOT / path).exists()]
 
 
 def test_files_and_names_in_the_architecture_page_exist():
