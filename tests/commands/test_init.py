@@ -72,7 +72,7 @@ def test_a_new_config_names_the_schema_for_editors(capsys):
         assert json.loads((file.parent / "tdt.schema.json").read_text(encoding="utf-8"))["title"] == "tdt config"
 
 
-def test_a_schema_in_the_folder_of_a_new_config_is_kept(capsys):
+def test_a_schema_in_the_folder_of_a_new_config_is_not_overwritten(capsys):
     Path("tdt.schema.json").write_text("of the team")
     assert init(capsys, "digits-mlp", "a.yaml")[0] == 0 and Path("tdt.schema.json").read_text() == "of the team"
 
