@@ -105,7 +105,7 @@ def binary(op: Op, x: Any, y: Any) -> Any:
     return out
 
 
-def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
+def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:  # noqa: C901  (one path for every op, each step an option of its record)
     """Run `op`: find the plan, compute, wrap the result and record it. `target`: an array to compute into."""
     if not TENSOR_TYPES.isdisjoint(map(type, attributes.values())):
         attributes = as_numbers(op.name, attributes)

@@ -83,7 +83,7 @@ def run(
     return [captured.get(e) for e in inputs] if inputs is not None else []
 
 
-def _walk(task: Task) -> dict[tuple, Any]:
+def _walk(task: Task) -> dict[tuple, Any]:  # noqa: C901  (the inner loop of backward: a call per node costs time)
     """Run the nodes of `task` in order and accumulate into its leaves; returns the gradients of the requested edges."""
     captured: dict[tuple, Any] = {}
     anomaly, graph, runs = state.anomaly, task.graph, task.runs

@@ -171,7 +171,7 @@ class Node(GraphNode):
         if self.saved or self.aux is not None:
             self.saved = self.aux = None
 
-    def run(self, grads: list, graph: bool) -> list:
+    def run(self, grads: list, graph: bool) -> list:  # noqa: C901  (called per node: helper calls cost time)
         """Gradients of the operands (None if not needed) from those of the outputs: Tensors if `graph`, else arrays."""
         back = self.backward_plan
         if self.saved is None:

@@ -132,7 +132,7 @@ def test_graphs_may_be_retained_and_gradients_computed_inside():
     assert tdt.equal(found, expected)
 
 
-def runs(lib, module, name):
+def runs(lib, module, name):  # noqa: C901  (a table of scenarios, each a few lines)
     """How often the function ran, what it returned, the gradients and the class of an error: one scenario in a library."""
     count = 0
     x = lib.tensor(X, dtype=lib.float64, requires_grad=True)
