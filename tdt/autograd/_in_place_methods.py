@@ -65,8 +65,8 @@ def _no_out(name: str) -> TypeError:
 
 def _in_place(method: Callable[..., Tensor], function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
     method.__wrapped__, signature = function, inspect.signature(function)  # type: ignore[attr-defined]
-    kept = [parameter for parameter in signature.parameters.values() if parameter.name != "out"]
-    method.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+    remaining = [parameter for parameter in signature.parameters.values() if parameter.name != "out"]
+    method.__signature__ = signature.replace(parameters=remaining)  # type: ignore[attr-defined]
     method.__doc__ = f"In-place version of `{name}`."
     return rename(method, f"{name}_")
 

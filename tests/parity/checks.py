@@ -281,9 +281,9 @@ def check_argument_names(info: OpInfo) -> Report:
                 changed = list(args)
                 if isinstance(place, int):
                     changed[place] = wrong
-                given = tuple(changed), kwargs if isinstance(place, int) else {**kwargs, place: wrong}
+                arguments = tuple(changed), kwargs if isinstance(place, int) else {**kwargs, place: wrong}
                 try:
-                    (their_args, their_kwargs), (our_args, our_kwargs) = cloned(given), to_tdt(given)
+                    (their_args, their_kwargs), (our_args, our_kwargs) = cloned(arguments), to_tdt(arguments)
                 except Unconvertible:
                     continue
                 expected, found = (
@@ -295,7 +295,7 @@ def check_argument_names(info: OpInfo) -> Report:
                     problem = (
                         None if found.groups() == expected.groups() else f"tdt: {found[0]}; PyTorch: {expected[0]}"
                     )
-                    report.note("argument names", problem, dtype, code, given)
+                    report.note("argument names", problem, dtype, code, arguments)
     return report
 
 
