@@ -28,6 +28,18 @@ from tdt._kernels._private import belongs_to_user, private_folder
 
 SOURCES = Path(__file__).parent
 NUMBA_SETTINGS = ".numba_config.yaml"  # Numba looks for it in the working folder
+# Of /proc/cpuinfo, on x86 and ARM.
+CPU_LINES = {
+    "vendor_id",
+    "cpu family",
+    "model",
+    "stepping",
+    "flags",
+    "CPU implementer",
+    "CPU part",
+    "CPU variant",
+    "Features",
+}
 CHECKSUM = 32  # bytes of SHA-256 behind the object code, where objdump and linkers do not look
 LARGEST = 1 << 26  # bytes of a file; a kernel has some thousands
 NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)  # of file systems that have no fsync
@@ -149,24 +161,32 @@ def _private_temporary() -> Path | None:
 @functools.cache
 def _fingerprint() -> str:
     """A hash of everything that determines the machine code: the sources of this package, the compiler, the CPU."""
-    import llvmlite
-    import llvmlite.binding as llvm
-
     digest = hashlib.sha256()
     for path in sorted(SOURCES.rglob("*.py")):
         digest.update(path.relative_to(SOURCES).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    cpu = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
     chosen: list = sorted((name, value) for name, value in os.environ.items() if name.startswith("NUMBA_"))
     if os.path.isfile(NUMBA_SETTINGS) and os.access(NUMBA_SETTINGS, os.R_OK):
         chosen.append(Path(NUMBA_SETTINGS).read_bytes())
-    digest.update(repr((_numba_version(), llvmlite.__version__, sys.version, sys.platform, cpu, chosen)).encode())
+    compiler = _version("numba"), _version("llvmlite")
+    digest.update(repr((compiler, sys.version, sys.platform, _cpu(), chosen)).encode())
     return digest.hexdigest()[:16]
 
 
-def _numba_version() -> bytes:
-    """Numba's version file, found without importing Numba."""
+def _version(package: str) -> bytes:
+    """The file of a package's version, found without importing the package."""
     import importlib.util
 
-    spec = importlib.util.find_spec("numba")
-    assert spec is not None and spec.origin is not None, "numba is a dependency of tdt"
+    spec = importlib.util.find_spec(package)
+    assert spec is not None and spec.origin is not None, f"{package} is a dependency of tdt"
     return Path(spec.origin).with_name("_version.py").read_bytes()
+
+
+def _cpu() -> object:
+    """What tells processors with different instructions apart."""
+    try:
+        first = Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0]
+    except OSError:
+        import llvmlite.binding as llvm
+
+        return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    return [line for line in first.split("\n") if line.split("\t")[0] in CPU_LINES]

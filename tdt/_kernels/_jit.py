@@ -1,9 +1,9 @@
 """`jit`: compiles Python functions to machine code, without Numba at run time.
 
-Numba compiles a kernel once (about a second, with its import); the cache stores its object code. A later process links
-the code with llvmlite and calls it through ctypes: 40 ms for the first kernel and 2 ms for each further one, whereas
-importing Numba and loading its own cache takes half a second. Numba's cache would also miss edits in helpers, and its
-index, if several processes write it at once, can pair a signature with another one's code.
+Numba compiles a kernel once (about a second, with its import); the cache stores its object code. A later process maps
+the code into memory (`_loader`) and calls it through ctypes: a millisecond or less for each kernel, whereas importing
+Numba and loading its own cache takes half a second. Numba's cache would also miss edits in helpers, and its index, if
+several processes write it at once, can pair a signature with another one's code.
 
 A kernel does the part `[first, last)` of its work, its first two parameters. It returns nothing, allocates nothing and
 raises nothing: it writes into its argument arrays. Arguments are NumPy arrays, ints, floats and bools. Helpers are
@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tdt._kernels._compilable import ENTRY, RELEASE, Compilable, Intrinsic
+from tdt._kernels._compilable import ENTRY, Compilable, Intrinsic
+from tdt._kernels._loader import load
 
 LETTERS = {int: "q", float: "d", bool: "?7x"}  # one word each, for `struct`
 
@@ -138,18 +139,8 @@ def _file_name(kernel: Kernel, key: tuple) -> str:
 
 def _linked(code: bytes, key: tuple) -> Entry:
     """Link object code into this process."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    if llvm.address_of_symbol(RELEASE) is None:
-        llvm.add_symbol(RELEASE, ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p).value)
-    machine = llvm.Target.from_default_triple().create_target_machine()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    address = engine.get_function_address(ENTRY)
+    [address], memory = load(code, [ENTRY])
     call: Any = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)(address)
-    call.engine = engine  # owns the code
+    call.memory = memory  # owns the code
     letters = "".join("q" * (5 + 2 * part[1]) if isinstance(part, tuple) else LETTERS[part] for part in key)
     return Entry(call, address, struct.Struct("=" + letters).pack)
