@@ -1,0 +1,289 @@
+"""Every public op at three sizes, forward and with its gradient: ratio of PyTorch's time to tdt's; above 1 tdt is faster.
+
+    python -m benchmarks.ops                             # all; about ten minutes a thread count
+    python -m benchmarks.ops --only exp --sizes 1000     # ops whose name holds a word
+    python -m benchmarks.ops --seed 3 --threads 1        # other shapes
+
+Functions of one and of two tensors are found by calling every function that both libraries have; `CASES` adds those that
+take more. The shapes of a size are drawn at random: the seed is printed. Both libraries take turns in short blocks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import math
+import os
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+SIZES = (1_000, 100_000, 4_000_000)
+BLOCK = 0.004  # seconds of a block, about
+PAIRS = 5
+# Not functions of their arguments alone, not of dense floats, or not comparable: they draw numbers, or return memory as is.
+SKIPPED = {
+    "from_dlpack", "compile", "bernoulli", "dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout", "rrelu",
+    "poisson", "dropout1d",
+    "dropout2d", "dropout3d", "rand_like", "randn_like", "randint_like", "empty_like", "multinomial", "normal",
+    "gumbel_softmax",
+    "cholesky_inverse", "matrix_exp", "pinverse", "svd", "qr", "det", "logdet", "slogdet", "inverse", "kron", "outer", "ger",
+    "cdist", "tensordot", "vander", "diag_embed", "diagflat", "combinations", "cartesian_prod", "block_diag", "histc",
+    "native_dropout", "cov", "corrcoef", "nonzero", "argwhere", "unique", "unique_consecutive", "unravel_index", "conj",
+    "from_numpy", "as_tensor", "asarray", "tensor", "scalar_tensor", "clone_and_detach", "igamma", "igammac", "polygamma",
+}  # fmt: skip
+
+Call = Callable[[Any, Any], Any]  # of a library and a tuple of its tensors
+
+
+def found(torch: ModuleType, tdt: ModuleType) -> Iterator[tuple[str, int, Call]]:
+    """(name, number of tensors, call) of every function of both that takes one or two float tensors of a shape."""
+    probe = np.random.default_rng(0).uniform(0.1, 0.9, (4, 5)).astype(np.float32)
+    spaces = {"": (torch, tdt), "nn.functional.": (torch.nn.functional, tdt.nn.functional),
+              "special.": (torch.special, tdt.special)}  # fmt: skip
+    for prefix, (theirs, ours) in spaces.items():
+        for name in sorted(set(dir(theirs)) & set(dir(ours))):
+            if name.startswith("_") or name.endswith("_") or name in SKIPPED or isinstance(getattr(ours, name), type):
+                continue
+            for count in (1, 2):
+                args = [probe, probe[::-1].copy()][:count]
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    try:
+                        a = getattr(theirs, name)(*map(torch.from_numpy, args))
+                        b = getattr(ours, name)(*map(tdt.from_numpy, args))
+                    except (
+                        TypeError,
+                        ValueError,
+                        RuntimeError,
+                        IndexError,
+                        NotImplementedError,
+                        AttributeError,
+                        AssertionError,
+                    ):
+                        continue
+                if isinstance(a, torch.Tensor) and isinstance(b, tdt.Tensor) and tuple(a.shape) == tuple(b.shape):
+                    yield prefix + name, count, _caller(prefix, name)
+                    break
+
+
+def _caller(prefix: str, name: str) -> Call:
+    path = [*prefix.split(".")[:-1], name]
+
+    def call(t: Any, tensors: Any) -> Any:
+        function = t
+        for part in path:
+            function = getattr(function, part)
+        return function(*tensors)
+
+    return call
+
+
+def shape(rng: np.random.Generator, size: int, ndim: int) -> tuple[int, ...]:
+    """A shape of about `size` elements."""
+    dims = []
+    for d in range(ndim - 1):
+        rest = size / math.prod(dims)
+        dims.append(max(1, round(rest ** rng.uniform(0.2, 0.8) if d < ndim - 2 else rest ** rng.uniform(0.3, 0.7))))
+    return (*dims, max(1, round(size / math.prod(dims))))
+
+
+def cases(rng: np.random.Generator, size: int) -> dict[str, tuple[list[np.ndarray], Call]]:
+    """Ops that take more than tensors of one shape: name → (arrays, call). Integer arrays have no gradient."""
+
+    def floats(*dims: int) -> np.ndarray:
+        return rng.standard_normal(dims).astype(np.float32)
+
+    n, m = shape(rng, size, 2)
+    x = floats(n, m)
+    a, b, c = shape(rng, size, 3)
+    cube = floats(a, b, c)
+    channels = int(rng.choice([8, 16, 32]))
+    side = max(4, round(math.sqrt(size / channels / 2)))
+    image = floats(2, channels, side, side)
+    scales = [floats(channels), floats(channels)]
+    rows = rng.integers(0, n, n)
+    places = rng.integers(0, m, (n, m))
+    mask = rng.random((n, m)) > 0.5
+    words = rng.integers(0, 1000, max(1, size // 64))
+    one = int(rng.integers(0, 3))
+    table: dict[str, tuple[list[np.ndarray], Call]] = {}
+    for name in ("sum", "mean", "amax", "amin", "prod", "logsumexp", "softmax", "log_softmax", "cumsum", "cumprod", "argmax",
+                 "sort", "argsort", "median", "std", "var", "norm", "any", "all", "flip"):  # fmt: skip
+
+        def over(t: Any, args: Any, name: str = name, d: int = one) -> Any:
+            if name == "norm":
+                return t.linalg.vector_norm(args[0], dim=d)
+            out = getattr(t, name)(args[0], (d,) if name == "flip" else d)
+            return out if isinstance(out, t.Tensor) else out[0]
+
+        table[f"{name} over dim {one} of 3"] = [cube], over
+    table |= {
+        "x + row": ([x, floats(m)], lambda t, v: v[0] + v[1]),
+        "x * column": ([x, floats(n, 1)], lambda t, v: v[0] * v[1]),
+        "x + 1": ([x], lambda t, v: v[0] + 1),
+        "2 / x": ([x], lambda t, v: 2 / v[0]),
+        "x ** 2": ([x], lambda t, v: v[0] ** 2),
+        "x ** 3": ([x], lambda t, v: v[0] ** 3),
+        "x ** 0.5": ([abs(x)], lambda t, v: v[0] ** 0.5),
+        "x > 0": ([x], lambda t, v: v[0] > 0),
+        "clamp": ([x], lambda t, v: v[0].clamp(-0.5, 0.5)),
+        "clamp min": ([x], lambda t, v: v[0].clamp(min=0)),
+        "where": ([mask, x, floats(n, m)], lambda t, v: t.where(v[0], v[1], v[2])),
+        "masked_fill": ([x, mask], lambda t, v: v[0].masked_fill(v[1], 0.5)),
+        "lerp": ([x, floats(n, m)], lambda t, v: t.lerp(v[0], v[1], 0.3)),
+        "addcmul": ([x, floats(n, m), floats(n, m)], lambda t, v: t.addcmul(v[0], v[1], v[2], value=0.5)),
+        "addcdiv": ([x, floats(n, m), abs(floats(n, m)) + 1], lambda t, v: t.addcdiv(v[0], v[1], v[2], value=0.5)),
+        "add_": ([x, floats(n, m)], lambda t, v: v[0].detach().add_(v[1].detach())),
+        "mul_ by a number": ([x], lambda t, v: v[0].detach().mul_(1.0)),
+        "to half": ([x], lambda t, v: v[0].half()),
+        "to bfloat16": ([x], lambda t, v: v[0].bfloat16()),
+        "to double": ([x], lambda t, v: v[0].double()),
+        "to int64": ([x], lambda t, v: v[0].detach().long()),
+        "from int64": ([places], lambda t, v: v[0].float()),
+        "sum of all": ([x], lambda t, v: v[0].sum()),
+        "mean of all": ([x], lambda t, v: v[0].mean()),
+        "std of all": ([x], lambda t, v: v[0].std()),
+        "cat": ([x, floats(n, m)], lambda t, v: t.cat([v[0], v[1]], 1)),
+        "stack": ([x, floats(n, m)], lambda t, v: t.stack([v[0], v[1]])),
+        "roll": ([x], lambda t, v: v[0].roll(3, 1)),
+        "repeat": ([x], lambda t, v: v[0].repeat(1, 2)),
+        "transpose copy": ([x], lambda t, v: v[0].t().contiguous()),
+        "permute copy": ([cube], lambda t, v: v[0].permute(2, 0, 1).contiguous()),
+        "pad": ([cube], lambda t, v: t.nn.functional.pad(v[0], (1, 1))),
+        "gather": ([x, places], lambda t, v: v[0].gather(1, v[1])),
+        "scatter_add": ([x, places, floats(n, m)], lambda t, v: v[0].scatter_add(1, v[1], v[2])),
+        "index_select": ([x, rows], lambda t, v: v[0].index_select(0, v[1])),
+        "x[rows]": ([x, rows], lambda t, v: v[0][v[1]]),
+        "x[mask]": ([x, mask], lambda t, v: v[0][v[1]]),
+        "topk": ([x], lambda t, v: v[0].topk(min(5, m), 1)[0]),
+        "embedding": ([floats(1000, 64), words], lambda t, v: t.nn.functional.embedding(v[1], v[0])),
+        "one_hot": ([words], lambda t, v: t.nn.functional.one_hot(v[0], 1000) if size < 1e6 else v[0] + 0),
+        "matmul": ([x, floats(m, 64)], lambda t, v: v[0] @ v[1]),
+        "linear": ([x, floats(64, m), floats(64)], lambda t, v: t.nn.functional.linear(*v)),
+        "layer_norm": ([x, floats(m), floats(m)], lambda t, v: t.nn.functional.layer_norm(v[0], (m,), v[1], v[2])),
+        "batch_norm": ([image, *scales], lambda t, v: t.nn.functional.batch_norm(v[0], None, None, *v[1:], True)),
+        "group_norm": ([image, *scales], lambda t, v: t.nn.functional.group_norm(v[0], 4, *v[1:])),
+        "max_pool2d": ([image], lambda t, v: t.nn.functional.max_pool2d(v[0], 2)),
+        "avg_pool2d": ([image], lambda t, v: t.nn.functional.avg_pool2d(v[0], 2)),
+        "adaptive_avg_pool2d": ([image], lambda t, v: t.nn.functional.adaptive_avg_pool2d(v[0], 1)),
+        "interpolate": ([image], lambda t, v: t.nn.functional.interpolate(v[0], scale_factor=2, mode="bilinear")),
+        "cross_entropy": ([x, rng.integers(0, m, n)], lambda t, v: t.nn.functional.cross_entropy(*v)),
+        "mse_loss": ([x, floats(n, m)], lambda t, v: t.nn.functional.mse_loss(v[0], v[1].detach())),
+        "smooth_l1_loss": ([x, floats(n, m)], lambda t, v: t.nn.functional.smooth_l1_loss(v[0], v[1].detach())),
+        "glu": ([floats(n, 2 * m)], lambda t, v: t.nn.functional.glu(v[0])),
+        "gelu by tanh": ([x], lambda t, v: t.nn.functional.gelu(v[0], approximate="tanh")),
+    }  # fmt: skip
+    return table
+
+
+clock = time.perf_counter  # one thread is timed by the processor's time, which other programs do not take
+
+
+def seconds(run: Callable[[], Any], repeat: int) -> float:
+    start = clock()
+    for _ in range(repeat):
+        run()
+    return (clock() - start) / repeat
+
+
+def ratio(theirs: Callable[[], Any], ours: Callable[[], Any]) -> tuple[float, float]:
+    """The median ratio of alternating blocks, and our best seconds a call."""
+    repeats = []
+    for run in (theirs, ours):
+        run()
+        repeats.append(max(1, round(BLOCK / max(seconds(run, 1), 1e-7))))
+    found, best = [], math.inf
+    for k in range(PAIRS):
+        pair = [(theirs, repeats[0]), (ours, repeats[1])]
+        taken = [seconds(*p) for p in (pair if k % 2 else pair[::-1])]
+        a, b = taken if k % 2 else taken[::-1]
+        found.append(a / b)
+        best = min(best, b)
+    return statistics.median(found), best
+
+
+def stepped(t: Any, call: Call, tensors: list[Any]) -> Callable[[], Any]:
+    """Forward and backward of one call."""
+    leaves = [v for v in tensors if v.requires_grad]
+
+    def step() -> None:
+        out = call(t, tensors)
+        out.backward(weights) if out.ndim else out.backward()
+        for leaf in leaves:
+            leaf.grad = None
+
+    out = call(t, tensors)
+    weights = t.ones_like(out) if out.ndim else None
+    return step
+
+
+def main() -> None:
+    """Print a line for each op and size, then the summary."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="run only ops whose name contains this text")
+    parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES))
+    parser.add_argument("--seed", type=int, default=int(time.time()) % 10_000)
+    parser.add_argument("--threads", type=int, default=0, help="number of threads; 0: all cores")
+    args = parser.parse_args()
+    threads = args.threads or os.cpu_count() or 1
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    if threads == 1:
+        global clock
+        clock = time.process_time
+    import torch
+
+    import tdt
+
+    torch.set_num_threads(threads)
+    tdt.set_num_threads(threads)
+    warnings.simplefilter("ignore")
+    print(f"seed {args.seed}, {threads} threads, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    summary: dict[tuple[int, str], list[tuple[float, str]]] = {}
+    functions = list(found(torch, tdt))
+    for size in args.sizes:
+        rng = np.random.default_rng(args.seed)
+        table = cases(rng, size)
+        dims = shape(rng, size, 2)
+        for name, count, call in functions:
+            table[name] = [rng.uniform(0.05, 0.95, dims).astype(np.float32) for _ in range(count)], call
+        for name, (arrays, call) in table.items():
+            if args.only not in name:
+                continue
+            for mode in ("forward", "gradient"):
+                sides = []
+                for t in (torch, tdt):
+                    tensors = [t.from_numpy(a.copy()) for a in arrays]
+                    if mode == "gradient":
+                        trained = tensors[:1] if "loss" in name else tensors  # losses have no gradient for some targets
+                        trained = [v.requires_grad_() for v in trained if v.is_floating_point()]
+                        if not (trained and call(t, tensors).requires_grad):
+                            break
+                        sides.append(stepped(t, call, tensors))
+                    else:
+                        sides.append(functools.partial(call, t, tensors))
+                if len(sides) < 2:
+                    continue
+                try:
+                    found_ratio, best = ratio(*sides)
+                except (RuntimeError, NotImplementedError, ValueError) as error:
+                    print(f"{name:<36} {size:>9} {mode:<9} failed: {str(error)[:60]}")
+                    continue
+                summary.setdefault((size, mode), []).append((found_ratio, name))
+                print(f"{name:<36} {size:>9} {mode:<9} {found_ratio:6.2f} {best * 1e6:11.1f} µs", flush=True)
+    for (size, mode), lines in summary.items():
+        ratios = [r for r, _ in lines]
+        mean = math.exp(statistics.fmean(map(math.log, ratios)))
+        below = sorted((r, n) for r, n in lines if r < 0.6)
+        losing = sum(r < 1 for r in ratios) / len(ratios)
+        print(f"{size:>9} {mode:<9} geometric mean {mean:.2f}; {losing:.0%} of {len(ratios)} below 1, {len(below)} below 0.6: "
+              + ", ".join(f"{n} {r:.2f}" for r, n in below[:25]))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
