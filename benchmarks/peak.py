@@ -20,16 +20,13 @@ import tdt
 from benchmarks._pairs import arguments, settings
 from tdt._backend.layout import to_front
 from tdt._kernels import (
-    activation_cpu,
     conv_cpu,
     embedding_cpu,
-    gelu_cpu,
     gru_cpu,
     lstm_cpu,
     norm_cpu,
     optim_cpu,
     pool_cpu,
-    relu_cpu,
     softmax_cpu,
 )
 from tdt._kernels._jit import jit
@@ -37,6 +34,7 @@ from tdt._kernels._pool import parallel
 from tdt._kernels._table import Table
 from tdt._kernels.product_cpu import product
 from tdt._ops.nn.rnn._steps import steps_of
+from tdt.autograd._op_table import OPS
 
 CONVOLUTIONS = [(64, 1, 32, 28, 3), (64, 32, 64, 26, 3), (64, 16, 16, 32, 3), (64, 64, 64, 8, 3), (16, 256, 256, 14, 3),
                 (16, 128, 128, 14, 1)]  # fmt: skip
@@ -109,6 +107,13 @@ def recurrent() -> list[tuple[str, Callable[[], object], float]]:
     return found
 
 
+def slope(name: str) -> Callable[..., np.ndarray]:
+    """The array-level gradient of an activation."""
+    fast = OPS[name].rules["x"].fast
+    assert fast is not None
+    return fast
+
+
 def moving() -> list[tuple[str, Callable[[], object], float]]:
     """(name, call, bytes read and written) of kernels that memory limits."""
     x, g = random(64, 64, 32, 32, last=True), random(64, 64, 32, 32, last=True)
@@ -121,12 +126,12 @@ def moving() -> list[tuple[str, Callable[[], object], float]]:
     numbers = np.array([(-1e-3, 0.0, 1e-8, 1.0)] * len(params))
     adam = {"lr": 1e-3, "betas": (0.9, 0.999), "weight_decay": 0.0, "decoupled_weight_decay": False, "maximize": False}
     return [
-        ("relu", lambda: relu_cpu.relu(x), 2 * size),
-        ("relu, gradient", lambda: relu_cpu.relu_vjp(g, x), 3 * size),
-        ("gelu", lambda: gelu_cpu.gelu(flat, approximate="none"), 2 * flat.nbytes),
-        ("gelu, gradient", lambda: gelu_cpu.gelu_vjp(flat, flat, approximate="none"), 3 * flat.nbytes),
-        ("sigmoid", lambda: activation_cpu.sigmoid(flat), 2 * flat.nbytes),
-        ("SiLU, gradient", lambda: activation_cpu.silu_vjp(flat, flat), 3 * flat.nbytes),
+        ("relu", lambda: OPS["relu"].forward(np, x), 2 * size),
+        ("relu, gradient", lambda: slope("relu")(np, g, x), 3 * size),
+        ("gelu", lambda: OPS["gelu"].forward(np, flat, approximate="none"), 2 * flat.nbytes),
+        ("gelu, gradient", lambda: slope("gelu")(np, flat, flat, "none"), 3 * flat.nbytes),
+        ("sigmoid", lambda: OPS["sigmoid"].forward(np, flat), 2 * flat.nbytes),
+        ("SiLU, gradient", lambda: slope("silu")(np, flat, flat), 3 * flat.nbytes),
         ("softmax of rows of 256", lambda: softmax_cpu.softmax(rows, dim=1), 2 * rows.nbytes),
         ("softmax, gradient", lambda: softmax_cpu.softmax_vjp(rows, rows, dim=1), 3 * rows.nbytes),
         ("cross-entropy of 256 classes", lambda: softmax_cpu.cross_entropy(rows, classes), 2 * rows.nbytes),

@@ -22,18 +22,18 @@ import numpy as np
 
 from tdt._backend.layout import is_dense, memory_order, output_is_channels_last
 from tdt._backend.windows import output_sizes
+from tdt._kernels._compilable import PARALLEL
 
 When = Callable[[Sequence[Any], dict], bool]
 
 # The first kernel of a process costs about 40 ms where it was compiled before, and a second or two where it was not.
 # Below these many elements a call saves so little that a run of a thousand calls would not earn the 40 ms back.
 LARGE_STEP = 1 << 17
-LARGE_GELU = 1 << 14
 # Multiply-adds of a convolution. At a million a kernel saves about 0.2 ms a call of the portable form's 0.3 to 0.5 ms, so
 # three kernels (50 ms a process) are paid back within a hundred training steps, and larger ones at once.
 LARGE_CONV = 1 << 20
 LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
-LARGE_RELU = LARGE_NORM = 1 << 16  # elements
+LARGE_NORM = 1 << 16  # elements
 LARGE_LSTM = 1 << 14  # gates at all steps: a step of a few samples takes a fifth of the time
 LONG_LSTM = 8  # steps, each of which saves 10 µs, whatever its size
 LARGE_SUM = 1 << 18  # elements: from here on a second thread saves more than the dispatch costs
@@ -44,7 +44,6 @@ CACHED = 1 << 19  # elements of a group, or of a channels-last sample, that are 
 LARGE_RESAMPLE = 1 << 16  # elements of the result
 LARGE_ATTENTION = 1 << 13  # weights: NumPy passes over them eight times, forward and backward
 LARGE_LOSS = 1 << 15  # logits
-LARGE_ACTIVATION = 1 << 15  # elements: NumPy's own exp and tanh are as fast on fewer
 # Multiply-adds of a matrix product: about 30 µs on one thread, where a second one saves a third of it.
 LARGE_PRODUCT = 1 << 21
 
@@ -123,6 +122,64 @@ def _lazy(path: str) -> Callable:
     return call
 
 
+FLOAT32 = np.dtype(np.float32)
+GENERATED = (FLOAT32, np.dtype(np.float64))
+
+
+def from_formula(
+    name: str, formula: Callable, count: int, attributes: Sequence[str]
+) -> tuple[Callable, Callable | None]:
+    """`formula(xp, *arrays, *attributes)`, computed for NumPy's float arrays by machine code generated from it.
+
+    The formula is of each element alone: it is traced once, by `expression` in place of NumPy. In float64 this holds for
+    formulas without transcendental functions; NumPy computes the others.
+
+    Args:
+        count: how many arrays it takes.
+        attributes: the names of its further parameters.
+    Returns: a function of the formula's parameters, and one of a NumPy array alone (None for other formulas).
+    """
+    functions: list[Any] = []
+    ufunc: Any = None
+
+    def unary(x: Any) -> Any:
+        """The fast path for one operand without attributes."""
+        nonlocal ufunc
+        if x.size < PARALLEL and x.dtype == FLOAT32 and _enabled:
+            if ufunc is None:
+                call(np, x)
+                ufunc = functions[0].functions["f", 1].ufunc  # which the call has loaded
+            return ufunc(x)
+        return call(np, x)
+
+    def call(xp: Any, *args: Any, out: Any = None, **named: Any) -> Any:
+        first = args[0]
+        if (
+            xp is np
+            and _enabled
+            and (first.__class__ is np.ndarray and first.dtype in GENERATED)
+            and (count == 1 or all(_fits(a, first.dtype) for a in args[1:count]))
+        ):
+            if not functions:
+                from tdt._kernels.generated import Elementwise
+
+                functions.append(Elementwise(name, formula))
+            how = dict(zip(attributes, args[count:], strict=True)) if len(args) > count else named
+            result = functions[0](args[:count], how, out)
+            if result is not None:
+                return result
+        return formula(xp, *args, **named) if out is None else formula(xp, *args, out=out, **named)
+
+    functools.update_wrapper(call, formula)
+    return call, unary if count == 1 and not attributes else None
+
+
+def _fits(operand: Any, dtype: np.dtype) -> bool:
+    """Whether an operand is a NumPy array of a type, or a Python number, which takes an array's type."""
+    kind = operand.__class__
+    return operand.dtype == dtype if kind is np.ndarray else kind is float or kind is int
+
+
 def _row_of_image(name: str, value: Any) -> Any:
     """An array (N, C, L), or a setting for it, as one for images of one row."""
     if isinstance(value, tuple):
@@ -147,15 +204,6 @@ def _also_lines(when: When, function: Callable) -> Kernel:
         return np.ascontiguousarray(function(*images, **how)[:, :, 0])
 
     return Kernel(accepts, call)
-
-
-def large_float32(arrays: Sequence[Any], attributes: dict) -> bool:
-    first = arrays[0]
-    return (
-        _enabled
-        and first.size >= LARGE_GELU
-        and all(a.dtype == np.float32 and a.shape == first.shape and a.flags.c_contiguous for a in arrays)
-    )
 
 
 def large_group(arrays: Sequence[Any], attributes: dict) -> bool:
@@ -238,17 +286,6 @@ def alike(least: int) -> When:
         )
 
     return when
-
-
-def large_gradient(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Float32 arrays of one shape; the last one, whose strides the result gets, is dense."""
-    out = arrays[-1]
-    return (
-        _enabled
-        and out.size >= LARGE_RELU
-        and memory_order(out) is not None
-        and all(a.dtype == np.float32 and a.shape == out.shape for a in arrays)
-    )
 
 
 def large_channels(arrays: Sequence[Any], attributes: dict) -> bool:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from tdt import _kernels
 from tdt._backend.layout import dense, in_order
 from tdt._core.dtype import ALL, dtype
 from tdt._core.tensor import Tensor
@@ -85,6 +86,7 @@ class Traits:
     autocast: str | Callable[..., str] = ""
     ufunc: str = ""  # NumPy's name for the forward without attributes, for the fast paths
     kernels: tuple[Kernel, ...] = ()  # fast forms of the forward: the first whose condition holds is called
+    formula: bool = False  # forward and array-level rules compute each element from the operands' at its place alone
 
 
 class Op(Traits):
@@ -110,7 +112,9 @@ class Op(Traits):
         self.computes = self.computes and not self.view
         # simple: nothing but the forward between operands and result. fast_path: `unary` and `binary` will do.
         self.simple = not (self.aux or self.variadic or self.sparse)
-        self.direct = getattr(np, self.ufunc) if self.ufunc else None
+        self.direct: Callable[..., Any] | None = getattr(np, self.ufunc) if self.ufunc else None
+        if self.formula:
+            self.forward, self.direct = _kernels.from_formula(self.name, forward, self.fixed, self.attributes)
         self.fast_path = self.simple and not self.multi_view and len(self.outputs) == 1
         if self.elementwise is None:
             broadcasting = self.broadcasts and self.fixed > 1 and self.shape is None and not self.view
@@ -146,6 +150,8 @@ class Op(Traits):
             rule = self.rules[wrt[0]]
             assert rule.wrt == wrt, f"{self.name}: fast_vjp{wrt} has no rule for the same operands"
             rule.fast, rule.fast_params = function, _parameters(function)
+            if self.formula and not rule.joint:
+                rule.fast, rule.fast_params = self._generated_rule(wrt[0], function)
             return rule
 
         return register
@@ -154,6 +160,16 @@ class Op(Traits):
         """Register the function of tensors that does the work of the op where an operand is sparse."""
         self.on_sparse = function
         return function
+
+    def _generated_rule(self, wrt: str, function: Callable[..., Any]) -> tuple[Callable[..., Any], tuple[str, ...]]:
+        """A rule on arrays that is a formula of each element, and its parameters."""
+        params = _parameters(function)
+        arrays = [p for p in params if p != "xp" and p not in self.attributes]
+        attributes = [p for p in params if p in self.attributes]
+        ordered = ("xp", *arrays, *attributes)
+        assert params in (ordered, ordered[1:]), f"{self.name}: xp, arrays and attributes come in this order in a rule"
+        formula = function if params == ordered else lambda xp, *args, **named: function(*args, **named)
+        return _kernels.from_formula(f"{self.name}_{wrt}_gradient", formula, len(arrays), attributes)[0], ordered
 
     def __call__(self, *operands: Any, **attributes: Any) -> Any:
         if len(operands) == 1:

@@ -12,10 +12,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CPUS = {"haswell": "+avx,+avx2,+fma,+sse4.2,-avx512f", "x86-64": "+sse2,-avx"}
 CHECKS = """
-from tests._kernels import test_activation_cpu, test_pool_cpu, test_recurrent_cpu, test_softmax_cpu
+from tests._kernels import test_expression, test_generated, test_pool_cpu, test_recurrent_cpu, test_softmax_cpu
 # The other kernels are made of the same parts.
-test_activation_cpu.test_special_values("softplus", 1)
-test_activation_cpu.test_values_and_gradients_at_sizes_off_every_vector_width("softplus", 127)
+test_generated.test_special_values("softplus", 1)
+test_expression.test_the_error_is_within_the_bound_and_special_values_are_exact("expm1")
+test_generated.test_values_and_gradients_at_sizes_off_every_vector_width("softplus", 127)
 for shape in [(70, 17), (3, 1000)]:
     test_softmax_cpu.test_cross_entropy(shape)
 for sizes, size in [*test_recurrent_cpu.PADDED, test_recurrent_cpu.PACKED[0]]:

@@ -44,14 +44,16 @@ def special(name: str) -> Callable[..., Any]:
     """Like `ufunc`, for SciPy's special functions; the first call imports SciPy."""
 
     def forward(xp: ModuleType, x: Any, *, out: Any = None) -> Any:
-        return getattr(special_functions(xp), name)(x, out=out)
+        function = getattr(special_functions(xp), name)
+        return function(x) if out is None else function(x, out=out)
 
     return forward
 
 
 def special_functions(xp: ModuleType) -> ModuleType:
-    """scipy.special, or its CuPy counterpart."""
-    return importlib.import_module("scipy.special" if xp.__name__ == "numpy" else "cupyx.scipy.special")
+    """scipy.special, or its counterpart for CuPy or for expressions."""
+    names = {"numpy": "scipy.special", "cupy": "cupyx.scipy.special"}
+    return importlib.import_module(names[xp.__name__]) if xp.__name__ in names else xp
 
 
 def make_op(name: str, forward: Callable[..., Any], **record: Any) -> Op:

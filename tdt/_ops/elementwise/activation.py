@@ -7,9 +7,8 @@ from typing import Any
 
 from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX
 from tdt._core.tensor import Tensor
-from tdt._kernels import LARGE_GELU, large_float32
 from tdt._ops._common import wrap_dim
-from tdt._ops.elementwise._activations import leave_to_kernels, run
+from tdt._ops.elementwise._activations import run
 from tdt._ops.elementwise._front import special_functions, tensor_argument
 from tdt._ops.shape.join import cat
 from tdt.autograd._node_names import node_name
@@ -21,11 +20,11 @@ __all__ = ["celu", "celu_", "selu", "selu_"]  # the functions of tdt; the others
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
-@op(dtypes=FLOATING)
+@op(dtypes=FLOATING, formula=True)
 def _elu(xp, x, *, alpha, scale, input_scale):
     kind = x.dtype.type
     below = kind(alpha * scale) * xp.expm1(xp.minimum(x, kind(0)) * kind(input_scale))
-    return xp.where(x <= 0, below, x if scale == 1 else x * kind(scale))
+    return xp.where(x <= 0, below, x * kind(scale))
 
 
 @_elu.vjp("x")
@@ -36,10 +35,10 @@ def _(g, x, alpha, scale, input_scale):
 @_elu.fast_vjp("x")
 def _(xp, g, x, alpha, scale, input_scale):
     below = g * (xp.exp(xp.minimum(x, 0) * input_scale) * (alpha * scale * input_scale))
-    return xp.where(x <= 0, below, g if scale == 1 else g * scale)
+    return xp.where(x <= 0, below, g * scale)
 
 
-@op(dtypes=FLOATING_AND_COMPLEX)
+@op(dtypes=FLOATING_AND_COMPLEX, formula=True)
 def _silu(xp, x):
     return x / (1 + xp.exp(-x))
 
@@ -60,7 +59,7 @@ def _(xp, g, x):
 _FLAT = 20
 
 
-@op(dtypes=FLOATING)
+@op(dtypes=FLOATING, formula=True)
 def _mish(xp, x):
     e = xp.exp(xp.minimum(x, x.dtype.type(_FLAT)))
     n = e * (e + 2)
@@ -81,7 +80,7 @@ def _(xp, g, x):
     return g * (t + x * (1 - t * t) / (1 + xp.exp(-x)))
 
 
-@op(dtypes=FLOATING)
+@op(dtypes=FLOATING, formula=True)
 def _softplus(xp, x, *, beta, threshold):
     scaled = x * x.dtype.type(beta)
     return xp.where(
@@ -100,7 +99,7 @@ def _(xp, g, x, beta, threshold):
     return xp.where(scaled > threshold, g, g / (1 + xp.exp(-scaled)))
 
 
-@op(dtypes=FLOATING)
+@op(dtypes=FLOATING, formula=True)
 def _log_sigmoid(xp, x):
     return xp.minimum(x, 0) - xp.log1p(xp.exp(-xp.abs(x)))
 
@@ -117,31 +116,34 @@ def _(xp, g, x):
 
 _ROOT_HALF = math.sqrt(0.5)
 _DENSITY = 1 / math.sqrt(2 * math.pi)
-_ROOT_2_PI = math.sqrt(2 / math.pi)
+_ROOT_8_PI = math.sqrt(8 / math.pi)
 _CUBIC = 0.044715
 
 
-@op(dtypes=FLOATING)
+@op(dtypes=FLOATING, formula=True)
 def _gelu(xp, x, *, approximate):
     kind = x.dtype.type
-    if approximate == "tanh":
-        return kind(0.5) * x * (1 + xp.tanh(kind(_ROOT_2_PI) * (x + kind(_CUBIC) * x * x * x)))
+    if approximate == "tanh":  # (1 + tanh(u)) / 2 = sigmoid(2 u), which does not cancel where u is far below 0
+        return x / (1 + xp.exp(-kind(_ROOT_8_PI) * (x + kind(_CUBIC) * x * x * x)))
     return kind(0.5) * x * (1 + special_functions(xp).erf(x * kind(_ROOT_HALF)))
 
 
 @_gelu.vjp("x")
 def _(g, x, approximate):
     if approximate == "tanh":
-        t = ((x + x * x * x * _CUBIC) * _ROOT_2_PI).tanh()
-        return g * ((t + 1) * 0.5 + x * (1 - t * t) * (0.5 * _ROOT_2_PI) * (1 + 3 * _CUBIC * x * x))
+        s = ((x + x * x * x * _CUBIC) * _ROOT_8_PI).sigmoid()
+        return g * (s + x * s * (1 - s) * (1 + 3 * _CUBIC * x * x) * _ROOT_8_PI)
     return g * ((1 + (x * _ROOT_HALF).erf()) * 0.5 + x * (x * x * -0.5).exp() * _DENSITY)
 
 
 @_gelu.fast_vjp("x")
 def _(xp, g, x, approximate):
     if approximate == "tanh":
-        t = xp.tanh((x + x * x * x * _CUBIC) * _ROOT_2_PI)
-        return g * ((t + 1) * 0.5 + x * (1 - t * t) * (0.5 * _ROOT_2_PI) * (1 + 3 * _CUBIC * x * x))
+        u = (x + x * x * x * _CUBIC) * _ROOT_8_PI
+        e = xp.exp(-xp.abs(u))
+        p = 1 / (1 + e)
+        slope = e * p * p  # of the sigmoid
+        return g * (xp.where(u >= 0, p, e * p) + x * slope * (1 + 3 * _CUBIC * x * x) * _ROOT_8_PI)
     return g * ((1 + special_functions(xp).erf(x * _ROOT_HALF)) * 0.5 + x * xp.exp(x * x * -0.5) * _DENSITY)
 
 
@@ -174,11 +176,6 @@ def _(xp, g, x, dim):
     xp.multiply(g, s, out=by_value)
     xp.multiply(by_value * value, 1 - s, out=by_gate)
     return grad
-
-
-for _record in (_elu, _silu, _mish, _softplus, _log_sigmoid):
-    leave_to_kernels(_record)
-leave_to_kernels(_gelu, "gelu_cpu", LARGE_GELU, large_float32)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:

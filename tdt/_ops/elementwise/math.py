@@ -10,7 +10,6 @@ from tdt._core.calls import front
 from tdt._core.dtype import FLOATING
 from tdt._core.methods import function_alias, method
 from tdt._core.tensor import Tensor
-from tdt._kernels import LARGE_ACTIVATION, alike, chosen, kernel
 from tdt._ops._common import one
 from tdt._ops.elementwise._front import make_op, special, special_functions, tensor_argument, ufunc, unary_op
 from tdt.autograd._in_place_methods import by_copy, by_op
@@ -27,27 +26,16 @@ LN2, LN10 = math.log(2), math.log(10)
 TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
 
 
-_SIGMOID = (kernel("activation_cpu:sigmoid", alike(LARGE_ACTIVATION)),)
-_SIGMOID_GRAD = (kernel("activation_cpu:sigmoid_vjp", alike(LARGE_ACTIVATION)),)
-_TANH_GRAD = (kernel("activation_cpu:tanh_vjp", alike(LARGE_ACTIVATION)),)  # NumPy's tanh is as fast as a kernel
-
-
 def _sigmoid(xp: ModuleType, x: Any) -> Any:
-    if x.size >= LARGE_ACTIVATION and (fast := chosen(_SIGMOID, xp, x)):
-        return fast(x)
     unit = one(xp, x.dtype)
     return unit / (xp.exp(-x) + unit)
 
 
 def _sigmoid_grad(xp: ModuleType, g: Any, out: Any) -> Any:
-    if out.size >= LARGE_ACTIVATION and (fast := chosen(_SIGMOID_GRAD, xp, g, out)):
-        return fast(g, out)
     return ((one(xp, out.dtype) - out) * out).conjugate() * g
 
 
 def _tanh_grad(xp: ModuleType, g: Any, out: Any) -> Any:
-    if out.size >= LARGE_ACTIVATION and (fast := chosen(_TANH_GRAD, xp, g, out)):
-        return fast(g, out)
     return (one(xp, out.dtype) - out * out).conjugate() * g
 
 
@@ -60,11 +48,13 @@ def _reciprocal(xp: ModuleType, x: Any) -> Any:
 
 
 def _square(xp: ModuleType, x: Any, *, out: Any = None) -> Any:
-    return xp.multiply(x, x, dtype=xp.int64) if x.dtype == bool else xp.multiply(x, x, out=out)
+    if x.dtype == bool:
+        return xp.multiply(x, x, dtype=xp.int64)
+    return xp.multiply(x, x) if out is None else xp.multiply(x, x, out=out)
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("exp"), vjp=lambda g, out: g * out.conj(), fast_vjp=lambda g, out: g * out.conjugate())
+@unary_op(ufunc("exp"), formula=True, vjp=lambda g, out: g * out.conj(), fast_vjp=lambda g, out: g * out.conjugate())
 def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The exponential function of each element, e^x.
 
@@ -77,7 +67,7 @@ def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("exp2"), vjp=lambda g, out: g * out.conj() * LN2)
+@unary_op(ufunc("exp2"), formula=True, vjp=lambda g, out: g * out.conj() * LN2)
 def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """2 to the power of each element, 2^x.
 
@@ -90,7 +80,7 @@ def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("expm1"), vjp=lambda g, out: g * (out.conj() + 1), sparse_values="coalesced")
+@unary_op(ufunc("expm1"), formula=True, vjp=lambda g, out: g * (out.conj() + 1), sparse_values="coalesced")
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """exp(x) - 1 of each element, accurate near 0.
 
@@ -103,7 +93,7 @@ def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("log"), vjp=lambda g, x: g / x.conj(), fast_vjp=lambda g, x: g / x.conjugate())
+@unary_op(ufunc("log"), formula=True, vjp=lambda g, x: g / x.conj(), fast_vjp=lambda g, x: g / x.conjugate())
 def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The natural logarithm of each element; nan below 0, -inf at 0.
 
@@ -142,7 +132,7 @@ def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("log1p"), vjp=lambda g, x: g / (x + 1).conj(), sparse_values="coalesced")
+@unary_op(ufunc("log1p"), formula=True, vjp=lambda g, x: g / (x + 1).conj(), sparse_values="coalesced")
 def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(1 + x) of each element, accurate near 0.
 
@@ -157,6 +147,7 @@ def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(
     ufunc("sqrt"),
+    formula=True,
     vjp=lambda g, out: g / (2 * out.conj()),
     fast_vjp=lambda g, out: g / (2 * out.conjugate()),
     sparse_values="coalesced",
@@ -173,7 +164,7 @@ def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(_rsqrt, vjp=lambda g, out: -0.5 * g * out.pow(3).conj())
+@unary_op(_rsqrt, formula=True, vjp=lambda g, out: -0.5 * g * out.pow(3).conj())
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The reciprocal of the square root of each element, 1 / sqrt(x).
 
@@ -186,7 +177,7 @@ def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(_reciprocal, vjp=lambda g, out: -g * (out * out).conj())
+@unary_op(_reciprocal, formula=True, vjp=lambda g, out: -g * (out * out).conj())
 def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The reciprocal of each element, 1 / x.
 
@@ -201,6 +192,7 @@ def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @unary_op(
     _square,
+    formula=True,
     vjp=lambda g, x: g * (2 * x.conj()),
     to_float=False,
     dtypes=frozenset(range(4)),
@@ -323,7 +315,13 @@ def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("tanh"), vjp=lambda g, out: g * (1 - out * out).conj(), fast_vjp=_tanh_grad, sparse_values="coalesced")
+@unary_op(
+    ufunc("tanh"),
+    formula=True,
+    vjp=lambda g, out: g * (1 - out * out).conj(),
+    fast_vjp=_tanh_grad,
+    sparse_values="coalesced",
+)
 def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The hyperbolic tangent of each element.
 
@@ -375,7 +373,7 @@ def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(_sigmoid, vjp=lambda g, out: g * (out * (1 - out)).conj(), fast_vjp=_sigmoid_grad)
+@unary_op(_sigmoid, formula=True, vjp=lambda g, out: g * (out * (1 - out)).conj(), fast_vjp=_sigmoid_grad)
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The logistic function of each element, 1 / (1 + exp(-x)).
 
@@ -389,7 +387,11 @@ def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @method(in_place=by_op, in_place_function=True)
 @unary_op(
-    special("erf"), vjp=lambda g, x: g * TWO_OVER_SQRT_PI * (-x * x).exp(), dtypes=FLOATING, sparse_values="coalesced"
+    special("erf"),
+    formula=True,
+    vjp=lambda g, x: g * TWO_OVER_SQRT_PI * (-x * x).exp(),
+    dtypes=FLOATING,
+    sparse_values="coalesced",
 )
 def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The error function of each element, 2 / √π · ∫₀^x exp(-t²) dt.

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tdt import _backend
 from tdt._core.dtype import FLOATING, REAL_NUMBERS, SCALAR_NAMES, finfo
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
-from tdt._kernels import LARGE_ACTIVATION, LARGE_RELU, alike, chosen, kernel, large_gradient
-from tdt._ops.elementwise._activations import leave_to_kernels, run
+from tdt._ops.elementwise._activations import run
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._random import generator_for
 from tdt._random.draws import unit64
@@ -21,20 +18,13 @@ from tdt.autograd._op import finish, op
 
 __all__ = ["hardshrink", "prelu", "relu", "relu_", "rrelu", "rrelu_", "threshold", "threshold_"]
 
-_INT = {4: np.int32, 8: np.int64}
 _SIXTH = float(np.float32(1) / np.float32(6))  # PyTorch's slope of hardsigmoid, in float64 too
 
 
-# Selected in the forward, as in `leave_to_kernels`.
-_RELU = (kernel("relu_cpu:relu", alike(LARGE_RELU)),)
-_RELU_GRAD = (kernel("relu_cpu:relu_vjp", large_gradient),)
-
-
-@op(dtypes=REAL_NUMBERS, elementwise=True, sparse_values="coalesced")
+@op(dtypes=REAL_NUMBERS, elementwise=True, sparse_values="coalesced", formula=True)
 def _relu(xp, x, *, out=None):
-    if x.size >= LARGE_RELU and out is None and (fast := chosen(_RELU, xp, x)):
-        return fast(x)
-    return xp.maximum(x, x.dtype.type(0), out=out)
+    zero = x.dtype.type(0)
+    return xp.maximum(x, zero) if out is None else xp.maximum(x, zero, out=out)
 
 
 @_relu.vjp("x")
@@ -44,22 +34,10 @@ def _(g, out):
 
 @_relu.fast_vjp("x")
 def _(xp, g, out):
-    if g.size >= LARGE_RELU and (fast := chosen(_RELU_GRAD, xp, g, out)):
-        return fast(g, out)
-    return _masked(xp, g, out != 0)
+    return xp.where(out != 0, g, g.dtype.type(0))
 
 
-def _masked(xp: Any, x: Any, mask: Any) -> Any:
-    """x where `mask` is True, else 0. Multiplies the bits as integers: exact for inf and nan, and faster than `where`."""
-    kind = _INT.get(x.dtype.itemsize)
-    if kind is None or x.dtype.kind != "f" or x.shape != mask.shape or not x.size:
-        return xp.where(mask, x, x.dtype.type(0))
-    out = xp.empty_like(x)  # not a view: a leaf's .grad would copy it
-    xp.multiply(x.view(kind), mask, out=out.view(kind))
-    return out
-
-
-@op(dtypes=FLOATING)
+@op(dtypes=FLOATING, formula=True)
 def _leaky_relu(xp, x, *, slope):
     return xp.where(x > 0, x, x * x.dtype.type(slope))
 
@@ -74,13 +52,9 @@ def _(xp, g, x, slope):
     return xp.where(x > 0, g, g * slope)
 
 
-@op(dtypes=FLOATING, node="PreluKernelBackward0", autocast="lower")
+@op(dtypes=FLOATING, node="PreluKernelBackward0", autocast="lower", formula=True)
 def _prelu(xp, x, w):
-    if w.size == 1 and x.size >= LARGE_ACTIVATION and (fast := chosen(_LEAKY_RELU, xp, x)):
-        return fast(x, slope=w.item())
-    y = xp.minimum(x, 0) * w  # faster than `where`
-    y += xp.maximum(x, 0)
-    return y
+    return xp.where(x > 0, x, x * w)
 
 
 @_prelu.vjp("x")
@@ -95,18 +69,15 @@ def _(g, x):
 
 @_prelu.fast_vjp("x")
 def _(xp, g, x, w):
-    if w.size == 1 and x.size >= LARGE_ACTIVATION and (fast := chosen(_LEAKY_RELU_GRAD, xp, g, x)):
-        return fast(g, x, slope=w.item())
-    above = x > 0
-    return _masked(xp, g, above) + _masked(xp, g * w, ~above)
+    return xp.where(x > 0, g, g * w)
 
 
 @_prelu.fast_vjp("w")
 def _(xp, g, x):
-    return _masked(xp, g * x, ~(x > 0))
+    return xp.where(~(x > 0), g * x, g.dtype.type(0))
 
 
-@op(dtypes=REAL_NUMBERS)
+@op(dtypes=REAL_NUMBERS, formula=True)
 def _hardtanh(xp, x, *, low, high):
     kind = x.dtype.type
     return xp.minimum(xp.maximum(x, kind(low)), kind(high))
@@ -119,10 +90,10 @@ def _(g, x, low, high):
 
 @_hardtanh.fast_vjp("x")
 def _(xp, g, x, low, high):
-    return _masked(xp, g, ~((x <= low) | (x >= high)))
+    return xp.where(~((x <= low) | (x >= high)), g, g.dtype.type(0))
 
 
-@op(dtypes=FLOATING)
+@op(dtypes=FLOATING, formula=True)
 def _hardsigmoid(xp, x):
     return xp.minimum(xp.maximum(x + 3, 0), 6) / 6
 
@@ -134,12 +105,12 @@ def _(g, x):
 
 @_hardsigmoid.fast_vjp("x")
 def _(xp, g, x):
-    return _masked(xp, g * _SIXTH, xp.abs(x) < 3)
+    return xp.where(xp.abs(x) < 3, g * _SIXTH, g.dtype.type(0))
 
 
-@op(dtypes=FLOATING)
+@op(dtypes=FLOATING, formula=True)
 def _hardswish(xp, x):
-    return x * xp.minimum(xp.maximum(x + 3, 0), 6) / 6
+    return x * (xp.minimum(xp.maximum(x + 3, 0), 6) / 6)
 
 
 @_hardswish.vjp("x")
@@ -152,12 +123,12 @@ def _(xp, g, x):
     return xp.where(x < 3, xp.where(x > -3, g * (x / 3 + 0.5), g.dtype.type(0)), g)
 
 
-@op(dtypes=FLOATING)
+@op(dtypes=FLOATING, formula=True)
 def _hardshrink(xp, x, *, width):
-    return _masked(xp, x, ~(xp.abs(x) <= x.dtype.type(width)))
+    return xp.where(~(xp.abs(x) <= x.dtype.type(width)), x, x.dtype.type(0))
 
 
-@op(dtypes=FLOATING)
+@op(dtypes=FLOATING, formula=True)
 def _softshrink(xp, x, *, width):
     kind = x.dtype.type
     return x - xp.minimum(xp.maximum(x, kind(-width)), kind(width))
@@ -165,13 +136,12 @@ def _softshrink(xp, x, *, width):
 
 for _shrink in (_hardshrink, _softshrink):
     _shrink.vjp("x")(lambda g, x, width: g.masked_fill(x.abs() <= width, 0))
-    _shrink.fast_vjp("x")(lambda xp, g, x, width: _masked(xp, g, ~(xp.abs(x) <= width)))
+    _shrink.fast_vjp("x")(lambda xp, g, x, width: xp.where(~(xp.abs(x) <= width), g, g.dtype.type(0)))
 
 
-@op(dtypes=REAL_NUMBERS)
+@op(dtypes=REAL_NUMBERS, formula=True)
 def _threshold(xp, x, *, threshold, value):
-    above = ~(x <= threshold)
-    return _masked(xp, x, above) if value == 0 else xp.where(above, x, x.dtype.type(value))
+    return xp.where(~(x <= threshold), x, x.dtype.type(value))
 
 
 @_threshold.vjp("x")
@@ -181,7 +151,7 @@ def _(g, x, threshold):
 
 @_threshold.fast_vjp("x")
 def _(xp, g, x, threshold):
-    return _masked(xp, g, ~(x <= threshold))
+    return xp.where(~(x <= threshold), g, g.dtype.type(0))
 
 
 @op(dtypes=FLOATING, random=True, shape=lambda x, **how: x)
@@ -194,11 +164,6 @@ def _rrelu_noise(xp, x, *, lower, upper, generator):
     with gen.lock:
         xp.place(noise, drawn, (unit64(gen, int(drawn.sum())) * (high - low) + low).astype(x.dtype))
     return noise
-
-
-_LEAKY_RELU, _LEAKY_RELU_GRAD = leave_to_kernels(_leaky_relu)
-for _record in (_hardtanh, _hardsigmoid, _hardswish):
-    leave_to_kernels(_record)
 
 
 @method()

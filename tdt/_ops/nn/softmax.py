@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from typing import Any
 
@@ -9,11 +10,10 @@ from tdt._core.calls import front
 from tdt._core.dtype import FLOATING, as_dtype, dtype
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
-from tdt._kernels import LARGE_SOFTMAX, large_rows
+from tdt._kernels import LARGE_SOFTMAX, chosen, kernel, large_rows
 from tdt._ops._common import wrap_dim
-from tdt._ops.elementwise._activations import leave_to_kernels
 from tdt._ops.elementwise._front import tensor_argument
-from tdt.autograd._op import finish, op
+from tdt.autograd._op import Op, finish, op
 
 
 def _shifted(xp: Any, x: Any, dim: int) -> Any:
@@ -60,8 +60,30 @@ def _(xp, g, out, dim):
     return g - xp.exp(out) * g.sum(axis=dim, keepdims=True)
 
 
+def _leave_to_kernels(record: Op) -> None:
+    """Use kernels for the op and for its array-level gradient, for large arrays.
+
+    The forward selects them itself, so that small arrays take the fast path through dispatch.
+    """
+    forward, gradient = record.forward, record.rules["x"].fast
+    assert gradient is not None and record.rules["x"].fast_params == ("xp", "g", "out", "dim")
+    values, slopes = ((kernel(f"softmax_cpu:{record.name}{end}", large_rows),) for end in ("", "_vjp"))
+
+    def value(xp: Any, x: Any, *, dim: int) -> Any:
+        if x.size >= LARGE_SOFTMAX and (fast := chosen(values, xp, x, dim=dim)):
+            return fast(x, dim=dim)
+        return forward(xp, x, dim=dim)
+
+    def input_gradient(xp: Any, g: Any, out: Any, dim: int) -> Any:
+        if out.size >= LARGE_SOFTMAX and (fast := chosen(slopes, xp, g, out, dim=dim)):
+            return fast(g, out, dim=dim)
+        return gradient(xp, g, out, dim)
+
+    record.forward, record.rules["x"].fast = functools.update_wrapper(value, forward), input_gradient
+
+
 for _record in (_softmax, _log_softmax):
-    leave_to_kernels(_record, "softmax_cpu", LARGE_SOFTMAX, large_rows)
+    _leave_to_kernels(_record)
 
 
 def _as_dtype(name: str, input: Tensor, dtype: dtype | None) -> Tensor:

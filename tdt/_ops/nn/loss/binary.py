@@ -5,7 +5,6 @@ from __future__ import annotations
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.dtype import FLOATING, SCALAR_NAMES
 from tdt._core.tensor import Tensor
-from tdt._kernels import LARGE_ACTIVATION, alike, chosen, kernel
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.elementwise.activation import logsigmoid
 from tdt._ops.elementwise.math import _sigmoid
@@ -14,14 +13,9 @@ from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 
-_LOSSES = (kernel("activation_cpu:logits_losses", alike(LARGE_ACTIVATION)),)
-_SLOPES = (kernel("activation_cpu:logits_slopes", alike(LARGE_ACTIVATION)),)
 
-
-@op(dtypes=FLOATING, autocast="float32")
+@op(dtypes=FLOATING, autocast="float32", formula=True)
 def _binary_cross_entropy_with_logits(xp, x, y):
-    if x.size >= LARGE_ACTIVATION and (fast := chosen(_LOSSES, xp, x, y)):
-        return fast(x, y)
     # Not max(x, 0) - x y: the two cancel where x is large and y near 1, and are NaN together where x is infinite.
     return x * ((x > 0) - y) + xp.log1p(xp.exp(-xp.abs(x)))
 
@@ -33,8 +27,6 @@ def _(g, x, y):
 
 @_binary_cross_entropy_with_logits.fast_vjp("x")
 def _(xp, g, x, y):
-    if x.size >= LARGE_ACTIVATION and (fast := chosen(_SLOPES, xp, x, y)):
-        return g * fast(x, y)
     return g * (_sigmoid(xp, x) - y)
 
 
@@ -48,7 +40,7 @@ def _(xp, g, x):
     return -g * x
 
 
-@op(dtypes=FLOATING, autocast="float32")
+@op(dtypes=FLOATING, autocast="float32", formula=True)
 def _binary_cross_entropy(xp, x, y):
     # Each logarithm is held at -100, so that a certain error costs much but not infinitely much.
     low = x.dtype.type(-100)

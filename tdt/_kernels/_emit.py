@@ -1,0 +1,437 @@
+"""Expressions to machine code: LLVM IR with explicit vectors and without fast-math flags, compiled by llvmlite.
+
+An object file has two functions. `LOOP` has the form of NumPy's inner loops and takes any strides. `ENTRY` is called by
+the pool as every kernel is: its words are the number of elements, then address and stride of each array. Both do whole
+vectors where arrays lie densely or an operand is one element; what remains, and strided arrays, go through small buffers
+to the same vector code. No flag lets LLVM reorder or contract, so all of it gives the same bits.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tdt._kernels._compilable import ENTRY
+from tdt._kernels.expression import Expression
+
+LOOP = "tdt_loop"
+BLOCK = 4096  # elements of a block of the pool's work
+BUFFER = 256  # elements that go through buffers at a time; a multiple of every vector's width
+UNROLLED = 24  # operations of a formula up to which two vectors are computed in a round
+
+# Storage types by NumPy's letter, with "E" for bfloat16: bytes, LLVM's type.
+STORED = {"f": (4, "float"), "d": (8, "double"), "e": (2, "half"), "E": (2, "bfloat"), "?": (1, "i8")}
+
+BINARY = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
+COMPARE = {
+    "less": "olt", "less_equal": "ole", "greater": "ogt", "greater_equal": "oge", "equal": "oeq", "not_equal": "une",
+}  # fmt: skip
+CALLS = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint",
+         "fma": "fma", "copysign": "copysign"}  # fmt: skip
+
+
+def digest(outputs: Sequence[Expression], types: str) -> str:
+    """A hash of formulas and storage types: the name under which their code is kept."""
+    numbers: dict[tuple, int] = {}
+    for expression in outputs:
+        _number(expression, numbers, {})
+    return hashlib.sha256(repr((types, list(numbers))).encode()).hexdigest()[:24]
+
+
+def _number(expression: Expression, numbers: dict[tuple, int], known: dict[int, int]) -> int:
+    """The place of an expression in a list without repetition, operands first; equal expressions share one."""
+    place = known.get(id(expression))
+    if place is None:
+        args = [_number(a, numbers, known) if isinstance(a, Expression) else a for a in expression.args]
+        if expression.op == "constant":  # a hexadecimal text tells -0 from 0, and NaN is equal to itself
+            args = [struct.pack("<d", expression.args[0]).hex()]
+        place = known[id(expression)] = numbers.setdefault((expression.op, *args), len(numbers))
+    return place
+
+
+class Emitter:
+    """The IR of a formula for one vector width."""
+
+    def __init__(self, output: Expression, types: str, width: int):
+        """types: the inputs' letters of `STORED`, then the output's."""
+        self.output, self.types, self.inputs = output, types, len(types) - 1
+        self.double = "d" in types
+        self.real, self.word = ("double", "i64") if self.double else ("float", "i32")
+        self.width = width // 2 if self.double else width
+        self.vector, self.words = f"<{self.width} x {self.real}>", f"<{self.width} x {self.word}>"
+        self.lines: list[str] = []
+        self.declared: set[str] = set()
+        self.count = 0
+
+    def new(self, text: str) -> str:
+        """Append an instruction; the name of its value."""
+        self.count += 1
+        self.lines.append(f"  %v{self.count} = {text}")
+        return f"%v{self.count}"
+
+    def splat(self, value: float | int, kind: str | None = None) -> str:
+        """A constant vector."""
+        if kind is None:
+            text, kind = _literal(value, self.double), self.real
+        else:
+            text = str(value)
+        return f"<{', '.join([f'{kind} {text}'] * self.width)}>"
+
+    def intrinsic(self, name: str, args: Sequence[str], result: str, parameter: str) -> str:
+        suffix = parameter.replace("<", "v").replace(" x ", "").replace(">", "").replace("float", "f32")
+        suffix = suffix.replace("double", "f64")
+        full = f"@llvm.{name}.{suffix}"
+        self.declared.add(f"declare {result} {full}({', '.join([parameter] * len(args))})")
+        return self.new(f"call {result} {full}({', '.join(f'{parameter} {a}' for a in args)})")
+
+    def value(self, expression: Expression, loads: Sequence[str], known: dict[tuple, str]) -> str:
+        """The name of an expression's value, computed from the inputs' vectors `loads`."""
+        op = expression.op
+        if op == "input":
+            return loads[expression.args[0]]
+        if op == "constant":
+            return self.splat(expression.args[0])
+        args = [self.value(a, loads, known) for a in expression.args]
+        key = (op, *args)
+        if key not in known:
+            known[key] = self.operation(op, args, expression)
+        return known[key]
+
+    def operation(self, op: str, args: list[str], expression: Expression) -> str:
+        v = self.vector
+        if op in BINARY:
+            return self.new(f"{BINARY[op]} {v} {args[0]}, {args[1]}")
+        if op in COMPARE:
+            return self.new(f"fcmp {COMPARE[op]} {v} {args[0]}, {args[1]}")
+        if op in CALLS:
+            return self.intrinsic(CALLS[op], args, v, v)
+        if op == "negative":
+            return self.new(f"fneg {v} {args[0]}")
+        bits = f"<{self.width} x i1>"
+        if op == "where":
+            kind = bits if expression.args[1].logical else v
+            return self.new(f"select {bits} {args[0]}, {kind} {args[1]}, {kind} {args[2]}")
+        if op in ("and", "or"):
+            return self.new(f"{op} {bits} {args[0]}, {args[1]}")
+        if op == "not":
+            return self.new(f"xor {bits} {args[0]}, {self.splat('true', 'i1')}")  # type: ignore[arg-type]
+        if op == "power_of_2":  # adding 1.5 · 2^23 puts an integer into the lowest bits of the fraction
+            shift, magic, bias = (52, 6755399441055744.0, 1023) if self.double else (23, 12582912.0, 127)
+            number = self.new(f"fadd {v} {args[0]}, {self.splat(magic + bias)}")
+            number = self.new(f"bitcast {v} {number} to {self.words}")
+            number = self.new(f"shl {self.words} {number}, {self.splat(shift, self.word)}")
+            return self.new(f"bitcast {self.words} {number} to {v}")
+        if op in ("mantissa", "exponent"):
+            # 0x3f2aaaab: 2/3, so that the mantissa is nearest to 1.
+            shift, base = (52, 0x3FE5555555555555) if self.double else (23, 0x3F2AAAAB)
+            number = self.new(f"bitcast {v} {args[0]} to {self.words}")
+            high = self.new(f"sub {self.words} {number}, {self.splat(base, self.word)}")
+            high = self.new(f"and {self.words} {high}, {self.splat(-(1 << shift), self.word)}")
+            if op == "mantissa":
+                number = self.new(f"sub {self.words} {number}, {high}")
+                return self.new(f"bitcast {self.words} {number} to {v}")
+            high = self.new(f"ashr {self.words} {high}, {self.splat(shift, self.word)}")
+            return self.new(f"sitofp {self.words} {high} to {v}")
+        raise NotImplementedError(f"no instruction for {op}")
+
+    def load(self, letter: str, address: str) -> str:
+        """A vector of an input, in the type that is computed in."""
+        size, kind = STORED[letter]
+        if letter == "?":
+            raw = self.new(f"load <{self.width} x i8>, ptr {address}, align 1")
+            return self.new(f"icmp ne <{self.width} x i8> {raw}, zeroinitializer")
+        raw = self.new(f"load <{self.width} x {'i16' if letter == 'E' else kind}>, ptr {address}, align {size}")
+        if letter == "E":  # the upper half of a float
+            wide = self.new(f"zext <{self.width} x i16> {raw} to {self.words}")
+            wide = self.new(f"shl {self.words} {wide}, {self.splat(16, 'i32')}")
+            return self.new(f"bitcast {self.words} {wide} to {self.vector}")
+        if kind != self.real:
+            return self.new(f"fpext <{self.width} x {kind}> {raw} to {self.vector}")
+        return raw
+
+    def store(self, letter: str, value: str, address: str) -> None:
+        size, kind = STORED[letter]
+        many = f"<{self.width} x {kind}>"
+        if letter == "?":
+            value = self.new(f"zext <{self.width} x i1> {value} to {many}")
+        elif letter == "E":  # to the nearest, ties to even; NaN stays NaN
+            value, many = self.to_bfloat16(value), f"<{self.width} x i16>"
+        elif kind != self.real:
+            value = self.new(f"fptrunc {self.vector} {value} to {many}")
+        self.lines.append(f"  store {many} {value}, ptr {address}, align {size}")
+
+    def to_bfloat16(self, value: str) -> str:
+        words, w = self.words, self.width
+        number = self.new(f"bitcast {self.vector} {value} to {words}")
+        odd = self.new(f"lshr {words} {number}, {self.splat(16, 'i32')}")
+        odd = self.new(f"and {words} {odd}, {self.splat(1, 'i32')}")
+        rounded = self.new(f"add {words} {number}, {self.splat(0x7FFF, 'i32')}")
+        rounded = self.new(f"add {words} {rounded}, {odd}")
+        quiet = self.new(f"or {words} {number}, {self.splat(0x400000, 'i32')}")
+        nan = self.new(f"fcmp uno {self.vector} {value}, {value}")
+        rounded = self.new(f"select <{w} x i1> {nan}, {words} {quiet}, {words} {rounded}")
+        rounded = self.new(f"lshr {words} {rounded}, {self.splat(16, 'i32')}")
+        return self.new(f"trunc {words} {rounded} to <{w} x i16>")
+
+    def vectors(self) -> str:
+        """`@vectors`: compute `n` vectors; each input and the output advance by a step of bytes."""
+        arrays = [*(f"in{k}" for k in range(self.inputs)), "out"]
+        parameters = ", ".join(f"ptr %{a}, i64 %{a}_step" for a in arrays)
+        rounds = 2 if len(_operations(self.output)) <= UNROLLED else 1
+        self.lines = [
+            f"define internal void @vectors({parameters}, i64 %n) noinline {{",
+            "entry:",
+            f"  %whole = and i64 %n, {-rounds}",
+            "  br label %head",
+        ]
+        for label, many, end in (("head", rounds, "%whole"), *((("tail", 1, "%n"),) if rounds > 1 else ())):
+            start = "0, %entry" if label == "head" else "%i_head, %head"
+            self.lines += [
+                f"{label}:",
+                f"  %i_{label} = phi i64 [ {start} ], [ %next_{label}, %{label}_body ]",
+                f"  %more_{label} = icmp slt i64 %i_{label}, {end}",
+                f"  br i1 %more_{label}, label %{label}_body, label %{'tail' if label == 'head' and rounds > 1 else 'done'}",
+                f"{label}_body:",
+            ]
+            results = []
+            for k in range(many):
+                at = self.new(f"add i64 %i_{label}, {k}") if k else f"%i_{label}"
+                places = {}
+                for a in arrays:
+                    offset = self.new(f"mul i64 {at}, %{a}_step")
+                    places[a] = self.new(f"getelementptr i8, ptr %{a}, i64 {offset}")
+                loads = [self.load(letter, places[a]) for letter, a in zip(self.types, arrays[:-1], strict=False)]
+                results.append((self.value(self.output, loads, {}), places["out"]))
+            for value, place in results:
+                self.store(self.types[-1], value, place)
+            self.lines += [f"  %next_{label} = add i64 %i_{label}, {many}", f"  br label %{label}"]
+        self.lines += ["done:", "  ret void", "}"]
+        return "\n".join(self.lines)
+
+    def module(self) -> str:
+        """The whole module's IR."""
+        vectors = self.vectors()
+        body = "\n".join((vectors, self.loop(), self.entry(), *sorted(self.declared)))
+        return f'target triple = "{_triple()}"\n{body}\n'
+
+    def loop(self) -> str:
+        """`LOOP`: void (char **args, intp *dims, intp *steps, void *data)."""
+        self.lines = [f"define void @{LOOP}(ptr %args, ptr %dims, ptr %steps, ptr %data) {{", "entry:"]
+        n = self.new("load i64, ptr %dims, align 8")
+        sizes = [STORED[letter][0] for letter in self.types]
+        pointers, steps, buffers = [], [], []
+        for k, size in enumerate(sizes):
+            slot = self.new(f"getelementptr ptr, ptr %args, i64 {k}")
+            pointers.append(self.new(f"load ptr, ptr {slot}, align 8"))
+            slot = self.new(f"getelementptr i64, ptr %steps, i64 {k}")
+            steps.append(self.new(f"load i64, ptr {slot}, align 8"))
+            buffers.append(self.new(f"alloca [{BUFFER * size} x i8], align 64"))
+        dense, bases, advances = self._operands(sizes, pointers, steps, buffers)
+        vectors = self.new(f"sdiv i64 {n}, {self.width}")
+        vectors = self.new(f"select i1 {dense}, i64 {vectors}, i64 0")
+        some = self.new(f"icmp sgt i64 {vectors}, 0")
+        self.lines += [f"  br i1 {some}, label %spread0, label %rest", "spread0:"]
+        for k in range(self.inputs):
+            # Also where the operand is dense: the first element is there (n > 0), and its buffer is not read then.
+            self.lines += self._fill(f"spread{k}", pointers[k], "0", buffers[k], STORED[self.types[k]][0], str(self.width),
+                                     f"spread{k + 1}")  # fmt: skip
+            self.lines.append(f"spread{k + 1}:")
+        self._call(bases, advances, vectors)
+        self.lines += ["  br label %rest", "rest:"]
+        start = self.new(f"mul i64 {vectors}, {self.width}")
+        self.lines += [
+            "  br label %chunk",
+            "chunk:",
+            f"  %at = phi i64 [ {start}, %rest ], [ %after, %written ]",
+            f"  %left = sub i64 {n}, %at",
+            "  %any = icmp sgt i64 %left, 0",
+            "  br i1 %any, label %read0, label %end",
+            "read0:",
+            f"  %small = icmp slt i64 %left, {BUFFER}",
+            f"  %m = select i1 %small, i64 %left, i64 {BUFFER}",
+        ]
+        for k in range(self.inputs):
+            offset = self.new(f"mul i64 %at, {steps[k]}")
+            source = self.new(f"getelementptr i8, ptr {pointers[k]}, i64 {offset}")
+            self.lines += self._fill(f"read{k}", source, steps[k], buffers[k], sizes[k], "%m", f"read{k + 1}")
+            self.lines.append(f"read{k + 1}:")
+        several = self.new(f"add i64 %m, {self.width - 1}")
+        several = self.new(f"sdiv i64 {several}, {self.width}")
+        self._call(buffers, [str(size * self.width) for size in sizes], several)
+        offset = self.new(f"mul i64 %at, {steps[-1]}")
+        target = self.new(f"getelementptr i8, ptr {pointers[-1]}, i64 {offset}")
+        self.lines += self._copy("write", buffers[-1], str(sizes[-1]), target, steps[-1], sizes[-1], "%m", "written")
+        self.lines += ["written:", "  %after = add i64 %at, %m", "  br label %chunk", "end:", "  ret void", "}"]
+        return "\n".join(self.lines)
+
+    def _operands(
+        self, sizes: list[int], pointers: list[str], steps: list[str], buffers: list[str]
+    ) -> tuple[str, list[str], list[str]]:
+        """Whether whole vectors can be read and written where arrays lie, from which address, and the bytes to the next.
+
+        An operand of one element (step 0) is spread over a vector of its buffer, from which every vector is read.
+        """
+        dense, advances, bases = "true", [], []
+        for k, size in enumerate(sizes):
+            fits = self.new(f"icmp eq i64 {steps[k]}, {size}")
+            bases.append(pointers[k])
+            advances.append(str(size * self.width))
+            if k < self.inputs:
+                is_one = self.new(f"icmp eq i64 {steps[k]}, 0")
+                fits = self.new(f"or i1 {fits}, {is_one}")
+                bases[k] = self.new(f"select i1 {is_one}, ptr {buffers[k]}, ptr {pointers[k]}")
+                advances[k] = self.new(f"select i1 {is_one}, i64 0, i64 {size * self.width}")
+            dense = self.new(f"and i1 {dense}, {fits}")
+        return dense, bases, advances
+
+    def _fill(self, label: str, source: str, step: str, buffer: str, size: int, n: str, then: str) -> Iterator[str]:
+        """Copy `n` elements into a buffer and repeat the last one up to a whole vector: what is computed of it is not kept,
+        but may not be a number that would raise a floating-point exception of its own."""
+        return self._copy(label, source, step, buffer, str(size), size, n, then, padded=True)
+
+    def _copy(
+        self, label: str, source: str, step: str, target: str, target_step: str, size: int, n: str, then: str,
+        padded: bool = False,
+    ) -> Iterator[str]:  # fmt: skip
+        kind, name = f"i{8 * size}", f"{label}_copy"
+        self.count += 1
+        k = self.count
+        lines = []
+        count = n
+        if padded and n == "%m":
+            lines += [
+                f"  %p{k} = add i64 {n}, {self.width - 1}",
+                f"  %padded{k} = and i64 %p{k}, {-self.width}",
+                f"  %last{k} = sub i64 {n}, 1",
+            ]
+            count = f"%padded{k}"
+        lines += [
+            f"  br label %{name}_enter",
+            f"{name}_enter:",
+            f"  br label %{name}",
+            f"{name}:",
+            f"  %j{k} = phi i64 [ 0, %{name}_enter ], [ %j_next{k}, %{name} ]",
+        ]
+        index = f"%j{k}"
+        if count != n:
+            lines += [
+                f"  %in{k}_range = icmp slt i64 %j{k}, {n}",
+                f"  %from{k} = select i1 %in{k}_range, i64 %j{k}, i64 %last{k}",
+            ]
+            index = f"%from{k}"
+        lines += [
+            f"  %so{k} = mul i64 {index}, {step}",
+            f"  %s{k} = getelementptr i8, ptr {source}, i64 %so{k}",
+            f"  %e{k} = load {kind}, ptr %s{k}, align {size}",
+            f"  %to{k} = mul i64 %j{k}, {target_step}",
+            f"  %t{k} = getelementptr i8, ptr {target}, i64 %to{k}",
+            f"  store {kind} %e{k}, ptr %t{k}, align {size}",
+            f"  %j_next{k} = add i64 %j{k}, 1",
+            f"  %j_more{k} = icmp slt i64 %j_next{k}, {count}",
+            f"  br i1 %j_more{k}, label %{name}, label %{then}",
+        ]
+        return iter(lines)
+
+    def _call(self, bases: Sequence[str], steps: Sequence[str], vectors: str) -> None:
+        args = ", ".join(f"ptr {base}, i64 {step}" for base, step in zip(bases, steps, strict=True))
+        self.lines.append(f"  call void @vectors({args}, i64 {vectors})")
+
+    def entry(self) -> str:
+        """`ENTRY`: int64 (int64 *words, int64 first, int64 last), blocks [first, last) of the elements."""
+        count = self.inputs + 1
+        self.lines = [
+            f"define i64 @{ENTRY}(ptr %words, i64 %first, i64 %last) {{",
+            f"  %args = alloca [{count} x ptr], align 8",
+            f"  %steps = alloca [{count} x i64], align 8",
+            "  %dims = alloca i64, align 8",
+            "  %n = load i64, ptr %words, align 8",
+            f"  %start = mul i64 %first, {BLOCK}",
+            f"  %stop = mul i64 %last, {BLOCK}",
+            "  %over = icmp slt i64 %n, %stop",
+            "  %limit = select i1 %over, i64 %n, i64 %stop",
+            "  %m = sub i64 %limit, %start",
+            "  store i64 %m, ptr %dims, align 8",
+        ]
+        for k in range(count):
+            slot = self.new(f"getelementptr i64, ptr %words, i64 {1 + 2 * k}")
+            pointer = self.new(f"load ptr, ptr {slot}, align 8")
+            slot = self.new(f"getelementptr i64, ptr %words, i64 {2 + 2 * k}")
+            step = self.new(f"load i64, ptr {slot}, align 8")
+            offset = self.new(f"mul i64 %start, {step}")
+            place = self.new(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+            slot = self.new(f"getelementptr ptr, ptr %args, i64 {k}")
+            self.lines.append(f"  store ptr {place}, ptr {slot}, align 8")
+            slot = self.new(f"getelementptr i64, ptr %steps, i64 {k}")
+            self.lines.append(f"  store i64 {step}, ptr {slot}, align 8")
+        self.lines += [f"  call void @{LOOP}(ptr %args, ptr %dims, ptr %steps, ptr null)", "  ret i64 0", "}"]
+        return "\n".join(self.lines)
+
+
+def _literal(value: float, double: bool) -> str:
+    """A constant as LLVM reads it exactly: the bits of a double, for a float one that a float holds."""
+    if not double:
+        value = struct.unpack("<f", struct.pack("<f", value))[0] if abs(value) < 3.4028236e38 else value
+    return "0x" + struct.pack(">d", value).hex().upper()
+
+
+def _operations(expression: Expression) -> set[int]:
+    """The distinct nodes of an expression."""
+    found: set[int] = set()
+    stack = [expression]
+    while stack:
+        node = stack.pop()
+        if id(node) not in found:
+            found.add(id(node))
+            stack += [a for a in node.args if isinstance(a, Expression)]
+    return found
+
+
+def compiled(output: Expression, types: str, width: int | None = None) -> bytes:
+    """The object file of a formula, for the storage types of its inputs and its output.
+
+    width: float32 numbers in a vector; None: as many as this processor's registers hold.
+    """
+    import llvmlite.binding as llvm
+
+    machine = _machine()
+    module = llvm.parse_assembly(Emitter(output, types, width or _width()).module())
+    module.verify()
+    return machine.emit_object(module)
+
+
+@functools.cache
+def _machine() -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    name, features = _processor()
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(cpu=name, features=features, opt=2, codemodel="large", reloc="static")
+
+
+@functools.cache
+def _processor() -> tuple[str, str]:
+    """LLVM's name of this processor and its features, or those that Numba's settings name instead."""
+    import llvmlite.binding as llvm
+
+    name = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
+    return name, os.environ.get("NUMBA_CPU_FEATURES") or llvm.get_host_cpu_features().flatten()
+
+
+@functools.cache
+def _triple() -> str:
+    import llvmlite.binding as llvm
+
+    return llvm.get_process_triple()
+
+
+@functools.cache
+def _width() -> int:
+    """The float32 numbers in a register."""
+    features = _processor()[1].split(",")
+    return 16 if "+avx512f" in features else 8 if "+avx2" in features else 4

@@ -1,0 +1,68 @@
+"""Functions of expressions: their error in units in the last place over all float32 numbers, against float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.special
+
+from tdt import _kernels
+from tdt._kernels import expression
+from tdt._kernels.expression import Expression
+from tdt._kernels.generated import Elementwise
+
+# The largest error of each in ulp: the figures of the docstrings.
+BOUNDS = {"exp": 1.0, "expm1": 1.4, "exp2": 1.0, "tanh": 1.5, "log": 0.9, "log1p": 1.5, "erf": 1.0, "sqrt": 0.5}
+STEP = 30_011  # every so many of the 2^32 float32 numbers
+SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1.17549435e-38, 88.72284, 88.8, -87.4, -103.9, -104.2,
+           1, -1, 2, 0.5, 0.625, -0.625, 127.9, 128, -149, -150, -1.0000001, -0.99999994]  # fmt: skip
+
+pytestmark = pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_the_error_is_within_the_bound_and_special_values_are_exact(name):
+    x = np.concatenate([np.arange(0, 1 << 32, STEP, dtype=np.uint64).astype(np.uint32).view(np.float32),
+                        np.array(SPECIAL, np.float32)])  # fmt: skip
+    with np.errstate(all="ignore"):
+        exact = getattr(scipy.special if name == "erf" else np, name)(x.astype(np.float64))
+        found = Elementwise(name, lambda xp, x: getattr(xp, name)(x))((x,))
+        rounded = exact.astype(np.float32)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(rounded))
+    np.testing.assert_array_equal(np.isinf(found), np.isinf(rounded))
+    zero = rounded == 0
+    np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(rounded[zero]))
+    finite = np.isfinite(rounded)
+    ulp = np.maximum(np.spacing(np.abs(rounded[finite])), np.float32(1e-45)).astype(np.float64)
+    assert np.max(np.abs(found[finite] - exact[finite]) / ulp) <= BOUNDS[name]
+
+
+@pytest.mark.parametrize("name", ["floor", "ceil", "trunc", "rint", "sign", "abs", "square", "reciprocal", "negative"])
+def test_exact_functions_have_numpys_bits(name):
+    x = np.concatenate([np.linspace(-5, 5, 4001), SPECIAL, [2.5, 3.5, -2.5, 0.5, 1e10]]).astype(np.float32)
+    with np.errstate(all="ignore"):
+        found, numpys = Elementwise(name, lambda xp, x: getattr(xp, name)(x))((x,)), getattr(np, name)(x)
+    if name == "sign":  # PyTorch's sign of NaN is 0
+        numpys[np.isnan(x)] = 0
+    np.testing.assert_array_equal(found, numpys)
+    if name not in ("sign", "trunc"):
+        np.testing.assert_array_equal(np.signbit(found[~np.isnan(x)]), np.signbit(numpys[~np.isnan(x)]))
+
+
+@pytest.mark.parametrize("name", ["minimum", "maximum"])
+def test_nan_of_either_operand_passes(name):
+    a, b = (m.ravel().astype(np.float32) for m in np.meshgrid(SPECIAL, SPECIAL))
+    np.testing.assert_array_equal(
+        Elementwise(name, lambda xp, a, b: getattr(xp, name)(a, b))((a, b)), getattr(np, name)(a, b)
+    )
+
+
+def test_conditions_are_one_or_zero_in_arithmetic_and_combine():
+    x, y = np.array([1, -1, np.nan, 2], np.float32), np.array([0, -2, 1, 2], np.float32)
+    formula = Elementwise("conditions", lambda xp, x, y: (x > y) - y * ~((x == y) | (x != x)) + ((x >= 0) & (y >= 1)))
+    np.testing.assert_array_equal(formula((x, y)), (x > y) - y * ~((x == y) | np.isnan(x)) + ((x >= 0) & (y >= 1)))
+
+
+def test_an_expression_is_shown_as_what_it_computes():
+    x = Expression("input", 0)
+    assert repr(expression.fma(x, 2, -x)) == "fma(x0, 2.0, negative(x0))"

@@ -1,0 +1,174 @@
+"""Functions generated from the forwards' formulas beside float64, and the bit rule: an element has one value."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import tdt
+from tdt import _kernels
+from tdt._backend.layout import to_front, to_last
+from tdt._kernels import PARALLEL, _pool
+from tdt._kernels._emit import BLOCK, BUFFER
+from tdt._kernels.generated import Elementwise
+from tdt.autograd._op_table import OPS
+
+SIZES = [1, 2, 7, 15, 16, 17, 31, 127, BUFFER - 1, BUFFER, BUFFER + 1, BLOCK + 13]
+SPECIAL = [
+    0.0,
+    -0.0,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-40,
+    -1e-40,
+    1e-45,
+    3e38,
+    -3e38,
+    -20.0,
+    20.0,
+    -88.0,
+    88.0,
+    0.625,
+    -0.34,
+]
+SETTINGS = {
+    "sigmoid": {}, "tanh": {}, "silu": {}, "leaky_relu": {"slope": -0.3},
+    "elu": {"alpha": 1.7, "scale": 1.1, "input_scale": 0.6}, "softplus": {"beta": 2.0, "threshold": 4.0}, "mish": {},
+    "log_sigmoid": {}, "hardtanh": {"low": -0.5, "high": 2.0}, "hardsigmoid": {}, "hardswish": {}, "relu": {},
+    "gelu": {"approximate": "none"}, "hardshrink": {"width": 0.5}, "softshrink": {"width": 0.5},
+    "threshold": {"threshold": 0.1, "value": 20.0}, "exp": {}, "rsqrt": {}, "erf": {},
+}  # fmt: skip
+every = pytest.mark.parametrize("name", SETTINGS)
+kernels_on = pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
+
+
+def values(size: int) -> np.ndarray:
+    return np.random.default_rng(size).normal(0, 3, size).astype(np.float32)
+
+
+def results(name: str, x: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The op's value and its array-level gradient."""
+    leaf = tdt.from_numpy(x).detach().requires_grad_()
+    out = OPS[name](leaf, **SETTINGS[name])
+    out.backward(tdt.from_numpy(g))
+    return out.detach().numpy(), leaf.grad.numpy()
+
+
+def expected(name: str, x: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same in float64 by the rule on tensors."""
+    leaf = tdt.from_numpy(x.astype(np.float64)).requires_grad_()
+    with np.errstate(all="ignore"):
+        out = OPS[name](leaf, **SETTINGS[name])
+        (slope,) = tdt.autograd.grad(out, leaf, tdt.from_numpy(g.astype(np.float64)), create_graph=True)
+    return out.detach().numpy(), slope.detach().numpy()
+
+
+def compare(name: str, x: np.ndarray, g: np.ndarray) -> None:
+    with np.errstate(all="ignore"):
+        for found, exact, error in zip(results(name, x, g), expected(name, x, g), (1e-6, 2e-6), strict=True):
+            np.testing.assert_allclose(found, exact.astype(np.float32), rtol=error, atol=1e-6)
+
+
+@every
+@pytest.mark.parametrize("size", SIZES)
+def test_values_and_gradients_at_sizes_off_every_vector_width(name, size):
+    compare(name, values(size), values(size)[::-1].copy())
+
+
+@every
+@pytest.mark.parametrize("place", [0, 1, 17])  # in a vector's body and in its tail
+def test_special_values(name, place):
+    x = np.concatenate([np.full(place, 0.5), SPECIAL]).astype(np.float32)
+    compare(name, x, np.ones_like(x))
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    return np.array_equal(a.view(np.int32), b.view(np.int32))
+
+
+@kernels_on
+@every
+def test_an_element_has_one_value_whatever_the_size_stride_place_and_number_of_threads(name):
+    size = 4 * PARALLEL + 3
+    x = np.resize(np.concatenate([SPECIAL, values(5000)]).astype(np.float32), size)
+    g = values(size)
+    before = _pool.get_num_threads()
+    try:
+        _pool.set_num_threads(1)
+        all_at_once = results(name, x, g)
+        for threads in (2, 3):
+            _pool.set_num_threads(threads)
+            assert all(map(same_bits, results(name, x, g), all_at_once))
+    finally:
+        _pool.set_num_threads(before)
+    for first, count in ((0, 1), (3, 7), (5, 16), (9, 31), (2, BUFFER + 9), (1, 3 * BUFFER)):
+        part = slice(first, first + count)
+        for found, whole in zip(results(name, x[part].copy(), g[part].copy()), all_at_once, strict=True):
+            assert same_bits(found, whole[part])
+    few = slice(40, 7000, 3)
+    for found, whole in zip(results(name, x[few], g[few]), all_at_once, strict=True):
+        assert same_bits(found.copy(), whole[few].copy())
+    (found, _), whole = results(name, np.broadcast_to(x[20], (40, 3)), g[:120].reshape(40, 3)), all_at_once[0][20]
+    assert same_bits(found.copy(), np.full((40, 3), whole))
+
+
+@kernels_on
+@every
+def test_results_have_the_memory_order_of_images(name):
+    x = to_front(np.ascontiguousarray(to_last(values(2 * 3 * 64 * 400).reshape(2, 3, 64, 400))))
+    out, grad = results(name, x, x)
+    assert out.strides == grad.strides == x.strides
+    flat = results(name, np.ascontiguousarray(x), np.ascontiguousarray(x))
+    assert same_bits(np.ascontiguousarray(out), flat[0])
+    assert same_bits(np.ascontiguousarray(grad), flat[1])
+
+
+def test_gelus_gradient_by_tanh_does_not_cancel_far_below_0():
+    x = np.linspace(-9, 3, 50_001, dtype=np.float32)
+    leaf = tdt.from_numpy(x).requires_grad_()
+    tdt.nn.functional.gelu(leaf, approximate="tanh").sum().backward()
+    exact = x.astype(np.float64)
+    u = math.sqrt(2 / math.pi) * (exact + 0.044715 * exact**3)
+    s = 1 / (1 + np.exp(-2 * u))
+    slope = s + exact * s / (1 + np.exp(2 * u)) * 2 * math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * exact**2)
+    np.testing.assert_allclose(leaf.grad.numpy(), slope, rtol=1e-4, atol=1e-7)
+
+
+def test_a_large_result_written_in_place_or_into_out_is_the_same():
+    x = tdt.from_numpy(values(3 * PARALLEL))
+    expected_values = x.exp()
+    out = tdt.empty(3 * PARALLEL)
+    assert tdt.exp(x, out=out) is out
+    assert tdt.equal(out, expected_values)
+    assert tdt.equal(x.clone().exp_(), expected_values)
+    strided = tdt.zeros(6 * PARALLEL)[::2]
+    tdt.exp(x, out=strided)
+    assert tdt.equal(strided, expected_values)
+
+
+@kernels_on
+def test_float64_is_generated_for_formulas_without_transcendental_functions_and_else_numpys():
+    x = values(1000).astype(np.float64)
+    cubes = Elementwise("cubes", lambda xp, x: xp.where(x > 0, x * x * x, -x))
+    np.testing.assert_array_equal(cubes((x,)), np.where(x > 0, x * x * x, -x))
+    assert Elementwise("exp", lambda xp, x: xp.exp(x))((x,)) is None
+
+
+@kernels_on
+def test_numbers_among_the_attributes_need_no_new_code_and_other_values_do():
+    scaled = Elementwise("scaled", lambda xp, x, by, twice: x * by * 2 if twice else x * by)
+    x = values(100)
+    for by in (0.5, 3, -0.0):
+        for twice in (False, True):
+            expected = x * np.float32(by) * 2 if twice else x * np.float32(by)
+            np.testing.assert_array_equal(scaled((x,), {"by": by, "twice": twice}), expected)
+    assert len(scaled.functions) == 2
+
+
+@kernels_on
+def test_a_formula_that_branches_on_a_value_is_refused():
+    with pytest.raises(TypeError, match="use where"):
+        Elementwise("branch", lambda xp, x: x if x > 0 else -x)((values(3),))
