@@ -178,7 +178,10 @@ def _check_arguments(function: Callable[..., Any], args: tuple, kwargs: dict[str
             continue
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             annotation = VARARGS.get(name, annotation)
-            value = _from_varargs(value, annotation)
+            if annotation == "int":  # each of `*ends: int`
+                value = next((end for end in value if not _is_int(end)), 0)
+            else:
+                value = _from_varargs(value, annotation)
         if name == "out":
             expected, fits = "Tensor", value is None or _all(_is_tensor, value)
         elif isinstance(annotation, str) and annotation.removesuffix(" | None") in KINDS:
