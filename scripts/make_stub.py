@@ -99,7 +99,7 @@ METHODS = {
 ROOT = {
     "where": ["@overload", "def where(condition: Tensor) -> tuple[Tensor, ...]: ...",
               "@overload", "def where(condition: Tensor, input: _Operand, other: _Operand, *, "
-              "out: Tensor | None = ...) -> Tensor: ..."],
+              "out: Tensor | None = None) -> Tensor: ..."],
 }  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def annotation_text(annotation: Any) -> str:
 
 
 def parameter(name: str, function: str, declared: inspect.Parameter) -> str:
-    """A parameter with its type; the default as `...`."""
+    """A parameter with its type and default."""
     text = annotation_text(declared.annotation)
     if declared.kind is declared.VAR_POSITIONAL:
         sizes = name in SIZES or function in (
@@ -146,7 +146,18 @@ def parameter(name: str, function: str, declared: inspect.Parameter) -> str:
         return f"**{name}: {text}"
     if declared.default is None and text != "Any" and "None" not in text and text != "_Dims":
         text += " | None"
-    return f"{name}: {text}" + (" = ..." if declared.default is not declared.empty else "")
+    return f"{name}: {text}" + (
+        f" = {default_text(declared.default)}" if declared.default is not declared.empty else ""
+    )
+
+
+def default_text(value: Any) -> str:
+    """A default as a stub may hold it: a number, string, None or tuple of them; `...` for anything else."""
+    try:
+        same = ast.literal_eval(repr(value)) == value
+    except (SyntaxError, ValueError):
+        return "..."
+    return repr(value) if same else "..."
 
 
 def definition(name: str, function: Any, method: bool, returns: str | None = None) -> str:
@@ -194,22 +205,44 @@ def function_lines(name: str, function: Any, method: bool) -> list[str]:
     if name not in WHOLE:
         return [definition(name, function, method, result)]
     lines = ["@overload", f"def {name}({me}) -> Tensor: ..."]
-    lines += ["@overload", f"def {name}({me}, dim: builtins.int, keepdim: builtins.bool = ..., *, "
-              f"out: tuple[Tensor, Tensor] | None = ...) -> {result}: ..."]  # fmt: skip
+    lines += ["@overload", f"def {name}({me}, dim: builtins.int, keepdim: builtins.bool = False, *, "
+              f"out: tuple[Tensor, Tensor] | None = None) -> {result}: ..."]  # fmt: skip
     if name in PAIRED:
-        lines += ["@overload", f"def {name}({me}, other: Tensor, *, out: Tensor | None = ...) -> Tensor: ..."]
+        lines += ["@overload", f"def {name}({me}, other: Tensor, *, out: Tensor | None = None) -> Tensor: ..."]
     return lines
 
 
-def located(lines: list[str], function: Any) -> list[str]:
-    """The lines, the last one with the file of the function: "go to definition" ends in the stub."""
+def documented(lines: list[str], function: Any) -> list[str]:
+    """The lines of a function, each form with the docstring's summary, the last one also with the function's file.
+
+    "Go to definition" ends in the stub; the file says where to go on.
+    """
     code = getattr(inspect.unwrap(function), "__code__", None)
     path = Path(code.co_filename) if code is not None else PACKAGE
-    return [*lines[:-1], f"{lines[-1]}  # {path.relative_to(PACKAGE.parent)}"] if path.is_file() else lines
+    place = f"  # {path.relative_to(PACKAGE.parent)}" if path.is_file() else ""
+    text = summary(inspect.getdoc(function))
+    found = []
+    for index, line in enumerate(lines):
+        found.append(line.removesuffix(" ...") if text and line.endswith(": ...") else line)
+        found[-1] += place * (index == len(lines) - 1)
+        found += [f"    {text}"] * (found[-1].startswith("def ") and bool(text))
+    return found
+
+
+def first_paragraph(text: str) -> str:
+    return " ".join(text.partition("\n\n")[0].split())
+
+
+def summary(docstring: str | None) -> str:
+    """The first paragraph of a docstring, as a docstring; "" for none."""
+    text = first_paragraph(docstring or "").replace("\\", "\\\\")
+    return f'"""{text}"""' if text else ""
 
 
 def operator(name: str) -> list[str] | None:
     """The stub's line for an operator; None for what is none."""
+    if not name.startswith("__"):
+        return None
     bare = name.strip("_")
     if bare in COMPARISONS:
         ignore = "  # type: ignore[override]" if bare in ("eq", "ne") else ""
@@ -228,7 +261,7 @@ def methods(defined: set[str]) -> list[str]:
             continue
         if isinstance(value, property):
             returns = annotation_text(inspect.signature(value.fget).return_annotation) if value.fget else "Any"
-            lines += ["@property", f"def {name}(self) -> {returns}: ..."]
+            lines += ["@property", *documented([f"def {name}(self) -> {returns}: ..."], value.fget or value)]
             if value.fset is not None:
                 value_parameter = [*inspect.signature(value.fset).parameters.values()][1]
                 lines += [
@@ -236,7 +269,7 @@ def methods(defined: set[str]) -> list[str]:
                     f"def {name}(self, {parameter('value', name, value_parameter)}) -> None: ...",
                 ]
         elif callable(value):
-            lines += operator(name) or located(function_lines(name, value, method=True), value)
+            lines += operator(name) or documented(function_lines(name, value, method=True), value)
     return lines
 
 
@@ -251,13 +284,16 @@ def results(names: Iterable[str]) -> list[str]:
 def bare(node: ast.AST) -> ast.AST:
     """A definition without its body; a class without its members' bodies."""
     if isinstance(node, ast.FunctionDef):
-        node.body = [ast.Expr(ast.Constant(...))]
+        text = ast.get_docstring(node)
+        node.body = [ast.Expr(ast.Constant(first_paragraph(text) if text else ...))]
         for argument in [*node.args.args, *node.args.kwonlyargs]:
             if argument.annotation is not None:
                 argument.annotation = ast.Name(annotation_text(ast.unparse(argument.annotation)))
         node.returns = ast.Name(annotation_text(ast.unparse(node.returns))) if node.returns is not None else None
     elif isinstance(node, ast.ClassDef):
         found = [ast.parse(f"{name}: Any").body[0] for name in slots(node)]
+        text = ast.get_docstring(node)
+        found[:0] = [ast.Expr(ast.Constant(first_paragraph(text)))] if text else []
         node.body = found + [bare(child) for child in node.body if not is_text(child)] or [ast.Expr(ast.Constant(...))]
     return node
 
@@ -287,7 +323,8 @@ def tensor_stub() -> str:
                 node.body = [child for child in node.body if not set(names(child)) & METHODS.keys()]
             body.append(ast.unparse(bare(node)).replace(":\n        ...", ": ..."))
             if special:
-                body += [f"    {line}" for name in ("size", "stride") for line in METHODS[name]]
+                for name in ("size", "stride"):
+                    body += [f"    {line}" for line in documented(METHODS[name], getattr(Tensor, name))]
                 defined = {name for child in node.body for name in names(child)} | {"size", "stride"}
                 body += [f"    {line}" for line in methods(defined)]
         elif isinstance(node, ast.Assign | ast.AnnAssign):
@@ -319,7 +356,7 @@ def root_stub() -> str:
         elif isinstance(value, type):
             body.append(f"from {value.__module__} import {value.__name__} as {name}")
         elif inspect.isfunction(value):
-            lines += located(function_lines(name, value, method=False), value)
+            lines += documented(function_lines(name, value, method=False), value)
             results_of += [name] if name in RESULTS else []
         else:
             kind = type(value).__name__

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
 import re
+import runpy
 import typing
 from pathlib import Path
 
@@ -213,3 +215,46 @@ def test_the_stubs_have_any_only_where_the_list_gives_a_reason():
     listed = {name for names in ANYTHING.values() for name in names.split()}
     assert found - listed == set()
     assert listed - found == set()
+
+
+STUBS = [ROOT / "tdt" / "__init__.pyi", ROOT / "tdt" / "_core" / "tensor.pyi"]
+# Defaults that are objects of tdt or modules, which a stub does not import.
+OBJECTS = {"dtype", "memory_format", "pickle_module"}
+
+
+@pytest.mark.parametrize("path", STUBS, ids=lambda path: path.name)
+def test_the_stubs_show_defaults_and_the_first_paragraph_of_docstrings(path):
+    hidden, bare = set(), set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        named = [*node.args.posonlyargs, *node.args.args]
+        values = [*zip(named[::-1], node.args.defaults[::-1]), *zip(node.args.kwonlyargs, node.args.kw_defaults)]
+        hidden |= {f"{node.name}: {name.arg}" for name, value in values
+                   if isinstance(value, ast.Constant) and value.value is ... and name.arg not in OBJECTS}  # fmt: skip
+        if (
+            node.name[0] != "_"
+            and ast.get_docstring(node) is None
+            and "setter" not in ast.dump(ast.Module(node.decorator_list, []))
+        ):
+            bare.add(node.name)
+    assert hidden == set()
+    assert bare == set()
+
+
+def test_a_wrong_revealed_type_fails_the_count(monkeypatch):
+    count = runpy.run_path(str(ROOT / "tests" / "typing" / "count.py"))
+    marked, reveals = (
+        (ROOT / "tests" / "typing" / name).read_text().splitlines() for name in ("planted_mistakes.py", "reveals.py")
+    )
+    caught = [(n, "error", "wrong") for n, line in enumerate(marked, 1) if count["MARKED"].search(line)]
+    shown = [(n, "information", f'Type of "x" is "{line.partition("  # ")[2].partition(" or ")[0]}"')
+             for n, line in enumerate(reveals, 1) if line.startswith("    reveal_type(")]  # fmt: skip
+
+    def counted(types):
+        reports = {"planted_mistakes.py": caught, "reveals.py": types}
+        monkeypatch.setitem(count["count"].__globals__, "messages", lambda checker, path: reports[path.name])
+        return count["within"](30, *count["count"]("pyright", False))
+
+    assert counted(shown)
+    assert not counted([*shown[1:], (shown[0][0], "information", 'Type of "x" is "Any"')])
