@@ -178,8 +178,8 @@ def _check_arguments(function: Callable[..., Any], args: tuple, kwargs: dict[str
             continue
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             annotation = VARARGS.get(name, annotation)
-            if annotation == "int":  # each of `*ends: int`
-                value = next((end for end in value if not _is_int(end)), 0)
+            if name == "ends":  # `randint(low, high, size)`
+                annotation, value = "Ints", [n for v in value for n in (v if isinstance(v, (tuple, list)) else (v,))]
             else:
                 value = _from_varargs(value, annotation)
         if name == "out":

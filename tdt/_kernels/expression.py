@@ -1,7 +1,7 @@
 """Formulas of one element as expressions: what a function of NumPy's names computes, traced by calling it once.
 
     >>> from tdt._kernels import expression
-    >>> x = Expression("input", 0)
+    >>> x = expression.Expression("input", 0)
     >>> silu = x / (1 + expression.exp(-x))
     >>> str(silu)[:20]
     'divide(x0, add(1.0, '
