@@ -12,7 +12,7 @@ from tdt._core.layout import layout as _layout
 from tdt._core.size import Size as Size
 from tdt._core.storage import TypedStorage as TypedStorage
 from tdt._core.storage import UntypedStorage as UntypedStorage
-from tdt._ops.shape.memory import memory_format as _memory_format
+from tdt._core.memory_format import memory_format as _memory_format
 from tdt._random import Generator as Generator
 
 from tdt import accelerator as accelerator
@@ -63,7 +63,7 @@ from tdt._core.dtype import finfo as finfo
 from tdt._core.dtype import iinfo as iinfo
 from tdt._core.mode import inference_mode as inference_mode
 from tdt._core.layout import layout as layout
-from tdt._ops.shape.memory import memory_format as memory_format
+from tdt._core.memory_format import memory_format as memory_format
 from tdt._core.mode import no_grad as no_grad
 from tdt._core.mode import set_grad_enabled as set_grad_enabled
 from tdt._core.tensor import _aminmax_result as _aminmax_result, _cummax_result as _cummax_result, _cummin_result as _cummin_result, _frexp_result as _frexp_result, _geqrf_result as _geqrf_result, _histogram_result as _histogram_result, _kthvalue_result as _kthvalue_result, _lu_unpack_result as _lu_unpack_result, _max_result as _max_result, _median_result as _median_result, _min_result as _min_result, _mode_result as _mode_result, _nanmedian_result as _nanmedian_result, _qr_result as _qr_result, _slogdet_result as _slogdet_result, _sort_result as _sort_result, _svd_result as _svd_result, _topk_result as _topk_result, _triangular_solve_result as _triangular_solve_result

@@ -46,6 +46,7 @@ from tdt._core.dtype import (
 )
 from tdt._core.errors import OutOfMemoryError
 from tdt._core.layout import *
+from tdt._core.memory_format import *
 from tdt._core.methods import IN_PLACE_FUNCTIONS as _in_place_functions
 from tdt._core.mode import (
     enable_grad,

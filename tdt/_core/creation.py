@@ -26,7 +26,7 @@ from tdt._core.writing import store
 
 if TYPE_CHECKING:
     from tdt._core.layout import layout as Layout
-    from tdt._ops.shape.memory import memory_format as MemoryFormat
+    from tdt._core.memory_format import memory_format as MemoryFormat
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -12,7 +12,7 @@ from tdt._core.layout import layout as _layout
 from tdt._core.size import Size as Size
 from tdt._core.storage import TypedStorage as TypedStorage
 from tdt._core.storage import UntypedStorage as UntypedStorage
-from tdt._ops.shape.memory import memory_format as _memory_format
+from tdt._core.memory_format import memory_format as _memory_format
 from tdt._random import Generator as Generator
 
 _Number: TypeAlias = builtins.int | builtins.float | builtins.complex | np.number[Any] | np.bool_

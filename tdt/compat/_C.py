@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from tdt._core.memory_format import preserve_format
 from tdt._core.size import Size  # noqa: F401
 from tdt._core.tensor import Tensor
 from tdt._ops.shape.memory import _parse_to as _arguments_of_to
-from tdt._ops.shape.memory import preserve_format
 from tdt._random import Generator  # noqa: F401
 from tdt.compat.futures import Future  # noqa: F401
 from tdt.compat.jit import (

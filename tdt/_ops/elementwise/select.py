@@ -40,8 +40,6 @@ def _where(xp: ModuleType, condition: Any, x: Any, y: Any) -> Any:
     return _backend.where(xp, condition, x, y)
 
 
-_where.vjp("x")(lambda g, condition: where(condition, g, 0))  # type: ignore[has-type]
-_where.vjp("y")(lambda g, condition: where(condition, 0, g))  # type: ignore[has-type]
 _where.fast_vjp("x")(lambda xp, g, condition: _backend.where(xp, condition, g, g.dtype.type(0)))
 _where.fast_vjp("y")(lambda xp, g, condition: _backend.where(xp, condition, g.dtype.type(0), g))
 
@@ -83,6 +81,10 @@ def where(
             _dtype.result_of(operands, [_dtype._PYTHON[type(v)] for v in (input, other) if not isinstance(v, Tensor)]),
         )
     return finish(_where, out, condition, input, other)
+
+
+_where.vjp("x")(lambda g, condition: where(condition, g, 0))
+_where.vjp("y")(lambda g, condition: where(condition, 0, g))
 
 
 def _check_bool_bounds(x: Any, low: Any, high: Any) -> None:

@@ -13,6 +13,7 @@ from tdt._core.aliases import Number
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT8S, REAL_NUMBERS, SCALAR_NAMES, check_category
+from tdt._core.memory_format import preserve_format
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._core.writing import check_memory, refuse_shared
@@ -21,7 +22,7 @@ from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import wrapped
 from tdt._ops.elementwise.select import fitting
 from tdt._ops.index.scatter import at_least_1d, gather, in_range, scatter_reduce
-from tdt._ops.shape.memory import in_format, preserve_format
+from tdt._ops.shape.memory import in_format
 from tdt.autograd._dispatch import converted
 from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._node_names import by_number

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tdt._core.dtype import FLOATING, check_category, int64
+from tdt._core.memory_format import contiguous_format
 from tdt._core.ranges import arange
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import Ints
@@ -17,7 +18,7 @@ from tdt._ops.nn._windows import tuple_of
 from tdt._ops.nn.pool_max import _max_pool_nd, pool_scatter
 from tdt._ops.random.creation import rand
 from tdt._ops.shape.join import cat
-from tdt._ops.shape.memory import contiguous_format, output_format
+from tdt._ops.shape.memory import output_format
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 

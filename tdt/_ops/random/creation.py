@@ -15,13 +15,13 @@ from tdt._core.creation import _finished, _into, _like, _shape_of, make, zeros_l
 from tdt._core.dtype import SCALAR_NAMES
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.layout import layout as Layout
+from tdt._core.memory_format import memory_format as MemoryFormat
 from tdt._core.methods import method
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import Device, Ints
 from tdt._ops.random._ranges import last_of
 from tdt._ops.random.fill import bernoulli_, check, normal_, random_, uniform_
-from tdt._ops.shape.memory import memory_format as MemoryFormat
 from tdt._random import Generator, generator_for
 from tdt.autograd._op import finish, op
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tdt._core import dtype as _dtype
+from tdt._core.memory_format import memory_format, preserve_format
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
-from tdt._ops.shape.memory import memory_format, preserve_format, to
+from tdt._ops.shape.memory import to
 
 __all__: list[str] = []
 

@@ -11,11 +11,11 @@ from tdt._backend.layout import joined
 from tdt._core import dtype as _dtype
 from tdt._core.calls import as_shape, front
 from tdt._core.dtype import FLOAT8S
+from tdt._core.memory_format import contiguous_format
 from tdt._core.methods import function_alias, method
 from tdt._core.tensor import Tensor
 from tdt._core.writing import refuse_shared
 from tdt._ops._common import wrap_dim
-from tdt._ops.shape.memory import contiguous_format
 from tdt.autograd._dispatch import apply
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op

@@ -11,6 +11,7 @@ from tdt._backend.layout import in_order, is_channels_last
 from tdt._core import dtype as _dtype
 from tdt._core.aliases import Device, Number
 from tdt._core.dtype import FLOAT8S
+from tdt._core.memory_format import channels_last, channels_last_3d, contiguous_format, memory_format, preserve_format
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor, alias
 from tdt._ops._common import tensor_argument
@@ -20,40 +21,10 @@ from tdt.autograd._inplace import write
 from tdt.autograd._op import op
 
 __all__ = [
-    "channels_last",
-    "channels_last_3d",
     "clone",
-    "contiguous_format",
     "fill_",
-    "legacy_contiguous_format",
-    "memory_format",
-    "preserve_format",
     "zero_",
 ]
-
-
-class memory_format:
-    """In which order a tensor's dimensions lie in memory.
-
-    >>> import tdt
-    >>> tdt.channels_last
-    tdt.channels_last
-    """
-
-    def __init__(self, name: str, order: tuple[int, ...] = ()):
-        self.name, self.order = name, order
-
-    def __repr__(self) -> str:
-        return f"tdt.{self.name}"
-
-    def __reduce__(self) -> str:
-        return self.name
-
-
-contiguous_format = legacy_contiguous_format = memory_format("contiguous_format")
-preserve_format = memory_format("preserve_format")
-channels_last = memory_format("channels_last", (0, 2, 3, 1))
-channels_last_3d = memory_format("channels_last_3d", (0, 2, 3, 4, 1))
 
 
 def output_format(input: Tensor) -> memory_format:

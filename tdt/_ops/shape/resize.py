@@ -12,12 +12,13 @@ from tdt import _backend
 from tdt._backend import on
 from tdt._core.aliases import Device
 from tdt._core.creation import _shape_of
+from tdt._core.memory_format import contiguous_format, memory_format, preserve_format
 from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO
 from tdt._core.storage import TypedStorage, UntypedStorage
 from tdt._core.tensor import Storage, Tensor, wrap
-from tdt._ops.shape.memory import contiguous_format, copy_, memory_format, preserve_format
+from tdt._ops.shape.memory import copy_
 from tdt._ops.shape.split import memory
 
 __all__ = ["resize_as_"]

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from tdt._core.calls import as_shape, front
 from tdt._core.dtype import dtype as Dtype
+from tdt._core.memory_format import contiguous_format
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import Dims, store_into
 from tdt._ops.elementwise import view_as_complex, view_as_real
 from tdt._ops.shape import dimensions, split, views
-from tdt._ops.shape.memory import contiguous_format
 from tdt._ops.spectral import frames
 
 __all__ = [

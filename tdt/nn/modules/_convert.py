@@ -8,9 +8,10 @@ from typing import Any, Self
 from tdt._backend.device import as_device
 from tdt._core.creation import empty_like
 from tdt._core.dtype import bfloat16, dtype, float16, float32, float64
+from tdt._core.memory_format import preserve_format
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
-from tdt._ops.shape.memory import _parse_to, preserve_format
+from tdt._ops.shape.memory import _parse_to
 from tdt.nn._types import Device
 from tdt.nn.parameter import is_lazy
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt._ops.shape.memory import memory_format
+from tdt._core.memory_format import memory_format
 from tdt.nn import modules
 from tdt.nn._types import M
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from tdt._core.constructors import own_constructor
 from tdt._core.creation import ones_like, zeros_like
+from tdt._core.memory_format import contiguous_format
 from tdt._core.tensor import Tensor
 from tdt._ops.random.creation import rand, rand_like
-from tdt._ops.shape.memory import contiguous_format
 from tdt.nn._types import M
 from tdt.nn.utils._pre_hook import pre_hook_of, remove_pre_hook
 from tdt.nn.utils.convert_parameters import parameters_to_vector
