@@ -40,10 +40,6 @@ def _where(xp: ModuleType, condition: Any, x: Any, y: Any) -> Any:
     return _backend.where(xp, condition, x, y)
 
 
-_where.fast_vjp("x")(lambda xp, g, condition: _backend.where(xp, condition, g, g.dtype.type(0)))
-_where.fast_vjp("y")(lambda xp, g, condition: _backend.where(xp, condition, g.dtype.type(0), g))
-
-
 @front
 def where(
     condition: Tensor,
@@ -85,6 +81,8 @@ def where(
 
 _where.vjp("x")(lambda g, condition: where(condition, g, 0))
 _where.vjp("y")(lambda g, condition: where(condition, 0, g))
+_where.fast_vjp("x")(lambda xp, g, condition: _backend.where(xp, condition, g, g.dtype.type(0)))
+_where.fast_vjp("y")(lambda xp, g, condition: _backend.where(xp, condition, g.dtype.type(0), g))
 
 
 def _check_bool_bounds(x: Any, low: Any, high: Any) -> None:
