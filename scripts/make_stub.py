@@ -10,7 +10,7 @@ import ast
 import inspect
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_overloads
 
 import tdt
 from tdt import Tensor, _public
@@ -76,9 +76,9 @@ RETURNS = {
     "is_complex": "builtins.bool", "is_conj": "builtins.bool", "is_floating_point": "builtins.bool",
     "is_inference": "builtins.bool", "is_neg": "builtins.bool", "is_nonzero": "builtins.bool",
     "is_signed": "builtins.bool", "is_distributed": "builtins.bool", "numel": "builtins.int", "get_device": "builtins.int",
+    # As in PyTorch not complex: `total += loss.item()` would be an error where total is a float.
     "get_rng_state": "Tensor", "item": "builtins.bool | builtins.int | builtins.float",
-    "std_mean": "tuple[Tensor, Tensor]", "var_mean": "tuple[Tensor, Tensor]", "where": "Tensor", "nonzero": "Tensor",
-    "max_pool1d": "Tensor", "max_pool2d": "Tensor", "max_pool3d": "Tensor", "unique": "Any",
+    "std_mean": "tuple[Tensor, Tensor]", "var_mean": "tuple[Tensor, Tensor]", "where": "Tensor",
 }  # fmt: skip
 MODULES = """
     accelerator amp autograd backends compiler cuda distributed distributions fft func functional linalg masked
@@ -95,11 +95,6 @@ METHODS = {
     "__setitem__": ["def __setitem__(self, key: _Index, value: _Operand | np.ndarray[Any, Any]) -> None: ..."],
     "__matmul__": ["def __matmul__(self, other: Tensor) -> Tensor: ..."],
     "__rmatmul__": ["def __rmatmul__(self, other: Tensor) -> Tensor: ..."],
-}  # fmt: skip
-ROOT = {
-    "where": ["@overload", "def where(condition: Tensor) -> tuple[Tensor, ...]: ...",
-              "@overload", "def where(condition: Tensor, input: _Operand, other: _Operand, *, "
-              "out: Tensor | None = None) -> Tensor: ..."],
 }  # fmt: skip
 
 
@@ -196,9 +191,12 @@ def signature_of(name: str, function: Any, method: bool) -> inspect.Signature | 
 
 def function_lines(name: str, function: Any, method: bool) -> list[str]:
     """The stub's lines for a function or method, with its overloads."""
-    special = (METHODS if method else ROOT).get(name)
-    if special is not None:
-        return special
+    if method and name in METHODS:
+        return METHODS[name]
+    if forms := get_overloads(inspect.unwrap(function)):
+        returned = [annotation_text(inspect.signature(form).return_annotation) for form in forms]
+        defined = [definition(name, form, method, returns) for form, returns in zip(forms, returned, strict=True)]
+        return [line for shown in dict.fromkeys(defined) for line in ("@overload", shown)]
     if name not in RESULTS:
         return [definition(name, function, method)]
     result, me = f"_{name}_result", "self" if method else "input: Tensor"
@@ -355,6 +353,8 @@ def root_stub() -> str:
             lines.append(f"class {name}({base}): ...")
         elif isinstance(value, type):
             body.append(f"from {value.__module__} import {value.__name__} as {name}")
+        elif inspect.isfunction(value) and "Callable[P" in str(inspect.signature(value).return_annotation):
+            body.append(f"from {value.__module__} import {name} as {name}")  # its type variables are there
         elif inspect.isfunction(value):
             lines += documented(function_lines(name, value, method=False), value)
             results_of += [name] if name in RESULTS else []

@@ -66,6 +66,7 @@ from tdt._core.layout import layout as layout
 from tdt._core.memory_format import memory_format as memory_format
 from tdt._core.mode import no_grad as no_grad
 from tdt._core.mode import set_grad_enabled as set_grad_enabled
+from tdt._function_transforms import vmap as vmap
 from tdt._core.tensor import _aminmax_result as _aminmax_result, _cummax_result as _cummax_result, _cummin_result as _cummin_result, _frexp_result as _frexp_result, _geqrf_result as _geqrf_result, _histogram_result as _histogram_result, _kthvalue_result as _kthvalue_result, _lu_unpack_result as _lu_unpack_result, _max_result as _max_result, _median_result as _median_result, _min_result as _min_result, _mode_result as _mode_result, _nanmedian_result as _nanmedian_result, _qr_result as _qr_result, _slogdet_result as _slogdet_result, _sort_result as _sort_result, _svd_result as _svd_result, _topk_result as _topk_result, _triangular_solve_result as _triangular_solve_result
 _Number: TypeAlias = builtins.int | builtins.float | builtins.complex | np.number[Any] | np.bool_
 _Operand: TypeAlias = Tensor | _Number
@@ -224,11 +225,32 @@ def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/el
     """The inverse hyperbolic tangent of each element; nan outside [-1, 1]."""
 def atanh_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
     """In-place version of `atanh`."""
-def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:  # tdt/_ops/shape/join.py
+@overload
+def atleast_1d(tensor: Tensor, /) -> Tensor:
     """Views of tensors with at least 1 dimension; a tensor that has them is returned unchanged."""
-def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:  # tdt/_ops/shape/join.py
+@overload
+def atleast_1d(tensors: Sequence[Tensor], /) -> tuple[Tensor, ...]:
+    """Views of tensors with at least 1 dimension; a tensor that has them is returned unchanged."""
+@overload
+def atleast_1d(tensor: Tensor, second: Tensor, /, *tensors: Tensor) -> tuple[Tensor, ...]:  # tdt/_ops/shape/join.py
+    """Views of tensors with at least 1 dimension; a tensor that has them is returned unchanged."""
+@overload
+def atleast_2d(tensor: Tensor, /) -> Tensor:
     """Views of tensors with at least 2 dimensions; a tensor that has them is returned unchanged."""
-def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:  # tdt/_ops/shape/join.py
+@overload
+def atleast_2d(tensors: Sequence[Tensor], /) -> tuple[Tensor, ...]:
+    """Views of tensors with at least 2 dimensions; a tensor that has them is returned unchanged."""
+@overload
+def atleast_2d(tensor: Tensor, second: Tensor, /, *tensors: Tensor) -> tuple[Tensor, ...]:  # tdt/_ops/shape/join.py
+    """Views of tensors with at least 2 dimensions; a tensor that has them is returned unchanged."""
+@overload
+def atleast_3d(tensor: Tensor, /) -> Tensor:
+    """Views of tensors with at least 3 dimensions; a tensor that has them is returned unchanged."""
+@overload
+def atleast_3d(tensors: Sequence[Tensor], /) -> tuple[Tensor, ...]:
+    """Views of tensors with at least 3 dimensions; a tensor that has them is returned unchanged."""
+@overload
+def atleast_3d(tensor: Tensor, second: Tensor, /, *tensors: Tensor) -> tuple[Tensor, ...]:  # tdt/_ops/shape/join.py
     """Views of tensors with at least 3 dimensions; a tensor that has them is returned unchanged."""
 def avg_pool1d(input: Tensor, kernel_size: _Ints, stride: _Ints | None = None, padding: _Ints = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True) -> Tensor:  # tdt/_ops/nn/pool_average.py
     """Mean of each window of a 1-D signal."""
@@ -855,13 +877,34 @@ def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, out
 @overload
 def max(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/order.py
     """Largest element; along a dimension also its index; or the elementwise maximum of two tensors."""
-def max_pool1d(input: Tensor, kernel_size: _Ints, stride: _Ints | None = None, padding: _Ints = 0, dilation: _Ints = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Tensor:  # tdt/_ops/nn/pool_max.py
+@overload
+def max_pool1d(input: Tensor, kernel_size: _Ints, stride: _Ints | None = None, padding: _Ints = 0, dilation: _Ints = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
+    """Maximum of each window of a 1-D signal; NaN is larger than every number."""
+@overload
+def max_pool1d(input: Tensor, kernel_size: _Ints, stride: _Ints | None = None, padding: _Ints = 0, dilation: _Ints = 1, ceil_mode: builtins.bool = False, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
+    """Maximum of each window of a 1-D signal; NaN is larger than every number."""
+@overload
+def max_pool1d(input: Tensor, kernel_size: _Ints, stride: _Ints | None = None, padding: _Ints = 0, dilation: _Ints = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Tensor | tuple[Tensor, Tensor]:  # tdt/_ops/nn/pool_max.py
     """Maximum of each window of a 1-D signal; NaN is larger than every number."""
 def max_pool1d_with_indices(input: Tensor, kernel_size: _Ints, stride: _Ints | None = None, padding: _Ints = 0, dilation: _Ints = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> tuple[Tensor, Tensor]:  # tdt/_ops/nn/pool_max.py
     """`max_pool1d` with the position of each maximum."""
-def max_pool2d(input: Tensor, kernel_size: _Ints, stride: _Ints | None = None, padding: _Ints = 0, dilation: _Ints = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Tensor:  # tdt/_ops/nn/pool_max.py
+@overload
+def max_pool2d(input: Tensor, kernel_size: _Ints, stride: _Ints | None = None, padding: _Ints = 0, dilation: _Ints = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
     """Maximum of each window of images; NaN is larger than every number."""
-def max_pool3d(input: Tensor, kernel_size: _Ints, stride: _Ints | None = None, padding: _Ints = 0, dilation: _Ints = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Tensor:  # tdt/_ops/nn/pool_max.py
+@overload
+def max_pool2d(input: Tensor, kernel_size: _Ints, stride: _Ints | None = None, padding: _Ints = 0, dilation: _Ints = 1, ceil_mode: builtins.bool = False, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
+    """Maximum of each window of images; NaN is larger than every number."""
+@overload
+def max_pool2d(input: Tensor, kernel_size: _Ints, stride: _Ints | None = None, padding: _Ints = 0, dilation: _Ints = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Tensor | tuple[Tensor, Tensor]:  # tdt/_ops/nn/pool_max.py
+    """Maximum of each window of images; NaN is larger than every number."""
+@overload
+def max_pool3d(input: Tensor, kernel_size: _Ints, stride: _Ints | None = None, padding: _Ints = 0, dilation: _Ints = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
+    """Maximum of each window of volumes; NaN is larger than every number."""
+@overload
+def max_pool3d(input: Tensor, kernel_size: _Ints, stride: _Ints | None = None, padding: _Ints = 0, dilation: _Ints = 1, ceil_mode: builtins.bool = False, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]:
+    """Maximum of each window of volumes; NaN is larger than every number."""
+@overload
+def max_pool3d(input: Tensor, kernel_size: _Ints, stride: _Ints | None = None, padding: _Ints = 0, dilation: _Ints = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Tensor | tuple[Tensor, Tensor]:  # tdt/_ops/nn/pool_max.py
     """Maximum of each window of volumes; NaN is larger than every number."""
 def maximum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/arithmetic.py
     """The larger element of each pair; nan where either is nan."""
@@ -948,7 +991,11 @@ def negative_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/rounding.py
 newaxis: Any
 def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/rounding.py
     """The floating-point number next to each element of `input` in the direction of `other`."""
-def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: builtins.bool = False) -> Tensor:  # tdt/_ops/index/nonzero.py
+@overload
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: Literal[False] = False) -> Tensor:
+    """Indices of the elements that are not 0."""
+@overload
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: Literal[True]) -> tuple[Tensor, ...]:  # tdt/_ops/index/nonzero.py
     """Indices of the elements that are not 0."""
 def nonzero_static(input: Tensor, *, size: builtins.int, fill_value: builtins.int = -1) -> Tensor:  # tdt/_ops/index/nonzero.py
     """The first `size` rows of `nonzero`, filled up with `fill_value`."""
@@ -1309,8 +1356,34 @@ def unflatten(input: Tensor, dim: builtins.int, sizes: builtins.int | Sequence[b
     """A view with dimension `dim` split into several."""
 def unfold_copy(input: Tensor, dimension: builtins.int, size: builtins.int, step: builtins.int, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/shape/view_copies.py
     """A copy of the windows of length `size` along `dimension`, `step` apart."""
-def unique(input: Tensor, sorted: builtins.bool = True, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: builtins.int | None = None) -> Any:  # tdt/_ops/reduce/unique.py
+@overload
+def unique(input: Tensor, sorted: builtins.bool = True, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: builtins.int | None = None) -> Tensor:
     """Distinct elements of the tensor, or distinct slices along `dim`, in ascending order."""
+@overload
+def unique(input: Tensor, sorted: builtins.bool = True, *, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: builtins.int | None = None) -> tuple[Tensor, Tensor]:
+    """Distinct elements of the tensor, or distinct slices along `dim`, in ascending order."""
+@overload
+def unique(input: Tensor, sorted: builtins.bool = True, *, return_inverse: Literal[False] = False, return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor]:
+    """Distinct elements of the tensor, or distinct slices along `dim`, in ascending order."""
+@overload
+def unique(input: Tensor, sorted: builtins.bool = True, *, return_inverse: Literal[True], return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Distinct elements of the tensor, or distinct slices along `dim`, in ascending order."""
+@overload
+def unique(input: Tensor, sorted: builtins.bool = True, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: builtins.int | None = None) -> Tensor | tuple[Tensor, ...]:  # tdt/_ops/reduce/unique.py
+    """Distinct elements of the tensor, or distinct slices along `dim`, in ascending order."""
+@overload
+def unique_consecutive(input: Tensor, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: builtins.int | None = None) -> Tensor:
+    """Elements, or slices along `dim`, without those that are equal to the one directly before them."""
+@overload
+def unique_consecutive(input: Tensor, *, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: builtins.int | None = None) -> tuple[Tensor, Tensor]:
+    """Elements, or slices along `dim`, without those that are equal to the one directly before them."""
+@overload
+def unique_consecutive(input: Tensor, *, return_inverse: Literal[False] = False, return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor]:
+    """Elements, or slices along `dim`, without those that are equal to the one directly before them."""
+@overload
+def unique_consecutive(input: Tensor, *, return_inverse: Literal[True], return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Elements, or slices along `dim`, without those that are equal to the one directly before them."""
+@overload
 def unique_consecutive(input: Tensor, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: builtins.int | None = None) -> Tensor | tuple[Tensor, ...]:  # tdt/_ops/reduce/unique.py
     """Elements, or slices along `dim`, without those that are equal to the one directly before them."""
 def unravel_index(indices: Tensor, shape: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:  # tdt/_ops/reduce/search.py
@@ -1345,8 +1418,6 @@ def view_as_real_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:  #
     """The real and imaginary parts of a complex tensor, in a new last dimension."""
 def view_copy(input: Tensor, *shape: builtins.int | Sequence[builtins.int] | _dtype, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:  # tdt/_ops/shape/view_copies.py
     """A copy of `input` in another shape, or with its memory read as another dtype."""
-def vmap(func: Any, in_dims: builtins.int | tuple | dict | None = 0, out_dims: builtins.int | tuple | None = 0, randomness: Literal['error', 'same', 'different'] = 'error', *, chunk_size: builtins.int | None = None) -> Any:  # tdt/_function_transforms.py
-    """A function that applies `func` to every entry of its arguments along `in_dims` and stacks the results."""
 def vsplit(input: Tensor, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:  # tdt/_ops/shape/split.py
     """Views along dimension 0: a number of them of equal size, or split before the given indices."""
 def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/shape/join.py
@@ -1355,7 +1426,7 @@ def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:  
 def where(condition: Tensor) -> tuple[Tensor, ...]:
     """Elements of `input` where `condition` is True, of `other` elsewhere."""
 @overload
-def where(condition: Tensor, input: _Operand, other: _Operand, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/select.py
+def where(condition: Tensor, input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/select.py
     """Elements of `input` where `condition` is True, of `other` elsewhere."""
 def xlogy(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/binary_math.py
     """The product input · log(other), and 0 where `input` is 0 and `other` is not nan."""

@@ -6,7 +6,7 @@ Arguments and results may be tensors in tuples, lists and dicts. `vmap` calls th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from tdt._core.mode import enable_grad, state
 from tdt._core.tensor import LEAF, Tensor
@@ -16,6 +16,8 @@ from tdt.autograd._views import edge_of
 from tdt.autograd.functional import forward_product, gradients, rows, zeros_for_none
 
 Function = Callable[..., Any]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def _leaves(tree: Any) -> list[Any]:
@@ -104,7 +106,9 @@ class _Level:
         return (*result, self.done(self.aux)) if has_aux else result
 
 
-def grad_and_value(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
+def grad_and_value(
+    func: Callable[P, R], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
+) -> Callable[P, tuple[Any, R]]:
     """A function that returns the gradient of `func` by the arguments `argnums`, and func's own result, a scalar.
 
     has_aux: func returns (result, aux); the value is that pair.
@@ -131,7 +135,7 @@ def grad_and_value(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: 
     return both
 
 
-def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
+def grad(func: Callable[P, Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[P, Any]:
     """A function that returns the gradient of `func`, whose result is a scalar, by the arguments `argnums`.
 
     >>> import tdt
@@ -259,13 +263,13 @@ def _spread(dims: Any, tree: Any, name: str, what: str) -> list[Any]:
 
 
 def vmap(
-    func: Function,
+    func: Callable[P, R],
     in_dims: int | tuple | dict | None = 0,
     out_dims: int | tuple | None = 0,
     randomness: Literal["error", "same", "different"] = "error",
     *,
     chunk_size: int | None = None,
-) -> Function:
+) -> Callable[P, R]:
     """A function that applies `func` to every entry of its arguments along `in_dims` and stacks the results.
 
     Args:

@@ -228,7 +228,7 @@ def median(
     """
     d, floating = wrap_dim(dim, input.ndim), input.dtype.is_floating_point
     left = _left("median", input if floating else input.to(float32), mask)
-    middle = order.nanmedian(left, d, keepdim).values
+    middle = order.nanmedian(left, d, keepdim)[0]
     if floating:
         return middle
     if middle.isnan().any():

@@ -11,6 +11,8 @@ NOT_PUBLIC = ("tdt.cli", "tdt.commands", "tdt.train", "tdt.compat")
 
 # Where a value may be anything, by reason. `*`: any part of a name.
 ANYTHING: dict[str, str] = {
+    "a gradient nests as the argument of the caller's function, tensors in tuples, lists and dicts": """
+        tdt.func.grad tdt.func.grad_and_value""",
     "take and return what `forward` of the user's module, or the user's function, does": """
         tdt.nn.Module.__call__ tdt.nn.Module.forward tdt.nn.Sequential.forward tdt.nn.DataParallel.* tdt.nn.parallel.*
         tdt.nn.utils.stateless.functional_call tdt.func.functional_call tdt.func.linearize tdt.func.vjp

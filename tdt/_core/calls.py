@@ -10,13 +10,15 @@ import operator
 import sys
 from collections.abc import Callable
 from types import CodeType, FrameType, FunctionType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from tdt._core.dtype import dtype
 from tdt._core.tensor import Tensor
 from tdt._core.wrapping import wraps
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 # PyTorch accepts these as aliases in every function with a parameter of that name.
 NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
@@ -34,7 +36,7 @@ def _add_tensor_type(cls: type[Tensor], **kwargs: Any) -> None:
 Tensor.__init_subclass__ = classmethod(_add_tensor_type)  # type: ignore[assignment]
 
 
-def front(function: Callable[..., Any]) -> Callable[..., Any]:
+def front(function: F) -> F:
     """Wrap `function`: accepts NumPy's argument names, and its TypeErrors name the argument of a wrong type."""
 
     @wraps(function)
@@ -49,7 +51,7 @@ def front(function: Callable[..., Any]) -> Callable[..., Any]:
                 raise
         return called(*args, **renamed)
 
-    return called
+    return cast(F, called)
 
 
 def in_namespace(module: str, namespace: dict[str, Any]) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from tdt._core.wrapping import wraps
 
 # Function → its removed keyword arguments → their replacements.
+F = TypeVar("F", bound=Callable[..., Any])
+
 REMOVED_ARGUMENTS = {
     "backward": {"retain_variables": "retain_graph"},
     "grad": {"retain_variables": "retain_graph"},
@@ -19,7 +21,7 @@ REMOVED_ARGUMENTS = {
 }
 
 
-def refuses_removed_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
+def refuses_removed_arguments(function: F) -> F:
     """Decorate a function so that its TypeError for an argument in REMOVED_ARGUMENTS names the replacement."""
     name = function.__qualname__.removesuffix(".__init__")
     replacements = REMOVED_ARGUMENTS[name]
@@ -31,7 +33,7 @@ def refuses_removed_arguments(function: Callable[..., Any]) -> Callable[..., Any
             raise TypeError(f"{name}() got an unexpected keyword argument '{removed}'; use {replacements[removed]}")
         return function(*args, **kwargs)
 
-    return checked
+    return cast(F, checked)
 
 
 def accepts_old_order(

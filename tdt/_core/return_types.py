@@ -4,9 +4,74 @@ from __future__ import annotations
 
 import functools
 from collections import namedtuple
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tdt import _about
+
+if TYPE_CHECKING:  # the classes of tdt.linalg, which return_type makes
+    from tdt._core.tensor import Tensor
+
+    class linalg_svd(NamedTuple):
+        U: Tensor
+        S: Tensor
+        Vh: Tensor
+
+    class linalg_qr(NamedTuple):
+        Q: Tensor
+        R: Tensor
+
+    class linalg_eigh(NamedTuple):
+        eigenvalues: Tensor
+        eigenvectors: Tensor
+
+    class linalg_eig(NamedTuple):
+        eigenvalues: Tensor
+        eigenvectors: Tensor
+
+    class linalg_slogdet(NamedTuple):
+        sign: Tensor
+        logabsdet: Tensor
+
+    class linalg_lstsq(NamedTuple):
+        solution: Tensor
+        residuals: Tensor
+        rank: Tensor
+        singular_values: Tensor
+
+    class linalg_lu(NamedTuple):
+        P: Tensor
+        L: Tensor
+        U: Tensor
+
+    class linalg_lu_factor(NamedTuple):
+        LU: Tensor
+        pivots: Tensor
+
+    class linalg_lu_factor_ex(NamedTuple):
+        LU: Tensor
+        pivots: Tensor
+        info: Tensor
+
+    class linalg_ldl_factor(NamedTuple):
+        LD: Tensor
+        pivots: Tensor
+
+    class linalg_ldl_factor_ex(NamedTuple):
+        LD: Tensor
+        pivots: Tensor
+        info: Tensor
+
+    class linalg_inv_ex(NamedTuple):
+        inverse: Tensor
+        info: Tensor
+
+    class linalg_solve_ex(NamedTuple):
+        result: Tensor
+        info: Tensor
+
+    class linalg_cholesky_ex(NamedTuple):
+        L: Tensor
+        info: Tensor
 
 
 def return_type(name: str, fields: tuple[str, ...] = ("values", "indices")) -> Any:

@@ -1120,7 +1120,11 @@ class Tensor:
         """The floating-point number next to each element of `input` in the direction of `other`."""
     def nextafter_(self, other: Tensor) -> Tensor:  # tdt/_ops/elementwise/rounding.py
         """In-place version of `nextafter`."""
-    def nonzero(self, *, out: Tensor | None = None, as_tuple: builtins.bool = False) -> Tensor:  # tdt/_ops/index/nonzero.py
+    @overload
+    def nonzero(self, *, out: Tensor | None = None, as_tuple: Literal[False] = False) -> Tensor:
+        """Indices of the elements that are not 0."""
+    @overload
+    def nonzero(self, *, out: Tensor | None = None, as_tuple: Literal[True]) -> tuple[Tensor, ...]:  # tdt/_ops/index/nonzero.py
         """Indices of the elements that are not 0."""
     def nonzero_static(self, *, size: builtins.int, fill_value: builtins.int = -1) -> Tensor:  # tdt/_ops/index/nonzero.py
         """The first `size` rows of `nonzero`, filled up with `fill_value`."""
@@ -1434,8 +1438,34 @@ class Tensor:
         """Windows of `size` along `dimension`, `step` apart, in a new last dimension; a view."""
     def uniform_(self, from_: builtins.float = 0.0, to: builtins.float = 1.0, *, generator: Generator | None = None) -> Tensor:  # tdt/_ops/random/fill.py
         """Fill with random numbers, uniform on [from_, to)."""
-    def unique(self, sorted: builtins.bool = True, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: builtins.int | None = None) -> Any:  # tdt/_ops/reduce/unique.py
+    @overload
+    def unique(self, sorted: builtins.bool = True, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: builtins.int | None = None) -> Tensor:
         """Distinct elements of the tensor, or distinct slices along `dim`, in ascending order."""
+    @overload
+    def unique(self, sorted: builtins.bool = True, *, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: builtins.int | None = None) -> tuple[Tensor, Tensor]:
+        """Distinct elements of the tensor, or distinct slices along `dim`, in ascending order."""
+    @overload
+    def unique(self, sorted: builtins.bool = True, *, return_inverse: Literal[False] = False, return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor]:
+        """Distinct elements of the tensor, or distinct slices along `dim`, in ascending order."""
+    @overload
+    def unique(self, sorted: builtins.bool = True, *, return_inverse: Literal[True], return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Distinct elements of the tensor, or distinct slices along `dim`, in ascending order."""
+    @overload
+    def unique(self, sorted: builtins.bool = True, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: builtins.int | None = None) -> Tensor | tuple[Tensor, ...]:  # tdt/_ops/reduce/unique.py
+        """Distinct elements of the tensor, or distinct slices along `dim`, in ascending order."""
+    @overload
+    def unique_consecutive(self, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: builtins.int | None = None) -> Tensor:
+        """Elements, or slices along `dim`, without those that are equal to the one directly before them."""
+    @overload
+    def unique_consecutive(self, *, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: builtins.int | None = None) -> tuple[Tensor, Tensor]:
+        """Elements, or slices along `dim`, without those that are equal to the one directly before them."""
+    @overload
+    def unique_consecutive(self, *, return_inverse: Literal[False] = False, return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor]:
+        """Elements, or slices along `dim`, without those that are equal to the one directly before them."""
+    @overload
+    def unique_consecutive(self, *, return_inverse: Literal[True], return_counts: Literal[True], dim: builtins.int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Elements, or slices along `dim`, without those that are equal to the one directly before them."""
+    @overload
     def unique_consecutive(self, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: builtins.int | None = None) -> Tensor | tuple[Tensor, ...]:  # tdt/_ops/reduce/unique.py
         """Elements, or slices along `dim`, without those that are equal to the one directly before them."""
     def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:  # tdt/_ops/shape/split.py

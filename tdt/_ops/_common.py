@@ -7,7 +7,7 @@ import inspect
 import operator
 from collections.abc import Callable, Iterable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, SupportsIndex, TypeVar, overload
 
 from tdt._core.aliases import Device, Dims, Ints, Number  # noqa: F401
 from tdt._core.calls import check_call
@@ -17,6 +17,9 @@ from tdt._core.writing import store
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
 
 
 def conj(value: Any) -> Any:
@@ -134,7 +137,20 @@ def store_into(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
     return out
 
 
-def with_out(function: Callable[..., Any] | None = None, *, packed: bool = False) -> Callable[..., Any]:
+class WithOut(Protocol[P, R]):
+    """What type checkers see of a function with an additional `out=`."""
+
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    def __call__(self, *args: Any, out: Tensor | tuple[Tensor, ...] | None, **kwargs: Any) -> R: ...
+
+
+@overload
+def with_out(function: Callable[P, R]) -> WithOut[P, R]: ...
+@overload
+def with_out(*, packed: bool) -> Callable[[Callable[P, R]], WithOut[P, R]]: ...
+def with_out(function: Callable[..., Any] | None = None, *, packed: bool = False) -> Any:
     """Add an `out=` argument (a tensor, or a tuple of tensors of exact dtypes) to a function composed of several ops.
 
     packed: an empty target becomes contiguous, whatever the strides of the result.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import tdt
 from tdt import Size, Tensor, linalg
 from tdt.distributions.utils import lazy_property
@@ -71,6 +73,6 @@ def _of_precision(matrix: Tensor) -> Tensor:
     return solve_lower(turned, eye_like(turned))
 
 
-FACTOR = {
+FACTOR: dict[str, Callable[[Tensor], Tensor]] = {
     "covariance_matrix": linalg.cholesky, "precision_matrix": _of_precision, "scale_tril": lambda tril: tril
 }  # fmt: skip

@@ -40,8 +40,8 @@ def plain(shown: str) -> str:
     return shown if "[" in shown else " | ".join(sorted(shown.split(" | ")))
 
 
-def count(checker: str, verbose: bool) -> tuple[int, int]:
-    """Print the counts of a checker; the mistakes that it catches, and its errors on other lines."""
+def count(checker: str, verbose: bool) -> tuple[int, int, int]:
+    """Print the counts of a checker; the mistakes that it catches, its errors on other lines, and the wrong types."""
     path = HERE / "planted_mistakes.py"
     marked = {n for n, line in enumerate(path.read_text().splitlines(), 1) if MARKED.search(line)}
     wrong = {line for line, kind, _ in messages(checker, path) if kind == "error"}
@@ -61,7 +61,12 @@ def count(checker: str, verbose: bool) -> tuple[int, int]:
             *(f"  line {n}: {shown.get(n)}, expected {' or '.join(expected[n])}" for n in expected if n not in right),
             sep="\n",
         )
-    return len(marked & wrong), len(wrong - marked) + len(errors)
+    return len(marked & wrong), len(wrong - marked) + len(errors), len(expected) - len(right)
+
+
+def within(least: int, caught: int, false: int, wrong: int) -> bool:
+    """Whether the counts of a checker pass: enough mistakes caught, no other errors, every revealed type right."""
+    return caught >= least and not false and not wrong
 
 
 if __name__ == "__main__":
@@ -69,8 +74,11 @@ if __name__ == "__main__":
     parser.add_argument("checkers", nargs="*", metavar="CHECKER", help="mypy or pyright; both by default")
     parser.add_argument("-v", "--verbose", action="store_true", help="list the lines, and the types that are not right")
     parser.add_argument(
-        "--least", type=int, default=0, metavar="N", help="exit 1 if fewer are caught, or others reported"
+        "--least",
+        type=int,
+        metavar="N",
+        help="exit 1 if fewer are caught, others reported, or a revealed type is wrong",
     )
     options = parser.parse_args()
     counts = [count(name, options.verbose) for name in options.checkers or ("mypy", "pyright")]
-    sys.exit(any(caught < options.least or (options.least and false) for caught, false in counts))
+    sys.exit(options.least is not None and not all(within(options.least, *counted) for counted in counts))

@@ -56,7 +56,7 @@ def methods(x: Tensor) -> None:
     reveal_type(x.dtype)  # dtype
     reveal_type(x.requires_grad)  # bool
     reveal_type(x.grad)  # Tensor | None
-    reveal_type(x.item())  # bool | float | int or bool | complex | float | int
+    reveal_type(x.item())  # bool | float | int or float | int
     reveal_type(x.backward())  # None
 
 
@@ -72,6 +72,44 @@ def layers(x: Tensor, target: Tensor) -> None:
     reveal_type(F.cross_entropy(x, target))  # Tensor
     reveal_type(layer.eval())  # Linear
     reveal_type(next(layer.parameters()))  # Parameter
+
+
+def overloads(x: Tensor) -> None:
+    reveal_type(x.nonzero())  # Tensor
+    reveal_type(x.nonzero(as_tuple=True))  # tuple[Tensor, ...]
+    reveal_type(tdt.nonzero(x, as_tuple=True))  # tuple[Tensor, ...]
+    reveal_type(tdt.where(x > 0))  # tuple[Tensor, ...]
+    reveal_type(tdt.atleast_1d(x))  # Tensor
+    reveal_type(tdt.atleast_1d(x, x))  # tuple[Tensor, ...]
+    reveal_type(x.unique())  # Tensor
+    reveal_type(x.unique(return_inverse=True))  # tuple[Tensor, Tensor]
+    reveal_type(tdt.unique(x, return_inverse=True, return_counts=True))  # tuple[Tensor, Tensor, Tensor]
+    reveal_type(tdt.max_pool2d(x, 2))  # Tensor
+    reveal_type(F.max_pool2d(x, 2))  # Tensor
+    reveal_type(F.max_pool2d(x, 2, return_indices=True))  # tuple[Tensor, Tensor]
+    reveal_type(x.add(x, alpha=2))  # Tensor
+
+
+def results(x: Tensor) -> None:
+    reveal_type(tdt.linalg.svd(x).S)  # Tensor
+    reveal_type(tdt.linalg.svd(x, out=(x, x, x)).Vh)  # Tensor
+    reveal_type(tdt.linalg.eigh(x)[0])  # Tensor
+    reveal_type(tdt.linalg.eigh(x).eigenvalues)  # Tensor
+    reveal_type(tdt.linalg.solve(x, x))  # Tensor
+    reveal_type(nn.MaxPool2d(2)(x))  # Tensor
+    reveal_type(nn.Sequential(nn.Linear(2, 3), nn.ReLU())(x))  # Tensor
+
+
+def product(w: Tensor, x: Tensor) -> Tensor:
+    return (w * x).sum()
+
+
+def transforms(x: Tensor) -> None:
+    reveal_type(tdt.autograd.grad(x.sum(), x))  # tuple[Tensor, ...]
+    reveal_type(tdt.func.vmap(product)(x, x))  # Tensor
+    reveal_type(tdt.vmap(product)(x, x))  # Tensor
+    reveal_type(tdt.func.grad(product))  # (w: Tensor, x: Tensor) -> Any or def (w: Tensor, x: Tensor) -> Any
+    reveal_type(tdt.func.grad_and_value(product)(x, x)[1])  # Tensor
 
 
 @tdt.no_grad

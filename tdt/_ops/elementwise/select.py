@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -40,6 +40,12 @@ def _where(xp: ModuleType, condition: Any, x: Any, y: Any) -> Any:
     return _backend.where(xp, condition, x, y)
 
 
+@overload
+def where(condition: Tensor) -> tuple[Tensor, ...]: ...
+@overload
+def where(
+    condition: Tensor, input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+) -> Tensor: ...
 @front
 def where(
     condition: Tensor,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from types import ModuleType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from tdt._ops.linalg._matrices import by_columns, check_info, check_matrix, colu
 from tdt._ops.linalg.triangular import _solve_triangular, triangular_right
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
+
+if TYPE_CHECKING:
+    from tdt._core.return_types import linalg_cholesky_ex, linalg_qr, linalg_svd
 
 FAILED = "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values."
 
@@ -87,7 +90,7 @@ def _check_svd(A: Tensor, driver: str | None) -> None:
 
 @front
 @with_out
-def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
+def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> linalg_svd:
     """Singular value decomposition A = U diag(S) Vh, with the singular values in descending order.
 
     Gradients through U and Vh exist where the singular values differ; for complex A the loss must not depend on the phase of
@@ -182,7 +185,7 @@ def _(g: tuple, Q: Tensor, R: Tensor, mode: str) -> Tensor:
 
 @front
 @with_out
-def qr(A: Tensor, mode: Literal["reduced", "complete", "r"] = "reduced") -> tuple[Tensor, Tensor]:
+def qr(A: Tensor, mode: Literal["reduced", "complete", "r"] = "reduced") -> linalg_qr:
     """QR decomposition A = Q R: Q with orthonormal columns, R upper triangular.
 
     Args:
@@ -237,7 +240,7 @@ NOT_POSITIVE = (
 @front
 @with_out
 @node_name("LinalgCholeskyExBackward0")
-def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False) -> tuple[Tensor, Tensor]:
+def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False) -> linalg_cholesky_ex:
     """Cholesky decomposition that reports matrices that are not positive-definite in `info` instead of raising.
 
     Args:

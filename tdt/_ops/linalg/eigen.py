@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from tdt._ops.linalg._matrices import by_columns, check_matrix, converging
 from tdt._ops.linalg.solve import _solve
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
+
+if TYPE_CHECKING:
+    from tdt._core.return_types import linalg_eig, linalg_eigh
 
 FAILED = (
     "linalg.eigh: The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
@@ -53,7 +56,7 @@ def _check_eigh(input: Tensor, UPLO: str) -> None:
 
 @front
 @with_out
-def eigh(input: Tensor, UPLO: str = "L") -> tuple[Tensor, Tensor]:
+def eigh(input: Tensor, UPLO: str = "L") -> linalg_eigh:
     """Eigenvalues, in ascending order, and eigenvectors of Hermitian matrices.
 
     Args:
@@ -133,7 +136,7 @@ def _(g: tuple, x: Tensor, eigenvalues: Tensor, eigenvectors: Tensor) -> Tensor:
 
 @front
 @with_out
-def eig(input: Tensor) -> tuple[Tensor, Tensor]:
+def eig(input: Tensor) -> linalg_eig:
     """Eigenvalues and eigenvectors of square matrices, complex and in no particular order.
 
     The eigenvectors have norm 1. Gradients exist where the eigenvalues differ; the loss must not depend on the phase of the

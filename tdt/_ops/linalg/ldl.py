@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from tdt._core.tensor import Tensor
 from tdt._ops._common import with_out
 from tdt._ops.linalg._matrices import check_info, check_matrix, check_system, columns, each, lapack, no_derivative
 from tdt.autograd._op import op
+
+if TYPE_CHECKING:
+    from tdt._core.return_types import linalg_ldl_factor, linalg_ldl_factor_ex
 
 
 def _kind(char: str, hermitian: bool) -> str:
@@ -51,9 +54,7 @@ no_derivative(_ldl_solve, "linalg_ldl_solve", "LD", "b")
 
 @front
 @with_out
-def ldl_factor_ex(
-    input: Tensor, *, hermitian: bool = False, check_errors: bool = False
-) -> tuple[Tensor, Tensor, Tensor]:
+def ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> linalg_ldl_factor_ex:
     """LDL decomposition that reports a singular D in `info` instead of raising.
 
     Args:
@@ -84,7 +85,7 @@ ZERO = (
 
 @front
 @with_out
-def ldl_factor(input: Tensor, *, hermitian: bool = False) -> tuple[Tensor, Tensor]:
+def ldl_factor(input: Tensor, *, hermitian: bool = False) -> linalg_ldl_factor:
     """LDL decomposition A = L D Lᵀ of symmetric matrices in LAPACK's packed form, for `ldl_solve`; D has blocks of 1 and 2.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from types import ModuleType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from tdt._ops.linalg.matrix_norms import matrix_norm
 from tdt._ops.linalg.solve import _inv
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
+
+if TYPE_CHECKING:
+    from tdt._core.return_types import linalg_lstsq
 
 __all__ = ["pinverse"]
 
@@ -221,7 +224,7 @@ def lstsq(
     rcond: float | None = None,
     *,
     driver: Literal["gels", "gelsy", "gelsd", "gelss"] | None = None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> linalg_lstsq:
     """Least squares solution X that minimizes ‖input X - b‖; if there are several, the one with the smallest norm.
 
     Args:

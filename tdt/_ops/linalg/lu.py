@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from tdt._ops.linalg.triangular import _solve_triangular, triangular_right
 from tdt._ops.shape.join import cat
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
+
+if TYPE_CHECKING:
+    from tdt._core.return_types import linalg_lu, linalg_lu_factor, linalg_lu_factor_ex
 
 __all__ = ["lu_unpack"]
 
@@ -116,7 +119,7 @@ ZERO_PIVOT = (
 
 @front
 @with_out
-def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> linalg_lu_factor_ex:
     """LU decomposition in packed form that reports singular matrices in `info` instead of raising.
 
     Args:
@@ -141,7 +144,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
 
 @front
 @with_out
-def lu_factor(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor]:
+def lu_factor(A: Tensor, *, pivot: bool = True) -> linalg_lu_factor:
     """LU decomposition A = P L U with partial pivoting in packed form, for `lu_solve`.
 
     LU has U in its upper triangle and L, without its diagonal of ones, below it. Row i was swapped with row pivots[i], counted
@@ -169,7 +172,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor]:
 
 @front
 @with_out
-def lu(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+def lu(A: Tensor, *, pivot: bool = True) -> linalg_lu:
     """LU decomposition A = P L U: a permutation matrix, L lower triangular with ones on its diagonal, U upper triangular.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, cast
 
 from tdt._core.calls import front
 from tdt._core.dtype import dtype as Dtype
@@ -96,7 +96,7 @@ def norm(
     if ord is None:
         result = vector_norm(input, 2, dim, keepdim, dtype=dtype)
     elif (dim is not None and (isinstance(dim, int) or len(dim) == 1)) or (dim is None and input.ndim == 1):
-        result = vector_norm(input, ord, dim, keepdim, dtype=dtype)
+        result = vector_norm(input, cast(float, ord), dim, keepdim, dtype=dtype)
     elif dim is None and input.ndim != 2:
         raise RuntimeError(
             f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {input.ndim}D."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX
@@ -130,7 +130,7 @@ def norm(
         return result if out is None else store_into(out, result, exact=True)
     x = input if dtype is None else input.to(dtype)
     check_float("linalg.vector_norm", x)
-    return vector_norm(x, 2 if p in ("fro", None) else p, dim, keepdim, out=out)
+    return vector_norm(x, cast(float, 2 if p in ("fro", None) else p), dim, keepdim, out=out)
 
 
 @front

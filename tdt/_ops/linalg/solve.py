@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from tdt._ops.linalg.decompositions import _svd
 from tdt._ops.linalg.triangular import trsm
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
+
+if TYPE_CHECKING:
+    from tdt._core.return_types import linalg_inv_ex, linalg_slogdet, linalg_solve_ex
 
 __all__ = ["inverse", "logdet"]
 
@@ -103,7 +106,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 @front
 @with_out
 @node_name("LinalgSolveExBackward0")
-def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> tuple[Tensor, Tensor]:
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> linalg_solve_ex:
     """Solution of the linear system A X = B that reports singular matrices in `info` instead of raising.
 
     Args:
@@ -183,7 +186,7 @@ def inv(A: Tensor) -> Tensor:
 
 @front
 @with_out
-def inv_ex(A: Tensor, *, check_errors: bool = False) -> tuple[Tensor, Tensor]:
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> linalg_inv_ex:
     """Inverse of each square matrix that reports singular matrices in `info` instead of raising.
 
     Args:
@@ -292,7 +295,7 @@ def det(A: Tensor) -> Tensor:
 
 @front
 @with_out
-def slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
+def slogdet(A: Tensor) -> linalg_slogdet:
     """Sign and logarithm of the absolute value of the determinant, computed without overflow.
 
     Shape: A (*, N, N); both results (*).

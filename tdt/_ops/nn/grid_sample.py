@@ -8,7 +8,7 @@ import math
 import operator
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from tdt._core.creation import ones, zeros
 from tdt._core.dtype import FLOATING, check_category
@@ -69,7 +69,7 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
     taps = [_taps(grid.select(-1, len(size) - 1 - d), n, mode, padding_mode, align_corners) for d, n in enumerate(size)]
     out: Any = 0
     for corner in itertools.product(*taps):
-        row, inside = samples, None
+        row, inside = samples, cast(Any, None)
         for n, (place, valid, _) in zip(size, corner, strict=True):
             row, inside = row * n + place, valid if inside is None else inside & valid
         weight = functools.reduce(operator.mul, [w for _, _, w in corner])

@@ -12,7 +12,13 @@ from tdt._ops.index.scatter import scatter_reduce
 
 __all__ = ["segment_reduce"]
 
-REDUCTIONS = {"sum": "sum", "mean": "sum", "max": "amax", "min": "amin", "prod": "prod"}
+REDUCTIONS: dict[str, Literal["sum", "prod", "mean", "amax", "amin"]] = {
+    "sum": "sum",
+    "mean": "sum",
+    "max": "amax",
+    "min": "amin",
+    "prod": "prod",
+}
 EMPTY = {"sum": 0.0, "mean": 0.0, "max": -float("inf"), "min": float("inf"), "prod": 1.0}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from tdt._core.aliases import Dims
 from tdt._core.calls import as_shape, front
@@ -249,7 +249,7 @@ def _permute_method(self: Tensor, *dims: int | Sequence[int]) -> Tensor:
     >>> tdt.zeros(2, 3, 4).permute(2, 0, 1).shape
     tdt.Size([4, 2, 3])
     """
-    return permute(self, dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims)
+    return permute(self, cast(Any, dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims))
 
 
 @method()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, cast, overload
 
 from tdt import _backend
 from tdt._backend.layout import joined
@@ -189,6 +189,12 @@ def _to_3d(x: Tensor) -> Tensor:
     )
 
 
+@overload
+def atleast_1d(tensor: Tensor, /) -> Tensor: ...
+@overload
+def atleast_1d(tensors: Sequence[Tensor], /) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_1d(tensor: Tensor, second: Tensor, /, *tensors: Tensor) -> tuple[Tensor, ...]: ...
 @front
 def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
     """Views of tensors with at least 1 dimension; a tensor that has them is returned unchanged.
@@ -202,6 +208,12 @@ def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ..
     return _for_each(tensors, _to_1d)
 
 
+@overload
+def atleast_2d(tensor: Tensor, /) -> Tensor: ...
+@overload
+def atleast_2d(tensors: Sequence[Tensor], /) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_2d(tensor: Tensor, second: Tensor, /, *tensors: Tensor) -> tuple[Tensor, ...]: ...
 @front
 def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
     """Views of tensors with at least 2 dimensions; a tensor that has them is returned unchanged.
@@ -215,6 +227,12 @@ def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ..
     return _for_each(tensors, _to_2d)
 
 
+@overload
+def atleast_3d(tensor: Tensor, /) -> Tensor: ...
+@overload
+def atleast_3d(tensors: Sequence[Tensor], /) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_3d(tensor: Tensor, second: Tensor, /, *tensors: Tensor) -> tuple[Tensor, ...]: ...
 @front
 def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
     """Views of tensors with at least 3 dimensions; a tensor that has them is returned unchanged.
@@ -426,4 +444,4 @@ def _tile_method(self: Tensor, *dims: int | Sequence[int]) -> Tensor:
     >>> tdt.tensor([1, 2]).tile(2)
     tensor([1, 2, 1, 2])
     """
-    return tile(self, dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims)
+    return tile(self, cast(Any, dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims))

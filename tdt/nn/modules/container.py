@@ -88,6 +88,8 @@ class _Ordered(Module):
 class Sequential(_Ordered):
     """Modules called one after the other: `Sequential(a, b)`, `Sequential(OrderedDict(name=a, …))`, or by `add_module`.
 
+    Shape: input as the first module takes it; result as the last one returns it.
+
     >>> import tdt
     >>> from tdt import nn
     >>> nn.Sequential(nn.Flatten(), nn.Linear(4, 2))(tdt.ones(3, 2, 2)).shape
@@ -104,7 +106,7 @@ class Sequential(_Ordered):
         for name, module in named:
             self.add_module(name, module)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         for module in self._modules.values():
             input = module(input)
         return input
