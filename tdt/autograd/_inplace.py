@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tdt import _backend
-from tdt._core.calls import check_call
+from tdt._core.calls import TENSOR_TYPES, check_call
 from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
@@ -23,6 +25,8 @@ def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None
     The op runs on an alias of `x`; then the edge of `x` is replaced by that of the result. For a view, `copy_slices`
     combines the old base and the new values, and its node becomes the base's. `repeats`: overrides op.repeats.
     """
+    if op.writes_out and state.fast_record is not None and _write_directly(op, x, rest, attributes):
+        return x
     if not isinstance(x, Tensor):
         check_call()
         raise TypeError(f"{op.name}_(): argument 'input' (position 1) must be Tensor, not {type(x).__name__}")
@@ -52,6 +56,55 @@ def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None
         point_at(result._edge, x)
         rebase(x, result._edge)
     return x
+
+
+def _write_directly(op: Op, x: Tensor, rest: tuple, attributes: dict) -> bool:
+    """Compute into x's memory without any detour, in the common case; False, with nothing done, in all others.
+
+    The common case: nothing is recorded, and the operands are numbers, or contiguous NumPy tensors of the same shape and
+    dtype as `x` that are `x` itself or share no memory with it.
+    """
+    if x.__class__ not in TENSOR_TYPES or _may_require_grad(x):
+        return False
+    a, storage = x._a, x._st
+    if a.__class__ is not np.ndarray or not a.flags.c_contiguous or storage.inference:
+        return False
+    dtype, arrays = a.dtype, [a]
+    types: list[Any] = [dtype]
+    for t in rest:
+        kind = t.__class__
+        if kind in TENSOR_TYPES:
+            b = t._a
+            if b.__class__ is not np.ndarray or b.dtype is not dtype or b.shape != a.shape or not b.flags.c_contiguous:
+                return False
+            if (b is not a and (t._st is storage or np.may_share_memory(a, b))) or _may_require_grad(t):
+                return False
+            arrays.append(b)
+            types.append(dtype)
+        elif t is None or ((kind is float or kind is int) and dtype.kind == "f"):
+            arrays.append(t)
+            types.append(kind)
+        else:
+            return False
+    plan = op.plans.get(tuple(types))
+    if plan is None or not plan.direct or plan.by_rank is not None or (op.to_float and dtype.kind in "biu"):
+        return False
+    if attributes and not TENSOR_TYPES.isdisjoint(map(type, attributes.values())):
+        return False
+    attributes = {**op.defaults, **attributes} if op.defaults else attributes
+    try:
+        result = op.forward(np, *arrays, **attributes, out=a)
+    except (ValueError, OverflowError):
+        return False  # the general path raises PyTorch's error
+    if result is not a:
+        write_result(x, alias(result, None))
+    storage.bump_version()
+    return True
+
+
+def _may_require_grad(t: Tensor) -> bool:
+    """Whether the operand of an op may have to be recorded."""
+    return state.grad and (t._edge is not None or (t._view is not None and t._view.base._edge is not None))
 
 
 def _rule_params(op: Op) -> set[str]:
