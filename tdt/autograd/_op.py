@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -188,7 +188,13 @@ class Op(Traits):
         return f"<op {self.name}>"
 
 
-def op(forward: Callable[..., Any] | None = None, *, name: str | None = None, **traits: Any) -> Any:
+@overload
+def op(forward: Callable[..., Any], *, name: str | None = None, **traits: Any) -> Op: ...
+@overload
+def op(*, name: str | None = None, **traits: Any) -> Callable[[Callable[..., Any]], Op]: ...
+def op(
+    forward: Callable[..., Any] | None = None, *, name: str | None = None, **traits: Any
+) -> Op | Callable[[Callable[..., Any]], Op]:
     """Make an Op of a forward `f(xp, *operands, **attributes)`; `traits` are those of `Traits`."""
 
     def make(forward: Callable[..., Any]) -> Op:

@@ -66,7 +66,11 @@ def _index_select(xp: ModuleType, x: Any, index: Any, *, dim: int) -> Any:
     )
 
 
-_index_select.vjp("x")(lambda g, index, x_shape, dim: _index_add(g.new_zeros(x_shape), index, g, dim=dim, alpha=1))
+_index_select.vjp("x")(
+    lambda g, index, x_shape, dim: _index_add(  # type: ignore[has-type]
+        g.new_zeros(x_shape), index, g, dim=dim, alpha=1
+    )
+)
 
 
 @method()
@@ -165,7 +169,7 @@ def _index_copy(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int) -> An
     return out
 
 
-_index_copy.vjp("x")(lambda g, index, dim: _index_fill(g, index, 0, dim=dim))
+_index_copy.vjp("x")(lambda g, index, dim: _index_fill(g, index, 0, dim=dim))  # type: ignore[has-type]
 _index_copy.vjp("src")(lambda g, index, src_shape, dim: _index_select(g, index, dim=dim).reshape(src_shape))
 
 

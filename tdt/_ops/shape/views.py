@@ -356,7 +356,7 @@ def decoded(spec: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple([slice(*e) if e.__class__ is tuple else e for e in spec])
 
 
-slice_view.vjp("x")(lambda g, x_shape, spec: _slice_backward(g, shape=x_shape, spec=spec))
+slice_view.vjp("x")(lambda g, x_shape, spec: _slice_backward(g, shape=x_shape, spec=spec))  # type: ignore[has-type]
 
 
 @slice_view.fast_vjp("x")
