@@ -67,6 +67,8 @@ def is_array(value: Any) -> bool:
 
 def as_array(result: Any) -> Any:
     """The result of an op as an array: NumPy scalars become 0-d arrays, arrays (also sparse ones) are returned unchanged."""
+    if isinstance(result, np.generic):
+        return np.asarray(result)
     return result if is_array(result) or getattr(result, "is_sparse", False) else np.asarray(result)
 
 
@@ -81,6 +83,8 @@ def namespace(array: Any) -> ModuleType:
 
 def device_of(array: Any) -> device:
     """The device that holds `array`."""
+    if array.__class__ is np.ndarray:
+        return CPU
     array = getattr(array, "values", array) if getattr(array, "is_sparse", False) else array
     if isinstance(array, np.ndarray):
         return META if array.__class__ is MetaArray else CPU

@@ -13,6 +13,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -95,20 +97,32 @@ def in_order(xp: Any, result: Any, operands: list) -> Any:
     if not result.size or (result.flags.c_contiguous and all(a.flags.c_contiguous for a in operands)):
         return result
     shape = result.shape
-    order = outermost_first(shape, operands)
-    strides, step = {}, result.itemsize
-    for d in reversed(order):
-        strides[d], step = step, step * shape[d]
-    if all(result.strides[d] == strides[d] for d in range(result.ndim) if shape[d] != 1):
+    order, strides = _order_and_strides(shape, result.itemsize, tuple([(a.shape, a.strides) for a in operands]))
+    found = result.strides
+    if found == strides or all(found[d] == strides[d] for d in range(result.ndim) if shape[d] != 1):
         return result
     out = _empty(xp, shape, result.dtype, order)
     out[...] = result
     return out
 
 
+@functools.lru_cache(1024)
+def _order_and_strides(shape: tuple[int, ...], itemsize: int, layouts: tuple) -> tuple[list[int], tuple[int, ...]]:
+    """The order of an elementwise result's dimensions, and its strides; `layouts`: shape and strides of each operand."""
+    order = _outermost_first(shape, layouts)
+    strides, step = [0] * len(shape), itemsize
+    for d in reversed(order):
+        strides[d], step = step, step * shape[d]
+    return order, tuple(strides)
+
+
 def outermost_first(shape: tuple[int, ...], operands: list) -> list[int]:
     """The dimensions of an elementwise result of `operands`, ordered by decreasing stride."""
-    steps = [_steps(a, shape) for a in operands]
+    return _outermost_first(shape, [(a.shape, a.strides) for a in operands])
+
+
+def _outermost_first(shape: tuple[int, ...], layouts: Sequence[tuple]) -> list[int]:
+    steps = [_steps(own, strides, shape) for own, strides in layouts]
     order = [*reversed(range(len(shape)))]  # innermost first
     for place in range(1, len(order)):
         at = place
@@ -136,10 +150,10 @@ def _empty(xp: Any, shape: tuple[int, ...], dtype: Any, order: list[int]) -> Any
     return xp.empty([shape[d] for d in order], dtype).transpose(back)
 
 
-def _steps(a: Any, shape: tuple[int, ...]) -> list[int]:
-    """The strides of `a` broadcast to `shape`: 0 in broadcast dimensions."""
-    extra = len(shape) - a.ndim
-    return [0] * extra + [0 if n != m else s for s, n, m in zip(a.strides, a.shape, shape[extra:], strict=True)]
+def _steps(own: tuple[int, ...], strides: tuple[int, ...], shape: tuple[int, ...]) -> list[int]:
+    """The strides of an array of shape `own` broadcast to `shape`: 0 in broadcast dimensions."""
+    extra = len(shape) - len(own)
+    return [0] * extra + [0 if n != m else s for s, n, m in zip(strides, own, shape[extra:], strict=True)]
 
 
 def _compare(steps: list, shape: tuple[int, ...], inner: int, outer: int) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 
+
+@functools.lru_cache(1024)
 def output_sizes(
     size: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool = False
 ) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
@@ -186,4 +187,9 @@ def _holds(dtype: Dtype, value: Any) -> bool:
         return value.imag == 0 and _holds(dtype, value.real)
     if dtype.category == _dtype.INT:
         return _fits(np.asarray(value), dtype)
-    return value != value or abs(value) in (0, float("inf")) or abs(value) <= _dtype.finfo(dtype).max
+    return abs(value) <= _largest(dtype) or value != value or abs(value) == float("inf")
+
+
+@functools.cache
+def _largest(dtype: Dtype) -> float:
+    return _dtype.finfo(dtype).max

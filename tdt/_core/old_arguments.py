@@ -54,7 +54,7 @@ def accepts_old_order(
         @wraps(function)
         def ordered(*args: Any, **kwargs: Any) -> Any:
             if len(args) <= tensors:
-                return function(*args, **kwargs)
+                return function(*args, **kwargs) if kwargs else function(*args)
             first, rest = args[: len(scalars) + 1], args[len(scalars) + 1 :]
             numbers = dict(zip(scalars, (arg for arg in first if isinstance(arg, (int, float, complex))), strict=False))
             if len(args) != tensors + len(numbers):

@@ -67,7 +67,7 @@ def wrap_dims(dim: Dims, ndim: int) -> tuple[int, ...] | None:
 
     RuntimeError where one is named twice.
     """
-    if dim is None:
+    if dim is None or (dim.__class__ is tuple and not dim):
         return None
     if dim.__class__ is int and ndim:
         return (wrap_dim(dim, ndim),)

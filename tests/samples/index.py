@@ -121,6 +121,12 @@ def along(change):
     return oracle
 
 
+samples(
+    "one_hot",
+    lambda a, classes: np.eye(classes, dtype=np.int64)[a],
+    call(ints(2, 3, low=0, high=4), classes=4),
+    call(ints(low=0, high=4), classes=5),
+)
 samples("index_select", lambda a, index, dim: a.take(index, dim), call(A, ROWS, dim=0), call(A, INNER, dim=1))
 samples(
     "index_add",

@@ -174,6 +174,8 @@ def check_operands(name: str, input: Any, other: Any, numbers: str = "other", se
 
 def refuse_out(out: Any, like: Tensor | Dtype) -> None:
     """RuntimeError if `out` (or the first of several) has another dtype, for ops that do not convert."""
+    if out is None:
+        return
     first = out[0] if isinstance(out, (tuple, list)) else out
     expected = like.dtype if isinstance(like, Tensor) else like
     if isinstance(first, Tensor) and first.dtype is not expected:

@@ -26,22 +26,26 @@ def _forward(start: Callable[[Any], Any], step: Step, closed: Any, limits: dict[
 
     def forward(xp: ModuleType, x: Any, n: Any) -> Any:
         dtype = (x if hasattr(x, "dtype") else n).dtype
-        x, degree = xp.broadcast_arrays(xp.asarray(x, dtype), xp.asarray(n).astype(xp.int64))
-        out = xp.where(degree < 0, 0, xp.ones_like(x))
-        remaining = degree
-        if closed is not None:
+        x, degree = xp.asarray(x, dtype), xp.asarray(n).astype(xp.int64)
+        if x.shape != degree.shape:
+            x, degree = xp.broadcast_arrays(x, degree)
+        one = dtype.type(1)
+        out = xp.where(degree < 0, dtype.type(0), one)
+        remaining, highest = degree, int(degree.max()) if degree.size else 0
+        if closed is not None and highest > HIGH:
             use_closed = (degree > HIGH) & (abs(x) < 1)
             inside = xp.where(use_closed, x, 0)
             out = xp.where(use_closed, closed(xp, inside, degree.astype(dtype)), out)
             remaining = xp.where(use_closed, 0, degree)
         limit = limits.get(dtype.name)
-        if limit is not None:
+        if limit is not None and highest > limit:
             out, remaining = xp.where(remaining > limit, xp.nan, out), xp.where(remaining > limit, 0, remaining)
-        before, last = xp.ones_like(x), start(x)
-        for k in range(1, int(remaining.max()) + 1 if remaining.size else 0):
+        before, last = one, start(x)
+        highest = highest if remaining is degree else int(remaining.max())
+        for k in range(1, highest + 1):
             out = xp.where(remaining == k, last, out)
-            before, last = last, step(k, x, before, last)
-        return out.astype(dtype)
+            before, last = last, step(k, x, before, last) if k < highest else last
+        return xp.asarray(out, dtype)
 
     return forward
 

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+from typing import Any
+
 from tdt._core.dtype import int64
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import tensor_argument
+from tdt.autograd._op import op
+
+
+@op(name="one_hot", dtypes=frozenset({int64}), shape=lambda x, *, classes: (*x, classes))
+def _one_hot(xp: ModuleType, x: Any, *, classes: int) -> Any:
+    out = xp.zeros((*x.shape, classes), xp.int64)
+    out.reshape(-1)[xp.arange(x.size) * classes + x.reshape(-1)] = 1
+    return out
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
@@ -27,14 +38,14 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return tensor.new_zeros((*tensor.shape, num_classes))
-    if int(tensor.min()) < 0:
-        raise RuntimeError(f"Class values must be non-negative, but one is {int(tensor.min())}")
-    last = int(tensor.max())
+    first, last = int(tensor.min()), int(tensor.max())
+    if first < 0:
+        raise RuntimeError(f"Class values must be non-negative, but one is {first}")
     if num_classes == -1:
         num_classes = last + 1
     elif last >= num_classes:
         raise RuntimeError(f"Class values must be smaller than num_classes ({num_classes}), but one is {last}")
-    return tensor.new_zeros((*tensor.shape, num_classes)).scatter_(-1, tensor.unsqueeze(-1), 1)
+    return _one_hot(tensor, classes=num_classes)
 
 
 __all__: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tdt._core.tensor import Tensor
 from tdt._ops.nn._windows import tuple_of
 
 
+@functools.lru_cache(1024)
 def full_size(size: tuple, out: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple) -> tuple:
     """The input's spatial size with its borders, far enough for the last window."""
     return tuple(max(n + 2 * p, (o - 1) * s + d * (k - 1) + 1)
@@ -27,6 +29,7 @@ def framed(xp: Any, x: Any, full: tuple, padding: tuple, fill: Any) -> Any:
     return frame
 
 
+@functools.lru_cache(1024)
 def place(size: tuple, padding: tuple) -> tuple:
     return (slice(None), slice(None), *(slice(p, p + n) for n, p in zip(size, padding, strict=True)))
 

@@ -5,6 +5,7 @@ avg_pool and avg_pool_grad are each other's gradient.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -37,6 +38,15 @@ def _divisor(xp: Any, size: tuple, out: tuple, kernel: tuple, stride: tuple, pad
     """The divisor of each window's sum: the number of its cells, with or without those in the padding."""
     if divisor is not None:
         return dtype.type(divisor)
+    counts = _counts(size, out, kernel, stride, padding, include_pad, dtype)
+    return counts if counts.ndim == 0 else xp.asarray(counts)
+
+
+@functools.lru_cache(64)
+def _counts(
+    size: tuple, out: tuple, kernel: tuple, stride: tuple, padding: tuple, include_pad: bool, dtype: Any
+) -> Any:
+    """The number of cells of each window; one number where all have the same."""
     counts: Any = np.ones((), dtype)
     for n, o, k, s, p in zip(size, out, kernel, stride, padding, strict=True):
         start = np.arange(o) * s - p
@@ -44,7 +54,7 @@ def _divisor(xp: Any, size: tuple, out: tuple, kernel: tuple, stride: tuple, pad
         cells = end - start if include_pad else np.minimum(end, n) - np.maximum(start, 0)
         counts = counts[..., None] * cells.astype(dtype)
     first = counts.flat[0] if counts.size else dtype.type(1)
-    return first if (counts == first).all() else xp.asarray(counts)  # a number is faster than a table of it
+    return first if (counts == first).all() else counts  # a number is faster than a table of it
 
 
 @op(dtypes=FLOATING | {int64}, shape=_avg_shape, node=by_windows("AvgPool{}DBackward0"), autocast=by_rank_of_pool)
@@ -92,6 +102,7 @@ def _window_sums(x: Any, kernel: tuple, stride: tuple, out: tuple) -> Any:
     return x
 
 
+@functools.lru_cache(1024)
 def _along(d: int, start: int, step: int, count: int) -> tuple:
     """The index of every `step`-th entry along dimension d."""
     return (*(slice(None),) * d, slice(start, start + (count - 1) * step + 1, step))

@@ -6,6 +6,9 @@ import functools
 import warnings
 from typing import Any
 
+import numpy as np
+
+from tdt import _backend
 from tdt._core.calls import front
 from tdt._core.dtype import FLOATING, as_dtype, dtype
 from tdt._core.methods import method
@@ -21,7 +24,7 @@ def _shifted(xp: Any, x: Any, dim: int) -> Any:
     if not x.size:
         return x.copy()
     out = xp.empty(x.shape, x.dtype)  # contiguous whatever x is, as in PyTorch
-    return xp.subtract(x, x.max(axis=dim, keepdims=True), out=out)
+    return xp.subtract(x, xp.maximum.reduce(x, dim, None, None, True) if xp is np else x.max(dim, None, True), out=out)
 
 
 @op(dtypes=FLOATING)
@@ -29,7 +32,7 @@ def _softmax(xp, x, *, dim):
     if not x.ndim:
         return xp.exp(x - x)
     e = xp.exp(_shifted(xp, x, dim))
-    return xp.divide(e, e.sum(axis=dim, keepdims=True), out=e)
+    return xp.divide(e, _backend.total(e, dim, None, True), out=e)
 
 
 @_softmax.vjp("x")
@@ -47,7 +50,7 @@ def _log_softmax(xp, x, *, dim):
     if not x.ndim:
         return x - x
     s = _shifted(xp, x, dim)
-    return xp.subtract(s, xp.log(xp.exp(s).sum(axis=dim, keepdims=True)), out=s)
+    return xp.subtract(s, xp.log(_backend.total(xp.exp(s), dim, None, True)), out=s)
 
 
 @_log_softmax.vjp("x")

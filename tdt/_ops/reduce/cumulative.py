@@ -213,6 +213,7 @@ def diff(
     tensor([3, 5])
     """
     from tdt._ops.shape.join import cat
+    from tdt._ops.shape.views import slice_along
 
     if not input.ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional")
@@ -222,8 +223,7 @@ def diff(
     parts = [x for x in (prepend, input, append) if x is not None]
     x = cat(parts, d) if n and len(parts) > 1 else input
     for _ in range(builtins.min(n, x.shape[d])):
-        length = x.shape[d]
-        a, b = x.narrow(d, 1, length - 1), x.narrow(d, 0, length - 1)
+        a, b = slice_along(x, d, 1), slice_along(x, d, None, -1)
         x = a.logical_xor(b) if x.dtype is _dtype.bool else a - b
     result = x.clone() if x is input else x
     return result if out is None else store_into(out, result, exact=not n)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 from tdt import _backend
 from tdt._core.calls import front
@@ -19,13 +22,27 @@ from tdt.autograd._op import Op, finish, op
 __all__ = ["block_diag", "diag", "diag_embed", "diagflat", "tril", "triu"]
 
 
+KEPT = 1 << 14  # elements of a mask that is kept for the next call
+
+
+@functools.lru_cache(64)
+def _lower(height: int, width: int, edge: int) -> np.ndarray:
+    """The mask of the lower triangle, which programs mostly need for one size."""
+    return np.tri(height, width, edge, bool)
+
+
 def _triangle_op(name: str) -> Op:
     """The op of `tril` or `triu`."""
 
     @op(name=name, computes=False, packed=True)
     def triangle(xp: ModuleType, x: Any, *, diagonal: int = 0) -> Any:
-        lower = xp.tri(*x.shape[-2:], diagonal if name == "tril" else diagonal - 1, bool)
-        return _backend.where(xp, lower if name == "tril" else ~lower, x, x.dtype.type(0))
+        height, width = x.shape[-2:]
+        edge = diagonal if name == "tril" else diagonal - 1
+        lower = (
+            _lower(height, width, edge) if xp is np and height * width <= KEPT else xp.tri(height, width, edge, bool)
+        )
+        zero = x.dtype.type(0)
+        return _backend.where(xp, lower, x, zero) if name == "tril" else _backend.where(xp, lower, zero, x)
 
     triangle.vjp("x")(lambda g, diagonal: triangle(g, diagonal=diagonal))
     return triangle

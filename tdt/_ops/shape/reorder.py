@@ -22,7 +22,9 @@ __all__ = ["flip", "fliplr", "flipud", "roll", "rot90"]
 
 @op(computes=False)
 def _flip(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
-    return in_order(xp, xp.flip(x, dims).copy(order="K"), [x])
+    reverse = slice(None, None, -1)
+    flipped = x[tuple([reverse if d in dims else slice(None) for d in range(x.ndim)])]
+    return flipped.copy() if x.flags.c_contiguous else in_order(xp, flipped.copy(order="K"), [x])
 
 
 _flip.vjp("x")(lambda g, dims: _flip(g, dims=dims))
@@ -86,7 +88,17 @@ def flipud(input: Tensor) -> Tensor:
 
 @op(computes=False, packed=True, float8=FLOAT8S)
 def _roll(xp: ModuleType, x: Any, *, shifts: tuple[int, ...], dims: tuple[int, ...] | None) -> Any:
-    return xp.roll(x, shifts[0] if dims is None else shifts, dims)
+    if dims is None:
+        return _rolled(xp, x.reshape(-1), shifts[0], 0).reshape(x.shape)
+    for shift, d in zip(shifts, dims, strict=True):
+        x = _rolled(xp, x, shift, d)
+    return x
+
+
+def _rolled(xp: ModuleType, x: Any, shift: int, d: int) -> Any:
+    """A copy of `x` with the entries shifted along dimension d."""
+    before, start = (slice(None),) * d, -shift % x.shape[d] if x.shape[d] else 0
+    return xp.concatenate((x[(*before, slice(start, None))], x[(*before, slice(None, start))]), d)
 
 
 _roll.vjp("x")(lambda g, shifts, dims: _roll(g, shifts=tuple([-s for s in shifts]), dims=dims))

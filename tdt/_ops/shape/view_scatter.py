@@ -23,6 +23,8 @@ def _clone(x: Tensor) -> Tensor:
     Elements that are one in memory, as after `expand`, are several in the copy, or a part could not be written to.
     """
     copied = clone(x)
+    if x._a.base is None and x._a.flags.c_contiguous:  # the whole of its memory
+        return copied
     if overlaps_itself(x._a) or (copied.stride() == x.stride() and not storage_offset(x)):
         return copied
     whole = clone(as_strided(x, (memory(x._a).size,), (1,), 0))
