@@ -67,6 +67,8 @@ def is_array(value: Any) -> bool:
 
 def as_array(result: Any) -> Any:
     """The result of an op as an array: NumPy scalars become 0-d arrays, arrays (also sparse ones) are returned unchanged."""
+    if result.__class__ is np.ndarray:
+        return result
     if isinstance(result, np.generic):
         return np.asarray(result)
     return result if is_array(result) or getattr(result, "is_sparse", False) else np.asarray(result)

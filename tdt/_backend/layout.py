@@ -93,9 +93,15 @@ def in_order(xp: Any, result: Any, operands: list) -> Any:
     The order of two dimensions follows the first operand that has steps in both. NumPy asks them all. Where none has,
     which order results depends on the way of sorting, so this is PyTorch's: by insertion, from the innermost dimension on.
     """
-    operands = [a for a in operands if getattr(a, "ndim", 0)]
-    if not result.size or (result.flags.c_contiguous and all(a.flags.c_contiguous for a in operands)):
+    if result.flags.c_contiguous:
+        for a in operands:
+            if hasattr(a, "flags") and not a.flags.c_contiguous:
+                break
+        else:
+            return result
+    if not result.size:
         return result
+    operands = [a for a in operands if getattr(a, "ndim", 0)]
     shape = result.shape
     order, strides = _order_and_strides(shape, result.itemsize, tuple([(a.shape, a.strides) for a in operands]))
     found = result.strides

@@ -210,4 +210,6 @@ def finish(op: Op, out: Any, *operands: Any, **attributes: Any) -> Any:
     """`op(...)`, or the same into `out` where one is given: the last line of public functions that take `out=`."""
     if out is not None:
         return op.into(out, *operands, **attributes)
-    return unary(op, operands[0], attributes) if len(operands) == 1 else apply(op, operands, attributes)
+    if len(operands) == 1:
+        return unary(op, operands[0], attributes)
+    return apply(op, operands, attributes) if attributes or len(operands) != 2 else binary(op, *operands)

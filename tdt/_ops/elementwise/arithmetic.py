@@ -355,6 +355,8 @@ def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
     >>> tdt.sub(tdt.tensor([1, 2]), 1)
     tensor([0, 1])
     """
+    if alpha.__class__ is int and alpha == 1 and out is None:
+        return _sub(input, other)
     return finish(_sub, out, input, other, alpha=alpha)
 
 

@@ -21,7 +21,7 @@ from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import wrapped
 from tdt._ops.elementwise.select import fitting
-from tdt._ops.index.scatter import at_least_1d, gather, in_range, scatter_reduce
+from tdt._ops.index.scatter import all_in_range, at_least_1d, gather, in_range, scatter_reduce
 from tdt._ops.shape.memory import in_format
 from tdt.autograd._dispatch import converted
 from tdt.autograd._in_place_methods import by_copy
@@ -47,7 +47,7 @@ def _index_at(index: Any, dim: int) -> tuple[Any, ...]:
 
 def _check_range(index: Any, n: int) -> None:
     """IndexError for a position outside of [0, n); on a GPU it is not looked for, since that would wait for it."""
-    if index.size and isinstance(index, np.ndarray) and not (index.min() >= 0 and index.max() < n):
+    if index.size and isinstance(index, np.ndarray) and not all_in_range(index, n):
         found = f"[{int(index.min())}, {int(index.max())}]"
         raise IndexError(f"index out of range in self: indices lie in {found}, but the dimension has size {n}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from types import ModuleType
 from typing import Any, Literal
 
@@ -29,13 +30,28 @@ __all__ = ["gather", "scatter", "scatter_add", "scatter_reduce"]
 def _grid(xp: ModuleType, index: Any, dim: int) -> tuple[Any, ...]:
     """The full index of the elements that `index` names along `dim`, all other dimensions counted up."""
     last = index.ndim - 1
-    where = [xp.arange(n).reshape((n,) + (1,) * (last - d)) for d, n in enumerate(index.shape)]
-    where[dim] = index
+    count = _count_along if xp is np and index.size <= KEPT else _count_along.__wrapped__
+    where = [index if d == dim else count(xp, n, last - d) for d, n in enumerate(index.shape)]
     return tuple(where)
 
 
+KEPT = 1 << 14  # elements of an index whose grid is kept for the next call
+
+
+@functools.lru_cache(64)
+def _count_along(xp: ModuleType, n: int, after: int) -> Any:
+    """0 to n - 1 along a dimension with `after` dimensions behind it."""
+    return xp.arange(n).reshape((n,) + (1,) * after)
+
+
+def all_in_range(index: np.ndarray, n: int) -> bool:
+    """Whether all integers lie in [0, n): a negative one is a large one if its bits are read without sign."""
+    unsigned = index.view(f"u{index.itemsize}") if index.dtype.kind == "i" else index
+    return bool(np.maximum.reduce(unsigned, None) < n)
+
+
 def in_range(index: Any, n: int, dim: int) -> None:
-    if index.size and isinstance(index, np.ndarray) and not (index.min() >= 0 and index.max() < n):
+    if index.size and isinstance(index, np.ndarray) and not all_in_range(index, n):
         bad = index[(index < 0) | (index >= n)].flat[0]
         raise RuntimeError(f"index {bad} is out of bounds for dimension {dim} with size {n}")
 

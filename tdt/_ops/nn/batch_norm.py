@@ -198,6 +198,8 @@ def normed_and_statistics(input: Tensor, running_mean: Tensor | None, running_va
 
 def check_dtypes(input: Tensor, params: list[Tensor | None]) -> None:
     """RuntimeError unless all have one dtype, or the input is of half precision and all others are float32."""
+    if all(value is None or value._a.dtype is input._a.dtype for value in params):
+        return
     kinds = {value.dtype for value in params if value is not None} - {input.dtype}
     if kinds and input.is_floating_point():
         if kinds != {float32}:

@@ -161,6 +161,20 @@ def min(
     return _extreme("min", input, dim, keepdim, other, out)
 
 
+def _median_value(xp: ModuleType, flat: Any) -> Any:
+    """The lower median of all elements; nan, which is sorted to the end, if there is one."""
+    n = flat.size
+    ordered = xp.partition(flat, [(n - 1) // 2, n - 1])
+    last = ordered[-1]
+    return xp.where(last == last, ordered[(n - 1) // 2], last)
+
+
+def _nanmedian_value(xp: ModuleType, flat: Any) -> Any:
+    ordered = xp.sort(flat)
+    good = flat.size - (xp.isnan(flat).sum() if flat.dtype.kind == "f" else 0)
+    return ordered[xp.maximum((good - 1) // 2, 0)]
+
+
 def _median_place(xp: ModuleType, x: Any, dim: int) -> Any:
     """The index of the lower median; of the first nan, if there is one."""
     order = xp.argsort(x, axis=dim, kind="stable")
@@ -178,13 +192,13 @@ def _nanmedian_place(xp: ModuleType, x: Any, dim: int) -> Any:
     return xp.ascontiguousarray(xp.take_along_axis(order, middle, dim))
 
 
-def _median_ops(name: str, place: Callable[..., Any]) -> tuple[Op, Op]:
-    """The ops of a median of all elements, and along a dimension, from the function that finds its index."""
+def _median_ops(name: str, value: Callable[..., Any], place: Callable[..., Any]) -> tuple[Op, Op]:
+    """The ops of a median of all elements, and along a dimension, from the functions that find it and its index."""
 
     @op(name=name, dtypes=REAL_NUMBERS)
     def of_all(xp: ModuleType, x: Any) -> Any:
         flat = x.reshape(-1)
-        return flat[place(xp, flat, 0)].reshape(()) if flat.size else xp.asarray(math.nan).astype(x.dtype)
+        return xp.asarray(value(xp, flat)) if flat.size else xp.asarray(math.nan).astype(x.dtype)
 
     @of_all.vjp("x")
     def _(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
@@ -205,8 +219,8 @@ def _median_of(name: str, of_all: Op, along_dim: Op, input: Tensor, dim: int | N
     return of_all(input)
 
 
-_median, _median_dim = _median_ops("median", _median_place)
-_nanmedian, _nanmedian_dim = _median_ops("nanmedian", _nanmedian_place)
+_median, _median_dim = _median_ops("median", _median_value, _median_place)
+_nanmedian, _nanmedian_dim = _median_ops("nanmedian", _nanmedian_value, _nanmedian_place)
 
 
 @method()

@@ -120,6 +120,9 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
     return transpose(input, axis0, axis1)
 
 
+REVERSED = ((), (0,), (1, 0))  # the dimensions in reverse, by their number
+
+
 @method()
 @front
 def t(input: Tensor) -> Tensor:
@@ -134,9 +137,10 @@ def t(input: Tensor) -> Tensor:
     tdt.Size([3, 2])
     """
     tensor_argument("t", input)
-    if input.ndim > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
-    return label(_permute(input, dims=tuple(range(input.ndim))[::-1]), "TBackward0")
+    ndim = input._a.ndim
+    if ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {ndim}D")
+    return label(unary(_permute, input, {"dims": REVERSED[ndim]}), "TBackward0")
 
 
 @method()
@@ -236,7 +240,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     >>> tdt.unsqueeze(tdt.zeros(3), 0).shape
     tdt.Size([1, 3])
     """
-    return _unsqueeze(input, dim=wrap_dim(dim, input._a.ndim + 1))
+    return unary(_unsqueeze, input, {"dim": wrap_dim(dim, input._a.ndim + 1)})
 
 
 @method("permute")

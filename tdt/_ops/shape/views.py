@@ -294,7 +294,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         return _reshape(input, shape=(1,))
     if start == end:
         return input
-    return _reshape(input, shape=(*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
+    flat = (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :])
+    return unary(_reshape, input, {"shape": flat})
 
 
 @method()
@@ -308,7 +309,7 @@ def ravel(input: Tensor) -> Tensor:
     >>> tdt.ravel(tdt.zeros(2, 3)).shape
     tdt.Size([6])
     """
-    return _view(input.contiguous(), shape=(input._a.size,))
+    return unary(_view, input.contiguous(), {"shape": (input._a.size,)})
 
 
 @method()
@@ -455,7 +456,7 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
 
 @op(view=True, float8=FLOAT8S)
 def _diagonal(xp: ModuleType, x: Any, *, offset: int, dim1: int, dim2: int) -> Any:
-    return writable(xp, xp.diagonal(x, offset, dim1, dim2), x)
+    return writable(xp, x.diagonal(offset, dim1, dim2), x)
 
 
 @_diagonal.vjp("x")
@@ -488,12 +489,13 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     >>> tdt.diagonal(tdt.tensor([[1, 2], [3, 4]]))
     tensor([1, 4])
     """
-    if input.ndim < 2:
+    ndim = input._a.ndim
+    if ndim < 2:
         follow(input)
-    a, b = wrap_dim(dim1, input.ndim), wrap_dim(dim2, input.ndim)
+    a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    return _diagonal(input, offset=offset, dim1=a, dim2=b)
+    return unary(_diagonal, input, {"offset": offset, "dim1": a, "dim2": b})
 
 
 @method("reshape")
