@@ -135,12 +135,15 @@ def from_formula(
     formulas without transcendental functions; NumPy computes the others.
 
     Args:
-        count: how many arrays it takes.
+        count: how many operands it takes: arrays of one type and of bool, numbers, None.
         attributes: the names of its further parameters.
-    Returns: a function of the formula's parameters, and one of a NumPy array alone (None for other formulas).
+    Returns: a function of the formula's parameters and `out`, and one of a NumPy array alone (None for other formulas).
     """
     functions: list[Any] = []
     ufunc: Any = None
+    writes_out = (
+        "out" in formula.__code__.co_varnames[: formula.__code__.co_argcount + formula.__code__.co_kwonlyargcount]
+    )
 
     def unary(x: Any) -> Any:
         """The fast path for one operand without attributes."""
@@ -148,18 +151,12 @@ def from_formula(
         if x.size < PARALLEL and x.dtype == FLOAT32 and _enabled:
             if ufunc is None:
                 call(np, x)
-                ufunc = functions[0].functions["f", 1].ufunc  # which the call has loaded
+                ufunc = functions[0].functions["f",].ufunc  # which the call has loaded
             return ufunc(x)
         return call(np, x)
 
     def call(xp: Any, *args: Any, out: Any = None, **named: Any) -> Any:
-        first = args[0]
-        if (
-            xp is np
-            and _enabled
-            and (first.__class__ is np.ndarray and first.dtype in GENERATED)
-            and (count == 1 or all(_fits(a, first.dtype) for a in args[1:count]))
-        ):
+        if xp is np and _enabled and (functions or any(getattr(a, "dtype", None) in GENERATED for a in args)):
             if not functions:
                 from tdt._kernels.generated import Elementwise
 
@@ -168,16 +165,15 @@ def from_formula(
             result = functions[0](args[:count], how, out)
             if result is not None:
                 return result
-        return formula(xp, *args, **named) if out is None else formula(xp, *args, out=out, **named)
+        if out is None:
+            return formula(xp, *args, **named)
+        if writes_out:
+            return formula(xp, *args, out=out, **named)
+        out[...] = formula(xp, *args, **named)
+        return out
 
     functools.update_wrapper(call, formula)
     return call, unary if count == 1 and not attributes else None
-
-
-def _fits(operand: Any, dtype: np.dtype) -> bool:
-    """Whether an operand is a NumPy array of a type, or a Python number, which takes an array's type."""
-    kind = operand.__class__
-    return operand.dtype == dtype if kind is np.ndarray else kind is float or kind is int
 
 
 def _row_of_image(name: str, value: Any) -> Any:

@@ -128,6 +128,7 @@ def _number(value: Any) -> Expression:
 
 
 class _ElementType:
+    kind = "f"
     type = staticmethod(as_expression)
 
 
@@ -202,6 +203,16 @@ def _extreme(x: Any, y: Any, before: Any) -> Expression:
     return value if y.op == "constant" else where(isnan(y), y, value)
 
 
+def fmin(x: Expression, y: Expression) -> Expression:
+    """The smaller one; where one is NaN, the other."""
+    return where((y < x) | isnan(x), y, x)
+
+
+def fmax(x: Expression, y: Expression) -> Expression:
+    """The larger one; where one is NaN, the other."""
+    return where((y > x) | isnan(x), y, x)
+
+
 def sign(x: Expression) -> Expression:
     """-1, 0 or 1; 0 for NaN."""
     return where(x > 0, 1, where(x < 0, -1, 0))
@@ -239,6 +250,9 @@ for _function in (
     copysign,
     minimum,
     maximum,
+    fmin,
+    fmax,
+    isnan,
     sign,
     square,
     reciprocal,

@@ -26,6 +26,12 @@ from tdt._kernels.expression import Exact, Expression, as_expression
 GRAIN = 4  # blocks that a thread should at least have
 
 NUMBERS = frozenset((float, int))
+# An operand's kind, as a letter: NumPy's of an array's type.
+NUMBER, ABSENT, OTHER = "n", "-", "x"
+LETTERS = {np.dtype(letter): letter for letter in "fd?"}
+ARRAYS = frozenset(LETTERS.values())
+KINDS = {float: NUMBER, int: NUMBER, type(None): ABSENT}
+ndarray = np.ndarray
 MOST_PREPARED = 1000
 NONE: dict[str, Any] = {}
 
@@ -60,24 +66,26 @@ class Function:
     def parallel(self, arrays: Sequence[Any], out: np.ndarray | None) -> np.ndarray | None:
         """The result by all threads; None unless the arrays lie alike, without gaps, or have one element."""
         full = next((a for a in arrays if a.ndim), None)
-        if full is None:
-            return None
-        layout = full.shape, full.strides
-        if any(a.ndim and (a.shape, a.strides) != layout for a in arrays) or memory_order(full) is None:
+        if full is None or memory_order(full) is None or any(a.ndim and not _lie_alike(a, full) for a in arrays):
             return None
         if out is None:
             out = np.empty_like(full, self.output)
-        elif out.shape != full.shape or out.dtype != self.output:
+        elif out.dtype != self.output:
             return None
         target = memory_order(out)
-        scale = self.output.itemsize
-        if target is None or any(
-            s * scale != t * full.itemsize for s, t in zip(full.strides, out.strides, strict=True)
-        ):
+        if target is None or not _lie_alike(out, full):
             return None
         flat = [memory_order(a) if a.ndim else a for a in arrays]
         parallel(self, -(-full.size // BLOCK), *flat, target, grain=GRAIN)  # type: ignore[arg-type]
         return out
+
+
+def _lie_alike(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays have one shape, and strides of as many elements."""
+    if a.itemsize == b.itemsize:
+        return a.strides == b.strides and a.shape == b.shape
+    sizes = a.itemsize, b.itemsize
+    return a.shape == b.shape and all(s * sizes[1] == t * sizes[0] for s, t in zip(a.strides, b.strides, strict=True))
 
 
 class Elementwise:
@@ -91,58 +99,78 @@ class Elementwise:
     def __init__(self, name: str, formula: Callable[..., Any]):
         self.name, self.formula = name, formula
         self.functions: dict[tuple, Function | None] = {}
-        # By the values of the attributes too, with the numbers among these.
-        self.prepared: dict[tuple, tuple[Function | None, tuple]] = {}
+        # By the values of numbers too, which are kept as arrays.
+        self.prepared: dict[tuple, tuple[Function | None, tuple | None, tuple]] = {}
 
     def __call__(self, arrays: tuple, attributes: dict[str, Any] = NONE, out: np.ndarray | None = None) -> Any:
-        """The result for arrays (and numbers) that broadcast, in `out` if given; None where float64 has no code.
+        """The result for operands that broadcast, in `out` if given; None where float64 has no code, or for other operands.
 
+        arrays: of float32 or of float64, some of bool; numbers, which take the arrays' type; None for an absent operand.
         attributes: of the formula. Numbers are operands of the compiled function; for other values (a text, None, a bool)
         there is one function each.
         """
-        first = arrays[0]
-        key: Any = (first.dtype.char, len(arrays))
+        key: Any = tuple([a.dtype if a.__class__ is ndarray else _key(a) for a in arrays])
         if attributes:
             key += tuple([v or repr(v) for v in attributes.values()])  # 0.0 and -0.0 are equal
         prepared = self.prepared.get(key)
         if prepared is None:
             if len(self.prepared) > MOST_PREPARED:
                 self.prepared.clear()
-            numbers = tuple(np.array(v, first.dtype) for v in attributes.values() if v.__class__ in NUMBERS)
-            prepared = self.prepared[key] = self._function(key[:2], attributes), numbers
-        function, numbers = prepared
+            prepared = self.prepared[key] = self._prepare(arrays, attributes)
+        function, places, numbers = prepared
         if function is None:
             return None
-        arrays += numbers
-        if first.size >= PARALLEL:
-            operands = [np.array(a, first.dtype) if a.__class__ in NUMBERS else a for a in arrays]
+        if places is not None:
+            arrays = tuple([arrays[k] for k in places])
+        operands = arrays + numbers
+        if max([a.size for a in arrays]) >= PARALLEL:
             result = function.parallel(operands, out)
             if result is not None:
                 return result
-        return function.ufunc(*arrays) if out is None else function.ufunc(*arrays, out=out)
+        return function.ufunc(*operands) if out is None else function.ufunc(*operands, out=out)
 
-    def _function(self, kind: tuple[str, int], attributes: dict[str, Any]) -> Function | None:
-        """The function for arrays of a type (NumPy's letter, how many); one for all numbers among the attributes."""
+    def _prepare(self, operands: tuple, attributes: dict[str, Any]) -> tuple[Function | None, tuple | None, tuple]:
+        """The function for such operands (None if there is none), the places of the arrays unless all are, the numbers."""
+        letters = "".join([LETTERS.get(a.dtype, OTHER) if (kind := a.__class__) is ndarray else KINDS.get(kind, OTHER)
+                           for a in operands])  # fmt: skip
+        if OTHER in letters or ("f" in letters) == ("d" in letters):
+            return None, None, ()
+        real = "d" if "d" in letters else "f"
+        places = tuple(k for k, letter in enumerate(letters) if letter in ARRAYS)
+        numbers = [a for a, letter in zip(operands, letters, strict=True) if letter == NUMBER]
+        numbers += [v for v in attributes.values() if v.__class__ in NUMBERS]
+        return (
+            self._function(letters, real, attributes),
+            None if len(places) == len(operands) else places,
+            tuple(np.array(n, real) for n in numbers),
+        )
+
+    def _function(self, letters: str, real: str, attributes: dict[str, Any]) -> Function | None:
+        """The function for operands of these types; one for all numbers among the attributes."""
         from tdt._kernels import _cache, expression
 
-        key = (*kind, *[None if v.__class__ in NUMBERS else v for v in attributes.values()])
+        key = (letters, *[None if v.__class__ in NUMBERS else v for v in attributes.values()])
         with _jit._loading:
             if key not in self.functions:
-                letter, count = kind
-                inputs = [Expression("input", k) for k in range(count)]
+                arrays = [place for place, letter in enumerate(letters) if letter in ARRAYS]
+                rest = [place for place, letter in enumerate(letters) if letter == NUMBER]
+                types = "".join([letters[place] for place in arrays]) + real * len(rest)
+                operands: list[Any] = [None] * len(letters)
+                for k, place in enumerate(arrays + rest):
+                    operands[place] = Expression("input", k, logical=types[k] == "?")
                 values = dict(attributes)
                 for name, value in attributes.items():
                     if value.__class__ in NUMBERS:
-                        values[name] = Expression("input", count)
-                        count += 1
+                        values[name] = Expression("input", len(types))
+                        types += real
                 try:
-                    output = as_expression(self.formula(expression if letter == "f" else Exact, *inputs, **values))
+                    output = as_expression(self.formula(expression if real == "f" else Exact, *operands, **values))
                 except AttributeError:
-                    if letter == "f":
+                    if real == "f":
                         raise
                     self.functions[key] = None
                     return None
-                types = letter * count + ("?" if output.logical else letter)
+                types += "?" if output.logical else real
                 name = f"{self.name}-{digest([output], types)}.o"
                 code = _cache.load(name)
                 if code is None:
@@ -152,6 +180,14 @@ class Elementwise:
                     _cache.keep(name, code)
                 self.functions[key] = linked(self.name, code, types)
             return self.functions[key]
+
+
+def _key(operand: Any) -> Any:
+    """What stands for an operand that is no array: a number's value, or its type."""
+    kind = operand.__class__
+    if kind is float or kind is int:
+        return operand or repr(operand)  # 0.0 and -0.0 are equal
+    return kind
 
 
 def linked(name: str, code: bytes, types: str) -> Function:

@@ -115,6 +115,7 @@ class Op(Traits):
         self.direct: Callable[..., Any] | None = getattr(np, self.ufunc) if self.ufunc else None
         if self.formula:
             self.forward, self.direct = _kernels.from_formula(self.name, forward, self.fixed, self.attributes)
+            self.writes_out = True
         self.fast_path = self.simple and not self.multi_view and len(self.outputs) == 1
         if self.elementwise is None:
             broadcasting = self.broadcasts and self.fixed > 1 and self.shape is None and not self.view
@@ -150,7 +151,8 @@ class Op(Traits):
             rule = self.rules[wrt[0]]
             assert rule.wrt == wrt, f"{self.name}: fast_vjp{wrt} has no rule for the same operands"
             rule.fast, rule.fast_params = function, _parameters(function)
-            if self.formula and not rule.joint:
+            # A rule of the gradient alone gives back the gradient, or zeros.
+            if self.formula and not rule.joint and not {"xp", "g"}.issuperset(rule.fast_params):
                 rule.fast, rule.fast_params = self._generated_rule(wrt[0], function)
             return rule
 

@@ -39,7 +39,15 @@ SETTINGS = {
     "elu": {"alpha": 1.7, "scale": 1.1, "input_scale": 0.6}, "softplus": {"beta": 2.0, "threshold": 4.0}, "mish": {},
     "log_sigmoid": {}, "hardtanh": {"low": -0.5, "high": 2.0}, "hardsigmoid": {}, "hardswish": {}, "relu": {},
     "gelu": {"approximate": "none"}, "hardshrink": {"width": 0.5}, "softshrink": {"width": 0.5},
-    "threshold": {"threshold": 0.1, "value": 20.0}, "exp": {}, "rsqrt": {}, "erf": {},
+    "threshold": {"threshold": 0.1, "value": 20.0}, "exp": {}, "rsqrt": {}, "erf": {}, "sign": {}, "frac": {},
+    "where": {}, "clamp": {}, "addcmul": {"value": -0.7}, "addcdiv": {"value": 0.7}, "lerp": {}, "maximum": {}, "minimum": {},
+    "fmax": {}, "fmin": {}, "pow": {},
+}  # fmt: skip
+# All operands of functions of several, from one array, element by element.
+OPERANDS = {
+    "where": lambda x: (x > 0, x, x * 0.5), "clamp": lambda x: (x, -0.5, 2.0), "addcmul": lambda x: (x, -x, abs(x)),
+    "addcdiv": lambda x: (x, x, 1 + abs(x)), "lerp": lambda x: (x, x * 2, 0.3), "pow": lambda x: (x, 3.0),
+    **dict.fromkeys(("maximum", "minimum", "fmax", "fmin"), lambda x: (x, np.where(x > 1, x, 0.5 - x))),
 }  # fmt: skip
 every = pytest.mark.parametrize("name", SETTINGS)
 kernels_on = pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
@@ -49,27 +57,26 @@ def values(size: int) -> np.ndarray:
     return np.random.default_rng(size).normal(0, 3, size).astype(np.float32)
 
 
-def results(name: str, x: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The op's value and its array-level gradient."""
-    leaf = tdt.from_numpy(x).detach().requires_grad_()
-    out = OPS[name](leaf, **SETTINGS[name])
-    out.backward(tdt.from_numpy(g))
-    return out.detach().numpy(), leaf.grad.numpy()
-
-
-def expected(name: str, x: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same in float64 by the rule on tensors."""
-    leaf = tdt.from_numpy(x.astype(np.float64)).requires_grad_()
+def run(name: str, x: np.ndarray, g: np.ndarray, graph: bool) -> list[np.ndarray]:
+    """The op's value and the gradients of its operands, by their rules on arrays, or (`graph`) on tensors."""
     with np.errstate(all="ignore"):
-        out = OPS[name](leaf, **SETTINGS[name])
-        (slope,) = tdt.autograd.grad(out, leaf, tdt.from_numpy(g.astype(np.float64)), create_graph=True)
-    return out.detach().numpy(), slope.detach().numpy()
+        inputs = OPERANDS.get(name, lambda x: (x,))(x)
+        operands = [tdt.from_numpy(a).detach() if isinstance(a, np.ndarray) else a for a in inputs]
+        leaves = [a.requires_grad_() for a in operands if isinstance(a, tdt.Tensor) and a.is_floating_point()]
+        out = OPS[name](*operands, **SETTINGS[name])
+        slopes = tdt.autograd.grad(out, leaves, tdt.from_numpy(g), create_graph=graph)
+    return [t.detach().numpy() for t in (out, *slopes)]
+
+
+def results(name: str, x: np.ndarray, g: np.ndarray) -> list[np.ndarray]:
+    return run(name, x, g, False)
 
 
 def compare(name: str, x: np.ndarray, g: np.ndarray) -> None:
+    exact = run(name, x.astype(np.float64), g.astype(np.float64), True)
     with np.errstate(all="ignore"):
-        for found, exact, error in zip(results(name, x, g), expected(name, x, g), (1e-6, 2e-6), strict=True):
-            np.testing.assert_allclose(found, exact.astype(np.float32), rtol=error, atol=1e-6)
+        for found, expected, error in zip(results(name, x, g), exact, (1e-6, 2e-6, 2e-6, 2e-6), strict=False):
+            np.testing.assert_allclose(found, expected.astype(np.float32), rtol=error, atol=1e-6)
 
 
 @every
@@ -111,7 +118,7 @@ def test_an_element_has_one_value_whatever_the_size_stride_place_and_number_of_t
     few = slice(40, 7000, 3)
     for found, whole in zip(results(name, x[few], g[few]), all_at_once, strict=True):
         assert same_bits(found.copy(), whole[few].copy())
-    (found, _), whole = results(name, np.broadcast_to(x[20], (40, 3)), g[:120].reshape(40, 3)), all_at_once[0][20]
+    found, whole = results(name, np.broadcast_to(x[20], (40, 3)), g[:120].reshape(40, 3))[0], all_at_once[0][20]
     assert same_bits(found.copy(), np.full((40, 3), whole))
 
 
@@ -119,11 +126,10 @@ def test_an_element_has_one_value_whatever_the_size_stride_place_and_number_of_t
 @every
 def test_results_have_the_memory_order_of_images(name):
     x = to_front(np.ascontiguousarray(to_last(values(2 * 3 * 64 * 400).reshape(2, 3, 64, 400))))
-    out, grad = results(name, x, x)
-    assert out.strides == grad.strides == x.strides
+    found = results(name, x, x)
+    assert all(a.strides == x.strides for a in found)
     flat = results(name, np.ascontiguousarray(x), np.ascontiguousarray(x))
-    assert same_bits(np.ascontiguousarray(out), flat[0])
-    assert same_bits(np.ascontiguousarray(grad), flat[1])
+    assert all(same_bits(np.ascontiguousarray(a), b) for a, b in zip(found, flat, strict=True))
 
 
 def test_gelus_gradient_by_tanh_does_not_cancel_far_below_0():

@@ -113,6 +113,7 @@ def binary_op(
     forward: Callable[..., Any],
     vjp: dict[str, Callable[..., Any]] | None = None,
     *,
+    fast_vjp: dict[str, Callable[..., Any]] | None = None,
     numbers: str = "other",
     same_out: bool = False,
     **traits: Any,
@@ -122,6 +123,7 @@ def binary_op(
     Args:
         forward: on arrays, `forward(xp, x, y)`.
         vjp: the rules by operand, "x" and "y".
+        fast_vjp: the same rules on arrays.
         numbers: which operands may be a Python number: "other", "any" of the two, or "none".
         same_out: as for `unary_op`.
         traits: further traits of the op.
@@ -133,6 +135,8 @@ def binary_op(
         second = definition.__code__.co_varnames[1]
         for operand, rule in (vjp or {}).items():
             record.vjp(operand)(rule)
+        for operand, rule in (fast_vjp or {}).items():
+            record.fast_vjp(operand)(rule)
 
         def function(input: Tensor, other: Any, *, out: Tensor | None = None) -> Tensor:
             if not isinstance(input, Tensor) or other.__class__ is not Tensor:

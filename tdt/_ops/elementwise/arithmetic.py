@@ -12,7 +12,7 @@ from tdt._core.from_data import fill_number
 from tdt._core.methods import function_alias, method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
-from tdt._kernels import LARGE_SUM
+from tdt._kernels import LARGE_SUM, from_formula
 from tdt._kernels import add as add_arrays
 from tdt._ops._common import Number, conj
 from tdt._ops._operators import arithmetic_operator
@@ -169,6 +169,8 @@ def _pow(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
             return short(xp, x, out)
     dtype: Any = getattr(x, "dtype", getattr(y, "dtype", None))
     kind = dtype.kind
+    if kind == "f" and y.__class__ in (int, float) and (short := PRODUCTS.get(y)) is not None:
+        return short(xp, x, out=out)
     if kind in "iu":
         if isinstance(y, int):
             if fill_number(y, _dtype.of(x.dtype), "exponent")[0] < 0:
@@ -178,10 +180,20 @@ def _pow(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
     return xp.power(x, y, out=out)
 
 
+PRODUCTS: dict[float, Callable[..., Any]]  # powers by products, of floating-point numbers
+PRODUCTS = {3: lambda xp, x: x * x * x, -1: lambda xp, x: 1 / x, -2: lambda xp, x: 1 / (x * x),
+            0.5: lambda xp, x: xp.sqrt(x), -0.5: lambda xp, x: 1 / xp.sqrt(x)}  # fmt: skip
+SLOPES: dict[float, Callable[..., Any]]  # the gradient of such a power, times g
+SLOPES = {2: lambda xp, g, x: g * (2 * x), 3: lambda xp, g, x: g * (3 * (x * x)), 0.5: lambda xp, g, x: g * (0.5 / xp.sqrt(x)),
+          -1: lambda xp, g, x: g * -(1 / (x * x)), -2: lambda xp, g, x: g * (-2 * (1 / (x * x * x))),
+          -0.5: lambda xp, g, x: g * (-0.5 * (1 / (x * xp.sqrt(x))))}  # fmt: skip
+PRODUCTS = {n: from_formula(f"power_{n:g}", formula, 1, ())[0] for n, formula in PRODUCTS.items()}
+SLOPES = {n: from_formula(f"power_{n:g}_gradient", formula, 2, ())[0] for n, formula in SLOPES.items()}
+
 POWERS: dict[type, dict[Any, Callable[..., Any]]]
 POWERS = {int: {1: lambda xp, x, out: xp.multiply(x, 1, out=out), 2: lambda xp, x, out: xp.multiply(x, x, out=out),
-                3: lambda xp, x, out: xp.multiply(x * x, x, out=out)},
-          float: {0.5: lambda xp, x, out: xp.sqrt(x, out=out), 2.0: lambda xp, x, out: xp.multiply(x, x, out=out)},
+                3: lambda xp, x, out: PRODUCTS[3](xp, x, out=out)},
+          float: {1.0: lambda xp, x, out: xp.multiply(x, 1, out=out), 2.0: lambda xp, x, out: xp.multiply(x, x, out=out)},
           bool: {True: lambda xp, x, out: xp.add(x, False, out=out), False: lambda xp, x, out: _ones(xp, x, out)}}  # fmt: skip
 
 
@@ -205,6 +217,16 @@ def _(g: Tensor, x: Any, y: Any) -> Tensor:
     return g.new_zeros(g.shape) if y == 0 else g if y == 1 else g * (y * x.pow(y - 1)).conj()
 
 
+@_pow.fast_vjp("x")
+def _(xp: ModuleType, g: Any, x: Any, y: Any) -> Any:
+    if y.__class__ not in (int, float):
+        return xp.where(y == 0, g.dtype.type(0), g * (y * xp.power(x, y - 1)).conjugate())
+    if y == 0 or y == 1:
+        return xp.zeros_like(g) if y == 0 else g
+    short = SLOPES.get(y) if x.dtype.kind == "f" else None
+    return g * (y * _pow.forward(xp, x, y - 1)).conjugate() if short is None else short(xp, g, x)
+
+
 @_pow.vjp("y")
 def _(g: Tensor, x: Any, y: Tensor, out: Tensor) -> Tensor:
     exponent = y.real if y.is_complex() else y
@@ -219,7 +241,12 @@ def _log_of(number: Any, like: Tensor) -> Tensor:
 @method()
 @binary_op(
     ufunc2("maximum"),
-    {"x": lambda g, x, y: g * _tie_share(x > y, x == y), "y": lambda g, x, y: g * _tie_share(y > x, x == y)},
+    {"x": lambda g, x, y: g * _share(x == y, x < y), "y": lambda g, x, y: g * _share(x == y, y < x)},
+    fast_vjp={
+        "x": lambda xp, g, x, y: g * _share(x == y, x < y, g.dtype.type),
+        "y": lambda xp, g, x, y: g * _share(x == y, y < x, g.dtype.type),
+    },
+    formula=True,
     dtypes=REAL,
     numbers="none",
 )
@@ -239,7 +266,12 @@ def maximum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tenso
 @method()
 @binary_op(
     ufunc2("minimum"),
-    {"x": lambda g, x, y: g * _tie_share(x < y, x == y), "y": lambda g, x, y: g * _tie_share(y < x, x == y)},
+    {"x": lambda g, x, y: g * _share(x == y, x > y), "y": lambda g, x, y: g * _share(x == y, y > x)},
+    fast_vjp={
+        "x": lambda xp, g, x, y: g * _share(x == y, x > y, g.dtype.type),
+        "y": lambda xp, g, x, y: g * _share(x == y, y > x, g.dtype.type),
+    },
+    formula=True,
     dtypes=REAL,
     numbers="none",
 )
@@ -260,6 +292,11 @@ def minimum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tenso
 @binary_op(
     ufunc2("fmax"),
     {"x": lambda g, x, y: g * ((x >= y) | y.isnan()), "y": lambda g, x, y: g * ~((x >= y) | y.isnan())},
+    fast_vjp={
+        "x": lambda g, x, y: g * ((x >= y) | (y != y)),
+        "y": lambda g, x, y: g * ~((x >= y) | (y != y)),
+    },
+    formula=True,
     dtypes=REAL,
     numbers="none",
 )
@@ -278,6 +315,11 @@ def fmax(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 @binary_op(
     ufunc2("fmin"),
     {"x": lambda g, x, y: g * ((x <= y) | y.isnan()), "y": lambda g, x, y: g * ~((x <= y) | y.isnan())},
+    fast_vjp={
+        "x": lambda g, x, y: g * ((x <= y) | (y != y)),
+        "y": lambda g, x, y: g * ~((x <= y) | (y != y)),
+    },
+    formula=True,
     dtypes=REAL,
     numbers="none",
 )
@@ -318,8 +360,9 @@ def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
-def _tie_share(wins: Tensor, ties: Tensor) -> Tensor:
-    return wins + 0.5 * ties
+def _share(ties: Any, loses: Any, number: Any = float) -> Any:
+    """The part of the gradient that an operand of maximum or minimum gets: all of it where either is nan."""
+    return (number(1) - number(0.5) * ties) * ~loses
 
 
 @method()

@@ -49,8 +49,9 @@ def _rounding(name: str) -> Any:
 
 
 def _sign_forward(xp: ModuleType, x: Any) -> Any:
-    if x.dtype.kind == "f":  # (x > 0) - (x < 0): nan has sign 0, as in PyTorch
-        return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
+    if x.dtype.kind == "f":  # nan has sign 0, as in PyTorch
+        unit = x.dtype.type(1)
+        return (x > 0) * unit - (x < 0) * unit
     return x.copy() if x.dtype == bool else xp.sign(x)
 
 
@@ -72,6 +73,10 @@ def _sgn_rule(g: Tensor, x: Tensor) -> Tensor:
 
 def _zero_gradient(g: Tensor) -> Tensor:
     return g.new_zeros(g.shape)
+
+
+def _zeros(xp: ModuleType, g: Any) -> Any:
+    return xp.zeros_like(g)
 
 
 @method(aliases=("negative",), in_place=by_op, in_place_function=True)
@@ -138,7 +143,16 @@ def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @method(in_place=by_op)
 @front
-@unary_op(_sign_forward, vjp=_zero_gradient, dtypes=REAL, to_float=False, same_out=True, sparse_values="coalesced")
+@unary_op(
+    _sign_forward,
+    formula=True,
+    vjp=_zero_gradient,
+    fast_vjp=_zeros,
+    dtypes=REAL,
+    to_float=False,
+    same_out=True,
+    sparse_values="coalesced",
+)
 def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The sign of each real element: -1, 0 or 1; nan has sign 0.
 
@@ -153,7 +167,13 @@ def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @front
 @unary_op(
-    _rounding("floor"), _zero_gradient, dtypes=REAL_NUMBERS, to_float=False, same_out=True, sparse_values="coalesced"
+    _rounding("floor"),
+    _zero_gradient,
+    fast_vjp=_zeros,
+    dtypes=REAL_NUMBERS,
+    to_float=False,
+    same_out=True,
+    sparse_values="coalesced",
 )
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The largest integer that is at most x, for each element.
@@ -169,7 +189,13 @@ def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op, in_place_function=True)
 @front
 @unary_op(
-    _rounding("ceil"), _zero_gradient, dtypes=REAL_NUMBERS, to_float=False, same_out=True, sparse_values="coalesced"
+    _rounding("ceil"),
+    _zero_gradient,
+    fast_vjp=_zeros,
+    dtypes=REAL_NUMBERS,
+    to_float=False,
+    same_out=True,
+    sparse_values="coalesced",
 )
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The smallest integer that is at least x, for each element.
@@ -185,7 +211,13 @@ def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(aliases=("fix",), in_place=by_op, in_place_function=True)
 @front
 @unary_op(
-    _rounding("trunc"), _zero_gradient, dtypes=REAL_NUMBERS, to_float=False, same_out=True, sparse_values="coalesced"
+    _rounding("trunc"),
+    _zero_gradient,
+    fast_vjp=_zeros,
+    dtypes=REAL_NUMBERS,
+    to_float=False,
+    same_out=True,
+    sparse_values="coalesced",
 )
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Each element rounded towards 0.
@@ -200,7 +232,15 @@ def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @method(in_place=by_op, in_place_function=True)
 @front
-@unary_op(lambda xp, x: x - xp.trunc(x), vjp=lambda g: g, dtypes=FLOATING, to_float=False, sparse_values="coalesced")
+@unary_op(
+    lambda xp, x: x - xp.trunc(x),
+    formula=True,
+    vjp=lambda g: g,
+    fast_vjp=lambda g: g,
+    dtypes=FLOATING,
+    to_float=False,
+    sparse_values="coalesced",
+)
 def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The fractional part x - trunc(x) of each element.
 
@@ -307,6 +347,7 @@ def _round(xp: ModuleType, x: Any, *, decimals: int = 0) -> Any:
 
 
 _round.vjp("x")(_zero_gradient)
+_round.fast_vjp("x")(_zeros)
 
 
 @method(in_place=by_op, in_place_function=True)

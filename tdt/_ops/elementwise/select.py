@@ -30,7 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@op(promote=("x", "y"), float8=FLOAT8S)
+@op(promote=("x", "y"), float8=FLOAT8S, formula=True)
 def _where(xp: ModuleType, condition: Any, x: Any, y: Any) -> Any:
     # As 0-d arrays of the promoted type: a Python number would promote half precision.
     if not hasattr(x, "dtype"):
@@ -103,31 +103,39 @@ def _check_bool_bounds(x: Any, low: Any, high: Any) -> None:
     dtypes=REAL,
     check=_check_bool_bounds,
     node=lambda node: f"ClampBackward{0 if node.backward_plan.numbers & 6 == 6 else 1}",
+    formula=True,
 )
 def _clamp(xp: ModuleType, x: Any, low: Any = None, high: Any = None, *, out: Any = None) -> Any:
     if x.dtype.kind in "iu":
         for bound in (low, high):
             if isinstance(bound, int):
                 fill_number(bound, _dtype.of(x.dtype), "a bound of clamp")
+    into = {} if out is None else {"out": out}
     if low is None:
-        return xp.minimum(x, high, out=out)
-    return xp.maximum(x, low, out=out) if high is None else xp.minimum(xp.maximum(x, low), high, out=out)
+        return xp.minimum(x, high, **into)
+    return xp.maximum(x, low, **into) if high is None else xp.minimum(xp.maximum(x, low), high, **into)
 
 
-@_clamp.vjp("x")
-def _(g: Tensor, x: Tensor, low: Any, high: Any) -> Tensor:
-    inside = x >= low if high is None else x <= high if low is None else (x >= low) & (x <= high)
-    return where(inside, g, 0)
+def _inside(x: Any, low: Any, high: Any) -> Any:
+    return x >= low if high is None else x <= high if low is None else (x >= low) & (x <= high)
 
 
-@_clamp.vjp("low")
-def _(g: Tensor, x: Tensor, low: Tensor, high: Any) -> Tensor:
-    return where(x < low if high is None else (x < low) & (low < high), g, 0)
+def _below(x: Any, low: Any, high: Any) -> Any:
+    return x < low if high is None else (x < low) & (low < high)
 
 
-@_clamp.vjp("high")
-def _(g: Tensor, x: Tensor, low: Any, high: Tensor) -> Tensor:
-    return where(x > high if low is None else (x > high) | (high < low), g, 0)
+def _above(x: Any, low: Any, high: Any) -> Any:
+    return x > high if low is None else (x > high) | (high < low)
+
+
+def _clamp_rules(operand: str, passes: Any) -> None:
+    """The rules of an operand: its gradient is the result's where that is the operand."""
+    _clamp.vjp(operand)(lambda g, x, low, high: where(passes(x, low, high), g, 0))
+    _clamp.fast_vjp(operand)(lambda xp, g, x, low, high: xp.where(passes(x, low, high), g, g.dtype.type(0)))
+
+
+for _operand, _passes in (("x", _inside), ("low", _below), ("high", _above)):
+    _clamp_rules(_operand, _passes)
 
 
 @method(aliases=("clip",))
@@ -244,14 +252,17 @@ def mask_and_value(mask: Tensor, value: Tensor | Number) -> tuple[Tensor, Tensor
     return mask, value
 
 
-@op(dtypes=NUMBERS, promote=("x", "a", "b"))
+@op(dtypes=NUMBERS, promote=("x", "a", "b"), formula=True)
 def _addcmul(xp: ModuleType, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
-    return x + (a * b if value == 1 else a * b * value)
+    return x + (a * b if value.__class__ is int and value == 1 else value * a * b)
 
 
 _addcmul.vjp("x")(lambda g: g)
-_addcmul.vjp("a")(lambda g, b, value: g * conj(b) * conj(value))
-_addcmul.vjp("b")(lambda g, a, value: g * conj(a) * conj(value))
+_addcmul.fast_vjp("x")(lambda g: g)
+_addcmul.vjp("a")(lambda g, b, value: g * conj(b * value))
+_addcmul.fast_vjp("a")(lambda g, b, value: g * (b * value).conjugate())
+_addcmul.vjp("b")(lambda g, a, value: g * conj(a * value))
+_addcmul.fast_vjp("b")(lambda g, a, value: g * (a * value).conjugate())
 
 
 @method()
@@ -273,14 +284,17 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     return finish(_addcmul, out, input, tensor1, tensor2, value=value)
 
 
-@op(dtypes=FLOATING_AND_COMPLEX)
+@op(dtypes=FLOATING_AND_COMPLEX, formula=True)
 def _addcdiv(xp: ModuleType, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
-    return x + (a / b if value == 1 else value * (a / b))
+    return x + (a / b if value.__class__ is int and value == 1 else value * a / b)
 
 
 _addcdiv.vjp("x")(lambda g: g)
+_addcdiv.fast_vjp("x")(lambda g: g)
 _addcdiv.vjp("a")(lambda g, b, value: g * conj(value / b))
+_addcdiv.fast_vjp("a")(lambda g, b, value: g * (value / b).conjugate())
 _addcdiv.vjp("b")(lambda g, a, b, value: -g * conj(value * a / (b * b)))
+_addcdiv.fast_vjp("b")(lambda g, a, b, value: -g * (value * a / (b * b)).conjugate())
 
 
 @method(in_place=by_copy)
@@ -307,7 +321,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     return finish(_addcdiv, out, input, tensor1, tensor2, value=value)
 
 
-@op(dtypes=FLOATING_AND_COMPLEX, node=by_number("Lerp", 2))
+@op(dtypes=FLOATING_AND_COMPLEX, node=by_number("Lerp", 2), formula=True)
 def _lerp(xp: ModuleType, x: Any, end: Any, weight: Any) -> Any:
     # Computed from the nearer end, so that weights 0 and 1 give x and end exactly.
     near = abs(weight) < 0.5
@@ -317,8 +331,11 @@ def _lerp(xp: ModuleType, x: Any, end: Any, weight: Any) -> Any:
 
 
 _lerp.vjp("x")(lambda g, weight: g * conj(1 - weight))
+_lerp.fast_vjp("x")(lambda g, weight: g * (1 - weight).conjugate())
 _lerp.vjp("end")(lambda g, weight: g * conj(weight))
+_lerp.fast_vjp("end")(lambda g, weight: g * weight.conjugate())
 _lerp.vjp("weight")(lambda g, x, end: g * (end - x).conj())
+_lerp.fast_vjp("weight")(lambda g, x, end: g * (end - x).conjugate())
 
 
 @method(in_place=by_copy)
