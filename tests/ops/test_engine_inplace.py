@@ -1,5 +1,6 @@
 """Views and writes: versions, what a write to a view does to its base, the refusals, `out=`."""
 
+import numpy as np
 import pytest
 
 import tdt
@@ -154,6 +155,14 @@ def test_reading_and_writing_the_same_memory_uses_the_old_values():
     y = tdt.arange(3.0)
     y.mul_(y)
     assert y.tolist() == [0.0, 1.0, 4.0]
+
+
+def test_tensors_over_overlapping_numpy_arrays_are_read_before_they_are_written():
+    memory = np.arange(6, dtype=np.float32)
+    x, y = tdt.from_numpy(memory[:-1]), tdt.from_numpy(memory[1:])
+    y.add_(x)
+    assert memory.tolist() == [0, 1, 3, 5, 7, 9]
+    assert y._version == 1
 
 
 def test_detach_shares_memory_and_version_but_data_hides_its_writes():

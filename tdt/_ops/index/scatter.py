@@ -44,10 +44,13 @@ def _count_along(xp: ModuleType, n: int, after: int) -> Any:
     return xp.arange(n).reshape((n,) + (1,) * after)
 
 
+UNSIGNED = {np.dtype(f"i{size}"): np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+
+
 def all_in_range(index: np.ndarray, n: int) -> bool:
     """Whether all integers lie in [0, n): a negative one is a large one if its bits are read without sign."""
-    unsigned = index.view(f"u{index.itemsize}") if index.dtype.kind == "i" else index
-    return bool(np.maximum.reduce(unsigned, None) < n)
+    unsigned = UNSIGNED.get(index.dtype)
+    return bool(np.maximum.reduce(index if unsigned is None else index.view(unsigned), None) < n)
 
 
 def in_range(index: Any, n: int, dim: int) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 import operator
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -79,11 +82,12 @@ def windows(xp: Any, x: Any, kernel: tuple[int, ...], stride: tuple[int, ...], d
     )
 
 
-def offsets(kernel: tuple[int, ...]) -> np.ndarray:
+def offsets(kernel: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """Every cell of the kernel as an index tuple, row by row."""
-    return np.ndindex(*kernel)  # type: ignore[return-value]
+    return itertools.product(*map(range, kernel))
 
 
+@functools.lru_cache(1024)
 def reached(offset: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...], out: tuple[int, ...]) -> tuple:
     """The index into (N, C, *padded) of the cells under kernel cell `offset`, one per window."""
     cells = (slice(k * d, k * d + (n - 1) * s + 1, s) for k, d, n, s in zip(offset, dilation, out, stride, strict=True))

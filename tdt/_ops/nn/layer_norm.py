@@ -118,7 +118,7 @@ def normed_and_statistics(
     dims = _check_rows("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     check_dtypes(input, [weight, bias])
     x = input.contiguous()
-    if all(value is None or value.dtype is x.dtype for value in (weight, bias)):
+    if all(value is None or value._a.dtype is x._a.dtype for value in (weight, bias)):
         return _layer_norm(x, weight, bias, dims=dims, eps=eps)
     promoted = (None if value is None else value.float() for value in (weight, bias))
     out, mean, rstd = _layer_norm(x.float(), *promoted, dims=dims, eps=eps)

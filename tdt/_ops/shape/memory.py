@@ -16,7 +16,7 @@ from tdt._core.methods import method
 from tdt._core.tensor import Tensor, alias
 from tdt._ops._common import tensor_argument
 from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
-from tdt.autograd._dispatch import converted
+from tdt.autograd._dispatch import converted, unary
 from tdt.autograd._inplace import write
 from tdt.autograd._op import op
 
@@ -74,7 +74,7 @@ def clone(input: Tensor, *, memory_format: memory_format | None = None) -> Tenso
     >>> tdt.clone(x).add_(1), x
     (tensor([1., 1.]), tensor([0., 0.]))
     """
-    return _clone(input, layout=memory_format or preserve_format)
+    return unary(_clone, input, {"layout": memory_format or preserve_format})
 
 
 @method()
@@ -104,7 +104,7 @@ def contiguous(input: Tensor, memory_format: memory_format = contiguous_format) 
     >>> x.contiguous().stride()
     (2, 1)
     """
-    return input if is_contiguous(input, memory_format) else _clone(input, layout=memory_format)
+    return input if is_contiguous(input, memory_format) else unary(_clone, input, {"layout": memory_format})
 
 
 @op(promote=(), computes=False, float8=FLOAT8S, sparse_gradients=True)
