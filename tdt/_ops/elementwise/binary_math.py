@@ -50,7 +50,9 @@ arctan2 = function_alias("arctan2", of=atan2)
 @front
 @binary_op(
     lambda xp, x, y: xp.hypot(x, y),
+    formula=True,
     vjp={"x": lambda g, x, out: g * (x / out), "y": lambda g, y, out: g * (y / out)},
+    fast_vjp={"x": lambda g, x, out: g * (x / out), "y": lambda g, y, out: g * (y / out)},
     dtypes=FLOATING,
     numbers="none",
 )

@@ -453,7 +453,13 @@ def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("deg2rad"), vjp=lambda g: g * (math.pi / 180), dtypes=FLOATING, sparse_values="coalesced")
+@unary_op(
+    lambda xp, x: x * (math.pi / 180),
+    vjp=lambda g: g * (math.pi / 180),
+    fast_vjp=lambda g: g * (math.pi / 180),
+    dtypes=FLOATING,
+    sparse_values="coalesced",
+)
 def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Angles in degrees converted to radians.
 
@@ -466,7 +472,13 @@ def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("rad2deg"), vjp=lambda g: g * (180 / math.pi), dtypes=FLOATING, sparse_values="coalesced")
+@unary_op(
+    lambda xp, x: x * (180 / math.pi),
+    vjp=lambda g: g * (180 / math.pi),
+    fast_vjp=lambda g: g * (180 / math.pi),
+    dtypes=FLOATING,
+    sparse_values="coalesced",
+)
 def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Angles in radians converted to degrees.
 
