@@ -14,6 +14,9 @@ import numpy as np
 from tdt._backend._malloc import keep_freed_memory
 from tdt._backend.device import CPU, META, device
 from tdt._backend.scatter import add_at as add_at
+from tdt._backend.sums import dot as dot
+from tdt._backend.sums import scan as scan
+from tdt._backend.sums import total as total
 
 # Infinities and NaN are valid results: no warnings. np.errstate around each op would take longer than most ops.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"tdt\.")
@@ -254,10 +257,3 @@ def overlaps_itself(array: Any) -> bool:
     if 0 not in array.strides or array.size < 2 or getattr(array, "is_sparse", False):
         return False
     return any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
-
-
-def total(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-    """x.sum(…) in silence: NumPy's method is written in Python, so a warning from there does not count as one of tdt's."""
-    if type(x) is np.ndarray:
-        return np.add.reduce(x, axis, dtype, None, keepdims)  # type: ignore[call-overload]
-    return x.sum(axis, dtype, None, keepdims)

@@ -253,4 +253,4 @@ def sum_to(value: Any, shape: tuple[int, ...]) -> Any:
     axes = (*range(extra), *(i + extra for i, n in enumerate(shape) if n == 1 and value.shape[i + extra] != 1))
     if isinstance(value, Tensor):
         return (value.sum(axes) if axes else value).reshape(shape)
-    return (value.sum(axis=axes, keepdims=True) if axes else value).reshape(shape)
+    return (_backend.total(value, axes, None, True) if axes else value).reshape(shape)

@@ -6,6 +6,7 @@ import math
 from types import ModuleType
 from typing import Any, Literal, cast
 
+from tdt import _backend
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX
 from tdt._core.dtype import dtype as Dtype
@@ -25,7 +26,7 @@ def _vector_norm(
     xp: ModuleType, x: Any, *, ord: float = 2.0, dim: tuple[int, ...] | None = None, keepdim: bool = False
 ) -> Any:
     if ord == 2 and x.dtype.kind != "c":
-        return xp.sqrt((x * x).sum(dim, None, None, keepdim))
+        return xp.sqrt(_backend.total(x * x, dim, None, keepdim))
     size = xp.abs(x)
     if ord == math.inf:
         return size.max(dim, None, keepdim)
@@ -34,8 +35,8 @@ def _vector_norm(
     if ord == 0:
         return (size != 0).sum(dim, size.dtype, None, keepdim)
     if ord == 1:
-        return size.sum(dim, None, None, keepdim)
-    return (size**ord).sum(dim, None, None, keepdim) ** (1 / ord)
+        return _backend.total(size, dim, None, keepdim)
+    return _backend.total(size**ord, dim, None, keepdim) ** (1 / ord)
 
 
 @_vector_norm.vjp("x")

@@ -85,7 +85,10 @@ def _(xp, needs, x, w, mean, rstd, g_out, g_mean, g_rstd, dims, centred):
         shift = (g.sum(axis=axes, keepdims=True) * rstd - g_mean) / count if centred else 0
         slope = ((g * normed).sum(axis=axes, keepdims=True) * rstd + g_rstd * rstd * rstd) / count
         gx = g * rstd - shift - normed * slope
-    return gx, (g_out * normed).sum(axis=lead) if needs[1] else None, g_out.sum(axis=lead) if needs[2] else None
+    gw, gb = (
+        _backend.total(v, lead) if need else None for v, need in zip((g_out * normed, g_out), needs[1:], strict=True)
+    )
+    return gx, gw, gb
 
 
 def layer_norm(

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from tdt._backend.scatter import accumulate
+import numpy as np
+
+from tdt import _backend
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, REAL
@@ -25,7 +27,7 @@ __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp"]
 
 @op(dtypes=NUMBERS, packed=True)
 def _cumsum(xp: ModuleType, x: Any, *, dim: int) -> Any:
-    return x.cumsum(dim, x.dtype) if x.ndim else x.copy()
+    return _backend.scan(xp, xp.add, x, dim) if xp is np else x.cumsum(dim, x.dtype) if x.ndim else x.copy()
 
 
 _cumsum.vjp("x")(lambda g, dim: _reverse_cumsum(g, dim))
@@ -62,7 +64,7 @@ def _as_sum_type(x: Tensor, dtype: Dtype | None, out: Tensor | None) -> Tensor:
 
 @op(dtypes=NUMBERS, packed=True)
 def _cumprod(xp: ModuleType, x: Any, *, dim: int) -> Any:
-    return x.cumprod(dim, x.dtype) if x.ndim else x.copy()
+    return _backend.scan(xp, xp.multiply, x, dim) if xp is np else x.cumprod(dim, x.dtype) if x.ndim else x.copy()
 
 
 @_cumprod.vjp("x")
@@ -155,7 +157,7 @@ def cummin(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None)
 @op(dtypes=FLOATING_AND_COMPLEX)
 def _logcumsumexp(xp: ModuleType, x: Any, *, dim: int) -> Any:
     if not x.ndim or x.dtype.kind == "f":
-        return accumulate(xp, xp.logaddexp, x, dim) if x.ndim else x.copy()
+        return _backend.scan(xp, xp.logaddexp, x, dim)
     out = x.copy(order="C")
     steps = xp.moveaxis(out, dim, 0)
     for i in range(1, len(steps)):

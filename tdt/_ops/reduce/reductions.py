@@ -228,10 +228,10 @@ def prod(
 @op(dtypes=FLOATING_AND_COMPLEX, to_float=True, packed=True)
 def _logsumexp(xp: ModuleType, x: Any, *, dim: AllDims, keepdim: bool = False) -> Any:
     if not x.size:
-        return xp.log(xp.exp(x).sum(dim, None, None, keepdim))
+        return xp.log(_backend.total(xp.exp(x), dim, None, keepdim))
     top = x.real.max(dim, None, True)
     top = xp.where(xp.isfinite(top), top, 0).astype(top.dtype)
-    total = xp.log(xp.exp(x - top).sum(dim, None, None, True)) + top
+    total = xp.log(_backend.total(xp.exp(x - top), dim, None, True)) + top
     return total if keepdim else total.squeeze(dim)
 
 

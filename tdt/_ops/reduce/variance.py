@@ -6,6 +6,8 @@ import math
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from tdt import _backend
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX
@@ -20,13 +22,25 @@ from tdt.autograd._op import Op, finish, op
 __all__ = ["std", "std_mean", "var", "var_mean"]
 
 
+SMALL = 1 << 14  # elements for which double precision throughout takes the least time
+
+
 @op(dtypes=FLOATING_AND_COMPLEX, packed=True)
 def _var(xp: ModuleType, x: Any, *, dim: AllDims = None, correction: float = 1, keepdim: bool = False) -> Any:
     n = count(x.shape, dim)
-    deviation = x - _backend.total(x, dim, None, True) / (n or math.nan)
-    square = (deviation * deviation.conj()).real if x.dtype.kind == "c" else deviation * deviation
     free = n - correction
-    return _backend.total(square, dim, None, keepdim) / (free if free > 0 else 0.0 if n else math.nan)
+    divisor = free if free > 0 else 0.0 if n else math.nan
+    single = xp is np and x.dtype == np.float32  # which is computed in double precision, as in PyTorch
+    values = x.astype(np.float64) if single and x.size <= SMALL else x
+    deviation = values - _backend.total(values, dim, None, True) / (n or math.nan)
+    if not single or x.size <= SMALL:
+        square = (deviation * deviation.conj()).real if x.dtype.kind == "c" else deviation * deviation
+        result = _backend.total(square, dim, None, keepdim) / divisor
+        return result.astype(x.dtype) if single else result
+    # The mean was rounded, so that the deviations have a sum of their own.
+    left = _backend.total(deviation, dim, None, keepdim).astype(np.float64)
+    square = xp.multiply(deviation, deviation, out=deviation)
+    return xp.divide(_backend.total(square, dim, np.float64, keepdim) - left * left / n, divisor).astype(x.dtype)
 
 
 @_var.vjp("x")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt import _backend
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.dtype import FLOATING
 from tdt._core.tensor import Tensor
@@ -38,7 +39,7 @@ def _mse_loss(xp, x, y, *, reduction):
     if reduction == "none":
         return d * d
     flat = d.reshape(-1)
-    return _total(d, xp.dot(flat, flat), reduction)
+    return _total(d, _backend.dot(flat, flat), reduction)
 
 
 @_mse_loss.vjp("x")
@@ -60,7 +61,7 @@ def _huber_loss(xp, x, y, *, delta, reduction):
     if reduction == "none":
         return slope * (d - slope * d.dtype.type(0.5)), slope
     slopes = slope.reshape(-1)
-    return _total(d, xp.dot(slopes, d.reshape(-1)) - xp.dot(slopes, slopes) / 2, reduction), slope
+    return _total(d, _backend.dot(slopes, d.reshape(-1)) - _backend.dot(slopes, slopes) / 2, reduction), slope
 
 
 def _huber_rule(g: Tensor, x: Tensor, y: Tensor, delta: float, reduction: str) -> Tensor:

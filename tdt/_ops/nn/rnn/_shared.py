@@ -13,6 +13,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tdt._backend import total as sum_over
 from tdt._core.mode import enable_grad, state
 from tdt._core.tensor import Tensor, wrap
 from tdt._kernels import Kernel, chosen, product
@@ -102,13 +103,13 @@ def weight_grads(xp: Any, needs: Sequence[bool], g_input: Any, passed: Any, x: A
                  w_ih: Any) -> tuple:  # fmt: skip
     """The gradients of x, w_ih, w_hh, b_ih, b_hh, from those of x W + b (`g_input`) and of h W + b (`passed`)."""
     before = xp.concatenate([h, rows(out)])[place(xp, steps.before)] if needs[2] else None  # what every row began from
-    bias = g_input.sum(0) if needs[3] else None
+    bias = sum_over(g_input, 0) if needs[3] else None
     return (
         product(xp, g_input, w_ih).reshape(x.shape) if needs[0] else None,
         product(xp, g_input.T, rows(x)) if needs[1] else None,
         product(xp, passed.T, before) if needs[2] else None,
         bias,
-        None if not needs[4] else passed.sum(0) if bias is None or passed is not g_input else bias.copy(),
+        None if not needs[4] else sum_over(passed, 0) if bias is None or passed is not g_input else bias.copy(),
     )
 
 

@@ -1,0 +1,56 @@
+"""Float32 results and gradients are about as close to float64 as PyTorch's: a few cases of `scripts/compare_accuracy`."""
+
+import itertools
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tdt
+from tdt._backend import total
+from tests.helpers import require_torch
+
+WORST = [
+    "var dim=0 of rows, mean 100",
+    "std dim=0 of rows, mean 0",
+    "sum dim=0 of rows, mean 1",
+    "logsumexp dim=0 of rows, mean 0",
+    "norm dim=0 of wide, mean 1",
+    "mean dim=(0, 2, 3) of planes, mean 100",
+    "linear of 100,000 rows, mean 1",
+    "cumsum dim=0 of (100000, 8), mean 1",
+]
+
+
+@pytest.mark.parametrize("name", WORST)
+def test_errors_are_at_most_three_times_those_of_pytorch(name):
+    require_torch()
+    from tests.parity.accuracy import compare
+
+    found = list(compare(name, seed=0))
+    assert found
+    assert not [str(each) for each in found if each.far]
+
+
+TYPES = {"float32": 1e-6, "float64": 1e-12, "complex64": 1e-6, "float16": 1e-3, ml_dtypes.bfloat16: 1e-2}  # tolerances
+
+
+@pytest.mark.parametrize("shape", [(300, 7), (9000, 3), (200, 30, 6), (3, 400, 50), (140, 1, 300), (20, 13, 1, 150)])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_sum_over_any_axes_of_any_memory_order_is_that_of_float64(shape, dtype):
+    x = (np.random.default_rng(0).standard_normal(shape) * 10).astype(dtype)
+    for a in (x, np.asfortranarray(x), x[::-1], np.repeat(x, 2, -1)[..., ::2], np.broadcast_to(x, (2, *shape))):
+        exact = a.astype("complex128" if dtype == "complex64" else "float64")
+        for count, keepdims in itertools.product(range(a.ndim + 1), (False, True)):
+            for axes in itertools.combinations(range(a.ndim), count):
+                got, expected = total(a, axes, None, keepdims), exact.sum(axes, keepdims=keepdims)
+                assert got.dtype == a.dtype
+                assert np.shape(got) == expected.shape
+                error = abs(np.asarray(got, exact.dtype) - expected)
+                assert (error <= TYPES[dtype] * abs(exact).sum(axes, keepdims=keepdims)).all()
+
+
+def test_half_precision_is_summed_in_float32():
+    ones = tdt.ones(5000, 3, dtype=tdt.float16)
+    assert ones.sum(0).tolist() == [5000.0] * 3
+    assert ones.bfloat16().cumsum(0)[-1].tolist() == [4992.0] * 3
