@@ -30,12 +30,12 @@ __all__ = ["gather", "scatter", "scatter_add", "scatter_reduce"]
 def _grid(xp: ModuleType, index: Any, dim: int) -> tuple[Any, ...]:
     """The full index of the elements that `index` names along `dim`, all other dimensions counted up."""
     last = index.ndim - 1
-    count = _count_along if xp is np and index.size <= KEPT else _count_along.__wrapped__
+    count = _count_along if xp is np and index.size <= MAX_CACHED else _count_along.__wrapped__
     where = [index if d == dim else count(xp, n, last - d) for d, n in enumerate(index.shape)]
     return tuple(where)
 
 
-KEPT = 1 << 14  # elements of an index whose grid is kept for the next call
+MAX_CACHED = 1 << 14  # elements of an index whose grid is kept for the next call
 
 
 @functools.lru_cache(64)

@@ -22,7 +22,7 @@ from tdt.autograd._op import Op, finish, op
 __all__ = ["block_diag", "diag", "diag_embed", "diagflat", "tril", "triu"]
 
 
-KEPT = 1 << 14  # elements of a mask that is kept for the next call
+MAX_CACHED = 1 << 14  # elements of a mask that is kept for the next call
 
 
 @functools.lru_cache(64)
@@ -39,7 +39,9 @@ def _triangle_op(name: str) -> Op:
         height, width = x.shape[-2:]
         edge = diagonal if name == "tril" else diagonal - 1
         lower = (
-            _lower(height, width, edge) if xp is np and height * width <= KEPT else xp.tri(height, width, edge, bool)
+            _lower(height, width, edge)
+            if xp is np and height * width <= MAX_CACHED
+            else xp.tri(height, width, edge, bool)
         )
         zero = x.dtype.type(0)
         return _backend.where(xp, lower, x, zero) if name == "tril" else _backend.where(xp, lower, zero, x)
