@@ -20,7 +20,7 @@ from tdt._kernels._compilable import ENTRY, PARALLEL
 from tdt._kernels._emit import BLOCK, LOOP, digest
 from tdt._kernels._jit import Entry, address_of
 from tdt._kernels._loader import load
-from tdt._kernels._pool import parallel
+from tdt._kernels._pool import get_num_threads, parallel
 from tdt._kernels.expression import Exact, Expression, as_expression
 
 GRAIN = 4  # blocks that a thread should at least have
@@ -52,7 +52,7 @@ class Function:
         self.ufunc, self.entry, self.name, self.output = ufunc, entry, name, output
 
     def prepare(self, args: Sequence[Any]) -> tuple[Entry, bytes]:
-        """As `_jit.Kernel.prepare`. args: flat arrays, or 0-d ones for all elements; the last is written to."""
+        """As `_jit.Kernel.prepare`. args: dense arrays that lie alike, or 0-d ones; the last is written to."""
         words = [args[-1].size]
         for array in args:
             words += address_of(array), array.itemsize if array.ndim else 0
@@ -66,17 +66,15 @@ class Function:
     def parallel(self, arrays: Sequence[Any], out: np.ndarray | None) -> np.ndarray | None:
         """The result by all threads; None unless the arrays lie alike, without gaps, or have one element."""
         full = next((a for a in arrays if a.ndim), None)
-        if full is None or memory_order(full) is None or any(a.ndim and not _lie_alike(a, full) for a in arrays):
+        if full is None or get_num_threads() == 1 or not (full.flags.c_contiguous or memory_order(full) is not None):
             return None
         if out is None:
             out = np.empty_like(full, self.output)
         elif out.dtype != self.output:
             return None
-        target = memory_order(out)
-        if target is None or not _lie_alike(out, full):
+        if not (_lie_alike(out, full) and all(not a.ndim or a is full or _lie_alike(a, full) for a in arrays)):
             return None
-        flat = [memory_order(a) if a.ndim else a for a in arrays]
-        parallel(self, -(-full.size // BLOCK), *flat, target, grain=GRAIN)  # type: ignore[arg-type]
+        parallel(self, -(-full.size // BLOCK), *arrays, out, grain=GRAIN)  # type: ignore[arg-type]
         return out
 
 
