@@ -82,10 +82,16 @@ def test_what_pytorch_wrote_before_1_6_can_be_read():
     for only in (True, False):
         file.seek(0)
         assert described(tdt.load(file, weights_only=only)) == described(everything(torch))
-    file.seek(0)
-    cut = io.BytesIO(file.read()[:-3])
-    with pytest.raises(RuntimeError, match="truncated"):
-        tdt.load(cut)
+
+
+@pytest.mark.parametrize("elements", [0, 3])
+def test_a_file_from_before_1_6_that_ends_too_early_is_refused(elements):
+    torch = require_torch()
+    file = io.BytesIO()
+    torch.save(torch.ones(elements), file, _use_new_zipfile_serialization=False)
+    for missing in range(1, 8 + 4 * elements + 1):
+        with pytest.raises(RuntimeError, match="truncated"):
+            tdt.load(io.BytesIO(file.getvalue()[:-missing]))
 
 
 def test_sparse_conjugated_and_meta_tensors_of_pytorchs_are_read():

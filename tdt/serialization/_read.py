@@ -223,9 +223,9 @@ def read_legacy(file: IO[bytes], unpickle: Unpickle, move: Callable) -> Any:
     if type(keys) is not list or not all(type(key) is str for key in keys) or sorted(keys) != sorted(arrays):
         raise RuntimeError("the storages in the file do not match those of its tensors: the file is damaged")
     for key in keys:
-        data, count = arrays[key], int.from_bytes(file.read(8), "little")
+        data, count = arrays[key], file.read(8)
         raw = file.read(data.size)
-        if count != elements[key] or len(raw) != data.size:
+        if count != elements[key].to_bytes(8, "little") or len(raw) != data.size:
             raise RuntimeError(f"storage {key} should have {elements[key]} elements: the file is truncated or damaged")
         data[:] = np.frombuffer(raw, np.uint8)
     for moved, memory in moves:  # the bytes follow after the tensors
