@@ -233,8 +233,8 @@ class RestrictedUnpickler:
         return top
 
     def storage(self, _: Any) -> None:
-        self.spend(CALL)
-        self.push(self.persistent(self.stack.pop()))
+        self.spend(CALL)  # not the storage's bytes: they are in the file, and `Storages` compares them with its size
+        self.stack.append(self.persistent(self.stack.pop()))
 
     def append(self, _: Any) -> None:
         self._extend([self.stack.pop()])

@@ -188,6 +188,14 @@ def test_large_plain_data_and_compressed_archives_of_usual_kind_still_load(monke
     assert len(folded.getvalue()) < len(file.getvalue()) / 10
 
 
+def test_bytes_of_storages_do_not_count_against_the_limit_of_the_pickle(monkeypatch):
+    monkeypatch.setattr("tdt.serialization._restricted.ALLOWANCE", 1 << 14)
+    file = io.BytesIO()
+    tdt.save([tdt.ones(1 << 20), tdt.ones(1 << 19)], file)
+    file.seek(0)
+    assert [t.sum().item() for t in tdt.load(file)] == [1 << 20, 1 << 19]
+
+
 @pytest.mark.parametrize(
     "keys",
     [
