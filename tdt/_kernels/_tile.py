@@ -1,0 +1,414 @@
+"""The register tile of matrix products and convolutions: machine code for any number of rows and of vectors a row.
+
+    c[i, j] (+)= Σ_k a[i, k] · b[k, j]  (+ bias[j])        for `shape.rows` rows and `shape.columns` columns,
+
+summed in registers with `fma`, in the order of k: an element has one value, whichever tile computes it. A tile is a
+function of its own, without Numba (`address`: some 20 ms to compile, 1 ms from the cache), that a kernel calls:
+
+    shape = choose(out_channels)                   # the tile with the least padding of the columns
+    function = address("rows", shape)              # an argument of the kernel, with shape.rows and shape.columns
+    ...
+    tile(function, place(x, 0), place(rows, i), place(cells, t), cells_here, run, place(panels, j * depth), 0,
+         place(out, i * pitch + j), pitch, bias_at, min(tile_rows, high - i), min(tile_columns, columns - j), first)
+
+How the left operand is addressed (`left`), for row r of the tile:
+
+    "panel"   a[k · shape.rows + r], for k < count: packed, the rows of a tile together for each k
+    "rows"    a[rows[r] + cells[t] + q], for t < count, q < run: for each t, the elements of a run are contiguous. A patch
+              of a convolution; a plain matrix has one cell, 0, and as many in the run as it has columns
+    "cells"   a[cells[k] + r], for k < count: the rows are contiguous, as in a weight gradient
+
+The right operand is packed into panels [k][shape.columns] (the last one filled up), its lines in the order of the sum;
+with `panels=False` line k is at b + k · `step`. Results are at c + r · `pitch`; with `places=True`, `pitch` is the address
+of a table: row r is at c + places[r]. Offsets, steps and pitches count elements.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+from tdt._kernels import _jit
+from tdt._kernels._jit import intrinsic
+from tdt._kernels._loader import load
+
+WORDS = ("a", "rows", "cells", "count", "run", "b", "step", "c", "pitch", "bias", "high", "wide", "first")
+LEFT = ("panel", "rows", "cells")
+UNROLLED = 4  # steps of the sum in a round of the loop
+
+# (rows, vectors a row), the best first: the sums, the vectors of b and an element of a fill the registers.
+OF_32_REGISTERS = ((8, 3), (6, 4), (12, 2), (24, 1))
+OF_16_REGISTERS = ((6, 2), (4, 3), (12, 1))
+
+
+class Shape(NamedTuple):
+    """Rows of a tile, vectors in each row, floats in a vector."""
+
+    rows: int
+    vectors: int
+    width: int
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.width
+
+
+@functools.cache
+def shapes(width: int | None = None) -> tuple[Shape, ...]:
+    """The tiles for vectors of `width` floats (None: this processor's), the best first."""
+    if width is None:
+        from tdt._kernels._emit import _width
+
+        width = _width()
+    return tuple(Shape(*size, width) for size in (OF_32_REGISTERS if width == 16 else OF_16_REGISTERS))
+
+
+@functools.cache
+def choose(columns: int, width: int | None = None) -> Shape:
+    """The tile with the least padding of so many columns; of several the best."""
+    return min(shapes(width), key=lambda shape: -(-columns // shape.columns) * shape.columns)
+
+
+_loaded: dict[tuple, tuple[int, Any]] = {}
+
+
+def address(left: str, shape: Shape, *, panels: bool = True, places: bool = False) -> int:
+    """The address of a tile's function, for `tile`.
+
+    Args:
+        left: "panel", "rows" or "cells": how the left operand is addressed.
+        panels: the right operand is packed; else its lines are `step` apart.
+        places: a table says where rows of the result are; else they are `pitch` apart.
+    """
+    key = left, shape, panels, places
+    found = _loaded.get(key)
+    return found[0] if found else _load(key)
+
+
+def _load(key: tuple) -> int:
+    from tdt._kernels import _cache
+
+    left, shape, panels, places = key
+    name = f"tile-{left}-{'x'.join(map(str, shape))}-{'p' if panels else 'l'}{'t' if places else 's'}.o"
+    with _jit._loading:
+        code = _cache.load(name)
+        if code is None:
+            code = compiled(left, shape, panels, places)
+            _cache.keep(name, code)
+        (found,), memory = load(code, ["tile"])
+        _loaded[key] = found, memory
+    return found
+
+
+def compiled(left: str, shape: Shape, panels: bool = True, places: bool = False) -> bytes:
+    """The object file of a tile."""
+    import llvmlite.binding as llvm
+
+    from tdt._kernels._emit import _machine
+
+    machine = _machine()
+    module = llvm.parse_assembly(str(Emitter(left, shape, panels, places).module()))
+    module.verify()
+    return machine.emit_object(module)
+
+
+class Emitter:
+    """Writes the function of a tile."""
+
+    def __init__(self, left: str, shape: Shape, panels: bool, places: bool):
+        from llvmlite import ir
+
+        assert left in LEFT, f"left is one of {LEFT}, not {left}"
+        self.ir, self.left, self.shape, self.panels, self.places = ir, left, shape, panels, places
+        self.word, self.byte = ir.IntType(64), ir.IntType(8)
+        self.vector = ir.VectorType(ir.FloatType(), shape.width)
+
+    def module(self) -> Any:
+        ir = self.ir
+        from tdt._kernels._emit import _triple
+
+        module = ir.Module("tile")
+        module.triple = _triple()
+        function = ir.Function(module, ir.FunctionType(ir.VoidType(), [self.word] * len(WORDS)), "tile")
+        function.attributes.add("nounwind")
+        self.builder = ir.IRBuilder(function.append_basic_block("entry"))
+        self.values: dict[str, Any] = dict(zip(WORDS, function.args, strict=True))
+        last = self.builder.sub(self.values["high"], self.number(1))
+        self.index = [self.smaller(self.number(r), last) for r in range(self.shape.rows)]
+        self.targets = [self._target(index) for index in self.index]
+        self._prefetch()
+        self._finish(getattr(self, f"_sum_{self.left}")())
+        return module
+
+    # Small words of the IR: addresses are words, offsets bytes.
+
+    def number(self, value: int) -> Any:
+        return self.ir.Constant(self.word, value)
+
+    def smaller(self, a: Any, b: Any) -> Any:
+        return self.builder.select(self.builder.icmp_signed("<", a, b), a, b)
+
+    def bytes_of(self, elements: Any, size: int = 4) -> Any:
+        return self.builder.shl(elements, self.number(size.bit_length() - 1))
+
+    def at(self, address: Any, offset: Any, kind: Any) -> Any:
+        """A pointer to `kind`, `offset` bytes after an address."""
+        place = self.builder.add(address, self.number(offset) if isinstance(offset, int) else offset)
+        return self.builder.inttoptr(place, kind.as_pointer())
+
+    def entry(self, table: Any, index: Any) -> Any:
+        """Entry of a table of words."""
+        return self.builder.load(self.at(table, self.bytes_of(index, 8), self.word))
+
+    def read(self, address: Any, offset: Any) -> Any:
+        load = self.builder.load(self.at(address, offset, self.vector))
+        load.align = 4
+        return load
+
+    def spread(self, pointer: Any) -> Any:
+        """A vector of one element, repeated."""
+        ir, builder = self.ir, self.builder
+        blank, zero = ir.Constant(self.vector, ir.Undefined), ir.Constant(ir.IntType(32), 0)
+        single = builder.insert_element(blank, builder.load(pointer), zero)
+        return builder.shuffle_vector(single, blank, self._zeros())
+
+    def _zeros(self) -> Any:
+        return self.ir.Constant(self.ir.VectorType(self.ir.IntType(32), self.shape.width), [0] * self.shape.width)
+
+    def call(self, name: str, result: Any, args: list[Any]) -> Any:
+        ir, module = self.ir, self.builder.module
+        kind = ir.FunctionType(result, [arg.type for arg in args])
+        function = module.globals.get(name) or ir.Function(module, kind, name)
+        return self.builder.call(function, args)
+
+    def loop(self, count: Any, start: list[Any], step: Any) -> list[Any]:
+        """`values = step(values)`, `count` times from `start`; the last values. count may be 0."""
+        builder = self.builder
+        before, body, after = builder.block, *(builder.append_basic_block(name) for name in ("round", "after"))
+        builder.cbranch(builder.icmp_signed(">", count, self.number(0)), body, after)
+        builder.position_at_end(body)
+        left = builder.phi(self.word)
+        values = [builder.phi(value.type) for value in start]
+        results = step(list(values))
+        end, less = builder.block, builder.sub(left, self.number(1))
+        for phi, first, following in zip([left, *values], [count, *start], [less, *results], strict=True):
+            phi.add_incoming(first, before)
+            phi.add_incoming(following, end)
+        again = builder.cbranch(builder.icmp_signed(">", less, self.number(0)), body, after)
+        again.set_metadata("llvm.loop", self._not_unrolled())
+        builder.position_at_end(after)
+        last = [builder.phi(value.type) for value in start]
+        for phi, first, following in zip(last, start, results, strict=True):
+            phi.add_incoming(first, before)
+            phi.add_incoming(following, end)
+        return last
+
+    def _not_unrolled(self) -> Any:
+        """Loop metadata (a node that names itself first): unrolled further, loads would push sums out of registers."""
+        module = self.builder.module
+        option = module.add_metadata(["llvm.loop.unroll.disable"])
+        node = module.add_metadata([f"tile {len(module.metadata)}", option])
+        node.operands = (node, option)
+        return node
+
+    def unrolled(self, count: Any, start: list[Any], step: Any) -> list[Any]:
+        """`values = step(values, rounds)` for `rounds` steps of the sum at a time, `count` steps in all."""
+        builder = self.builder
+        values = self.loop(
+            builder.lshr(count, self.number(UNROLLED.bit_length() - 1)), start, lambda values: step(values, UNROLLED)
+        )
+        return self.loop(builder.and_(count, self.number(UNROLLED - 1)), values, lambda values: step(values, 1))
+
+    # The sum.
+
+    def _begin(self) -> list[Any]:
+        zero = self.ir.Constant(self.vector, [0.0] * self.shape.width)
+        return [zero] * (self.shape.rows * self.shape.vectors)
+
+    def products(self, sums: list[Any], b: Any, rounds: int, element: Any) -> tuple[list[Any], Any]:
+        """Add `rounds` steps: `element(r, u)` points to row r of step u. The sums, and the address of b's next line."""
+        sums, vectors = list(sums), self.shape.vectors
+        for u in range(rounds):
+            lines = [self.read(b, 4 * v * self.shape.width) for v in range(vectors)]
+            b = self.builder.add(b, self.line)
+            for r in range(self.shape.rows):
+                value = self.spread(element(r, u))
+                for v in range(vectors):
+                    k = r * vectors + v
+                    sums[k] = self.call(f"llvm.fma.v{self.shape.width}f32", self.vector, [value, lines[v], sums[k]])
+        return sums, b
+
+    @functools.cached_property
+    def line(self) -> Any:
+        """Bytes from a line of b to the next."""
+        return self.number(4 * self.shape.columns) if self.panels else self.bytes_of(self.values["step"])
+
+    def _sum_panel(self) -> list[Any]:
+        single, size = self.ir.FloatType(), 4 * self.shape.rows
+
+        def step(values: list[Any], rounds: int) -> list[Any]:
+            a, b, *sums = values
+            sums, b = self.products(sums, b, rounds, lambda r, u: self.at(a, u * size + 4 * r, single))
+            return [self.builder.add(a, self.number(rounds * size)), b, *sums]
+
+        _ = self.line  # before the loop
+        start = [self.values["a"], self.values["b"], *self._begin()]
+        return self.unrolled(self.values["count"], start, step)[2:]
+
+    def _sum_rows(self) -> list[Any]:
+        single, builder = self.ir.FloatType(), self.builder
+        a = [builder.add(self.values["a"], self.bytes_of(self.entry(self.values["rows"], i))) for i in self.index]
+
+        def step(values: list[Any], rounds: int) -> list[Any]:
+            offset, b, *sums = values
+            sums, b = self.products(sums, b, rounds, lambda r, u: self.at(builder.add(a[r], offset), 4 * u, single))
+            return [builder.add(offset, self.number(4 * rounds)), b, *sums]
+
+        def cell(values: list[Any]) -> list[Any]:
+            table, b, *sums = values
+            offset = self.bytes_of(builder.load(self.at(table, 0, self.word)))
+            _, b, *sums = self.unrolled(self.values["run"], [offset, b, *sums], step)
+            return [builder.add(table, self.number(8)), b, *sums]
+
+        _ = self.line
+        start = [self.values["cells"], self.values["b"], *self._begin()]
+        return self.loop(self.values["count"], start, cell)[2:]
+
+    def _sum_cells(self) -> list[Any]:
+        single, builder = self.ir.FloatType(), self.builder
+
+        def step(values: list[Any], rounds: int) -> list[Any]:
+            table, b, *sums = values
+            a = [
+                builder.add(self.values["a"], self.bytes_of(builder.load(self.at(table, 8 * u, self.word))))
+                for u in range(rounds)
+            ]
+            sums, b = self.products(sums, b, rounds, lambda r, u: self.at(a[u], 4 * r, single))
+            return [builder.add(table, self.number(8 * rounds)), b, *sums]
+
+        _ = self.line
+        start = [self.values["cells"], self.values["b"], *self._begin()]
+        return self.unrolled(self.values["count"], start, step)[2:]
+
+    # The end: what was there, the bias, the edges.
+
+    def _target(self, index: Any) -> Any:
+        """The address of a row of the result; rows past `high` repeat the last one."""
+        pitch = self.values["pitch"]
+        offset = self.entry(pitch, index) if self.places else self.builder.mul(index, pitch)
+        return self.builder.add(self.values["c"], self.bytes_of(offset))
+
+    def _prefetch(self) -> None:
+        short = self.ir.IntType(32)
+        for target in self.targets:
+            for offset in range(0, 4 * self.shape.columns, 64):
+                args = [self.at(target, offset, self.byte), short(0), short(3), short(1)]
+                self.call("llvm.prefetch.p0", self.ir.VoidType(), args)
+
+    def _finish(self, sums: list[Any]) -> None:
+        builder = self.builder
+        full = builder.icmp_signed(">=", self.values["wide"], self.number(self.shape.columns))
+        with builder.if_else(full) as (whole, edge):
+            with whole:
+                self._end(sums, None)
+            with edge:
+                self._end(sums, [self._mask(v) for v in range(self.shape.vectors)])
+        builder.ret_void()
+
+    def _end(self, sums: list[Any], masks: list[Any] | None) -> None:
+        """Add the sums to what is there, unless they are the first, add the bias if there is one, and write."""
+        builder, zero, vectors = self.builder, self.number(0), self.shape.vectors
+        again = builder.icmp_signed("==", self.values["first"], zero)
+        before = lambda r, v: self._masked_read(self.targets[r], v, masks)  # noqa: E731
+        sums = self._added(again, sums, before)
+        some = builder.icmp_signed("!=", self.values["bias"], zero)
+        bias: dict[int, Any] = {}
+
+        def column(r: int, v: int) -> Any:
+            if v not in bias:
+                bias[v] = self._masked_read(self.values["bias"], v, masks)
+            return bias[v]
+
+        sums = self._added(some, sums, column)
+        after = builder.append_basic_block("written")
+        for r in range(self.shape.rows):
+            for v in range(vectors):
+                self._masked_write(sums[r * vectors + v], self.targets[r], v, masks)
+            following = builder.append_basic_block("row")
+            builder.cbranch(builder.icmp_signed(">", self.values["high"], self.number(r + 1)), following, after)
+            builder.position_at_end(following)
+        builder.branch(after)
+        builder.position_at_end(after)
+
+    def _added(self, condition: Any, sums: list[Any], other: Any) -> list[Any]:
+        """`other(row, vector) + sum` for each sum if the condition holds, else the sums."""
+        builder, vectors = self.builder, self.shape.vectors
+        start = builder.block
+        with builder.if_then(condition):
+            values = [builder.fadd(other(*divmod(k, vectors)), total) for k, total in enumerate(sums)]
+            end = builder.block
+        results = []
+        for value, total in zip(values, sums, strict=True):
+            phi = builder.phi(self.vector)
+            phi.add_incoming(total, start)
+            phi.add_incoming(value, end)
+            results.append(phi)
+        return results
+
+    def _mask(self, v: int) -> Any:
+        """Which columns of vector `v` are below `wide`."""
+        ir, builder, width = self.ir, self.builder, self.shape.width
+        short = ir.IntType(32)
+        lanes = ir.VectorType(short, width)
+        blank = ir.Constant(lanes, ir.Undefined)
+        single = builder.insert_element(blank, builder.trunc(self.values["wide"], short), ir.Constant(short, 0))
+        numbers = ir.Constant(lanes, [v * width + i for i in range(width)])
+        return builder.icmp_signed("<", numbers, builder.shuffle_vector(single, blank, self._zeros()))
+
+    def _masked_read(self, address: Any, v: int, masks: list[Any] | None) -> Any:
+        offset, short = 4 * v * self.shape.width, self.ir.IntType(32)
+        if masks is None:
+            return self.read(address, offset)
+        zero = self.ir.Constant(self.vector, [0.0] * self.shape.width)
+        args = [self.at(address, offset, self.vector), short(4), masks[v], zero]
+        return self.call(f"llvm.masked.load.v{self.shape.width}f32.p0", self.vector, args)
+
+    def _masked_write(self, value: Any, address: Any, v: int, masks: list[Any] | None) -> None:
+        pointer = self.at(address, 4 * v * self.shape.width, self.vector)
+        if masks is None:
+            self.builder.store(value, pointer).align = 4
+            return
+        args = [value, pointer, self.ir.IntType(32)(4), masks[v]]
+        self.call(f"llvm.masked.store.v{self.shape.width}f32.p0", self.ir.VoidType(), args)
+
+
+@intrinsic
+def tile(typingctx: Any, function: Any, a: Any, rows: Any, cells: Any, count: Any, run: Any, b: Any, step: Any, c: Any,
+         pitch: Any, bias: Any, high: Any, wide: Any, first: Any) -> Any:  # fmt: skip
+    """Call a tile's function: see the module. All are words; a, rows, cells, b, c and bias are addresses (`place`).
+
+    high, wide: how many of the tile's rows and columns exist. first: the sums are stored, else added to what is there;
+    then the bias is added, unless its address is 0. What `left` does not use may be 0.
+    """
+    from llvmlite import ir
+    from numba.core import types
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = ir.IntType(64)
+        kind = ir.FunctionType(ir.VoidType(), [word] * len(WORDS))
+        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * (1 + len(WORDS))), generate
+
+
+@intrinsic
+def place(typingctx: Any, array: Any, index: Any) -> Any:
+    """The address of element `index` of a contiguous array."""
+    from numba.core import types
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        return builder.ptrtoint(builder.gep(data, [args[1]]), context.get_value_type(types.intp))
+
+    return types.int64(array, types.int64), generate
