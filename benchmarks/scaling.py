@@ -13,6 +13,7 @@ import statistics
 from matplotlib import pyplot
 
 from benchmarks._pairs import arguments
+from benchmarks._side import TRAINING
 from benchmarks.training import Side
 
 BATCHES, WIDTHS = (1, 4, 16, 64, 256), (8, 32, 128, 512)
@@ -27,8 +28,9 @@ def times(family: str, layout: str, width: int, batch: int) -> tuple[float, floa
     """Milliseconds of a step: tdt's and PyTorch's."""
     name = f"{family} {width} {batch}"
     with Side("tdt", name, layout, None) as ours, Side("torch", name, layout, None) as theirs:
-        ours.find_block_size()
-        theirs.find_block_size()
+        for side in (ours, theirs):
+            side.wait()
+            side.select(TRAINING)
         pairs = [(ours.seconds(), theirs.seconds()) for _ in range(BLOCKS)]
     our_ms, their_ms = (1e3 * statistics.median(side) for side in zip(*pairs, strict=True))
     print(f"{name:<16} tdt {our_ms:9.3f} ms   PyTorch {their_ms:9.3f} ms   {their_ms / our_ms:5.2f}", flush=True)

@@ -1,10 +1,14 @@
-"""Training steps, inference and optimizer steps: ratio of PyTorch's time to tdt's; above 1 tdt is faster.
+"""Whole networks beside PyTorch: training steps, inference and memory; above 1 tdt is faster, or holds less.
 
-    python -m benchmarks.training                          # every workload, default threads and one
-    python -m benchmarks.training --only ResNet --pairs 30 # those whose name holds a word
+    python -m benchmarks.training                          # every family at two sizes, one thread and all
+    python -m benchmarks.training --only ViT --pairs 30    # families whose name holds a text
+    python -m benchmarks.training --mode memory            # training, inference, memory: one or several
+    python -m benchmarks.training --workloads              # the fixed list of `benchmarks.workloads`, and optimizer steps
 
-Each library runs in a process of its own and does a block of steps by turns; a line is the median of the ratios with its
-95 % interval. Both must compute the same losses from the same weights, and the machine must be idle.
+Each library runs in a process of its own and does a block of steps by turns; a line is the median of the ratios of PyTorch's
+time to tdt's, with its 95 % interval. Both must compute the same losses and outputs from the same weights. One thread is
+measured in processor time, which other processes disturb little; several by the wall clock, so the machine must be idle.
+Memory is the peak of three training steps less what the import of the library holds.
 """
 
 from __future__ import annotations
@@ -16,26 +20,31 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from benchmarks._pairs import interval, ratios, settings
+from benchmarks._side import INFERENCE, TRAINING
+from benchmarks.families import FAMILIES, SIZES
 from benchmarks.workloads import IMAGES, WORKLOADS
 
 ROOT = Path(__file__).resolve().parents[1]
-BLOCK = 0.15  # seconds of a block of steps, about
+BLOCK = 0.1  # seconds of a block of steps, about
+MODES: dict[str, tuple[str, ...]] = {"training": (TRAINING,), "inference": tuple(INFERENCE), "memory": ()}
 
 
 class Side:
     """A process of `benchmarks._side`."""
 
-    def __init__(self, library: str, workload: str, layout: str, threads: int | None):
+    def __init__(self, library: str, name: str, layout: str = "contiguous", threads: int | None = None):
         env = os.environ | {"PYTHONPATH": str(ROOT)} | ({"OMP_NUM_THREADS": str(threads)} if threads else {})
-        command = [sys.executable, "-m", "benchmarks._side", library, workload, layout]
+        clock = "process_time" if threads == 1 else "perf_counter"
+        command = [sys.executable, "-W", "ignore", "-m", "benchmarks._side", library, name, layout, clock]
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.facts: dict[str, Any] = json.loads(self._line())
-        self.steps = 1
+        self.facts: dict[str, Any] = {}
+        self.mode, self.steps = TRAINING, 1
 
     def __enter__(self) -> Side:
         return self
@@ -52,38 +61,75 @@ class Side:
             raise SystemExit(f"{' '.join(self.process.args)} ended with status {self.process.wait()}")  # type: ignore[arg-type]
         return line
 
+    def wait(self) -> None:
+        """Read the losses, outputs and memory of the first steps."""
+        self.facts = json.loads(self._line())
+
     def seconds(self) -> float:
         """A step's time over one block of steps."""
-        print(self.steps, file=self.process.stdin, flush=True)
+        print(self.mode, self.steps, file=self.process.stdin, flush=True)
         return float(self._line())
 
-    def find_block_size(self) -> None:
-        """Find how many steps make a block."""
+    def select(self, mode: str) -> None:
+        """Go over to a mode, and find how many steps make a block."""
+        self.mode, self.steps = mode, 1
         for _ in range(2):
             self.steps = max(1, round(BLOCK / self.seconds()))
 
+    @property
+    def memory(self) -> float:
+        """MiB that training needs over what the import holds."""
+        return self.facts["peak"] - self.facts["imported"]
 
-def compare(workload: str, layout: str, threads: int | None, pairs: int) -> float:
-    """Print a line for a workload; its ratio."""
-    with Side("tdt", workload, layout, threads) as ours, Side("torch", workload, layout, threads) as theirs:
-        same = [
-            math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-5)
-            for a, b in zip(ours.facts["losses"], theirs.facts["losses"], strict=True)
-        ]
-        if not all(same):
-            raise SystemExit(f"{workload}: the losses differ: {ours.facts['losses']}, PyTorch {theirs.facts['losses']}")
-        ours.find_block_size()
-        theirs.find_block_size()
-        median, low, high = interval(ratios(theirs.seconds, ours.seconds, pairs))
-        our_ms, their_ms = ours.seconds() * 1e3, theirs.seconds() * 1e3
-        a, b = ours.facts, theirs.facts
-    print(
-        f"{workload:<42} {layout:<14} {threads or 'all':>3} {median:6.2f} [{low:5.2f}, {high:5.2f}] "
-        f"{our_ms:9.3f} {their_ms:9.3f} {a['peak']:6.0f} {b['peak']:6.0f} "
-        f"{a['peak'] - a['before']:6.0f} {b['peak'] - b['before']:6.0f}",
-        flush=True,
-    )
-    return median
+
+class Results:
+    """The ratios of each mode, and which lie below 1 with their whole interval."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, list[float]] = {}
+        self.below: list[str] = []
+
+    def add(
+        self, name: str, mode: str, threads: int | None, median: float, low: float, high: float, figures: str
+    ) -> None:
+        """Print a line and keep its ratio."""
+        kind = f"{mode}, {threads or 'all'} thread{'' if threads == 1 else 's'}"
+        self.found.setdefault(kind, []).append(median)
+        if high < 1:
+            self.below.append(f"{name}, {kind}: {median:.2f} [{low:.2f}, {high:.2f}]")
+        print(f"{name:<40} {kind:<30} {median:6.2f} [{low:5.2f}, {high:5.2f}] {figures}", flush=True)
+
+    def print_summary(self) -> None:
+        """Print the geometric mean of each mode, and the lines below 1."""
+        for kind, ratios_found in self.found.items():
+            mean = math.exp(sum(map(math.log, ratios_found)) / len(ratios_found))
+            print(f"geometric mean of {len(ratios_found)}, {kind}: {mean:.2f}, least {min(ratios_found):.2f}")
+        print(f"{len(self.below)} lines lie below 1 with their whole interval{':' if self.below else ''}")
+        for line in self.below:
+            print(" ", line)
+
+
+def compare(
+    results: Results, name: str, layout: str, threads: int | None, modes: Iterable[str], pairs: int, memory: bool
+) -> None:
+    """Print the lines of a network."""
+    with Side("tdt", name, layout, threads) as ours, Side("torch", name, layout, threads) as theirs:
+        ours.wait()
+        theirs.wait()
+        for kind, tolerance in (("losses", 1e-3), ("outputs", 1e-2)):
+            a, b = ours.facts[kind], theirs.facts[kind]
+            if not all(math.isclose(p, q, rel_tol=tolerance, abs_tol=1e-5) for p, q in zip(a, b, strict=True)):
+                raise SystemExit(f"{name}: the {kind} differ: {a}, PyTorch {b}")
+        title = name if layout == "contiguous" else f"{name}, {layout}"
+        if memory:
+            ratio = theirs.memory / max(ours.memory, 1)
+            results.add(title, "memory", threads, ratio, ratio, ratio, f"{ours.memory:9.0f} {theirs.memory:9.0f} MiB")
+        for mode in modes:
+            ours.select(mode)
+            theirs.select(mode)
+            bounds = interval(ratios(theirs.seconds, ours.seconds, pairs))
+            figures = f"{ours.seconds() * 1e3:9.3f} {theirs.seconds() * 1e3:9.3f} ms"
+            results.add(title, mode, threads, *bounds, figures)
 
 
 def busy(seconds: float = 1.0) -> float:
@@ -99,31 +145,44 @@ def busy(seconds: float = 1.0) -> float:
     return 1 - (idle_now - idle) / max(1, total_now - total)
 
 
+def networks(only: str, workloads: bool) -> list[tuple[str, str]]:
+    """The names and layouts to compare."""
+    if workloads:
+        return [
+            (name, layout)
+            for name in WORKLOADS
+            if only in name
+            for layout in (("contiguous", "channels-last") if name in IMAGES else ("contiguous",))
+        ]
+    return [(f"{family}: {size}", "contiguous") for family in FAMILIES for size in SIZES if only in f"{family}: {size}"]
+
+
 def main() -> None:
-    """Print the table and its geometric mean."""
+    """Print a line for each network and mode, and their geometric means."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="run only workloads whose name contains this text")
-    parser.add_argument("--pairs", type=int, default=15)
-    parser.add_argument("--threads", type=int, nargs="*", default=[0, 1], help="numbers of threads; 0: all cores")
+    parser.add_argument("--only", default="", help="compare only networks whose name holds this text")
+    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--threads", type=int, nargs="*", default=[1, 0], help="numbers of threads; 0: all cores")
+    parser.add_argument("--mode", choices=list(MODES), nargs="+", default=list(MODES))
+    parser.add_argument("--workloads", action="store_true", help="compare the fixed workloads instead of the families")
     parser.add_argument("--busy", action="store_true", help="measure even if the machine is busy")
     args = parser.parse_args()
     load = busy()
-    if load > 0.1 and not args.busy:
+    if load > 0.1 and args.threads != [1] and not args.busy:
         raise SystemExit(
             f"other processes take {load:.0%} of this machine: nothing measured now would hold (--busy measures all the same)"
         )
+    names = networks(args.only, args.workloads)
+    if not names:
+        raise SystemExit(f"no network holds {args.only!r}")
     print(settings())
-    print(f"{'':<42} {'layout':<14} thr  ratio 95 % interval      tdt ms  torch ms  peak MiB      over start")
-    found = []
-    for workload in WORKLOADS:
-        if args.only in workload:
-            for layout in ("contiguous", "channels-last") if workload in IMAGES else ("contiguous",):
-                found += [compare(workload, layout, threads or None, args.pairs) for threads in args.threads]
-    print(
-        f"geometric mean {math.exp(sum(map(math.log, found)) / len(found)):.2f}"
-        if found
-        else f"no workload holds {args.only!r}"
-    )
+    print(f"{'':<40} {'':<30}  ratio 95 % interval         tdt     torch")
+    results = Results()
+    modes = [TRAINING] if args.workloads else [each for mode in args.mode for each in MODES[mode]]
+    for threads in args.threads:
+        for name, layout in names:
+            compare(results, name, layout, threads or None, modes, args.pairs, "memory" in args.mode)
+    results.print_summary()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,57 @@
+"""Families of networks, each at two sizes, written once for both libraries; `benchmarks.training` compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.families import dense, images, others, transformers
+from benchmarks.families._network import Network
+
+FAMILIES: dict[str, Callable[[Any, int], Network]] = {
+    "MLP": others.mlp,
+    "tabular with embeddings": others.tabular,
+    "LeNet": images.lenet,
+    "VGG": images.vgg,
+    "ResNet, basic blocks": images.resnet_basic,
+    "ResNet, bottlenecks": images.resnet_bottleneck,
+    "wide ResNet, norms first": images.wide_resnet,
+    "DenseNet": images.densenet,
+    "Inception": images.inception,
+    "MobileNetV2": images.mobilenet_v2,
+    "MobileNetV3": images.mobilenet_v3,
+    "EfficientNet": images.efficientnet,
+    "ShuffleNetV2": images.shufflenet,
+    "ResNeXt": images.resnext,
+    "ConvNeXt": images.convnext,
+    "U-Net": dense.unet,
+    "VAE of convolutions": dense.vae,
+    "DCGAN": dense.dcgan,
+    "3-d ResNet": dense.resnet_3d,
+    "WaveNet": dense.wavenet,
+    "TCN": dense.tcn,
+    "ViT": transformers.vit,
+    "Swin": transformers.swin,
+    "MLP-Mixer": transformers.mlp_mixer,
+    "GPT": transformers.gpt,
+    "BERT": transformers.bert,
+    "seq2seq Transformer": transformers.seq2seq,
+    "LSTM language model": others.lstm_language_model,
+    "bidirectional LSTM tagger": others.bilstm_tagger,
+    "GRU, packed sequences": others.packed_gru,
+    "recommender": others.recommender,
+    "siamese": others.siamese,
+    "graph convolution": others.graph_convolution,
+    "DQN": others.dqn,
+}
+SIZES = ("small", "large")
+INFERENCE_BATCHES = (1, 32)
+
+
+def network(library: Any, family: str, size: str) -> Network:
+    """A family's network at a size, with the weights of seed 0."""
+    library.manual_seed(0)
+    return FAMILIES[family](library, SIZES.index(size))
+
+
+__all__ = ["FAMILIES", "INFERENCE_BATCHES", "SIZES", "Network", "network"]
