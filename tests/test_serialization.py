@@ -300,3 +300,18 @@ def test_one_memory_as_two_types_is_refused():
     x = tdt.ones(4)
     with pytest.raises(RuntimeError, match="view the same data as different types"):
         tdt.save([x, x.view(tdt.int32)], io.BytesIO())
+
+
+def test_an_archive_is_sound_and_a_flipped_byte_is_noticed_by_any_file_object():
+    file = io.BytesIO()
+    tdt.save({"w": tdt.arange(1000.0), "empty": tdt.ones(0)}, file)
+    with zipfile.ZipFile(file) as archive:
+        assert archive.testzip() is None
+        assert [archive.getinfo(name).file_size for name in ("archive/data/0", "archive/data/1")] == [4000, 0]
+    data = bytearray(file.getvalue())
+    only_read = SimpleNamespace(read=file.read, seek=file.seek, tell=file.tell)
+    file.seek(0)
+    assert tdt.load(only_read)["w"].sum() == 499_500
+    data[data.index(np.float32(500).tobytes())] ^= 1
+    with pytest.raises(RuntimeError, match="data/0: Bad CRC-32"):
+        tdt.load(io.BytesIO(data))

@@ -232,8 +232,8 @@ def byte_bounds(array: Any) -> tuple[int, int]:
     if getattr(array, "is_sparse", False):
         return 0, 0
     low = high = array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
-    if array.size == 0:
-        return low, low
+    if array.flags.c_contiguous or array.size == 0:
+        return low, low + array.nbytes
     for n, stride in zip(array.shape, array.strides, strict=True):
         if stride < 0:
             low += (n - 1) * stride

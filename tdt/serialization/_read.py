@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import IO, Any
 
 import numpy as np
+from isal import isal_zlib
 
 from tdt import _backend
 from tdt._core.storage import STORAGES, TypedStorage, UntypedStorage
@@ -25,7 +26,7 @@ MAGIC = 0x1950A86A20F9469CFC6C  # at the start of a file of versions before 1.6
 DAMAGE = (KeyError, zipfile.BadZipFile, OSError, EOFError, ValueError, NotImplementedError, OverflowError, struct.error,
           zlib.error)  # fmt: skip
 EXPANSION, ALLOWANCE = 16, 16 << 20  # largest decompressed size: EXPANSION bytes per byte of the file, plus ALLOWANCE
-CHUNK = 1 << 24
+CHUNK = 1 << 18  # bytes read at a time: they are still in the cache when their checksum is computed
 Unpickle = Callable[[IO[bytes], Callable[[Any], Any], int | None], Any]
 
 
@@ -143,21 +144,37 @@ class Archive:
     def array(self, info: zipfile.ZipInfo, path: str | None = None) -> np.ndarray:
         """The bytes of an entry, as a new array or as a private memory map of the file at `path`."""
         try:
-            if path is not None and info.compress_type == zipfile.ZIP_STORED and info.file_size:
-                with open(path, "rb") as file:
-                    file.seek(info.header_offset + 26)
-                    begin = info.header_offset + 30 + sum(struct.unpack("<HH", file.read(4)))
+            if info.compress_type != zipfile.ZIP_STORED:
+                with self.zip.open(info) as entry:
+                    return _whole(entry, info)
+            file: Any = self.zip.fp
+            file.seek(info.header_offset + 26)
+            begin = info.header_offset + 30 + sum(struct.unpack("<HH", file.read(4)))
+            if path is not None and info.file_size:
                 return np.memmap(path, np.uint8, "c", begin, (info.file_size,)).view(np.ndarray)
-            data = np.empty(info.file_size, np.uint8)
-            with self.zip.open(info) as entry:
-                rest = memoryview(data.data)
-                while rest and (n := entry.readinto(rest[:CHUNK])):  # type: ignore[attr-defined]
-                    rest = rest[n:]
-                if rest or entry.read(1):  # reading past the end verifies the checksum
-                    raise EOFError(f"{len(rest)} bytes are missing")
+            file.seek(begin)
+            return _whole(file, info)
         except DAMAGE as error:
             raise _failed(info.filename, error) from error
-        return data
+
+
+def _whole(file: IO[bytes], info: zipfile.ZipInfo) -> np.ndarray:
+    """The bytes of an entry from an open file, verified by its checksum while they are in the cache."""
+    data = np.empty(info.file_size, np.uint8)
+    rest, checksum = memoryview(data.data), 0
+    while rest:
+        if hasattr(file, "readinto"):
+            part = rest[: file.readinto(rest[:CHUNK])]
+        else:
+            raw = file.read(min(len(rest), CHUNK))
+            part = rest[: len(raw)]
+            part[:] = raw
+        if not part:
+            raise EOFError(f"{len(rest)} bytes are missing")
+        checksum, rest = isal_zlib.crc32(part, checksum), rest[len(part) :]
+    if checksum != info.CRC:
+        raise zipfile.BadZipFile("Bad CRC-32")
+    return data
 
 
 def _failed(name: str, why: object) -> RuntimeError:

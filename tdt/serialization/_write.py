@@ -9,6 +9,8 @@ import zipfile
 from types import FunctionType
 from typing import IO, Any
 
+from isal import isal_zlib
+
 from tdt import _backend
 from tdt._backend.device import device
 from tdt._core.layout import layout
@@ -20,6 +22,7 @@ from tdt.serialization import _names
 ALIGNMENT = 64
 
 
+PLAIN = frozenset({type(None), bool, int, float, str, bytes, tuple, list, dict})
 _Pickler: Any = pickle._Pickler  # the pure-Python pickler: its methods that write names can be overridden
 
 
@@ -30,6 +33,19 @@ class Pickler(_Pickler):
         super().__init__(file, protocol)
         self.storages: list[UntypedStorage] = []
         self.kinds: dict[tuple[int, int], tuple[str, Any]] = {}  # (address, bytes) → (key, element type)
+
+    def save(self, obj: Any, save_persistent_id: bool = True) -> None:
+        """Write `obj`; plain values without the questions that only other objects need."""
+        kind = type(obj)
+        if kind not in PLAIN:
+            super().save(obj, save_persistent_id)
+            return
+        self.framer.commit_frame()
+        known = self.memo.get(id(obj))
+        if known is None:
+            self.dispatch[kind](self, obj)
+        else:
+            self.write(self.get(known[0]))
 
     def persistent_id(self, obj: Any) -> tuple | None:
         """PyTorch's persistent id of a storage; None for any other object."""
@@ -101,12 +117,22 @@ def write(obj: Any, file: IO[bytes], root: str, protocol: int) -> None:
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes | memoryview, start: int) -> None:
-    """Add one entry with aligned data; the extra field of its header is the padding."""
+    """Add one entry with aligned data; the extra field of its header is the padding.
+
+    `ZipFile.open` would pass over the data in small pieces and seek back to write their checksum.
+    """
     info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-    info.file_size = len(data)
-    large = 20 if info.file_size * 1.05 > zipfile.ZIP64_LIMIT else 0  # the size of the ZIP64 field
-    begin = archive.start_dir - start + zipfile.sizeFileHeader + len(name.encode()) + 4 + large  # type: ignore[attr-defined]
+    info.file_size = info.compress_size = len(data)
+    info.CRC = isal_zlib.crc32(data)
+    info.external_attr = 0o600 << 16
+    info.header_offset = archive.start_dir
+    large = 20 if info.file_size > zipfile.ZIP64_LIMIT else 0  # the size of the ZIP64 field
+    begin = info.header_offset - start + zipfile.sizeFileHeader + len(name.encode()) + 4 + large  # type: ignore[attr-defined]
     padding = -begin % ALIGNMENT
     info.extra = struct.pack("<2sH", b"FB", padding) + b"Z" * padding
-    with archive.open(info, "w") as entry:
-        entry.write(data)
+    header = info.FileHeader()
+    for part in (header, data):
+        archive.fp.write(part)  # type: ignore[union-attr]
+    archive.start_dir += len(header) + len(data)
+    archive.filelist.append(info)
+    archive.NameToInfo[name] = info
