@@ -5,7 +5,7 @@
 summed in registers with `fma`, in the order of k: an element has one value, whichever tile computes it. A tile is a
 function of its own, without Numba (`address`: some 20 ms to compile, 1 ms from the cache), that a kernel calls:
 
-    shape = choose(out_channels)                   # the tile with the least padding of the columns
+    shape = choose(out_channels)                   # the fastest tile, with the padding of the columns
     function = address("rows", shape)              # an argument of the kernel, with shape.rows and shape.columns
     ...
     tile(function, place(x, 0), place(rows, i), place(cells, t), cells_here, run, place(panels, j * depth), 0,
@@ -26,6 +26,7 @@ of a table: row r is at c + places[r]. Offsets, steps and pitches count elements
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tdt._kernels import _jit
@@ -34,11 +35,13 @@ from tdt._kernels._loader import load
 
 WORDS = ("a", "rows", "cells", "count", "run", "b", "step", "c", "pitch", "bias", "high", "wide", "first")
 LEFT = ("panel", "rows", "cells")
+FUNCTION = "tdt_function"  # the symbol of every function written here
 UNROLLED = 4  # steps of the sum in a round of the loop
 
-# (rows, vectors a row), the best first: the sums, the vectors of b and an element of a fill the registers.
-OF_32_REGISTERS = ((8, 3), (6, 4), (12, 2), (24, 1))
-OF_16_REGISTERS = ((6, 2), (4, 3), (12, 1))
+# {(rows, vectors a row): rate}, the best first: the sums, the vectors of b and an element of a fill the registers. The fewer
+# vectors a row, the more elements of a are loaded for a product; rates relative to the best.
+OF_32_REGISTERS = {(8, 3): 1.0, (6, 4): 1.0, (12, 2): 0.95, (24, 1): 0.8}
+OF_16_REGISTERS = {(6, 2): 1.0, (4, 3): 1.0, (12, 1): 0.8}
 
 
 class Shape(NamedTuple):
@@ -54,22 +57,21 @@ class Shape(NamedTuple):
 
 
 @functools.cache
-def shapes(width: int | None = None) -> tuple[Shape, ...]:
-    """The tiles for vectors of `width` floats (None: this processor's), the best first."""
+def rates(width: int | None = None) -> dict[Shape, float]:
+    """The tiles for vectors of `width` floats (None: this processor's), the best first, and their relative rates."""
     if width is None:
         from tdt._kernels._emit import _width
 
         width = _width()
-    return tuple(Shape(*size, width) for size in (OF_32_REGISTERS if width == 16 else OF_16_REGISTERS))
+    sizes = OF_32_REGISTERS if width == 16 else OF_16_REGISTERS
+    return {Shape(*size, width): rate for size, rate in sizes.items()}
 
 
 @functools.cache
 def choose(columns: int, width: int | None = None) -> Shape:
-    """The tile with the least padding of so many columns; of several the best."""
-    return min(shapes(width), key=lambda shape: -(-columns // shape.columns) * shape.columns)
-
-
-_loaded: dict[tuple, tuple[int, Any]] = {}
+    """The tile that computes so many columns, padded to a multiple of its own, in the least time."""
+    tiles = rates(width)
+    return min(tiles, key=lambda shape: -(-columns // shape.columns) * shape.columns / tiles[shape])
 
 
 def address(left: str, shape: Shape, *, panels: bool = True, places: bool = False) -> int:
@@ -80,67 +82,60 @@ def address(left: str, shape: Shape, *, panels: bool = True, places: bool = Fals
         panels: the right operand is packed; else its lines are `step` apart.
         places: a table says where rows of the result are; else they are `pitch` apart.
     """
-    key = left, shape, panels, places
-    found = _loaded.get(key)
-    return found[0] if found else _load(key)
+    name = f"tile-{left}-{'x'.join(map(str, shape))}-{'p' if panels else 'l'}{'t' if places else 's'}"
+    return loaded(name) or linked(name, lambda: Emitter(left, shape, panels, places))
 
 
-def _load(key: tuple) -> int:
+_functions: dict[str, tuple[int, Any]] = {}
+
+
+def loaded(name: str) -> int:
+    """The address of a function of this name that was linked before, or 0."""
+    return _functions.get(name, (0, None))[0]
+
+
+def linked(name: str, emitter: Callable[[], Assembler]) -> int:
+    """The address of the function that `emitter()` writes, from the cache if it has one of this name."""
     from tdt._kernels import _cache
 
-    left, shape, panels, places = key
-    name = f"tile-{left}-{'x'.join(map(str, shape))}-{'p' if panels else 'l'}{'t' if places else 's'}.o"
     with _jit._loading:
-        code = _cache.load(name)
+        code = _cache.load(f"{name}.o")
         if code is None:
-            code = compiled(left, shape, panels, places)
-            _cache.keep(name, code)
-        (found,), memory = load(code, ["tile"])
-        _loaded[key] = found, memory
+            code = emitter().compiled()
+            _cache.keep(f"{name}.o", code)
+        (found,), memory = load(code, [FUNCTION])
+        _functions[name] = found, memory
     return found
 
 
-def compiled(left: str, shape: Shape, panels: bool = True, places: bool = False) -> bytes:
-    """The object file of a tile."""
-    import llvmlite.binding as llvm
+class Assembler:
+    """Writes the IR of a function whose parameters are words. Addresses are words too, offsets bytes."""
 
-    from tdt._kernels._emit import _machine
-
-    machine = _machine()
-    module = llvm.parse_assembly(str(Emitter(left, shape, panels, places).module()))
-    module.verify()
-    return machine.emit_object(module)
-
-
-class Emitter:
-    """Writes the function of a tile."""
-
-    def __init__(self, left: str, shape: Shape, panels: bool, places: bool):
+    def __init__(self, words: tuple[str, ...], width: int):
         from llvmlite import ir
 
-        assert left in LEFT, f"left is one of {LEFT}, not {left}"
-        self.ir, self.left, self.shape, self.panels, self.places = ir, left, shape, panels, places
-        self.word, self.byte = ir.IntType(64), ir.IntType(8)
-        self.vector = ir.VectorType(ir.FloatType(), shape.width)
-
-    def module(self) -> Any:
-        ir = self.ir
         from tdt._kernels._emit import _triple
 
-        module = ir.Module("tile")
-        module.triple = _triple()
-        function = ir.Function(module, ir.FunctionType(ir.VoidType(), [self.word] * len(WORDS)), "tile")
+        self.ir = ir
+        self.word, self.byte = ir.IntType(64), ir.IntType(8)
+        self.width, self.vector = width, ir.VectorType(ir.FloatType(), width)
+        self.module = ir.Module(FUNCTION)
+        self.module.triple = _triple()
+        function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), [self.word] * len(words)), FUNCTION)
         function.attributes.add("nounwind")
         self.builder = ir.IRBuilder(function.append_basic_block("entry"))
-        self.values: dict[str, Any] = dict(zip(WORDS, function.args, strict=True))
-        last = self.builder.sub(self.values["high"], self.number(1))
-        self.index = [self.smaller(self.number(r), last) for r in range(self.shape.rows)]
-        self.targets = [self._target(index) for index in self.index]
-        self._prefetch()
-        self._finish(getattr(self, f"_sum_{self.left}")())
-        return module
+        self.values: dict[str, Any] = dict(zip(words, function.args, strict=True))
 
-    # Small words of the IR: addresses are words, offsets bytes.
+    def compiled(self) -> bytes:
+        """The object file of the module."""
+        import llvmlite.binding as llvm
+
+        from tdt._kernels._emit import _machine
+
+        machine = _machine()
+        module = llvm.parse_assembly(str(self.module))
+        module.verify()
+        return machine.emit_object(module)
 
     def number(self, value: int) -> Any:
         return self.ir.Constant(self.word, value)
@@ -160,10 +155,37 @@ class Emitter:
         """Entry of a table of words."""
         return self.builder.load(self.at(table, self.bytes_of(index, 8), self.word))
 
-    def read(self, address: Any, offset: Any) -> Any:
-        load = self.builder.load(self.at(address, offset, self.vector))
-        load.align = 4
-        return load
+    def read(self, address: Any, offset: Any, mask: Any = None) -> Any:
+        """A vector; zeros where the mask is not set."""
+        pointer = self.at(address, offset, self.vector)
+        if mask is None:
+            load = self.builder.load(pointer)
+            load.align = 4
+            return load
+        args = [pointer, self.ir.IntType(32)(4), mask, self.zero()]
+        return self.call(f"llvm.masked.load.v{self.width}f32.p0", self.vector, args)
+
+    def write(self, value: Any, address: Any, offset: Any, mask: Any = None) -> None:
+        """Store a vector, or the lanes whose mask is set."""
+        pointer = self.at(address, offset, value.type)
+        if mask is None:
+            self.builder.store(value, pointer).align = 4
+        else:
+            args = [value, pointer, self.ir.IntType(32)(4), mask]
+            self.call(f"llvm.masked.store.v{self.width}f32.p0", self.ir.VoidType(), args)
+
+    def zero(self) -> Any:
+        return self.ir.Constant(self.vector, [0.0] * self.width)
+
+    def mask(self, count: Any, start: int = 0) -> Any:
+        """Which of the lanes start, start + 1, … are below `count`."""
+        ir, builder, width = self.ir, self.builder, self.width
+        short = ir.IntType(32)
+        lanes = ir.VectorType(short, width)
+        blank = ir.Constant(lanes, ir.Undefined)
+        single = builder.insert_element(blank, builder.trunc(count, short), ir.Constant(short, 0))
+        numbers = ir.Constant(lanes, [start + i for i in range(width)])
+        return builder.icmp_signed("<", numbers, builder.shuffle_vector(single, blank, self._zeros()))
 
     def spread(self, pointer: Any) -> Any:
         """A vector of one element, repeated."""
@@ -173,10 +195,10 @@ class Emitter:
         return builder.shuffle_vector(single, blank, self._zeros())
 
     def _zeros(self) -> Any:
-        return self.ir.Constant(self.ir.VectorType(self.ir.IntType(32), self.shape.width), [0] * self.shape.width)
+        return self.ir.Constant(self.ir.VectorType(self.ir.IntType(32), self.width), [0] * self.width)
 
     def call(self, name: str, result: Any, args: list[Any]) -> Any:
-        ir, module = self.ir, self.builder.module
+        ir, module = self.ir, self.module
         kind = ir.FunctionType(result, [arg.type for arg in args])
         function = module.globals.get(name) or ir.Function(module, kind, name)
         return self.builder.call(function, args)
@@ -205,7 +227,7 @@ class Emitter:
 
     def _not_unrolled(self) -> Any:
         """Loop metadata (a node that names itself first): unrolled further, loads would push sums out of registers."""
-        module = self.builder.module
+        module = self.module
         option = module.add_metadata(["llvm.loop.unroll.disable"])
         node = module.add_metadata([f"tile {len(module.metadata)}", option])
         node.operands = (node, option)
@@ -219,11 +241,24 @@ class Emitter:
         )
         return self.loop(builder.and_(count, self.number(UNROLLED - 1)), values, lambda values: step(values, 1))
 
+
+class Emitter(Assembler):
+    """Writes the function of a tile."""
+
+    def __init__(self, left: str, shape: Shape, panels: bool, places: bool):
+        assert left in LEFT, f"left is one of {LEFT}, not {left}"
+        super().__init__(WORDS, shape.width)
+        self.left, self.shape, self.panels, self.places = left, shape, panels, places
+        last = self.builder.sub(self.values["high"], self.number(1))
+        self.index = [self.smaller(self.number(r), last) for r in range(self.shape.rows)]
+        self.targets = [self._target(index) for index in self.index]
+        self._prefetch()
+        self._finish(getattr(self, f"_sum_{self.left}")())
+
     # The sum.
 
     def _begin(self) -> list[Any]:
-        zero = self.ir.Constant(self.vector, [0.0] * self.shape.width)
-        return [zero] * (self.shape.rows * self.shape.vectors)
+        return [self.zero()] * (self.shape.rows * self.shape.vectors)
 
     def products(self, sums: list[Any], b: Any, rounds: int, element: Any) -> tuple[list[Any], Any]:
         """Add `rounds` steps: `element(r, u)` points to row r of step u. The sums, and the address of b's next line."""
@@ -310,30 +345,30 @@ class Emitter:
         full = builder.icmp_signed(">=", self.values["wide"], self.number(self.shape.columns))
         with builder.if_else(full) as (whole, edge):
             with whole:
-                self._end(sums, None)
+                self._end(sums, [None] * self.shape.vectors)
             with edge:
-                self._end(sums, [self._mask(v) for v in range(self.shape.vectors)])
+                self._end(sums, [self.mask(self.values["wide"], v * self.width) for v in range(self.shape.vectors)])
         builder.ret_void()
 
-    def _end(self, sums: list[Any], masks: list[Any] | None) -> None:
+    def _end(self, sums: list[Any], masks: list[Any]) -> None:
         """Add the sums to what is there, unless they are the first, add the bias if there is one, and write."""
         builder, zero, vectors = self.builder, self.number(0), self.shape.vectors
         again = builder.icmp_signed("==", self.values["first"], zero)
-        before = lambda r, v: self._masked_read(self.targets[r], v, masks)  # noqa: E731
-        sums = self._added(again, sums, before)
+        size = 4 * self.width
+        sums = self._added(again, sums, lambda r, v: self.read(self.targets[r], v * size, masks[v]))
         some = builder.icmp_signed("!=", self.values["bias"], zero)
         bias: dict[int, Any] = {}
 
         def column(r: int, v: int) -> Any:
             if v not in bias:
-                bias[v] = self._masked_read(self.values["bias"], v, masks)
+                bias[v] = self.read(self.values["bias"], v * size, masks[v])
             return bias[v]
 
         sums = self._added(some, sums, column)
         after = builder.append_basic_block("written")
         for r in range(self.shape.rows):
             for v in range(vectors):
-                self._masked_write(sums[r * vectors + v], self.targets[r], v, masks)
+                self.write(sums[r * vectors + v], self.targets[r], v * size, masks[v])
             following = builder.append_basic_block("row")
             builder.cbranch(builder.icmp_signed(">", self.values["high"], self.number(r + 1)), following, after)
             builder.position_at_end(following)
@@ -354,32 +389,6 @@ class Emitter:
             phi.add_incoming(value, end)
             results.append(phi)
         return results
-
-    def _mask(self, v: int) -> Any:
-        """Which columns of vector `v` are below `wide`."""
-        ir, builder, width = self.ir, self.builder, self.shape.width
-        short = ir.IntType(32)
-        lanes = ir.VectorType(short, width)
-        blank = ir.Constant(lanes, ir.Undefined)
-        single = builder.insert_element(blank, builder.trunc(self.values["wide"], short), ir.Constant(short, 0))
-        numbers = ir.Constant(lanes, [v * width + i for i in range(width)])
-        return builder.icmp_signed("<", numbers, builder.shuffle_vector(single, blank, self._zeros()))
-
-    def _masked_read(self, address: Any, v: int, masks: list[Any] | None) -> Any:
-        offset, short = 4 * v * self.shape.width, self.ir.IntType(32)
-        if masks is None:
-            return self.read(address, offset)
-        zero = self.ir.Constant(self.vector, [0.0] * self.shape.width)
-        args = [self.at(address, offset, self.vector), short(4), masks[v], zero]
-        return self.call(f"llvm.masked.load.v{self.shape.width}f32.p0", self.vector, args)
-
-    def _masked_write(self, value: Any, address: Any, v: int, masks: list[Any] | None) -> None:
-        pointer = self.at(address, 4 * v * self.shape.width, self.vector)
-        if masks is None:
-            self.builder.store(value, pointer).align = 4
-            return
-        args = [value, pointer, self.ir.IntType(32)(4), masks[v]]
-        self.call(f"llvm.masked.store.v{self.shape.width}f32.p0", self.ir.VoidType(), args)
 
 
 @intrinsic

@@ -7,13 +7,13 @@ import ctypes
 import numpy as np
 import pytest
 
-from tdt._kernels._tile import LEFT, UNROLLED, WORDS, Shape, address, choose, shapes
+from tdt._kernels._tile import LEFT, UNROLLED, WORDS, Shape, address, choose, rates
 
-BEST = [shapes(8)[0], shapes(16)[0]]
+BEST = [next(iter(rates(8))), next(iter(rates(16)))]
 FORMS = [
     *((shape, left, True, left == "panel") for shape in BEST for left in LEFT),
-    *((shape, "rows", shape.rows != 6, False) for shape in shapes(8)[1:]),
-    *((shape, left, left == "panel", True) for shape, left in zip(shapes(16)[1:], LEFT, strict=True)),
+    *((shape, "rows", shape.rows != 6, False) for shape in list(rates(8))[1:]),
+    *((shape, left, left == "panel", True) for shape, left in zip(list(rates(16))[1:], LEFT, strict=True)),
 ]
 
 
@@ -88,9 +88,10 @@ def test_every_edge_has_the_bits_of_the_sum_in_order_and_nothing_else_is_written
         np.testing.assert_array_equal(it.out, expected)
 
 
-def test_a_tile_has_the_least_padding_and_of_several_is_the_best():
+def test_the_tile_for_some_columns_takes_the_least_time_for_them_and_their_padding():
     for width in (4, 8, 16):
         for columns in range(1, 200):
-            padded = [-(-columns // s.columns) * s.columns for s in shapes(width)]
-            assert choose(columns, width) == shapes(width)[padded.index(min(padded))]
-    assert choose(64, 16)[:2] == (6, 4) and choose(96, 16)[:2] == (8, 3) and choose(8, 8)[:2] == (12, 1)
+            times = {s: -(-columns // s.columns) * s.columns / rate for s, rate in rates(width).items()}
+            assert choose(columns, width) == min(times, key=lambda shape: times[shape])
+    assert [choose(n, 16)[:2] for n in (16, 24, 64, 96, 1000)] == [(24, 1), (12, 2), (6, 4), (8, 3), (8, 3)]
+    assert [choose(n, 8)[:2] for n in (8, 16, 24, 100, 1000)] == [(12, 1), (6, 2), (4, 3), (6, 2), (6, 2)]

@@ -1,0 +1,183 @@
+"""Packing of matrices into the panels that register tiles read (`_tile`), and turning of blocks; functions without Numba.
+
+A panel is [k][columns]: for each k, the elements of a tile's rows or columns lie together. A packer fills as many panels as
+`high` columns need, one after the other (panel p from out + p · count · columns on). It has one of two forms, after the
+order of the elements in memory:
+
+    "lines"    element (k, i) lies at source + k · step + i: it is copied; the last panel is filled up with zeros
+    "columns"  element (k, i) lies at source + i · step + k: blocks of 8 × 8 are turned in registers; the last panel is
+               filled up with the last column
+
+`turner` gives the function that turns up to eight columns into lines anywhere, without a panel. In a kernel:
+
+    function = packer("columns", shape.columns, shape.width)    # an argument of the kernel
+    ...
+    pack(function, place(w, j * depth + k), depth, count, place(panels, 0), 0, columns)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tdt._kernels._jit import intrinsic
+from tdt._kernels._tile import Assembler, linked, loaded
+
+WORDS = ("source", "step", "count", "out", "pitch", "high")
+BLOCK = 8  # rows and columns that are turned at a time
+
+
+def packer(form: str, columns: int, width: int) -> int:
+    """The address of a function, for `pack`, that fills panels of so many columns.
+
+    Args:
+        form: "lines" or "columns": which of them are contiguous in memory.
+        width: floats in a vector.
+    """
+    assert form in ("lines", "columns"), f"a form is lines or columns, not {form}"
+    name = f"pack-{form}-{columns}-{width}"
+    return loaded(name) or linked(name, lambda: (Lines if form == "lines" else Columns)(columns, width))
+
+
+def turner() -> int:
+    """The address of a function, for `pack`: element k of column i < high ≤ 8 goes to out[k · pitch + i]."""
+    return loaded("turn") or linked("turn", lambda: Columns(0, BLOCK))
+
+
+class Lines(Assembler):
+    """Copies lines of `high` elements into panels of `columns`, one after the other: for each line all panels at once."""
+
+    def __init__(self, columns: int, width: int):
+        super().__init__(WORDS, width)
+        builder, values = self.builder, self.values
+        self.columns = columns
+        panels = builder.udiv(values["high"], self.number(columns))
+        rest = builder.urem(values["high"], self.number(columns))
+        step, panel = self.bytes_of(values["step"]), builder.mul(values["count"], self.number(4 * columns))
+        starts = range(0, columns, width)
+        masks = [self.mask(rest, start) for start in starts]
+        whole = [None if start + width <= columns else self.mask(self.number(columns), start) for start in starts]
+
+        def line(state: list[Any]) -> list[Any]:
+            source, out = state
+            self.loop(panels, [source, out], lambda state: self.copy(*state, panel, whole))
+            return [builder.add(source, step), builder.add(out, self.number(4 * columns))]
+
+        def edge(state: list[Any]) -> list[Any]:
+            source, out = state
+            self.copy(source, out, panel, masks)
+            return [builder.add(source, step), builder.add(out, self.number(4 * columns))]
+
+        self.loop(values["count"], [values["source"], values["out"]], line)
+        with builder.if_then(builder.icmp_signed(">", rest, self.number(0))):
+            source = builder.add(values["source"], builder.mul(panels, self.number(4 * columns)))
+            self.loop(values["count"], [source, builder.add(values["out"], builder.mul(panels, panel))], edge)
+        builder.ret_void()
+
+    def copy(self, source: Any, out: Any, panel: Any, masks: list[Any]) -> list[Any]:
+        """Copy a line of one panel; the addresses for the next one."""
+        for k, mask in enumerate(masks):
+            start = k * self.width
+            store_lanes(self, self.read(source, 4 * start, mask), out, 4 * start, min(self.width, self.columns - start))
+        return [self.builder.add(source, self.number(4 * self.columns)), self.builder.add(out, panel)]
+
+
+class Columns(Assembler):
+    """Turns columns into lines: of panels of `columns` elements, one after the other, or, if that is 0, of up to eight,
+    `pitch` apart."""
+
+    def __init__(self, columns: int, width: int):
+        super().__init__(WORDS, BLOCK)
+        builder, values = self.builder, self.values
+        self.line = self.number(4 * columns) if columns else self.bytes_of(values["pitch"])
+        self.last = builder.sub(values["high"], self.number(1))
+        if columns:
+            panels = builder.udiv(builder.add(self.last, self.number(columns)), self.number(columns))
+            size = builder.mul(values["count"], self.line)
+            whole, rest = divmod(columns, BLOCK)
+
+            def panel(state: list[Any]) -> list[Any]:
+                first, out = state
+                _, after = self.loop(self.number(whole), [first, out], lambda state: self.group(*state, BLOCK))
+                if rest:
+                    self.group(builder.add(first, self.number(whole * BLOCK)), after, rest)
+                return [builder.add(first, self.number(columns)), builder.add(out, size)]
+
+            self.loop(panels, [self.number(0), values["out"]], panel)
+        else:
+            full = builder.icmp_signed(">=", values["high"], self.number(BLOCK))
+            with builder.if_else(full) as (yes, no):
+                for branch, lanes in ((yes, BLOCK), (no, 0)):
+                    with branch:
+                        self.group(self.number(0), values["out"], lanes)
+        builder.ret_void()
+
+    def group(self, first: Any, out: Any, lanes: int) -> list[Any]:
+        """Turn the eight columns from `first` on, of which so many are stored (0: `high`); where the next eight begin."""
+        builder, values = self.builder, self.values
+        index = [self.smaller(builder.add(first, self.number(i)), self.last) for i in range(BLOCK)]
+        step = self.bytes_of(values["step"])
+        sources = [builder.add(values["source"], builder.mul(i, step)) for i in index]
+        mask = None if lanes else self.mask(values["high"])
+
+        def block(state: list[Any]) -> list[Any]:
+            offset, target = state
+            for row in turned(self, [self.read(builder.add(source, offset), 0) for source in sources]):
+                store_lanes(self, row, target, 0, lanes or BLOCK, mask)
+                target = builder.add(target, self.line)
+            return [builder.add(offset, self.number(4 * BLOCK)), target]
+
+        def single(state: list[Any]) -> list[Any]:
+            """One line, an element at a time: of fewer than eight that are left."""
+            offset, target = state
+            value = self.zero()
+            for i, source in enumerate(sources):
+                element = builder.load(self.at(source, offset, self.ir.FloatType()))
+                value = builder.insert_element(value, element, self.ir.Constant(self.ir.IntType(32), i))
+            store_lanes(self, value, target, 0, lanes or BLOCK, mask)
+            return [builder.add(offset, self.number(4)), builder.add(target, self.line)]
+
+        state = self.loop(builder.lshr(values["count"], self.number(3)), [self.number(0), out], block)
+        self.loop(builder.and_(values["count"], self.number(BLOCK - 1)), state, single)
+        return [builder.add(first, self.number(BLOCK)), builder.add(out, self.number(4 * BLOCK))]
+
+
+def turned(assembler: Assembler, rows: list[Any]) -> list[Any]:
+    """Eight vectors of eight, as a block turned: each of three rounds interleaves row i with row i + 4, which moves the six
+    bits of an element's index by one."""
+    ir = assembler.ir
+    lanes = ir.VectorType(ir.IntType(32), BLOCK)
+    orders = [ir.Constant(lanes, [h + i // 2 + 8 * (i % 2) for i in range(8)]) for h in (0, 4)]
+    for _ in range(3):
+        rows = [assembler.builder.shuffle_vector(rows[i], rows[i + 4], order) for i in range(4) for order in orders]
+    return rows
+
+
+def store_lanes(assembler: Assembler, value: Any, address: Any, offset: int, count: int, mask: Any = None) -> None:
+    """Store the first lanes of a vector, in powers of two; or those of a mask."""
+    ir, builder = assembler.ir, assembler.builder
+    width = value.type.count
+    if mask is not None or count == width:
+        assembler.write(value, address, offset, mask)
+        return
+    start = 0
+    for size in (8, 4, 2, 1):
+        if count & size:
+            order = ir.Constant(ir.VectorType(ir.IntType(32), size), list(range(start, start + size)))
+            part = builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), order)
+            assembler.write(part, address, offset + 4 * start)
+            start += size
+
+
+@intrinsic
+def pack(typingctx: Any, function: Any, source: Any, step: Any, count: Any, out: Any, pitch: Any, high: Any) -> Any:
+    """Call a function of `packer` or `turner`: `count` lines or elements of a column from address `source` to `out`."""
+    from llvmlite import ir
+    from numba.core import types
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = ir.IntType(64)
+        kind = ir.FunctionType(ir.VoidType(), [word] * len(WORDS))
+        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * (1 + len(WORDS))), generate

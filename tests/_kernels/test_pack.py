@@ -1,0 +1,40 @@
+"""Packing into panels and turning of blocks: every element in its place, nothing read or written beyond."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from tdt._kernels._pack import WORDS, packer, turner
+
+
+def call(function: int, *words: int) -> None:
+    ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(WORDS))(function)(*words)
+
+
+@pytest.mark.parametrize(("columns", "width"), [(6, 8), (12, 8), (16, 8), (8, 16), (24, 16), (48, 16)])
+@pytest.mark.parametrize("form", ["lines", "columns"])
+def test_panels_hold_every_element_and_finite_padding(form, columns, width):
+    function = packer(form, columns, width)
+    rng = np.random.default_rng(columns)
+    for high in (1, columns - 1, columns, columns + 3, 3 * columns):
+        for count in (0, 1, 7, 8, 17):
+            x = rng.normal(size=(count, high) if form == "lines" else (high, count)).astype(np.float32)
+            panels = -(-high // columns)
+            out = np.full(panels * count * columns + 1, 7, np.float32)
+            call(function, x.ctypes.data, x.shape[1], count, out.ctypes.data, 0, high)
+            assert out[-1] == 7 and np.isfinite(out).all()
+            found = out[:-1].reshape(panels, count, columns).transpose(1, 0, 2).reshape(count, panels * columns)
+            np.testing.assert_array_equal(found[:, :high], x if form == "lines" else x.T)
+
+
+@pytest.mark.parametrize("high", range(1, 9))
+def test_a_block_is_turned_into_its_place_alone(high):
+    rng = np.random.default_rng(high)
+    for count in (0, 1, 7, 8, 17):
+        x, out = rng.normal(size=(high, count)).astype(np.float32), np.full((count, 11), 7, np.float32)
+        call(turner(), x.ctypes.data, count, count, out.ctypes.data, 11, high)
+        np.testing.assert_array_equal(out[:, :high], x.T)
+        assert (out[:, high:] == 7).all()
