@@ -130,6 +130,13 @@ def _arguments_of(frame: FrameType) -> tuple[tuple, dict[str, Any]]:
 
 def as_shape(args: tuple[Any, ...]) -> tuple[int, ...]:
     """Sizes passed as `f(2, 3)` or `f((2, 3))`, as a tuple of ints; TypeError for anything else."""
+    if len(args) == 1 and args[0].__class__ is tuple:
+        args = args[0]
+    for size in args:
+        if size.__class__ is not int:
+            break
+    else:
+        return args
     try:
         if len(args) == 1 and not hasattr(args[0], "__index__"):
             args = tuple(args[0])

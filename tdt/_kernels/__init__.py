@@ -59,6 +59,8 @@ def enable(on: bool) -> None:
     """Switch all kernels."""
     global _enabled
     _enabled = on
+    for ufuncs in UFUNCS:
+        ufuncs.clear()
 
 
 class Kernel:
@@ -122,6 +124,7 @@ def _lazy(path: str) -> Callable:
     return call
 
 
+UFUNCS: list[dict] = []  # what dispatch keeps of `ufunc_for`, by op; emptied when kernels are switched
 FLOAT32 = np.dtype(np.float32)
 GENERATED = (FLOAT32, np.dtype(np.float64))
 
@@ -172,7 +175,22 @@ def from_formula(
         out[...] = formula(xp, *args, **named)
         return out
 
+    def ufunc_for(operands: tuple, named: dict[str, Any]) -> tuple[Callable, tuple | None, tuple] | None:
+        """The ufunc for arrays of these types, below PARALLEL elements, and for these numbers; None if there is none.
+
+        Returns: the ufunc, the places of the arrays among the operands (None if all are), the arguments after them.
+        """
+        if not _enabled:
+            return None
+        if not functions:
+            from tdt._kernels.generated import Elementwise
+
+            functions.append(Elementwise(name, formula))
+        function, places, numbers = functions[0]._prepare(operands, named)
+        return None if function is None else (function.ufunc, places, numbers)
+
     functools.update_wrapper(call, formula)
+    call.ufunc_for = ufunc_for  # type: ignore[attr-defined]
     return call, unary if count == 1 and not attributes else None
 
 

@@ -18,6 +18,7 @@ from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO, on_sparse
 from tdt._core.tensor import LEAF, Storage, Tensor, View, alias
 from tdt._kernels import chosen
+from tdt._kernels._compilable import PARALLEL
 from tdt.autograd._meta import meta, on_meta
 from tdt.autograd._node import BackwardPlan, Node
 from tdt.autograd._op_table import OPS
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 DIFFERENTIABLE = frozenset(d.np for d in ALL_DTYPES + FLOAT8 if d.category >= FLOAT)
 NO_ATTRIBUTES: dict[str, Any] = {}
+MOST_UFUNCS = 1000  # of an op: by the values of its numbers
 ndarray = np.ndarray
 _new = object.__new__
 
@@ -44,7 +46,14 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:
     if plan is None or not plan.fast_path or a.__class__ is not ndarray or record is None:
         return apply(op, (x,), attributes)
     edge = (x._edge if x._view is None else edge_of(x)) if record and op.rules else None
-    if attributes:
+    ufunc: Any = None
+    if op.ufuncs is not None and a.size < PARALLEL:
+        values = attributes.values()  # 0.0 and -0.0 are equal
+        key = (a.dtype, *attributes, *(values if all(values) else map(repr, values))) if attributes else (a.dtype,)
+        ufunc, numbers, named, _ = _find_ufunc(op, key, [a], attributes)
+    if ufunc is not None:
+        attributes, result = named, ufunc(a, *numbers) if numbers else ufunc(a)
+    elif attributes:
         attributes = (
             attributes if TENSOR_TYPES.isdisjoint(map(type, attributes.values())) else as_numbers(op.name, attributes)
         )
@@ -67,8 +76,45 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:
     return out
 
 
+def view_of(op: Op, x: Any, attributes: dict) -> Any:
+    """`unary` for an op whose result is a view of `x`; attributes are numbers or tuples of numbers, and complete."""
+    record = state.fast_record
+    try:
+        a = x._a
+        plan = op.plans.get((a.dtype,))
+    except AttributeError:
+        plan = None
+    if plan is None or a.__class__ is not ndarray or record is None or not plan.fast_path:
+        return apply(op, (x,), attributes)
+    source = x._view
+    edge = (x._edge if source is None else edge_of(x)) if record else None
+    out = _new(Tensor)
+    result = out._a = op.forward(np, a, **attributes)
+    out._edge = out._grad = None
+    base = result.base
+    if not a.size or (base is not a and (base is None or base is not a.base)):
+        _link(op, x, out, attributes)
+    else:
+        st = out._st = x._st
+        view = out._view = _new(View)
+        view.step = op, attributes, None
+        view.version = st.version
+        view.source = source
+        if source is None:
+            view.base, view.base_array, view.creation_meta = x, a, "" if record else "no_grad"
+        else:
+            view.base, view.base_array = source.base, source.base_array
+            view.creation_meta = source.creation_meta if record else "no_grad"
+    if edge is not None:
+        edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
+        _record(op, plan, 1, edges, (x,), (a,), attributes, (out,))
+    return out
+
+
 def binary(op: Op, x: Any, y: Any) -> Any:
     """`apply` for two operands without attributes: the fast path for NumPy tensors, the second may be a number."""
+    if op.ufuncs is not None and (out := elementwise(op, (x, y), NO_ATTRIBUTES)) is not None:
+        return out
     record = state.fast_record
     try:
         a = x._a
@@ -105,8 +151,98 @@ def binary(op: Op, x: Any, y: Any) -> Any:
     return out
 
 
+def elementwise(op: Op, operands: tuple[Any, ...], attributes: dict) -> Any:
+    """The fast path for ops with a generated ufunc, on small contiguous NumPy tensors and numbers; None for all others."""
+    record = state.fast_record
+    key: list[Any] = []
+    arrays: list[Any] = []
+    recorded = False
+    for x in operands:
+        kind = x.__class__
+        if kind in TENSOR_TYPES:
+            a = x._a
+            if a.__class__ is not ndarray or a.size >= PARALLEL or not a.flags.c_contiguous:
+                return None
+            arrays.append(a)
+            key.append(a.dtype)
+            recorded = recorded or x._edge is not None or x._view is not None
+        elif kind is float or kind is int or x is None:
+            arrays.append(x)
+            key.append(x or repr(x))  # 0.0 and -0.0 are equal
+        else:
+            return None
+    if attributes:
+        values = attributes.values()
+        key += attributes
+        key += values if all(values) else map(repr, values)
+    found = _find_ufunc(op, tuple(key), arrays, attributes) if record is not None else NO_UFUNC
+    ufunc, numbers, attributes, places = found
+    edges, mask = _edges_of(operands) if recorded and record and op.rules else (None, 0)
+    if ufunc is None or mask is None:
+        return None
+    try:
+        result = ufunc(*arrays if places is None else [arrays[k] for k in places], *numbers)
+    except ValueError:  # `apply` raises PyTorch's error
+        return None
+    out = _new(Tensor)
+    out._a = result if result.__class__ is ndarray else _backend.as_array(result)
+    out._st = Storage()
+    out._edge = out._view = out._grad = None
+    if mask:
+        plan = op.plans[tuple([a.dtype if a.__class__ is ndarray else a.__class__ for a in arrays])]
+        _record(op, plan, mask, edges, operands, arrays, attributes, (out,))
+    return out
+
+
+def _edges_of(operands: tuple[Any, ...]) -> tuple[list, int | None]:
+    """Where the gradient of each operand goes, and a bit set of those that have one; None if one is a view without a graph."""
+    edges: list[Any] = []
+    mask, bit = 0, 1
+    for x in operands:
+        edge = edge_of(x) if isinstance(x, Tensor) else None
+        if edge is NOWHERE:
+            return edges, None
+        mask += bit if edge is not None else 0
+        edges.append((x, 0) if edge is LEAF else edge)
+        bit += bit
+    return edges, mask
+
+
+NO_UFUNC: tuple = (None, (), NO_ATTRIBUTES, None)
+
+
+def _find_ufunc(op: Op, key: tuple, arrays: list, attributes: dict) -> tuple:
+    """(ufunc, the numbers that follow the arrays, all attributes, the places of the arrays unless all are arrays).
+
+    The ufunc is None where none is generated, or no plan was made yet. What is found is kept in `op.ufuncs` by the types
+    of arrays and the values of numbers and attributes.
+    """
+    try:
+        found = op.ufuncs.get(key)
+    except TypeError:  # a value that is not hashable
+        return NO_UFUNC
+    if found is not None:
+        return found
+    plan = op.plans.get(tuple([a.dtype if a.__class__ is ndarray else a.__class__ for a in arrays]))
+    if plan is None or plan.by_rank is not None or not plan.fast_path:
+        return NO_UFUNC
+    if not TENSOR_TYPES.isdisjoint(map(type, attributes.values())):
+        return NO_UFUNC
+    attributes = {**op.defaults, **attributes}
+    try:
+        ufunc, places, numbers = op.forward.ufunc_for(tuple(arrays), attributes) or (None, None, ())
+    except OverflowError:  # a number that the type cannot hold
+        return NO_UFUNC
+    if len(op.ufuncs) > MOST_UFUNCS:
+        op.ufuncs.clear()
+    found = op.ufuncs[key] = ufunc, numbers, attributes, places
+    return found
+
+
 def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:  # noqa: C901  (one path for every op, each step an option of its record)
     """Run `op`: find the plan, compute, wrap the result and record it. `target`: an array to compute into."""
+    if op.ufuncs is not None and target is None and (out := elementwise(op, operands, attributes)) is not None:
+        return out
     if not TENSOR_TYPES.isdisjoint(map(type, attributes.values())):
         attributes = as_numbers(op.name, attributes)
     if state.handler is not None:
@@ -305,6 +441,7 @@ def _wrap(op: Op, results: tuple, operands: tuple, attributes: dict) -> tuple[Te
 
 def _link(op: Op, x: Tensor, t: Tensor, attributes: dict, k: int | None = None) -> None:
     """Let `t`, a result of a view op on `x`, share x's storage, and store its View unless the data was copied."""
+    t._view = None
     if op.view is not True:
         base = t._a.base
         if base is not x._a and (base is None or base is not x._a.base) and not _backend.may_overlap(t._a, x._a):

@@ -95,7 +95,8 @@ class Op(Traits):
     def __init__(self, forward: Callable[..., Any], name: str | None, traits: dict[str, Any]):
         super().__init__(**traits)
         self.name: str = name or forward.__name__.strip("_")
-        self.forward, self.__doc__ = forward, forward.__doc__
+        self.forward: Any = forward
+        self.__doc__ = forward.__doc__
         params, positional = _parameters(forward), forward.__code__.co_argcount
         self.operands = params[1:positional]
         variadic = forward.__code__.co_flags & inspect.CO_VARARGS
@@ -113,7 +114,10 @@ class Op(Traits):
         # simple: nothing but the forward between operands and result. fast_path: `unary` and `binary` will do.
         self.simple = not (self.aux or self.variadic or self.sparse)
         self.direct: Callable[..., Any] | None = getattr(np, self.ufunc) if self.ufunc else None
+        self.ufuncs: Any = None  # of a formula, for `elementwise`, by types and numbers
         if self.formula:
+            self.ufuncs = {}
+            _kernels.UFUNCS.append(self.ufuncs)
             self.forward, self.direct = _kernels.from_formula(self.name, forward, self.fixed, self.attributes)
             self.writes_out = True
         self.fast_path = self.simple and not self.multi_view and len(self.outputs) == 1

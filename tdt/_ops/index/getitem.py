@@ -25,7 +25,7 @@ from tdt._core.writing import SHARED
 from tdt._ops.elementwise.select import _copy, _fill
 from tdt._ops.index.nonzero import nonzero
 from tdt._ops.shape.views import ALL_OF, expand, slice_view
-from tdt.autograd._dispatch import apply, unary
+from tdt.autograd._dispatch import view_of
 from tdt.autograd._inplace import check_writable, write
 from tdt.autograd._op import op
 from tdt.autograd._views import follow
@@ -45,31 +45,45 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         shape = x._a.shape
         if not shape or not -shape[0] <= key < shape[0]:
             _place(key, shape, 0)
-        return apply(slice_view, (x,), {"spec": (key, ...)})
+        return view_of(slice_view, x, {"spec": (key, ...)})
     if kind is slice:
         if not x._a.ndim:
             raise IndexError("slice() cannot be applied to a 0-dim tensor.")
-        return slice_view(x, spec=(_range(key), ...))
+        return view_of(slice_view, x, {"spec": (_range(key), ...)})
     if kind is Tensor and key._a.dtype == np.int64 and key._a.ndim and x._a.ndim:
         return _index(x, key, dims=(0,))
+    if key is None or key is ...:
+        key, kind = (key,), tuple
     if kind is tuple and (spec := _plain(x._a.shape, key)) is not None:
-        return unary(slice_view, x, {"spec": spec})
+        return view_of(slice_view, x, {"spec": spec})
     viewed, indices = parse(x, key)
     return viewed if indices is None else index(viewed, indices)
 
 
 def _plain(shape: tuple[int, ...], key: tuple) -> tuple | None:
-    """The spec of a key of integers in range and slices; None for any other, which `parse` takes apart."""
+    """The spec of a key of integers in range, slices, None and one Ellipsis; None for any other, which `parse` takes apart."""
     spec: list[Any] = []
-    if len(key) > len(shape):
-        return None
-    for k, n in zip(key, shape, strict=False):
-        if k.__class__ is slice:
-            spec.append(_range(k))
-        elif k.__class__ is int and -n <= k < n:
-            spec.append(k)
-        else:
+    d, ndim, expanded = 0, len(shape), False
+    for k in key:
+        kind = k.__class__
+        if k is None:
+            spec.append(None)
+        elif k is ... and not expanded:
+            expanded, rest = True, ndim - sum([k is not None and k is not ... for k in key])
+            if rest < 0:
+                return None
+            spec += (ALL_OF,) * rest
+            d += rest
+        elif d >= ndim or (kind is not int and kind is not slice):
             return None
+        else:
+            if kind is slice:
+                spec.append(_range(k))
+            elif -shape[d] <= k < shape[d]:
+                spec.append(k)
+            else:
+                return None
+            d += 1
     return (*spec, ...)
 
 
@@ -165,7 +179,7 @@ def _place(i: Any, shape: tuple[int, ...], d: int, position: int = 0) -> int:
 def _range(key: slice) -> tuple[Any, Any, Any]:
     """A slice as a hashable triple of ints; ValueError for a step that is not positive."""
     start, stop, step = key.start, key.stop, key.step
-    if not {start.__class__, stop.__class__, step.__class__} <= PLAIN:
+    if start.__class__ not in PLAIN or stop.__class__ not in PLAIN or step.__class__ not in PLAIN:
         start, stop, step = [None if v is None else operator.index(v) for v in (start, stop, step)]
     if step is not None and step <= 0:
         raise ValueError("step must be greater than zero")

@@ -13,7 +13,7 @@ from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import function_alias, method, tensor_property
 from tdt._core.tensor import Tensor
 from tdt._ops._common import is_int, tensor_argument, wrap_dim
-from tdt.autograd._dispatch import unary
+from tdt.autograd._dispatch import view_of
 from tdt.autograd._in_place_methods import become_view, by_view
 from tdt.autograd._node_names import label
 from tdt.autograd._op import op
@@ -63,7 +63,7 @@ def permute(input: Tensor, dims: Sequence[int]) -> Tensor:
     >>> tdt.permute(tdt.zeros(2, 3, 4), (2, 0, 1)).shape
     tdt.Size([4, 2, 3])
     """
-    return unary(_permute, input, {"dims": _order(as_shape((dims,)), input._a.ndim)})
+    return view_of(_permute, input, {"dims": _order(as_shape((dims,)), input._a.ndim)})
 
 
 @functools.lru_cache
@@ -94,7 +94,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """
     n = input._a.ndim
     a, b = wrap_dim(dim0, n), wrap_dim(dim1, n)
-    return label(unary(_permute, input, {"dims": _swapped(n, a, b)}), "TransposeBackward0")
+    return label(view_of(_permute, input, {"dims": _swapped(n, a, b)}), "TransposeBackward0")
 
 
 @functools.lru_cache
@@ -140,7 +140,7 @@ def t(input: Tensor) -> Tensor:
     ndim = input._a.ndim
     if ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {ndim}D")
-    return label(unary(_permute, input, {"dims": REVERSED[ndim]}), "TBackward0")
+    return label(view_of(_permute, input, {"dims": REVERSED[ndim]}), "TBackward0")
 
 
 @method()
@@ -183,7 +183,7 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
             raise RuntimeError(f"movedim: repeated dim in `{name}` ({dims})")
     rest = iter([d for d in range(n) if d not in sources])
     moved = dict(zip(targets, sources, strict=True))
-    return _permute(input, dims=tuple([moved[i] if i in moved else next(rest) for i in range(n)]))
+    return view_of(_permute, input, {"dims": tuple([moved[i] if i in moved else next(rest) for i in range(n)])})
 
 
 moveaxis = function_alias("moveaxis", of=movedim)
@@ -202,21 +202,20 @@ def squeeze(input: Tensor, dim: Dims = None) -> Tensor:
     >>> tdt.squeeze(tdt.zeros(1, 3, 1)).shape
     tdt.Size([3])
     """
-    tensor_argument("squeeze", input)
-    shape = input._a.shape
-    variant = 0 if dim is None else 1 if is_int(dim) else 2
+    shape = tensor_argument("squeeze", input)._a.shape
     if dim is None:
-        drop: Any = range(len(shape))
-    elif variant == 1:
-        drop = [wrap_dim(dim, len(shape))]
+        dims = tuple([d for d, n in enumerate(shape) if n == 1])
+        return label(view_of(_squeeze, input, {"dims": dims}), "SqueezeBackward0")
+    if is_int(dim):
+        drop, name = [wrap_dim(dim, len(shape))], "SqueezeBackward1"
     else:
-        drop = [wrap_dim(d, len(shape)) for d in dim]  # type: ignore[union-attr]
+        drop, name = [wrap_dim(d, len(shape)) for d in dim], "SqueezeBackward2"
         if len(set(drop)) != len(drop):
             raise RuntimeError(
                 f"dim {next(d for d in drop if drop.count(d) > 1)} appears multiple times in the list of dims"
             )
     dims = tuple([d for d in drop if d < len(shape) and shape[d] == 1])
-    return label(unary(_squeeze, input, {"dims": dims}), f"SqueezeBackward{variant}")
+    return label(view_of(_squeeze, input, {"dims": dims}), name)
 
 
 @op(view=True, node=lambda node: f"SqueezeBackward{1 if len(node.attributes['dims']) == 1 else 2}", float8=FLOAT8S)
@@ -224,9 +223,12 @@ def _squeeze(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
     return x.squeeze(dims)
 
 
+BEFORE_NEW = (None, (slice(None), None), (slice(None), slice(None), None))  # the index that adds dimension 0, 1 or 2
+
+
 @op(view=True, float8=FLOAT8S, sparse_gradients=True)
 def _unsqueeze(xp: ModuleType, x: Any, *, dim: int) -> Any:
-    return x[(slice(None),) * dim + (None,)]
+    return x[BEFORE_NEW[dim]] if dim < 3 else x[(slice(None),) * dim + (None,)]
 
 
 @method(in_place=by_view)
@@ -240,7 +242,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     >>> tdt.unsqueeze(tdt.zeros(3), 0).shape
     tdt.Size([1, 3])
     """
-    return unary(_unsqueeze, input, {"dim": wrap_dim(dim, input._a.ndim + 1)})
+    return view_of(_unsqueeze, input, {"dim": wrap_dim(dim, input._a.ndim + 1)})
 
 
 @method("permute")
@@ -253,7 +255,7 @@ def _permute_method(self: Tensor, *dims: int | Sequence[int]) -> Tensor:
     >>> tdt.zeros(2, 3, 4).permute(2, 0, 1).shape
     tdt.Size([4, 2, 3])
     """
-    return permute(self, cast(Any, dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims))
+    return permute(self, cast(Any, dims))
 
 
 @method()
@@ -271,7 +273,8 @@ def t_(input: Tensor) -> Tensor:
 @tensor_property
 def T(self: Tensor) -> Tensor:
     """All dimensions in reverse order."""
-    return _permute(self, dims=tuple(range(self._a.ndim))[::-1])
+    n = self._a.ndim
+    return view_of(_permute, self, {"dims": REVERSED[n] if n < 3 else tuple(range(n))[::-1]})
 
 
 @tensor_property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import method
 from tdt._core.tensor import Size, Tensor
 from tdt._ops._common import tensor_argument, wrap_dim
-from tdt.autograd._dispatch import unary
+from tdt.autograd._dispatch import view_of
 from tdt.autograd._node import sum_to
 from tdt.autograd._op import op
 from tdt.autograd._views import follow
@@ -52,8 +53,11 @@ def _misfit(shape: Sequence[int], size: int) -> RuntimeError:
 
 @op(view=True, float8=FLOAT8S)
 def _view(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
-    out = _reshape.forward(xp, x, shape=shape)
-    if x.size and not x.flags.c_contiguous and not may_overlap(out, x):
+    try:
+        out = x.reshape(shape)
+    except ValueError:
+        raise _misfit(shape, x.size) from None
+    if out.base is not x and x.size and not x.flags.c_contiguous and not may_overlap(out, x):
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
             "contiguous subspaces). Use .reshape(...) instead."
@@ -86,10 +90,10 @@ def view(input: Tensor, *shape: int | Sequence[int] | _dtype.dtype, dtype: _dtyp
     tensor([[0, 1, 2],
             [3, 4, 5]])
     """
-    if dtype is None and len(shape) == 1 and isinstance(shape[0], _dtype.dtype):
+    if dtype is None and shape and shape[0].__class__ is _dtype.dtype and len(shape) == 1:
         dtype = shape[0]
     if dtype is None:
-        return unary(_view, input, {"shape": as_shape(shape)})
+        return view_of(_view, input, {"shape": as_shape(shape)})
     if dtype is input.dtype:
         return _view(input, shape=input._a.shape)
     return _view_as(input, dtype)
@@ -129,7 +133,7 @@ def reshape(input: Tensor, shape: int | Sequence[int]) -> Tensor:
     """
     shape = as_shape((shape,))
     try:
-        return unary(_reshape, input, {"shape": shape})
+        return view_of(_reshape, input, {"shape": shape})
     except RuntimeError:
         if (
             not input._a.flags.c_contiguous
@@ -138,15 +142,24 @@ def reshape(input: Tensor, shape: int | Sequence[int]) -> Tensor:
         raise
 
 
+@functools.lru_cache
+def _expanded_strides(old: tuple[int, ...], strides: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The strides of an array expanded to `shape`; None where it does not fit."""
+    extra = len(shape) - len(old)
+    if extra < 0 or not all(n in (1, m) for n, m in zip(old, shape[extra:], strict=True)):
+        return None
+    return (*(0,) * extra, *[s if n == m else 0 for s, n, m in zip(strides, old, shape[extra:], strict=True)])
+
+
 @op(view=True, broadcasts=False, float8=FLOAT8S, sparse_gradients=True)
 def _expand(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
-    if x.shape == shape:
+    old = x.shape
+    if old == shape:
         return x[...]
     if xp is np and x.flags.c_contiguous and x.size and x.dtype.kind != "V":  # a fifth of the time of broadcast_to
-        extra = len(shape) - x.ndim
-        if all(n in (1, m) for n, m in zip(x.shape, shape[extra:], strict=True)):
-            steps = [s if n == m else 0 for s, n, m in zip(x.strides, x.shape, shape[extra:], strict=True)]
-            return np.ndarray(shape, x.dtype, x, 0, (*(0,) * extra, *steps))
+        strides = _expanded_strides(old, x.strides, shape)
+        if strides is not None:
+            return np.ndarray(shape, x.dtype, x, 0, strides)
     return writable(xp, xp.broadcast_to(x, shape), x)
 
 
@@ -185,34 +198,48 @@ def expand(input: Tensor, *sizes: int | Sequence[int], implicit: bool = False) -
             [2, 2, 2]])
     """
     sizes = as_shape(sizes)
+    target = _expanded_shape(input._a.shape, sizes)
+    if target is None:
+        raise _cannot_expand(input, sizes)
+    return view_of(_expand, input, {"shape": target})
+
+
+@functools.lru_cache
+def _expanded_shape(shape: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """`sizes` with those of `shape` in the place of -1; None where `shape` does not expand to them."""
+    extra = len(sizes) - len(shape)
+    if extra < 0 or any(n < 0 for n in sizes[:extra]):
+        return None
+    rest = [old if n == -1 else n for n, old in zip(sizes[extra:], shape, strict=True)]
+    fits = all(n >= 0 and old in (1, n) for n, old in zip(rest, shape, strict=True))
+    return (*sizes[:extra], *rest) if fits else None
+
+
+def _cannot_expand(input: Tensor, sizes: tuple[int, ...]) -> RuntimeError:
+    """Why `input` does not expand to `sizes`."""
     shape = input._a.shape
-    if sizes == shape:
-        return unary(_expand, input, {"shape": sizes})
     extra = len(sizes) - len(shape)
     if extra < 0:
         follow(input)
-        raise RuntimeError(
+        return RuntimeError(
             f"expand(torch.{_dtype.SCALAR_NAMES[input.dtype]}Tensor{{{list(shape)}}}, size={list(sizes)}): "
             "the number of sizes provided "
             f"({len(sizes)}) "
             f"must be greater or equal to the number of dimensions in the tensor ({len(shape)})"
         )
-    target = []
-    for i, n in enumerate(sizes):
-        old = shape[i - extra] if i >= extra else None
-        if n < 0 and (old is None or n < -1):
-            raise RuntimeError(
-                f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension {i}"
-            )
-        if n >= 0 and old is not None and old not in (1, n):
-            follow(input)
-            raise RuntimeError(
-                f"The expanded size of the tensor ({n}) must match the existing size ({old}) at non-singleton "
-                f"dimension {i}.  "
-                f"Target sizes: {list(sizes)}.  Tensor sizes: {list(shape)}"
-            )
-        target.append(old if n == -1 else n)
-    return _expand(input, shape=tuple(target))
+    olds: list[int | None] = [*[None] * extra, *shape]
+    i, n, old = next((i, n, old) for i, (n, old) in enumerate(zip(sizes, olds, strict=True))
+                     if n < -1 or (n == -1 if old is None else n >= 0 and old not in (1, n)))  # fmt: skip
+    if n < 0:
+        return RuntimeError(
+            f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension {i}"
+        )
+    follow(input)
+    return RuntimeError(
+        f"The expanded size of the tensor ({n}) must match the existing size ({old}) at non-singleton "
+        f"dimension {i}.  "
+        f"Target sizes: {list(sizes)}.  Tensor sizes: {list(shape)}"
+    )
 
 
 @method()
@@ -295,7 +322,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     if start == end:
         return input
     flat = (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :])
-    return unary(_reshape, input, {"shape": flat})
+    return view_of(_reshape, input, {"shape": flat})
 
 
 @method()
@@ -309,7 +336,7 @@ def ravel(input: Tensor) -> Tensor:
     >>> tdt.ravel(tdt.zeros(2, 3)).shape
     tdt.Size([6])
     """
-    return unary(_view, input.contiguous(), {"shape": (input._a.size,)})
+    return view_of(_view, input.contiguous(), {"shape": (input._a.size,)})
 
 
 @method()
@@ -340,7 +367,7 @@ def unflatten(input: Tensor, dim: int, sizes: int | Sequence[int]) -> Tensor:
             f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {d} ({shape[d]}) in the "
             "input tensor"
         )
-    return _view(input, shape=(*shape[:d], *sizes, *shape[d + 1 :]))
+    return view_of(_view, input, {"shape": (*shape[:d], *sizes, *shape[d + 1 :])})
 
 
 def _slice_node_name(node: Any) -> str:
@@ -358,9 +385,10 @@ def _slice_node_name(node: Any) -> str:
 @op(view=True, name="slice", node=_slice_node_name, float8=FLOAT8S)
 def slice_view(xp: ModuleType, x: Any, *, spec: tuple[Any, ...]) -> Any:
     """Basic indexing: integers, None, Ellipsis, and slices as (start, stop, step). The Ellipsis keeps 0-d views views."""
-    return x[spec] if len(spec) == 2 and spec[0].__class__ is int else x[decoded(spec)]
+    return x[decoded(spec)]
 
 
+@functools.lru_cache
 def decoded(spec: tuple[Any, ...]) -> tuple[Any, ...]:
     """The index of a slice spec."""
     return tuple([slice(*e) if e.__class__ is tuple else e for e in spec])
@@ -404,7 +432,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     d, i = wrap_dim(dim, len(shape)), operator.index(index)
     try:
-        return slice_view(input, spec=(*(ALL_OF,) * d, i, ...))
+        return view_of(slice_view, input, {"spec": (*(ALL_OF,) * d, i, ...)})
     except IndexError:
         message = f"select(): index {i} out of range for tensor of size {list(shape)} at dimension {d}"
         raise IndexError(message) from None
@@ -417,7 +445,7 @@ def slice_along(input: Tensor, dim: int = 0, start: Any = None, end: Any = None,
     if step <= 0:
         raise RuntimeError("slice step must be positive")
     ends = tuple([None if v is None else operator.index(v) for v in (start, end, step)])
-    return slice_view(input, spec=(*(ALL_OF,) * wrap_dim(dim, input._a.ndim), ends, ...))
+    return view_of(slice_view, input, {"spec": (*(ALL_OF,) * wrap_dim(dim, input._a.ndim), ends, ...)})
 
 
 @method()
@@ -451,7 +479,7 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     first = first + shape[d] if first < 0 else first
     if first + length > shape[d]:
         raise RuntimeError(f"start ({first}) + length ({length}) exceeds dimension size ({shape[d]}).")
-    return slice_view(input, spec=(*(ALL_OF,) * d, (first, first + length, None), ...))
+    return view_of(slice_view, input, {"spec": (*(ALL_OF,) * d, (first, first + length, None), ...)})
 
 
 @op(view=True, float8=FLOAT8S)
@@ -495,7 +523,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    return unary(_diagonal, input, {"offset": offset, "dim1": a, "dim2": b})
+    return view_of(_diagonal, input, {"offset": offset, "dim1": a, "dim2": b})
 
 
 @method("reshape")
@@ -509,8 +537,7 @@ def _reshape_method(self: Tensor, *shape: int | Sequence[int]) -> Tensor:
     tensor([[0, 1],
             [2, 3]])
     """
-    sizes: Any = shape if len(shape) != 1 else shape[0]
-    return reshape(self, sizes)
+    return reshape(self, shape)  # type: ignore[arg-type]  # which takes a tuple of one tuple, too
 
 
 @method()
