@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -159,37 +157,6 @@ def test_bits_do_not_depend_on_the_number_of_threads(case, last):
         results.append(b"".join(a.tobytes() for a in all_three(x, w, b, g, how)))
     _pool.set_num_threads(before)
     assert len(set(results)) == 1
-
-
-NARROW = """
-import numpy as np
-from numba.core.registry import cpu_target
-from tdt._kernels._gemm import tile_shape
-assert tile_shape() == {shape}, tile_shape()
-from tests._kernels.test_conv_cpu import *
-for case in ALL:
-    for last in (False, True):
-        test_kernels_compute_the_portable_values_in_the_portable_memory_order(case, last)
-test_nan_and_infinities_reach_the_same_places(CASES[2], True)
-"""
-CPUS = {
-    "avx2": ("haswell", "+avx,+avx2,+fma,+sse4.2,-avx512f", (6, 2, 8)),
-    "plain": ("x86-64", "+sse2,-avx", (6, 2, 4)),
-}
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux") or os.uname().machine != "x86_64", reason="names x86 vectors")
-def test_machines_with_shorter_vectors_get_the_same_values(tmp_path):
-    processes = []
-    for cpu, (name, features, shape) in CPUS.items():  # at once: compiling takes most of the time
-        environment = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features, "XDG_CACHE_HOME": str(tmp_path / cpu)}
-        processes.append(subprocess.Popen(
-            [sys.executable, "-c", NARROW.format(shape=shape)], cwd=ROOT, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, **environment, "PYTHONPATH": str(ROOT)},
-        ))  # fmt: skip
-    for process in processes:
-        _, error = process.communicate(timeout=120)
-        assert process.returncode == 0, error
 
 
 @pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
