@@ -32,6 +32,12 @@ LARGE_STEP = 1 << 17
 # Multiply-adds of a convolution. At a million a kernel saves about 0.2 ms a call of the portable form's 0.3 to 0.5 ms, so
 # three kernels (50 ms a process) are paid back within a hundred training steps, and larger ones at once.
 LARGE_CONV = 1 << 20
+# Multiply-adds of a convolution by Winograd's algorithm: its code takes a fifth of a second to compile, and a call saves half
+# a millisecond. With fewer channels than these the images' transforms take too large a part of the time, with fewer 2 × 2
+# tiles (in the weight gradient) the weights' transforms.
+LARGE_WINOGRAD = 1 << 26
+WINOGRAD_CHANNELS = 32
+MANY_TILES, MANY_SUMMED_TILES = 128, 96
 LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
 LARGE_NORM = 1 << 16  # elements
 LARGE_LSTM = 1 << 14  # gates at all steps: a step of a few samples takes a fifth of the time
@@ -48,6 +54,7 @@ LARGE_LOSS = 1 << 15  # logits
 LARGE_PRODUCT = 1 << 21
 
 _enabled = os.environ.get("TDT_KERNELS", "") != "reference"
+_winograd_enabled = os.environ.get("TDT_WINOGRAD", "") != "0"
 
 
 def enabled() -> bool:
@@ -61,6 +68,17 @@ def enable(on: bool) -> None:
     _enabled = on
     for ufuncs in UFUNCS:
         ufuncs.clear()
+
+
+def winograd_enabled() -> bool:
+    """Whether convolutions may use Winograd's algorithm: not under `TDT_WINOGRAD=0` nor after `tdt.backends.winograd(False)`."""
+    return _winograd_enabled
+
+
+def enable_winograd(on: bool) -> None:
+    """Allow or forbid Winograd's algorithm."""
+    global _winograd_enabled
+    _winograd_enabled = on
 
 
 class Kernel:
@@ -238,6 +256,33 @@ def large_image(arrays: Sequence[Any], attributes: dict) -> bool:
     how = attributes["stride"], attributes["padding"], attributes["dilation"]
     windows = output_sizes(first.shape[2:], second.shape[2:], *how)
     return first.shape[0] * math.prod(windows) * second.size >= LARGE_CONV
+
+
+def many_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Convolutions of float32 by kernels of 3 × 3 that Winograd's algorithm computes faster than the direct sum."""
+    first, second = arrays[0], arrays[1]
+    if attributes["groups"] != 1 or first.ndim != 4 or not (_enabled and _winograd_enabled):
+        return False
+    of_weights = "kernel" in attributes
+    kernel = attributes["kernel"] if of_weights else second.shape[2:]
+    padding = attributes["padding"]
+    if kernel != (3, 3) or attributes["stride"] != (1, 1) or attributes["dilation"] != (1, 1) or max(padding) > 2:
+        return False
+    if any(a is not None and a.dtype != np.float32 for a in arrays):
+        return False
+    channels, out_channels = (second.shape[1], first.shape[1]) if of_weights else second.shape[1::-1]
+    if channels % 16 or out_channels % 16 or min(channels, out_channels) < WINOGRAD_CHANNELS:
+        return False
+    if of_weights:
+        height, width = first.shape[2:]
+    else:
+        height, width = attributes.get("size") or [n + 2 * p - 2 for n, p in zip(first.shape[2:], padding, strict=True)]
+    tiles, pixels = first.shape[0] * -(-height // 2) * -(-width // 2), first.shape[0] * height * width
+    return (
+        tiles >= (MANY_SUMMED_TILES if of_weights else MANY_TILES)
+        and pixels >= 3 * tiles  # else most tiles are cut off by the edges
+        and pixels * channels * out_channels * 9 >= LARGE_WINOGRAD
+    )
 
 
 def large_groups(arrays: Sequence[Any], attributes: dict) -> bool:

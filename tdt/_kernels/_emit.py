@@ -432,6 +432,13 @@ def _triple() -> str:
 
 @functools.cache
 def _width() -> int:
-    """The float32 numbers in a register."""
-    features = _processor()[1].split(",")
-    return 16 if "+avx512f" in features else 8 if "+avx2" in features else 4
+    """The float32 numbers in a register. It is stored beside the compiled code, as importing llvmlite takes 50 ms or more."""
+    from tdt._kernels import _cache
+
+    stored = _cache.load("width")
+    if stored is None:
+        features = _processor()[1].split(",")
+        width = 16 if "+avx512f" in features else 8 if "+avx2" in features else 4
+        _cache.keep("width", bytes([width]))
+        return width
+    return stored[0]

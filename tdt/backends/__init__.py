@@ -1,4 +1,4 @@
-"""Settings of compute backends: `tdt.backends.kernels`, and PyTorch's flags for the libraries that it uses.
+"""Settings of compute backends: `tdt.backends.kernels` and `winograd`, and PyTorch's flags for the libraries that it uses.
 
 tdt uses NumPy, its own kernels and CuPy, so `is_available()` is False for MPS, cuDNN and oneDNN. Their flags store the values
 that a script assigns, and have no effect.
@@ -6,15 +6,41 @@ that a script assigns, and have no effect.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
+from typing import Self
 
 from tdt import _kernels
 from tdt.backends import cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum
 
-__all__ = ["cuda", "cudnn", "kernels", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]
+__all__ = ["cuda", "cudnn", "kernels", "mkl", "mkldnn", "mps", "openmp", "opt_einsum", "winograd"]
 
 
-class kernels:
+class _Setting:
+    """A setting of the whole process; as a context manager it restores the previous one."""
+
+    _get: Callable[[], bool]
+    _set: Callable[[bool], None]
+
+    def __init__(self, enabled: bool = True) -> None:
+        self._before = type(self)._get()
+        type(self)._set(enabled)
+
+    @classmethod
+    def enabled(cls) -> bool:
+        """Whether it is on now."""
+        return cls._get()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        type(self)._set(self._before)
+
+
+class kernels(_Setting):
     """Use fast kernels, or compute every op by its portable reference definition.
 
     Takes effect at once and for the whole process; as a context manager it restores the previous setting. The
@@ -26,19 +52,23 @@ class kernels:
     False
     """
 
-    def __init__(self, enabled: bool = True) -> None:
-        self._before = _kernels.enabled()
-        _kernels.enable(enabled)
+    _get = staticmethod(_kernels.enabled)
+    _set = staticmethod(_kernels.enable)
 
-    @staticmethod
-    def enabled() -> bool:
-        """Whether kernels are in use now."""
-        return _kernels.enabled()
 
-    def __enter__(self) -> kernels:
-        return self
+class winograd(_Setting):
+    """Use Winograd's algorithm for large float32 convolutions with kernels of 3 × 3 and stride 1 on the CPU, or direct sums.
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        _kernels.enable(self._before)
+    Its results are rounded otherwise, and are as close to float64. Takes effect at once and for the whole process; as a
+    context manager it restores the previous setting. The environment variable `TDT_WINOGRAD=0` starts a process with it off.
+
+    Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2016.
+
+    >>> import tdt
+    >>> with tdt.backends.winograd(False):
+    ...     tdt.backends.winograd.enabled()
+    False
+    """
+
+    _get = staticmethod(_kernels.winograd_enabled)
+    _set = staticmethod(_kernels.enable_winograd)

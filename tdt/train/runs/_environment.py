@@ -22,7 +22,8 @@ except ImportError:  # Windows
 # Packages whose version can change a run's numbers or files; those not installed are left out.
 _CPU = ("numpy", "scipy", "numba", "llvmlite", "ml_dtypes", "safetensors", "tensorboard")
 _GPU = ("cupy-cuda12x", "cupy-cuda13x", "nvidia-cudnn-frontend")
-_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TDT_KERNELS", "CUDA_VISIBLE_DEVICES")
+_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TDT_KERNELS", "TDT_WINOGRAD",
+              "CUDA_VISIBLE_DEVICES")  # fmt: skip
 
 
 def versions() -> dict[str, str]:

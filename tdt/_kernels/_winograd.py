@@ -1,0 +1,325 @@
+"""Machine code of Winograd's F(2×2, 3×3): the transforms on explicit vectors of channels, and the loops over tiles.
+
+A tile is a 4 × 4 window of the padded image and a 2 × 2 piece of the result; windows of neighbouring tiles overlap by two.
+With d a window, g a 3 × 3 kernel, y a piece of the result, and ⊙ the product of elements,
+
+    y = Aᵀ [(G g Gᵀ) ⊙ (Bᵀ d B)] A
+
+for each pair of channels: summed over the input channels, ⊙ is a matrix product (tiles × in) (in × out) for each of the 16
+places e of a window. The gradient of g is the adjoint: Gᵀ [Σ over tiles (Bᵀ d B) ⊙ (A y Aᵀ)] G.
+
+Layouts: transformed images [e][tile][channel]; transformed weights, and gradients y, in panels of the register tile's
+columns, [e][panel][in or tile][column]. A plane, of one e, is one cache line longer than its elements: else the 16 lines that
+a transform reads or writes would all have the same place in a cache.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tdt._kernels._machine_code import Code, Word
+
+PLACES = 16  # elements of a window
+PAD = 16  # elements between planes
+PIECE = 16  # input channels of the weights that are one block of work
+GROUP = 8  # tiles whose transforms are one block of work in the weight gradient
+# What is summed at a time, so that a panel of it stays in a level-one cache; shorter sums of channels have smaller errors.
+CHANNELS, TILES = 128, 256
+
+# down, across: how many tiles are in a column and in a row
+IMAGE = ("x", "height", "width", "channels", "top", "left", "down", "across")
+RESULT = ("y", "out_height", "out_width", "out_channels")
+SCRATCH = ("slots", "slot_count", "scratch", "scratch_size")
+TILE = ("tile", "rows", "cells", "tile_rows", "panel")  # the register tile: address, tables, shape
+KERNELS = {
+    "weights": ("w", "channel_step", "row_step", "column_step", "channels", "out_channels", "panel", "u", "u_plane"),
+    "forward": (
+        *IMAGE, *RESULT, *SCRATCH, *TILE, "tiles", "block", "u", "u_plane", "v_plane", "m_plane", "bias", "flags",
+    ),
+    "transform": (*IMAGE, *RESULT, *SCRATCH, "panel", "start", "tiles", "pitch", "v", "v_plane", "z", "z_plane"),
+    "products": (*TILE, "tiles", "channels", "out_channels", "pitch", "v", "v_plane", "z", "z_plane", "s", "s_plane", "begins"),
+    "gradient": ("s", "s_plane", "channels", "out_channels", "w", "channel_step", "cell_step", "flags"),
+}  # fmt: skip
+
+
+def module(width: int) -> Any:
+    """The module of all kernels, for vectors of `width` floats."""
+    from llvmlite import ir
+
+    from tdt._kernels._emit import _triple
+
+    result = ir.Module("winograd")
+    result.triple = _triple()
+    code = Emitter(result, width)
+    code.helpers()
+    for name in KERNELS:
+        first, last, values = code.kernel(name, KERNELS[name])
+        getattr(code, name)(first, last, values)
+        code.end()
+    return result
+
+
+class Emitter(Code):
+    """Writes the functions and the kernels."""
+
+    # Sums of vectors.
+
+    def add(self, a: Any, b: Any) -> Any:
+        return self.builder.fadd(a, b)
+
+    def subtract(self, a: Any, b: Any) -> Any:
+        return self.builder.fsub(a, b)
+
+    def half(self, a: Any) -> Any:
+        return self.builder.fmul(a, self.constant(0.5))
+
+    def by_input(self, d: list[Any]) -> list[Any]:
+        """Bᵀ d"""
+        return [self.subtract(d[0], d[2]), self.add(d[1], d[2]), self.subtract(d[2], d[1]), self.subtract(d[1], d[3])]
+
+    def by_output(self, m: list[Any]) -> list[Any]:
+        """Aᵀ m"""
+        return [
+            self.add(self.add(m[0], m[1]), m[2]),
+            self.subtract(self.subtract(m[1], m[2]), m[3]),
+        ]
+
+    def by_output_adjoint(self, y: list[Any]) -> list[Any]:
+        """A y"""
+        return [y[0], self.add(y[0], y[1]), self.subtract(y[0], y[1]), self.builder.fneg(y[1])]
+
+    def by_weights(self, g: list[Any]) -> list[Any]:
+        """G g"""
+        ends = self.add(g[0], g[2])
+        return [g[0], self.half(self.add(ends, g[1])), self.half(self.subtract(ends, g[1])), g[2]]
+
+    def by_weights_adjoint(self, u: list[Any]) -> list[Any]:
+        """Gᵀ u"""
+        total, difference = self.half(self.add(u[1], u[2])), self.half(self.subtract(u[1], u[2]))
+        return [self.add(u[0], total), difference, self.add(total, u[3])]
+
+    # Functions on rows of channels: `size` is in bytes, a multiple of a vector's.
+
+    def helpers(self) -> None:
+        self._copy()
+        self._zero()
+        self._input_tile()
+        self._input_window()
+        self._output_tile()
+        self._gradient_tile()
+
+    def _copy(self) -> None:
+        p = self.function("copy", ("source", "target", "size"))
+        with self.loop(0, p["size"], 4 * self.width) as c:
+            self.store(self.load(p["source"] + c), p["target"] + c)
+        self.end()
+
+    def _zero(self) -> None:
+        p = self.function("zero", ("target", "size"))
+        with self.loop(0, p["size"], 4 * self.width) as c:
+            self.store(self.constant(0.0), p["target"] + c)
+        self.end()
+
+    def _input_tile(self) -> None:
+        """Bᵀ d B of a window whose pixels are `row` and `column` bytes apart."""
+        p = self.function("input_tile", ("source", "row", "column", "target", "plane", "size"))
+        with self.loop(0, p["size"], 4 * self.width) as c:
+            lines = [p["source"] + c + p["row"] * i for i in range(4)]
+            pixel = [[line + p["column"] * j for j in range(4)] for line in lines]
+            for i, (a, b) in enumerate(((0, 2), (1, 2), (2, 1), (1, 3))):
+                # Two lines are loaded for each of Bᵀ d: with all of them at once, registers would not do.
+                combine = self.add if i == 1 else self.subtract
+                values = self.by_input([combine(self.load(pixel[a][j]), self.load(pixel[b][j])) for j in range(4)])
+                for j, value in enumerate(values):
+                    self.store(value, p["target"] + c + p["plane"] * (4 * i + j))
+        self.end()
+
+    def _input_window(self) -> None:
+        """The transform of the window of tile number `tile`; pixels outside of the image are 0."""
+        p = self.function("input_window", (*IMAGE, "tile", "patch", "target", "plane"))
+        size = p["channels"] * 4
+        n, i, j = self._position(p["tile"], p["down"], p["across"])
+        top, left = i * 2 - p["top"], j * 2 - p["left"]
+        image = p["x"] + n * p["height"] * p["width"] * size
+        inside = self.both(top >= 0, left >= 0, p["height"] >= top + 4, p["width"] >= left + 4)
+        with self.either(inside) as (then, otherwise):
+            with then:
+                source = image + (top * p["width"] + left) * size
+                self.call("input_tile", source, p["width"] * size, size, p["target"], p["plane"], size)
+            with otherwise:
+                with self.loop(0, 4) as row, self.loop(0, 4) as column:
+                    h, w = top + row, left + column
+                    target = p["patch"] + (row * 4 + column) * size
+                    inside = self.both(h >= 0, h < p["height"], w >= 0, w < p["width"])
+                    with self.either(inside) as (there, outside):
+                        with there:
+                            self.call("copy", image + (h * p["width"] + w) * size, target, size)
+                        with outside:
+                            self.call("zero", target, size)
+                self.call("input_tile", p["patch"], size * 4, size, p["target"], p["plane"], size)
+        self.end()
+
+    def _output_tile(self) -> None:
+        """Aᵀ m A + bias of a tile, into its four pixels; into `flags` NaN, where one of them is not finite."""
+        pixels = ("p00", "p01", "p10", "p11")
+        p = self.function("output_tile", ("source", "plane", "bias", *pixels, "size", "flags"))
+        with self.loop(0, p["size"], 4 * self.width) as c:
+            columns = []
+            for j in range(4):
+                places = [p["source"] + c + p["plane"] * (4 * i + j) for i in range(4)]
+                columns.append(self.by_output([self.load(place) for place in places]))
+            bias = self.load(p["bias"] + c)
+            results = [
+                self.add(value, bias) for i in range(2) for value in self.by_output([columns[j][i] for j in range(4)])
+            ]
+            for pixel, value in zip(pixels, results, strict=True):
+                self.store(value, p[pixel] + c)
+            self._flag(results, p["flags"])
+        self.end()
+
+    def _flag(self, values: list[Any], flags: Word) -> None:
+        """Let `flags` become NaN where one of the values is infinite or NaN, or their sum overflows."""
+        total = values[0]
+        for value in values[1:]:
+            total = self.add(total, value)
+        self.store(self.add(self.load(flags), self.builder.fmul(total, self.constant(0.0))), flags)
+
+    def _gradient_tile(self) -> None:
+        """A y Aᵀ of four pixels."""
+        pixels = ("p00", "p01", "p10", "p11")
+        p = self.function("gradient_tile", (*pixels, "target", "plane", "size"))
+        with self.loop(0, p["size"], 4 * self.width) as c:
+            values = [self.load(p[pixel] + c) for pixel in pixels]
+            columns = [self.by_output_adjoint([values[j], values[2 + j]]) for j in range(2)]
+            for i in range(4):
+                for j, value in enumerate(self.by_output_adjoint([columns[0][i], columns[1][i]])):
+                    self.store(value, p["target"] + c + p["plane"] * (4 * i + j))
+        self.end()
+
+    # Where a tile is.
+
+    def _position(self, tile: Word, down: Word, across: Word) -> tuple[Word, Word, Word]:
+        """The sample, the row and the column of a tile."""
+        line = tile // across
+        n = line // down
+        return n, line - n * down, tile - line * across
+
+    def _pixels(self, p: dict[str, Word], tile: Word, outside: Word, each: Word | int) -> list[Word]:
+        """The addresses of a tile's four pixels of the result; for those that do not exist, places from `outside` on."""
+        n, i, j = self._position(tile, p["down"], p["across"])
+        size = p["out_channels"] * 4
+        image = p["y"] + n * p["out_height"] * p["out_width"] * size
+        found = []
+        for k in range(4):
+            h, w = i * 2 + k // 2, j * 2 + k % 2
+            exists = self.both(h < p["out_height"], w < p["out_width"])
+            place = image + (h * p["out_width"] + w) * size
+            found.append(self.select(exists, place, outside + self.word(self.number(each)) * k))
+        return found
+
+    # The kernels.
+
+    def weights(self, first: Word, last: Word, p: dict[str, Word]) -> None:
+        """G g Gᵀ for PIECE input channels and a panel of output channels a block.
+
+        Steps lead from an input channel, a row and a column of a kernel to the next; output channels are contiguous.
+        """
+        pieces = (p["channels"] + (PIECE - 1)) // PIECE
+        with self.loop(first, last) as number:
+            panel = number // pieces
+            low = (number - panel * pieces) * PIECE
+            high = self.smaller(low + PIECE, p["channels"])
+            with self.loop(low, high) as channel, self.loop(0, p["panel"] * 4, 4 * self.width) as c:
+                source = p["w"] + channel * p["channel_step"] + panel * p["panel"] * 4 + c
+                columns = []
+                for j in range(3):
+                    places = [source + p["row_step"] * i + p["column_step"] * j for i in range(3)]
+                    columns.append(self.by_weights([self.load(place) for place in places]))
+                target = p["u"] + (panel * p["channels"] + channel) * p["panel"] * 4 + c
+                for i in range(4):
+                    for j, value in enumerate(self.by_weights([columns[k][i] for k in range(3)])):
+                        self.store(value, target + p["u_plane"] * (4 * i + j))
+
+    def forward(self, first: Word, last: Word, p: dict[str, Word]) -> None:
+        """The result of `block` tiles a block: a window of the workspace holds their transforms and products."""
+        slot = self.claim(p["slots"], p["slot_count"])
+        v = p["scratch"] + slot * p["scratch_size"]
+        m = v + p["v_plane"] * PLACES
+        patch = m + p["m_plane"] * PLACES
+        size, out_size = p["channels"] * 4, p["out_channels"] * 4
+        with self.loop(first, last) as number:
+            start = number * p["block"]
+            count = self.smaller(p["block"], p["tiles"] - start)
+            with self.loop(0, count) as i:
+                self.call("input_window", *(p[k] for k in IMAGE), start + i, patch, v + i * size, p["v_plane"])
+            with self.loop(0, PLACES) as e:
+                self._block_product(p, v + e * p["v_plane"], p["u"] + e * p["u_plane"], m + e * p["m_plane"], count)
+            with self.loop(0, count) as i:
+                pixels = self._pixels(p, start + i, patch, 0)
+                flags = p["flags"] + number * (4 * self.width)
+                self.call("output_tile", m + i * out_size, p["m_plane"], p["bias"], *pixels, out_size, flags)
+        self.release(p["slots"], slot)
+
+    def _block_product(self, p: dict[str, Word], v: Word, u: Word, m: Word, count: Word) -> None:
+        """The product (tiles × in) (in × out) for one place of a window."""
+        size, out_size = p["channels"] * 4, p["out_channels"] * 4
+        with self.loop(0, p["channels"], CHANNELS) as k:
+            depth = self.smaller(p["channels"] - k, self.word(self.integer(CHANNELS)))
+            begins = self.word(self.builder.zext((k < 1), self.integer))
+            with self.loop(0, p["out_channels"], p["panel"]) as j, self.loop(0, count, p["tile_rows"]) as i:
+                right = u + (j * p["channels"] + k * p["panel"]) * 4
+                self.call_at(
+                    p["tile"], v + i * size + k * 4, p["rows"], p["cells"], 1, depth, right, 0, m + i * out_size + j * 4,
+                    p["out_channels"], 0, self.smaller(count - i, p["tile_rows"]), p["panel"], begins,
+                )  # fmt: skip
+
+    def transform(self, first: Word, last: Word, p: dict[str, Word]) -> None:
+        """Both transforms of the weight gradient, of GROUP tiles a block: tiles from `start` on, `tiles` of them."""
+        slot = self.claim(p["slots"], p["slot_count"])
+        patch = p["scratch"] + slot * p["scratch_size"]
+        size = p["panel"] * 4
+        with self.loop(first, last) as number:
+            low = number * GROUP
+            with self.loop(low, self.smaller(low + GROUP, p["tiles"])) as i:
+                target = p["v"] + i * p["channels"] * 4
+                self.call("input_window", *(p[k] for k in IMAGE), p["start"] + i, patch, target, p["v_plane"])
+                self.call("zero", patch, p["out_channels"] * 4)
+                pixels = self._pixels(p, p["start"] + i, patch, 0)
+                with self.loop(0, p["out_channels"] // p["panel"]) as panel:
+                    places = [pixel + panel * size for pixel in pixels]
+                    target = p["z"] + (panel * p["pitch"] + i) * size
+                    self.call("gradient_tile", *places, target, p["z_plane"], size)
+        self.release(p["slots"], slot)
+
+    def products(self, first: Word, last: Word, p: dict[str, Word]) -> None:
+        """The sums over `tiles` tiles, for one place of a window and one panel of output channels a block."""
+        panels = p["out_channels"] // p["panel"]
+        with self.loop(first, last) as number:
+            e = number // panels
+            panel = number - e * panels
+            left = p["v"] + e * p["v_plane"]
+            right = p["z"] + e * p["z_plane"] + panel * p["pitch"] * p["panel"] * 4
+            result = p["s"] + e * p["s_plane"] + panel * p["panel"] * 4
+            with self.loop(0, p["tiles"], TILES) as k:
+                depth = self.smaller(p["tiles"] - k, self.word(self.integer(TILES)))
+                begins = self.select(k < 1, p["begins"], self.word(self.integer(0)))
+                with self.loop(0, p["channels"], p["tile_rows"]) as i:
+                    self.call_at(
+                        p["tile"], left + (k * p["channels"] + i) * 4, p["rows"], p["cells"], depth, 0,
+                        right + k * p["panel"] * 4, 0, result + i * p["out_channels"] * 4, p["out_channels"], 0,
+                        self.smaller(p["channels"] - i, p["tile_rows"]), p["panel"], begins,
+                    )  # fmt: skip
+
+    def gradient(self, first: Word, last: Word, p: dict[str, Word]) -> None:
+        """Gᵀ s G: the weight gradient of an input channel a block, with contiguous output channels."""
+        with self.loop(first, last) as channel, self.loop(0, p["out_channels"] * 4, 4 * self.width) as c:
+            source = p["s"] + channel * p["out_channels"] * 4 + c
+            columns = []
+            for j in range(4):
+                places = [source + p["s_plane"] * (4 * i + j) for i in range(4)]
+                columns.append(self.by_weights_adjoint([self.load(place) for place in places]))
+            target = p["w"] + channel * p["channel_step"] + c
+            results = [value for i in range(3) for value in self.by_weights_adjoint([columns[j][i] for j in range(4)])]
+            for k, value in enumerate(results):
+                self.store(value, target + p["cell_step"] * k)
+            self._flag(results, p["flags"] + channel * (4 * self.width))

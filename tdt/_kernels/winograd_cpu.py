@@ -1,0 +1,196 @@
+"""Convolution with kernels of 3 × 3 in float32 by Winograd's F(2×2, 3×3), and its two gradients.
+
+Sixteen products for each 2 × 2 piece of a result, instead of 36 (A. Lavin, S. Gray, Fast Algorithms for Convolutional
+Neural Networks, 2016). Images lie channels-last; `_winograd` has the transforms and the loops, `_tile` the products. Work is
+cut by shapes alone, and every sum belongs to one thread, so bits do not depend on the number of threads; nor on the memory
+format.
+
+The transforms only add and halve, and a product is summed over a ninth of the terms: the results are as close to float64 as
+those of a direct sum, for any mean and deviation. A NaN reaches just the results that it reaches in a direct sum, but
+differences of infinities, and sums that overflow, would be NaN: where a result is not finite, `conv_cpu` computes it again.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from tdt._backend.layout import output_is_channels_last, to_front, to_last
+from tdt._kernels import _tile, conv_cpu
+from tdt._kernels._emit import _width as vector_size
+from tdt._kernels._gemm import GRAIN
+from tdt._kernels._layout import bordered, transposed
+from tdt._kernels._machine_code import NativeKernel, linked
+from tdt._kernels._pool import get_num_threads, parallel
+from tdt._kernels._winograd import GROUP, KERNELS, PAD, PIECE, PLACES, module
+
+WORKSPACE = 1 << 18  # bytes of transformed images and products of a block: about half of a level-two cache
+LEAST = 48  # tiles in a block: fewer read the transformed weights too often
+SHARES = 4  # blocks for two threads or four come in such numbers
+SHARED = 1 << 21  # bytes of both transforms of the weight gradient at a time
+SUMMED = 128  # tiles in a block of the weight gradient, at least: fewer read its sums too often
+
+
+def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
+         groups: int) -> np.ndarray:  # fmt: skip
+    """The op `conv` for x (N, C, H, W), w (O, C, 3, 3), b (O,) or None; float32, stride 1, dilation 1, one group."""
+    size = x.shape[2] + 2 * padding[0] - 2, x.shape[3] + 2 * padding[1] - 2
+    result = _convolved(x, w, b, padding, size, False)
+    if result is None:
+        return conv_cpu.conv(x, w, b, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    return result
+
+
+def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, size: tuple, stride: tuple, padding: tuple,
+                    dilation: tuple, groups: int) -> np.ndarray:  # fmt: skip
+    """The op `conv_input_grad` for y (N, O, OH, OW), w (O, C, 3, 3), b (C,) or None: `conv` with turned weights."""
+    result = _convolved(y, w, b, (2 - padding[0], 2 - padding[1]), size, True)
+    if result is None:
+        how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        return conv_cpu.conv_input_grad(y, w, b, size=size, **how)
+    return result
+
+
+def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
+                     groups: int) -> np.ndarray:  # fmt: skip
+    """The op `conv_weight_grad` for y (N, O, OH, OW), x (N, C, H, W); float32, stride 1, dilation 1, one group."""
+    last = output_is_channels_last(y, x)
+    image, right = _channels_last(x), _channels_last(y)
+    channels, out_channels = x.shape[1], y.shape[1]
+    down, across = -(-y.shape[2] // 2), -(-y.shape[3] // 2)
+    tiles = x.shape[0] * down * across
+    shape = _register_tile(out_channels)
+    step = min(tiles, max(SUMMED, SHARED // (4 * PLACES * (channels + out_channels))))
+    v_plane, z_plane, s_plane = (n + PAD for n in (step * channels, step * out_channels, channels * out_channels))
+    v, z = np.empty(PLACES * v_plane + PAD, np.float32), np.empty(PLACES * z_plane, np.float32)
+    sums = np.empty(PLACES * s_plane, np.float32)
+    kernels = _kernels(shape.width)
+    blocks = -(-step // GROUP)
+    scratch = _scratch(blocks, PLACES * max(channels, out_channels))
+    address = _tile.address("cells", shape)
+    cells = _multiples(step, channels)
+    images = image, *x.shape[2:], channels, *padding, down, across, right, *y.shape[2:], out_channels
+    for start in range(0, tiles, step):
+        count = min(step, tiles - start)
+        parallel(
+            kernels["transform"], -(-count // GROUP), *images, *scratch, shape.columns, start, count, step, v, 4 * v_plane,
+            z, 4 * z_plane, grain=-(-GRAIN // (16 * PLACES * GROUP * (channels + out_channels))),
+        )  # fmt: skip
+        parallel(
+            kernels["products"], PLACES * (out_channels // shape.columns), address, cells, cells, shape.rows, shape.columns,
+            count, channels, out_channels, step, v, 4 * v_plane, z, 4 * z_plane, sums, 4 * s_plane, int(start == 0),
+            grain=-(-GRAIN // (count * channels * shape.columns)),
+        )  # fmt: skip
+    cells_last = np.empty(9 * channels * out_channels, np.float32)
+    flags = np.zeros((channels, shape.width), np.float32)
+    steps = (4 * out_channels, 4 * channels * out_channels) if last else (36 * out_channels, 4 * out_channels)
+    parallel(
+        kernels["gradient"], channels, sums, 4 * s_plane, channels, out_channels, cells_last, *steps, flags,
+        grain=-(-GRAIN // (64 * out_channels)),
+    )  # fmt: skip
+    if np.isnan(flags).any():
+        how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        return conv_cpu.conv_weight_grad(y, x, kernel=kernel, **how)
+    result = transposed(cells_last.reshape(1, -1), 9 * channels, out_channels)
+    if last:
+        return to_front(result.reshape(out_channels, 3, 3, channels))
+    return result.reshape(out_channels, channels, 3, 3)
+
+
+def _convolved(
+    x: np.ndarray, w: np.ndarray, b: np.ndarray | None, padding: tuple, size: tuple, turned: bool
+) -> np.ndarray | None:
+    """The convolution of `x` with `w`; None if not all of it is finite.
+
+    turned: the weights are turned by 180° and lead from their output channels to their input channels.
+    """
+    last = output_is_channels_last(x, w)
+    image = _channels_last(x)
+    count, channels = x.shape[:2]
+    out_channels = w.shape[1] if turned else w.shape[0]
+    down, across = -(-size[0] // 2), -(-size[1] // 2)
+    tiles = count * down * across
+    shape = _register_tile(out_channels)
+    kernels = _kernels(shape.width)
+    u, u_plane = _transformed_weights(w, turned, shape, kernels)
+    block = _block(tiles, channels + out_channels, shape.rows)
+    v_plane, m_plane = block * channels + PAD, block * out_channels + PAD
+    blocks = -(-tiles // block)
+    out = np.empty((count, *size, out_channels), np.float32)
+    flags = np.zeros((blocks, shape.width), np.float32)
+    bias = np.zeros(out_channels, np.float32) if b is None else np.ascontiguousarray(b)
+    work = PLACES * block * channels * out_channels
+    parallel(
+        kernels["forward"], blocks, image, *x.shape[2:], channels, *padding, down, across, out, *size, out_channels,
+        *_scratch(blocks, PLACES * (v_plane + m_plane + max(channels, out_channels))), _tile.address("rows", shape),
+        _multiples(shape.rows, channels), _multiples(1, 0), shape.rows, shape.columns, tiles, block, u, 4 * u_plane,
+        4 * v_plane, 4 * m_plane, bias, flags, grain=-(-GRAIN // work),
+    )  # fmt: skip
+    if np.isnan(flags).any():
+        return None
+    if last:
+        return to_front(out)
+    return transposed(out, size[0] * size[1], out_channels).reshape(count, out_channels, *size)
+
+
+def _transformed_weights(
+    w: np.ndarray, turned: bool, shape: _tile.Shape, kernels: dict[str, NativeKernel]
+) -> tuple[np.ndarray, int]:
+    """G g Gᵀ of the weights (O, C, 3, 3), and the elements of a plane."""
+    cells = to_last(w)
+    last = cells.flags.c_contiguous
+    if not last:
+        w = np.ascontiguousarray(w)
+    channels, out_channels = w.shape[:2] if turned else w.shape[1::-1]
+    if turned:  # (in, cells, out); from the last cell to the first
+        lines = cells.reshape(-1) if last else transposed(w.reshape(channels, -1), out_channels, 9)
+        steps, start = (9 * out_channels, -3 * out_channels, -out_channels), 8 * out_channels
+    else:  # (cells, in, out) or (in, cells, out)
+        lines = transposed((cells if last else w).reshape(1, -1), out_channels, 9 * channels)
+        inner = out_channels * channels if last else out_channels
+        steps, start = (out_channels if last else 9 * out_channels, 3 * inner, inner), 0
+    plane = channels * out_channels + PAD
+    u = np.empty(PLACES * plane, np.float32)
+    panels = out_channels // shape.columns
+    parallel(
+        kernels["weights"], panels * -(-channels // PIECE), lines[start:], *(4 * s for s in steps), channels, out_channels,
+        shape.columns, u, 4 * plane, grain=-(-GRAIN // (64 * PIECE * shape.columns)),
+    )  # fmt: skip
+    return u, plane
+
+
+def _register_tile(columns: int) -> _tile.Shape:
+    """The first of the register's tiles that needs no padding for so many columns, a multiple of 16."""
+    width = vector_size()
+    sizes = _tile.OF_32_REGISTERS if width == 16 else _tile.OF_16_REGISTERS
+    return next(_tile.Shape(rows, n, width) for rows, n in sizes if columns % (n * width) == 0)
+
+
+def _block(tiles: int, channels: int, rows: int) -> int:
+    """How many tiles a block has: blocks of about one size, and whole register tiles, whose workspace stays in a cache."""
+    blocks = -(-tiles // max(LEAST, WORKSPACE // (4 * PLACES * channels)))
+    size = -(-tiles // (blocks + -blocks % SHARES))
+    return size + -size % rows
+
+
+def _scratch(blocks: int, size: int) -> tuple[np.ndarray, int, np.ndarray, int]:
+    """A part of `size` floats for each thread: which of them are in use, how many, their memory, the bytes of each."""
+    threads = min(get_num_threads(), blocks)
+    return np.zeros(threads, np.int64), threads, np.empty(threads * size, np.float32), 4 * size
+
+
+@functools.lru_cache(64)
+def _multiples(count: int, step: int) -> np.ndarray:
+    return np.arange(count) * step
+
+
+@functools.cache
+def _kernels(width: int) -> dict[str, NativeKernel]:
+    return linked(f"winograd-{width}", KERNELS, lambda: module(width))
+
+
+def _channels_last(x: np.ndarray) -> np.ndarray:
+    """(N, C, H, W) as contiguous (N, H, W, C)."""
+    ordered = to_last(x)
+    return ordered if ordered.flags.c_contiguous else bordered(x, x.shape[2:], (0, 0))
