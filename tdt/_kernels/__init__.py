@@ -38,6 +38,7 @@ LARGE_CONV = 1 << 20
 LARGE_WINOGRAD = 1 << 26
 WINOGRAD_CHANNELS = 32
 MANY_TILES, MANY_SUMMED_TILES = 128, 96
+LARGE_GROUPS = 1 << 12  # of one in groups, each of which takes the portable form tens of microseconds
 LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
 LARGE_NORM = 1 << 16  # elements
 LARGE_LSTM = 1 << 14  # gates at all steps: a step of a few samples takes a fifth of the time
@@ -244,18 +245,22 @@ def large_group(arrays: Sequence[Any], attributes: dict) -> bool:
 
 def large_image(arrays: Sequence[Any], attributes: dict) -> bool:
     """Two-dimensional convolutions of float32, by the multiply-adds of (x, w), (y, w) or (y, x)."""
+    return _large_image(arrays, attributes, LARGE_CONV)
+
+
+def _large_image(arrays: Sequence[Any], attributes: dict, least: int) -> bool:
     first, second = arrays[0], arrays[1]
     if not _enabled or first.ndim != 4:
         return False
     if any(a is not None and a.dtype != np.float32 for a in arrays) or not (first.size and second.size):
         return False
     if "kernel" in attributes:  # the weight gradient: every y meets a window of x
-        return first.size * second.shape[1] // attributes["groups"] * math.prod(attributes["kernel"]) >= LARGE_CONV
+        return first.size * second.shape[1] // attributes["groups"] * math.prod(attributes["kernel"]) >= least
     if "size" in attributes:  # the input gradient: every y meets the weights of its channel
-        return first.size * (second.size // second.shape[0]) >= LARGE_CONV
+        return first.size * (second.size // second.shape[0]) >= least
     how = attributes["stride"], attributes["padding"], attributes["dilation"]
     windows = output_sizes(first.shape[2:], second.shape[2:], *how)
-    return first.shape[0] * math.prod(windows) * second.size >= LARGE_CONV
+    return first.shape[0] * math.prod(windows) * second.size >= least
 
 
 def many_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
@@ -286,14 +291,8 @@ def many_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def large_groups(arrays: Sequence[Any], attributes: dict) -> bool:
-    """As `large_image`, in groups of as many channels on both sides: one, two, four or eight."""
-    first, second, groups = arrays[0], arrays[1], attributes["groups"]
-    per = first.shape[1] // groups
-    if groups == 1 or per not in (1, 2, 4, 8):
-        return False
-    channels = per * groups
-    alike = second.shape[1] == channels if "kernel" in attributes else second.shape[:2] == (channels, per)
-    return alike and large_image(arrays, attributes)
+    """As `large_image`, in several groups; and from few multiply-adds on, as the portable forms loop over groups."""
+    return attributes["groups"] > 1 and _large_image(arrays, attributes, LARGE_GROUPS)
 
 
 def large_windows(arrays: Sequence[Any], attributes: dict) -> bool:

@@ -1,4 +1,7 @@
-"""Convolution in two dimensions in groups of few channels, in float32 on the CPU, and its gradients.
+"""Convolution in two dimensions in groups, in float32 on the CPU, and its gradients.
+
+Contiguous images are computed as they lie by `_planes`. What follows here is for channels-last images in groups of few
+channels, and for what `_planes` cannot compute; other groups go to `conv_cpu` one after the other.
 
 Depthwise (every channel has its own kernel), or with small groups (`_grouped`). As in `conv_cpu`, but for the tile: a column
 of the result is a channel, and reads its own channel, or those of its group, from the image.
@@ -13,6 +16,7 @@ import numpy as np
 from tdt._backend.layout import output_is_channels_last, to_front
 from tdt._backend.windows import output_sizes
 from tdt._kernels import _grouped as grouped
+from tdt._kernels import _planes, conv_cpu
 from tdt._kernels._gemm import (
     GRAIN,
     own_narrow_edge,
@@ -37,8 +41,13 @@ from tdt._kernels.conv_cpu import _channels_last, _ordered, _pairs
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
          groups: int) -> np.ndarray:  # fmt: skip
-    """The op `conv` for x (N, C, H, W), w (C, C / groups, KH, KW), b (C,) or None."""
+    """The op `conv` for x (N, C, H, W), w (O, C / groups, KH, KW), b (O,) or None; groups > 1."""
     last = output_is_channels_last(x, w)
+    how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    if not last and (out := _planes.result(x, w, b, **how)) is not None:
+        return out
+    if not _has_tile(x.shape[1], len(w), groups):
+        return conv_cpu.conv(x, w, b, **how)
     size = output_sizes(x.shape[2:], w.shape[2:], stride, padding, dilation)
     bias = np.zeros(len(w), np.float32) if b is None else np.ascontiguousarray(b)
     pairs = _pairs(x.shape[2:], size, w.shape[2:], stride, padding, dilation)
@@ -47,8 +56,13 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
 
 def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, size: tuple, stride: tuple, padding: tuple,
                     dilation: tuple, groups: int) -> np.ndarray:  # fmt: skip
-    """The op `conv_input_grad` for y (N, C, OH, OW), w (C, C / groups, KH, KW), b (C,) or None."""
+    """The op `conv_input_grad` for y (N, O, OH, OW), w (O, C / groups, KH, KW), b (C,) or None; groups > 1."""
     last = output_is_channels_last(y, w)
+    how = {"size": size, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    if not last and (out := _planes.input_grad(y, w, b, **how)) is not None:
+        return out
+    if not _has_tile(w.shape[1] * groups, len(w), groups):
+        return conv_cpu.conv_input_grad(y, w, b, **how)
     pairs = _pairs(size, y.shape[2:], w.shape[2:], stride, padding, dilation)
     per = w.shape[1]
     bias = np.zeros(len(w), np.float32) if b is None else np.ascontiguousarray(b)
@@ -58,8 +72,13 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
 
 def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
                      groups: int) -> np.ndarray:  # fmt: skip
-    """The op `conv_weight_grad` for y (N, C, OH, OW), x (N, C, H, W)."""
+    """The op `conv_weight_grad` for y (N, O, OH, OW), x (N, C, H, W); groups > 1."""
     last = output_is_channels_last(y, x)
+    how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    if not last and (out := _planes.weight_grad(y, x, **how)) is not None:
+        return out
+    if not _has_tile(x.shape[1], y.shape[1], groups):
+        return conv_cpu.conv_weight_grad(y, x, **how)
     right, image = _channels_last(y), _channels_last(x)
     channels = x.shape[1]
     per = channels // groups
@@ -77,6 +96,11 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
         if last
         else np.ascontiguousarray(out.transpose(3, 2, 0, 1))
     )
+
+
+def _has_tile(channels: int, out_channels: int, groups: int) -> bool:
+    """Whether a group has as many channels on both sides: one, two, four or eight."""
+    return channels == out_channels and channels // groups in (1, 2, 4, 8)
 
 
 def _gather(image: np.ndarray, w: np.ndarray, size: tuple, pairs: tuple, forward: bool, bias: np.ndarray) -> np.ndarray:

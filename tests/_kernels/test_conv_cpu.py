@@ -160,44 +160,22 @@ def test_bits_do_not_depend_on_the_number_of_threads(case, last):
 
 
 @pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
-def test_depthwise_kernels_are_chosen_where_every_channel_is_a_group():
-    x, w = np.zeros((64, 32, 8, 8), np.float32), np.zeros((32, 1, 3, 3), np.float32)
+@pytest.mark.parametrize(("per", "out"), [(1, 1), (1, 2), (2, 1), (4, 4), (8, 8), (16, 16), (3, 5)])
+def test_groups_have_kernels_of_their_own_from_little_work_on(per, out):
+    x, y = np.zeros((2, 8 * per, 8, 8), np.float32), np.zeros((2, 8 * out, 8, 8), np.float32)
+    w = np.zeros((8 * out, per, 3, 3), np.float32)
     for name, arrays, more in (
         ("conv", (x, w, None), {}),
-        ("conv", (x, w, np.zeros(32, np.float32)), {}),
-        ("conv_input_grad", (x, w, None), {"size": (8, 8)}),
-        ("conv_weight_grad", (x, x), {"kernel": (3, 3)}),
+        ("conv", (x, w, np.zeros(8 * out, np.float32)), {}),
+        ("conv_input_grad", (y, w, None), {"size": (8, 8)}),
+        ("conv_weight_grad", (y, x), {"kernel": (3, 3)}),
     ):
-        how = {**PLAIN, "padding": (1, 1), "groups": 32, **more}
+        how = {**PLAIN, "padding": (1, 1), "groups": 8, **more}
         kernel = KERNELS[f"depthwise_cpu:{name}"]
         when, function = kernel.when, kernel.function
         assert when(arrays, how) and function.__name__ == name
         assert not when(tuple(a if a is None else a.astype(np.float64) for a in arrays), how)
-        assert not when((arrays[0][:8], *arrays[1:]), how), "too little work"
-    twice = np.zeros((64, 1, 3, 3), np.float32)
-    assert not KERNELS["depthwise_cpu:conv"].when((x, twice, None), {**PLAIN, "padding": (1, 1), "groups": 32})
-    assert KERNELS["conv_cpu:conv"].when((x, twice, None), {**PLAIN, "padding": (1, 1), "groups": 32})
-    pairs, activations = np.zeros((32, 2, 3, 3), np.float32), np.zeros((64, 64, 8, 8), np.float32)
-    for name, arrays, more in (  # two channels in for each one out
-        ("conv", (activations, pairs, None), {}),
-        ("conv_input_grad", (x, pairs, None), {"size": (8, 8)}),
-        ("conv_weight_grad", (x, activations), {"kernel": (3, 3)}),
-    ):
-        how = {**PLAIN, "padding": (1, 1), "groups": 32, **more}
-        assert [kernel.when(arrays, how) for kernel in getattr(portable, name).kernels] == [False, False, True], name
-
-
-@pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
-@pytest.mark.parametrize(("per", "chosen"), [(1, True), (2, True), (4, True), (8, True), (16, False), (32, False)])
-def test_groups_of_up_to_eight_channels_have_kernels_of_their_own(per, chosen):
-    x, w = np.zeros((64, 32, 8, 8), np.float32), np.zeros((32, per, 3, 3), np.float32)
-    for name, arrays, more in (
-        ("conv", (x, w, None), {}),
-        ("conv_input_grad", (x, w, None), {"size": (8, 8)}),
-        ("conv_weight_grad", (x, x), {"kernel": (3, 3)}),
-    ):
-        found = KERNELS[f"depthwise_cpu:{name}"].when(arrays, {**PLAIN, "padding": (1, 1), "groups": 32 // per, **more})
-        assert found == chosen, name
+        assert not when((arrays[0][:0], *arrays[1:]), how), "nothing to do"
 
 
 @pytest.mark.parametrize("channels", [(64, 32), (32, 64), (32, 32)], ids=str)
@@ -295,4 +273,3 @@ def test_lines_use_the_kernels():
     ):
         when = KERNELS[f"depthwise_cpu:{name}"].when
         assert when(arrays, {**how, **more}), name
-        assert not when((arrays[0][:1], *arrays[1:]), {**how, **more}), "too little work"

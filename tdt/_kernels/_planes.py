@@ -1,0 +1,252 @@
+"""Convolution of contiguous images (N, C, H, W) in groups, in float32: machine code for one kernel, stride and dilation.
+
+Vectors lie along rows. A group's planes are copied to a buffer, padded with zeros, a block of rows at a time; with a stride
+of s along the row, its columns are separated into s phases, so that every vector is contiguous. Then
+
+    result           d[m, i, j] = bias[m] + Σ_k Σ_taps w[m, k, tap] · s[k, i · stride + row of tap, j · stride + column of tap]
+    input gradient   the same of the result's gradient, with a set of taps for each phase of the pixel (i, j)
+    weight gradient  g[m, k, tap] = Σ_samples Σ_ij y[m, i, j] · x[k, i · stride + row of tap, j · stride + column of tap]
+
+for the channels k and m of one group: depthwise has one of each, and a tile of several rows instead of channels. Padding is
+multiplied too, so weights have to be finite (the caller asks). An element is summed with `fma` in the order k, column of the
+kernel, row of the kernel, whatever the tile. Blocks of the pool's work: (sample, group), or (group, k) for the weights.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tdt._backend.windows import output_sizes
+from tdt._kernels import _jit
+from tdt._kernels._compilable import ENTRY
+from tdt._kernels._emit import _width
+from tdt._kernels._jit import Entry, address_of
+from tdt._kernels._loader import load
+from tdt._kernels._plane_taps import BUFFER, SUMS, WORDS, Kind, taps
+from tdt._kernels._pool import parallel
+
+
+class Function:
+    """The machine code of a kind, called as kernels are."""
+
+    def __init__(self, kind: Kind):
+        self.name = "planes." + kind.what
+        self.entry, self.memory = _entry(kind)
+
+    def prepare(self, args: Sequence[Any]) -> tuple[Entry, bytes]:
+        """args: contiguous float32 arrays, and ints."""
+        words = [address_of(a) if a.__class__ is np.ndarray else a for a in args]
+        return self.entry, self.entry.pack(*words)
+
+    def __call__(self, first: int, last: int, *args: Any) -> None:
+        entry, words = self.prepare(args)
+        entry.call(words, first, last)
+
+
+@functools.cache
+def function(kind: Kind) -> Any:
+    """The machine code of a kind, from the cache or compiled."""
+    return Function(kind)
+
+
+def _entry(kind: Kind) -> tuple[Entry, Any]:
+    from tdt._kernels import _cache
+
+    pairs = "-".join("x".join(map(str, part)) for part in kind[1:6])
+    name = f"planes-{kind.what}-{pairs}-{kind.vector}{'s' if kind.single else ''}.o"
+    with _jit._loading:
+        code = _cache.load(name)
+        if code is None:
+            code = compiled(kind)
+            _cache.keep(name, code)
+        (address,), memory = load(code, [ENTRY])
+        call: Any = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)(address)
+        words = WORDS["weights" if kind.what == "weights" else "values"]
+        return Entry(call, address, struct.Struct(f"={len(words)}q").pack), memory
+
+
+def compiled(kind: Kind) -> bytes:
+    """The object file of a kind."""
+    import llvmlite.binding as llvm
+
+    from tdt._kernels._emit import _machine
+    from tdt._kernels._planes_emit import Values, Weights
+
+    machine = _machine()
+    module = llvm.parse_assembly(str((Weights if kind.what == "weights" else Values)(kind).module()))
+    module.verify()
+    return machine.emit_object(module)
+
+
+# How the work is cut: by shapes alone.
+
+GRAIN = 1 << 20  # multiply-adds that a thread should at least have
+NEAR = 6144  # floats of a buffer that is read once or twice: they stay in the L1 cache
+CHAIN = 512  # vectors that the weight gradient sums one after another
+MOST_CELLS = 64  # of a kernel, all of which are written out in the code
+
+
+def result(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
+           groups: int) -> np.ndarray | None:  # fmt: skip
+    """The op `conv` for contiguous x, groups > 1; None where this code cannot compute it."""
+    size = output_sizes(x.shape[2:], w.shape[2:], stride, padding, dilation)
+    how = "result", w.shape[2:], stride, dilation, (0, 0)
+    outer, inner = len(w) // groups, w.shape[1]
+    steps = inner * w[0, 0].size, w[0, 0].size
+    return _values(how, x, w, b, (x.shape[0], len(w), *size), size, outer, inner, steps, padding)
+
+
+def input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, size: tuple, stride: tuple, padding: tuple,
+               dilation: tuple, groups: int) -> np.ndarray | None:  # fmt: skip
+    """The op `conv_input_grad`, as `result`."""
+    if max(stride) > 2:
+        return None
+    how = "input", w.shape[2:], stride, dilation, padding
+    outer, inner = w.shape[1], len(w) // groups
+    targets = tuple(-(-n // s) for n, s in zip(size, stride, strict=True))
+    low = taps(*how).low if w[0, 0].size <= MOST_CELLS else (0, 0)
+    steps = w[0, 0].size, outer * w[0, 0].size
+    return _values(how, y, w, b, (y.shape[0], outer * groups, *size), targets, outer, inner, steps, (-low[0], -low[1]))
+
+
+def _values(how: tuple, x: np.ndarray, w: np.ndarray, b: np.ndarray | None, shape: tuple, targets: tuple, outer: int, inner: int,
+            steps: tuple, start: tuple) -> np.ndarray | None:  # fmt: skip
+    """Result or input gradient of `shape`. targets: rows and columns of it, of one phase; start: padding before x."""
+    plan = _plan(how, targets, outer, inner)
+    if plan is None or not np.isfinite(w).all():
+        return None
+    kind, tile_rows, tile_columns, pitch = plan
+    out = np.empty(shape, np.float32)
+    bias = np.zeros(shape[1], np.float32) if b is None else np.ascontiguousarray(b)
+    groups = shape[1] // outer
+    work = targets[0] * targets[1] * inner * outer * w[0, 0].size
+    outer_step, inner_step = steps
+    parallel(
+        function(kind), shape[0] * groups, np.ascontiguousarray(x), np.ascontiguousarray(w), bias, out, groups, inner, outer,
+        inner_step, outer_step, *x.shape[2:], *shape[2:], *targets, tile_rows, tile_columns, *start, pitch,
+        grain=-(-GRAIN // work),
+    )  # fmt: skip
+    return out
+
+
+@functools.lru_cache(256)
+def _plan(how: tuple, targets: tuple, outer: int, inner: int, vector: int | None = None) -> tuple | None:
+    """(kind, rows and columns of a block, columns of the buffer) of `_values`; None if the buffer is too small."""
+    what, kernel, stride = how[:3]
+    if math.prod(kernel) > MOST_CELLS:
+        return None
+    vector = vector or _width()
+    if vector > 8 and targets[1] <= 8:
+        vector = 8
+    span, (down, across) = taps(*how).span, (1, 1) if what == "input" else stride
+    phases = stride[1] if what == "input" else 1
+    channels, rows, vectors = tile = _tile(targets, outer, phases, vector, what == "input" and stride[0] > 1)
+    kind = Kind(*how, tile, vector, inner == 1)
+    wide = vectors * vector
+    spare = vector if across == 2 else 0
+
+    def pitch(columns: int) -> int:
+        return _multiple(_multiple(columns, wide) + span[1] - 1 + spare, 8)
+
+    def height(columns: int, most: int) -> int:
+        """Rows of a block."""
+        return (most // (inner * pitch(columns) * across) - span[0]) // down + 1
+
+    columns = targets[1]
+    while height(columns, BUFFER) < rows:
+        if columns <= wide:
+            return None
+        columns = _multiple(-(-columns // 2), wide)
+    most = max(rows, height(columns, NEAR if outer <= channels else BUFFER))
+    strips = -(-targets[0] // most)
+    return (
+        kind,
+        min(_multiple(-(-targets[0] // strips), rows), most // rows * rows, targets[0]),
+        columns,
+        pitch(columns),
+    )
+
+
+def _multiple(n: int, of: int) -> int:
+    return -(-n // of) * of
+
+
+def _tile(targets: tuple, outer: int, phases: int, vector: int, one_row: bool) -> tuple[int, int, int]:
+    """Channels, rows and vectors of the tile that computes the least beyond the result.
+
+    one_row: rows of a tile would not be next to each other, and what is written beyond a row's end would stay there.
+    """
+    height, vectors = targets[0], -(-targets[1] // vector)
+    channels = min(outer, 4)
+    most = (8 if channels == 1 else 12) // (channels * phases)
+    most = max(1, 2 * most if vector == 16 else most)
+    if one_row:
+        shapes = [(1, wide) for wide in range(most, 0, -1)]
+    elif channels == 1 and height >= 4:
+        shapes = [(rows, 1) for rows in range(min(most, height), min(most, height) // 2, -1)]
+    else:
+        shapes = [(rows, wide) for rows in range(most, 0, -1) for wide in range(most // rows, 0, -1)]
+    shapes = [(rows, wide) for rows, wide in shapes if rows <= height]
+
+    def cost(shape: tuple[int, int]) -> float:
+        rows, wide = shape
+        sums = channels * phases * rows * wide
+        return -(-height // rows) * rows * -(-vectors // wide) * wide * (1 + max(0, 10 - sums) / 20)
+
+    return (channels, *min(shapes, key=cost))
+
+
+def weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
+                groups: int) -> np.ndarray | None:  # fmt: skip
+    """The op `conv_weight_grad`, as `result`."""
+    outer, inner, size = y.shape[1] // groups, x.shape[1] // groups, y.shape[2:]
+    plan = _weights_plan(("weights", kernel, stride, dilation, (0, 0)), y.shape[0], size, outer)
+    if plan is None:
+        return None
+    kind, *blocks, pitch, together = plan
+    out = np.empty((y.shape[1], inner, *kernel), np.float32)
+    work = y.size // groups * math.prod(kernel)
+    parallel(
+        function(kind), groups * inner, np.ascontiguousarray(x), np.ascontiguousarray(y), out, y.shape[0], inner, outer, groups,
+        *x.shape[2:], *size, *blocks, *padding, pitch, together, grain=-(-GRAIN // work),
+    )  # fmt: skip
+    return out if np.isfinite(out).all() else None
+
+
+@functools.lru_cache(256)
+def _weights_plan(how: tuple, samples: int, size: tuple, outer: int, vector: int | None = None) -> tuple | None:
+    """(kind, rows and columns of a block, columns of the buffer, samples in it); None if the buffer is too small."""
+    kernel, stride = how[1:3]
+    vector = vector or _width()
+    if vector > 8 and size[1] <= 8:
+        vector = 8
+    if math.prod(kernel) > MOST_CELLS or outer * math.prod(kernel) * vector > SUMS:
+        return None
+    channels = min(outer, 2 if kernel[1] > 1 else 10, max(1, 12 // kernel[1]))
+    kind = Kind(*how, (channels, 1, 1), vector, False)
+    span, (down, across) = taps(*how).span, stride
+    columns = size[1]
+
+    def pitch() -> int:
+        return _multiple(_multiple(columns, vector) + span[1] - 1 + (vector if across == 2 else 0), 8)
+
+    def height(most: int) -> int:
+        return min((most // (pitch() * across) - span[0]) // down + 1, max(1, CHAIN // -(-columns // vector)))
+
+    while height(BUFFER) < 1:
+        if columns <= vector:
+            return None
+        columns = _multiple(-(-columns // 2), vector)
+    rows = min(size[0], max(1, height(NEAR)))
+    together = 1
+    if rows == size[0] and columns == size[1]:
+        own = ((rows - 1) * down + span[0]) * pitch() * across
+        together = max(1, min(samples, NEAR // own, CHAIN // (rows * -(-columns // vector))))
+    return kind, rows, columns, pitch(), together

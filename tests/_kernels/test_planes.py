@@ -1,0 +1,128 @@
+"""Grouped convolutions of contiguous images: PyTorch's values, for any shape, and the same bits for any number of threads."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from tdt._kernels import _planes, _pool, depthwise_cpu
+from tests.helpers import require_torch
+
+# (samples, groups, channels in and out of a group, size, kernel, stride, padding, dilation)
+CASES = [
+    (3, 5, 1, 1, (7, 7), (3, 3), (1, 1), (1, 1), (1, 1)),
+    (2, 3, 1, 1, (33, 14), (5, 5), (2, 2), (1, 4), (3, 2)),
+    (2, 2, 1, 3, (9, 200), (3, 5), (1, 3), (1, 2), (1, 2)),
+    (3, 2, 17, 6, (13, 21), (3, 3), (2, 1), (1, 0), (1, 1)),
+    (1, 4, 4, 4, (1, 300), (1, 7), (1, 1), (0, 3), (1, 1)),
+    (2, 2, 5, 11, (6, 9), (1, 1), (1, 2), (0, 0), (1, 1)),
+]
+
+
+def problem(case: tuple) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict]:
+    count, groups, per, out, size, kernel, stride, padding, dilation = case
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((count, groups * per, *size), np.float32)
+    w = rng.standard_normal((groups * out, per, *kernel), np.float32)
+    how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    return x, w, rng.standard_normal(groups * out, np.float32), how
+
+
+def all_three(x, w, b, y, how) -> list[np.ndarray | None]:
+    return [
+        _planes.result(x, w, b, **how),
+        _planes.input_grad(y, w, None, size=x.shape[2:], **how),
+        _planes.weight_grad(y, x, kernel=w.shape[2:], **how),
+    ]
+
+
+def expected(x, w, b, how) -> tuple[np.ndarray, list[np.ndarray]]:
+    """A gradient of the result; the result and the gradients of PyTorch in float64."""
+    torch = require_torch()
+    leaves = [torch.tensor(a, dtype=torch.float64, requires_grad=True) for a in (x, w, b)]
+    out = torch.nn.functional.conv2d(*leaves, **how)
+    y = np.random.default_rng(1).standard_normal(out.shape).astype(np.float32)
+    out.backward(torch.tensor(y, dtype=torch.float64))
+    return y, [a.numpy() for a in (out.detach(), leaves[0].grad, leaves[1].grad)]
+
+
+def check(case: tuple) -> None:
+    x, w, b, how = problem(case)
+    y, references = expected(x, w, b, how)
+    for k, (value, reference) in enumerate(zip(all_three(x, w, b, y, how), references, strict=True)):
+        if value is None:
+            assert k == 1 and max(how["stride"]) > 2, "only gradients of inputs have a limit on strides"
+            continue
+        np.testing.assert_allclose(value, reference, rtol=0, atol=1e-5 * np.abs(reference).max())
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_values_are_those_of_pytorch(case):
+    check(case)
+
+
+def test_values_are_right_for_random_shapes():
+    draw = random.Random(3).choice
+    for _ in range(2):
+        kernel, dilation = (draw((1, 2, 3, 5)), draw((1, 3))), (draw((1, 2)), 1)
+        size = tuple(draw((8, 14, 19, 40, 112)) for _ in range(2))
+        check(
+            (
+                2,
+                3,
+                draw((1, 2, 8)),
+                draw((1, 4, 7)),
+                size,
+                kernel,
+                (draw((1, 2)), draw((1, 2))),
+                (1, draw((0, 2))),
+                dilation,
+            )
+        )
+
+
+def test_vectors_of_sixteen_give_the_same_values(monkeypatch):
+    monkeypatch.setattr(_planes, "_width", lambda: 16)
+    plans = _planes._plan, _planes._weights_plan
+    for plan in plans:
+        plan.cache_clear()
+    try:
+        check(CASES[1])
+    finally:
+        for plan in plans:
+            plan.cache_clear()
+
+
+@pytest.mark.parametrize("case", [CASES[0], CASES[3]], ids=str)
+def test_bits_do_not_depend_on_the_number_of_threads(case, monkeypatch):
+    monkeypatch.setattr(_planes, "GRAIN", 1)
+    x, w, b, how = problem(case)
+    y = np.ones_like(_planes.result(x, w, b, **how))
+    before, found = _pool.get_num_threads(), set()
+    for threads in (1, 2, 3, 4):
+        _pool.set_num_threads(threads)
+        found.add(b"".join(a.tobytes() for a in all_three(x, w, b, y, how)))
+    _pool.set_num_threads(before)
+    assert len(found) == 1
+
+
+def test_an_element_has_one_value_whatever_the_size_of_the_image():
+    x, w, b, how = problem((1, 4, 1, 1, (40, 60), (3, 3), (1, 1), (0, 0), (1, 1)))
+    whole = _planes.result(x, w, b, **how)
+    for rows, columns in ((3, 3), (10, 9), (17, 40)):
+        part = _planes.result(np.ascontiguousarray(x[:, :, 2 : 2 + rows, 5 : 5 + columns]), w, b, **how)
+        np.testing.assert_array_equal(part, whole[:, :, 2:rows, 5 : 3 + columns])
+
+
+def test_infinite_weights_and_gradients_do_not_meet_the_padding():
+    x, w, b, how = problem(CASES[0])
+    w[2, 0, 0, 0] = np.inf
+    result = depthwise_cpu.conv(x, w, b, **how)
+    assert not np.isnan(result).any() and np.isinf(result[:, 2, 1:, 1:]).all()
+    assert np.isfinite(result[:, 2, 0]).all() and np.isfinite(result[:, 2, :, 0]).all()
+    y = np.ones_like(result)
+    y[0, 1, 0, 0] = np.inf
+    grad = depthwise_cpu.conv_weight_grad(y, x, kernel=(3, 3), **how)
+    assert not np.isnan(grad).any() and np.isinf(grad[1, 0, 1:, 1:]).all() and np.isfinite(grad[1, 0, 0]).all()
