@@ -107,13 +107,13 @@ def abs_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/rounding.py
     """In-place version of `abs`."""
 def absolute(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/rounding.py
     """The absolute value of each element; of complex numbers the modulus, in the real dtype."""
-def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """The inverse cosine of each element, in radians in [0, π]; nan outside [-1, 1]."""
-def acos_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
+def acos_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `acos`."""
-def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """The inverse hyperbolic cosine of each element; nan below 1."""
-def acosh_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
+def acosh_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `acosh`."""
 def adaptive_avg_pool1d(input: Tensor, output_size: _Ints) -> Tensor:  # tdt/_ops/nn/pool_average.py
     """Mean over `output_size` windows that cover the input evenly."""
@@ -159,31 +159,31 @@ def any(input: Tensor, dim: _Dims = None, keepdim: builtins.bool = False, *, out
     """Whether at least one element over `dim` is non-zero: bool, but uint8 for uint8 input."""
 def arange(start: _Number | Tensor | None = None, end: _Number | Tensor | None = None, step: _Number | Tensor = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_core/ranges.py
     """The numbers start, start + step, … below `end` (above it for a negative step)."""
-def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """The inverse cosine of each element, in radians in [0, π]; nan outside [-1, 1]."""
-def arccos_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
+def arccos_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `acos`."""
-def arccosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+def arccosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """The inverse hyperbolic cosine of each element; nan below 1."""
-def arccosh_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
+def arccosh_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `acosh`."""
-def arcsin(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+def arcsin(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """The inverse sine of each element, in radians in [-π/2, π/2]; nan outside [-1, 1]."""
-def arcsin_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
+def arcsin_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `asin`."""
-def arcsinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+def arcsinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """The inverse hyperbolic sine of each element."""
-def arcsinh_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
+def arcsinh_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `asinh`."""
-def arctan(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+def arctan(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """The inverse tangent of each element, in radians in (-π/2, π/2)."""
 def arctan2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/binary_math.py
     """The angle of the point (x, y) = (other, input), in radians in (-π, π]."""
-def arctan_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
+def arctan_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `atan`."""
-def arctanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+def arctanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """The inverse hyperbolic tangent of each element; nan outside [-1, 1]."""
-def arctanh_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
+def arctanh_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `atanh`."""
 def are_deterministic_algorithms_enabled() -> builtins.bool:  # tdt/compat/_switches.py
     """Whether `use_deterministic_algorithms(True)` was called last."""
@@ -207,23 +207,23 @@ def as_tensor(data: Any, dtype: _dtype | None = None, device: _Device | None = N
     """`data` as a tensor, sharing memory with an array or tensor of the same dtype and device; else as `tensor`."""
 def asarray(obj: Any, *, dtype: _dtype | None = None, device: _Device | None = None, copy: builtins.bool | None = None, requires_grad: builtins.bool | None = None) -> Tensor:  # tdt/_core/sharing.py
     """`obj` as a tensor that shares its memory where possible."""
-def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """The inverse sine of each element, in radians in [-π/2, π/2]; nan outside [-1, 1]."""
-def asin_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
+def asin_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `asin`."""
-def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """The inverse hyperbolic sine of each element."""
-def asinh_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
+def asinh_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `asinh`."""
-def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """The inverse tangent of each element, in radians in (-π/2, π/2)."""
 def atan2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/binary_math.py
     """The angle of the point (x, y) = (other, input), in radians in (-π, π]."""
-def atan_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
+def atan_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `atan`."""
-def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """The inverse hyperbolic tangent of each element; nan outside [-1, 1]."""
-def atanh_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
+def atanh_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `atanh`."""
 @overload
 def atleast_1d(tensor: Tensor, /) -> Tensor:
@@ -393,13 +393,13 @@ def copysign(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = Non
     """The absolute value of `input` with the sign of `other`."""
 def corrcoef(input: Tensor) -> Tensor:  # tdt/_ops/reduce/statistics.py
     """Matrix of the Pearson correlation coefficients of variables (rows) over observations (columns)."""
-def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """The cosine of each element, an angle in radians."""
-def cos_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
+def cos_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `cos`."""
-def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """The hyperbolic cosine of each element."""
-def cosh_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
+def cosh_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `cosh`."""
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0.0, reduction: builtins.int = 1) -> Tensor:  # tdt/_ops/nn/loss/native.py
     """1 - cos of the angle between the inputs where `target` is 1, max(0, cos - margin) where it is -1."""
@@ -424,9 +424,9 @@ def cumsum(input: Tensor, dim: builtins.int, *, dtype: _dtype | None = None, out
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: builtins.float = 1, dim: builtins.int = -1) -> Tensor:  # tdt/_ops/reduce/statistics.py
     """Cumulative integrals along `dim` by the trapezoidal rule, from the first point to each of the others."""
 default_generator: Generator
-def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """Angles in degrees converted to radians."""
-def deg2rad_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
+def deg2rad_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `deg2rad`."""
 def det(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/linalg/root_namespace.py
     """Determinant of each square matrix."""
@@ -1061,9 +1061,9 @@ def qr(input: Tensor, some: builtins.bool = True, *, out: tuple[Tensor, Tensor] 
     """QR decomposition input = Q R; `linalg.qr` is the newer form."""
 def quantile(input: Tensor, q: builtins.float | Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: Literal['linear', 'lower', 'higher', 'midpoint', 'nearest'] = 'linear', out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/statistics.py
     """Quantiles of the elements: the values below which the fractions `q` of them lie; nan if an element is nan."""
-def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """Angles in radians converted to degrees."""
-def rad2deg_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
+def rad2deg_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `rad2deg`."""
 def rand(*sizes: _Ints, size: _Ints | None = None, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_ops/random/creation.py
     """Tensor of random numbers, uniform on [0, 1)."""
@@ -1202,17 +1202,17 @@ def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/ele
     """The sign of each real element: -1, 0 or 1; nan has sign 0."""
 def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/compare.py
     """Whether the sign bit of each element is set, that of -0.0 included; a bool tensor."""
-def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """The sine of each element, an angle in radians."""
-def sin_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
+def sin_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `sin`."""
-def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """The normalized sinc function of each element, sin(πx) / (πx), and 1 at 0."""
-def sinc_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
+def sinc_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `sinc`."""
-def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """The hyperbolic sine of each element."""
-def sinh_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
+def sinh_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `sinh`."""
 def slice_copy(input: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None, step: builtins.int = 1, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/shape/view_copies.py
     """A copy of the entries start, start + step, … before `end` along `dim`."""
@@ -1290,13 +1290,13 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor: 
     """The elements of the flattened tensor at `index`."""
 def take_along_dim(input: Tensor, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/index/pick.py
     """The elements at `indices` along `dim`, where `input` and `indices` broadcast along the other dimensions."""
-def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """The tangent of each element, an angle in radians."""
-def tan_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
+def tan_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `tan`."""
-def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """The hyperbolic tangent of each element."""
-def tanh_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
+def tanh_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `tanh`."""
 def tensor(data: Any, *, dtype: _dtype | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_core/creation.py
     """A new tensor that holds a copy of `data`."""

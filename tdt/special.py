@@ -14,7 +14,6 @@ from tdt._ops.elementwise.math import (
     logit,
     polygamma,
     sigmoid,
-    sinc,
 )
 from tdt._ops.elementwise.polynomials import (
     chebyshev_polynomial_t,
@@ -59,6 +58,7 @@ from tdt._ops.elementwise.special import (
     xlog1py,
     zeta,
 )
+from tdt._ops.elementwise.trigonometry import sinc
 from tdt._ops.nn.softmax import log_softmax, softmax
 from tdt._ops.reduce.reductions import logsumexp
 

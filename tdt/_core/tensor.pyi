@@ -310,13 +310,13 @@ class Tensor:
         """The absolute value of each element; of complex numbers the modulus, in the real dtype."""
     def absolute_(self) -> Tensor:  # tdt/_ops/elementwise/rounding.py
         """In-place version of `abs`."""
-    def acos(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def acos(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """The inverse cosine of each element, in radians in [0, π]; nan outside [-1, 1]."""
-    def acos_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def acos_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `acos`."""
-    def acosh(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def acosh(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """The inverse hyperbolic cosine of each element; nan below 1."""
-    def acosh_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def acosh_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `acosh`."""
     def add(self, other: Tensor | _Number, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/arithmetic.py
         """The sum input + alpha · other."""
@@ -364,33 +364,33 @@ class Tensor:
         """Whether at least one element over `dim` is non-zero: bool, but uint8 for uint8 input."""
     def apply_(self, callable: Callable[[Any], Any]) -> Tensor:  # tdt/_ops/shape/resize.py
         """Replace each element by the result of a Python function of it; slow."""
-    def arccos(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def arccos(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """The inverse cosine of each element, in radians in [0, π]; nan outside [-1, 1]."""
-    def arccos_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def arccos_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `acos`."""
-    def arccosh(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def arccosh(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """The inverse hyperbolic cosine of each element; nan below 1."""
-    def arccosh_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def arccosh_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `acosh`."""
-    def arcsin(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def arcsin(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """The inverse sine of each element, in radians in [-π/2, π/2]; nan outside [-1, 1]."""
-    def arcsin_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def arcsin_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `asin`."""
-    def arcsinh(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def arcsinh(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """The inverse hyperbolic sine of each element."""
-    def arcsinh_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def arcsinh_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `asinh`."""
-    def arctan(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def arctan(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """The inverse tangent of each element, in radians in (-π/2, π/2)."""
     def arctan2(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/binary_math.py
         """The angle of the point (x, y) = (other, input), in radians in (-π, π]."""
     def arctan2_(self, other: Tensor) -> Tensor:  # tdt/_ops/elementwise/binary_math.py
         """In-place version of `atan2`."""
-    def arctan_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def arctan_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `atan`."""
-    def arctanh(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def arctanh(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """The inverse hyperbolic tangent of each element; nan outside [-1, 1]."""
-    def arctanh_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def arctanh_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `atanh`."""
     def argmax(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
         """Index of the largest element, of equal ones the first."""
@@ -408,25 +408,25 @@ class Tensor:
         """A copy of `input` with `src` in the view that `as_strided` returns."""
     def as_subclass(self, cls: type[Tensor]) -> Any:  # tdt/_core/interchange.py
         """The same tensor as an instance of a subclass of Tensor; memory, graph and gradient are shared."""
-    def asin(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def asin(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """The inverse sine of each element, in radians in [-π/2, π/2]; nan outside [-1, 1]."""
-    def asin_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def asin_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `asin`."""
-    def asinh(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def asinh(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """The inverse hyperbolic sine of each element."""
-    def asinh_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def asinh_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `asinh`."""
-    def atan(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def atan(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """The inverse tangent of each element, in radians in (-π/2, π/2)."""
     def atan2(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/binary_math.py
         """The angle of the point (x, y) = (other, input), in radians in (-π, π]."""
     def atan2_(self, other: Tensor) -> Tensor:  # tdt/_ops/elementwise/binary_math.py
         """In-place version of `atan2`."""
-    def atan_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def atan_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `atan`."""
-    def atanh(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def atanh(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """The inverse hyperbolic tangent of each element; nan outside [-1, 1]."""
-    def atanh_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def atanh_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `atanh`."""
     def backward(self, gradient: Tensor | None = None, retain_graph: builtins.bool | None = None, create_graph: builtins.bool = False, inputs: Sequence[Tensor] | Tensor | None = None) -> None:  # tdt/autograd/_variable.py
         """Add the gradients of this tensor, times `gradient`, to the `.grad` of the leaves."""
@@ -534,13 +534,13 @@ class Tensor:
         """In-place version of `copysign`."""
     def corrcoef(self) -> Tensor:  # tdt/_ops/reduce/statistics.py
         """Matrix of the Pearson correlation coefficients of variables (rows) over observations (columns)."""
-    def cos(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def cos(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """The cosine of each element, an angle in radians."""
-    def cos_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def cos_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `cos`."""
-    def cosh(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def cosh(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """The hyperbolic cosine of each element."""
-    def cosh_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def cosh_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `cosh`."""
     def count_nonzero(self, dim: _Dims = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
         """Number of non-zero elements over `dim`, an int64."""
@@ -573,9 +573,9 @@ class Tensor:
     def data(self, value: Tensor) -> None: ...
     def data_ptr(self) -> builtins.int:  # tdt/_core/interchange.py
         """Address of the first element in memory."""
-    def deg2rad(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def deg2rad(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """Angles in degrees converted to radians."""
-    def deg2rad_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def deg2rad_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `deg2rad`."""
     def dense_dim(self) -> builtins.int:  # tdt/_core/layout.py
         """Number of dimensions that are stored densely: all of them for a dense tensor."""
@@ -1175,9 +1175,9 @@ class Tensor:
         """QR decomposition input = Q R; `linalg.qr` is the newer form."""
     def quantile(self, q: builtins.float | Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: Literal['linear', 'lower', 'higher', 'midpoint', 'nearest'] = 'linear', out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/statistics.py
         """Quantiles of the elements: the values below which the fractions `q` of them lie; nan if an element is nan."""
-    def rad2deg(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def rad2deg(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """Angles in radians converted to degrees."""
-    def rad2deg_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def rad2deg_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `rad2deg`."""
     def random_(self, *ends: builtins.int | None, generator: Generator | None = None) -> Tensor:  # tdt/_ops/random/fill.py
         """Fill with random integers: `random_(high)` on [0, high), `random_(low, high)` on [low, high)."""
@@ -1286,17 +1286,17 @@ class Tensor:
         """In-place version of `sign`."""
     def signbit(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/compare.py
         """Whether the sign bit of each element is set, that of -0.0 included; a bool tensor."""
-    def sin(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def sin(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """The sine of each element, an angle in radians."""
-    def sin_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def sin_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `sin`."""
-    def sinc(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def sinc(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """The normalized sinc function of each element, sin(πx) / (πx), and 1 at 0."""
-    def sinc_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def sinc_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `sinc`."""
-    def sinh(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def sinh(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """The hyperbolic sine of each element."""
-    def sinh_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def sinh_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `sinh`."""
     def slice_scatter(self, src: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None, step: builtins.int = 1, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/shape/view_scatter.py
         """A copy of `input` with `src` at start, start + step, … before `end` along `dim`."""
@@ -1370,13 +1370,13 @@ class Tensor:
         """The elements of the flattened tensor at `index`."""
     def take_along_dim(self, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/index/pick.py
         """The elements at `indices` along `dim`, where `input` and `indices` broadcast along the other dimensions."""
-    def tan(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def tan(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """The tangent of each element, an angle in radians."""
-    def tan_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def tan_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `tan`."""
-    def tanh(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def tanh(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """The hyperbolic tangent of each element."""
-    def tanh_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
+    def tanh_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `tanh`."""
     def tensor_split(self, indices_or_sections: builtins.int | Sequence[builtins.int] | Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:  # tdt/_ops/shape/split.py
         """Views along `dim`: a number of them of nearly equal size, or split before the given indices."""

@@ -153,7 +153,7 @@ def from_formula(
 ) -> tuple[Callable, Callable | None]:
     """`formula(xp, *arrays, *attributes)`, computed for NumPy's float arrays by machine code generated from it.
 
-    The formula is of each element alone: it is traced once, by `expression` in place of NumPy. In float64 this holds for
+    The formula is of each element alone: it is traced once, by `functions` in place of NumPy. In float64 this holds for
     formulas without transcendental functions; NumPy computes the others.
 
     Args:

@@ -15,13 +15,14 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tdt._kernels._angles import RESULTS, TABLE, TABLE_NAME, angle
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels.expression import Expression
 
 LOOP = "tdt_loop"
 BLOCK = 4096  # elements of a block of the pool's work
 BUFFER = 256  # elements that go through buffers at a time; a multiple of every vector's width
-UNROLLED = 24  # operations of a formula up to which two vectors are computed in a round
+UNROLLED = 100  # operations of a formula up to which two vectors are computed in a round
 
 # Storage types by NumPy's letter, with "E" for bfloat16: bytes, LLVM's type.
 STORED = {"f": (4, "float"), "d": (8, "double"), "e": (2, "half"), "E": (2, "bfloat"), "?": (1, "i8")}
@@ -60,12 +61,14 @@ class Emitter:
         """types: the inputs' letters of `STORED`, then the output's."""
         self.output, self.types, self.inputs = output, types, len(types) - 1
         self.double = "d" in types
-        self.real, self.word = ("double", "i64") if self.double else ("float", "i32")
+        self.real = "double" if self.double else "float"
         self.width = width // 2 if self.double else width
-        self.vector, self.words = f"<{self.width} x {self.real}>", f"<{self.width} x {self.word}>"
+        self.vector, self.words = f"<{self.width} x {self.real}>", f"<{self.width} x i32>"
+        self.bits = f"<{self.width} x i1>"
         self.lines: list[str] = []
         self.declared: set[str] = set()
         self.count = 0
+        self.block = "entry"
 
     def new(self, text: str) -> str:
         """Append an instruction; the name of its value."""
@@ -73,12 +76,14 @@ class Emitter:
         self.lines.append(f"  %v{self.count} = {text}")
         return f"%v{self.count}"
 
-    def splat(self, value: float | int, kind: str | None = None) -> str:
+    def begin(self, block: str) -> None:
+        """Start a basic block."""
+        self.lines.append(f"{block}:")
+        self.block = block
+
+    def splat(self, value: float | int | str, kind: str) -> str:
         """A constant vector."""
-        if kind is None:
-            text, kind = _literal(value, self.double), self.real
-        else:
-            text = str(value)
+        text = _literal(value, kind == "double") if kind in ("float", "double") else str(value)  # type: ignore[arg-type]
         return f"<{', '.join([f'{kind} {text}'] * self.width)}>"
 
     def intrinsic(self, name: str, args: Sequence[str], result: str, parameter: str) -> str:
@@ -88,21 +93,54 @@ class Emitter:
         self.declared.add(f"declare {result} {full}({', '.join([parameter] * len(args))})")
         return self.new(f"call {result} {full}({', '.join(f'{parameter} {a}' for a in args)})")
 
-    def value(self, expression: Expression, loads: Sequence[str], known: dict[tuple, str]) -> str:
-        """The name of an expression's value, computed from the inputs' vectors `loads`."""
+    def value(self, expression: Expression, loads: Sequence[str], known: dict[Any, str], double: bool = False) -> str:
+        """The name of an expression's value, computed from the inputs' vectors `loads`.
+
+        Args:
+            known: the names of the values that were computed before, by node and by operation.
+            double: of a constant, or a selection of constants, whether it is of float64.
+        """
         op = expression.op
         if op == "input":
             return loads[expression.args[0]]
         if op == "constant":
-            return self.splat(expression.args[0])
-        args = [self.value(a, loads, known) for a in expression.args]
-        key = (op, *args)
-        if key not in known:
-            known[key] = self.operation(op, args, expression)
-        return known[key]
+            return self.splat(expression.args[0], "double" if double else "float")
+        if id(expression) not in known:
+            if not _is_constant(expression):
+                double = any(a.double for a in expression.args)
+            double = double or self.double
+            first = expression.args[:2] if op == "rare" else expression.args
+            args = [self.value(a, loads, known, double) for a in first]
+            if op == "rare":
+                name = self.rare(args, expression.args[2], loads, known)
+            else:
+                key = (op, *args)
+                if key not in known:
+                    known[key] = self.operation(op, args, expression, "double" if double else "float")
+                name = known[key]
+            known[id(expression)] = name
+        return known[id(expression)]
 
-    def operation(self, op: str, args: list[str], expression: Expression) -> str:
-        v = self.vector
+    def rare(self, args: list[str], otherwise: Expression, loads: Sequence[str], known: dict[Any, str]) -> str:
+        """Elements of a value, replaced by those of `otherwise` where a condition holds, which is only then computed."""
+        condition, value = args
+        kind = "double" if self.double or otherwise.double else "float"
+        vector = f"<{self.width} x {kind}>"
+        mask = self.new(f"bitcast {self.bits} {condition} to i{self.width}")
+        some = self.new(f"icmp ne i{self.width} {mask}, 0")
+        before, there, after = self.block, f"rare{self.count}", f"common{self.count}"
+        self.lines.append(f"  br i1 {some}, label %{there}, label %{after}")
+        self.begin(there)
+        other = self.value(otherwise, loads, dict(known), kind == "double")
+        other = self.new(f"select {self.bits} {condition}, {vector} {other}, {vector} {value}")
+        last = self.block
+        self.lines.append(f"  br label %{after}")
+        self.begin(after)
+        return self.new(f"phi {vector} [ {value}, %{before} ], [ {other}, %{last} ]")
+
+    def operation(self, op: str, args: list[str], expression: Expression, real: str) -> str:
+        """The name of the value of one operation on vectors of `real` numbers."""
+        v = f"<{self.width} x {real}>"
         if op in BINARY:
             return self.new(f"{BINARY[op]} {v} {args[0]}, {args[1]}")
         if op in COMPARE:
@@ -111,30 +149,52 @@ class Emitter:
             return self.intrinsic(CALLS[op], args, v, v)
         if op == "negative":
             return self.new(f"fneg {v} {args[0]}")
-        bits = f"<{self.width} x i1>"
         if op == "where":
-            kind = bits if expression.args[1].logical else v
-            return self.new(f"select {bits} {args[0]}, {kind} {args[1]}, {kind} {args[2]}")
-        if op in ("and", "or"):
-            return self.new(f"{op} {bits} {args[0]}, {args[1]}")
+            kind = self.bits if expression.args[1].logical else v
+            return self.new(f"select {self.bits} {args[0]}, {kind} {args[1]}, {kind} {args[2]}")
+        if op in ("and", "or", "xor"):
+            return self.new(f"{op} {self.bits} {args[0]}, {args[1]}")
         if op == "not":
-            return self.new(f"xor {bits} {args[0]}, {self.splat('true', 'i1')}")  # type: ignore[arg-type]
-        if op == "power_of_2":  # adding 1.5 · 2^23 puts an integer into the lowest bits of the fraction
-            shift, magic, bias = (52, 6755399441055744.0, 1023) if self.double else (23, 12582912.0, 127)
-            number = self.new(f"fadd {v} {args[0]}, {self.splat(magic + bias)}")
-            number = self.new(f"bitcast {v} {number} to {self.words}")
-            number = self.new(f"shl {self.words} {number}, {self.splat(shift, self.word)}")
-            return self.new(f"bitcast {self.words} {number} to {v}")
+            return self.new(f"xor {self.bits} {args[0]}, {self.splat('true', 'i1')}")
+        if op == "to_double":
+            return self.new(f"fpext {self.vector} {args[0]} to <{self.width} x double>")
+        if op == "to_float":
+            return self.new(f"fptrunc {v} {args[0]} to {self.vector}")
+        if op in RESULTS:
+            return angle(self, op, args[0])
+        return self.parts(op, args[0], real)
+
+    def parts(self, op: str, x: str, real: str) -> str:
+        """Operations on the bits of a number: powers of 2, mantissa and exponent, the lowest bits of an integer."""
+        v, word = f"<{self.width} x {real}>", "i64" if real == "double" else "i32"
+        words = f"<{self.width} x {word}>"
+        double = real == "double"
+        shift, magic, bias = (52, 6755399441055744.0, 1023) if double else (23, 12582912.0, 127)
+        if op in (
+            "power_of_2",
+            "odd",
+            "odd_half",
+        ):  # adding 1.5 · 2^23 puts an integer into the lowest bits of the fraction
+            number = self.new(f"fadd {v} {x}, {self.splat(magic + (bias if op == 'power_of_2' else 0), real)}")
+            number = self.new(f"bitcast {v} {number} to {words}")
+            if op != "power_of_2":
+                number = self.new(f"and {words} {number}, {self.splat(1 if op == 'odd' else 2, word)}")
+                return self.new(f"icmp ne {words} {number}, zeroinitializer")
+            number = self.new(f"shl {words} {number}, {self.splat(shift, word)}")
+            return self.new(f"bitcast {words} {number} to {v}")
         if op in ("mantissa", "exponent"):
             # 0x3f2aaaab: 2/3, so that the mantissa is nearest to 1.
-            shift, base = (52, 0x3FE5555555555555) if self.double else (23, 0x3F2AAAAB)
-            number = self.new(f"bitcast {v} {args[0]} to {self.words}")
-            high = self.new(f"sub {self.words} {number}, {self.splat(base, self.word)}")
-            high = self.new(f"and {self.words} {high}, {self.splat(-(1 << shift), self.word)}")
+            base = 0x3FE5555555555555 if double else 0x3F2AAAAB
+            number = self.new(f"bitcast {v} {x} to {words}")
+            high = self.new(f"sub {words} {number}, {self.splat(base, word)}")
+            high = self.new(f"and {words} {high}, {self.splat(-(1 << shift), word)}")
             if op == "mantissa":
-                number = self.new(f"sub {self.words} {number}, {high}")
-                return self.new(f"bitcast {self.words} {number} to {v}")
-            high = self.new(f"ashr {self.words} {high}, {self.splat(shift, self.word)}")
+                number = self.new(f"sub {words} {number}, {high}")
+                return self.new(f"bitcast {words} {number} to {v}")
+            if double:  # AVX2 shifts and converts no signed 64-bit integers
+                high = self.new(f"lshr {words} {high}, {self.splat(32, word)}")
+                high = self.new(f"trunc {words} {high} to {self.words}")
+            high = self.new(f"ashr {self.words} {high}, {self.splat(shift % 32, 'i32')}")
             return self.new(f"sitofp {self.words} {high} to {v}")
         raise NotImplementedError(f"no instruction for {op}")
 
@@ -192,11 +252,11 @@ class Emitter:
             start = "0, %entry" if label == "head" else "%i_head, %head"
             self.lines += [
                 f"{label}:",
-                f"  %i_{label} = phi i64 [ {start} ], [ %next_{label}, %{label}_body ]",
+                f"  %i_{label} = phi i64 [ {start} ], [ %next_{label}, %{label}_end ]",
                 f"  %more_{label} = icmp slt i64 %i_{label}, {end}",
                 f"  br i1 %more_{label}, label %{label}_body, label %{'tail' if label == 'head' and rounds > 1 else 'done'}",
-                f"{label}_body:",
             ]
+            self.begin(f"{label}_body")
             results = []
             for k in range(many):
                 at = self.new(f"add i64 %i_{label}, {k}") if k else f"%i_{label}"
@@ -208,14 +268,20 @@ class Emitter:
                 results.append((self.value(self.output, loads, {}), places["out"]))
             for value, place in results:
                 self.store(self.types[-1], value, place)
-            self.lines += [f"  %next_{label} = add i64 %i_{label}, {many}", f"  br label %{label}"]
+            self.lines += [
+                f"  br label %{label}_end",
+                f"{label}_end:",
+                f"  %next_{label} = add i64 %i_{label}, {many}",
+                f"  br label %{label}",
+            ]
         self.lines += ["done:", "  ret void", "}"]
         return "\n".join(self.lines)
 
     def module(self) -> str:
         """The whole module's IR."""
         vectors = self.vectors()
-        body = "\n".join((vectors, self.loop(), self.entry(), *sorted(self.declared)))
+        table = [TABLE] if TABLE_NAME in vectors else []
+        body = "\n".join((*table, vectors, self.loop(), self.entry(), *sorted(self.declared)))
         return f'target triple = "{_triple()}"\n{body}\n'
 
     def loop(self) -> str:
@@ -371,6 +437,11 @@ class Emitter:
         return "\n".join(self.lines)
 
 
+def _is_constant(expression: Expression) -> bool:
+    """Whether a value is a constant, or one of several."""
+    return expression.op == "constant" or (expression.op == "where" and all(map(_is_constant, expression.args[1:])))
+
+
 def _literal(value: float, double: bool) -> str:
     """A constant as LLVM reads it exactly: the bits of a double, for a float one that a float holds."""
     if not double:
@@ -379,14 +450,14 @@ def _literal(value: float, double: bool) -> str:
 
 
 def _operations(expression: Expression) -> set[int]:
-    """The distinct nodes of an expression."""
+    """The distinct nodes of an expression, without those that are rarely computed."""
     found: set[int] = set()
     stack = [expression]
     while stack:
         node = stack.pop()
         if id(node) not in found:
             found.add(id(node))
-            stack += [a for a in node.args if isinstance(a, Expression)]
+            stack += [a for a in (node.args[:2] if node.op == "rare" else node.args) if isinstance(a, Expression)]
     return found
 
 

@@ -1,18 +1,15 @@
 """Formulas of one element as expressions: what a function of NumPy's names computes, traced by calling it once.
 
-    >>> from tdt._kernels import expression
-    >>> x = expression.Expression("input", 0)
-    >>> silu = x / (1 + expression.exp(-x))
+    >>> from tdt._kernels import functions
+    >>> x = functions.Expression("input", 0)
+    >>> silu = x / (1 + functions.exp(-x))
     >>> str(silu)[:20]
     'divide(x0, add(1.0, '
 
-This module stands in for NumPy while a forward such as `def silu(xp, x): return x / (1 + xp.exp(-x))` is traced, so it has
-NumPy's names. Every function is made of a few operations that round as IEEE 754 says: + - * / sqrt, fused multiply-add,
-rounding to integers, comparisons, selection, and the exponent's bits. So an element has one value, however many are
-computed at once. `_emit` turns expressions into machine code.
-
-Coefficients are for float32; `max ulp` in a docstring is the largest error over all float32 numbers, in units in the
-last place of the result, measured against float64 by `tests/_kernels/test_expression.py`.
+Every function is made of a few operations that round as IEEE 754 says: + - * / sqrt, fused multiply-add, rounding to
+integers, comparisons, selection, and the exponent's bits. So an element has one value, however many are computed at once.
+`_emit` turns expressions into machine code. This module has what is exact or rounded once; `functions` has all that a
+formula of float32 may call.
 """
 
 from __future__ import annotations
@@ -30,12 +27,16 @@ class Expression:
         op: its name, as `_emit` knows it; "input" and "constant" are the leaves.
         args: the operands; of a leaf, the number of the input or the constant.
         logical: whether the value is true or false.
+        double: whether it is of float64 within a formula of float32.
     """
 
-    __slots__ = ("op", "args", "logical")
+    __slots__ = ("op", "args", "logical", "double")
 
     def __init__(self, op: str, *args: Any, logical: bool = False):
         self.op, self.args, self.logical = op, args, logical
+        self.double = not logical and op != "to_float" and (
+            op == "to_double" or any(a.__class__ is Expression and a.double for a in args)
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         if self.op == "constant":
@@ -99,6 +100,9 @@ class Expression:
     def __or__(self, other: Expression) -> Expression:
         return Expression("or", self, other, logical=True)
 
+    def __xor__(self, other: Expression) -> Expression:
+        return Expression("xor", self, other, logical=True)
+
     def __invert__(self) -> Expression:
         return Expression("not", self, logical=True)
 
@@ -155,6 +159,12 @@ def polynomial(x: Expression, *coefficients: float) -> Expression:
     return value
 
 
+def long_polynomial(x: Expression, *coefficients: float) -> Expression:
+    """As `polynomial`, in two chains of half the length, which a processor computes at the same time."""
+    square, last = x * x, coefficients[::-1]
+    return fma(polynomial(square, *last[1::2][::-1]), x, polynomial(square, *last[::2][::-1]))
+
+
 def _unary(op: str) -> Any:
     def function(x: Any) -> Expression:
         return Expression(op, _number(x))
@@ -163,16 +173,33 @@ def _unary(op: str) -> Any:
     return function
 
 
-abs = _unary("abs")
+abs = absolute = _unary("abs")
 sqrt = _unary("sqrt")
 floor = _unary("floor")
 ceil = _unary("ceil")
 trunc = _unary("trunc")
 rint = _unary("rint")
 negative = _unary("negative")
-_power_of_2 = _unary("power_of_2")  # 2^n of an integral n from -126 to 127
-_mantissa = _unary("mantissa")  # m and e with x = m 2^e, m from 2/3 to 4/3
-_exponent = _unary("exponent")
+power_of_2 = _unary("power_of_2")  # 2^n of an integral n from -126 to 127
+mantissa = _unary("mantissa")  # m and e with x = m 2^e, m from 2/3 to 4/3
+exponent = _unary("exponent")
+to_double = _unary("to_double")  # a float32 expression as float64, in which its functions are computed and rounded once
+to_float = _unary("to_float")
+
+
+def is_odd(n: Expression) -> Expression:
+    """Whether an integral n is odd, for |n| < 2^22."""
+    return Expression("odd", n, logical=True)
+
+
+def half_is_odd(n: Expression) -> Expression:
+    """Whether floor(n / 2) is odd."""
+    return Expression("odd_half", n, logical=True)
+
+
+def rarely(condition: Expression, x: Expression, y: Expression) -> Expression:
+    """As `where`; x is only computed for vectors in which the condition holds for an element."""
+    return Expression("rare", condition, y, x)
 
 
 def copysign(size: Any, sign: Expression) -> Expression:
@@ -183,6 +210,16 @@ def copysign(size: Any, sign: Expression) -> Expression:
 def isnan(x: Expression) -> Expression:
     """Whether x is NaN."""
     return x != x
+
+
+def isinf(x: Expression) -> Expression:
+    """Whether x is infinite."""
+    return abs(x) == INFINITY
+
+
+def isfinite(x: Expression) -> Expression:
+    """Whether x is neither infinite nor NaN."""
+    return abs(x) < INFINITY
 
 
 def minimum(x: Any, y: Any) -> Expression:
@@ -243,6 +280,78 @@ def hypot(x: Expression, y: Expression) -> Expression:
     return where((x >= INFINITY) | (y >= INFINITY), INFINITY, size)
 
 
+def asarray(value: Any, dtype: Any = None) -> Expression:
+    """A number or an expression as an expression."""
+    return as_expression(value)
+
+
+def zeros_like(x: Any) -> Expression:
+    """The constant 0."""
+    return as_expression(0)
+
+
+def true_divide(x: Expression, y: Expression) -> Expression:
+    """x / y."""
+    return x / y
+
+
+def logical_and(x: Expression, y: Expression) -> Expression:
+    """Whether both are not 0."""
+    return (x != 0) & (y != 0)
+
+
+def logical_or(x: Expression, y: Expression) -> Expression:
+    """Whether one is not 0."""
+    return (x != 0) | (y != 0)
+
+
+def logical_xor(x: Expression, y: Expression) -> Expression:
+    """Whether exactly one is not 0."""
+    return ((x != 0) & (y == 0)) | ((x == 0) & (y != 0))
+
+
+def logical_not(x: Expression) -> Expression:
+    """Whether x is 0."""
+    return x == 0
+
+
+STEP = 2.0**26  # the largest quotient of a step of `fmod`
+
+
+def fmod(x: Expression, y: Expression) -> Expression:
+    """x - n y for the quotient n rounded towards 0, exactly: it has the sign of x. NaN for y = 0 and infinite x."""
+    size, by = to_double(abs(x)), to_double(abs(y))
+    infinite = by >= INFINITY
+    by = where(infinite, 1, by)
+    rest = size
+    for k in range(10, 0, -1):  # quotients of float32 numbers are below 2^277
+        rest = _rest(rest, by * STEP**k)
+    value = to_float(_rest(rarely(size > by * STEP, rest, size), by))
+    return where((abs(x) >= INFINITY) | (y == 0) | (y != y), NAN, where(infinite, x, copysign(value, x)))
+
+
+def _rest(x: Expression, y: Expression) -> Expression:
+    """x modulo y in float64, for positive numbers whose quotient is below 2^27: the product is exact."""
+    rest = fma(-trunc(x / y), y, x)
+    return where(rest < 0, rest + y, rest)  # the quotient was rounded up to an integer
+
+
+def remainder(x: Expression, y: Expression) -> Expression:
+    """x - n y for the quotient n rounded down: it has the sign of y."""
+    rest = fmod(x, y)
+    return where((rest != 0) & ((y < 0) ^ (rest < 0)), rest + y, rest)
+
+
+def floor_divide(x: Expression, y: Expression) -> Expression:
+    """The quotient, rounded down as Python rounds it: from the exact remainder."""
+    rest = fmod(x, y)
+    quotient = (x - rest) / y
+    quotient = where((rest != 0) & ((y < 0) ^ (rest < 0)), quotient - 1, quotient)
+    down = floor(quotient)
+    down = where(quotient - down > 0.5, down + 1, down)
+    return where(y == 0, x / y, where(quotient == 0, copysign(0, x / y), down))
+
+
 class Exact:
     """The functions whose rounding is defined: what a formula of float64 may use, for which there are no coefficients."""
 
@@ -263,105 +372,18 @@ for _function in (
     fmin,
     fmax,
     isnan,
+    isinf,
+    isfinite,
     sign,
     square,
     reciprocal,
+    asarray,
+    zeros_like,
+    true_divide,
+    logical_and,
+    logical_or,
+    logical_xor,
+    logical_not,
 ):
     setattr(Exact, _function.__name__, staticmethod(_function))
-
-LOG2_E, LN2_HIGH, LN2_LOW = 1.44269504, 0.693145752, 1.42860677e-6
-EXP_LOW, EXP_HIGH = -104.0, 89.0  # beyond: 0, infinity
-
-
-def _reduced(x: Expression) -> tuple[Expression, Expression]:
-    """n and r with x = n ln 2 + r, |r| ≤ ln 2 / 2 (W. J. Cody and W. Waite, 1980)."""
-    n = rint(x * LOG2_E)
-    return n, fma(n, -LN2_LOW, fma(n, -LN2_HIGH, x))
-
-
-def _expm1_reduced(r: Expression) -> Expression:
-    """exp(r) - 1 for |r| ≤ ln 2 / 2."""
-    return fma(polynomial(r, 1.37805939e-3, 8.37312452e-3, 4.16695364e-2, 1.66664720e-1, 4.99999851e-1) * r, r, r)
-
-
-def exp(x: Expression) -> Expression:
-    """e^x. Max ulp 1.0, subnormal results too."""
-    n, r = _reduced(where(x > EXP_HIGH, EXP_HIGH, where(x < EXP_LOW, EXP_LOW, x)))
-    half = floor(n * 0.5)  # two powers of 2, so that a subnormal result is rounded once
-    return (_expm1_reduced(r) + 1) * _power_of_2(half) * _power_of_2(n - half)
-
-
-def expm1(x: Expression) -> Expression:
-    """e^x - 1. Max ulp 1.4."""
-    n, r = _reduced(where(x > EXP_HIGH, EXP_HIGH, where(x < -18, -18, x)))
-    near, half = _expm1_reduced(r), floor(n * 0.5)
-    power = _power_of_2(where(n > 126, 126, n))
-    large = (near + 1) * _power_of_2(half) * _power_of_2(n - half)
-    return where(abs(x) < 1e-20, x, where(n > 126, large, fma(power, near, power - 1)))
-
-
-def exp2(x: Expression) -> Expression:
-    """2^x. Max ulp 1.0."""
-    x = where(x > 129, 129, where(x < -151, -151, x))
-    n = rint(x)
-    half = floor(n * 0.5)
-    return (_expm1_reduced((x - n) * 0.693147182) + 1) * _power_of_2(half) * _power_of_2(n - half)
-
-
-def tanh(x: Expression) -> Expression:
-    """Hyperbolic tangent. Max ulp 1.5."""
-    size = abs(x)
-    n, r = _reduced(where(size > 9.5, 19, size + size))
-    power = _power_of_2(n)
-    e = fma(power, _expm1_reduced(r), power - 1)
-    z = x * x
-    near = polynomial(z, -5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
-    return copysign(where(size < 0.625, fma(size * z, near, size), e / (e + 2)), x)  # S. L. Moshier, Cephes, tanhf
-
-
-def log(x: Expression) -> Expression:
-    """Natural logarithm: -inf at 0, NaN below. Max ulp 0.9."""
-    tiny = x < 1.17549435e-38
-    scaled = where(tiny, x * 8388608.0, x)  # 2^23: subnormal numbers become normal ones
-    e = _exponent(scaled)
-    e = where(tiny, e - 23, e)
-    value = _log_near_1(_mantissa(scaled) - 1, e)
-    return where(x > 0, where(x >= INFINITY, x, value), where(x >= 0, -INFINITY, NAN))
-
-
-def _log_near_1(m: Expression, e: Expression) -> Expression:
-    """log(1 + m) + e ln 2 for m from -1/3 to 1/3."""
-    z = m * m
-    r = polynomial(z, -0.130310059, -0.121483512, -0.166846126, -0.249996200)
-    t = polynomial(z, 0.140869141, 0.139814854, 0.200120345)
-    r = fma(fma(fma(t, m, r), m, 0.333331972), m, -0.5)
-    return fma(e, 0.693147182, fma(r, z, m))
-
-
-def log1p(x: Expression) -> Expression:
-    """log(1 + x), exact for small x. Max ulp 1.5."""
-    u = 1 + x
-    # x - (u - 1) is what 1 + x lost by rounding, relative to u it adds to the logarithm (W. Kahan).
-    e = _exponent(u)
-    m = _mantissa(u)
-    power = _power_of_2(where(e > 64, -64, -e))  # beyond, nothing that was lost matters
-    lost = where(u > x, x - (u - 1), 1 - (u - x)) * power
-    value = _log_near_1(m - 1, e) + lost / m
-    value = where(abs(x) < 1e-7, x, value)
-    return where(x > -1, where(x >= INFINITY, x, value), where(x >= -1, -INFINITY, NAN))
-
-
-def erf(x: Expression) -> Expression:
-    """Error function. Max ulp 1.0."""
-    size = where(abs(x) > 4, 4, abs(x))
-    z = x * x
-    u = fma(-3.88396438e-3, size, 2.42546219e-2)
-    r = fma(fma(-1.72853470e-5, size, 3.83197126e-4), size * size, u)
-    r = fma(fma(fma(fma(r, size, -1.06777877e-1), size, -6.34846687e-1), size, -1.28717512e-1), size, -size)
-    n, rest = _reduced(r)
-    power = _power_of_2(n)
-    far = copysign(fma(-power, _expm1_reduced(rest), 1 - power), x)
-    near = fma(
-        polynomial(z, -5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1), x, x
-    )
-    return where(abs(x) > 0.927734375, far, near)  # N. Juffa's minimax polynomials
+Exact.absolute = staticmethod(abs)  # type: ignore[attr-defined]

@@ -91,7 +91,7 @@ class Elementwise:
 
     Args:
         name: for messages and the ufunc's `__name__`.
-        formula: a forward on arrays whose NumPy functions `expression` has.
+        formula: a forward on arrays whose NumPy functions `functions` has.
     """
 
     def __init__(self, name: str, formula: Callable[..., Any]):
@@ -145,9 +145,9 @@ class Elementwise:
 
     def _function(self, letters: str, real: str, attributes: dict[str, Any]) -> Function | None:
         """The function for operands of these types; one for all numbers among the attributes."""
-        from tdt._kernels import _cache, expression
+        from tdt._kernels import _cache, functions
 
-        key = (letters, *[None if v.__class__ in NUMBERS else v for v in attributes.values()])
+        key = (letters, *[NUMBERS if v.__class__ in NUMBERS else v for v in attributes.values()])
         with _jit._loading:
             if key not in self.functions:
                 arrays = [place for place, letter in enumerate(letters) if letter in ARRAYS]
@@ -162,7 +162,7 @@ class Elementwise:
                         values[name] = Expression("input", len(types))
                         types += real
                 try:
-                    output = as_expression(self.formula(expression if real == "f" else Exact, *operands, **values))
+                    output = as_expression(self.formula(functions if real == "f" else Exact, *operands, **values))
                 except AttributeError:
                     if real == "f":
                         raise

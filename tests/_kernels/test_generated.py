@@ -41,13 +41,17 @@ SETTINGS = {
     "gelu": {"approximate": "none"}, "hardshrink": {"width": 0.5}, "softshrink": {"width": 0.5},
     "threshold": {"threshold": 0.1, "value": 20.0}, "exp": {}, "rsqrt": {}, "erf": {}, "sign": {}, "frac": {},
     "where": {}, "clamp": {}, "addcmul": {"value": -0.7}, "addcdiv": {"value": 0.7}, "lerp": {}, "maximum": {}, "minimum": {},
-    "fmax": {}, "fmin": {}, "pow": {}, "hypot": {},
+    "fmax": {}, "fmin": {}, "pow": {}, "hypot": {}, "sin": {}, "tan": {}, "asin": {}, "atan": {}, "sinh": {}, "asinh": {},
+    "log2": {}, "log10": {}, "erfc": {}, "erfinv": {}, "logit": {"eps": 0.1}, "atan2": {}, "fmod": {}, "remainder": {},
+    "logaddexp": {}, "xlogy": {}, "nan_to_num": {"nan": 0.5, "posinf": 2.0, "neginf": -3.0},
 }  # fmt: skip
 # All operands of functions of several, from one array, element by element.
 OPERANDS = {
     "where": lambda x: (x > 0, x, x * 0.5), "clamp": lambda x: (x, -0.5, 2.0), "addcmul": lambda x: (x, -x, abs(x)),
     "addcdiv": lambda x: (x, x, 1 + abs(x)), "lerp": lambda x: (x, x * 2, 0.3), "pow": lambda x: (x, 3.0),
     "hypot": lambda x: (x, 1 - 0.5 * x),
+    "atan2": lambda x: (x, 1 - 0.5 * x), "fmod": lambda x: (x, 2.5), "remainder": lambda x: (x, -2.5),
+    "logaddexp": lambda x: (x, 0.5 - x), "xlogy": lambda x: (x, abs(x)),
     **dict.fromkeys(("maximum", "minimum", "fmax", "fmin"), lambda x: (x, np.where(x > 1, x, 0.5 - x))),
 }  # fmt: skip
 every = pytest.mark.parametrize("name", SETTINGS)

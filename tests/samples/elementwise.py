@@ -91,7 +91,7 @@ samples(
     "nan_to_num",
     lambda a, nan, posinf, neginf: np.nan_to_num(a, nan=nan, posinf=posinf, neginf=neginf),
     call(np.array([1.0, np.nan, np.inf, -np.inf]), nan=0.5, posinf=9.0, neginf=-7.0, grad=False),
-    call(ANY, nan=0.0, posinf=None, neginf=None),
+    call(ANY, nan=0.0, posinf=9.0, neginf=-9.0),
 )
 
 BINARY = {

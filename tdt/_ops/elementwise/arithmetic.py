@@ -117,13 +117,13 @@ def _refuse_zero(x: Any, y: Any) -> bool:
     return integers
 
 
-@op(dtypes=REAL_NUMBERS, node="DivBackward2", sparse_values="coalesced")
+@op(dtypes=REAL_NUMBERS, node="DivBackward2", sparse_values="coalesced", formula=True)
 def _div_floor(xp: ModuleType, x: Any, y: Any) -> Any:
     _refuse_zero(x, y)
     return xp.floor_divide(x, y)
 
 
-@op(dtypes=REAL_NUMBERS, node="DivBackward2", sparse_values="coalesced")
+@op(dtypes=REAL_NUMBERS, node="DivBackward2", sparse_values="coalesced", formula=True)
 def _div_trunc(xp: ModuleType, x: Any, y: Any) -> Any:
     if not _refuse_zero(x, y):
         return xp.trunc(xp.true_divide(x, y))
@@ -138,22 +138,25 @@ for _rounded in (_div_floor, _div_trunc):
 DIVISIONS = {None: _div, "floor": _div_floor, "trunc": _div_trunc}
 
 
-@op(dtypes=REAL_NUMBERS, node=by_number("Remainder", 1))
+@op(dtypes=REAL_NUMBERS, node=by_number("Remainder", 1), formula=True)
 def _remainder(xp: ModuleType, x: Any, y: Any) -> Any:
     _refuse_zero(x, y)
     return xp.remainder(x, y)
 
 
-@op(dtypes=REAL_NUMBERS, node=by_number("Fmod", 1))
+@op(dtypes=REAL_NUMBERS, node=by_number("Fmod", 1), formula=True)
 def _fmod(xp: ModuleType, x: Any, y: Any) -> Any:
     _refuse_zero(x, y)
     return xp.fmod(x, y)
 
 
-_remainder.vjp("x")(lambda g: g)
+for _rest in (_remainder, _fmod):
+    _rest.vjp("x")(lambda g: g)
+    _rest.fast_vjp("x")(lambda g: g)
 _remainder.vjp("y")(lambda g, x, y: -g * div(x, y, rounding_mode="floor"))  # type: ignore[has-type]
-_fmod.vjp("x")(lambda g: g)
+_remainder.fast_vjp("y")(lambda xp, g, x, y: -g * xp.floor_divide(x, y))
 _fmod.vjp("y")(lambda g, x, y: -g * div(x, y, rounding_mode="trunc"))  # type: ignore[has-type]
+_fmod.fast_vjp("y")(lambda xp, g, x, y: -g * xp.trunc(xp.true_divide(x, y)))
 
 
 def _refuse_pow_of_bools(x: Any, y: Any) -> None:

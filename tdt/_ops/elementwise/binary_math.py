@@ -27,7 +27,9 @@ __all__ = [
 @front
 @binary_op(
     lambda xp, x, y: xp.arctan2(x, y),
+    formula=True,
     vjp={"x": lambda g, x, y: g * y / _norm2(x, y), "y": lambda g, x, y: g * -x / _norm2(x, y)},
+    fast_vjp={"x": lambda g, x, y: g * y / _norm2(x, y), "y": lambda g, x, y: g * -x / _norm2(x, y)},
     dtypes=REAL,
     numbers="none",
     to_float=True,
@@ -71,7 +73,12 @@ def hypot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 @front
 @binary_op(
     lambda xp, x, y: xp.copysign(x, y),
+    formula=True,
     vjp={"x": lambda g, x, out: (g * (out / x)).masked_fill(x == 0, 0), "y": lambda g: g.new_zeros(g.shape)},
+    fast_vjp={
+        "x": lambda xp, g, x, out: xp.where(x == 0, g.dtype.type(0), g * (out / x)),
+        "y": lambda xp, g: xp.zeros_like(g),
+    },
     dtypes=REAL,
     to_float=True,
     node=by_number("Copysign", 1, number=1),
@@ -91,9 +98,14 @@ def copysign(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None
 @front
 @binary_op(
     lambda xp, x, y: _logaddexp(xp, x, y),
+    formula=True,
     vjp={
         "x": lambda g, x, out: g * _or_zero(x - out).exp().conj(),
         "y": lambda g, y, out: g * _or_zero(y - out).exp().conj(),
+    },
+    fast_vjp={
+        "x": lambda xp, g, x, out: g * xp.exp(_or_0(xp, x - out)).conjugate(),
+        "y": lambda xp, g, y, out: g * xp.exp(_or_0(xp, y - out)).conjugate(),
     },
     dtypes=FLOATING_AND_COMPLEX,
     numbers="none",
@@ -113,7 +125,12 @@ def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Ten
 @front
 @binary_op(
     lambda xp, x, y: xp.logaddexp2(x, y),
+    formula=True,
     vjp={"x": lambda g, x, out: g * _or_zero(x - out).exp2(), "y": lambda g, y, out: g * _or_zero(y - out).exp2()},
+    fast_vjp={
+        "x": lambda xp, g, x, out: g * xp.exp2(_or_0(xp, x - out)),
+        "y": lambda xp, g, y, out: g * xp.exp2(_or_0(xp, y - out)),
+    },
     dtypes=FLOATING,
     numbers="none",
 )
@@ -132,7 +149,12 @@ def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Te
 @front
 @binary_op(
     lambda xp, x, y: _xlogy(xp, x, y),
+    formula=True,
     vjp={"x": lambda g, x, y: (g * _log(y)).masked_fill((x == 0) & (y <= 0), 0), "y": lambda g, x, y: g * x / y},
+    fast_vjp={
+        "x": lambda xp, g, x, y: xp.where((x == 0) & (y <= 0), g.dtype.type(0), g * xp.log(y)),
+        "y": lambda g, x, y: g * x / y,
+    },
     dtypes=REAL,
     to_float=True,
     numbers="any",
@@ -198,6 +220,11 @@ def _norm2(x: Any, y: Any) -> Tensor:
 def _or_zero(difference: Tensor) -> Tensor:
     """The difference x - out, with 0 for nan: both are infinite there."""
     return difference.masked_fill(difference.isnan(), 0)
+
+
+def _or_0(xp: ModuleType, difference: Any) -> Any:
+    """`_or_zero` on arrays."""
+    return xp.where(difference != difference, difference.dtype.type(0), difference)
 
 
 def _log(y: Any) -> Any:

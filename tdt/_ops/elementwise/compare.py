@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import ModuleType
 from typing import Any
 
@@ -122,7 +123,7 @@ greater_equal = function_alias("greater_equal", of=ge)
 
 
 @method(in_place=by_op)
-@binary_op(ufunc2("logical_and"), numbers="none")
+@binary_op(ufunc2("logical_and"), numbers="none", formula=True)
 def logical_and(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether both elements of each pair are nonzero; a bool tensor.
 
@@ -135,7 +136,7 @@ def logical_and(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> T
 
 
 @method(in_place=by_op)
-@binary_op(ufunc2("logical_or"), numbers="none")
+@binary_op(ufunc2("logical_or"), numbers="none", formula=True)
 def logical_or(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether at least one element of each pair is nonzero; a bool tensor.
 
@@ -148,7 +149,7 @@ def logical_or(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Te
 
 
 @method(in_place=by_op)
-@binary_op(ufunc2("logical_xor"), numbers="none")
+@binary_op(ufunc2("logical_xor"), numbers="none", formula=True)
 def logical_xor(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether exactly one element of each pair is nonzero; a bool tensor.
 
@@ -161,7 +162,7 @@ def logical_xor(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> T
 
 
 @method(in_place=by_op)
-@unary_op(ufunc("logical_not"), dtypes=ALL, to_float=False)
+@unary_op(ufunc("logical_not"), dtypes=ALL, to_float=False, formula=True)
 def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether each element is zero; a bool tensor.
 
@@ -317,8 +318,17 @@ def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
+def _equal_to(number: float) -> Any:
+    """Whether floating-point numbers equal an infinity; False for integers."""
+
+    def forward(xp: ModuleType, x: Any) -> Any:
+        return xp.full(x.shape, False) if x.dtype.kind in "biu" else x == number
+
+    return forward
+
+
 @method()
-@unary_op(_on_floats("isposinf", False), dtypes=REAL, to_float=False, bool_out=True, sparse_values="coalesced")
+@unary_op(_equal_to(math.inf), dtypes=REAL, to_float=False, bool_out=True, sparse_values="coalesced")
 def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether each element is +inf; a bool tensor.
 
@@ -331,7 +341,7 @@ def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method()
-@unary_op(_on_floats("isneginf", False), dtypes=REAL, to_float=False, bool_out=True, sparse_values="coalesced")
+@unary_op(_equal_to(-math.inf), dtypes=REAL, to_float=False, bool_out=True, sparse_values="coalesced")
 def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether each element is -inf; a bool tensor.
 
@@ -344,7 +354,7 @@ def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method()
-@unary_op(lambda xp, x: xp.isreal(x), dtypes=ALL, to_float=False)
+@unary_op(lambda xp, x: x.imag == 0 if x.dtype.kind == "c" else xp.ones(x.shape, bool), dtypes=ALL, to_float=False)
 def isreal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether each element has imaginary part 0; a bool tensor.
 

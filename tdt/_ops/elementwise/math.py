@@ -1,4 +1,4 @@
-"""Elementwise functions of one operand: powers, exponentials, logarithms, trigonometry, special functions."""
+"""Elementwise functions of one operand: powers, exponentials, logarithms, special functions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from tdt._core.calls import front
 from tdt._core.dtype import FLOATING
-from tdt._core.methods import function_alias, method
+from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import one
 from tdt._ops.elementwise._front import make_op, special, special_functions, tensor_argument, ufunc, unary_op
@@ -16,10 +16,8 @@ from tdt.autograd._in_place_methods import by_copy, by_op
 from tdt.autograd._op import finish, op
 
 __all__ = [
-    "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "asin", "asinh", "atan", "atanh",
-    "cos", "cosh", "deg2rad", "digamma", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "lgamma", "log", "log10",
-    "log1p", "log2", "logit", "polygamma", "rad2deg", "reciprocal", "rsqrt", "sigmoid", "sin", "sinc", "sinh", "sqrt",
-    "square", "tan", "tanh",
+    "digamma", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "lgamma", "log", "log10", "log1p", "log2", "logit",
+    "polygamma", "reciprocal", "rsqrt", "sigmoid", "sqrt", "square",
 ]  # fmt: skip
 
 LN2, LN10 = math.log(2), math.log(10)
@@ -33,10 +31,6 @@ def _sigmoid(xp: ModuleType, x: Any) -> Any:
 
 def _sigmoid_grad(xp: ModuleType, g: Any, out: Any) -> Any:
     return ((one(xp, out.dtype) - out) * out).conjugate() * g
-
-
-def _tanh_grad(xp: ModuleType, g: Any, out: Any) -> Any:
-    return (one(xp, out.dtype) - out * out).conjugate() * g
 
 
 def _rsqrt(xp: ModuleType, x: Any) -> Any:
@@ -67,7 +61,12 @@ def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("exp2"), formula=True, vjp=lambda g, out: g * out.conj() * LN2)
+@unary_op(
+    ufunc("exp2"),
+    formula=True,
+    vjp=lambda g, out: g * out.conj() * LN2,
+    fast_vjp=lambda g, out: g * (out.conjugate() * LN2),
+)
 def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """2 to the power of each element, 2^x.
 
@@ -80,7 +79,13 @@ def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("expm1"), formula=True, vjp=lambda g, out: g * (out.conj() + 1), sparse_values="coalesced")
+@unary_op(
+    ufunc("expm1"),
+    formula=True,
+    vjp=lambda g, out: g * (out.conj() + 1),
+    fast_vjp=lambda g, out: g * (out.conjugate() + 1),
+    sparse_values="coalesced",
+)
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """exp(x) - 1 of each element, accurate near 0.
 
@@ -106,7 +111,12 @@ def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("log2"), vjp=lambda g, x: g / (x.conj() * LN2))
+@unary_op(
+    ufunc("log2"),
+    formula=True,
+    vjp=lambda g, x: g / (x.conj() * LN2),
+    fast_vjp=lambda g, x: g / (x.conjugate() * LN2),
+)
 def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of each element to base 2; nan below 0, -inf at 0.
 
@@ -119,7 +129,12 @@ def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("log10"), vjp=lambda g, x: g / (x.conj() * LN10))
+@unary_op(
+    ufunc("log10"),
+    formula=True,
+    vjp=lambda g, x: g / (x.conj() * LN10),
+    fast_vjp=lambda g, x: g / (x.conjugate() * LN10),
+)
 def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of each element to base 10; nan below 0, -inf at 0.
 
@@ -132,7 +147,13 @@ def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("log1p"), formula=True, vjp=lambda g, x: g / (x + 1).conj(), sparse_values="coalesced")
+@unary_op(
+    ufunc("log1p"),
+    formula=True,
+    vjp=lambda g, x: g / (x + 1).conj(),
+    fast_vjp=lambda g, x: g / (x + 1).conjugate(),
+    sparse_values="coalesced",
+)
 def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(1 + x) of each element, accurate near 0.
 
@@ -164,7 +185,12 @@ def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(_rsqrt, formula=True, vjp=lambda g, out: -0.5 * g * out.pow(3).conj())
+@unary_op(
+    _rsqrt,
+    formula=True,
+    vjp=lambda g, out: -0.5 * g * out.pow(3).conj(),
+    fast_vjp=lambda g, out: -0.5 * g * (out * out * out).conjugate(),
+)
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The reciprocal of the square root of each element, 1 / sqrt(x).
 
@@ -177,7 +203,12 @@ def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(_reciprocal, formula=True, vjp=lambda g, out: -g * (out * out).conj())
+@unary_op(
+    _reciprocal,
+    formula=True,
+    vjp=lambda g, out: -g * (out * out).conj(),
+    fast_vjp=lambda g, out: -g * (out * out).conjugate(),
+)
 def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The reciprocal of each element, 1 / x.
 
@@ -194,6 +225,7 @@ def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     _square,
     formula=True,
     vjp=lambda g, x: g * (2 * x.conj()),
+    fast_vjp=lambda g, x: g * (2 * x.conjugate()),
     to_float=False,
     dtypes=frozenset(range(4)),
     node="PowBackward0",
@@ -207,168 +239,6 @@ def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> import tdt
     >>> tdt.square(tdt.tensor([3., -4.]))
     tensor([ 9., 16.])
-    """
-
-
-@method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("sin"), vjp=lambda g, x: g * x.cos().conj(), sparse_values="coalesced")
-def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The sine of each element, an angle in radians.
-
-    Shape: input (*); result the same.
-
-    >>> import tdt
-    >>> tdt.sin(tdt.tensor([0.]))
-    tensor([0.])
-    """
-
-
-@method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("cos"), vjp=lambda g, x: g * -x.sin().conj())
-def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The cosine of each element, an angle in radians.
-
-    Shape: input (*); result the same.
-
-    >>> import tdt
-    >>> tdt.cos(tdt.tensor([0.]))
-    tensor([1.])
-    """
-
-
-@method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("tan"), vjp=lambda g, out: g * (1 + out * out).conj(), sparse_values="coalesced")
-def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The tangent of each element, an angle in radians.
-
-    Shape: input (*); result the same.
-
-    >>> import tdt
-    >>> tdt.tan(tdt.tensor([0.]))
-    tensor([0.])
-    """
-
-
-@method(aliases=("arcsin",), in_place=by_op, in_place_function=True)
-@unary_op(ufunc("arcsin"), vjp=lambda g, x: g * (1 - x * x).rsqrt().conj(), sparse_values="coalesced")
-def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The inverse sine of each element, in radians in [-π/2, π/2]; nan outside [-1, 1].
-
-    Shape: input (*); result the same.
-
-    >>> import tdt
-    >>> tdt.asin(tdt.tensor([0.]))
-    tensor([0.])
-    """
-
-
-@method(aliases=("arccos",), in_place=by_op, in_place_function=True)
-@unary_op(ufunc("arccos"), vjp=lambda g, x: g * -(1 - x * x).rsqrt().conj())
-def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The inverse cosine of each element, in radians in [0, π]; nan outside [-1, 1].
-
-    Shape: input (*); result the same.
-
-    >>> import tdt
-    >>> tdt.acos(tdt.tensor([1.]))
-    tensor([0.])
-    """
-
-
-@method(aliases=("arctan",), in_place=by_op, in_place_function=True)
-@unary_op(ufunc("arctan"), vjp=lambda g, x: g / (x * x + 1).conj(), sparse_values="coalesced")
-def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The inverse tangent of each element, in radians in (-π/2, π/2).
-
-    Shape: input (*); result the same.
-
-    >>> import tdt
-    >>> tdt.atan(tdt.tensor([1.]))
-    tensor([0.7854])
-    """
-
-
-@method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("sinh"), vjp=lambda g, x: g * x.cosh().conj(), sparse_values="coalesced")
-def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The hyperbolic sine of each element.
-
-    Shape: input (*); result the same.
-
-    >>> import tdt
-    >>> tdt.sinh(tdt.tensor([0.]))
-    tensor([0.])
-    """
-
-
-@method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("cosh"), vjp=lambda g, x: g * x.sinh().conj())
-def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The hyperbolic cosine of each element.
-
-    Shape: input (*); result the same.
-
-    >>> import tdt
-    >>> tdt.cosh(tdt.tensor([0.]))
-    tensor([1.])
-    """
-
-
-@method(in_place=by_op, in_place_function=True)
-@unary_op(
-    ufunc("tanh"),
-    formula=True,
-    vjp=lambda g, out: g * (1 - out * out).conj(),
-    fast_vjp=_tanh_grad,
-    sparse_values="coalesced",
-)
-def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The hyperbolic tangent of each element.
-
-    Shape: input (*); result the same.
-
-    >>> import tdt
-    >>> tdt.tanh(tdt.tensor([0., 1.]))
-    tensor([0.0000, 0.7616])
-    """
-
-
-@method(aliases=("arcsinh",), in_place=by_op, in_place_function=True)
-@unary_op(ufunc("arcsinh"), vjp=lambda g, x: g * (x * x + 1).rsqrt().conj(), sparse_values="coalesced")
-def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The inverse hyperbolic sine of each element.
-
-    Shape: input (*); result the same.
-
-    >>> import tdt
-    >>> tdt.asinh(tdt.tensor([0.]))
-    tensor([0.])
-    """
-
-
-@method(aliases=("arccosh",), in_place=by_op, in_place_function=True)
-@unary_op(ufunc("arccosh"), vjp=lambda g, x: g * ((x - 1).rsqrt() * (x + 1).rsqrt()).conj())
-def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The inverse hyperbolic cosine of each element; nan below 1.
-
-    Shape: input (*); result the same.
-
-    >>> import tdt
-    >>> tdt.acosh(tdt.tensor([1.]))
-    tensor([0.])
-    """
-
-
-@method(aliases=("arctanh",), in_place=by_op, in_place_function=True)
-@unary_op(ufunc("arctanh"), vjp=lambda g, x: g / (1 - x * x).conj(), sparse_values="coalesced")
-def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The inverse hyperbolic tangent of each element; nan outside [-1, 1].
-
-    Shape: input (*); result the same.
-
-    >>> import tdt
-    >>> tdt.atanh(tdt.tensor([0.]))
-    tensor([0.])
     """
 
 
@@ -390,6 +260,7 @@ def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     special("erf"),
     formula=True,
     vjp=lambda g, x: g * TWO_OVER_SQRT_PI * (-x * x).exp(),
+    fast_vjp=lambda xp, g, x: g * (TWO_OVER_SQRT_PI * xp.exp(-(x * x))),
     dtypes=FLOATING,
     sparse_values="coalesced",
 )
@@ -405,7 +276,13 @@ def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(special("erfc"), vjp=lambda g, x: g * -TWO_OVER_SQRT_PI * (-x * x).exp(), dtypes=FLOATING)
+@unary_op(
+    special("erfc"),
+    formula=True,
+    vjp=lambda g, x: g * -TWO_OVER_SQRT_PI * (-x * x).exp(),
+    fast_vjp=lambda xp, g, x: g * (-TWO_OVER_SQRT_PI * xp.exp(-(x * x))),
+    dtypes=FLOATING,
+)
 def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complementary error function of each element, 1 - erf(x), accurate for large x.
 
@@ -420,7 +297,9 @@ def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method(in_place=by_op)
 @unary_op(
     special("erfinv"),
+    formula=True,
     vjp=lambda g, out: g / TWO_OVER_SQRT_PI * (out * out).exp(),
+    fast_vjp=lambda xp, g, out: g / TWO_OVER_SQRT_PI * xp.exp(out * out),
     dtypes=FLOATING,
     sparse_values="coalesced",
 )
@@ -452,52 +331,6 @@ def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
-@method(in_place=by_op, in_place_function=True)
-@unary_op(
-    lambda xp, x: x * (math.pi / 180),
-    vjp=lambda g: g * (math.pi / 180),
-    fast_vjp=lambda g: g * (math.pi / 180),
-    dtypes=FLOATING,
-    sparse_values="coalesced",
-)
-def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Angles in degrees converted to radians.
-
-    Shape: input (*); result the same.
-
-    >>> import tdt
-    >>> tdt.deg2rad(tdt.tensor([180.]))
-    tensor([3.1416])
-    """
-
-
-@method(in_place=by_op, in_place_function=True)
-@unary_op(
-    lambda xp, x: x * (180 / math.pi),
-    vjp=lambda g: g * (180 / math.pi),
-    fast_vjp=lambda g: g * (180 / math.pi),
-    dtypes=FLOATING,
-    sparse_values="coalesced",
-)
-def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Angles in radians converted to degrees.
-
-    Shape: input (*); result the same.
-
-    >>> import tdt
-    >>> tdt.rad2deg(tdt.tensor([0.]))
-    tensor([0.])
-    """
-
-
-arccos = function_alias("arccos", of=acos)
-arccosh = function_alias("arccosh", of=acosh)
-arcsin = function_alias("arcsin", of=asin)
-arcsinh = function_alias("arcsinh", of=asinh)
-arctan = function_alias("arctan", of=atan)
-arctanh = function_alias("arctanh", of=atanh)
-
-
 def _digamma_forward(xp: ModuleType, x: Any) -> Any:
     """SciPy's psi is nan at 0; PyTorch's is -inf at 0.0 and inf at -0.0."""
     return xp.where(x == 0, -xp.copysign(xp.full_like(x, xp.inf), x), special_functions(xp).psi(x))
@@ -513,29 +346,6 @@ def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> import tdt
     >>> tdt.digamma(tdt.tensor([1.]))
     tensor([-0.5772])
-    """
-
-
-def _sinc_forward(xp: ModuleType, x: Any) -> Any:
-    return xp.sinc(x).astype(x.dtype)
-
-
-def _sinc_rule(g: Tensor, x: Tensor) -> Tensor:
-    angle = math.pi * x
-    slope = (angle * angle.cos() - angle.sin()) / (angle * x)
-    return g * slope.masked_fill(x == 0, 0).conj()
-
-
-@method(in_place=by_op, in_place_function=True)
-@unary_op(_sinc_forward, vjp=_sinc_rule)
-def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The normalized sinc function of each element, sin(πx) / (πx), and 1 at 0.
-
-    Shape: input (*); result the same.
-
-    >>> import tdt
-    >>> tdt.sinc(tdt.tensor([0.]))
-    tensor([1.])
     """
 
 
@@ -567,9 +377,9 @@ def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return finish(_polygamma, out, tensor_argument("polygamma", input, position=2), n=n)
 
 
-@op(dtypes=FLOATING, to_float=True)
+@op(dtypes=FLOATING, to_float=True, formula=True)
 def _logit(xp: ModuleType, x: Any, *, eps: float | None = None) -> Any:
-    x = x if eps is None else xp.clip(x, eps, 1 - eps)
+    x = x if eps is None else xp.minimum(xp.maximum(x, x.dtype.type(eps)), x.dtype.type(1) - x.dtype.type(eps))
     return xp.log(x / (1 - x))
 
 
@@ -579,6 +389,12 @@ def _(g: Tensor, x: Tensor, eps: float | None) -> Tensor:
     slope = g / (x * (1 - x))
     outside = (x < low) | (x > high)
     return slope.masked_fill(outside, math.nan if eps is None else 0.0)
+
+
+@_logit.fast_vjp("x")
+def _(xp: ModuleType, g: Any, x: Any, eps: float | None) -> Any:
+    low, high, beyond = (0.0, 1.0, math.nan) if eps is None else (eps, 1 - x.dtype.type(eps), 0.0)
+    return xp.where((x < low) | (x > high), x.dtype.type(beyond), g / (x * (1 - x)))
 
 
 @method(in_place=by_copy, in_place_function=True)

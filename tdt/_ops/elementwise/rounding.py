@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 from types import ModuleType
 from typing import Any
 
@@ -109,7 +110,9 @@ def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @front
 @unary_op(
     ufunc("absolute"),
+    formula=True,
     vjp=lambda g, x: g * x.sgn(),
+    fast_vjp=lambda xp, g, x: g * _sgn_forward(xp, x),
     dtypes=NUMBERS,
     to_float=False,
     same_out="real",
@@ -129,7 +132,9 @@ def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @method(in_place=by_op)
 @front
-@unary_op(_sgn_forward, vjp=_sgn_rule, dtypes=ALL, to_float=False, same_out=True, sparse_values="coalesced")
+@unary_op(
+    _sgn_forward, vjp=_sgn_rule, formula=True, dtypes=ALL, to_float=False, same_out=True, sparse_values="coalesced"
+)
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The sign of each element: x / |x|, and 0 at 0.
 
@@ -255,7 +260,8 @@ def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method()
 @front
 @unary_op(
-    lambda xp, x: xp.where(xp.isnan(x), x, xp.angle(x)) if x.dtype.kind == "f" else xp.angle(x),
+    lambda xp, x: _angle(xp, x),
+    formula=True,
     vjp=lambda g, x: _angle_rule(g, x),
     sparse_values="coalesced",
 )
@@ -330,6 +336,13 @@ def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> tuple[T
     return return_type("frexp", ("mantissa", "exponent"))(*finish(_frexp, out, input))
 
 
+def _angle(xp: ModuleType, x: Any) -> Any:
+    if x.dtype.kind != "f":
+        return xp.angle(x)
+    number = x.dtype.type
+    return xp.where(x < 0, number(math.pi), xp.where(xp.isnan(x), x, number(0)))
+
+
 def _angle_rule(g: Tensor, x: Tensor) -> Tensor:
     if not x.is_complex():
         return g.new_zeros(g.shape)
@@ -372,23 +385,22 @@ def round(input: Tensor, *, decimals: int | None = None, out: Tensor | None = No
     return finish(_round, out, input, decimals=decimals or 0)
 
 
-@op(computes=False, sparse_values="coalesced")
-def _nan_to_num(xp: ModuleType, x: Any, *, nan: float, posinf: float | None, neginf: float | None) -> Any:
-    out = x.copy()
-    if _dtype.of(x.dtype).category < _dtype.FLOAT:
+@op(computes=False, sparse_values="coalesced", formula=True)
+def _nan_to_num(xp: ModuleType, x: Any, *, nan: float, posinf: float, neginf: float) -> Any:
+    kind, number = x.dtype.kind, x.dtype.type
+    if kind in "biu":
+        return x.copy()
+    if kind == "c":
+        out = x.copy()
+        for part in (out.real, out.imag):
+            part[...] = _nan_to_num.forward(xp, part, nan=nan, posinf=posinf, neginf=neginf)
         return out
-    limits = _dtype.finfo(_dtype.of(x.dtype))
-    for part in (out.real, out.imag) if x.dtype.kind == "c" else (out,):
-        high, low = part == xp.inf, part == -xp.inf
-        part[part != part] = nan
-        part[high] = limits.max if posinf is None else posinf
-        part[low] = limits.min if neginf is None else neginf
-    return out
+    finite = xp.where(x == -math.inf, number(neginf), xp.where(x == math.inf, number(posinf), x))
+    return xp.where(x != x, number(nan), finite)
 
 
-@_nan_to_num.vjp("x")
-def _(g: Tensor, x: Tensor) -> Tensor:
-    return g * x.isfinite()
+_nan_to_num.vjp("x")(lambda g, x: g * x.isfinite())
+_nan_to_num.fast_vjp("x")(lambda xp, g, x: g * xp.isfinite(x))
 
 
 @method(in_place=by_copy, in_place_function=True)
@@ -412,15 +424,12 @@ def nan_to_num(
     >>> tdt.nan_to_num(tdt.tensor([float("nan"), 1.0]))
     tensor([0., 1.])
     """
-    refuse_out(out, input)
-    return finish(
-        _nan_to_num,
-        out,
-        tensor_argument("nan_to_num", input),
-        nan=0.0 if nan is None else nan,
-        posinf=posinf,
-        neginf=neginf,
-    )
+    refuse_out(out, tensor_argument("nan_to_num", input))
+    if input.dtype.category >= _dtype.FLOAT:
+        limits = _dtype.finfo(input.dtype)
+        posinf = limits.max if posinf is None else posinf
+        neginf = limits.min if neginf is None else neginf
+    return finish(_nan_to_num, out, input, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
 
 
 @method()

@@ -104,7 +104,13 @@ def i1e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
-@unary_op(special("ndtr"), vjp=lambda g, x: g * (-0.5 * x * x).exp() / SQRT_2PI, dtypes=FLOATING)
+@unary_op(
+    special("ndtr"),
+    formula=True,
+    vjp=lambda g, x: g * (-0.5 * x * x).exp() / SQRT_2PI,
+    fast_vjp=lambda xp, g, x: g * xp.exp(-0.5 * x * x) / SQRT_2PI,
+    dtypes=FLOATING,
+)
 def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The cumulative distribution function of the standard normal distribution at each element.
 
@@ -167,7 +173,14 @@ def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
-@unary_op(special("entr"), vjp=lambda g, x: g * -(1 + x.log()), dtypes=FLOATING, node="SpecialEntrBackward0")
+@unary_op(
+    special("entr"),
+    formula=True,
+    vjp=lambda g, x: g * -(1 + x.log()),
+    fast_vjp=lambda xp, g, x: g * -(1 + xp.log(x)),
+    dtypes=FLOATING,
+    node="SpecialEntrBackward0",
+)
 def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The entropy term -x · log(x) of each element; 0 at 0, -inf below.
 
@@ -372,10 +385,19 @@ def _no_zeta_rule(g: Tensor) -> Tensor:
     raise NotImplementedError("the derivative for 'zeta' is not implemented.")
 
 
+def _xlog1py(xp: ModuleType, x: Any, y: Any) -> Any:
+    return special_functions(xp).xlog1py(*_same_dtype(xp, x, y))
+
+
 @binary_op(
-    _binary("xlog1py"),
+    _xlog1py,
+    formula=True,
     vjp={
         "x": lambda g, x, y: (g * _log1p(y)).masked_fill((x == 0) & (y <= -1), 0),
+        "y": lambda g, x, y: g * x / (y + 1),
+    },
+    fast_vjp={
+        "x": lambda xp, g, x, y: xp.where((x == 0) & (y <= -1), g.dtype.type(0), g * xp.log1p(y)),
         "y": lambda g, x, y: g * x / (y + 1),
     },
     dtypes=FLOATING,

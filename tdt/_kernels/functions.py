@@ -1,0 +1,75 @@
+"""The functions that a formula of float32 may call: this module stands in for NumPy while a forward is traced.
+
+A forward such as `def silu(xp, x): return x / (1 + xp.exp(-x))` is called once with this module and an expression, so its
+functions have the names of NumPy's, and special functions those of SciPy's.
+"""
+
+from __future__ import annotations
+
+from tdt._kernels._exponential import (
+    arccosh,
+    arcsinh,
+    arctanh,
+    cosh,
+    exp,
+    exp2,
+    expm1,
+    log,
+    log1p,
+    log2,
+    log10,
+    logaddexp,
+    logaddexp2,
+    power,
+    sinh,
+    tanh,
+)
+from tdt._kernels._special import entr, erf, erfc, erfinv, ndtr, xlog1py
+from tdt._kernels._trigonometric import arccos, arcsin, arctan, arctan2, cos, sin, tan
+from tdt._kernels.expression import (
+    Expression,
+    abs,
+    absolute,
+    as_expression,
+    asarray,
+    ceil,
+    copysign,
+    floor,
+    floor_divide,
+    fma,
+    fmax,
+    fmin,
+    fmod,
+    hypot,
+    isfinite,
+    isinf,
+    isnan,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    ones,
+    reciprocal,
+    remainder,
+    rint,
+    sign,
+    sqrt,
+    square,
+    true_divide,
+    trunc,
+    where,
+    zeros_like,
+)
+
+__all__ = [
+    "Expression", "abs", "absolute", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
+    "as_expression", "asarray", "ceil", "copysign", "cos", "cosh", "entr", "erf", "erfc", "erfinv", "exp", "exp2", "expm1",
+    "floor", "floor_divide", "fma", "fmax", "fmin", "fmod", "hypot", "isfinite", "isinf", "isnan", "log", "log10", "log1p",
+    "log2", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum",
+    "multiply", "ndtr", "negative", "ones", "power", "reciprocal", "remainder", "rint", "sign", "sin", "sinh", "sqrt",
+    "square", "tan", "tanh", "true_divide", "trunc", "where", "xlog1py", "zeros_like",
+]  # fmt: skip
