@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from tdt._backend.layout import to_last
-from tdt._kernels._jit import jit
+from tdt._kernels._jit import Kernel, jit
 from tdt._kernels._layout import like
 from tdt._kernels._pool import parallel
 
@@ -26,11 +26,40 @@ ZERO = np.float32(0)
 
 def batch_norm(
     x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None, *, eps: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The op `batch_norm` for x (N, C, *) without gaps: the result, and mean and 1 / √(variance + eps) per channel."""
-    mean, variance = _View(x, 1).moments(x)
-    mean, rstd = mean[0], 1 / np.sqrt(variance[0] + eps)
-    return affine(x, mean, rstd if w is None else rstd * w, b), mean.astype(np.float32), rstd.astype(np.float32)
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The op `batch_norm` for x (N, C, *) without gaps: the result, mean, 1 / √(variance + eps) and unbiased variance."""
+    view, channels = _View(x, 1), x.shape[1]
+    parts = view.parts(3)
+    view.run(_row_moments if view.by_rows else _plane_moments, x, parts)
+    mean, rstd, variance = (np.empty(channels, np.float32) for _ in range(3))
+    numbers, sums = np.empty((3, view.columns), np.float32), np.empty((2, view.columns))
+    scale, shift = _or_ones(w, channels), np.zeros(channels, np.float32) if b is None else b
+    _join_moments(
+        0, 1, view.by_column(parts), *view.counts, scale, shift, float(eps), mean, rstd, variance, numbers, sums
+    )
+    out = np.empty_like(x)
+    view.run(_row_affine if view.by_rows else _plane_affine, x, numbers[:, None], out)
+    return out, mean, rstd, variance
+
+
+def batch_norm_vjp(
+    g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray, g_mean: np.ndarray, g_rstd: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """The gradients in x, w and b, from those of the result, the mean and 1 / √(variance + eps)."""
+    view, channels = _View(x, 1), x.shape[1]
+    parts, g = view.parts(2), like(g, x)
+    view.run(_row_sums if view.by_rows else _plane_sums, g, x, view.spread(mean), parts)
+    gw, gb = np.empty(channels, np.float32), np.empty(channels, np.float32)
+    numbers, sums = np.empty((4, view.columns), np.float32), np.empty((2, view.columns))
+    of_channels = map(np.ascontiguousarray, (_or_ones(w, channels), mean, rstd, g_mean, g_rstd))
+    _join_sums(0, 1, view.by_column(parts), *view.counts, *of_channels, gw, gb, numbers, sums)
+    grad = np.empty_like(x)
+    view.run(_row_input_grad if view.by_rows else _plane_input_grad, g, x, numbers[:, None], grad)
+    return grad, gw, gb
+
+
+def _or_ones(w: np.ndarray | None, channels: int) -> np.ndarray:
+    return np.ones(channels, np.float32) if w is None else w
 
 
 def group_norm(
@@ -51,9 +80,9 @@ def group_norm(
 def batch_norm_sums(g: np.ndarray, x: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Per number of `mean`, the sums of g and of g (x - mean)."""
     view = _View(x, _samples(mean))
-    plain, weighted = view.parts(), view.parts()
-    view.run(_row_sums if view.by_rows else _plane_sums, like(g, x), x, view.spread(mean), plain, weighted)
-    plain, weighted = (view.joint(a).sum(axis=1, dtype=np.float64).astype(np.float32) for a in (plain, weighted))
+    parts = view.parts(2)
+    view.run(_row_sums if view.by_rows else _plane_sums, like(g, x), x, view.spread(mean), parts)
+    plain, weighted = (view.joint(a).sum(axis=1, dtype=np.float64).astype(np.float32) for a in parts)
     return plain.reshape(mean.shape), weighted.reshape(mean.shape)
 
 
@@ -62,16 +91,18 @@ def batch_norm_input_grad(
 ) -> np.ndarray:
     """g scale - (x - mean) slope - shift, with numbers per channel, or per sample and channel."""
     view, out = _View(x, _samples(mean)), np.empty_like(x)
-    numbers = map(view.spread, (mean, scale, slope, shift))
-    view.run(_row_input_grad if view.by_rows else _plane_input_grad, like(g, x), x, *numbers, out)
+    numbers = view.numbers(mean, scale, slope, shift)
+    view.run(_row_input_grad if view.by_rows else _plane_input_grad, like(g, x), x, numbers, out)
     return out
 
 
-def affine(x: np.ndarray, mean: np.ndarray, scale: np.ndarray, shift: np.ndarray | None) -> np.ndarray:
-    """(x - mean) scale + shift, with numbers per channel, or per sample and channel; the shift per channel."""
-    view, out = _View(x, _samples(mean)), np.empty_like(x)
-    shift = np.zeros(x.shape[1], np.float32) if shift is None else shift
-    view.run(_row_affine if view.by_rows else _plane_affine, x, *map(view.spread, (mean, scale, shift)), out)
+def affine(x: np.ndarray, mean: np.ndarray | None, scale: np.ndarray, shift: np.ndarray | None) -> np.ndarray:
+    """(x - mean) scale + shift, with numbers per channel, or per sample and channel; shift also per channel.
+
+    None: 0.
+    """
+    view, out = _View(x, _samples(scale)), np.empty_like(x)
+    view.run(_row_affine if view.by_rows else _plane_affine, x, view.numbers(mean, scale, shift), out)
     return out
 
 
@@ -80,7 +111,13 @@ def _samples(numbers: np.ndarray) -> int:
 
 
 class _View:
-    """How an array (N, C, *) is cut: rows of several times C numbers, or planes. `samples`: N, or 1 for all as one."""
+    """How an array (N, C, *) is cut: rows of several times C numbers, or planes. `samples`: N, or 1 for all as one.
+
+    Attributes:
+        shape: of the matrix of rows, or of planes.
+        columns: the numbers of a row, or the planes of an image.
+        counts: how many numbers a part of a column sums, and how many its last part.
+    """
 
     def __init__(self, x: np.ndarray, samples: int):
         self.channels, self.samples = x.shape[1], samples
@@ -90,34 +127,51 @@ class _View:
             while repeats * self.channels < WIDTH and rows % (2 * repeats) == 0:
                 repeats *= 2
             self.rows = rows // repeats  # of a sample
-            self.shape = self.rows * samples, repeats * self.channels
-            self.block = max(1, min(BLOCK // self.shape[1], self.rows))
+            self.columns = repeats * self.channels
+            self.shape = self.rows * samples, self.columns
+            self.block = max(1, min(BLOCK // self.columns, self.rows))
         else:
+            self.columns = self.channels
             self.shape = x.shape[0] * self.channels, math.prod(x.shape[2:])
             self.block = self.rows = 1
         self.cuts = -(-self.rows // self.block)  # blocks of a sample, or 1 for each plane
         self.blocks = self.shape[0] // self.rows * self.cuts
+        self.counts = (
+            (float(self.block), float(self.rows - (self.cuts - 1) * self.block))
+            if self.by_rows
+            else (float(self.shape[1]),) * 2
+        )
 
     def of(self, x: np.ndarray) -> np.ndarray:
         return (to_last(x) if self.by_rows and x.ndim > 2 else x).reshape(self.shape)
 
-    def run(self, kernel, x: np.ndarray, *arrays: np.ndarray) -> None:
+    def run(self, kernel: Kernel, x: np.ndarray, *arrays: np.ndarray) -> None:
         """Call the kernel on all blocks; images are viewed as matrices."""
         matrices = [self.of(a) if a.shape == x.shape else a for a in (x, *arrays)]
         cut = (self.rows, self.block, self.cuts) if self.by_rows else ()
         parallel(kernel, self.blocks, *cut, *matrices, grain=-(-GRAIN // (self.block * self.shape[1])))
 
-    def parts(self) -> np.ndarray:
-        """Room for a sum per block and column, or per plane."""
-        return np.empty((self.blocks, self.shape[1]) if self.by_rows else self.shape[0], np.float32)
+    def parts(self, count: int) -> np.ndarray:
+        """Room for so many sums per block and column, or per plane."""
+        return np.empty((count, self.blocks, self.columns) if self.by_rows else (count, self.blocks), np.float32)
+
+    def by_column(self, parts: np.ndarray) -> np.ndarray:
+        """Parts as (sums, parts of a column, columns)."""
+        return parts.reshape(len(parts), -1, self.columns)
 
     def spread(self, v: np.ndarray) -> np.ndarray:
-        """Numbers per channel, or sample and channel, as the kernels read them: for every column of a row, or every plane."""
-        v = np.asarray(v, np.float32)
-        if self.by_rows:
-            rows = np.ascontiguousarray(np.broadcast_to(v, (self.samples, self.channels)))
-            return np.concatenate([rows] * (self.shape[1] // self.channels), axis=1)
-        return np.concatenate([v.reshape(-1)] * (self.shape[0] // v.size))
+        """Numbers per channel, or sample and channel, as the kernels read them: (samples, columns)."""
+        return self.numbers(v)[0]
+
+    def numbers(self, *values: np.ndarray | None) -> np.ndarray:
+        """Numbers of each of several kinds as `spread` returns those of one; None: zeros."""
+        numbers = np.empty((len(values), self.samples, self.columns), np.float32)
+        channels = self.channels
+        for kind, v in zip(numbers, values, strict=True):
+            kind[:, :channels] = 0 if v is None else v
+        for start in range(channels, self.columns, channels):
+            numbers[:, :, start : start + channels] = numbers[:, :, :channels]
+        return numbers
 
     def joint(self, parts: np.ndarray) -> np.ndarray:
         """Parts as (samples, parts of a channel, channels)."""
@@ -125,17 +179,90 @@ class _View:
 
     def moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (samples, C), from the parts' sums of x - centre and of (x - centre)²."""
-        parts = self.parts(), self.parts(), self.parts()
-        self.run(_row_moments if self.by_rows else _plane_moments, x, *parts)
+        parts = self.parts(3)
+        self.run(_row_moments if self.by_rows else _plane_moments, x, parts)
         centres, deviations, squares = (self.joint(a).astype(np.float64) for a in parts)
-        counts = np.full((centres.shape[1], 1), float(self.block if self.by_rows else self.shape[1]))
-        if self.by_rows:
-            counts[-(self.shape[1] // self.channels) :] = self.rows - (self.cuts - 1) * self.block
+        counts = np.full((centres.shape[1], 1), self.counts[0])
+        counts[-(self.columns // self.channels) :] = self.counts[1]
         deviations /= counts
         total, means = counts.sum(), centres + deviations
         mean = (counts * means).sum(axis=1) / total
         variance = (squares + counts * ((means - mean[:, None]) ** 2 - deviations**2)).sum(axis=1) / total
         return mean, np.maximum(variance, 0)  # of equal values it might round to less
+
+
+@jit
+def _join_moments(first, last, moments, each, end, w, b, eps, mean, rstd, variance, numbers, sums):
+    """Each channel's statistics from those of the parts of its columns, and what its columns are normalised by."""
+    centres, deviations, squares = moments[0], moments[1], moments[2]
+    centre, scale, shift, total, means = numbers[0], numbers[1], numbers[2], sums[0], sums[1]
+    parts, columns, channels = moments.shape[1], moments.shape[2], w.size
+    count = (each * (parts - 1) + end) * (columns // channels)
+    for j in range(columns):
+        total[j] = 0.0
+    for k in range(parts):
+        size, c_row, d_row = each if k < parts - 1 else end, centres[k], deviations[k]
+        for j in range(columns):
+            total[j] += size * c_row[j] + d_row[j]
+    for c in range(channels):
+        v = 0.0
+        for j in range(c, columns, channels):
+            v += total[j]
+        v /= count
+        for j in range(c, columns, channels):
+            means[j] = v
+            total[j] = 0.0
+    for k in range(parts):
+        size, c_row, d_row, s_row = each if k < parts - 1 else end, centres[k], deviations[k], squares[k]
+        for j in range(columns):
+            d = d_row[j] / size
+            moved = c_row[j] + d - means[j]
+            total[j] += s_row[j] + size * (moved * moved - d * d)
+    for c in range(channels):
+        v = 0.0
+        for j in range(c, columns, channels):
+            v += total[j]
+        v = 0.0 if v < 0.0 else v  # of equal values it might round to less
+        inverse = 1.0 / math.sqrt(v / count + eps)
+        mean[c] = means[c]
+        rstd[c] = inverse
+        variance[c] = v / (count - 1.0)
+        for j in range(c, columns, channels):
+            centre[j] = means[c]
+            scale[j] = inverse * w[c]
+            shift[j] = b[c]
+
+
+@jit
+def _join_sums(first, last, sums, each, end, w, mean, rstd, g_mean, g_rstd, gw, gb, numbers, totals):
+    """Each channel's gradients from the sums of its columns' parts, and the numbers of the input's gradient."""
+    plain, weighted = sums[0], sums[1]
+    centre, scale, slope, shift, total, other = numbers[0], numbers[1], numbers[2], numbers[3], totals[0], totals[1]
+    parts, columns, channels = sums.shape[1], sums.shape[2], w.size
+    count = (each * (parts - 1) + end) * (columns // channels)
+    for j in range(columns):
+        total[j] = 0.0
+        other[j] = 0.0
+    for k in range(parts):
+        p_row, w_row = plain[k], weighted[k]
+        for j in range(columns):
+            total[j] += p_row[j]
+            other[j] += w_row[j]
+    for c in range(channels):
+        p, q, r = 0.0, 0.0, np.float64(rstd[c])
+        for j in range(c, columns, channels):
+            p += total[j]
+            q += other[j]
+        q *= r
+        gb[c] = p
+        gw[c] = q
+        steep = (q * w[c] + g_rstd[c] * r) * r * r / count  # d rstd / d x = - rstd³ (x - mean) / count
+        less = (p * r * w[c] - g_mean[c]) / count
+        for j in range(c, columns, channels):
+            centre[j] = mean[c]
+            scale[j] = r * w[c]
+            slope[j] = steep
+            shift[j] = less
 
 
 @jit
@@ -146,7 +273,8 @@ def _rows_of(number, count, block, cuts):
 
 
 @jit
-def _row_moments(first, last, count, block, cuts, x, centres, deviations, squares):
+def _row_moments(first, last, count, block, cuts, x, parts):
+    centres, deviations, squares = parts[0], parts[1], parts[2]
     for number in range(first, last):
         start, end = _rows_of(number, count, block, cuts)
         rows = x[start:end]
@@ -171,16 +299,17 @@ def _row_moments(first, last, count, block, cuts, x, centres, deviations, square
 
 
 @jit
-def _plane_moments(first, last, x, centres, deviations, squares):
+def _plane_moments(first, last, x, parts):
+    centres, deviations, squares = parts[0], parts[1], parts[2]
     for number in range(first, last):
         plane = x[number]
-        total = ZERO
+        total = 0.0  # in double precision: a mean near 0 is the difference of large sums
         for i in range(plane.size):
             total += plane[i]
-        centre, deviation, square = total / np.float32(plane.size), ZERO, ZERO
+        centre, square = np.float32(total / plane.size), ZERO
+        deviation = total - np.float64(centre) * plane.size
         for i in range(plane.size):
             d = plane[i] - centre
-            deviation += d
             square += d * d
         centres[number] = centre
         deviations[number] = deviation
@@ -188,7 +317,8 @@ def _plane_moments(first, last, x, centres, deviations, squares):
 
 
 @jit
-def _row_sums(first, last, count, block, cuts, g, x, mean, plain, weighted):
+def _row_sums(first, last, count, block, cuts, g, x, mean, parts):
+    plain, weighted = parts[0], parts[1]
     for number in range(first, last):
         total, other = plain[number], weighted[number]
         for j in range(total.size):
@@ -204,9 +334,10 @@ def _row_sums(first, last, count, block, cuts, g, x, mean, plain, weighted):
 
 
 @jit
-def _plane_sums(first, last, g, x, mean, plain, weighted):
+def _plane_sums(first, last, g, x, mean, parts):
+    samples, channels, plain, weighted = mean.shape[0], mean.shape[1], parts[0], parts[1]
     for number in range(first, last):
-        g_plane, plane, centre = g[number], x[number], mean[number]
+        g_plane, plane, centre = g[number], x[number], mean[number // channels % samples, number % channels]
         total, other = ZERO, ZERO
         for i in range(plane.size):
             total += g_plane[i]
@@ -216,11 +347,11 @@ def _plane_sums(first, last, g, x, mean, plain, weighted):
 
 
 @jit
-def _row_input_grad(first, last, count, block, cuts, g, x, mean, scale, slope, shift, out):
+def _row_input_grad(first, last, count, block, cuts, g, x, numbers, out):
     for number in range(first, last):
         start, end = _rows_of(number, count, block, cuts)
         sample = number // cuts
-        m, a, b, c = mean[sample], scale[sample], slope[sample], shift[sample]
+        m, a, b, c = numbers[0, sample], numbers[1, sample], numbers[2, sample], numbers[3, sample]
         for i in range(start, end):
             g_row, row, target = g[i], x[i], out[i]
             for j in range(row.size):
@@ -228,20 +359,22 @@ def _row_input_grad(first, last, count, block, cuts, g, x, mean, scale, slope, s
 
 
 @jit
-def _plane_input_grad(first, last, g, x, mean, scale, slope, shift, out):
+def _plane_input_grad(first, last, g, x, numbers, out):
+    samples, channels = numbers.shape[1], numbers.shape[2]
     for number in range(first, last):
         g_plane, plane, target = g[number], x[number], out[number]
-        m, a, b, c = mean[number], scale[number], slope[number], shift[number]
+        n, k = number // channels % samples, number % channels
+        m, a, b, c = numbers[0, n, k], numbers[1, n, k], numbers[2, n, k], numbers[3, n, k]
         for i in range(plane.size):
             target[i] = g_plane[i] * a - (plane[i] - m) * b - c
 
 
 @jit
-def _row_affine(first, last, count, block, cuts, x, mean, scale, shift, out):
+def _row_affine(first, last, count, block, cuts, x, numbers, out):
     for number in range(first, last):
         start, end = _rows_of(number, count, block, cuts)
         sample = number // cuts
-        m, a, b = mean[sample], scale[sample], shift[sample]
+        m, a, b = numbers[0, sample], numbers[1, sample], numbers[2, sample]
         for i in range(start, end):
             row, target = x[i], out[i]
             for j in range(row.size):
@@ -249,9 +382,11 @@ def _row_affine(first, last, count, block, cuts, x, mean, scale, shift, out):
 
 
 @jit
-def _plane_affine(first, last, x, mean, scale, shift, out):
+def _plane_affine(first, last, x, numbers, out):
+    samples, channels = numbers.shape[1], numbers.shape[2]
     for number in range(first, last):
         plane, target = x[number], out[number]
-        m, a, b = mean[number], scale[number], shift[number]
+        n, k = number // channels % samples, number % channels
+        m, a, b = numbers[0, n, k], numbers[1, n, k], numbers[2, n, k]
         for i in range(plane.size):
             target[i] = (plane[i] - m) * a + b

@@ -9,7 +9,7 @@ import tdt
 from tdt import _kernels
 from tdt._backend.layout import to_front, to_last
 from tdt._kernels import _pool, group_norm_cpu
-from tdt._kernels.norm_cpu import BLOCK, affine, batch_norm, batch_norm_input_grad, batch_norm_sums, group_norm
+from tdt._kernels.norm_cpu import BLOCK, affine, batch_norm, batch_norm_sums, batch_norm_vjp, group_norm
 from tdt._ops.nn.batch_norm import _batch_norm
 from tdt._ops.nn.group_norm import _group_norm
 
@@ -35,11 +35,12 @@ def numbers(channels: int, seed: int) -> np.ndarray:
 def test_result_and_statistics(shape, order):
     x, w, b = array(shape, order), numbers(shape[1], 1), numbers(shape[1], 2)
     for weight, bias in ((w, b), (None, b), (w, None)):
-        out, mean, rstd = batch_norm(x, weight, bias, eps=1e-3)
+        out, mean, rstd, var = batch_norm(x, weight, bias, eps=1e-3)
         promoted = (None if v is None else v.astype(np.float64) for v in (x, weight, bias))
         expected = _batch_norm.forward(np, *promoted, eps=1e-3)
         np.testing.assert_allclose(mean, expected[1], rtol=2e-7)
         np.testing.assert_allclose(rstd, expected[2], rtol=1e-6)
+        np.testing.assert_allclose(var, expected[3], rtol=2e-6)
         np.testing.assert_allclose(out, expected[0], rtol=1e-5, atol=2e-5)
         assert out.strides == x.strides
         assert (out.dtype, mean.dtype, rstd.dtype) == (np.float32,) * 3
@@ -51,18 +52,16 @@ def test_result_and_statistics(shape, order):
 def test_gradient(shape, grad_order, order):
     x, w, b = array(shape, order), numbers(shape[1], 1), numbers(shape[1], 2)
     g = array(shape, grad_order, 3) - np.float32(50)
-    _, mean, rstd = batch_norm(x, w, b, eps=1e-3)
+    _, mean, rstd, _ = batch_norm(x, w, b, eps=1e-3)
     promoted = [v.astype(np.float64) for v in (x, w, b, g)]
     leaves = [tdt.tensor(v, requires_grad=True) for v in promoted[:3]]
     out = tdt.nn.functional.batch_norm(leaves[0], None, None, leaves[1], leaves[2], True, 0.1, 1e-3)
     out.backward(tdt.tensor(promoted[3]))
-    gb, gw = batch_norm_sums(g, x, mean)
-    count = x.size // shape[1]
+    zeros = np.zeros_like(mean)
+    grad, gw, gb = batch_norm_vjp(g, x, w, mean, rstd, zeros, zeros)
+    count, scale = x.size // shape[1], rstd * w
     np.testing.assert_allclose(gb, leaves[2].grad.numpy(), rtol=1e-5, atol=1e-5 * count**0.5)
-    np.testing.assert_allclose(gw * rstd, leaves[1].grad.numpy(), rtol=1e-4, atol=1e-4 * count**0.5)
-    scale = rstd * w
-    slope, shift = gw * scale * rstd * rstd / np.float32(count), gb * scale / np.float32(count)
-    grad = batch_norm_input_grad(g, x, mean, scale, slope, shift)
+    np.testing.assert_allclose(gw, leaves[1].grad.numpy(), rtol=1e-4, atol=1e-4 * count**0.5)
     np.testing.assert_allclose(grad, leaves[0].grad.numpy(), rtol=1e-3, atol=1e-3 * np.abs(scale).max())
     assert grad.strides == x.strides
 
@@ -140,7 +139,7 @@ def test_affine(shape, order):
 def test_non_finite_values_stay_in_their_channel(order):
     x = array((64, 16, 32, 32), order)
     x[0, 3, 0, 0], x[5, 7, 31, 31] = np.nan, np.inf
-    out, mean, rstd = batch_norm(x, None, None, eps=1e-5)
+    out, mean, rstd, _ = batch_norm(x, None, None, eps=1e-5)
     assert [i for i in range(16) if not np.isfinite(mean[i]) or np.isnan(rstd[i])] == [3, 7]
     assert np.isnan(out[:, 3]).all()
     assert np.isfinite(np.delete(out, [3, 7], axis=1)).all()
@@ -162,9 +161,9 @@ def test_bits_do_not_depend_on_the_number_of_threads(order):
     before, found = _pool.get_num_threads(), []
     for threads in (1, 2, 5):
         _pool.set_num_threads(threads)
-        out, mean, rstd = batch_norm(x, None, None, eps=1e-5)
+        out, mean, rstd, _ = batch_norm(x, None, None, eps=1e-5)
         grouped = group_norm(x, None, None, groups=4, eps=1e-5)
-        sums = *batch_norm_sums(g, x, mean), *batch_norm_sums(g, x, grouped[1].repeat(4, axis=1))
+        sums = *batch_norm_vjp(g, x, None, mean, rstd, mean, rstd), *batch_norm_sums(g, x, grouped[1].repeat(4, axis=1))
         cached = group_norm_cpu.group_norm(x, None, None, groups=4, eps=1e-5)
         grads = group_norm_cpu.group_norm_vjp(g, x, None, *cached[1:], *cached[1:])
         found.append(b"".join(a.tobytes() for a in (out, mean, rstd, *grouped, *sums, *cached, *grads)))

@@ -14,6 +14,7 @@ from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
 from tdt._kernels import chosen, kernel, large_channels
 from tdt._ops.shape.memory import in_output_format
+from tdt.autograd._inplace import write
 from tdt.autograd._op import op
 
 HALF = (float16, bfloat16)
@@ -36,20 +37,22 @@ def _sum(xp: Any, a: Any) -> Any:
     return _backend.total(a, _axes(a.ndim))
 
 
-@op(dtypes=FLOATING, promote=("x",), broadcasts=False, outputs=("out", "mean", "rstd"),
-    shape=lambda x, w, b, **how: (x, (x[1],), (x[1],)), node="NativeBatchNormBackward0",
+@op(dtypes=FLOATING, promote=("x",), broadcasts=False, outputs=("out", "mean", "rstd", "var"), nondiff=("var",),
+    shape=lambda x, w, b, **how: (x, (x[1],), (x[1],), (x[1],)), node="NativeBatchNormBackward0",
     kernels=(kernel("norm_cpu:batch_norm", large_channels),))  # fmt: skip
 def _batch_norm(xp, x, w=None, b=None, *, eps):
+    """The normalised input; per channel mean, 1 / √(variance + eps), and the unbiased variance."""
     kind = x.dtype.type
-    count = kind(x.size // x.shape[1])
-    mean = _sum(xp, x) / count
+    count = x.size // x.shape[1]
+    mean = _sum(xp, x) / kind(count)
     centred = x - per_channel(mean, x.ndim)
-    rstd = 1 / xp.sqrt(_sum(xp, centred * centred) / count + kind(eps))
+    squares = _sum(xp, centred * centred)
+    rstd = 1 / xp.sqrt(squares / kind(count) + kind(eps))
     scale = rstd if w is None else rstd * w
     out = xp.multiply(centred, per_channel(scale, x.ndim), out=centred)
     if b is not None:
         out = xp.add(out, per_channel(b, x.ndim), out=out)
-    return out, mean, rstd
+    return out, mean, rstd, squares * kind(1 / (count - 1) if count > 1 else math.nan)
 
 
 @_batch_norm.vjp("x", "w", "b")
@@ -70,8 +73,14 @@ def _(g, needs, x, w, mean, rstd, g_out, g_mean, g_rstd):
     return gx, gw if needs[1] else None, gb if needs[2] else None
 
 
+_SLOPES = (kernel("norm_cpu:batch_norm_vjp", large_channels),)
+
+
 @_batch_norm.fast_vjp("x", "w", "b")
 def _(xp, g, needs, x, w, mean, rstd, g_out, g_mean, g_rstd):
+    if fast := chosen(_SLOPES, xp, x, g_out, w):
+        found = fast(g_out, x, w, mean, rstd, g_mean, g_rstd)
+        return tuple(v if need else None for v, need in zip(found, needs, strict=True))
     count = x.dtype.type(x.size // x.shape[1])
     gb, gw = grad_sums(xp, g_out, x, mean)
     gw *= rstd
@@ -109,15 +118,15 @@ def input_grad(xp: Any, g: Any, x: Any, mean: Any, scale: Any, slope: Any, shift
     return gx
 
 
-@op(
-    dtypes=FLOATING,
-    promote=("x",),
-    broadcasts=False,
-    node="NativeBatchNormBackward0",
-    kernels=(kernel("norm_cpu:affine", large_channels),),
-)
-def _channel_affine(xp, x, mean, scale, shift=None):
-    """(x - mean) scale + shift, with numbers per channel; shift may be None."""
+_AFFINE = (kernel("norm_cpu:affine", large_channels),)
+
+
+def _affine(xp: Any, x: Any, mean: Any, scale: Any, shift: Any) -> Any:
+    """(x - mean) scale + shift, with numbers per channel; mean and shift may be None."""
+    if fast := chosen(_AFFINE, xp, x, mean, scale, shift):
+        return fast(x, mean, scale, shift)
+    if mean is None:
+        return x * per_channel(scale, x.ndim)
     out = x - per_channel(mean, x.ndim)
     out *= per_channel(scale, x.ndim)
     if shift is not None:
@@ -125,12 +134,45 @@ def _channel_affine(xp, x, mean, scale, shift=None):
     return out
 
 
-@_channel_affine.vjp("x", "mean", "scale", "shift")
-def _(g, needs, x, mean, scale):
-    axes = _axes(x.ndim)
-    gx = g * per_channel(scale, x.ndim)
-    g_scale = (g * (x - per_channel(mean, x.ndim))).sum(axes) if needs[2] else None
-    return gx, -gx.sum(axes) if needs[1] else None, g_scale, g.sum(axes) if needs[3] else None
+@op(dtypes=FLOATING, promote=("x",), broadcasts=False, node="NativeBatchNormBackward0")
+def _batch_norm_eval(xp, x, mean, var, w=None, b=None, *, eps):
+    """`x` normalised by statistics of its channels."""
+    rstd = 1 / xp.sqrt(var + x.dtype.type(eps))
+    return _affine(xp, x, mean, rstd if w is None else rstd * w, b)
+
+
+@_batch_norm_eval.vjp("x", "mean", "var", "w", "b")
+def _(g, needs, x, mean, var, w, eps):
+    axes, rstd = _axes(x.ndim), (var + eps).rsqrt()
+    scale = rstd if w is None else rstd * w
+    plain = weighted = g
+    if any(needs[1:]):
+        plain = g.sum(axes)
+        weighted = (g * (x - per_channel(mean, x.ndim))).sum(axes) * rstd
+    return (
+        g * per_channel(scale, x.ndim) if needs[0] else None,
+        -plain * scale if needs[1] else None,
+        weighted * scale * rstd * -0.5 if needs[2] else None,
+        weighted if needs[3] else None,
+        plain if needs[4] else None,
+    )
+
+
+@_batch_norm_eval.fast_vjp("x", "mean", "var", "w", "b")
+def _(xp, g, needs, x, mean, var, w, eps):
+    rstd = 1 / xp.sqrt(var + x.dtype.type(eps))
+    scale = rstd if w is None else rstd * w
+    plain = weighted = g
+    if any(needs[1:]):
+        plain, weighted = grad_sums(xp, g, x, mean)
+        weighted *= rstd
+    return (
+        _affine(xp, g, None, scale, None) if needs[0] else None,
+        -plain * scale if needs[1] else None,
+        weighted * scale * rstd * x.dtype.type(-0.5) if needs[2] else None,
+        weighted if needs[3] else None,
+        plain if needs[4] else None,
+    )
 
 
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
@@ -192,7 +234,8 @@ def normed_and_statistics(input: Tensor, running_mean: Tensor | None, running_va
     elif used_mean is None or used_var is None:
         raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
     else:
-        out = _normalise(input, used_mean, used_var, weight, bias, eps)
+        check_category("batch_norm", FLOATING, input.dtype)
+        out = _batch_norm_eval(input, used_mean, used_var, weight, bias, eps=eps)
     return out.to(kind) if kind in HALF else out, mean, rstd
 
 
@@ -213,21 +256,23 @@ def check_dtypes(input: Tensor, params: list[Tensor | None]) -> None:
 def _by_batch(x: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None,
               bias: Tensor | None, momentum: float, eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Normalised by the batch's own statistics, towards which the running ones move."""
-    out, mean, rstd = _batch_norm(x, weight, bias, eps=eps)
-    count = x.numel() // x.shape[1]
+    out, mean, rstd, var = _batch_norm(x, weight, bias, eps=eps)
     with no_grad():
-        if running_mean is not None:
-            running_mean.copy_(running_mean * (1 - momentum) + mean.detach() * momentum)
-        if running_var is not None:
-            var = (1 / (rstd.detach() * rstd.detach()) - eps) * (count / (count - 1))
-            running_var.copy_(running_var * (1 - momentum) + var * momentum)
+        for running, value in ((running_mean, mean), (running_var, var)):
+            if running is not None:
+                write(_moving_average, running, (value,), {"momentum": momentum})
     return out, mean, rstd
 
 
-def _normalise(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-    check_category("batch_norm", FLOATING, x.dtype)
-    scale = (var + eps).rsqrt()
-    return _channel_affine(x, mean, scale if weight is None else scale * weight, bias)
+@op(dtypes=FLOATING)
+def _moving_average(xp, running, value, *, momentum, out=None):
+    """running (1 - momentum) + value momentum, rounded once."""
+    moved = xp.multiply(running, 1 - momentum, dtype=np.float64)
+    moved += xp.multiply(value, momentum, dtype=np.float64)
+    if out is None:
+        return moved.astype(running.dtype)
+    out[...] = moved
+    return out
 
 
 def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
