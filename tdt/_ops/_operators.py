@@ -11,6 +11,7 @@ from tdt._core.creation import from_numpy
 from tdt._core.methods import rename
 from tdt._core.tensor import Tensor
 from tdt.autograd._dispatch import binary
+from tdt.autograd._inplace import write
 from tdt.autograd._node_names import label
 from tdt.autograd._op import Op
 
@@ -39,7 +40,9 @@ def arithmetic_operator(name: str, record: Op, reflected_node: str = "") -> None
         return label(record(other, self), reflected_node) if reflected_node else record(other, self)
 
     def augmented(self: Tensor, other: Any) -> Any:
-        return record.inplace(self, other) if isinstance(other, NUMBERS) else NotImplemented
+        if other.__class__ is Tensor or isinstance(other, NUMBERS):
+            return write(record, self, (other,), {})
+        return NotImplemented
 
     for prefix, function in (("", forward), ("r", reflected), ("i", augmented)):
         _bind(f"__{prefix}{name}__", function)

@@ -48,9 +48,7 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:
     edge = (x._edge if x._view is None else edge_of(x)) if record and op.rules else None
     ufunc: Any = None
     if op.ufuncs is not None and a.size < PARALLEL:
-        values = attributes.values()  # 0.0 and -0.0 are equal
-        key = (a.dtype, *attributes, *(values if all(values) else map(repr, values))) if attributes else (a.dtype,)
-        ufunc, numbers, named, _ = _find_ufunc(op, key, [a], attributes)
+        ufunc, numbers, named, _ = ufunc_of(op, [a.dtype], [a], attributes)
     if ufunc is not None:
         attributes, result = named, ufunc(a, *numbers) if numbers else ufunc(a)
     elif attributes:
@@ -171,12 +169,7 @@ def elementwise(op: Op, operands: tuple[Any, ...], attributes: dict) -> Any:
             key.append(x or repr(x))  # 0.0 and -0.0 are equal
         else:
             return None
-    if attributes:
-        values = attributes.values()
-        key += attributes
-        key += values if all(values) else map(repr, values)
-    found = _find_ufunc(op, tuple(key), arrays, attributes) if record is not None else NO_UFUNC
-    ufunc, numbers, attributes, places = found
+    ufunc, numbers, attributes, places = ufunc_of(op, key, arrays, attributes) if record is not None else NO_UFUNC
     edges, mask = _edges_of(operands) if recorded and record and op.rules else (None, 0)
     if ufunc is None or mask is None:
         return None
@@ -211,14 +204,21 @@ def _edges_of(operands: tuple[Any, ...]) -> tuple[list, int | None]:
 NO_UFUNC: tuple = (None, (), NO_ATTRIBUTES, None)
 
 
-def _find_ufunc(op: Op, key: tuple, arrays: list, attributes: dict) -> tuple:
+def ufunc_of(op: Op, key: list, arrays: list, attributes: dict) -> tuple:
     """(ufunc, the numbers that follow the arrays, all attributes, the places of the arrays unless all are arrays).
 
-    The ufunc is None where none is generated, or no plan was made yet. What is found is kept in `op.ufuncs` by the types
-    of arrays and the values of numbers and attributes.
+    The ufunc is None where none is generated, or no plan was made yet. What is found is kept in `op.ufuncs`.
+
+    Args:
+        key: the types of arrays and the values of numbers.
     """
+    if attributes:
+        values = attributes.values()
+        key += attributes
+        key += values if all(values) else map(repr, values)  # 0.0 and -0.0 are equal
+    types = tuple(key)
     try:
-        found = op.ufuncs.get(key)
+        found = op.ufuncs.get(types)
     except TypeError:  # a value that is not hashable
         return NO_UFUNC
     if found is not None:
@@ -235,7 +235,7 @@ def _find_ufunc(op: Op, key: tuple, arrays: list, attributes: dict) -> tuple:
         return NO_UFUNC
     if len(op.ufuncs) > MOST_UFUNCS:
         op.ufuncs.clear()
-    found = op.ufuncs[key] = ufunc, numbers, attributes, places
+    found = op.ufuncs[types] = ufunc, numbers, attributes, places
     return found
 
 

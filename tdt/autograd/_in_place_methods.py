@@ -12,7 +12,7 @@ from tdt._core.methods import rename
 from tdt._core.mode import enable_grad, real, state
 from tdt._core.tensor import LEAF, Tensor, View, alias
 from tdt._core.writing import check_memory
-from tdt.autograd._inplace import check_writable
+from tdt.autograd._inplace import check_writable, is_plain
 from tdt.autograd._op_table import OPS
 
 
@@ -38,7 +38,8 @@ def by_copy(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]
             raise _no_out(name)
         try:
             # The op may keep its input for backward, which must not change.
-            return overwrite(input, function(OPS["clone"](input) if state.grad else input, *args, **kwargs))
+            kept = state.grad and any([isinstance(x, Tensor) and x.requires_grad for x in (input, *args, *kwargs.values())])
+            return overwrite(input, function(OPS["clone"](input) if kept else input, *args, **kwargs))
         except (AttributeError, TypeError):
             check_call()
             raise
@@ -73,6 +74,10 @@ def _in_place(method: Callable[..., Tensor], function: Callable[..., Tensor], na
 
 def overwrite(input: Tensor, result: Tensor) -> Tensor:
     """Copy `result`, computed from `input`, over it; RuntimeError for another shape or a dtype that does not fit."""
+    if is_plain(input) and is_plain(result) and input._a.dtype is result._a.dtype and input._a.shape == result._a.shape:
+        input._a[...] = result._a
+        input._st.version += 1
+        return input
     if result._a.shape != input._a.shape:
         raise RuntimeError(
             f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(result.shape)}"

@@ -12,11 +12,14 @@ from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
 from tdt._core.writing import check_cast, check_memory, check_overlap, store
-from tdt.autograd._dispatch import apply
+from tdt._kernels._compilable import PARALLEL
+from tdt.autograd._dispatch import apply, ufunc_of
 from tdt.autograd._views import check_view, edge_of, edge_without_hooks, move, record
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
+
+ndarray, may_share_memory = np.ndarray, np.may_share_memory
 
 
 def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None = None) -> Tensor:
@@ -25,7 +28,7 @@ def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None
     The op runs on an alias of `x`; then the edge of `x` is replaced by that of the result. For a view, `copy_slices`
     combines the old base and the new values, and its node becomes the base's. `repeats`: overrides op.repeats.
     """
-    if op.writes_out and state.fast_record is not None and _write_directly(op, x, rest, attributes):
+    if op.writes_out and compute_into(op, x, (x, *rest), attributes):
         return x
     if not isinstance(x, Tensor):
         check_call()
@@ -58,26 +61,41 @@ def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None
     return x
 
 
-def _write_directly(op: Op, x: Tensor, rest: tuple, attributes: dict) -> bool:
-    """Compute into x's memory without any detour, in the common case; False, with nothing done, in all others.
+def is_plain(x: Any) -> bool:
+    """Whether `x` is a contiguous NumPy tensor that may be written to without a record or a check."""
+    if x.__class__ not in TENSOR_TYPES or state.fast_record is None or (state.grad and _may_require_grad(x)):
+        return False
+    a = x._a
+    return a.__class__ is ndarray and a.flags.c_contiguous and not x._st.inference
+
+
+def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) -> bool:
+    """Compute into the memory of `out` without any detour, in the common case; False, with nothing done, in all others.
 
     The common case: nothing is recorded, and the operands are numbers, or contiguous NumPy tensors of the same shape and
-    dtype as `x` that are `x` itself or share no memory with it.
+    dtype as `out` that are `out` itself or share no memory with it.
     """
-    if x.__class__ not in TENSOR_TYPES or _may_require_grad(x):
+    record = state.fast_record
+    if record is None or out.__class__ not in TENSOR_TYPES or (record and _may_require_grad(out)):
         return False
-    a, storage = x._a, x._st
-    if a.__class__ is not np.ndarray or not a.flags.c_contiguous or storage.inference:
+    a, storage, dtype = out._a, out._st, out._a.dtype
+    if a.__class__ is not ndarray or not a.flags.c_contiguous or storage.inference:
         return False
-    dtype, arrays = a.dtype, [a]
-    types: list[Any] = [dtype]
-    for t in rest:
+    arrays: list[Any] = []
+    types: list[Any] = []
+    for t in operands:
         kind = t.__class__
-        if kind in TENSOR_TYPES:
+        if t is out:
+            arrays.append(a)
+            types.append(dtype)
+        elif kind in TENSOR_TYPES:
             b = t._a
-            if b.__class__ is not np.ndarray or b.dtype is not dtype or b.shape != a.shape or not b.flags.c_contiguous:
-                return False
-            if (b is not a and (t._st is storage or np.may_share_memory(a, b))) or _may_require_grad(t):
+            if b is not a:
+                if b.__class__ is not ndarray or b.dtype is not dtype or b.shape != a.shape or t._st is storage:
+                    return False
+                if not b.flags.c_contiguous or ((a.base is not b.base or b.base is not None) and may_share_memory(a, b)):
+                    return False
+            if record and _may_require_grad(t):
                 return False
             arrays.append(b)
             types.append(dtype)
@@ -91,20 +109,29 @@ def _write_directly(op: Op, x: Tensor, rest: tuple, attributes: dict) -> bool:
         return False
     if attributes and not TENSOR_TYPES.isdisjoint(map(type, attributes.values())):
         return False
-    attributes = {**op.defaults, **attributes} if op.defaults else attributes
     try:
-        result = op.forward(np, *arrays, **attributes, out=a)
+        ufunc = None
+        if op.ufuncs is not None and a.size < PARALLEL:
+            key = [dtype if x.__class__ is ndarray else x or repr(x) for x in arrays]
+            ufunc, numbers, _, places = ufunc_of(op, key, arrays, attributes)
+        if ufunc is not None:
+            result = ufunc(*arrays if places is None else [arrays[k] for k in places], *numbers, a)
+        elif op.ufunc and op.ufuncs is None and not attributes:
+            result = op.direct(*arrays, a)  # type: ignore[misc]
+        else:
+            attributes = {**op.defaults, **attributes} if op.defaults else attributes
+            result = op.forward(np, *arrays, **attributes, out=a)
     except (ValueError, OverflowError):
         return False  # the general path raises PyTorch's error
     if result is not a:
-        write_result(x, alias(result, None))
-    storage.bump_version()
+        write_result(out, alias(result, None))
+    storage.version += 1
     return True
 
 
 def _may_require_grad(t: Tensor) -> bool:
-    """Whether the operand of an op may have to be recorded."""
-    return state.grad and (t._edge is not None or (t._view is not None and t._view.base._edge is not None))
+    """Whether the operand of an op may have to be recorded, where gradients are."""
+    return t._edge is not None or (t._view is not None and t._view.base._edge is not None)
 
 
 def _rule_params(op: Op) -> set[str]:
@@ -182,6 +209,8 @@ def rebase(x: Tensor, edge: tuple) -> None:
 
 def write_out(op: Op, out: Any, operands: tuple, attributes: dict) -> Any:
     """Run `op` and store its result(s) in `out`: resized where empty, cast where the category allows; no gradients."""
+    if op.writes_out and op.elementwise and compute_into(op, out, operands, attributes):
+        return out
     targets = tuple(out) if isinstance(out, (tuple, list)) else (out,)
     for t in targets:
         if not isinstance(t, Tensor):

@@ -381,8 +381,8 @@ def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
     >>> tdt.add(tdt.tensor([1, 2]), 10)
     tensor([11, 12])
     """
-    if alpha.__class__ is int and alpha == 1 and out is None:
-        return _add(input, other)
+    if alpha.__class__ is int and alpha == 1:
+        return _add(input, other) if out is None else _add.into(out, input, other)
     return finish(_add, out, input, other, alpha=alpha)
 
 
@@ -401,8 +401,8 @@ def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
     >>> tdt.sub(tdt.tensor([1, 2]), 1)
     tensor([0, 1])
     """
-    if alpha.__class__ is int and alpha == 1 and out is None:
-        return _sub(input, other)
+    if alpha.__class__ is int and alpha == 1:
+        return _sub(input, other) if out is None else _sub.into(out, input, other)
     return finish(_sub, out, input, other, alpha=alpha)
 
 
@@ -558,6 +558,8 @@ subtract = function_alias("subtract", of=sub)
 @accepts_old_order(2, "alpha")
 def sub_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """In-place version of `sub`."""
+    if alpha.__class__ is int and alpha == 1:
+        return _sub.inplace(input, other)
     return _sub.inplace(input, other, alpha=alpha)
 
 
@@ -565,6 +567,8 @@ def sub_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
 @accepts_old_order(2, "alpha")
 def add_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """In-place version of `add`."""
+    if alpha.__class__ is int and alpha == 1:
+        return _add.inplace(input, other)
     return _add.inplace(input, other, alpha=alpha)
 
 

@@ -24,9 +24,10 @@ from tdt._core.tensor import Tensor, wrap
 from tdt._core.writing import SHARED
 from tdt._ops.elementwise.select import _copy, _fill
 from tdt._ops.index.nonzero import nonzero
-from tdt._ops.shape.views import ALL_OF, expand, slice_view
+from tdt._ops.shape.memory import LARGE
+from tdt._ops.shape.views import ALL_OF, decoded, expand, slice_view
 from tdt.autograd._dispatch import view_of
-from tdt.autograd._inplace import check_writable, write
+from tdt.autograd._inplace import check_writable, is_plain, write
 from tdt.autograd._op import op
 from tdt.autograd._views import follow
 
@@ -90,6 +91,8 @@ def _plain(shape: tuple[int, ...], key: tuple) -> tuple | None:
 @method("__setitem__")
 def setitem(x: Tensor, key: Any, value: Any) -> None:
     """x[key] = value, with value broadcast and converted."""
+    if is_plain(x) and _set_directly(x, key, value):
+        return
     if not isinstance(value, (Tensor, bool, int, float, complex)):
         raise TypeError(
             f"can't assign a {type(value).__name__} to a torch.{_dtype.SCALAR_NAMES[x.dtype]}Tensor; give a number or a tensor"
@@ -116,6 +119,28 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     elif value.dtype is not x.dtype and value._a.size == 1 and _is_one_mask(x, key):  # as masked_fill, it converts
         value = value.to(x.dtype)
     index_put_(viewed, indices, value)
+
+
+def _set_directly(x: Tensor, key: Any, value: Any) -> bool:
+    """Write to the elements that integers and slices name: a number that fits, or a tensor of their shape and dtype.
+
+    Returns: False, with nothing done, for all others.
+    """
+    a = x._a
+    spec = _plain(a.shape, key if key.__class__ is tuple else (key,))
+    if spec is None:
+        return False
+    if value.__class__ is Tensor:
+        view = a[decoded(spec)]
+        if not is_plain(value) or value._a.dtype is not a.dtype or value._a.shape != view.shape:
+            return False
+        view[...] = value._a
+    elif value.__class__ in (float, int) and a.dtype.kind == "f" and a.dtype.itemsize >= 4 and -LARGE < value < LARGE:
+        a[decoded(spec)] = value
+    else:
+        return False
+    x._st.version += 1
+    return True
 
 
 def _names_all(x: Tensor, key: Any) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from tdt import _backend
 from tdt._backend.device import as_device, device
 from tdt._backend.layout import in_order, is_channels_last
@@ -17,7 +19,7 @@ from tdt._core.tensor import Tensor, alias
 from tdt._ops._common import tensor_argument
 from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
 from tdt.autograd._dispatch import converted, unary
-from tdt.autograd._inplace import write
+from tdt.autograd._inplace import is_plain, write
 from tdt.autograd._op import op
 
 __all__ = [
@@ -25,6 +27,9 @@ __all__ = [
     "fill_",
     "zero_",
 ]
+
+
+LARGE = 6e4  # numbers that every floating-point type of NumPy holds
 
 
 def output_format(input: Tensor) -> memory_format:
@@ -246,6 +251,10 @@ def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     >>> tdt.zeros(2).copy_(tdt.tensor([1, 2]))
     tensor([1., 2.])
     """
+    if is_plain(input) and is_plain(src) and input._a.dtype is src._a.dtype and input._a.shape == src._a.shape:
+        np.copyto(input._a, src._a)
+        input._st.version += 1
+        return input
     if not isinstance(src, Tensor):
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
     if not _same_device(input.device, src):
@@ -272,6 +281,11 @@ def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
     >>> tdt.zeros(2).fill_(3)
     tensor([3., 3.])
     """
+    number: Any = value
+    if number.__class__ in (float, int) and -LARGE < number < LARGE and is_plain(input) and input._a.dtype.kind == "f":
+        input._a.fill(number)
+        input._st.version += 1
+        return input
     # A tensor may not be copied into elements that share memory; a number may, as all elements get the same value.
     return write(_fill, input, (value_of_fill(value),), {}, repeats=not isinstance(value, Tensor))
 
@@ -286,4 +300,8 @@ def zero_(input: Tensor) -> Tensor:
     >>> tdt.ones(2).zero_()
     tensor([0., 0.])
     """
+    if is_plain(input):
+        input._a.fill(0)
+        input._st.version += 1
+        return input
     return _fill.inplace(input, 0)
