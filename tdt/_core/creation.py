@@ -38,7 +38,7 @@ __all__ = [
 
 def _finished(array: Any, requires_grad: bool, where: Any = CPU) -> Tensor:
     """Wrap a new array in a tensor; `where`: the requested device, moves the array if it is "meta"."""
-    created = wrap(_backend.to_device(array, META) if as_device(where) == META else array)
+    created = wrap(array if where is CPU or as_device(where) != META else _backend.to_device(array, META))
     if state.inference:
         created._st.inference = True
     if requires_grad:
@@ -140,9 +140,19 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
 def _shape_of(size: tuple[Any, ...]) -> tuple[int, ...]:
     """The shape from f(2, 3) or f((2, 3)); RuntimeError for a negative size."""
     shape = as_shape(size)
-    if any(n < 0 for n in shape):
+    if shape and min(shape) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     return shape
+
+
+def _ones(shape: tuple[int, ...], np_dtype: Any) -> np.ndarray:
+    """As `np.ones`, in half the time."""
+    created = np.empty(shape, np_dtype)
+    created.fill(1)
+    return created
+
+
+MAKERS: dict[str, Callable[..., np.ndarray]] = {"zeros": np.zeros, "empty": np.empty, "ones": _ones}
 
 
 def make(
@@ -151,6 +161,8 @@ def make(
     """A tensor created by the array library's function `kind`: zeros, ones, empty or full."""
     target = as_device(where)
     np_dtype = (_dtype.get_default_dtype() if dtype is None else _dtype.as_dtype(dtype)).np
+    if target.type == "cpu" and kind != "full" and np_dtype not in KINDS:
+        return _finished(MAKERS[kind](shape, np_dtype), requires_grad)
     if target.type == "meta":
         return _finished(_backend.to_device(_backend.stand_in(shape, np_dtype), target), requires_grad)
     xp = on(target)
@@ -171,6 +183,8 @@ def _filled(definition: F) -> F:
         device: Any = None, requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = None,
     ) -> Tensor:  # fmt: skip
         shape = _shape_of(_sizes(kind, sizes, size))
+        if layout is None and memory_format is None and out is None:
+            return make(kind, shape, None, dtype, device, requires_grad)
         if (name := getattr(layout, "name", "strided")) != "strided":
             if name != "sparse_coo" or kind == "ones":
                 raise NotImplementedError(f"{kind}: tensors are created in layout tdt.strided, not {layout}")
@@ -220,6 +234,9 @@ def _like(
     kind: str, x: Tensor, value: Any, dtype: Any, where: Any, requires_grad: bool = False, layout: Any = None
 ) -> Tensor:
     """As `make`, with the strides of x, a memory format or a layout; zeros like sparse x are sparse."""
+    a = x._a
+    if a.__class__ is np.ndarray and layout is None and where is None and a.flags.c_contiguous:
+        return make(kind, a.shape, value, x.dtype if dtype is None else dtype, CPU, requires_grad)
     sparse = isinstance(x._a, SparseCOO)
     if getattr(layout, "name", "") == "sparse_coo" or (sparse and layout is None):
         if kind not in ("zeros", "empty"):

@@ -49,6 +49,10 @@ def arange(
     if start is None and end is None:
         raise TypeError('arange() missing 1 required positional arguments: "end"')
     start, end = (0, start) if end is None else (start or 0, end)
+    whole: Any = start, end, step
+    if {int}.issuperset(map(type, whole)) and dtype is out is device is None and as_device(None) is CPU:
+        if whole[2] > 0 and whole[0] <= whole[1] < 2**60:
+            return _finished(np.arange(*whole, dtype=np.int64), requires_grad)
     first, limit, stride = (_real(v.item() if isinstance(v, Tensor) else v) for v in (start, end, step))
     dtype = out.dtype if dtype is None and out is not None else dtype
     if dtype is None:

@@ -40,7 +40,8 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:
     record = state.fast_record
     try:
         a = x._a
-        plan = op.plans.get((a.dtype,))
+        key = (a.dtype,)
+        plan = op.plans.get(key)
     except AttributeError:
         plan = None
     if plan is None or not plan.fast_path or a.__class__ is not ndarray or record is None:
@@ -48,14 +49,17 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:
     edge = (x._edge if x._view is None else edge_of(x)) if record and op.rules else None
     ufunc: Any = None
     if op.ufuncs is not None and a.size < PARALLEL:
-        ufunc, numbers, named, _ = ufunc_of(op, [a.dtype], [a], attributes)
+        found = None if attributes else op.ufuncs.get(key)
+        ufunc, numbers, named, _ = found or ufunc_of(op, [a.dtype], [a], attributes)
     if ufunc is not None:
         attributes, result = named, ufunc(a, *numbers) if numbers else ufunc(a)
     elif attributes:
-        attributes = (
-            attributes if TENSOR_TYPES.isdisjoint(map(type, attributes.values())) else as_numbers(op.name, attributes)
-        )
-        attributes = {**op.defaults, **attributes} if op.defaults else attributes
+        for value in attributes.values():
+            if value.__class__ in TENSOR_TYPES:
+                attributes = as_numbers(op.name, attributes)
+                break
+        if len(attributes) < len(op.attributes):
+            attributes = {**op.defaults, **attributes}
         result = op.forward(np, a, **attributes)
     else:
         attributes, result = op.defaults, op.forward(np, a) if op.direct is None else op.direct(a)
@@ -111,8 +115,6 @@ def view_of(op: Op, x: Any, attributes: dict) -> Any:
 
 def binary(op: Op, x: Any, y: Any) -> Any:
     """`apply` for two operands without attributes: the fast path for NumPy tensors, the second may be a number."""
-    if op.ufuncs is not None and (out := elementwise(op, (x, y), NO_ATTRIBUTES)) is not None:
-        return out
     record = state.fast_record
     try:
         a = x._a
@@ -128,8 +130,12 @@ def binary(op: Op, x: Any, y: Any) -> Any:
         plan = None
     if plan is None or not plan.fast_path or a.__class__ is not ndarray or record is None:
         return apply(op, (x, y), {})
+    direct, numbers = op.direct, ()
+    if op.ufuncs is not None and a.size < PARALLEL and (b is y or b.size < PARALLEL):
+        value = (b or repr(b)) if b is y else b.dtype
+        direct, numbers, _, _ = op.ufuncs.get((a.dtype, value)) or ufunc_of(op, [a.dtype, value], [a, b], NO_ATTRIBUTES)
     try:
-        result = op.forward(np, a, b) if op.direct is None else op.direct(a, b)
+        result = op.forward(np, a, b) if direct is None else direct(a, *numbers) if numbers else direct(a, b)
     except (ValueError, OverflowError) as error:
         result = _recover(op, np, [a, b], op.defaults, error)
     out = _new(Tensor)

@@ -38,7 +38,9 @@ def by_copy(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]
             raise _no_out(name)
         try:
             # The op may keep its input for backward, which must not change.
-            kept = state.grad and any([isinstance(x, Tensor) and x.requires_grad for x in (input, *args, *kwargs.values())])
+            kept = state.grad and any(
+                isinstance(x, Tensor) and x.requires_grad for x in (input, *args, *kwargs.values())
+            )
             return overwrite(input, function(OPS["clone"](input) if kept else input, *args, **kwargs))
         except (AttributeError, TypeError):
             check_call()
@@ -76,7 +78,7 @@ def overwrite(input: Tensor, result: Tensor) -> Tensor:
     """Copy `result`, computed from `input`, over it; RuntimeError for another shape or a dtype that does not fit."""
     if is_plain(input) and is_plain(result) and input._a.dtype is result._a.dtype and input._a.shape == result._a.shape:
         input._a[...] = result._a
-        input._st.version += 1
+        input._st.bump_version()
         return input
     if result._a.shape != input._a.shape:
         raise RuntimeError(

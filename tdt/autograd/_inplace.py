@@ -63,20 +63,21 @@ def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None
 
 def is_plain(x: Any) -> bool:
     """Whether `x` is a contiguous NumPy tensor that may be written to without a record or a check."""
-    if x.__class__ not in TENSOR_TYPES or state.fast_record is None or (state.grad and _may_require_grad(x)):
+    kind = x.__class__
+    if kind not in TENSOR_TYPES or state.fast_record is None or (state.grad and _may_require_grad(x)):
         return False
     a = x._a
     return a.__class__ is ndarray and a.flags.c_contiguous and not x._st.inference
 
 
-def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) -> bool:
+def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) -> bool:  # noqa: C901  (helper calls cost time)
     """Compute into the memory of `out` without any detour, in the common case; False, with nothing done, in all others.
 
     The common case: nothing is recorded, and the operands are numbers, or contiguous NumPy tensors of the same shape and
     dtype as `out` that are `out` itself or share no memory with it.
     """
-    record = state.fast_record
-    if record is None or out.__class__ not in TENSOR_TYPES or (record and _may_require_grad(out)):
+    record, kind = state.fast_record, out.__class__
+    if record is None or kind not in TENSOR_TYPES or (record and _may_require_grad(out)):
         return False
     a, storage, dtype = out._a, out._st, out._a.dtype
     if a.__class__ is not ndarray or not a.flags.c_contiguous or storage.inference:
@@ -93,7 +94,9 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
             if b is not a:
                 if b.__class__ is not ndarray or b.dtype is not dtype or b.shape != a.shape or t._st is storage:
                     return False
-                if not b.flags.c_contiguous or ((a.base is not b.base or b.base is not None) and may_share_memory(a, b)):
+                if not b.flags.c_contiguous or (
+                    (a.base is not b.base or b.base is not None) and may_share_memory(a, b)
+                ):
                     return False
             if record and _may_require_grad(t):
                 return False
@@ -125,7 +128,7 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
         return False  # the general path raises PyTorch's error
     if result is not a:
         write_result(out, alias(result, None))
-    storage.version += 1
+    storage.bump_version()
     return True
 
 

@@ -15,6 +15,7 @@ from tdt._core.methods import named_like
 from tdt._core.tensor import Tensor
 from tdt._ops._common import tensor_argument
 from tdt._ops._operators import NUMBERS
+from tdt.autograd._dispatch import binary as run_binary
 from tdt.autograd._dispatch import unary as run_unary
 from tdt.autograd._op import Op, finish, op
 
@@ -50,10 +51,17 @@ def special(name: str) -> Callable[..., Any]:
     return forward
 
 
+SPECIAL = {"numpy": "scipy.special", "cupy": "cupyx.scipy.special"}
+_special_modules: dict[str, ModuleType] = {}
+
+
 def special_functions(xp: ModuleType) -> ModuleType:
     """scipy.special, or its counterpart for CuPy or for expressions."""
-    names = {"numpy": "scipy.special", "cupy": "cupyx.scipy.special"}
-    return importlib.import_module(names[xp.__name__]) if xp.__name__ in names else xp
+    name = xp.__name__
+    module = _special_modules.get(name)
+    if module is None and name in SPECIAL:
+        module = _special_modules[name] = importlib.import_module(SPECIAL[name])
+    return module or xp
 
 
 def make_op(name: str, forward: Callable[..., Any], **record: Any) -> Op:
@@ -142,7 +150,7 @@ def binary_op(
             if not isinstance(input, Tensor) or other.__class__ is not Tensor:
                 check_operands(name, input, other, numbers, second)
             if out is None:
-                return record(input, other)
+                return run_binary(record, input, other)
             if same_out:
                 refuse_out(out, input)
             return record.into(out, input, other)

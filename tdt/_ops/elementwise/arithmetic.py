@@ -17,6 +17,7 @@ from tdt._kernels import add as add_arrays
 from tdt._ops._common import Number, conj
 from tdt._ops._operators import arithmetic_operator
 from tdt._ops.elementwise._front import binary_op, check_operands, ufunc2
+from tdt.autograd._dispatch import binary
 from tdt.autograd._in_place_methods import by_op
 from tdt.autograd._node_names import by_number, label
 from tdt.autograd._op import finish, op
@@ -382,7 +383,7 @@ def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
     tensor([11, 12])
     """
     if alpha.__class__ is int and alpha == 1:
-        return _add(input, other) if out is None else _add.into(out, input, other)
+        return binary(_add, input, other) if out is None else _add.into(out, input, other)
     return finish(_add, out, input, other, alpha=alpha)
 
 
@@ -402,7 +403,7 @@ def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
     tensor([0, 1])
     """
     if alpha.__class__ is int and alpha == 1:
-        return _sub(input, other) if out is None else _sub.into(out, input, other)
+        return binary(_sub, input, other) if out is None else _sub.into(out, input, other)
     return finish(_sub, out, input, other, alpha=alpha)
 
 
@@ -433,7 +434,7 @@ def mul(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = 
     >>> tdt.mul(tdt.tensor([1, 2]), 3)
     tensor([3, 6])
     """
-    return _mul(input, other) if out is None else _mul.into(out, input, other)
+    return binary(_mul, input, other) if out is None else _mul.into(out, input, other)
 
 
 def division(rounding_mode: str | None) -> Any:
@@ -462,7 +463,9 @@ def div(
     >>> tdt.div(tdt.tensor([7, -7]), 2), tdt.div(tdt.tensor([7, -7]), 2, rounding_mode="floor")
     (tensor([ 3.5000, -3.5000]), tensor([ 3, -4]))
     """
-    return finish(DIVISIONS[None] if rounding_mode is None else division(rounding_mode), out, input, other)
+    if rounding_mode is None and out is None:
+        return binary(_div, input, other)
+    return finish(division(rounding_mode), out, input, other)
 
 
 @method()
@@ -524,7 +527,7 @@ def pow(input: Tensor | Number, exponent: Tensor | Number, *, out: Tensor | None
     >>> tdt.pow(tdt.tensor([2.0, 3.0]), 2)
     tensor([4., 9.])
     """
-    return finish(_pow, out, input, exponent)
+    return binary(_pow, input, exponent) if out is None else _pow.into(out, input, exponent)
 
 
 @method()

@@ -13,6 +13,7 @@ from tdt._ops.elementwise._front import tensor_argument
 from tdt._random import generator_for
 from tdt._random.draws import unit64
 from tdt.autograd._autocast import autocast
+from tdt.autograd._dispatch import unary
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
 
@@ -180,7 +181,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     tensor([0., 2.])
     """
     if input.__class__ is Tensor and not inplace:
-        return _relu(input)
+        return unary(_relu, input)
     return run(_relu, input, inplace)
 
 

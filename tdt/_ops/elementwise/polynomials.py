@@ -32,6 +32,8 @@ def _forward(start: Callable[[Any], Any], step: Step, closed: Any, limits: dict[
         one = dtype.type(1)
         out = xp.where(degree < 0, dtype.type(0), one)
         remaining, highest = degree, int(degree.max()) if degree.size else 0
+        if highest < 1:
+            return out
         if closed is not None and highest > HIGH:
             use_closed = (degree > HIGH) & (abs(x) < 1)
             inside = xp.where(use_closed, x, 0)

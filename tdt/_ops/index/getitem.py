@@ -139,7 +139,7 @@ def _set_directly(x: Tensor, key: Any, value: Any) -> bool:
         a[decoded(spec)] = value
     else:
         return False
-    x._st.version += 1
+    x._st.bump_version()
     return True
 
 

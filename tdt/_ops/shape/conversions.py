@@ -7,8 +7,14 @@ from tdt._core.memory_format import memory_format, preserve_format
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops.shape.memory import to
+from tdt.autograd._dispatch import converted
 
 __all__: list[str] = []
+
+
+def _converted(x: Tensor, dtype: _dtype.dtype, layout: memory_format) -> Tensor:
+    """`x` in another dtype and memory format."""
+    return converted(x, dtype) if layout is preserve_format else to(x, dtype, memory_format=layout)
 
 
 @method()
@@ -21,7 +27,7 @@ def float(self: Tensor, memory_format: memory_format = preserve_format) -> Tenso
     >>> tdt.tensor([1, 0]).float().dtype
     tdt.float32
     """
-    return to(self, _dtype.float32, memory_format=memory_format)
+    return _converted(self, _dtype.float32, memory_format)
 
 
 @method()
@@ -34,7 +40,7 @@ def double(self: Tensor, memory_format: memory_format = preserve_format) -> Tens
     >>> tdt.tensor([1, 0]).double().dtype
     tdt.float64
     """
-    return to(self, _dtype.float64, memory_format=memory_format)
+    return _converted(self, _dtype.float64, memory_format)
 
 
 @method()
@@ -47,7 +53,7 @@ def half(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor
     >>> tdt.tensor([1, 0]).half().dtype
     tdt.float16
     """
-    return to(self, _dtype.float16, memory_format=memory_format)
+    return _converted(self, _dtype.float16, memory_format)
 
 
 @method()
@@ -60,7 +66,7 @@ def bfloat16(self: Tensor, memory_format: memory_format = preserve_format) -> Te
     >>> tdt.tensor([1, 0]).bfloat16().dtype
     tdt.bfloat16
     """
-    return to(self, _dtype.bfloat16, memory_format=memory_format)
+    return _converted(self, _dtype.bfloat16, memory_format)
 
 
 @method()
@@ -73,7 +79,7 @@ def int(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
     >>> tdt.tensor([1, 0]).int().dtype
     tdt.int32
     """
-    return to(self, _dtype.int32, memory_format=memory_format)
+    return _converted(self, _dtype.int32, memory_format)
 
 
 @method()
@@ -86,7 +92,7 @@ def long(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor
     >>> tdt.tensor([1, 0]).long().dtype
     tdt.int64
     """
-    return to(self, _dtype.int64, memory_format=memory_format)
+    return _converted(self, _dtype.int64, memory_format)
 
 
 @method()
@@ -99,7 +105,7 @@ def short(self: Tensor, memory_format: memory_format = preserve_format) -> Tenso
     >>> tdt.tensor([1, 0]).short().dtype
     tdt.int16
     """
-    return to(self, _dtype.int16, memory_format=memory_format)
+    return _converted(self, _dtype.int16, memory_format)
 
 
 @method()
@@ -112,7 +118,7 @@ def char(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor
     >>> tdt.tensor([1, 0]).char().dtype
     tdt.int8
     """
-    return to(self, _dtype.int8, memory_format=memory_format)
+    return _converted(self, _dtype.int8, memory_format)
 
 
 @method()
@@ -125,7 +131,7 @@ def byte(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor
     >>> tdt.tensor([1, 0]).byte().dtype
     tdt.uint8
     """
-    return to(self, _dtype.uint8, memory_format=memory_format)
+    return _converted(self, _dtype.uint8, memory_format)
 
 
 @method()
@@ -138,7 +144,7 @@ def bool(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor
     >>> tdt.tensor([1, 0]).bool().dtype
     tdt.bool
     """
-    return to(self, _dtype.bool, memory_format=memory_format)
+    return _converted(self, _dtype.bool, memory_format)
 
 
 @method()
@@ -151,7 +157,7 @@ def cfloat(self: Tensor, memory_format: memory_format = preserve_format) -> Tens
     >>> tdt.tensor([1, 0]).cfloat().dtype
     tdt.complex64
     """
-    return to(self, _dtype.complex64, memory_format=memory_format)
+    return _converted(self, _dtype.complex64, memory_format)
 
 
 @method()
@@ -164,4 +170,4 @@ def cdouble(self: Tensor, memory_format: memory_format = preserve_format) -> Ten
     >>> tdt.tensor([1, 0]).cdouble().dtype
     tdt.complex128
     """
-    return to(self, _dtype.complex128, memory_format=memory_format)
+    return _converted(self, _dtype.complex128, memory_format)

@@ -136,6 +136,8 @@ def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
     >>> tdt.tensor([1.7]).to(tdt.int64)
     tensor([1])
     """
+    if not options and len(args) == 1 and args[0].__class__ is _dtype.dtype:
+        return converted(input, args[0])
     where, dtype, copy, layout = _parse_to(args, options)
     result = input
     if where is not None and not _same_device(where, input):
@@ -253,7 +255,7 @@ def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """
     if is_plain(input) and is_plain(src) and input._a.dtype is src._a.dtype and input._a.shape == src._a.shape:
         np.copyto(input._a, src._a)
-        input._st.version += 1
+        input._st.bump_version()
         return input
     if not isinstance(src, Tensor):
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
@@ -284,7 +286,7 @@ def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
     number: Any = value
     if number.__class__ in (float, int) and -LARGE < number < LARGE and is_plain(input) and input._a.dtype.kind == "f":
         input._a.fill(number)
-        input._st.version += 1
+        input._st.bump_version()
         return input
     # A tensor may not be copied into elements that share memory; a number may, as all elements get the same value.
     return write(_fill, input, (value_of_fill(value),), {}, repeats=not isinstance(value, Tensor))
@@ -302,6 +304,6 @@ def zero_(input: Tensor) -> Tensor:
     """
     if is_plain(input):
         input._a.fill(0)
-        input._st.version += 1
+        input._st.bump_version()
         return input
     return _fill.inplace(input, 0)
