@@ -17,14 +17,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from tdt._kernels import _tile
 from tdt._kernels._machine_code import Code, Word
 
 PLACES = 16  # elements of a window
 PAD = 16  # elements between planes
 PIECE = 16  # input channels of the weights that are one block of work
 GROUP = 8  # tiles whose transforms are one block of work in the weight gradient
-# What is summed at a time, so that a panel of it stays in a level-one cache; shorter sums of channels have smaller errors.
-CHANNELS, TILES = 128, 256
+DEPTH = 256  # channels or tiles that are summed at a time, so that a panel of them stays in a level-one cache
 
 # down, across: how many tiles are in a column and in a row
 IMAGE = ("x", "height", "width", "channels", "top", "left", "down", "across")
@@ -34,7 +34,7 @@ TILE = ("tile", "rows", "cells", "tile_rows", "panel")  # the register tile: add
 KERNELS = {
     "weights": ("w", "channel_step", "row_step", "column_step", "channels", "out_channels", "panel", "u", "u_plane"),
     "forward": (
-        *IMAGE, *RESULT, *SCRATCH, *TILE, "tiles", "block", "u", "u_plane", "v_plane", "m_plane", "bias", "flags",
+        *IMAGE, *RESULT, *SCRATCH, *TILE, "tiles", "block", "run", "u", "u_plane", "v_plane", "m_plane", "bias", "flags",
     ),
     "transform": (*IMAGE, *RESULT, *SCRATCH, "panel", "start", "tiles", "pitch", "v", "v_plane", "z", "z_plane"),
     "products": (*TILE, "tiles", "channels", "out_channels", "pitch", "v", "v_plane", "z", "z_plane", "s", "s_plane", "begins"),
@@ -57,6 +57,38 @@ def module(width: int) -> Any:
         getattr(code, name)(first, last, values)
         code.end()
     return result
+
+
+class TileOfRuns(_tile.Emitter):
+    """Writes a register tile ("rows") that sums each run of channels on its own, and adds up their sums.
+
+    The transforms double the errors of long sums; sums of a few channels each make up for that.
+    """
+
+    def _sum_rows(self) -> list[Any]:
+        single, builder = self.ir.FloatType(), self.builder
+        a = [builder.add(self.values["a"], self.bytes_of(self.entry(self.values["rows"], i))) for i in self.index]
+        sums = self._begin()
+        memory = builder.alloca(self.vector, self.number(len(sums)))
+        totals = [builder.gep(memory, [self.number(k)]) for k in range(len(sums))]
+        for total in totals:
+            builder.store(self.zero(), total)
+
+        def step(values: list[Any], rounds: int) -> list[Any]:
+            offset, b, *sums = values
+            sums, b = self.products(sums, b, rounds, lambda r, u: self.at(builder.add(a[r], offset), 4 * u, single))
+            return [builder.add(offset, self.number(4 * rounds)), b, *sums]
+
+        def run(values: list[Any]) -> list[Any]:
+            table, b = values
+            offset = self.bytes_of(builder.load(self.at(table, 0, self.word)))
+            _, b, *sums = self.unrolled(self.values["run"], [offset, b, *self._begin()], step)
+            for total, value in zip(totals, sums, strict=True):
+                builder.store(builder.fadd(builder.load(total), value), total)
+            return [builder.add(table, self.number(8)), b]
+
+        self.loop(self.values["count"], [self.values["cells"], self.values["b"]], run)
+        return [builder.load(total) for total in totals]
 
 
 class Emitter(Code):
@@ -263,13 +295,14 @@ class Emitter(Code):
     def _block_product(self, p: dict[str, Word], v: Word, u: Word, m: Word, count: Word) -> None:
         """The product (tiles × in) (in × out) for one place of a window."""
         size, out_size = p["channels"] * 4, p["out_channels"] * 4
-        with self.loop(0, p["channels"], CHANNELS) as k:
-            depth = self.smaller(p["channels"] - k, self.word(self.integer(CHANNELS)))
+        step = p["run"] * (self.word(self.integer(DEPTH)) // p["run"])
+        with self.loop(0, p["channels"], step) as k:
+            runs = self.smaller(p["channels"] - k, step) // p["run"]
             begins = self.word(self.builder.zext((k < 1), self.integer))
             with self.loop(0, p["out_channels"], p["panel"]) as j, self.loop(0, count, p["tile_rows"]) as i:
                 right = u + (j * p["channels"] + k * p["panel"]) * 4
                 self.call_at(
-                    p["tile"], v + i * size + k * 4, p["rows"], p["cells"], 1, depth, right, 0, m + i * out_size + j * 4,
+                    p["tile"], v + i * size + k * 4, p["rows"], p["cells"], runs, p["run"], right, 0, m + i * out_size + j * 4,
                     p["out_channels"], 0, self.smaller(count - i, p["tile_rows"]), p["panel"], begins,
                 )  # fmt: skip
 
@@ -300,8 +333,8 @@ class Emitter(Code):
             left = p["v"] + e * p["v_plane"]
             right = p["z"] + e * p["z_plane"] + panel * p["pitch"] * p["panel"] * 4
             result = p["s"] + e * p["s_plane"] + panel * p["panel"] * 4
-            with self.loop(0, p["tiles"], TILES) as k:
-                depth = self.smaller(p["tiles"] - k, self.word(self.integer(TILES)))
+            with self.loop(0, p["tiles"], DEPTH) as k:
+                depth = self.smaller(p["tiles"] - k, self.word(self.integer(DEPTH)))
                 begins = self.select(k < 1, p["begins"], self.word(self.integer(0)))
                 with self.loop(0, p["channels"], p["tile_rows"]) as i:
                     self.call_at(

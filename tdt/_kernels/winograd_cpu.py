@@ -5,9 +5,10 @@ Neural Networks, 2016). Images lie channels-last; `_winograd` has the transforms
 cut by shapes alone, and every sum belongs to one thread, so bits do not depend on the number of threads; nor on the memory
 format.
 
-The transforms only add and halve, and a product is summed over a ninth of the terms: the results are as close to float64 as
-those of a direct sum, for any mean and deviation. A NaN reaches just the results that it reaches in a direct sum, but
-differences of infinities, and sums that overflow, would be NaN: where a result is not finite, `conv_cpu` computes it again.
+The transforms only add and halve, but results are differences of larger numbers. So channels are summed in short runs, and
+results are as close to float64 as those of a direct sum, for any mean and deviation. A NaN reaches just the results that it
+reaches in a direct sum, but differences of infinities, and sums that overflow, would be NaN: where a result is not finite,
+`conv_cpu` computes it again.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from tdt._kernels._gemm import GRAIN
 from tdt._kernels._layout import bordered, transposed
 from tdt._kernels._machine_code import NativeKernel, linked
 from tdt._kernels._pool import get_num_threads, parallel
-from tdt._kernels._winograd import GROUP, KERNELS, PAD, PIECE, PLACES, module
+from tdt._kernels._winograd import DEPTH, GROUP, KERNELS, PAD, PIECE, PLACES, TileOfRuns, module
 
 WORKSPACE = 1 << 18  # bytes of transformed images and products of a block: about half of a level-two cache
 LEAST = 48  # tiles in a block: fewer read the transformed weights too often
+RUN = 32  # channels whose products are summed without a break, at most
 SHARES = 4  # blocks for two threads or four come in such numbers
 SHARED = 1 << 21  # bytes of both transforms of the weight gradient at a time
 SUMMED = 128  # tiles in a block of the weight gradient, at least: fewer read its sums too often
@@ -120,12 +122,13 @@ def _convolved(
     out = np.empty((count, *size, out_channels), np.float32)
     flags = np.zeros((blocks, shape.width), np.float32)
     bias = np.zeros(out_channels, np.float32) if b is None else np.ascontiguousarray(b)
+    run = _run(channels)
     work = PLACES * block * channels * out_channels
     parallel(
         kernels["forward"], blocks, image, *x.shape[2:], channels, *padding, down, across, out, *size, out_channels,
-        *_scratch(blocks, PLACES * (v_plane + m_plane + max(channels, out_channels))), _tile.address("rows", shape),
-        _multiples(shape.rows, channels), _multiples(1, 0), shape.rows, shape.columns, tiles, block, u, 4 * u_plane,
-        4 * v_plane, 4 * m_plane, bias, flags, grain=-(-GRAIN // work),
+        *_scratch(blocks, PLACES * (v_plane + m_plane + max(channels, out_channels))), _tile_of_runs(shape),
+        _multiples(shape.rows, channels), _multiples(DEPTH // run, run), shape.rows, shape.columns, tiles, block, run,
+        u, 4 * u_plane, 4 * v_plane, 4 * m_plane, bias, flags, grain=-(-GRAIN // work),
     )  # fmt: skip
     if np.isnan(flags).any():
         return None
@@ -165,6 +168,18 @@ def _register_tile(columns: int) -> _tile.Shape:
     width = vector_size()
     sizes = _tile.OF_32_REGISTERS if width == 16 else _tile.OF_16_REGISTERS
     return next(_tile.Shape(rows, n, width) for rows, n in sizes if columns % (n * width) == 0)
+
+
+def _tile_of_runs(shape: _tile.Shape) -> int:
+    """The address of the register tile that sums runs of channels."""
+    name = f"tile-runs-{'x'.join(map(str, shape))}"
+    return _tile.loaded(name) or _tile.linked(name, lambda: TileOfRuns("rows", shape, True, False))
+
+
+@functools.cache
+def _run(channels: int) -> int:
+    """The most channels, up to RUN, that divide a number of channels, a multiple of 16."""
+    return next(run for run in range(RUN, 0, -4) if channels % run == 0)
 
 
 def _block(tiles: int, channels: int, rows: int) -> int:

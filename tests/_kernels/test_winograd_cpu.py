@@ -77,9 +77,10 @@ def test_results_and_gradients_are_those_of_a_direct_sum_in_the_memory_order_of_
 
 
 @pytest.mark.parametrize(("mean", "deviation"), [(0, 1), (1, 1), (100, 0.01)])
-@pytest.mark.parametrize("case", [(16, 64, 32, (7, 7), (1, 1)), (2, 272, 32, (16, 16), (1, 1))], ids=str)
+@pytest.mark.parametrize("case", [(16, 64, 32, (7, 7), (1, 1)), (1, 48, 128, (32, 32), (1, 1))], ids=str)
 def test_errors_are_at_most_three_times_those_of_pytorch(case, mean, deviation):
-    arrays = problem(case, False, mean, deviation)
+    x, w, b, g, padding = problem(case, False, mean, deviation)
+    arrays = x, w, b, np.random.default_rng(0).standard_normal(g.shape).astype(np.float32), padding
     exact, theirs = by_pytorch(*arrays, "float64"), by_pytorch(*arrays, "float32")
     for value, single, expected in zip(all_three(winograd_cpu, *arrays), theirs, exact, strict=True):
         unit = np.spacing(np.abs(expected).max().astype(np.float32))

@@ -159,6 +159,15 @@ def _all_cases() -> dict[str, Case]:
             cases[f"{name} of 3,000,000, mean {mean}"] = Case(loss, ((3_000_000,), (3_000_000,)), m, s)
         linear = lambda t, x, w, b: t.nn.functional.linear(x, w, b)  # noqa: E731
         cases[f"linear of 100,000 rows, mean {mean}"] = Case(linear, ((100_000, 16), (8, 16), (8,)), m, s)
+        conv = lambda t, x, w, b: t.nn.functional.conv2d(x, w, b, padding=1)  # noqa: E731
+        for n, channels, out, size, kernel in (
+            (4, 64, 64, 32, 3),
+            (8, 256, 128, 14, 3),
+            (2, 512, 32, 16, 3),
+            (4, 48, 32, 20, 5),
+        ):
+            shapes = (n, channels, size, size), (out, channels, kernel, kernel), (out,)
+            cases[f"conv2d of {shapes[0]} by {shapes[1]}, mean {mean}"] = Case(conv, shapes, m, s)
         add = lambda t, x, b: x + b  # noqa: E731
         cases[f"add of a row, mean {mean}"] = Case(add, ((100_000, 16), (16,)), m, s)
         for shape in ((100_000, 8), (32, 8, 50, 50), (300, 8), (16, 4, 500)):
