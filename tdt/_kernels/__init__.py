@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from tdt._backend.layout import is_dense, memory_order, output_is_channels_last
+from tdt._backend.sums import total as _total
 from tdt._backend.windows import output_sizes
 from tdt._kernels._compilable import PARALLEL
 
@@ -44,6 +45,11 @@ LARGE_NORM = 1 << 13  # elements: a training step of a layer takes a third of Nu
 LARGE_LSTM = 1 << 14  # gates at all steps: a step of a few samples takes a fifth of the time
 LONG_LSTM = 8  # steps, each of which saves 10 µs, whatever its size
 LARGE_SUM = 1 << 18  # elements: from here on a second thread saves more than the dispatch costs
+LARGE_FOLD = 1 << 12  # elements of a reduction: NumPy takes about as long for as many
+LARGE_INDEX = 1 << 10  # elements taken or placed by an index
+LARGE_SCAN = 1 << 11  # elements of a running sum
+SIMPLE = "?bBhHiIlLqQefd"  # NumPy's letters of numbers of up to 8 bytes
+LARGE_SORT = 1 << 10  # elements to sort or to choose from
 LARGE_DRAW = 1 << 16  # words of the Mersenne Twister: a draw saves a tenth of a millisecond
 LARGE_LOOKUP = 1 << 13  # elements of a gradient: NumPy's addition to places takes 8 ns for each
 LARGE_SOFTMAX = 1 << 14  # elements, of layer norm too
@@ -127,6 +133,108 @@ def add(a: Any, b: Any) -> Any:
     if a.size < LARGE_SUM or a.__class__ is not np.ndarray or (fast := chosen(ADD, np, a, b)) is None:
         return a + b
     return fast(a, b)
+
+
+def folded(name: str, x: Any, axis: Any, keepdims: bool, dtype: Any = None, number: float = 0.0) -> Any:
+    """A large array folded over dimensions by generated code, as `fold_cpu.fold` says; None where there is none."""
+    if x.size < LARGE_FOLD or x.__class__ is not np.ndarray or not _enabled:
+        return None
+    return _fold_over(name, x, axis, keepdims, dtype, number)
+
+
+def variance(name: str, x: Any, axis: Any, keepdims: bool, count: int, divisor: float) -> Any:
+    """ "var" or "std" of a large array, as `fold_cpu.variance` says; None where there is no code."""
+    if x.size < LARGE_FOLD or x.__class__ is not np.ndarray or not _enabled:
+        return None
+    return _variance_over(name, x, axis, keepdims, count, divisor)
+
+
+def total(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    """The sum over `axis`, as `_backend.total` says, by generated code where the array is large."""
+    if x.size >= LARGE_FOLD and x.__class__ is np.ndarray and _enabled:
+        kind = x.dtype.kind
+        name = "sum" if kind == "f" or kind == "V" or (kind == "i" and dtype is not None) else "sum_unsigned"
+        if kind in "fV" or (dtype is not None and kind in "iub" and np.dtype(dtype).char in "lq"):
+            result = _fold_over(name, x, axis, keepdims, dtype)
+            if result is not None:
+                return result
+    return _total(x, axis, dtype, keepdims)
+
+
+def taken(x: Any, index: Any, dim: int, negative: bool = False) -> Any:
+    """Many entries of x along `dim`, as `index_cpu.take` says; None where no kernel applies or an index is out of range."""
+    if not _enabled or x.__class__ is not np.ndarray or index.__class__ is not np.ndarray or not x.ndim:
+        return None
+    if not _indexed(x.shape, index, dim) or x.itemsize > 8 or not x.size:
+        return None
+    return _take_along(x, index, dim, negative)
+
+
+def placed(out: Any, index: Any, source: Any, dim: int, how: str) -> bool:
+    """Whether a kernel has placed `source` at many entries of `out` along `dim`, as `index_cpu.put` says.
+
+    index: in range. source: an array in which at least as many elements lie.
+    """
+    if not _enabled or out.__class__ is not np.ndarray or not out.ndim or source.__class__ is not np.ndarray:
+        return False
+    if not _indexed(out.shape, index, dim) or out.dtype != source.dtype or not out.flags.c_contiguous:
+        return False
+    if out.dtype.char not in ("fdilq" if how != "set" else SIMPLE) or np.may_share_memory(out, source):
+        return False
+    if index.ndim == out.ndim and source.shape != index.shape:
+        source = source[tuple([slice(n) for n in index.shape])]
+    _put_along(out, index, np.ascontiguousarray(source), dim, how)
+    return True
+
+
+def _indexed(shape: tuple[int, ...], index: Any, dim: int) -> bool:
+    """Whether `index` names many entries of an array along `dim`, as a vector or in all other dimensions alike."""
+    if index.dtype.char not in "lqi" or not index.size:
+        return False
+    if index.ndim == 1 and len(shape) > 1:
+        return index.size * math.prod(shape) // max(shape[dim], 1) >= LARGE_INDEX
+    return index.size >= LARGE_INDEX and index.shape[:dim] == shape[:dim] and index.shape[dim + 1 :] == shape[dim + 1 :]
+
+
+def scanned(how: str, x: Any, dim: int, backwards: bool = False) -> Any:
+    """The running "sum" or "prod" of a large array, as `scan_cpu.scan` says; None where no kernel applies."""
+    if not _enabled or x.__class__ is not np.ndarray or x.size < LARGE_SCAN or x.dtype.char not in "fdlq":
+        return None
+    return _scan(how, np.ascontiguousarray(x), dim, x.dtype.char, backwards)
+
+
+def running_extremes(how: str, x: Any, dim: int) -> Any:
+    """The running "max" or "min" of a large array and its index, as `scan_cpu.extremes` says; None where none applies."""
+    if not _enabled or x.__class__ is not np.ndarray or x.size < LARGE_SCAN or x.dtype.char not in "fdbhilq":
+        return None
+    return _extremes(how, np.ascontiguousarray(x), dim, x.dtype.char)
+
+
+def argsorted(x: Any, dim: int, descending: bool) -> Any:
+    """The indices that sort a large array along `dim` stably, as `order_cpu.argsort` says; None where no kernel applies."""
+    if not _sortable(x, dim):
+        return None
+    order = _argsort(np.ascontiguousarray(np.moveaxis(x, dim, -1)), descending)
+    return np.ascontiguousarray(np.moveaxis(order, -1, dim))
+
+
+def ranked(x: Any, dim: int, m: int, mode: str, descending: bool = False) -> Any:
+    """The index of the element of a rank, of size 1 along `dim`, or those of the m lowest, as `order_cpu.ranked` says.
+
+    None where no kernel applies.
+    """
+    if not _sortable(x, dim):
+        return None
+    found = _ranked(np.ascontiguousarray(np.moveaxis(x, dim, -1)), m, mode, descending)
+    if mode != "lowest":
+        return np.expand_dims(found, dim)
+    return np.ascontiguousarray(np.moveaxis(found, -1, dim))
+
+
+def _sortable(x: Any, dim: int) -> bool:
+    if not _enabled or x.__class__ is not np.ndarray or x.size < LARGE_SORT or x.dtype.char not in "fdbhilq":
+        return False
+    return x.shape[dim] < 1 << 31
 
 
 def _lazy(path: str) -> Callable:
@@ -456,4 +564,8 @@ def large_product(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 PRODUCT = (kernel("product_cpu:product", large_product),)
+_take_along, _put_along = _lazy("index_cpu:take"), _lazy("index_cpu:put")
+_scan, _extremes = _lazy("scan_cpu:scan"), _lazy("scan_cpu:extremes")
+_argsort, _ranked = _lazy("order_cpu:argsort"), _lazy("order_cpu:ranked")
+_fold_over, _variance_over = _lazy("fold_cpu:fold"), _lazy("fold_cpu:variance")
 ADD = (kernel("sum_cpu:add", alike(LARGE_SUM)),)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tdt import _backend
+from tdt import _backend, _kernels
 from tdt._core.errors import freed, overwritten
 from tdt._core.sparse import SparseCOO, densify_unsupported
 from tdt._core.tensor import Tensor, alias, wrap
@@ -253,4 +253,4 @@ def sum_to(value: Any, shape: tuple[int, ...]) -> Any:
     axes = (*range(extra), *(i + extra for i, n in enumerate(shape) if n == 1 and value.shape[i + extra] != 1))
     if isinstance(value, Tensor):
         return (value.sum(axes) if axes else value).reshape(shape)
-    return (_backend.total(value, axes, None, True) if axes else value).reshape(shape)
+    return (_kernels.total(value, axes, None, True) if axes else value).reshape(shape)

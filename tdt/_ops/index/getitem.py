@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _backend
+from tdt import _backend, _kernels
 from tdt._backend.layout import in_order
 from tdt._backend.scatter import add_at
 from tdt._core import dtype as _dtype
@@ -393,10 +393,19 @@ def _index_put(
     out = x.copy() if out is None else out
     where = _arrays(tensors, dims, x.ndim)
     if accumulate:
-        add_at(out, where, values)
+        if not (len(dims) == 1 and _add_rows(out, tensors[0], values, dims[0])):
+            add_at(out, where, values)
     else:
         out[where] = values
     return out
+
+
+def _add_rows(out: Any, index: Any, values: Any, dim: int) -> bool:
+    """Whether a kernel has added `values` to the entries `index` along `dim`."""
+    before, behind = out.shape[:dim], out.shape[dim + 1 :]
+    if index.dtype.kind != "i" or values.shape != (*before, *index.shape, *behind):
+        return False
+    return _kernels.placed(out, index.reshape(-1), values.reshape(*before, index.size, *behind), dim, "sum")
 
 
 @_index_put.vjp("x")

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tdt import _kernels
 from tdt._backend.scatter import add_at
 from tdt._core import dtype as _dtype
 from tdt._core.aliases import Number
@@ -55,8 +56,11 @@ def _check_range(index: Any, n: int) -> None:
 @op(promote=(), broadcasts=False, computes=False, float8=FLOAT8S)
 def _index_select(xp: ModuleType, x: Any, index: Any, *, dim: int) -> Any:
     n = x.shape[dim] if x.ndim else 1
-    _check_range(index, n)
     index = index.reshape(-1)
+    fast = _kernels.taken(x, index, dim)
+    if fast is not None:
+        return fast
+    _check_range(index, n)
     return (
         x.reshape(1)[index].reshape(())
         if not x.ndim and index.size == 1
@@ -99,13 +103,10 @@ def _index_add(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, alpha:
     out = x.copy()
     target, index = at_least_1d(out), index.reshape(-1)
     _check_range(index, target.shape[dim])
-    add_at(
-        target,
-        _index_at(index, dim),
-        (src if alpha == 1 else src * wrapped(alpha, src)).reshape(
-            *target.shape[:dim], len(index), *target.shape[dim + 1 :]
-        ),
-    )
+    src = src if alpha == 1 else src * wrapped(alpha, src)
+    src = src.reshape(*target.shape[:dim], len(index), *target.shape[dim + 1 :])
+    if not _kernels.placed(target, index, src, dim, "sum"):
+        add_at(target, _index_at(index, dim), src)
     return out
 
 
@@ -356,6 +357,9 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 @op(promote=(), broadcasts=False, computes=False)
 def _take(xp: ModuleType, x: Any, index: Any) -> Any:
     n = x.size
+    fast = _kernels.taken(x.reshape(-1), index.reshape(-1), 0, negative=True)
+    if fast is not None:
+        return fast.reshape(index.shape)
     if index.size and not n:
         raise IndexError("take(): tried to take from an empty tensor")
     if index.size and isinstance(index, np.ndarray) and not (-n <= index.min() and index.max() < n):
@@ -404,7 +408,8 @@ def _put(xp: ModuleType, x: Any, index: Any, source: Any, *, accumulate: bool = 
         )
     flat = x.reshape(-1).copy()
     if accumulate:
-        add_at(flat, index.reshape(-1), source.reshape(-1))
+        if not _kernels.placed(flat, index.reshape(-1), source.reshape(-1), 0, "sum"):
+            add_at(flat, index.reshape(-1), source.reshape(-1))
     else:
         flat[index.reshape(-1)] = source.reshape(-1)
     return flat.reshape(x.shape)

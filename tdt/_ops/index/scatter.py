@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tdt import _backend
+from tdt import _backend, _kernels
 from tdt._backend.scatter import accumulate, add_at, combine_at
 from tdt._core import dtype as _dtype
 from tdt._core.aliases import Number
@@ -64,6 +64,9 @@ def _gather(xp: ModuleType, x: Any, index: Any, *, dim: int) -> Any:
     if not x.ndim or not index.ndim:
         in_range(index, x.shape[0] if x.ndim else 1, dim)
         return x.reshape(-1)[index]
+    fast = _kernels.taken(x, index, dim) if index.ndim == x.ndim else None
+    if fast is not None:
+        return fast
     in_range(index, x.shape[dim], dim)
     return x[_grid(xp, index, dim)] if index.size else xp.zeros(index.shape, x.dtype)
 
@@ -78,7 +81,7 @@ def _scatter_add(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, out:
     out = x.copy() if out is None else out
     target, index, src = at_least_1d(out), at_least_1d(index), at_least_1d(src)
     in_range(index, target.shape[dim], dim)
-    if index.size:
+    if index.size and not _kernels.placed(target, index, src, dim, "sum"):
         add_at(target, _grid(xp, index, dim), src[tuple([slice(n) for n in index.shape])])
     return out
 
@@ -107,7 +110,7 @@ def _scatter(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, out: Any
     out = x.copy() if out is None else out
     target, index = at_least_1d(out), at_least_1d(index)
     in_range(index, target.shape[dim], dim)
-    if index.size:
+    if index.size and not (getattr(src, "ndim", 0) and _kernels.placed(target, index, src, dim, "set")):
         if getattr(src, "ndim", 0) and src.shape != index.shape:
             src = src[tuple([slice(n) for n in index.shape])]
         target[_grid(xp, index, dim)] = src if hasattr(src, "dtype") else fitting(xp, src, x.dtype)
@@ -287,6 +290,8 @@ def _scatter_reduce(
     out, index, src = at_least_1d(x.copy()), at_least_1d(index), at_least_1d(src)
     in_range(index, out.shape[dim], dim)
     if not index.size:
+        return out.reshape(x.shape)
+    if include_self and reduce != "mean" and _kernels.placed(out, index, src, dim, reduce):
         return out.reshape(x.shape)
     where = _grid(xp, index, dim)
     if not include_self:

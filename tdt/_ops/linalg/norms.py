@@ -6,7 +6,7 @@ import math
 from types import ModuleType
 from typing import Any, Literal, cast
 
-from tdt import _backend
+from tdt import _backend, _kernels
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX
 from tdt._core.dtype import dtype as Dtype
@@ -20,11 +20,15 @@ from tdt.autograd._op import finish, op
 
 __all__ = ["dist", "frobenius_norm", "norm", "nuclear_norm"]
 
+FOLDS = {1: "norm1", 2: "norm2", math.inf: "norm_inf"}  # compiled, by the norm's order
+
 
 @op(dtypes=FLOATING_AND_COMPLEX, packed=True, node="LinalgVectorNormBackward0")
 def _vector_norm(
     xp: ModuleType, x: Any, *, ord: float = 2.0, dim: tuple[int, ...] | None = None, keepdim: bool = False
 ) -> Any:
+    if (name := FOLDS.get(ord)) and (fast := _kernels.folded(name, x, dim, keepdim)) is not None:
+        return fast
     if ord == 2 and x.dtype.kind != "c":
         return xp.sqrt(_backend.total(x * x, dim, None, keepdim))
     size = xp.abs(x)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _backend
+from tdt import _kernels
 from tdt._backend.layout import output_is_channels_last
 from tdt._core.dtype import FLOATING, bfloat16, check_category, float16, float32
 from tdt._core.mode import no_grad
@@ -34,7 +34,7 @@ def _sum(xp: Any, a: Any) -> Any:
     if xp is np and a.ndim != 3 and ((a.ndim == 2 and a.flags.c_contiguous) or output_is_channels_last(a)):
         rows = a.transpose(0, *range(2, a.ndim), 1).reshape(-1, a.shape[1]) if a.ndim > 2 else a
         return np.ones(len(rows), a.dtype) @ rows
-    return _backend.total(a, _axes(a.ndim))
+    return _kernels.total(a, _axes(a.ndim))
 
 
 @op(dtypes=FLOATING, promote=("x",), broadcasts=False, outputs=("out", "mean", "rstd", "var"), nondiff=("var",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tdt import _backend, _kernels
+from tdt import _kernels
 from tdt._core.dtype import NUMBERS, SCALAR_NAMES
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
@@ -53,7 +53,7 @@ def _(xp, g, needs, x, w):
     rows = g.reshape(count, out)
     gx = _kernels.product(xp, rows, w.reshape(out, inside)).reshape(x.shape) if needs[0] else None
     gw = _kernels.product(xp, rows.T, x.reshape(count, inside)) if needs[1] else None
-    gb = _backend.total(rows, 0) if needs[2] else None
+    gb = _kernels.total(rows, 0) if needs[2] else None
     if w.ndim == 2:  # a leaf adopts these, where it would copy a view
         return gx, gw, gb
     return gx, None if gw is None else gw.reshape(w.shape), None if gb is None else gb.reshape(())

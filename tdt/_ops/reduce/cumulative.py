@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _backend
+from tdt import _backend, _kernels
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, REAL
@@ -26,15 +26,16 @@ __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp"]
 
 
 @op(dtypes=NUMBERS, packed=True)
-def _cumsum(xp: ModuleType, x: Any, *, dim: int) -> Any:
+def _cumsum(xp: ModuleType, x: Any, *, dim: int, reverse: bool = False) -> Any:
+    fast = _kernels.scanned("sum", x, dim, reverse) if x.ndim else None
+    if fast is not None:
+        return fast
+    if reverse and x.ndim:
+        return xp.flip(_cumsum.forward(xp, xp.flip(x, dim), dim=dim), dim)
     return _backend.scan(xp, xp.add, x, dim) if xp is np else x.cumsum(dim, x.dtype) if x.ndim else x.copy()
 
 
-_cumsum.vjp("x")(lambda g, dim: _reverse_cumsum(g, dim))
-
-
-def _reverse_cumsum(g: Tensor, dim: int) -> Tensor:
-    return _cumsum(g.flip(dim), dim=dim).flip(dim) if g.ndim else g
+_cumsum.vjp("x")(lambda g, dim, reverse: _cumsum(g, dim=dim, reverse=not reverse))
 
 
 @method(in_place=by_copy)
@@ -64,15 +65,18 @@ def _as_sum_type(x: Tensor, dtype: Dtype | None, out: Tensor | None) -> Tensor:
 
 @op(dtypes=NUMBERS, packed=True)
 def _cumprod(xp: ModuleType, x: Any, *, dim: int) -> Any:
+    fast = _kernels.scanned("prod", x, dim) if x.ndim else None
+    if fast is not None:
+        return fast
     return _backend.scan(xp, xp.multiply, x, dim) if xp is np else x.cumprod(dim, x.dtype) if x.ndim else x.copy()
 
 
 @_cumprod.vjp("x")
-def _(g: Tensor, x: Tensor, dim: int) -> Tensor:
+def _(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
     if not x.ndim or x.shape[dim] == 1:
         return g
     if not (x == 0)._a.any():
-        return _reverse_cumsum(g * _cumprod(x, dim=dim).conj(), dim) / x.conj()
+        return _cumsum(g * out.conj(), dim=dim, reverse=True) / x.conj()
     # d out_j / d x_k is the product of all x_i, i <= j, but x_k: put a 1 in its place, for every k.
     rows = x.movedim(dim, -1).unsqueeze(-2)
     n = rows.shape[-1]
@@ -106,6 +110,9 @@ def _cumulative_extreme_op(name: str, better: Callable[[Any, Any], Any]) -> Op:
     def cumulative(xp: ModuleType, x: Any, *, dim: int, keepdim: bool = True) -> Any:
         if not x.ndim:
             return x.copy(), xp.zeros((), "int64")
+        fast = _kernels.running_extremes(name[3:], x, dim)
+        if fast is not None:
+            return fast
         result, index = x.copy(order="C"), xp.zeros(x.shape, "int64")
         moved, values, indices = (xp.moveaxis(a, dim, 0) for a in (x, result, index))
         for i in range(1, len(moved)):
@@ -169,10 +176,28 @@ def _logcumsumexp(xp: ModuleType, x: Any, *, dim: int) -> Any:
 def _(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
     if not x.ndim:
         return g
-    # Split by sign, so that the weights can be taken in logs; out - x may exceed the range of exp.
+    # As exp(x - out), since exp(-out) alone may overflow.
     rows, outs, gs = (v.movedim(dim, -1) for v in (x, out, g))
     weights = (rows.unsqueeze(-1) - outs.unsqueeze(-2)).exp().triu()
     return (gs.unsqueeze(-2) * weights.conj()).sum(-1).movedim(-1, dim)
+
+
+@_logcumsumexp.fast_vjp("x")
+def _(xp: ModuleType, g: Any, x: Any, out: Any, dim: int) -> Any:
+    if not x.ndim:
+        return g
+    if x.dtype.kind == "c":
+        rows, outs, gs = (xp.moveaxis(v, dim, -1) for v in (x, out, g))
+        weights = xp.triu(xp.exp(rows[..., :, None] - outs[..., None, :]))
+        return xp.moveaxis((gs[..., None, :] * weights.conj()).sum(-1), -1, dim)
+
+    def part(size: Any) -> Any:
+        """Sums of g · exp(x - out) from the end, by logarithms, for positive g; others count as 0."""
+        logs = xp.log(xp.maximum(size, 0).astype("float64")) - out
+        sums = xp.flip(_backend.scan(xp, xp.logaddexp, xp.flip(logs, dim), dim), dim)
+        return xp.exp(sums + x)
+
+    return (part(g) - part(-g)).astype(x.dtype)
 
 
 @method()

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from tdt import _kernels
+from tdt._backend.scatter import accumulate
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import REAL, REAL_NUMBERS
@@ -49,8 +51,14 @@ def _add_gather_rule(record: Any) -> None:
 
 def _take(xp: ModuleType, x: Any, index: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
     """(values, index) of the elements at `index`, which has size 1 along `dim`; that dimension is removed unless keepdim."""
-    values = xp.take_along_axis(x, index, dim)
+    values = _along(xp, x, index, dim)
     return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
+
+
+def _along(xp: ModuleType, x: Any, index: Any, dim: int) -> Any:
+    """The elements of x at `index` along `dim`."""
+    fast = _kernels.taken(x, index, dim)
+    return xp.take_along_axis(x, index, dim) if fast is None else fast
 
 
 def _index_op(name: str, find: Callable[..., Any], dtypes: frozenset, node: str = "") -> Op:
@@ -161,22 +169,11 @@ def min(
     return _extreme("min", input, dim, keepdim, other, out)
 
 
-def _median_value(xp: ModuleType, flat: Any) -> Any:
-    """The lower median of all elements; nan, which is sorted to the end, if there is one."""
-    n = flat.size
-    ordered = xp.partition(flat, [(n - 1) // 2, n - 1])
-    last = ordered[-1]
-    return xp.where(last == last, ordered[(n - 1) // 2], last)
-
-
-def _nanmedian_value(xp: ModuleType, flat: Any) -> Any:
-    ordered = xp.sort(flat)
-    good = flat.size - (xp.isnan(flat).sum() if flat.dtype.kind == "f" else 0)
-    return ordered[xp.maximum((good - 1) // 2, 0)]
-
-
 def _median_place(xp: ModuleType, x: Any, dim: int) -> Any:
     """The index of the lower median; of the first nan, if there is one."""
+    fast = _kernels.ranked(x, dim, (x.shape[dim] - 1) // 2, "median")
+    if fast is not None:
+        return fast
     order = xp.argsort(x, axis=dim, kind="stable")
     middle = xp.take(order, xp.asarray([(x.shape[dim] - 1) // 2]), axis=dim)
     if x.dtype.kind != "f":
@@ -186,19 +183,22 @@ def _median_place(xp: ModuleType, x: Any, dim: int) -> Any:
 
 
 def _nanmedian_place(xp: ModuleType, x: Any, dim: int) -> Any:
+    fast = _kernels.ranked(x, dim, 0, "nanmedian")
+    if fast is not None:
+        return fast
     order = xp.argsort(x, axis=dim, kind="stable")
     good = x.shape[dim] - (xp.isnan(x).sum(dim, keepdims=True) if x.dtype.kind == "f" else 0)
     middle = xp.broadcast_to(xp.maximum((good - 1) // 2, 0), (*x.shape[:dim], 1, *x.shape[dim + 1 :]))
     return xp.ascontiguousarray(xp.take_along_axis(order, middle, dim))
 
 
-def _median_ops(name: str, value: Callable[..., Any], place: Callable[..., Any]) -> tuple[Op, Op]:
-    """The ops of a median of all elements, and along a dimension, from the functions that find it and its index."""
+def _median_ops(name: str, place: Callable[..., Any]) -> tuple[Op, Op]:
+    """The ops of a median of all elements, and along a dimension, from the function that finds its index."""
 
     @op(name=name, dtypes=REAL_NUMBERS)
     def of_all(xp: ModuleType, x: Any) -> Any:
         flat = x.reshape(-1)
-        return xp.asarray(value(xp, flat)) if flat.size else xp.asarray(math.nan).astype(x.dtype)
+        return flat[place(xp, flat, 0)].reshape(()) if flat.size else xp.asarray(math.nan).astype(x.dtype)
 
     @of_all.vjp("x")
     def _(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
@@ -219,8 +219,8 @@ def _median_of(name: str, of_all: Op, along_dim: Op, input: Tensor, dim: int | N
     return of_all(input)
 
 
-_median, _median_dim = _median_ops("median", _median_value, _median_place)
-_nanmedian, _nanmedian_dim = _median_ops("nanmedian", _nanmedian_value, _nanmedian_place)
+_median, _median_dim = _median_ops("median", _median_place)
+_nanmedian, _nanmedian_dim = _median_ops("nanmedian", _nanmedian_place)
 
 
 @method()
@@ -267,14 +267,15 @@ def nanmedian(
 
 def _mode_place(xp: ModuleType, x: Any, dim: int) -> Any:
     """The last index of the most frequent value, the smallest of equally frequent ones."""
-    moved = xp.moveaxis(x, dim, -1)
-    equal = moved[..., :, None] == moved[..., None, :]
-    times = equal.sum(-1)
-    most = times == times.max(-1, keepdims=True)
-    largest = xp.inf if x.dtype.kind == "f" else moved.max(-1, keepdims=True)
-    found = moved == xp.where(most, moved, largest).min(-1, keepdims=True)
-    last = xp.where(found.any(-1), moved.shape[-1] - 1 - xp.flip(found, -1).argmax(-1), 0)  # 0: all elements are nan
-    return xp.moveaxis(last[..., None], -1, dim)
+    order = xp.moveaxis(_argsort(xp, x, dim, False), dim, -1)
+    ordered = xp.take_along_axis(xp.moveaxis(x, dim, -1), order, -1)
+    place = xp.arange(ordered.shape[-1])
+    begins = xp.ones(ordered.shape, bool)
+    begins[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    # How many equal elements there are up to each; the first of the largest numbers ends the smallest most frequent value.
+    run = place - accumulate(xp, xp.maximum, xp.where(begins, place, 0), ordered.ndim - 1)
+    last = xp.take_along_axis(order, run.argmax(-1)[..., None], -1)
+    return xp.moveaxis(last, -1, dim)
 
 
 _mode = _index_op("mode", _mode_place, REAL)
@@ -307,7 +308,10 @@ def mode(
 def _kthvalue(xp: ModuleType, x: Any, *, k: int, dim: int, keepdim: bool = False) -> Any:
     if not x.ndim:
         return x.copy(), xp.zeros((), "int64")
-    return _take(xp, x, xp.take(xp.argsort(x, axis=dim, kind="stable"), xp.asarray([k - 1]), axis=dim), dim, keepdim)
+    index = _kernels.ranked(x, dim, k - 1, "kth")
+    if index is None:
+        index = xp.take(xp.argsort(x, axis=dim, kind="stable"), xp.asarray([k - 1]), axis=dim)
+    return _take(xp, x, index, dim, keepdim)
 
 
 _add_gather_rule(_kthvalue)
@@ -343,6 +347,9 @@ def kthvalue(
 
 def _argsort(xp: ModuleType, x: Any, dim: int, descending: bool) -> Any:
     """A stable argsort; nan is larger than everything."""
+    fast = _kernels.argsorted(x, dim, descending)
+    if fast is not None:
+        return fast
     if not descending:
         return xp.argsort(x, axis=dim, kind="stable")
     order = xp.argsort(
@@ -423,6 +430,11 @@ def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def _topk(xp: ModuleType, x: Any, *, k: int, dim: int, largest: bool = True, keepdim: bool = True) -> Any:
     if not x.ndim:
         return x.copy(), xp.zeros((), "int64")
+    found = _kernels.ranked(x, dim, k, "lowest", largest) if 4 * k <= x.shape[dim] and k else None
+    if found is not None:  # in order of index, which a stable sort keeps for equal elements
+        return _take(
+            xp, x, xp.take_along_axis(found, _argsort(xp, _along(xp, x, found, dim), dim, largest), dim), dim, True
+        )
     first = _argsort(xp, x, dim, largest)[(slice(None),) * dim + (slice(k),)]
     return _take(xp, x, xp.ascontiguousarray(first), dim, True)
 

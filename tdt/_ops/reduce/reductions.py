@@ -6,7 +6,7 @@ import math
 from types import ModuleType
 from typing import Any
 
-from tdt import _backend
+from tdt import _backend, _kernels
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX, REAL, REAL_NUMBERS, SCALAR_NAMES
@@ -35,7 +35,7 @@ def _accumulation_dtype(x: Any, dtype: Any) -> Any:
 
 @op(packed=True, node=by_dim("Sum"), sparse_gradients=True)
 def _sum(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    return _backend.total(x, dim, _accumulation_dtype(x, dtype), keepdim)
+    return _kernels.total(x, dim, _accumulation_dtype(x, dtype), keepdim)
 
 
 def _integral(dtype: Any) -> Any:
@@ -78,9 +78,21 @@ def sum(
     return finish(_sum, out, x, dim=wrap_dims(dim, x._a.ndim), keepdim=keepdim, dtype=_integral(dtype))
 
 
+@op(packed=True)
+def _nansum(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    if x.dtype.kind != "f":
+        return _kernels.total(x, dim, _accumulation_dtype(x, dtype), keepdim)
+    fast = _kernels.folded("nansum", x, dim, keepdim)
+    return _backend.total(xp.where(xp.isnan(x), x.dtype.type(0), x), dim, None, keepdim) if fast is None else fast
+
+
+@_nansum.vjp("x")
+def _(g: Tensor, x: Tensor, dim: AllDims, keepdim: bool) -> Tensor:
+    return keep(g, dim, x.shape, keepdim).expand(x.shape).masked_fill(x.isnan(), 0)
+
+
 @method()
 @front
-@node_name("NansumBackward0")
 def nansum(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -99,7 +111,8 @@ def nansum(
     """
     if input.is_complex():
         raise RuntimeError("nansum does not support complex inputs")
-    return sum(input.masked_fill(input.isnan(), 0), dim, keepdim, dtype=dtype, out=out)
+    x = input if dtype is None else input.to(dtype)
+    return finish(_nansum, out, x, dim=wrap_dims(dim, x._a.ndim), keepdim=keepdim, dtype=_integral(dtype))
 
 
 def _float_only(name: str, x: Tensor) -> None:
@@ -113,7 +126,8 @@ def _float_only(name: str, x: Tensor) -> None:
 @op(dtypes=FLOATING_AND_COMPLEX, packed=True, node=by_dim("Mean"))
 def _mean(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
     n = x.size if dim is None else count(x.shape, dim)
-    return _backend.total(x, dim, None, keepdim) / (n or math.nan)
+    fast = _kernels.folded("mean", x, dim, keepdim, None, n)
+    return _backend.total(x, dim, None, keepdim) / (n or math.nan) if fast is None else fast
 
 
 @_mean.vjp("x")
@@ -177,7 +191,8 @@ def nanmean(
 
 @op(packed=True, node=by_dim("Prod"), autocast="float32")
 def _prod(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    return x.prod(dim, _accumulation_dtype(x, dtype), None, keepdim)
+    fast = _kernels.folded("prod", x, dim, keepdim) if dtype is None else None
+    return x.prod(dim, _accumulation_dtype(x, dtype), None, keepdim) if fast is None else fast
 
 
 @_prod.vjp("x")
@@ -263,7 +278,8 @@ def _extreme_op(name: str) -> Op:
 
     @op(name=name, dtypes=REAL, packed=True)
     def extreme(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
-        return getattr(x, reduction)(dim, None, keepdim)
+        fast = _kernels.folded(reduction, x, dim, keepdim)
+        return getattr(x, reduction)(dim, None, keepdim) if fast is None else fast
 
     @extreme.vjp("x")
     def _(g: Tensor, x: Tensor, out: Tensor, dim: AllDims, keepdim: bool) -> Tensor:
@@ -470,7 +486,8 @@ def any(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor |
 
 @op
 def _count_nonzero(xp: ModuleType, x: Any, *, dim: AllDims = None) -> Any:
-    return (x != 0).sum(dim, dtype="int64")
+    fast = _kernels.folded("count", x, dim, False, "int64")
+    return (x != 0).sum(dim, dtype="int64") if fast is None else fast
 
 
 @method()
@@ -491,6 +508,9 @@ def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
 
 @op(name="hash_tensor", dtypes=REAL, packed=True)
 def _hash_tensor(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
+    fast = _kernels.folded("hash", x, dim, keepdim, "uint64")
+    if fast is not None:
+        return fast
     bits = x.astype(xp.int64 if x.dtype.kind in "biu" else xp.float64).view(xp.uint64)
     dims = tuple(range(x.ndim)) if dim is None else dim
     for d in dims:

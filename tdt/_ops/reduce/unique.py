@@ -7,6 +7,7 @@ import math
 from types import ModuleType
 from typing import Any, Literal, overload
 
+from tdt import _kernels
 from tdt._core.calls import front
 from tdt._core.dtype import REAL
 from tdt._core.methods import method
@@ -20,6 +21,14 @@ __all__ = ["unique", "unique_consecutive"]
 
 @op(dtypes=REAL, data_dependent=True, outputs=("values", "inverse", "counts"))
 def _unique(xp: ModuleType, x: Any, *, dim: int | None = None) -> Any:
+    order = _kernels.argsorted(x.reshape(-1), 0, False) if dim is None else None
+    if order is not None:
+        ordered = x.reshape(-1).take(order)
+        begins = xp.concatenate([xp.ones(1, bool), ordered[1:] != ordered[:-1]])
+        starts = begins.nonzero()[0]
+        inverse = xp.empty(x.size, "int64")
+        inverse[order] = begins.cumsum() - 1
+        return ordered[starts], inverse.reshape(x.shape), xp.diff(starts, append=x.size)
     return xp.unique(x, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
 
 

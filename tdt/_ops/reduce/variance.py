@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _backend
+from tdt import _backend, _kernels
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX
 from tdt._core.methods import method
@@ -30,6 +30,9 @@ def _var(xp: ModuleType, x: Any, *, dim: AllDims = None, correction: float = 1, 
     n = count(x.shape, dim)
     free = n - correction
     divisor = free if free > 0 else 0.0 if n else math.nan
+    fast = _kernels.variance("var", x, dim, keepdim, n, divisor)
+    if fast is not None:
+        return fast
     single = xp is np and x.dtype == np.float32  # which is computed in double precision, as in PyTorch
     values = x.astype(np.float64) if single and x.size <= SMALL else x
     deviation = values - _backend.total(values, dim, None, True) / (n or math.nan)
@@ -54,7 +57,9 @@ def _(g: Tensor, x: Tensor, dim: AllDims, correction: float, keepdim: bool) -> T
 
 @op(dtypes=FLOATING_AND_COMPLEX, packed=True)
 def _std(xp: ModuleType, x: Any, *, dim: AllDims = None, correction: float = 1, keepdim: bool = False) -> Any:
-    return xp.sqrt(_var.forward(xp, x, dim=dim, correction=correction, keepdim=keepdim))
+    n = count(x.shape, dim)
+    fast = _kernels.variance("std", x, dim, keepdim, n, max(n - correction, 0.0))
+    return fast if fast is not None else xp.sqrt(_var.forward(xp, x, dim=dim, correction=correction, keepdim=keepdim))
 
 
 @_std.vjp("x")

@@ -1,0 +1,455 @@
+"""Machine code written in Python: loops, conditions and arithmetic on `Value`s become LLVM IR.
+
+    @native("ppq")
+    def _negate(code, first, last, arguments, kind):
+        x, out, n = arguments
+        with code.loop(first, last) as i:
+            code.store(-code.load(kind, x, i), out, i)
+
+    _negate("float")(0, 8, x, out, 8)      # or parallel(_negate("float"), 8, x, out, 8)
+
+A function written like this is compiled once for each tuple of its parameters (`kind` above), in 10 to 30 ms; the object
+code is kept like every kernel's. Its arguments are one word each: the address of an array, an integer, or a float. LLVM's
+optimizer runs, but no fast-math flag is set: nothing is reordered or contracted, so that vectors and scalars, and every
+number of threads, give the same bits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import itertools
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tdt._kernels import _jit
+from tdt._kernels._compilable import ENTRY
+from tdt._kernels._jit import Entry, address_of
+from tdt._kernels._loader import load
+
+FLOATS = ("half", "float", "double")
+SIZES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "half": 2, "float": 4, "double": 8, "ptr": 8}
+COMPARED = {"<": ("olt", "slt"), "<=": ("ole", "sle"), ">": ("ogt", "sgt"), ">=": ("oge", "sge"), "==": ("oeq", "eq"),
+            "!=": ("une", "ne")}  # fmt: skip
+
+
+def element(kind: str) -> str:
+    """The type of a vector's elements; of a scalar itself."""
+    return kind.partition(" x ")[2][:-1] if kind[0] == "<" else kind
+
+
+def lanes(kind: str) -> int:
+    """How many elements a vector has; 0 for a scalar."""
+    return int(kind[1:].partition(" ")[0]) if kind[0] == "<" else 0
+
+
+def vector(kind: str, count: int) -> str:
+    """The type of a vector of `count` elements; the element's own for 0."""
+    return f"<{count} x {kind}>" if count else kind
+
+
+class Value:
+    """A number, vector or address that the code computes."""
+
+    __slots__ = ("code", "name", "kind")
+
+    def __init__(self, code: Code, name: str, kind: str):
+        self.code, self.name, self.kind = code, name, kind
+
+    def _binary(self, other: Any, real: str, whole: str, swap: bool = False) -> Value:
+        a, b = self, self.code.value(other, self.kind)
+        if swap:
+            a, b = b, a
+        op = real if element(self.kind) in FLOATS else whole
+        return self.code.new(self.kind, f"{op} {self.kind} {a.name}, {b.name}")
+
+    def __add__(self, other: Any) -> Value:
+        return self._binary(other, "fadd", "add")
+
+    def __sub__(self, other: Any) -> Value:
+        return self._binary(other, "fsub", "sub")
+
+    def __rsub__(self, other: Any) -> Value:
+        return self._binary(other, "fsub", "sub", swap=True)
+
+    def __mul__(self, other: Any) -> Value:
+        return self._binary(other, "fmul", "mul")
+
+    def __truediv__(self, other: Any) -> Value:
+        return self._binary(other, "fdiv", "sdiv")
+
+    def __floordiv__(self, other: Any) -> Value:
+        """The quotient of integers, rounded towards zero."""
+        return self._binary(other, "fdiv", "sdiv")
+
+    def __mod__(self, other: Any) -> Value:
+        """The remainder of integers without sign."""
+        return self._binary(other, "frem", "urem")
+
+    def __and__(self, other: Any) -> Value:
+        return self._binary(other, "", "and")
+
+    def __or__(self, other: Any) -> Value:
+        return self._binary(other, "", "or")
+
+    def __xor__(self, other: Any) -> Value:
+        return self._binary(other, "", "xor")
+
+    def __lshift__(self, other: Any) -> Value:
+        return self._binary(other, "", "shl")
+
+    def __rshift__(self, other: Any) -> Value:
+        """Shifted right, filled up with zeros."""
+        return self._binary(other, "", "lshr")
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def _compare(self, how: str, other: Any) -> Value:
+        other = self.code.value(other, self.kind)
+        real, whole = COMPARED[how]
+        test = f"fcmp {real}" if element(self.kind) in FLOATS else f"icmp {whole}"
+        return self.code.new(vector("i1", lanes(self.kind)), f"{test} {self.kind} {self.name}, {other.name}")
+
+    def __lt__(self, other: Any) -> Value:
+        return self._compare("<", other)
+
+    def __le__(self, other: Any) -> Value:
+        return self._compare("<=", other)
+
+    def __gt__(self, other: Any) -> Value:
+        return self._compare(">", other)
+
+    def __ge__(self, other: Any) -> Value:
+        return self._compare(">=", other)
+
+    def __eq__(self, other: Any) -> Value:  # type: ignore[override]
+        return self._compare("==", other)
+
+    def __ne__(self, other: Any) -> Value:  # type: ignore[override]
+        return self._compare("!=", other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Variable:
+    """A value that changes: `get` and `set`."""
+
+    __slots__ = ("code", "name", "kind")
+
+    def __init__(self, code: Code, name: str, kind: str):
+        self.code, self.name, self.kind = code, name, kind
+
+    def get(self) -> Value:
+        """Its value now."""
+        return self.code.new(self.kind, f"load {self.kind}, ptr {self.name}")
+
+    def set(self, value: Any) -> None:
+        """Give it another value."""
+        value = self.code.value(value, self.kind)
+        self.code.lines.append(f"  store {self.kind} {value.name}, ptr {self.name}")
+
+    def add(self, value: Any) -> None:
+        """Add to it."""
+        self.set(self.get() + value)
+
+
+class Code:
+    """The body of a function that is being written."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.variables: list[str] = []
+        self.declared: set[str] = set()
+        self._numbers = itertools.count()
+
+    def new(self, kind: str, text: str) -> Value:
+        """An instruction, and its value."""
+        name = f"%v{next(self._numbers)}"
+        self.lines.append(f"  {name} = {text}")
+        return Value(self, name, kind)
+
+    def value(self, value: Any, kind: str) -> Value:
+        """A number of Python's as a constant of a type; values are returned unchanged."""
+        if isinstance(value, Value):
+            return value
+        inner = element(kind)
+        if inner in FLOATS:
+            if inner == "float" and abs(value) < 3.4028236e38:
+                value = struct.unpack("<f", struct.pack("<f", value))[0]
+            text = "0x" + struct.pack(">d", value).hex().upper()
+        else:
+            text = str(int(value))
+        count = lanes(kind)
+        return Value(self, f"<{', '.join([f'{inner} {text}'] * count)}>" if count else text, kind)
+
+    def variable(self, kind: str, value: Any = None) -> Variable:
+        """A variable, which starts as `value`."""
+        name = f"%s{next(self._numbers)}"
+        self.variables.append(f"  {name} = alloca {kind}")
+        made = Variable(self, name, kind)
+        if value is not None:
+            made.set(value)
+        return made
+
+    def array(self, kind: str, count: int) -> Value:
+        """Memory for `count` elements on the stack."""
+        name = f"%s{next(self._numbers)}"
+        self.variables.append(f"  {name} = alloca [{count} x {kind}], align 64")
+        return Value(self, name, "ptr")
+
+    def at(self, kind: str, address: Value, index: Any) -> Value:
+        """The address of element `index` of an array."""
+        index = self.value(index, "i64")
+        return self.new("ptr", f"getelementptr {kind}, ptr {address.name}, i64 {index.name}")
+
+    def load(self, kind: str, address: Value, index: Any = 0, count: int = 0) -> Value:
+        """Element `index` of an array of this type, or `count` elements from there."""
+        place, many = self.at(kind, address, index), vector(kind, count)
+        return self.new(many, f"load {many}, ptr {place.name}, align {SIZES[kind]}")
+
+    def store(self, value: Value, address: Value, index: Any = 0) -> None:
+        """Write an element or a vector to element `index`."""
+        kind = element(value.kind)
+        place = self.at(kind, address, index)
+        self.lines.append(f"  store {value.kind} {value.name}, ptr {place.name}, align {SIZES[kind]}")
+
+    def cast(self, value: Value, kind: str, signed: bool = True) -> Value:
+        """The number in another type; an integer that is too large loses its upper bits."""
+        kind = vector(kind, lanes(value.kind))
+        source, target = element(value.kind), element(kind)
+        if source == target:
+            return value
+        if source == "ptr" or target == "ptr":
+            op = "inttoptr" if target == "ptr" else "ptrtoint"
+        elif source in FLOATS and target in FLOATS:
+            op = "fpext" if SIZES[source] < SIZES[target] else "fptrunc"
+        elif source in FLOATS:
+            op = "fptosi" if signed else "fptoui"
+        elif target in FLOATS:
+            op = "sitofp" if signed and source != "i1" else "uitofp"
+        elif source == "i1" or SIZES[source] < SIZES[target]:
+            op = "sext" if signed and source != "i1" else "zext"
+        else:
+            op = "trunc"
+        return self.new(kind, f"{op} {value.kind} {value.name} to {kind}")
+
+    def bits(self, value: Value, kind: str) -> Value:
+        """The same bits as another type."""
+        kind = vector(kind, lanes(value.kind))
+        return self.new(kind, f"bitcast {value.kind} {value.name} to {kind}")
+
+    def select(self, test: Value, yes: Any, no: Any) -> Value:
+        """`yes` where the test holds, else `no`; one of them is a value."""
+        kind = (yes if isinstance(yes, Value) else no).kind
+        yes, no = self.value(yes, kind), self.value(no, kind)
+        return self.new(kind, f"select {test.kind} {test.name}, {kind} {yes.name}, {kind} {no.name}")
+
+    def minimum(self, a: Value, b: Any) -> Value:
+        """The smaller of two integers."""
+        b = self.value(b, a.kind)
+        return self.select(a < b, a, b)
+
+    def call(self, name: str, *args: Value) -> Value:
+        """An intrinsic of LLVM's, such as "sqrt", of equal types."""
+        kind = args[0].kind
+        suffix = f"{'v' + str(lanes(kind)) if lanes(kind) else ''}"
+        suffix += {"float": "f32", "double": "f64"}.get(element(kind), element(kind))
+        self.declared.add(f"declare {kind} @llvm.{name}.{suffix}({', '.join([kind] * len(args))})")
+        return self.new(kind, f"call {kind} @llvm.{name}.{suffix}({', '.join(f'{kind} {a.name}' for a in args)})")
+
+    def function(self, name: str, kind: str, *args: Value) -> Value:
+        """A function of the C library."""
+        self.declared.add(f"declare {kind} @{name}({', '.join(a.kind for a in args)})")
+        return self.new(kind, f"call {kind} @{name}({', '.join(f'{a.kind} {a.name}' for a in args)})")
+
+    def splat(self, value: Value, count: int) -> Value:
+        """A vector of equal elements."""
+        if not count:
+            return value
+        kind = vector(value.kind, count)
+        first = self.new(kind, f"insertelement {kind} poison, {value.kind} {value.name}, i64 0")
+        return self.new(kind, f"shufflevector {kind} {first.name}, {kind} poison, <{count} x i32> zeroinitializer")
+
+    def halves(self, value: Value) -> tuple[Value, Value]:
+        """The first and the second half of a vector; elements where they are single ones."""
+        kind, count = element(value.kind), lanes(value.kind)
+        if count == 2:
+            return self.extract(value, 0), self.extract(value, 1)
+        half = count // 2
+        parts = []
+        for start in (0, half):
+            mask = ", ".join(f"i32 {start + k}" for k in range(half))
+            text = f"shufflevector {value.kind} {value.name}, {value.kind} poison, <{half} x i32> <{mask}>"
+            parts.append(self.new(vector(kind, half), text))
+        return parts[0], parts[1]
+
+    def shuffle(self, a: Value, b: Value, places: Sequence[int]) -> Value:
+        """The vector of these elements of two vectors, counted through both."""
+        mask = ", ".join(f"i32 {k}" for k in places)
+        kind = vector(element(a.kind), len(places))
+        return self.new(kind, f"shufflevector {a.kind} {a.name}, {b.kind} {b.name}, <{len(places)} x i32> <{mask}>")
+
+    def extract(self, value: Value, place: int) -> Value:
+        """An element of a vector."""
+        return self.new(element(value.kind), f"extractelement {value.kind} {value.name}, i64 {place}")
+
+    def label(self) -> str:
+        """A new name for a place in the code."""
+        return f"L{next(self._numbers)}"
+
+    def jump(self, label: str) -> None:
+        """Continue at a label."""
+        self.lines.append(f"  br label %{label}")
+
+    def branch(self, test: Value, yes: str, no: str) -> None:
+        """Continue at one of two labels."""
+        self.lines.append(f"  br i1 {test.name}, label %{yes}, label %{no}")
+
+    def place(self, label: str) -> None:
+        """Put a label here."""
+        self.lines.append(f"{label}:")
+
+    @contextlib.contextmanager
+    def loop(self, start: Any, stop: Any, step: Any = 1) -> Iterator[Value]:
+        """`for i in range(start, stop, step)`, with a positive step."""
+        index = self.variable("i64", start)
+        head, body, end = self.label(), self.label(), self.label()
+        self.jump(head)
+        self.place(head)
+        i = index.get()
+        self.branch(i < stop, body, end)
+        self.place(body)
+        yield i
+        index.set(i + step)
+        self.jump(head)
+        self.place(end)
+
+    @contextlib.contextmanager
+    def forever(self) -> Iterator[Callable[[Value], None]]:
+        """A loop that ends where the function it gives is called with a test that holds."""
+        head, end = self.label(), self.label()
+        self.jump(head)
+        self.place(head)
+
+        def leave(test: Value) -> None:
+            on = self.label()
+            self.branch(test, end, on)
+            self.place(on)
+
+        yield leave
+        self.jump(head)
+        self.place(end)
+
+    @contextlib.contextmanager
+    def when(self, test: Value) -> Iterator[None]:
+        """The block is run if the test holds."""
+        yes, end = self.label(), self.label()
+        self.branch(test, yes, end)
+        self.place(yes)
+        yield
+        self.jump(end)
+        self.place(end)
+
+    def choose(self, test: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
+        """Write `yes` for the case that the test holds, `no` for the other."""
+        labels = self.label(), self.label(), self.label()
+        self.branch(test, *labels[:2])
+        for label, write in zip(labels, (yes, no), strict=False):
+            self.place(label)
+            write()
+            self.jump(labels[2])
+        self.place(labels[2])
+
+    def fail(self) -> None:
+        """Leave the function at once; its caller gets 1."""
+        self.lines.append("  ret i64 1")
+        self.place(self.label())
+
+    def module(self, words: str) -> str:
+        """The IR of the whole module, whose function takes arguments of the types `words`."""
+        from tdt._kernels._emit import _triple
+
+        head = [
+            f'target triple = "{_triple()}"',
+            f"define i64 @{ENTRY}(ptr %words, i64 %first, i64 %last) {{",
+            "entry:",
+        ]
+        return "\n".join([*head, *self.variables, *self.lines, "  ret i64 0", "}", *sorted(self.declared), ""])
+
+    def arguments(self, letters: str) -> list[Value]:
+        """The values of the function's words: an address for "p", an integer for "q", a double for "d"."""
+        words, kinds = Value(self, "%words", "ptr"), {"p": "ptr", "q": "i64", "d": "double"}
+        return [self.load(kinds[letter], words, k) for k, letter in enumerate(letters)]
+
+
+class Native:
+    """A function written with `Code`, for some parameters: what the pool calls."""
+
+    __slots__ = ("name", "entry")
+
+    def __init__(self, name: str, entry: Entry):
+        self.name, self.entry = name, entry
+
+    def prepare(self, args: Sequence[Any]) -> tuple[Entry, bytes]:
+        """As `_jit.Kernel.prepare`."""
+        return self.entry, self.entry.pack(*[address_of(a) if isinstance(a, np.ndarray) else a for a in args])
+
+    def __call__(self, first: int, last: int, *args: Any) -> bool:
+        """Compute blocks [first, last) on the calling thread; whether the code did not fail."""
+        entry = self.entry
+        words = entry.pack(*[address_of(a) if isinstance(a, np.ndarray) else a for a in args])
+        return entry.call(words, first, last) == 0
+
+
+def native(words: str) -> Callable[[Callable[..., None]], Callable[..., Native]]:
+    """Make `write(code, first, last, arguments, *parameters)` a function of the parameters that gives the compiled code.
+
+    words: the type of each argument: "p" for an array (or its address), "q" for an integer, "d" for a float.
+    """
+
+    def decorate(write: Callable[..., None]) -> Callable[..., Native]:
+        module = write.__module__.rpartition(".")[2]
+
+        @functools.cache
+        def compiled_for(*parameters: Any) -> Native:
+            from tdt._kernels import _cache
+
+            name = "-".join([f"{module}.{write.__name__}", *map(str, parameters)])
+            with _jit._loading:
+                code = _cache.load(f"{name}.o")
+                if code is None:
+                    code = compiled(write, words, parameters)
+                    _cache.keep(f"{name}.o", code)
+            [address], memory = load(code, [ENTRY])
+            call: Any = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)(address)
+            call.memory = memory  # owns the code
+            return Native(name, Entry(call, address, struct.Struct("=" + words.replace("p", "q")).pack))
+
+        functools.update_wrapper(compiled_for, write)
+        return compiled_for
+
+    return decorate
+
+
+def compiled(write: Callable[..., None], words: str, parameters: Sequence[Any]) -> bytes:
+    """The object code of a function written with `Code`."""
+    import llvmlite.binding as llvm
+
+    from tdt._kernels._emit import _machine
+
+    code = Code()
+    first, last = Value(code, "%first", "i64"), Value(code, "%last", "i64")
+    write(code, first, last, code.arguments(words), *parameters)
+    machine = _machine()
+    module = llvm.parse_assembly(code.module(words))
+    module.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_unrolling = False
+    llvm.create_pass_builder(machine, options).getModulePassManager().run(
+        module, llvm.create_pass_builder(machine, options)
+    )
+    return machine.emit_object(module)

@@ -1,0 +1,237 @@
+"""Reductions of NumPy arrays over any dimensions by generated code: what `total` and the ops of `reduce` call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tdt._kernels._code import FLOATS, Native
+from tdt._kernels._fold import FOLDS, STEPS, STORED, UNSIGNED, columns, kind_of, rows
+from tdt._kernels._jit import address_of
+from tdt._kernels._pool import get_num_threads, parallel
+
+PIECE = 1 << 14  # elements of a row that are folded one after the other: longer rows are cut, for threads
+UNITS = 1 << 13  # elements that a block of the pool's work has at least
+LINES = 128  # rows of a part of (A, n, B), at least
+PARTS = 16  # that the rows of (A, n, B) are cut into, at most
+WIDTH = 64  # columns, at least: fewer are seen as more, several rows in one
+GRAIN = 4  # blocks that a thread should at least have
+LETTERS = frozenset(STORED)
+MOST_PLANS = 1000
+REAL_ONLY = ("norm1", "norm2", "norm_inf", "nansum", "nanmean", "var", "std", "mean", "prod")
+
+_KINDS = {"double": np.dtype("d"), "float": np.dtype("f"), "i64": np.dtype("q"), "i32": np.dtype("i"),
+          "i16": np.dtype("h"), "i8": np.dtype("b")}  # fmt: skip
+
+
+class Step:
+    """A stage of a plan: the code, and the sizes that it is called with.
+
+    Attributes:
+        results, dtype: of the array that it writes, with `extra` elements for those of `rest`.
+        buffer: elements that it needs for accumulators.
+        seen: how many rows are seen as one.
+        rest: the sizes of a second call, for rows that are left over, and the places where it reads and writes.
+    """
+
+    __slots__ = ("routine", "along", "sizes", "blocks", "results", "dtype", "buffer", "rest", "extra", "seen")
+
+    def __init__(self, routine: Native, along: bool, sizes: tuple, blocks: int):
+        self.routine, self.along, self.sizes, self.blocks = routine, along, sizes, blocks
+        self.results, self.extra, self.buffer = 0, 0, 0
+        self.dtype: Any = None
+        self.rest: tuple | None = None
+        self.seen = 1
+
+
+class Plan:
+    """How an array of one shape and strides is folded.
+
+    Attributes:
+        shape, order: of the result; None where it lies in the order of its dimensions.
+        kept, shift: the shapes of the numbers that `shifted` folds take, and of those that their first step does.
+    """
+
+    __slots__ = ("steps", "wide", "count", "shape", "order", "kept", "shift")
+
+    def run(self, x: np.ndarray, number: float, divisor: float = 1.0, shift: np.ndarray | None = None) -> np.ndarray:
+        """The results, in the order of x's memory."""
+        source, numbers = address_of(x), (number, divisor)
+        size = x.itemsize
+        for step in self.steps:
+            out = np.empty(step.results, step.dtype)
+            target = address_of(out)
+            given = source
+            if shift is not None and step is self.steps[0]:
+                wider = np.tile(shift, (1, step.seen)) if step.seen > 1 else shift
+                given = address_of(wider)
+            if step.along:
+                args = source, target, given, *step.sizes, *numbers
+            else:
+                buffer = np.empty(step.buffer, self.wide) if step.buffer else out
+                args = source, target, address_of(buffer), given, *step.sizes, *numbers
+            routine = step.routine
+            if step.blocks < 2 * GRAIN or get_num_threads() == 1:
+                routine.entry.call(routine.entry.pack(*args), 0, step.blocks)
+            else:
+                parallel(routine, step.blocks, *args, grain=GRAIN)  # type: ignore[arg-type]
+            if step.rest is not None:
+                sizes, read, written = step.rest
+                target += written * out.itemsize
+                given = source if shift is None else address_of(shift)
+                routine(0, 1, source + read * size, target, target, given, *sizes, *numbers)
+            before, source, size = out, address_of(out), out.itemsize
+        return before
+
+    def shaped(self, results: np.ndarray) -> np.ndarray:
+        """The results in the shape that the caller wants."""
+        results = results.reshape(self.shape)
+        return results if self.order is None else results.transpose(self.order)
+
+
+_plans: dict[tuple, Any] = {}
+
+
+def letter_of(dtype: np.dtype) -> str:
+    """The letter of an array's type in `STORED`; "" if it has none."""
+    if dtype.char in LETTERS and dtype.isnative:
+        return dtype.char
+    return "E" if dtype.name == "bfloat16" else ""
+
+
+def fold(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any = None, number: float = 0.0) -> Any:
+    """x folded over `axis` (an int, several, None for all); None where no code can: x has gaps, another type, no elements.
+
+    Args:
+        name: the fold, of `FOLDS`.
+        dtype: of the result; None for x's.
+        number: what the fold's `finish` needs.
+    """
+    plan = plan_for(name, x, axis, keepdims, dtype)
+    return None if plan is None else plan.shaped(plan.run(x, number))
+
+
+def variance(name: str, x: np.ndarray, axis: Any, keepdims: bool, count: int, divisor: float) -> Any:
+    """The variance or ("std") its square root, of `count` elements; None as for `fold`.
+
+    The differences are from the rounded mean; their sum, which is not 0 then, corrects the sum of the squares.
+    """
+    plan = plan_for(name, x, axis, keepdims, None)
+    if plan is None:
+        return None
+    middle = plan_for("mean", x, axis, keepdims, np.float64 if x.dtype.char == "d" else np.float32)
+    shift = middle.run(x, float(count)).reshape(plan.kept)
+    shift = np.ascontiguousarray(np.broadcast_to(shift, plan.shift))
+    return plan.shaped(plan.run(x, float(count), divisor, shift))
+
+
+def plan_for(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any) -> Plan | None:
+    """The plan of a fold, which is kept."""
+    key = (name, x.dtype, x.shape, x.strides, axis, keepdims, dtype)
+    plan = _plans.get(key, False)
+    if plan is False:
+        if len(_plans) > MOST_PLANS:
+            _plans.clear()
+        plan = _plans[key] = _planned(name, x, axis, keepdims, dtype)
+    return plan
+
+
+def _planned(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any) -> Plan | None:
+    letter, ndim = letter_of(x.dtype), x.ndim
+    final = x.dtype if dtype is None else np.dtype(dtype)
+    if not letter or not letter_of(final) or not x.size:
+        return None
+    axes = range(ndim) if axis is None else axis if isinstance(axis, Sequence) else (axis,)
+    folded = {a % ndim for a in axes} if ndim else set()
+    order = sorted(range(ndim), key=lambda d: -abs(x.strides[d]))  # innermost in memory last
+    expected, groups = x.itemsize, []
+    for d in reversed(order):
+        n = x.shape[d]
+        if n == 1:
+            continue
+        if x.strides[d] != expected:
+            return None
+        expected *= n
+        if groups and groups[-1][0] == (d in folded):
+            groups[-1][1] *= n
+        else:
+            groups.append([d in folded, n])
+    groups.reverse()
+    if not any(g[0] for g in groups):
+        return None
+    plan = Plan()
+    kind, spec = kind_of(letter), FOLDS[name]
+    if kind not in FLOATS and (name in REAL_ONLY or (letter in UNSIGNED and name in ("max", "min"))):
+        return None
+    widths = [1 if g[0] else g[1] for g in groups]
+    place = len(groups) - 1 if groups[-1][0] else len(groups) - 2
+    plan.kept = tuple(widths)
+    plan.shift = tuple([1 if k == place else g[1] for k, g in enumerate(groups)])
+    plan.wide, plan.count = _KINDS[spec.wide(kind)], spec.count
+    plan.steps = list(_steps(name, letter, letter_of(final), final, [tuple(g) for g in groups], plan))
+    kept = [d for d in order if d not in folded]
+    if keepdims:
+        shape = [1 if d in folded else x.shape[d] for d in order]
+        places = list(np.argsort(order))
+    else:
+        shape = [x.shape[d] for d in kept]
+        places = list(np.argsort(kept))
+    plan.shape = tuple(shape)
+    plan.order = None if places == sorted(places) else tuple(int(p) for p in places)
+    return plan
+
+
+def _steps(name: str, letter: str, out: str, final: np.dtype, groups: list, plan: Plan) -> Iterator[Step]:
+    """The stages that fold an array whose memory consists of `groups` (folded, elements), the innermost last."""
+    source, kind, count = letter, kind_of(letter), plan.count
+
+    def units_of(size: int, units: int) -> tuple[int, int, int]:
+        each = max(1, UNITS // size)
+        return units, each, -(-units // each)
+
+    while any(g[0] for g in groups):
+        if groups[-1][0]:  # rows
+            n = groups.pop()[1]
+            outer = math.prod(g[1] for g in groups)
+            pieces = -(-n // PIECE)
+            if pieces > 1:
+                groups.append((True, pieces))
+            target = "" if any(g[0] for g in groups) else out
+            units, each, blocks = units_of(min(n, PIECE), outer * pieces)
+            step = Step(rows(name, source, target, kind), True, (n, pieces, min(n, PIECE), units, each), blocks)
+        else:
+            (_, n), (_, width) = groups[-2:]
+            del groups[-2:]
+            outer = math.prod(g[1] for g in groups)
+            seen = WIDTH // width if outer == 1 and width <= WIDTH // 2 and n >= 4 * (WIDTH // width) else 1
+            if seen > 1:  # several rows are seen as one; those left over are folded behind it
+                left = n % seen
+                n, width = n // seen, width * seen
+                groups += [(True, seen + (left > 0)), (False, width // seen)]
+            pieces = 1
+            if seen == 1 and outer < PARTS and n >= 2 * LINES:
+                pieces = max(1, min(PARTS, n // LINES, n * width // UNITS))
+            piece = -(-n // pieces)
+            pieces = -(-n // piece)
+            if pieces > 1:
+                groups.append((True, pieces))
+            if seen == 1:
+                groups.append((False, width))
+            if len(groups) > 1 and not groups[-2][0]:
+                groups[-2:] = [(False, groups[-2][1] * groups[-1][1])]
+            target = "" if any(g[0] for g in groups) else out
+            units, each, blocks = units_of(piece * width, outer * pieces)
+            step = Step(columns(name, source, target, kind), False, (n, width, pieces, piece, units, each), blocks)
+            step.buffer = units * width * count if target and piece > STEPS else 0
+            if seen > 1 and left:
+                rest = width // seen
+                step.rest = (left, rest, 1, left, 1, 1), n * width * (1 if source else count), width * count
+                step.extra = rest * count
+            units *= width
+            step.seen = seen
+        step.results, step.dtype = units * (1 if target else count) + step.extra, final if target else plan.wide
+        yield step
+        source = ""

@@ -1,0 +1,151 @@
+"""Entries along a dimension by a tensor of indices, on the CPU: taken (gather) and placed (scatter), on all threads.
+
+Arrays are seen as (A, n, B), n along the dimension. An index names single elements, (A, m, B), or whole entries, (m).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tdt._kernels._code import Code, Value, native
+from tdt._kernels._pool import parallel
+
+UNITS = 1 << 12  # elements that a block of the pool's work has at least
+WIDTH = 64  # columns that are added to as one, where there are few A
+GRAIN = 2
+KINDS = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
+ADDED = {"f": "float", "d": "double", "i": "i32", "l": "i64", "q": "i64"}
+INDICES = {"l": "i64", "q": "i64", "i": "i32"}
+
+
+def _position(code: Code, index_kind: str, index: Value, place: Value, n: Value) -> Value:
+    """An entry's number, counted from the end where it is negative."""
+    number = code.cast(code.load(index_kind, index, place), "i64")
+    return code.select(number < 0, number + n, number)
+
+
+@native("pppqqqqqq")
+def _take(
+    code: Code, first: Value, last: Value, arguments: list[Value], kind: str, index_kind: str, whole: bool
+) -> None:
+    """x, index, out, n, m, B, rows (A · m), each (rows of a block), lowest index; fails for an index out of range."""
+    x, index, out, n, m, width, rows, each, low = arguments
+    with code.loop(first * each, code.minimum(last * each, rows)) as row:
+        outer = row // m
+        base, target = outer * n * width, row * width
+        bad = code.variable("i1", 0)
+
+        def checked(place: Value) -> Value:
+            number = code.cast(code.load(index_kind, index, place), "i64")
+            wrong = (number < low) | (number >= n)
+            bad.set(bad.get() | wrong)
+            number = code.select(number < 0, number + n, number)
+            return code.select(wrong, 0, number)
+
+        if whole:
+            source = base + checked(row - outer * m) * width
+            with code.loop(0, width) as b:
+                code.store(code.load(kind, x, source + b), out, target + b)
+        else:
+            with code.loop(0, width) as b:
+                code.store(code.load(kind, x, base + checked(target + b) * width + b), out, target + b)
+        with code.when(bad.get()):
+            code.fail()
+
+
+@native("pppqqqqq")
+def _put(
+    code: Code, first: Value, last: Value, arguments: list[Value], kind: str, index_kind: str, whole: bool, how: str
+) -> None:
+    """out, index, source, n, m, B, parts (of the columns of an A), width of a part. A block is a part of an A."""
+    out, index, source, n, m, width, parts, part = arguments
+    with code.loop(first, last) as unit:
+        outer = unit // parts
+        left = (unit - outer * parts) * part
+        right = code.minimum(left + part, width)
+        base = outer * n * width
+        with code.loop(0, m) as j:
+            row = (outer * m + j) * width
+
+            def place(b: Value, number: Value, row: Value = row) -> None:
+                target = base + number * width + b
+                new = code.load(kind, source, row + b)
+                if how == "sum":
+                    new = code.load(kind, out, target) + new
+                elif how == "prod":
+                    new = code.load(kind, out, target) * new
+                elif how != "set":
+                    old = code.load(kind, out, target)
+                    keep = (old >= new if how == "amax" else old <= new) | (old != old)
+                    new = code.select(keep, old, new)
+                code.store(new, out, target)
+
+            if whole:
+                number = _position(code, index_kind, index, j, n)
+                with code.loop(left, right) as b:
+                    place(b, number)
+            else:
+                with code.loop(left, right) as b:
+                    place(b, _position(code, index_kind, index, row + b, n))
+
+
+def take(x: np.ndarray, index: np.ndarray, dim: int, negative: bool) -> np.ndarray | None:
+    """The entries `index` (m) along `dim`, or its elements (as many dimensions as x); None if an index is out of range.
+
+    negative: whether indices may count from the end.
+    """
+    n, whole = x.shape[dim], index.ndim == 1 and x.ndim != 1
+    x, index = np.ascontiguousarray(x), np.ascontiguousarray(index)
+    m = len(index) if whole else index.shape[dim]
+    width = math.prod(x.shape[dim + 1 :])
+    rows = math.prod(x.shape[:dim]) * m
+    out = np.empty((*x.shape[:dim], m, *x.shape[dim + 1 :]), x.dtype)
+    each = max(1, UNITS // max(width, 1))
+    routine = _take(KINDS[x.itemsize], INDICES[index.dtype.char], whole)
+    args = x, index, out, n, m, width, rows, each, -n if negative else 0
+    return out if parallel_checked(routine, -(-rows // each), args) else None
+
+
+def parallel_checked(routine: Any, blocks: int, args: tuple) -> bool:
+    """Whether no block failed."""
+    try:
+        if blocks < 2 * GRAIN:
+            return routine(0, blocks, *args)
+        parallel(_Raising(routine), blocks, *args, grain=GRAIN)  # type: ignore[arg-type]
+    except RuntimeError:
+        return False
+    return True
+
+
+class _Raising:
+    """A routine whose failure raises RuntimeError on the calling thread too."""
+
+    __slots__ = ("routine", "name", "prepare")
+
+    def __init__(self, routine: Any):
+        self.routine, self.name, self.prepare = routine, routine.name, routine.prepare
+
+    def __call__(self, first: int, last: int, *args: Any) -> None:
+        if not self.routine(first, last, *args):
+            raise RuntimeError("an index is out of range")
+
+
+def put(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, how: str) -> None:
+    """Place `source` at the entries `index` of the contiguous `out`, in order: "set", "sum", "prod", "amax" or "amin".
+
+    index: (m), or as many dimensions as `out`; in range. source: contiguous.
+    """
+    n, whole = out.shape[dim], index.ndim == 1 and out.ndim != 1
+    index = np.ascontiguousarray(index)
+    m = len(index) if whole else index.shape[dim]
+    width = math.prod(out.shape[dim + 1 :])
+    outer = math.prod(out.shape[:dim])
+    part = WIDTH if outer < 16 and width >= 2 * WIDTH else max(width, 1)
+    kind = KINDS[out.itemsize] if how == "set" else ADDED[out.dtype.char]
+    routine = _put(kind, INDICES[index.dtype.char], whole, how)
+    parts = -(-width // part)
+    grain = max(1, UNITS * 2 // max(m * part, 1))
+    parallel(routine, outer * parts, out, index, source, n, m, width, parts, part, grain=grain)  # type: ignore[arg-type]

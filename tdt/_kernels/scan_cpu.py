@@ -1,0 +1,122 @@
+"""Running sums, products and extremes along a dimension, in one pass, on all threads.
+
+Sums and products are kept in double precision, and each result is rounded once.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tdt._kernels._code import Code, Value, native, vector
+from tdt._kernels._fold import read, write
+from tdt._kernels._pool import parallel
+
+UNITS = 1 << 13  # elements that a block of the pool's work has at least
+WIDTH = 16  # columns of a tile
+TOGETHER = 4  # rows that are added along at the same time, since an addition waits for the one before
+
+
+def _step(code: Code, how: str, sum_so_far: Value, x: Value) -> Value:
+    return sum_so_far + x if how == "sum" else sum_so_far * x
+
+
+def _wide(letter: str) -> str:
+    return "double" if letter in "fdeE" else "i64"
+
+
+@native("ppqqqqq")
+def _rows(code: Code, first: Value, last: Value, arguments: list[Value], how: str, letter: str) -> None:
+    """x, out, n, rows, each (groups of rows of a block), whether backwards, unused. A group is `TOGETHER` rows."""
+    x, out, n, rows, each, backwards, _ = arguments
+    wide, start = _wide(letter), 0 if how == "sum" else 1
+    groups = (rows + (TOGETHER - 1)) // TOGETHER
+    with code.loop(first * each, code.minimum(last * each, groups)) as group:
+        row = group * TOGETHER
+
+        def several(count: int, row: Value) -> None:
+            totals = [code.variable(wide, start) for _ in range(count)]
+            with code.loop(0, n) as k:
+                i = code.select(backwards != 0, n - 1 - k, k)
+                for r, total in enumerate(totals):
+                    place = (row + r) * n + i
+                    total.set(_step(code, how, total.get(), code.cast(read(code, letter, x, place), wide)))
+                    write(code, letter, total.get(), out, place)
+
+        def single() -> None:
+            with code.loop(row, rows) as one:
+                several(1, one)
+
+        code.choose(row + TOGETHER <= rows, lambda: several(TOGETHER, row), single)
+
+
+@native("ppqqqqq")
+def _columns(code: Code, first: Value, last: Value, arguments: list[Value], how: str, letter: str) -> None:
+    """x, out, n, B, units (tiles of all A), whether backwards, tiles of an A."""
+    x, out, n, width, units, backwards, tiles = arguments
+    wide, start = _wide(letter), 0 if how == "sum" else 1
+    with code.loop(first, code.minimum(last, units)) as unit:
+        outer = unit // tiles
+        left = (unit - outer * tiles) * WIDTH
+        base = outer * n * width + left
+
+        def tile(count: int, base: Value) -> None:
+            total = code.variable(vector(wide, count), start)
+            with code.loop(0, n) as k:
+                place = base + code.select(backwards != 0, n - 1 - k, k) * width
+                total.set(_step(code, how, total.get(), code.cast(read(code, letter, x, place, count), wide)))
+                write(code, letter, total.get(), out, place)
+
+        def rest() -> None:
+            with code.loop(0, width - left) as b:
+                tile(0, base + b)
+
+        code.choose(left + WIDTH <= width, lambda: tile(WIDTH, base), rest)
+
+
+@native("pppqqqq")
+def _extremes(code: Code, first: Value, last: Value, arguments: list[Value], how: str, letter: str) -> None:
+    """x, values, indices, n, B, columns (A · B), each (columns of a block)."""
+    x, values, indices, n, width, columns, each = arguments
+    with code.loop(first * each, code.minimum(last * each, columns)) as column:
+        outer = column // width
+        base = outer * n * width + (column - outer * width)
+        best = code.variable(read(code, letter, x, base).kind, read(code, letter, x, base))
+        at = code.variable("i64", 0)
+        with code.loop(0, n) as k:
+            value, old = read(code, letter, x, base + k * width), best.get()
+            better = (value >= old if how == "max" else value <= old) | (value != value)
+            best.set(code.select(better, value, old))
+            at.set(code.select(better, k, at.get()))
+            write(code, letter, best.get(), values, base + k * width)
+            code.store(at.get(), indices, base + k * width)
+
+
+def scan(how: str, x: np.ndarray, dim: int, letter: str, backwards: bool = False) -> np.ndarray:
+    """The running sums or products ("sum", "prod") of a contiguous x along `dim`."""
+    out = np.empty_like(x)
+    n, width = x.shape[dim], math.prod(x.shape[dim + 1 :])
+    outer = math.prod(x.shape[:dim])
+    if width == 1:
+        each = max(1, UNITS // (n * TOGETHER))
+        groups = -(-outer // TOGETHER)
+        blocks = -(-groups // each)
+        parallel(_rows(how, letter), blocks, x, out, n, outer, each, int(backwards), 0, grain=2)  # type: ignore[arg-type]
+    else:
+        tiles = -(-width // WIDTH)
+        grain = max(1, UNITS // (n * WIDTH))
+        args = x, out, n, width, outer * tiles, int(backwards), tiles
+        parallel(_columns(how, letter), outer * tiles, *args, grain=grain)  # type: ignore[arg-type]
+    return out
+
+
+def extremes(how: str, x: np.ndarray, dim: int, letter: str) -> tuple[np.ndarray, np.ndarray]:
+    """The largest or smallest element ("max", "min") so far of a contiguous x along `dim`, and its index; nan persists."""
+    values, indices = np.empty_like(x), np.empty(x.shape, np.int64)
+    n, width = x.shape[dim], math.prod(x.shape[dim + 1 :])
+    columns = math.prod(x.shape[:dim]) * width
+    each = max(1, UNITS // n)
+    args = x, values, indices, n, width, columns, each
+    parallel(_extremes(how, letter), -(-columns // each), *args, grain=2)  # type: ignore[arg-type]
+    return values, indices

@@ -1,0 +1,105 @@
+"""Reductions by generated code: against float64, for strides, types and special values; equal bits for all threads."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import tdt
+from tdt import _kernels
+from tdt._kernels.fold_cpu import fold, variance
+
+REFERENCES = {
+    "sum": np.sum,
+    "mean": np.mean,
+    "max": np.max,
+    "min": np.min,
+    "prod": np.prod,
+    "norm1": lambda x, axis: np.sum(abs(x), axis),
+    "norm2": lambda x, axis: np.sqrt(np.sum(x * x, axis)),
+    "norm_inf": lambda x, axis: np.max(abs(x), axis),
+    "nansum": np.nansum,
+    "nanmean": np.nanmean,
+    "count": np.count_nonzero,
+}
+CASES = [
+    ((70, 3, 70, 5), (0, 2)),
+    ((40_001,), None),
+    ((3, 70), (0, 1)),
+    ((5, 1100), (1,)),
+    ((1111, 7), (0,)),
+    ((3, 300, 90), (1,)),
+    ((2100, 33), (0,)),
+    ((2, 3, 17, 9), (0, 3)),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "letter"), [*((name, "f") for name in REFERENCES), ("sum", "d"), ("max", "d"), ("sum", "e"), ("mean", "e")]
+)
+def test_fold_equals_the_reduction_in_double_precision(name: str, letter: str):
+    rng = np.random.default_rng(0)
+    for shape, axis in CASES[:: 1 if letter == "f" else 3]:
+        values = rng.standard_normal(shape)
+        x = (1 + values / 100 if name == "prod" else values).astype(letter)
+        x = np.ascontiguousarray(x.T).T if len(shape) == 3 else x
+        count = math.prod(shape[d] for d in axis) if axis else x.size
+        got = fold(name, x, axis, False, "int64" if name == "count" else None, float(count))
+        expected = REFERENCES[name](x.astype("d"), axis)
+        scale = (
+            REFERENCES["norm2"](x.astype("d"), axis) if name in ("sum", "nansum", "mean", "nanmean") else abs(expected)
+        )
+        error = {"f": 4e-7, "d": 5e-15, "e": 1e-3}[letter]
+        assert got.shape == np.shape(expected)
+        assert np.all(np.abs(got - expected) <= error * (scale + np.abs(expected)) + 1e-20), (shape, axis)
+
+
+@pytest.mark.parametrize(("letter", "error"), [("f", 3e-7), ("d", 1e-13)])
+def test_variance_of_numbers_far_from_zero(letter: str, error: float):
+    rng = np.random.default_rng(1)
+    for shape, axis in CASES:
+        x = (100 + 0.01 * rng.standard_normal(shape)).astype(letter)
+        count = math.prod(shape[d] for d in axis) if axis else x.size
+        got = variance("std", x, axis, False, count, count - 1.0)
+        np.testing.assert_allclose(got, np.std(x.astype("d"), axis=axis, ddof=1), rtol=error)
+
+
+@pytest.mark.parametrize("name", ["sum", "max", "min"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_fold_passes_nan_and_infinities_as_numpy_does(name: str, axis: int):
+    x = np.random.default_rng(2).integers(-50, 50, (90, 90)).astype("f")
+    for k, value in enumerate([np.nan, np.inf, -np.inf, np.nan]):
+        x[7 * k, 11 * k] = x[80 - k, 5 * k] = value
+    np.testing.assert_allclose(fold(name, x, axis, False), REFERENCES[name](x.astype("d"), axis), rtol=1e-5)
+
+
+def test_integers_and_bools_are_summed_in_64_bits():
+    x = np.full((3, 5000), 200, "B")
+    np.testing.assert_array_equal(_kernels.total(x, 1, "int64"), [1_000_000] * 3)
+    np.testing.assert_array_equal(_kernels.total(-x.view("b"), 1, "int64"), [280_000] * 3)
+    np.testing.assert_array_equal(_kernels.total(x > 0, None, "int64"), 15_000)
+
+
+@pytest.mark.parametrize("name", ["sum", "norm2", "nanmean"])
+def test_results_have_equal_bits_for_every_number_of_threads(name: str):
+    rng = np.random.default_rng(3)
+    before, results = tdt.get_num_threads(), []
+    arrays = [rng.standard_normal(s).astype("f") for s in ((300_001,), (30_000, 9), (500, 600))]
+    try:
+        for threads in (1, 2, 3, 4):
+            tdt.set_num_threads(threads)
+            results.append([fold(name, x, axis, False).tobytes() for x, axis in itertools.product(arrays, (0, None))])
+            results[-1].append(variance("var", arrays[2], 0, False, 500, 499.0).tobytes())
+    finally:
+        tdt.set_num_threads(before)
+    assert all(r == results[0] for r in results)
+
+
+def test_arrays_with_gaps_and_without_elements_are_left_to_numpy():
+    x = np.ones((200, 200), "f")
+    assert fold("sum", x[:, ::2], None, False) is None
+    assert fold("sum", x[:0], 0, False) is None
+    assert fold("max", x.astype("B"), 0, False) is None

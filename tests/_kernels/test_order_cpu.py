@@ -1,0 +1,85 @@
+"""Sorting and ranks by keys: NumPy's stable sort, with nan last, equal elements in order and any number of threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tdt
+from tdt._kernels import order_cpu
+from tests.helpers import require_torch
+
+SHAPES = [(40, 30), (5, 300), (2, 5000)]
+
+
+def rows(letter: str, shape: tuple[int, int]) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal(shape) * 30).astype(letter)
+    x[:, 4] = x[:, 2]
+    if letter in "fd":
+        x[0, 3], x[:, 5:9] = np.nan, [0.0, -0.0, np.inf, -np.inf]
+        x[1, 9] = -np.nan
+    return x
+
+
+@pytest.mark.parametrize("letter", "fdlib")
+def test_indices_are_those_of_a_stable_sort(letter: str):
+    for shape in SHAPES[:: 1 if letter in "fl" else 2]:
+        x, n = rows(letter, shape), shape[1]
+        order = np.argsort(x, axis=-1, kind="stable")
+        down = np.flip(n - 1 - np.argsort(np.flip(x, -1), axis=-1, kind="stable"), -1)
+        np.testing.assert_array_equal(order_cpu.argsort(x, False), order)
+        np.testing.assert_array_equal(order_cpu.argsort(x, True), down)
+        if letter in "bi":
+            continue
+        k = n // 3
+        np.testing.assert_array_equal(order_cpu.ranked(x, k, "kth"), order[:, k])
+        np.testing.assert_array_equal(order_cpu.ranked(x, k, "lowest"), np.sort(order[:, :k], -1))
+        np.testing.assert_array_equal(order_cpu.ranked(x, k, "lowest", True), np.sort(down[:, :k], -1))
+
+
+def test_medians_of_rows_with_nan():
+    x = rows("f", (5, 300))
+    bad = np.isnan(x)
+    order = np.argsort(x, axis=-1, kind="stable")
+    expected = np.where(bad.any(-1), bad.argmax(-1), order[:, 149])
+    np.testing.assert_array_equal(order_cpu.ranked(x, 149, "median"), expected)
+    middle = (300 - bad.sum(-1) - 1) // 2
+    np.testing.assert_array_equal(order_cpu.ranked(x, 0, "nanmedian"), order[np.arange(5), middle])
+    assert np.isnan(tdt.from_numpy(x).median().item())
+
+
+def test_public_functions_of_large_tensors_are_pytorchs():
+    torch = require_torch()
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((60, 50)).astype("f")
+    whole = rng.integers(-40, 40, (60, 50))
+    for call in (
+        lambda t, v: v.sort(0)[0],
+        lambda t, v: v.sort(dim=1, descending=True, stable=True)[1],
+        lambda t, v: v.topk(7, 0)[0],
+        lambda t, v: v.topk(7, 1, largest=False)[0],
+        lambda t, v: v.kthvalue(11, 0)[0],
+        lambda t, v: v.median(),
+        lambda t, v: v.median(1)[0],
+        lambda t, v: v.mode(1)[0],
+        lambda t, v: v.unique(return_inverse=True)[1],
+        lambda t, v: v.unique(return_counts=True)[1],
+        lambda t, v: v.unique(),
+    ):
+        for values in (x, whole):
+            np.testing.assert_array_equal(
+                call(tdt, tdt.from_numpy(values)).numpy(), call(torch, torch.from_numpy(values)).numpy()
+            )
+
+
+def test_the_order_has_equal_bits_for_every_number_of_threads():
+    x = np.random.default_rng(2).standard_normal((300, 200)).astype("f")
+    before, results = tdt.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3, 4):
+            tdt.set_num_threads(threads)
+            results.append((order_cpu.argsort(x, False).tobytes(), order_cpu.ranked(x, 9, "kth").tobytes()))
+    finally:
+        tdt.set_num_threads(before)
+    assert len(set(results)) == 1
