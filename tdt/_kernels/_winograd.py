@@ -22,7 +22,8 @@ from tdt._kernels._machine_code import Code, Word
 
 PLACES = 16  # elements of a window
 PAD = 16  # elements between planes
-PIECE = 16  # input channels of the weights that are one block of work
+PIECE = 16  # input channels of the weights that are, with a panel of output channels, one block of work
+CELLS = 9  # of a kernel
 GROUP = 8  # tiles whose transforms are one block of work in the weight gradient
 DEPTH = 256  # channels or tiles that are summed at a time, so that a panel of them stays in a level-one cache
 
@@ -32,13 +33,19 @@ RESULT = ("y", "out_height", "out_width", "out_channels")
 SCRATCH = ("slots", "slot_count", "scratch", "scratch_size")
 TILE = ("tile", "rows", "cells", "tile_rows", "panel")  # the register tile: address, tables, shape
 KERNELS = {
-    "weights": ("w", "channel_step", "row_step", "column_step", "channels", "out_channels", "panel", "u", "u_plane"),
+    "weights": (
+        *SCRATCH, "w", "piece_step", "panel_step", "pack", "calls", "call_step", "line_step", "lines", "channel", "cell", "begin",
+        "channels", "out_channels", "panel", "u", "u_plane",
+    ),
     "forward": (
         *IMAGE, *RESULT, *SCRATCH, *TILE, "tiles", "block", "run", "u", "u_plane", "v_plane", "m_plane", "bias", "flags",
     ),
     "transform": (*IMAGE, *RESULT, *SCRATCH, "panel", "start", "tiles", "pitch", "v", "v_plane", "z", "z_plane"),
     "products": (*TILE, "tiles", "channels", "out_channels", "pitch", "v", "v_plane", "z", "z_plane", "s", "s_plane", "begins"),
-    "gradient": ("s", "s_plane", "channels", "out_channels", "w", "channel_step", "cell_step", "flags"),
+    "gradient": (
+        *SCRATCH, "s", "s_plane", "channels", "out_channels", "panel", "w", "turn", "calls", "call_step", "piece_step", "lines",
+        "channel", "cell", "flags",
+    ),
 }  # fmt: skip
 
 
@@ -254,23 +261,32 @@ class Emitter(Code):
     def weights(self, first: Word, last: Word, p: dict[str, Word]) -> None:
         """G g Gᵀ for PIECE input channels and a panel of output channels a block.
 
-        Steps lead from an input channel, a row and a column of a kernel to the next; output channels are contiguous.
+        `calls` calls of `pack` bring them into the workspace, `lines` lines of a panel each. There the cells of a channel
+        begin at line `begin`; `channel` and `cell` are the lines from one to the next.
         """
-        pieces = (p["channels"] + (PIECE - 1)) // PIECE
+        slot = self.claim(p["slots"], p["slot_count"])
+        scratch = p["scratch"] + slot * p["scratch_size"]
+        pieces = p["channels"] // PIECE
+        width = p["panel"] * 4
         with self.loop(first, last) as number:
             panel = number // pieces
-            low = (number - panel * pieces) * PIECE
-            high = self.smaller(low + PIECE, p["channels"])
-            with self.loop(low, high) as channel, self.loop(0, p["panel"] * 4, 4 * self.width) as c:
-                source = p["w"] + channel * p["channel_step"] + panel * p["panel"] * 4 + c
+            piece = number - panel * pieces
+            source = p["w"] + (panel * p["panel_step"] + piece * p["piece_step"]) * 4
+            with self.loop(0, p["calls"]) as call:
+                target = scratch + call * p["lines"] * width
+                start = source + call * p["call_step"] * 4
+                self.call_at(p["pack"], start, p["line_step"], p["lines"], target, 0, p["panel"])
+            with self.loop(0, PIECE) as channel, self.loop(0, width, 4 * self.width) as c:
+                cells = scratch + (p["begin"] + channel * p["channel"]) * width + c
                 columns = []
                 for j in range(3):
-                    places = [source + p["row_step"] * i + p["column_step"] * j for i in range(3)]
+                    places = [cells + p["cell"] * width * (3 * i + j) for i in range(3)]
                     columns.append(self.by_weights([self.load(place) for place in places]))
-                target = p["u"] + (panel * p["channels"] + channel) * p["panel"] * 4 + c
+                target = p["u"] + (panel * p["channels"] + piece * PIECE + channel) * width + c
                 for i in range(4):
                     for j, value in enumerate(self.by_weights([columns[k][i] for k in range(3)])):
                         self.store(value, target + p["u_plane"] * (4 * i + j))
+        self.release(p["slots"], slot)
 
     def forward(self, first: Word, last: Word, p: dict[str, Word]) -> None:
         """The result of `block` tiles a block: a window of the workspace holds their transforms and products."""
@@ -344,15 +360,34 @@ class Emitter(Code):
                     )  # fmt: skip
 
     def gradient(self, first: Word, last: Word, p: dict[str, Word]) -> None:
-        """Gᵀ s G: the weight gradient of an input channel a block, with contiguous output channels."""
-        with self.loop(first, last) as channel, self.loop(0, p["out_channels"] * 4, 4 * self.width) as c:
-            source = p["s"] + channel * p["out_channels"] * 4 + c
-            columns = []
-            for j in range(4):
-                places = [source + p["s_plane"] * (4 * i + j) for i in range(4)]
-                columns.append(self.by_weights_adjoint([self.load(place) for place in places]))
-            target = p["w"] + channel * p["channel_step"] + c
-            results = [value for i in range(3) for value in self.by_weights_adjoint([columns[j][i] for j in range(4)])]
-            for k, value in enumerate(results):
-                self.store(value, target + p["cell_step"] * k)
-            self._flag(results, p["flags"] + channel * (4 * self.width))
+        """Gᵀ s G, the weight gradient, for PIECE input channels and a panel of output channels a block.
+
+        It is computed in the workspace, in lines as for `weights`. From there `turn` brings eight lines at a time to their
+        place: groups of `lines` lines, whose places are `call_step` apart.
+        """
+        slot = self.claim(p["slots"], p["slot_count"])
+        scratch = p["scratch"] + slot * p["scratch_size"]
+        panels = p["out_channels"] // p["panel"]
+        width, row = p["panel"] * 4, p["channels"] * CELLS
+        with self.loop(first, last) as number:
+            piece = number // panels
+            panel = number - piece * panels
+            with self.loop(0, PIECE) as channel, self.loop(0, width, 4 * self.width) as c:
+                source = p["s"] + ((piece * PIECE + channel) * p["out_channels"]) * 4 + panel * width + c
+                columns = []
+                for j in range(4):
+                    places = [source + p["s_plane"] * (4 * i + j) for i in range(4)]
+                    columns.append(self.by_weights_adjoint([self.load(place) for place in places]))
+                target = scratch + channel * p["channel"] * width + c
+                results = [
+                    value for i in range(3) for value in self.by_weights_adjoint([columns[j][i] for j in range(4)])
+                ]
+                for k, value in enumerate(results):
+                    self.store(value, target + p["cell"] * width * k)
+                self._flag(results, p["flags"] + number * (4 * self.width))
+            target = p["w"] + (panel * p["panel"] * row + piece * p["piece_step"]) * 4
+            with self.loop(0, p["calls"]) as call, self.loop(0, p["lines"], 8) as line:
+                source = scratch + (call * p["lines"] + line) * width
+                place = target + (call * p["call_step"] + line) * 4
+                self.call_at(p["turn"], source, p["panel"], p["panel"], place, row, 8)
+        self.release(p["slots"], slot)

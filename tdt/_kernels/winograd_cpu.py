@@ -23,8 +23,9 @@ from tdt._kernels._emit import _width as vector_size
 from tdt._kernels._gemm import GRAIN
 from tdt._kernels._layout import bordered, transposed
 from tdt._kernels._machine_code import NativeKernel, linked
+from tdt._kernels._pack import packer, turner
 from tdt._kernels._pool import get_num_threads, parallel
-from tdt._kernels._winograd import DEPTH, GROUP, KERNELS, PAD, PIECE, PLACES, TileOfRuns, module
+from tdt._kernels._winograd import CELLS, DEPTH, GROUP, KERNELS, PAD, PIECE, PLACES, TileOfRuns, module
 
 WORKSPACE = 1 << 18  # bytes of transformed images and products of a block: about half of a level-two cache
 LEAST = 48  # tiles in a block: fewer read the transformed weights too often
@@ -77,24 +78,24 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
         count = min(step, tiles - start)
         parallel(
             kernels["transform"], -(-count // GROUP), *images, *scratch, shape.columns, start, count, step, v, 4 * v_plane,
-            z, 4 * z_plane, grain=-(-GRAIN // (16 * PLACES * GROUP * (channels + out_channels))),
+            z, 4 * z_plane, grain=_grain(16 * PLACES * GROUP * (channels + out_channels)),
         )  # fmt: skip
         parallel(
             kernels["products"], PLACES * (out_channels // shape.columns), address, cells, cells, shape.rows, shape.columns,
             count, channels, out_channels, step, v, 4 * v_plane, z, 4 * z_plane, sums, 4 * s_plane, int(start == 0),
-            grain=-(-GRAIN // (count * channels * shape.columns)),
+            grain=_grain(count * channels * shape.columns),
         )  # fmt: skip
-    cells_last = np.empty(9 * channels * out_channels, np.float32)
-    flags = np.zeros((channels, shape.width), np.float32)
-    steps = (4 * out_channels, 4 * channels * out_channels) if last else (36 * out_channels, 4 * out_channels)
+    panels, pieces = out_channels // shape.columns, channels // PIECE
+    flags = np.zeros((panels * pieces, shape.width), np.float32)
+    result = np.empty(out_channels * channels * CELLS, np.float32)
+    order = (CELLS, channels, PIECE, PIECE, 1, PIECE) if last else (1, 0, CELLS * PIECE, CELLS * PIECE, CELLS, 1)
     parallel(
-        kernels["gradient"], channels, sums, 4 * s_plane, channels, out_channels, cells_last, *steps, flags,
-        grain=-(-GRAIN // (64 * out_channels)),
+        kernels["gradient"], panels * pieces, *_scratch(panels * pieces, CELLS * PIECE * shape.columns), sums, 4 * s_plane,
+        channels, out_channels, shape.columns, result, turner(), *order, flags, grain=_grain(64 * PIECE * shape.columns),
     )  # fmt: skip
     if np.isnan(flags).any():
         how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
         return conv_cpu.conv_weight_grad(y, x, kernel=kernel, **how)
-    result = transposed(cells_last.reshape(1, -1), 9 * channels, out_channels)
     if last:
         return to_front(result.reshape(out_channels, 3, 3, channels))
     return result.reshape(out_channels, channels, 3, 3)
@@ -128,7 +129,7 @@ def _convolved(
         kernels["forward"], blocks, image, *x.shape[2:], channels, *padding, down, across, out, *size, out_channels,
         *_scratch(blocks, PLACES * (v_plane + m_plane + max(channels, out_channels))), _tile_of_runs(shape),
         _multiples(shape.rows, channels), _multiples(DEPTH // run, run), shape.rows, shape.columns, tiles, block, run,
-        u, 4 * u_plane, 4 * v_plane, 4 * m_plane, bias, flags, grain=-(-GRAIN // work),
+        u, 4 * u_plane, 4 * v_plane, 4 * m_plane, bias, flags, grain=_grain(work),
     )  # fmt: skip
     if np.isnan(flags).any():
         return None
@@ -146,19 +147,25 @@ def _transformed_weights(
     if not last:
         w = np.ascontiguousarray(w)
     channels, out_channels = w.shape[:2] if turned else w.shape[1::-1]
-    if turned:  # (in, cells, out); from the last cell to the first
-        lines = cells.reshape(-1) if last else transposed(w.reshape(channels, -1), out_channels, 9)
-        steps, start = (9 * out_channels, -3 * out_channels, -out_channels), 8 * out_channels
-    else:  # (cells, in, out) or (in, cells, out)
-        lines = transposed((cells if last else w).reshape(1, -1), out_channels, 9 * channels)
-        inner = out_channels * channels if last else out_channels
-        steps, start = (out_channels if last else 9 * out_channels, 3 * inner, inner), 0
+    size, columns = CELLS * channels, shape.columns
+    # From a piece of input channels, a panel of output channels, to the next; then calls of the packer, from one to the next,
+    # the lines or columns that it packs, how many; then the order of the packed lines, from which one.
+    if not turned:
+        steps = (PIECE, columns * size, CELLS, channels, size, PIECE) if last else (
+            CELLS * PIECE, columns * size, 1, 0, size, CELLS * PIECE)  # fmt: skip
+        order = (1, PIECE, 0) if last else (CELLS, 1, 0)
+    else:  # from the last cell to the first
+        size = CELLS * out_channels
+        steps = (PIECE * size, columns, 1, 0, out_channels, CELLS * PIECE) if last else (
+            PIECE * size, CELLS * columns, PIECE, size, CELLS, CELLS)  # fmt: skip
+        order = CELLS, -1, CELLS - 1
+    pack = packer("lines" if turned and last else "columns", columns, shape.width)
     plane = channels * out_channels + PAD
     u = np.empty(PLACES * plane, np.float32)
-    panels = out_channels // shape.columns
+    blocks = out_channels // columns * (channels // PIECE)
     parallel(
-        kernels["weights"], panels * -(-channels // PIECE), lines[start:], *(4 * s for s in steps), channels, out_channels,
-        shape.columns, u, 4 * plane, grain=-(-GRAIN // (64 * PIECE * shape.columns)),
+        kernels["weights"], blocks, *_scratch(blocks, CELLS * PIECE * columns), w if not last else cells, *steps[:2], pack,
+        *steps[2:], *order, channels, out_channels, columns, u, 4 * plane, grain=_grain(64 * PIECE * columns),
     )  # fmt: skip
     return u, plane
 
@@ -187,6 +194,11 @@ def _block(tiles: int, channels: int, rows: int) -> int:
     blocks = -(-tiles // max(LEAST, WORKSPACE // (4 * PLACES * channels)))
     size = -(-tiles // (blocks + -blocks % SHARES))
     return size + -size % rows
+
+
+def _grain(work: int) -> int:
+    """How many blocks of so many multiply-adds a thread should at least have."""
+    return -(-GRAIN // work)
 
 
 def _scratch(blocks: int, size: int) -> tuple[np.ndarray, int, np.ndarray, int]:
