@@ -57,7 +57,7 @@ CACHED = 1 << 19  # elements of a group, or of a channels-last sample, that are 
 LARGE_RESAMPLE = 1 << 16  # elements of the result
 LARGE_ATTENTION = 1 << 13  # weights: NumPy passes over them eight times, forward and backward
 LARGE_LOSS = 1 << 15  # logits
-# Multiply-adds of a matrix product: about 30 µs on one thread, where a second one saves a third of it.
+# Multiply-adds of a matrix product: some 30 µs on one thread. Below, NumPy's BLAS is as fast, and there is nothing to load.
 LARGE_PRODUCT = 1 << 21
 
 _enabled = os.environ.get("TDT_KERNELS", "") != "reference"
@@ -546,7 +546,24 @@ def large_attention(arrays: Sequence[Any], attributes: dict) -> bool:
     return q.size // q.shape[-1] * k.shape[-2] >= LARGE_ATTENTION
 
 
-def large_product(arrays: Sequence[Any], attributes: dict) -> bool:
+def large_matrices(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Matrices of float32, or stacks of equally many matrices, on a processor with `fma` in vectors of eight or more."""
+    a, b = arrays
+    if (
+        not _enabled
+        or not a.dtype == b.dtype == FLOAT32
+        or not 2 <= a.ndim == b.ndim
+        or a.shape[:-2] != b.shape[:-2]
+        or a.size * b.shape[-1] < LARGE_PRODUCT
+        or 1 in (a.shape[-2], b.shape[-1])  # a matrix and a vector: the BLAS reads the matrix once
+    ):
+        return False
+    from tdt._kernels._emit import _width
+
+    return _width() >= 8
+
+
+def large_for_blas(arrays: Sequence[Any], attributes: dict) -> bool:
     """Matrices of float32 or float64, or stacks of equally many matrices."""
     a, b = arrays
     if (
@@ -554,16 +571,17 @@ def large_product(arrays: Sequence[Any], attributes: dict) -> bool:
         or not 2 <= a.ndim == b.ndim
         or a.shape[:-2] != b.shape[:-2]
         or a.size * b.shape[-1] < LARGE_PRODUCT
+        or a.dtype != b.dtype
+        or a.dtype.char not in "fd"
+        or not a.dtype.isnative
     ):
         return False
-    if a.dtype != b.dtype or a.dtype.char not in "fd" or not a.dtype.isnative:
-        return False
-    from tdt._kernels.product_cpu import address
+    from tdt._kernels.blas_cpu import address
 
     return address(a.dtype.char) != 0
 
 
-PRODUCT = (kernel("product_cpu:product", large_product),)
+PRODUCT = (kernel("product_cpu:product", large_matrices), kernel("blas_cpu:product", large_for_blas))
 _take_along, _put_along = _lazy("index_cpu:take"), _lazy("index_cpu:put")
 _scan, _extremes = _lazy("scan_cpu:scan"), _lazy("scan_cpu:extremes")
 _argsort, _ranked = _lazy("order_cpu:argsort"), _lazy("order_cpu:ranked")

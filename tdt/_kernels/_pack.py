@@ -34,7 +34,7 @@ def packer(form: str, columns: int, width: int) -> int:
         width: floats in a vector.
     """
     assert form in ("lines", "columns"), f"a form is lines or columns, not {form}"
-    name = f"pack-{form}-{columns}-{width}"
+    name = f"pack_{form}_{columns}x{width}"
     return loaded(name) or linked(name, lambda: (Lines if form == "lines" else Columns)(columns, width))
 
 
@@ -44,41 +44,50 @@ def turner() -> int:
 
 
 class Lines(Assembler):
-    """Copies lines of `high` elements into panels of `columns`, one after the other: for each line all panels at once."""
+    """Copies lines of `high` elements into panels of `columns`, one after the other: eight lines of each panel at a time, so
+    that lines are read as streams and panels written in whole cache lines."""
 
     def __init__(self, columns: int, width: int):
         super().__init__(WORDS, width)
         builder, values = self.builder, self.values
-        self.columns = columns
+        self.columns, self.line = columns, self.number(4 * columns)
+        self.step, self.panel = self.bytes_of(values["step"]), builder.mul(values["count"], self.line)
         panels = builder.udiv(values["high"], self.number(columns))
         rest = builder.urem(values["high"], self.number(columns))
-        step, panel = self.bytes_of(values["step"]), builder.mul(values["count"], self.number(4 * columns))
         starts = range(0, columns, width)
-        masks = [self.mask(rest, start) for start in starts]
+        edge = [self.mask(rest, start) for start in starts]
         whole = [None if start + width <= columns else self.mask(self.number(columns), start) for start in starts]
+        some = builder.icmp_signed(">", rest, self.number(0))
 
-        def line(state: list[Any]) -> list[Any]:
-            source, out = state
-            self.loop(panels, [source, out], lambda state: self.copy(*state, panel, whole))
-            return [builder.add(source, step), builder.add(out, self.number(4 * columns))]
+        def lines(count: int) -> Any:
+            def copy(state: list[Any]) -> list[Any]:
+                source, out = state
+                end = self.loop(panels, [source, out], lambda state: self.copy(*state, count, whole))
+                with builder.if_then(some):
+                    self.copy(*end, count, edge)
+                return [
+                    builder.add(source, builder.mul(self.step, self.number(count))),
+                    builder.add(out, self.number(4 * columns * count)),
+                ]
 
-        def edge(state: list[Any]) -> list[Any]:
-            source, out = state
-            self.copy(source, out, panel, masks)
-            return [builder.add(source, step), builder.add(out, self.number(4 * columns))]
+            return copy
 
-        self.loop(values["count"], [values["source"], values["out"]], line)
-        with builder.if_then(builder.icmp_signed(">", rest, self.number(0))):
-            source = builder.add(values["source"], builder.mul(panels, self.number(4 * columns)))
-            self.loop(values["count"], [source, builder.add(values["out"], builder.mul(panels, panel))], edge)
+        state = self.loop(
+            builder.lshr(values["count"], self.number(3)), [values["source"], values["out"]], lines(BLOCK)
+        )
+        self.loop(builder.and_(values["count"], self.number(BLOCK - 1)), state, lines(1))
         builder.ret_void()
 
-    def copy(self, source: Any, out: Any, panel: Any, masks: list[Any]) -> list[Any]:
-        """Copy a line of one panel; the addresses for the next one."""
-        for k, mask in enumerate(masks):
-            start = k * self.width
-            store_lanes(self, self.read(source, 4 * start, mask), out, 4 * start, min(self.width, self.columns - start))
-        return [self.builder.add(source, self.number(4 * self.columns)), self.builder.add(out, panel)]
+    def copy(self, source: Any, out: Any, count: int, masks: list[Any]) -> list[Any]:
+        """Copy some lines of one panel; the addresses for the next one."""
+        after = self.builder.add(source, self.line), self.builder.add(out, self.panel)
+        for u in range(count):
+            for k, mask in enumerate(masks):
+                start = k * self.width
+                value = self.read(source, 4 * start, mask)
+                store_lanes(self, value, out, 4 * (u * self.columns + start), min(self.width, self.columns - start))
+            source = self.builder.add(source, self.step)
+        return list(after)
 
 
 class Columns(Assembler):

@@ -82,7 +82,7 @@ def address(left: str, shape: Shape, *, panels: bool = True, places: bool = Fals
         panels: the right operand is packed; else its lines are `step` apart.
         places: a table says where rows of the result are; else they are `pitch` apart.
     """
-    name = f"tile-{left}-{'x'.join(map(str, shape))}-{'p' if panels else 'l'}{'t' if places else 's'}"
+    name = f"tile_{left}_{'x'.join(map(str, shape))}_{'panels' if panels else 'lines'}{'_places' * places}"
     return loaded(name) or linked(name, lambda: Emitter(left, shape, panels, places))
 
 

@@ -1,113 +1,328 @@
-"""Large matrix products on the pool's threads: NumPy's BLAS, called for blocks of the result.
+"""Matrix products in float32: packed, in blocks for the caches, of register tiles (`_tile`), on the pool's threads.
 
-One pool for kernels and products: two would wait for each other's threads on the same cores. The blocks are cut by
-shapes alone, so the bits of a product do not depend on the number of threads.
+    for a block of columns, for DEPTH of the sum: pack the right operand into panels
+        for a block of rows: pack the left operand's, unless few panels read it
+            for each panel of columns, for each tile of rows: the tile adds its sum to the result
+
+after Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008. A tile sums up to DEPTH products in
+order with `fma`, and these sums are added in order: an element has one value, whatever the size and the memory order of
+the matrices, the tile, the cut into blocks and the number of threads.
+
+Operands may be transposed or stacked, without a copy. Where the right one has few readers (rows of the left) packing would
+cost more than it saves: its lines are read where they lie, or, if its columns are contiguous as in `linear`, the transposed
+product is computed, with the left operand packed instead, and turned.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+import math
+import os
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tdt._kernels._intrinsics import array_at
-from tdt._kernels._jit import address_of, intrinsic, jit
-from tdt._kernels._pool import blas_functions, parallel
+from tdt._kernels._intrinsics import atomic_add, floats_at, pause
+from tdt._kernels._jit import Entry, address_of, jit
+from tdt._kernels._pack import pack, packer, turner
+from tdt._kernels._pool import get_num_threads, parallel
+from tdt._kernels._tile import Shape, address, choose, rates, tile
 
-PIECE = 1 << 20  # multiply-adds of a block, at least: some 20 µs
-SHORTEST = 256  # least rows or columns of a block: with fewer, the BLAS packs the other matrix too often
-MOST = 16  # blocks of one matrix; as all numbers of them a power of two, which two threads or four can share
-EDGE = 32  # rows or columns that the BLAS works on at a time; those of a block are a multiple
-NAMES = {"f": ("scipy_cblas_sgemm64_", "cblas_sgemm64_"), "d": ("scipy_cblas_dgemm64_", "cblas_dgemm64_")}
-ROW_MAJOR, AS_IT_IS, TRANSPOSED = 101, 111, 112  # cblas.h
+DEPTH = 256  # products that are summed in registers; with a panel of 16 columns, half of a level-one cache
+ROWS = (
+    192  # rows of the left operand in a block: packed 196 kB, a part of a level-two cache; a multiple of every tile's
+)
+COLUMNS = 768  # columns of the right operand in a block: 786 kB; a multiple of every tile's
+SHALLOW = (
+    32  # depth up to which a block has one tile's rows: what is written counts most, and is then written row by row
+)
+GRAIN = 1 << 19  # multiply-adds that a piece of work should at least have: some 5 µs
+PIECES = 2  # of each thread, so that one that starts late costs little
+FEW_PANELS = 4  # panels of columns up to which the left operand is read where it lies
+FEW_ROWS = 12  # rows of the left operand up to which the right one is read where it lies
+TURNED_ROWS = 128  # rows of the left operand up to which the transposed product may be computed
+TURNED_SIZE = 1 << 16  # elements of a piece of it, which is computed in scratch memory
+RIGHT_SIZE, LEFT_SIZE = DEPTH * (COLUMNS + 64), DEPTH * (ROWS + 32)  # elements of what is packed at a time
+CELL = 32  # where the table of a plan has a 0: a tile has fewer rows
 
-
-@functools.cache
-def address(kind: str) -> int:
-    """The address of NumPy's `gemm` for float32 ("f") or float64 ("d"); 0 if this NumPy has none with 64-bit sizes."""
-    return next(iter(blas_functions(NAMES[kind])), 0)
-
-
-def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
-    """a @ b for (..., M, K) and (..., K, N) of one floating dtype and the same leading sizes, plus a bias (N,)."""
-    *batch, rows, depth = a.shape
-    columns = b.shape[-1]
-    out = np.empty((*batch, rows, columns), a.dtype)
-    (a, a_how), (b, b_how) = _readable(a), _readable(b)
-    by_rows = rows > columns
-    longer, shorter = max(rows, columns), min(rows, columns)
-    least = max(SHORTEST, -(-PIECE // (shorter * depth)))
-    pieces = min(MOST, max(longer // least, 2 if longer >= least else 1))
-    size = -(-longer // (1 << (pieces.bit_length() - 1)))
-    size += -size % EDGE
-    pieces = -(-longer // size)
-    item = a.itemsize
-    # Bytes from one block to the next, in a and b (one of the two stays) and in the result.
-    steps = (a.strides[1] * size, 0, columns * item * size) if by_rows else (0, b.strides[2] * size, item * size)
-    matrices = (
-        _matrix(a, a_how, steps[0]), _matrix(b, b_how, steps[1]),
-        (address_of(out), rows * columns * item, steps[2], columns),
-    )  # fmt: skip
-    parallel(
-        _blocks, a.shape[0] * pieces, address(a.dtype.char), pieces, size, by_rows, rows, columns, depth,
-        *(part for matrix in matrices for part in matrix), out.reshape(-1)[:0] if bias is None else np.ascontiguousarray(bias),
-    )  # fmt: skip
-    return out
-
-
-def _readable(x: np.ndarray) -> tuple[np.ndarray, int]:
-    """x as (batch, rows, columns) that a BLAS can read, and how it is to read it."""
-    x = x.reshape(-1, *x.shape[-2:])
-    for how, line, step in ((AS_IT_IS, 1, 2), (TRANSPOSED, 2, 1)):
-        if (
-            x.strides[step] == x.itemsize
-            and x.strides[line] % x.itemsize == 0
-            and x.strides[line] >= x.shape[step] * x.itemsize
-        ):
-            return x, how
-    return np.ascontiguousarray(x), AS_IT_IS
-
-
-def _matrix(x: np.ndarray, how: int, step: int) -> tuple[int, int, int, int, int]:
-    """Address, bytes to the next of the batch, bytes to the next block, how to read it, elements from line to line."""
-    return address_of(x), x.strides[0], step, how, x.strides[1 if how == AS_IT_IS else 2] // x.itemsize
-
-
-@intrinsic
-def gemm(typingctx: Any, function: Any, a_how: Any, b_how: Any, m: Any, n: Any, k: Any, a: Any, lda: Any, b: Any,
-         ldb: Any, c: Any, ldc: Any, like: Any) -> Any:  # fmt: skip
-    """The C function `cblas_?gemm` at an address: c = a b, row by row, for matrices of `like`'s dtype at addresses."""
-    from llvmlite import ir
-    from numba.core import types
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        short = ir.IntType(32)
-        real = context.get_data_type(like.dtype)
-        call, a_how, b_how, m, n, k, a, lda, b, ldb, c, ldc, _ = args
-        call_args = [short(ROW_MAJOR), builder.trunc(a_how, short), builder.trunc(b_how, short), m, n, k, real(1.0), a, lda, b,
-                 ldb, real(0.0), c, ldc]  # fmt: skip
-        kind = ir.FunctionType(ir.VoidType(), [value.type for value in call_args])
-        builder.call(builder.inttoptr(call, kind.as_pointer()), call_args)
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 12, like), generate
+# The words of a plan. Of the left and the right operand: bytes from stack to stack, from matrix to matrix, to the next row
+# (column), to the next k; elements from line to line. M, N, K are the sizes of left @ right; PITCH is that of the result.
+(M, N, K, DOWN, ACROSS, PIECE_ROWS, PIECE_COLUMNS, BLOCK_ROWS, INNER, L_OUTER, L_INNER, L_ROW, L_K, L_STEP, R_OUTER,
+ R_INNER, R_COLUMN, R_K, R_STEP, C_NEXT, PITCH, TILE_ROWS, TILE_COLUMNS, TILE, OPEN_TILE, LEFT, RIGHT, TURN,
+ TABLE) = range(29)  # fmt: skip
+LINE, WORD = 8, 8  # words of a cache line, bytes of a word
+FLOAT32 = np.dtype(np.float32)
+ADDRESSES = struct.Struct("=qqqq").pack
 
 
 @jit
-def _blocks(first, last, function, pieces, size, by_rows, rows, columns, depth, a, a_next, a_step, a_how, lda, b, b_next,
-            b_step, b_how, ldb, c, c_next, c_step, ldc, bias):  # fmt: skip
-    for number in range(first, last):
-        i = number // pieces
-        j = number - i * pieces
-        m = min(size, rows - j * size) if by_rows else rows
-        n = columns if by_rows else min(size, columns - j * size)
-        target = c + i * c_next + j * c_step
-        gemm(function, a_how, b_how, m, n, depth, a + i * a_next + j * a_step, lda, b + i * b_next + j * b_step, ldb,
-             target, ldc, bias)  # fmt: skip
-        if bias.size:
-            added = bias if by_rows else bias[j * size : j * size + n]
-            for row in range(m):
-                line = array_at(target + row * ldc * bias.itemsize, n, bias)
-                for column in range(n):
-                    line[column] += added[column]
+def _take(flags):
+    """The number of a scratch memory that no other thread uses, from now on in use."""
+    while True:
+        for number in range(flags.size // LINE):
+            if atomic_add(flags, number * LINE, 1) == 0:
+                return number
+            atomic_add(flags, number * LINE, -1)
+        pause()
+
+
+@jit
+def _pieces(first, last, plan, flags, scratch, scratch_size, l_all, r_all, c_all, bias):
+    """Pieces of products left @ right: blocks of rows and columns of each matrix of a stack."""
+    number = _take(flags)
+    right = scratch + number * scratch_size
+    left = right + 4 * RIGHT_SIZE
+    rows, columns, turn = plan[TILE_ROWS], plan[TILE_COLUMNS], plan[TURN]
+    for piece in range(first, last):
+        matrix = piece // (plan[DOWN] * plan[ACROSS])
+        part = piece - matrix * plan[DOWN] * plan[ACROSS]
+        outer = matrix // plan[INNER]
+        inner = matrix - outer * plan[INNER]
+        low = part // plan[ACROSS] * plan[PIECE_ROWS]
+        begin = (part - part // plan[ACROSS] * plan[ACROSS]) * plan[PIECE_COLUMNS]
+        high, end = min(low + plan[PIECE_ROWS], plan[M]), min(begin + plan[PIECE_COLUMNS], plan[N])
+        l_piece = l_all + outer * plan[L_OUTER] + inner * plan[L_INNER] + low * plan[L_ROW]
+        r_piece = r_all + outer * plan[R_OUTER] + inner * plan[R_INNER]
+        c_piece = c_all + matrix * plan[C_NEXT]
+        # A turned product is computed in scratch memory first.
+        out, pitch = (left + 4 * LEFT_SIZE, plan[N]) if turn else (c_piece + 4 * low * plan[PITCH], plan[PITCH])
+        for jc in range(begin, end, COLUMNS):
+            wide = min(COLUMNS, end - jc)
+            for pc in range(0, plan[K], DEPTH):
+                depth = min(DEPTH, plan[K] - pc)
+                ends = bias if pc + depth == plan[K] and not turn else 0
+                r_block = r_piece + jc * plan[R_COLUMN] + pc * plan[R_K]
+                packed_from = 0 if plan[OPEN_TILE] == 0 else wide - wide % columns
+                if packed_from < wide:
+                    pack(plan[RIGHT], r_block + packed_from * plan[R_COLUMN], plan[R_STEP], depth,
+                         right + 4 * packed_from * depth, 0, wide - packed_from)  # fmt: skip
+                for ic in range(0, high - low, plan[BLOCK_ROWS]):
+                    tall = min(plan[BLOCK_ROWS], high - low - ic)
+                    l_block, l_next = l_piece + ic * plan[L_ROW] + pc * plan[L_K], plan[L_ROW]
+                    count = 1
+                    if plan[LEFT] != 0:
+                        pack(plan[LEFT], l_block, plan[L_STEP], depth, left, 0, tall)
+                        l_block, l_next, count = left, 4 * depth, depth
+                    for j in range(0, wide, columns):
+                        target = out + 4 * (ic * pitch + jc + j)
+                        function, lines = plan[TILE], right + 4 * j * depth
+                        if j < packed_from:
+                            function, lines = plan[OPEN_TILE], r_block + j * plan[R_COLUMN]
+                        for i in range(0, tall, rows):
+                            tile(function, l_block + i * l_next, plan[TABLE], plan[TABLE] + WORD * CELL, count, depth, lines,
+                                 plan[R_STEP], target + 4 * i * pitch, pitch, ends + 4 * (jc + j) if ends else 0,
+                                 min(rows, tall - i), min(columns, wide - j), pc == 0)  # fmt: skip
+        if turn:
+            if bias:
+                added = floats_at(bias, plan[M])
+                for i in range(low, high):
+                    line = floats_at(out + 4 * (i - low) * pitch, pitch)
+                    for j in range(pitch):
+                        line[j] += added[i]
+            for i in range(low, high, 8):
+                pack(turn, out + 4 * (i - low) * pitch, pitch, pitch, c_piece + 4 * i, plan[PITCH], min(8, high - i))
+    atomic_add(flags, number * LINE, -1)
+
+
+class Operand(NamedTuple):
+    """Where the elements of a stack of matrices lie, in bytes: a line is a row of the left or a column of the right one."""
+
+    outer: int
+    inner: int
+    line: int
+    k: int
+
+    def step(self) -> int:
+        """Elements from one contiguous run to the next."""
+        return (self.line if self.k == 4 else self.k) // 4
+
+    def packer(self, columns: int, width: int) -> int:
+        return packer("columns" if self.k == 4 else "lines", columns, width)
+
+
+class _Scratch:
+    """Memory for packed operands: a part for each thread that works at the same time, and flags of those in use."""
+
+    def __init__(self, parts: int):
+        self.parts = parts
+        self.size = 4 * (RIGHT_SIZE + LEFT_SIZE + TURNED_SIZE + CELL * TURNED_ROWS)
+        self.memory = np.empty(parts * self.size + 64, np.uint8)
+        self.address = -(-address_of(self.memory) // 64) * 64
+        self.flags = np.zeros(parts * LINE, np.int64)
+
+
+_scratch: _Scratch | None = None
+
+
+def _scratch_for(threads: int) -> _Scratch:
+    global _scratch
+    scratch = _scratch
+    if scratch is None or scratch.parts < threads:
+        scratch = _scratch = _Scratch(threads)
+    return scratch
+
+
+def _after_fork() -> None:
+    global _scratch
+    _scratch = None  # its flags may be those of threads that the child does not have
+    _plan.cache_clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+class Plan:
+    """How products of certain shapes and strides are computed by some threads.
+
+    Attributes:
+        shape: of the result.
+        copied: whether the operands are copied, as no line of theirs is contiguous.
+        turned: whether it is the transposed product.
+        pieces: of the work; 0: the sum is empty.
+        grain: pieces that a thread should at least have.
+        entry, start: the kernel, and its packed arguments but the last four.
+        references: what the arguments point into.
+    """
+
+    __slots__ = ("shape", "copied", "turned", "pieces", "grain", "entry", "start", "references")
+
+    def __init__(self, shape: tuple, copied: tuple[bool, bool] = (False, False)):
+        self.shape, self.copied, self.turned, self.pieces = shape, copied, False, 0
+
+    def prepare(self, words: list[int], table: np.ndarray, threads: int, work: int) -> None:
+        """Set all else. words: of the plan but the address of `table`. work: multiply-adds."""
+        scratch = _scratch_for(threads)
+        plan = np.array([*words, address_of(table)], np.int64)
+        self.pieces = work // (plan[M] * plan[N] * plan[K]) * plan[DOWN] * plan[ACROSS]
+        self.grain = -(-GRAIN * self.pieces // work)
+        self.entry, packed = _pieces.prepare((plan, scratch.flags, scratch.address, scratch.size, 0, 0, 0, 0))
+        self.start, self.references = packed[: -4 * WORD], (plan, table, scratch)
+
+
+class _Job:
+    """A call of a kernel whose arguments are packed already, as the pool calls it."""
+
+    __slots__ = ("name", "entry", "words")
+
+    def __init__(self, entry: Entry, words: bytes):
+        self.name, self.entry, self.words = "product", entry, words
+
+    def prepare(self, args: Sequence[Any]) -> tuple[Entry, bytes]:
+        return self.entry, self.words
+
+    def __call__(self, first: int, last: int) -> None:
+        self.entry.call(self.words, first, last)
+
+
+def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
+    """a @ b for float32 (..., M, K) and (..., K, N) with the same leading sizes, plus a bias (N,)."""
+    plan = _plan(a.shape, a.strides, b.shape, b.strides, get_num_threads())
+    out = np.empty(plan.shape, FLOAT32)
+    if not plan.pieces:
+        out[...] = 0 if bias is None else bias
+        return out
+    if plan.copied[0]:
+        a = np.ascontiguousarray(a)
+    if plan.copied[1]:
+        b = np.ascontiguousarray(b)
+    where = 0
+    if bias is not None:
+        bias = np.ascontiguousarray(bias)
+        where = address_of(bias)
+    left, right = (b, a) if plan.turned else (a, b)
+    words = plan.start + ADDRESSES(address_of(left), address_of(right), address_of(out), where)
+    if plan.pieces > plan.grain and get_num_threads() > 1:
+        parallel(_Job(plan.entry, words), plan.pieces, grain=plan.grain)  # type: ignore[arg-type]
+    else:
+        plan.entry.call(words, 0, plan.pieces)
+    return out
+
+
+def _lines(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int] | None:
+    """The strides of a matrix, one of which is an element; None if neither is."""
+    (height, width), (row, column) = shape[-2:], strides[-2:]
+    if row != 4 and column != 4:
+        if width == 1:
+            return row, 4  # a stride that is never used
+        return (4, column) if height == 1 else None
+    return None if any(step % 4 for step in strides) else (row, column)
+
+
+def _merged(sizes: tuple[int, ...], a: tuple[int, ...], b: tuple[int, ...]) -> list[tuple[int, int, int]]:
+    """(size, step of a, step of b) of the leading sizes of two stacks, those joined that lie in order in both."""
+    found: list[tuple[int, int, int]] = []
+    for size, step_a, step_b in zip(sizes, a[:-2], b[:-2], strict=True):
+        if size == 1:
+            continue
+        if found and found[-1][1:] == (size * step_a, size * step_b):
+            found[-1] = found[-1][0] * size, step_a, step_b
+        else:
+            found.append((size, step_a, step_b))
+    return found
+
+
+def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a contiguous array."""
+    return tuple(4 * math.prod(shape[k + 1 :]) for k in range(len(shape)))
+
+
+@functools.lru_cache(512)
+def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, threads: int) -> Plan:
+    """The plan of a product."""
+    batch, (m, k), n = a_shape[:-2], a_shape[-2:], b_shape[-1]
+    count = math.prod(batch)
+    if not count * m * n * k:
+        return Plan((*batch, m, n))
+    many = len(_merged(batch, a_strides, b_strides)) > 2  # then a copy
+    plan = Plan(
+        (*batch, m, n), (many or _lines(a_shape, a_strides) is None, many or _lines(b_shape, b_strides) is None)
+    )
+    if plan.copied[0]:
+        a_strides = _contiguous(a_shape)
+    if plan.copied[1]:
+        b_strides = _contiguous(b_shape)
+    stacks = [(1, 0, 0), (1, 0, 0), *_merged(batch, a_strides, b_strides)][-2:]
+    left = Operand(stacks[0][1], stacks[1][1], *_lines(a_shape, a_strides))
+    right = Operand(stacks[0][2], stacks[1][2], *reversed(_lines(b_shape, b_strides)))
+    pitch, most = n, m
+    if right.k == 4 and m <= TURNED_ROWS and m * (n + k) < n * k:
+        plan.turned = True
+        left, right, m, n, most = right, left, n, m, TURNED_SIZE // m
+    open_right = not plan.turned and right.line == 4 and m <= FEW_ROWS
+    shape = _few(m) if open_right else choose(n)
+    direct = left.k == 4 and (plan.turned or open_right or -(-n // shape.columns) <= FEW_PANELS)
+    how = "rows" if direct else "panel"
+    per = max(1, min(threads * PIECES if threads > 1 else 1, count * m * n * k // GRAIN) // count)
+    down, across = (max(per, -(-m // most)), 1) if plan.turned else _cut(per, m, n)
+    rows, columns = _each(m, down, shape.rows), _each(n, across, shape.columns)
+    table = np.zeros(CELL + 1, np.int64)
+    table[:CELL] = np.arange(CELL) * (left.line // 4)
+    words = [
+        m, n, k, -(-m // rows), -(-n // columns), rows, columns, shape.rows if k <= SHALLOW else ROWS, stacks[1][0],
+        left.outer, left.inner, left.line, left.k, left.step(), right.outer, right.inner, right.line, right.k, right.step(),
+        4 * m * n, pitch, shape.rows, shape.columns, address(how, shape),
+        address(how, shape, panels=False) if open_right else 0, 0 if direct else left.packer(shape.rows, shape.width),
+        right.packer(shape.columns, shape.width), turner() if plan.turned else 0,
+    ]  # fmt: skip
+    plan.prepare(words, table, threads, count * m * n * k)
+    return plan
+
+
+def _few(rows: int) -> Shape:
+    """A tile of few rows and many columns."""
+    best = next(iter(rates()))
+    return Shape(rows, best.rows * best.vectors // rows, best.width) if rows <= 4 else best
+
+
+def _cut(pieces: int, m: int, n: int) -> tuple[int, int]:
+    """Into how many blocks of rows, and of columns, so that little is packed twice."""
+    found = [(down, -(-pieces // down)) for down in range(1, pieces + 1)]
+    return min(found, key=lambda cut: (cut[0] - 1) * n + (cut[1] - 1) * m)
+
+
+def _each(size: int, parts: int, step: int) -> int:
+    """The size of a part, a multiple of a tile's."""
+    return -(-size // (parts * step)) * step

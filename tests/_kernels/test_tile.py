@@ -62,7 +62,7 @@ class Operands:
             memory[order[0][:, None], order[1], :depth] = a.reshape(rows, cells, depth)
             tables = [order[0] * cells * (depth + 1), order[1] * (depth + 1)]
         table = self.order * self.out.shape[1]
-        self.kept = memory, lines, table, tables
+        self.references = memory, lines, table, tables
         self.words = {
             "a": memory.ctypes.data, "rows": tables[0].ctypes.data, "cells": tables[1].ctypes.data,
             "count": cells if left == "rows" else depth, "run": depth, "b": lines.ctypes.data, "step": lines.shape[1],
