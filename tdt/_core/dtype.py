@@ -81,7 +81,7 @@ float8_e8m0fnu.is_signed = False
 ALL_DTYPES = (bool, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, bfloat16, float32, float64,
               complex64, complex128)  # fmt: skip
 FLOAT8 = (float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu)
-_BY_NUMPY = {d.np: d for d in ALL_DTYPES + FLOAT8}
+BY_NUMPY = {d.np: d for d in ALL_DTYPES + FLOAT8}
 _REAL = {complex64: float32, complex128: float64}
 _COMPLEX = {float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128,
             complex64: complex64, complex128: complex128}  # fmt: skip
@@ -113,9 +113,9 @@ _default = float32
 
 def of(np_dtype: Any) -> dtype:
     """The dtype of a NumPy dtype; TypeError for one that tensors cannot hold (strings, objects)."""
-    found = _BY_NUMPY.get(np_dtype)
+    found = BY_NUMPY.get(np_dtype)
     if found is None:
-        found = _BY_NUMPY.get(np.dtype(np_dtype).newbyteorder("="))
+        found = BY_NUMPY.get(np.dtype(np_dtype).newbyteorder("="))
     if found is None:
         raise TypeError(
             f"can't convert np.ndarray of type {np_dtype}. The only supported types are: "

@@ -161,6 +161,9 @@ def _leaves(item: Any, shape: list[int], depth: int) -> Iterator[Any]:
         yield from _leaves(sub, shape, depth + 1)
 
 
+LARGE = 6e4  # every floating-point type of NumPy holds a smaller number
+
+
 def fill_number(value: Any, dtype: Dtype | None, what: str) -> tuple[Any, Dtype]:
     """A number to fill with, checked, and the dtype of the result.
 

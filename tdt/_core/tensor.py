@@ -10,6 +10,7 @@ import numpy as np
 from tdt import _backend
 from tdt._backend.device import as_device, device
 from tdt._core import dtype as _dtype
+from tdt._core.dtype import BY_NUMPY
 from tdt._core.size import Size
 
 LEAF = ("leaf", 0)  # the edge of a leaf tensor that requires a gradient
@@ -97,7 +98,8 @@ class Tensor:
     @property
     def dtype(self) -> _dtype.dtype:
         """Data type of the elements."""
-        return _dtype.of(self._a.dtype)
+        found = BY_NUMPY.get(self._a.dtype)
+        return _dtype.of(self._a.dtype) if found is None else found
 
     @property
     def device(self) -> device:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,7 +95,7 @@ def view_of(op: Op, x: Any, attributes: dict) -> Any:
     result = out._a = op.forward(np, a, **attributes)
     out._edge = out._grad = None
     base = result.base
-    if not a.size or (base is not a and (base is None or base is not a.base)):
+    if not a.size or (base is not a and result is not a and (base is None or base is not a.base)):
         _link(op, x, out, attributes)
     else:
         st = out._st = x._st
@@ -175,12 +176,15 @@ def elementwise(op: Op, operands: tuple[Any, ...], attributes: dict) -> Any:
             key.append(x or repr(x))  # 0.0 and -0.0 are equal
         else:
             return None
-    ufunc, numbers, attributes, places = ufunc_of(op, key, arrays, attributes) if record is not None else NO_UFUNC
+    if record is None:
+        return None
+    found = None if attributes else op.ufuncs.get(tuple(key))
+    ufunc, numbers, attributes, pick = found or ufunc_of(op, key, arrays, attributes)
     edges, mask = _edges_of(operands) if recorded and record and op.rules else (None, 0)
     if ufunc is None or mask is None:
         return None
     try:
-        result = ufunc(*arrays if places is None else [arrays[k] for k in places], *numbers)
+        result = ufunc(*arrays if pick is None else pick(arrays), *numbers)
     except ValueError:  # `apply` raises PyTorch's error
         return None
     out = _new(Tensor)
@@ -211,7 +215,7 @@ NO_UFUNC: tuple = (None, (), NO_ATTRIBUTES, None)
 
 
 def ufunc_of(op: Op, key: list, arrays: list, attributes: dict) -> tuple:
-    """(ufunc, the numbers that follow the arrays, all attributes, the places of the arrays unless all are arrays).
+    """(ufunc, the numbers that follow the arrays, all attributes, a function that picks the arrays unless all are arrays).
 
     The ufunc is None where none is generated, or no plan was made yet. What is found is kept in `op.ufuncs`.
 
@@ -241,7 +245,10 @@ def ufunc_of(op: Op, key: list, arrays: list, attributes: dict) -> tuple:
         return NO_UFUNC
     if len(op.ufuncs) > MOST_UFUNCS:
         op.ufuncs.clear()
-    found = op.ufuncs[types] = ufunc, numbers, attributes, places
+    pick = None
+    if places is not None:
+        pick = itemgetter(*places) if len(places) > 1 else itemgetter(slice(places[0], places[0] + 1))
+    found = op.ufuncs[types] = ufunc, numbers, attributes, pick
     return found
 
 
@@ -249,13 +256,18 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
     """Run `op`: find the plan, compute, wrap the result and record it. `target`: an array to compute into."""
     if op.ufuncs is not None and target is None and (out := elementwise(op, operands, attributes)) is not None:
         return out
-    if not TENSOR_TYPES.isdisjoint(map(type, attributes.values())):
-        attributes = as_numbers(op.name, attributes)
-    if state.handler is not None:
-        return state.handler(op, operands, attributes, target)
+    for value in attributes.values():
+        if value.__class__ in TENSOR_TYPES:
+            attributes = as_numbers(op.name, attributes)
+            break
+    record, inference = state.fast_record, False
+    if record is None:
+        if state.handler is not None:
+            return state.handler(op, operands, attributes, target)
+        record, inference = False, state.inference
+    record = record and bool(op.rules)
     arrays, types, edges, mask, nowhere, bit, aux = [], [], [], 0, 0, 1, None
     xp: Any = np
-    record = op.rules and (state.grad if state.fast_record is not None else state.grad and not state.inference)
     for x in operands:
         if isinstance(x, Tensor):
             a = x._a
@@ -281,7 +293,8 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
         xp, plan = _slow_plan(op, key, arrays)
     if plan.casts is not None:
         return apply(op, _cast(operands, plan.casts), attributes, target if plan.casts[0] is None else None)
-    attributes = op.defaults if not attributes else {**op.defaults, **attributes} if op.defaults else attributes
+    if len(attributes) < len(op.attributes):
+        attributes = {**op.defaults, **attributes} if attributes else op.defaults
     if plan.direct and target is None:
         try:
             result = op.forward(xp, *arrays, **attributes)
@@ -292,7 +305,7 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
         if op.aux:
             result, *aux = result
     result = op.lay(xp, result, arrays) if op.lay is not None and target is None else result
-    if result.__class__ is ndarray and not state.inference:
+    if result.__class__ is ndarray and not inference:
         out = _new(Tensor)
         out._a = result
         out._edge = out._view = out._grad = None

@@ -116,9 +116,9 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
         ufunc = None
         if op.ufuncs is not None and a.size < PARALLEL:
             key = [dtype if x.__class__ is ndarray else x or repr(x) for x in arrays]
-            ufunc, numbers, _, places = ufunc_of(op, key, arrays, attributes)
+            ufunc, numbers, _, pick = ufunc_of(op, key, arrays, attributes)
         if ufunc is not None:
-            result = ufunc(*arrays if places is None else [arrays[k] for k in places], *numbers, a)
+            result = ufunc(*arrays if pick is None else pick(arrays), *numbers, a)
         elif op.ufunc and op.ufuncs is None and not attributes:
             result = op.direct(*arrays, a)  # type: ignore[misc]
         else:

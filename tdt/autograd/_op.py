@@ -112,7 +112,7 @@ class Op(Traits):
         self.view = self.view or self.multi_view
         self.computes = self.computes and not self.view
         # simple: nothing but the forward between operands and result. fast_path: `unary` and `binary` will do.
-        self.simple = not (self.aux or self.variadic or self.sparse)
+        self.simple = not (self.aux or self.sparse)
         self.direct: Callable[..., Any] | None = getattr(np, self.ufunc) if self.ufunc else None
         self.ufuncs: Any = None  # of a formula, for `elementwise`, by types and numbers
         if self.formula:
@@ -120,7 +120,7 @@ class Op(Traits):
             _kernels.UFUNCS.append(self.ufuncs)
             self.forward, self.direct = _kernels.from_formula(self.name, forward, self.fixed, self.attributes)
             self.writes_out = True
-        self.fast_path = self.simple and not self.multi_view and len(self.outputs) == 1
+        self.fast_path = self.simple and not self.variadic and not self.multi_view and len(self.outputs) == 1
         if self.elementwise is None:
             broadcasting = self.broadcasts and self.fixed > 1 and self.shape is None and not self.view
             self.elementwise = broadcasting or self.direct is not None

@@ -12,14 +12,14 @@ from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT8S, FLOATING_AND_COMPLEX, NUMBERS, REAL, SCALAR_NAMES, check_category
 from tdt._core.float8 import KINDS, astype
-from tdt._core.from_data import fill_number
+from tdt._core.from_data import LARGE, fill_number
 from tdt._core.methods import function_alias, method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
 from tdt._ops._common import C_NAMES, Number, conj
 from tdt._ops.elementwise._front import check_operands, refuse_out
 from tdt._ops.index.nonzero import nonzero
-from tdt.autograd._dispatch import converted
+from tdt.autograd._dispatch import apply, converted
 from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._node_names import by_number, label
 from tdt.autograd._op import finish, op
@@ -82,7 +82,7 @@ def where(
             out,
             _dtype.result_of(operands, [_dtype._PYTHON[type(v)] for v in (input, other) if not isinstance(v, Tensor)]),
         )
-    return finish(_where, out, condition, input, other)
+    return apply(_where, (condition, input, other), {}) if out is None else _where.into(out, condition, input, other)
 
 
 _where.vjp("x")(lambda g, condition: where(condition, g, 0))
@@ -163,7 +163,7 @@ def clamp(
     """
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    return finish(_clamp, out, input, min, max)
+    return apply(_clamp, (input, min, max), {}) if out is None else _clamp.into(out, input, min, max)
 
 
 @method()
@@ -177,8 +177,10 @@ def clamp_min(input: Tensor, min: Tensor | Number, *, out: Tensor | None = None)
     >>> tdt.clamp_min(tdt.tensor([-1.0, 2.0]), 0)
     tensor([0., 2.])
     """
-    check_operands("clamp_min", input, min)
-    return label(finish(_clamp, out, input, min, None), f"ClampMinBackward{int(isinstance(min, Tensor))}")
+    if input.__class__ is not Tensor:
+        check_operands("clamp_min", input, min)
+    result = apply(_clamp, (input, min, None), {}) if out is None else _clamp.into(out, input, min, None)
+    return result if result._edge is None else label(result, f"ClampMinBackward{int(isinstance(min, Tensor))}")
 
 
 @method()
@@ -192,8 +194,10 @@ def clamp_max(input: Tensor, max: Tensor | Number, *, out: Tensor | None = None)
     >>> tdt.clamp_max(tdt.tensor([-1.0, 2.0]), 0)
     tensor([-1.,  0.])
     """
-    check_operands("clamp_max", input, max)
-    return label(finish(_clamp, out, input, None, max), f"ClampMaxBackward{int(isinstance(max, Tensor))}")
+    if input.__class__ is not Tensor:
+        check_operands("clamp_max", input, max)
+    result = apply(_clamp, (input, None, max), {}) if out is None else _clamp.into(out, input, None, max)
+    return result if result._edge is None else label(result, f"ClampMaxBackward{int(isinstance(max, Tensor))}")
 
 
 clip = function_alias("clip", of=clamp)
@@ -214,6 +218,8 @@ _masked_fill.vjp("value")(lambda g, mask, value_dtype: converted(where(mask, g, 
 
 def fitting(xp: ModuleType, value: Any, np_dtype: Any) -> Any:
     """A number or 0-d array as a 0-d array of the dtype; RuntimeError where the dtype cannot hold the value."""
+    if value.__class__ is float and np_dtype.kind == "f" and (-LARGE < value < LARGE or value - value != 0):
+        return np_dtype.type(value)
     if (
         xp is not np and hasattr(value, "dtype") and value.dtype.kind != "c"
     ):  # reading the value would synchronize with the GPU
@@ -279,7 +285,7 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     >>> tdt.addcmul(tdt.ones(1), tdt.tensor([2.0]), tdt.tensor([3.0]), value=10)
     tensor([61.])
     """
-    if max(x.dtype.category for x in (input, tensor1, tensor2)) < _dtype.FLOAT:
+    if input._a.dtype.kind != "f" and max(x.dtype.category for x in (input, tensor1, tensor2)) < _dtype.FLOAT:
         value = int(value)  # type: ignore[arg-type]  # truncated, as C++ converts it
     return finish(_addcmul, out, input, tensor1, tensor2, value=value)
 
@@ -313,7 +319,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     >>> tdt.addcdiv(tdt.ones(1), tdt.tensor([3.0]), tdt.tensor([2.0]))
     tensor([2.5000])
     """
-    if tensor1.dtype.category <= _dtype.INT and tensor2.dtype.category <= _dtype.INT:
+    if tensor1._a.dtype.kind != "f" and tensor1.dtype.category <= _dtype.INT and tensor2.dtype.category <= _dtype.INT:
         raise RuntimeError(
             "Integer division with addcdiv is no longer supported; use tdt.addcmul with a rounded tdt.div, or "
             "convert a tensor to float"
@@ -353,6 +359,8 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Tensor | N
     >>> tdt.lerp(tdt.tensor([0.0]), tdt.tensor([10.0]), 0.3)
     tensor([3.])
     """
+    if weight.__class__ is float and input._a.dtype is end._a.dtype and input._a.dtype.kind == "f":
+        return apply(_lerp, (input, end, weight), {}) if out is None else _lerp.into(out, input, end, weight)
     if isinstance(weight, Tensor) and not weight.ndim and weight.dtype is not input.dtype is end.dtype:
         kind = _dtype.result_of([(t.dtype, not t.ndim) for t in (input, end, weight)], [])
         input, end, weight = input.to(kind), end.to(kind), weight.to(kind)

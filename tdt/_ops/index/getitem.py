@@ -18,13 +18,13 @@ from tdt._core.aliases import Number
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT8_SIGNED, FLOAT8S
 from tdt._core.float8 import astype
+from tdt._core.from_data import LARGE
 from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, wrap
 from tdt._core.writing import SHARED
 from tdt._ops.elementwise.select import _copy, _fill
 from tdt._ops.index.nonzero import nonzero
-from tdt._ops.shape.memory import LARGE
 from tdt._ops.shape.views import ALL_OF, decoded, expand, slice_view
 from tdt.autograd._dispatch import view_of
 from tdt.autograd._inplace import check_writable, is_plain, write
@@ -51,6 +51,8 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         if not x._a.ndim:
             raise IndexError("slice() cannot be applied to a 0-dim tensor.")
         return view_of(slice_view, x, {"spec": (_range(key), ...)})
+    if kind is Tensor and (picked := _picked(x, key)) is not None:
+        return picked
     if kind is Tensor and key._a.dtype == np.int64 and key._a.ndim and x._a.ndim:
         return _index(x, key, dims=(0,))
     if key is None or key is ...:
@@ -59,6 +61,26 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         return view_of(slice_view, x, {"spec": spec})
     viewed, indices = parse(x, key)
     return viewed if indices is None else index(viewed, indices)
+
+
+def _picked(x: Tensor, key: Tensor) -> Tensor | None:
+    """x[key] for contiguous NumPy tensors and integers or a mask, where nothing is recorded; None for all others."""
+    record = state.fast_record
+    if record is None or (record and (x._edge is not None or x._view is not None)):
+        return None
+    a, k = x._a, key._a
+    if a.__class__ is not np.ndarray or k.__class__ is not np.ndarray or not a.flags.c_contiguous or not a.ndim:
+        return None
+    if (
+        k.ndim
+        and k.flags.c_contiguous
+        and (k.dtype == np.int64 or (k.dtype == np.bool_ and k.shape == a.shape[: k.ndim]))
+    ):
+        try:
+            return wrap(a[k])
+        except IndexError:  # of which `index` says more
+            return None
+    return None
 
 
 def _plain(shape: tuple[int, ...], key: tuple) -> tuple | None:

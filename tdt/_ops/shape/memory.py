@@ -13,6 +13,7 @@ from tdt._backend.layout import in_order, is_channels_last
 from tdt._core import dtype as _dtype
 from tdt._core.aliases import Device, Number
 from tdt._core.dtype import FLOAT8S
+from tdt._core.from_data import LARGE
 from tdt._core.memory_format import channels_last, channels_last_3d, contiguous_format, memory_format, preserve_format
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor, alias
@@ -27,9 +28,6 @@ __all__ = [
     "fill_",
     "zero_",
 ]
-
-
-LARGE = 6e4  # numbers that every floating-point type of NumPy holds
 
 
 def output_format(input: Tensor) -> memory_format:
