@@ -398,6 +398,16 @@ def many_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
     )
 
 
+def pointwise(arrays: Sequence[Any], attributes: dict) -> bool:
+    """As `large_image`, of any size: kernels of 1 × 1, or as large as their stride; without padding."""
+    if attributes["groups"] != 1 or any(attributes["padding"]):
+        return False
+    kernel = attributes.get("kernel") or arrays[1].shape[2:]
+    if math.prod(kernel) != 1 and (kernel != attributes["stride"] or max(attributes["dilation"]) > 1):
+        return False
+    return _large_image(arrays, attributes, 1)
+
+
 def large_groups(arrays: Sequence[Any], attributes: dict) -> bool:
     """As `large_image`, in several groups; and from few multiply-adds on, as the portable forms loop over groups."""
     return attributes["groups"] > 1 and _large_image(arrays, attributes, LARGE_GROUPS)

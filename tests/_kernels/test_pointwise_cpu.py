@@ -1,0 +1,102 @@
+"""Kernels of 1 × 1 and patches that do not overlap, as matrix products: PyTorch's values in its memory order."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from tdt._backend.layout import is_channels_last, to_front, to_last
+from tdt._kernels import KERNELS, _pool, pointwise_cpu
+from tdt._ops.nn import conv as portable
+from tests.helpers import require_torch
+
+# (samples, channels in and out, size, kernel, stride): small ones go to NumPy.
+CASES = [
+    (3, 40, 65, (9, 11), (1, 1), (1, 1)),
+    (2, 300, 33, (17, 16), (1, 1), (1, 1)),
+    (9, 64, 100, (8, 7), (1, 1), (2, 2)),
+    (40, 17, 40, (7, 7), (1, 1), (1, 1)),
+    (4, 3, 70, (33, 34), (4, 4), (4, 4)),
+    (2, 5, 7, (6, 9), (2, 3), (2, 3)),
+    (5, 24, 6, (1, 1), (1, 1), (1, 1)),
+    (2, 16, 16, (30, 300), (1, 1), (1, 3)),
+]
+NAMES = "conv", "conv_input_grad", "conv_weight_grad"
+
+
+def problem(case: tuple, last: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict]:
+    count, channels, out, size, kernel, stride = case
+    rng = np.random.default_rng(0)
+    result = tuple((n - k) // s + 1 for n, k, s in zip(size, kernel, stride, strict=True))
+    x, y = (rng.standard_normal(s, np.float32) for s in ((count, channels, *size), (count, out, *result)))
+    x, y = (to_front(np.ascontiguousarray(to_last(a))) if last else a for a in (x, y))
+    w, b = rng.standard_normal((out, channels, *kernel), np.float32), rng.standard_normal(out, np.float32)
+    return x, w, b, y, {"stride": stride, "padding": (0, 0), "dilation": (1, 1), "groups": 1}
+
+
+def all_three(x, w, b, y, how) -> list[np.ndarray]:
+    return [
+        pointwise_cpu.conv(x, w, b, **how),
+        pointwise_cpu.conv_input_grad(y, w, None, size=x.shape[2:], **how),
+        pointwise_cpu.conv_weight_grad(y, x, kernel=w.shape[2:], **how),
+    ]
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_values_are_those_of_pytorch(case, last):
+    torch = require_torch()
+    x, w, b, y, how = problem(case, last)
+    leaves = [torch.tensor(a, dtype=torch.float64, requires_grad=True) for a in (x, w, b)]
+    out = torch.nn.functional.conv2d(*leaves, **how)
+    out.backward(torch.tensor(y, dtype=torch.float64))
+    found = all_three(x, w, b, y, how)
+    for value, reference in zip(found, (out.detach(), leaves[0].grad, leaves[1].grad), strict=True):
+        np.testing.assert_allclose(value, reference.numpy(), rtol=0, atol=1e-5 * np.abs(reference.numpy()).max())
+    assert [is_channels_last(a) for a in found[:2]] == [last and max(a.shape[2:]) > 1 for a in found[:2]]
+
+
+@pytest.mark.parametrize("case", [CASES[1], CASES[3], CASES[4]], ids=str)
+def test_bits_do_not_depend_on_the_number_of_threads(case, monkeypatch):
+    monkeypatch.setattr(pointwise_cpu, "GRAIN", 1)
+    before, found = _pool.get_num_threads(), set()
+    for threads in (1, 2, 3, 4):
+        _pool.set_num_threads(threads)
+        found.add(b"".join(a.tobytes() for a in all_three(*problem(case, False))))
+    _pool.set_num_threads(before)
+    assert len(found) == 1
+
+
+def test_an_input_gradient_adds_its_bias():
+    x, w, _, y, how = problem(CASES[2], False)  # a transposed convolution: also where no window lies
+    plain, added = (
+        pointwise_cpu.conv_input_grad(y, w, b, size=x.shape[2:], **how) for b in (None, np.ones(64, np.float32))
+    )
+    np.testing.assert_allclose(added, plain + 1, rtol=1e-6)
+
+
+@pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
+@pytest.mark.parametrize(
+    ("kernel", "more", "chosen"),
+    [
+        ((1, 1), {}, True),
+        ((1, 1), {"stride": (2, 2)}, True),
+        ((4, 4), {"stride": (4, 4)}, True),
+        ((1, 1), {"padding": (1, 1)}, False),
+        ((3, 3), {}, False),
+        ((2, 2), {"stride": (2, 2), "dilation": (2, 2)}, False),
+        ((1, 1), {"groups": 2}, False),
+    ],
+)
+def test_products_are_chosen_for_windows_that_do_not_overlap(kernel, more, chosen):
+    x, y, w = (np.zeros(shape, np.float32) for shape in ((2, 4, 8, 8), (2, 6, 8, 8), (6, 4, *kernel)))
+    how = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1, **more}
+    for name, arrays, extra in zip(
+        NAMES, ((x, w, None), (y, w, None), (y, x)), ({}, {"size": (8, 8)}, {"kernel": kernel}), strict=True
+    ):
+        assert getattr(portable, name).kernels
+        when = KERNELS[f"pointwise_cpu:{name}"].when
+        assert when(arrays, {**how, **extra}) == chosen
+        assert not when(tuple(a if a is None else a.astype(np.float64) for a in arrays), {**how, **extra})
