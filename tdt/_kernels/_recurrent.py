@@ -1,23 +1,30 @@
 """Kernels over the steps of a recurrence: all steps for one block of samples after the other.
 
 Samples are independent: each thread computes some of them, without synchronization at each step. The product of a block and
-the recurrent weights is made of `_gemm`'s tiles, on weights that are packed once for all steps. The loops over a row are short
-and many, since LLVM gives up vectorising one that would have to check more than a few pairs of arrays for overlap; a row
-stays in the cache.
+the recurrent weights is made of register tiles (`_tile`), on weights that are packed once for all steps. The loops over a row
+are short and many, since LLVM gives up vectorising one that would have to check more than a few pairs of arrays for overlap; a
+row stays in the cache.
 """
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
 
-from tdt._kernels._gemm import GRAIN, PANEL, few_tiles, packed, tile_rows, tiles
-from tdt._kernels._jit import Kernel, jit
+from tdt._kernels import _pack
+from tdt._kernels._gemm import GRAIN
+from tdt._kernels._jit import Kernel, address_of, jit
 from tdt._kernels._pool import parallel
+from tdt._kernels._tile import Shape, address, place, rates, tile
 
 BLOCK = 8  # samples: few, so that small batches too are shared among threads
 LARGE = 1 << 18  # weights that fill a level-two cache: blocks of twice as many samples use them while they are cached
+DEPTH = 192  # terms that are summed at a time: a panel's lines of the weights then stay in the nearest cache
+VECTORS = 3  # of a row of a tile: its rows then divide the samples of a block
+FEW = 2  # rows of the tile for what is left of a block, and for single samples
+ORIGIN = np.zeros(1, np.int64)
 
 
 def run(kernel: Kernel, steps: Any, arrays: tuple[np.ndarray, ...], weights: tuple[np.ndarray, ...], gates: int,
@@ -26,19 +33,35 @@ def run(kernel: Kernel, steps: Any, arrays: tuple[np.ndarray, ...], weights: tup
 
     It gets the steps, the samples of a block, the sizes, the settings, the arrays flat, then the weights (inside, outside),
     packed, and the offsets that tiles take: of the state that each row begins from, of each row's own state without the
-    first ones, and of its numbers in arrays with so many `gates`; of the terms of a sum, and of the lines of the weights.
+    first ones, and of its numbers in arrays with so many `gates`; the terms of a sum, and two `tiles`.
     """
     batch, size, rows = int(steps.offsets[1]), arrays[0].shape[1], len(steps.before)
-    terms, each = np.arange(len(weights[0])), np.arange(rows)
+    each = np.arange(rows)
     weight = sum(w.size for w in weights)
     samples = 2 * BLOCK if weight > LARGE else BLOCK
     blocks = -(-batch // samples)
+    shape = next(shape for shape in rates() if shape.vectors == VECTORS)
+    few = shape._replace(rows=FEW)
+    functions = (address("rows", kind, places=True) for kind in (shape, few))
+    tiles = np.array([*functions, shape.rows, shape.columns])
     parallel(
         kernel, blocks, steps.offsets, steps.before, steps.reverse, samples, batch, size, *settings,
-        *(a.reshape(-1) for a in arrays), *(packed(w[None, None]).reshape(-1) for w in weights),
-        steps.before * size, each * size, each * gates, terms, terms * PANEL,
-        grain=-(-GRAIN * blocks // max(1, rows * weight)),
+        *(a.reshape(-1) for a in arrays), *(packed(w, shape) for w in weights), steps.before * size, each * size,
+        each * gates, ORIGIN, len(weights[0]), tiles, grain=-(-GRAIN * blocks // max(1, rows * weight)),
     )  # fmt: skip
+
+
+def packed(w: np.ndarray, shape: Shape) -> np.ndarray:
+    """Weights (inside, outside) in panels of a tile's columns."""
+    depth, columns = w.shape
+    if not (w.flags.c_contiguous or w.T.flags.c_contiguous):
+        w = np.ascontiguousarray(w)
+    lines = w.flags.c_contiguous
+    panels = np.empty(-(-columns // shape.columns) * shape.columns * depth, np.float32)
+    function = _pack.packer("lines" if lines else "columns", shape.columns, shape.width)
+    pack = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(_pack.WORDS))(function)
+    pack(address_of(w), columns if lines else depth, depth, address_of(panels), 0, columns)
+    return panels
 
 
 @jit
@@ -50,10 +73,16 @@ def rows_of(block, samples, k, offsets, reverse):
 
 
 @jit
-def multiply(a, rows, low, high, terms, lines, w, out, places, bias, begins):
-    """Store the product of rows [low, high) of `a` and w at `places`; unless `begins`, add it to the values there."""
-    panel, step = PANEL * terms.size, tile_rows()
-    remainder = (high - low) % step
-    full = high if 2 * remainder > step else high - remainder
-    tiles(a, rows, low, full, terms, lines, 0, terms.size, w, panel, out, places, bias, begins)
-    few_tiles(a, rows, full, high, terms, lines, 0, terms.size, w, panel, out, places, bias, begins)
+def multiply(a, rows, low, high, origin, depth, tiles, w, out, places, bias, begins):
+    """Store the product of rows [low, high) of `a` and w, plus the bias, at `places`; or, unless `begins`, add it alone."""
+    function, few, step, columns = tiles[0], tiles[1], tiles[2], tiles[3]
+    for j in range(0, bias.size, columns):
+        wide = min(columns, bias.size - j)
+        for start in range(0, depth, DEPTH):
+            run, first = min(DEPTH, depth - start), 1 if begins and start == 0 else 0
+            added = place(bias, j) if first == 1 else 0
+            right = place(w, j * depth + start * columns)
+            for i in range(low, high, step):
+                chosen = function if high - i > FEW else few
+                tile(chosen, place(a, start), place(rows, i), place(origin, 0), 1, run, right, 0, place(out, j),
+                     place(places, i), added, min(high - i, step), wide, first)  # fmt: skip

@@ -47,15 +47,15 @@ def backward(
 @jit
 def _forward(
     first, last, offsets, before, reverse, samples, batch, size, hs, passed, gates, b, own, w_rz, w_n, earlier, places_n,
-    places, terms, lines,
+    places, origin, depth, tiles,
 ):  # fmt: skip
     br, bz, bn = b[:size], b[size : 2 * size], b[2 * size :]
     for block in range(first, last):
         for k in range(offsets.size - 1):
             low, high = rows_of(block, samples, k, offsets, reverse)
             both = b[: 2 * size]
-            multiply(hs, earlier, low, high, terms, lines, w_rz, gates, places, both, False)
-            multiply(hs, earlier, low, high, terms, lines, w_n, passed, places_n, own, True)
+            multiply(hs, earlier, low, high, origin, depth, tiles, w_rz, gates, places, both, False)
+            multiply(hs, earlier, low, high, origin, depth, tiles, w_n, passed, places_n, own, True)
             for row in range(low, high):
                 at = (batch + row) * size
                 old, now, from_h = hs[before[row] * size :], hs[at : at + size], passed[row * size : (row + 1) * size]
@@ -74,7 +74,7 @@ def _forward(
 @jit
 def _backward(
     first, last, offsets, before, reverse, samples, batch, size, dh, hs, gates, passed, nothing, grads, w, earlier,
-    places_n, places, terms, lines,
+    places_n, places, origin, depth, tiles,
 ):  # fmt: skip
     for block in range(first, last):
         for k in range(offsets.size - 2, -1, -1):
@@ -95,4 +95,4 @@ def _backward(
                     gr[j] = gp[j] * from_h[j] * (ONE - r[j])
                 for j in range(size):
                     old_grad[j] += g[j] * z[j]
-            multiply(grads[size:], places, low, high, terms, lines, w, dh, earlier, nothing, False)
+            multiply(grads[size:], places, low, high, origin, depth, tiles, w, dh, earlier, nothing, False)

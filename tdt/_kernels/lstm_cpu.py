@@ -33,13 +33,13 @@ def backward(
 
 @jit
 def _forward(
-    first, last, offsets, before, reverse, samples, batch, size, hs, cs, gates, b, w, earlier, own, places, terms, lines,
+    first, last, offsets, before, reverse, samples, batch, size, hs, cs, gates, b, w, earlier, own, places, origin, depth, tiles,
 ):  # fmt: skip
     bi, bf, ba, bo = b[:size], b[size : 2 * size], b[2 * size : 3 * size], b[3 * size :]
     for block in range(first, last):
         for k in range(offsets.size - 1):
             low, high = rows_of(block, samples, k, offsets, reverse)
-            multiply(hs, earlier, low, high, terms, lines, w, gates, places, b, False)
+            multiply(hs, earlier, low, high, origin, depth, tiles, w, gates, places, b, False)
             for n in range(low, high):
                 at = (batch + n) * size
                 old = cs[before[n] * size :]
@@ -62,7 +62,7 @@ def _forward(
 @jit
 def _backward(
     first, last, offsets, before, reverse, samples, batch, size, dh, dc, gates, cells, nothing, grads, w, earlier, own,
-    places, terms, lines,
+    places, origin, depth, tiles,
 ):  # fmt: skip
     for block in range(first, last):
         for k in range(offsets.size - 2, -1, -1):
@@ -87,4 +87,4 @@ def _backward(
                     gf[j] = gc[j] * old[j] * f[j] * (ONE - f[j])
                 for j in range(size):
                     old_grad[j] += gc[j] * f[j]
-            multiply(grads, places, low, high, terms, lines, w, dh, earlier, nothing, False)
+            multiply(grads, places, low, high, origin, depth, tiles, w, dh, earlier, nothing, False)

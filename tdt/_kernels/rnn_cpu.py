@@ -32,13 +32,13 @@ def backward(steps: Any, dh: np.ndarray, w_hh: np.ndarray, out: np.ndarray, relu
 
 @jit
 def _forward(
-    first, last, offsets, before, reverse, samples, batch, size, relu, hs, sums, nothing, w, earlier, own, places, terms,
-    lines,
+    first, last, offsets, before, reverse, samples, batch, size, relu, hs, sums, nothing, w, earlier, own, places, origin,
+    depth, tiles,
 ):  # fmt: skip
     for block in range(first, last):
         for k in range(offsets.size - 1):
             low, high = rows_of(block, samples, k, offsets, reverse)
-            multiply(hs, earlier, low, high, terms, lines, w, sums, own, nothing, False)
+            multiply(hs, earlier, low, high, origin, depth, tiles, w, sums, own, nothing, False)
             z, now = sums[low * size : high * size], hs[(batch + low) * size :]
             if relu:
                 for j in range(z.size):
@@ -51,7 +51,7 @@ def _forward(
 @jit
 def _backward(
     first, last, offsets, before, reverse, samples, batch, size, relu, dh, out, nothing, grads, w, earlier, own, places,
-    terms, lines,
+    origin, depth, tiles,
 ):  # fmt: skip
     for block in range(first, last):
         for k in range(offsets.size - 2, -1, -1):
@@ -63,4 +63,4 @@ def _backward(
             else:
                 for j in range(h.size):
                     target[j] = g[j] * (ONE - h[j] * h[j])
-            multiply(grads, own, low, high, terms, lines, w, dh, earlier, nothing, False)
+            multiply(grads, own, low, high, origin, depth, tiles, w, dh, earlier, nothing, False)

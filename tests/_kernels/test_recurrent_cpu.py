@@ -11,6 +11,7 @@ import tdt
 from tdt import _kernels
 from tdt._kernels import LARGE_LSTM, _pool, _recurrent
 from tdt._kernels._recurrent import BLOCK
+from tdt._kernels._tile import rates
 from tdt._ops.nn.rnn.sequences import gru_sequence, lstm_sequence, rnn_sequence
 from tests._kernels.watch import watch
 
@@ -64,6 +65,14 @@ def compare(kind: str, sizes: tuple[int, ...], size: int, reverse: bool = False)
     for k, (found, expected) in enumerate(zip(fast, results(kind, promoted, sizes, reverse), strict=True)):
         largest = np.abs(expected).max(initial=0)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=4e-6 * max(1.0, largest), err_msg=str(k))
+
+
+@pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
+@pytest.mark.parametrize("width", [8, 16])
+def test_tiles_of_any_vector_width(width):
+    with patch.object(_recurrent, "rates", lambda: rates(width)):
+        compare("gru", *PADDED[-1])
+        compare("lstm", *PACKED[0])
 
 
 @pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
