@@ -10,35 +10,22 @@ from tdt._kernels._jit import intrinsic
 @intrinsic
 def array_at(typingctx: Any, address: Any, size: Any, like: Any) -> Any:
     """A one-dimensional array of `size` elements of `like`'s dtype at `address`."""
-    return _array_at(like.dtype)(like)
-
-
-@intrinsic
-def floats_at(typingctx: Any, address: Any, size: Any) -> Any:
-    """A one-dimensional array of `size` float32 numbers at `address`."""
-    from numba.core import types
-
-    return _array_at(types.float32)()
-
-
-def _array_at(dtype: Any) -> Any:
-    """Signature and code of an intrinsic (address, size, …) that gives an array, for the types of its other parameters."""
     from numba.core import cgutils, types
 
-    result = types.Array(dtype, 1, "C")
+    result = types.Array(like.dtype, 1, "C")
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        from numba.np.arrayobj import populate_array
-
         array = context.make_array(result)(context, builder)
         word = context.get_value_type(types.intp)
-        step = word(context.get_abi_sizeof(context.get_data_type(dtype)))
-        data = builder.inttoptr(args[0], context.get_data_type(dtype).as_pointer())
+        step = word(context.get_abi_sizeof(context.get_data_type(like.dtype)))
+        data = builder.inttoptr(args[0], context.get_data_type(like.dtype).as_pointer())
         shape, strides = cgutils.pack_array(builder, [args[1]]), cgutils.pack_array(builder, [step])
+        from numba.np.arrayobj import populate_array
+
         populate_array(array, data=data, shape=shape, strides=strides, itemsize=step, meminfo=None)
         return array._getvalue()
 
-    return lambda *others: (result(types.intp, types.intp, *others), generate)
+    return result(types.intp, types.intp, like), generate
 
 
 def local_floats(count: int) -> Any:

@@ -27,11 +27,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tdt._kernels import _jit
 from tdt._kernels._jit import intrinsic
 from tdt._kernels._loader import load
+
+if TYPE_CHECKING:
+    from tdt._kernels._code import Code, Value
 
 WORDS = ("a", "rows", "cells", "count", "run", "b", "step", "c", "pitch", "bias", "high", "wide", "first")
 LEFT = ("panel", "rows", "cells")
@@ -389,6 +392,12 @@ class Emitter(Assembler):
             phi.add_incoming(value, end)
             results.append(phi)
         return results
+
+
+def call(code: Code, function: Value, *words: Value | int) -> None:
+    """Call a tile's function, or one of `_pack`, in code that is written with `_code`: a word for each of its `WORDS`."""
+    text = ", ".join(f"i64 {code.value(word, 'i64').name}" for word in words)
+    code.lines.append(f"  call void {code.cast(function, 'ptr').name}({text})")
 
 
 @intrinsic

@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tdt._kernels._intrinsics import atomic_add, floats_at, pause
-from tdt._kernels._jit import Entry, address_of, jit
-from tdt._kernels._pack import pack, packer, turner
+from tdt._kernels._code import Code, Value, native
+from tdt._kernels._jit import Entry, address_of
+from tdt._kernels._pack import packer, turner
 from tdt._kernels._pool import get_num_threads, parallel
-from tdt._kernels._tile import Shape, address, choose, rates, tile
+from tdt._kernels._tile import Shape, address, call, choose, rates
 
 DEPTH = 256  # products that are summed in registers; with a panel of 16 columns, half of a level-one cache
 ROWS = (
@@ -57,73 +57,98 @@ FLOAT32 = np.dtype(np.float32)
 ADDRESSES = struct.Struct("=qqqq").pack
 
 
-@jit
-def _take(flags):
-    """The number of a scratch memory that no other thread uses, from now on in use."""
-    while True:
-        for number in range(flags.size // LINE):
-            if atomic_add(flags, number * LINE, 1) == 0:
-                return number
-            atomic_add(flags, number * LINE, -1)
-        pause()
-
-
-@jit
-def _pieces(first, last, plan, flags, scratch, scratch_size, l_all, r_all, c_all, bias):
-    """Pieces of products left @ right: blocks of rows and columns of each matrix of a stack."""
-    number = _take(flags)
-    right = scratch + number * scratch_size
-    left = right + 4 * RIGHT_SIZE
-    rows, columns, turn = plan[TILE_ROWS], plan[TILE_COLUMNS], plan[TURN]
-    for piece in range(first, last):
+@native("pqqqqqqqq")
+def _pieces(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """Pieces of products left @ right: blocks of rows and columns of each matrix of a stack. Addresses are words."""
+    words, flags, parts, scratch, scratch_size, l_all, r_all, c_all, bias = arguments
+    plan = [code.load("i64", words, k) for k in range(TABLE + 1)]
+    number = code.variable("i64", 0)
+    with code.forever() as leave:  # until a part of the scratch memory is free
+        leave(_add(code, flags, number.get(), 1) == 0)
+        _add(code, flags, number.get(), -1)
+        number.set((number.get() + 1) % parts)
+    right = scratch + number.get() * scratch_size
+    left, turned = right + 4 * RIGHT_SIZE, right + 4 * (RIGHT_SIZE + LEFT_SIZE)
+    turns = plan[TURN] != 0
+    with code.loop(first, last) as piece:
         matrix = piece // (plan[DOWN] * plan[ACROSS])
         part = piece - matrix * plan[DOWN] * plan[ACROSS]
-        outer = matrix // plan[INNER]
-        inner = matrix - outer * plan[INNER]
-        low = part // plan[ACROSS] * plan[PIECE_ROWS]
-        begin = (part - part // plan[ACROSS] * plan[ACROSS]) * plan[PIECE_COLUMNS]
-        high, end = min(low + plan[PIECE_ROWS], plan[M]), min(begin + plan[PIECE_COLUMNS], plan[N])
+        outer, down = matrix // plan[INNER], part // plan[ACROSS]
+        inner, across = matrix - outer * plan[INNER], part - down * plan[ACROSS]
+        low, begin = down * plan[PIECE_ROWS], across * plan[PIECE_COLUMNS]
+        height = code.minimum(plan[PIECE_ROWS], plan[M] - low)
         l_piece = l_all + outer * plan[L_OUTER] + inner * plan[L_INNER] + low * plan[L_ROW]
         r_piece = r_all + outer * plan[R_OUTER] + inner * plan[R_INNER]
         c_piece = c_all + matrix * plan[C_NEXT]
         # A turned product is computed in scratch memory first.
-        out, pitch = (left + 4 * LEFT_SIZE, plan[N]) if turn else (c_piece + 4 * low * plan[PITCH], plan[PITCH])
-        for jc in range(begin, end, COLUMNS):
-            wide = min(COLUMNS, end - jc)
-            for pc in range(0, plan[K], DEPTH):
-                depth = min(DEPTH, plan[K] - pc)
-                ends = bias if pc + depth == plan[K] and not turn else 0
-                r_block = r_piece + jc * plan[R_COLUMN] + pc * plan[R_K]
-                packed_from = 0 if plan[OPEN_TILE] == 0 else wide - wide % columns
-                if packed_from < wide:
-                    pack(plan[RIGHT], r_block + packed_from * plan[R_COLUMN], plan[R_STEP], depth,
-                         right + 4 * packed_from * depth, 0, wide - packed_from)  # fmt: skip
-                for ic in range(0, high - low, plan[BLOCK_ROWS]):
-                    tall = min(plan[BLOCK_ROWS], high - low - ic)
-                    l_block, l_next = l_piece + ic * plan[L_ROW] + pc * plan[L_K], plan[L_ROW]
-                    count = 1
-                    if plan[LEFT] != 0:
-                        pack(plan[LEFT], l_block, plan[L_STEP], depth, left, 0, tall)
-                        l_block, l_next, count = left, 4 * depth, depth
-                    for j in range(0, wide, columns):
-                        target = out + 4 * (ic * pitch + jc + j)
-                        function, lines = plan[TILE], right + 4 * j * depth
-                        if j < packed_from:
-                            function, lines = plan[OPEN_TILE], r_block + j * plan[R_COLUMN]
-                        for i in range(0, tall, rows):
-                            tile(function, l_block + i * l_next, plan[TABLE], plan[TABLE] + WORD * CELL, count, depth, lines,
-                                 plan[R_STEP], target + 4 * i * pitch, pitch, ends + 4 * (jc + j) if ends else 0,
-                                 min(rows, tall - i), min(columns, wide - j), pc == 0)  # fmt: skip
-        if turn:
-            if bias:
-                added = floats_at(bias, plan[M])
-                for i in range(low, high):
-                    line = floats_at(out + 4 * (i - low) * pitch, pitch)
-                    for j in range(pitch):
-                        line[j] += added[i]
-            for i in range(low, high, 8):
-                pack(turn, out + 4 * (i - low) * pitch, pitch, pitch, c_piece + 4 * i, plan[PITCH], min(8, high - i))
-    atomic_add(flags, number * LINE, -1)
+        out = code.select(turns, turned, c_piece + 4 * low * plan[PITCH])
+        pitch = code.select(turns, plan[N], plan[PITCH])
+        with code.loop(begin, code.minimum(begin + plan[PIECE_COLUMNS], plan[N]), COLUMNS) as jc:
+            wide = code.minimum(code.minimum(begin + plan[PIECE_COLUMNS], plan[N]) - jc, COLUMNS)
+            with code.loop(0, plan[K], DEPTH) as pc:
+                _block(code, plan, (left, right), (l_piece + pc * plan[L_K], r_piece + pc * plan[R_K] + jc * plan[R_COLUMN]),
+                       (height, wide, code.minimum(plan[K] - pc, DEPTH)), (out + 4 * jc, pitch), pc,
+                       _bias_of(code, turns, bias, jc))  # fmt: skip
+        with code.when(turns):
+            _turn(code, plan, turned, pitch, height, c_piece + 4 * low, _bias_of(code, bias == 0, bias, low))
+    _add(code, flags, number.get(), -1)
+
+
+def _bias_of(code: Code, none: Value, bias: Value, first: Value) -> Value:
+    """The address of the bias from column `first` on, or 0."""
+    return code.select(none | (bias == 0), 0, bias + 4 * first)
+
+
+def _block(code: Code, plan: list[Value], packed: tuple, operands: tuple, sizes: tuple, result: tuple, pc: Value,
+           bias: Value) -> None:  # fmt: skip
+    """All tiles of a block of columns and of the sum from `pc` on.
+
+    packed: addresses for the packed left and right operand. operands: those of their first elements. sizes: rows, columns,
+    depth. result: address and pitch.
+    """
+    (left, right), (l_all, r_block), (height, wide, depth), (out, pitch) = packed, operands, sizes, result
+    rows, columns = plan[TILE_ROWS], plan[TILE_COLUMNS]
+    packs = plan[LEFT] != 0
+    packed_from = code.select(plan[OPEN_TILE] == 0, 0, wide - wide % columns)
+    with code.when(packed_from < wide):
+        call(code, plan[RIGHT], r_block + packed_from * plan[R_COLUMN], plan[R_STEP], depth,
+             right + 4 * packed_from * depth, 0, wide - packed_from)  # fmt: skip
+    begins = code.cast(pc == 0, "i64")
+    ends = code.select(pc + depth == plan[K], bias, 0)
+    with code.loop(0, height, plan[BLOCK_ROWS]) as ic:
+        tall = code.minimum(plan[BLOCK_ROWS], height - ic)
+        with code.when(packs):
+            call(code, plan[LEFT], l_all + ic * plan[L_ROW], plan[L_STEP], depth, left, 0, tall)
+        l_block = code.select(packs, left, l_all + ic * plan[L_ROW])
+        l_next = code.select(packs, 4 * depth, plan[L_ROW])
+        count = code.select(packs, depth, 1)
+        with code.loop(0, wide, columns) as j:
+            is_open = j < packed_from
+            function = code.select(is_open, plan[OPEN_TILE], plan[TILE])
+            lines = code.select(is_open, r_block + j * plan[R_COLUMN], right + 4 * j * depth)
+            added = code.select(ends == 0, 0, ends + 4 * j)
+            here = code.minimum(columns, wide - j)
+            with code.loop(0, tall, rows) as i:
+                call(code, function, l_block + i * l_next, plan[TABLE], plan[TABLE] + 8 * CELL, count, depth, lines,
+                     plan[R_STEP], out + 4 * ((ic + i) * pitch + j), pitch, added, code.minimum(rows, tall - i), here,
+                     begins)  # fmt: skip
+
+
+def _turn(code: Code, plan: list[Value], turned: Value, pitch: Value, height: Value, out: Value, bias: Value) -> None:
+    """Turn rows of scratch memory into columns of the result, and add the bias."""
+    with code.when(bias != 0), code.loop(0, height) as i:
+        row, value = code.cast(turned + 4 * i * pitch, "ptr"), code.load("float", code.cast(bias, "ptr"), i)
+        with code.loop(0, pitch) as j:
+            code.store(code.load("float", row, j) + value, row, j)
+    with code.loop(0, height, 8) as i:
+        call(code, plan[TURN], turned + 4 * i * pitch, pitch, pitch, out + 4 * i, plan[PITCH],
+             code.minimum(height - i, 8))  # fmt: skip
+
+
+def _add(code: Code, flags: Value, number: Value, value: int) -> Value:
+    """Add to a flag atomically; its value before."""
+    flag = code.cast(flags + 8 * LINE * number, "ptr")
+    return code.new("i64", f"atomicrmw add ptr {flag.name}, i64 {value} seq_cst")
 
 
 class Operand(NamedTuple):
@@ -198,7 +223,9 @@ class Plan:
         plan = np.array([*words, address_of(table)], np.int64)
         self.pieces = work // (plan[M] * plan[N] * plan[K]) * plan[DOWN] * plan[ACROSS]
         self.grain = -(-GRAIN * self.pieces // work)
-        self.entry, packed = _pieces.prepare((plan, scratch.flags, scratch.address, scratch.size, 0, 0, 0, 0))
+        self.entry, packed = _pieces().prepare(
+            (plan, address_of(scratch.flags), scratch.parts, scratch.address, scratch.size, 0, 0, 0, 0)
+        )
         self.start, self.references = packed[: -4 * WORD], (plan, table, scratch)
 
 
