@@ -34,11 +34,11 @@ LARGE_STEP = 1 << 17
 # three kernels (50 ms a process) are paid back within a hundred training steps, and larger ones at once.
 LARGE_CONV = 1 << 20
 # Multiply-adds of a convolution by Winograd's algorithm: its code takes a fifth of a second to compile, and a call saves half
-# a millisecond. With fewer channels than these the images' transforms take too large a part of the time, with fewer 2 × 2
-# tiles (in the weight gradient) the weights' transforms.
+# a millisecond. With fewer channels than these the images' transforms take too large a part of the time, with fewer pixels of
+# the result (in the weight gradient) the weights' transforms.
 LARGE_WINOGRAD = 1 << 26
 WINOGRAD_CHANNELS = 32
-MANY_TILES, MANY_SUMMED_TILES = 128, 96
+MANY_PIXELS, MANY_SUMMED_PIXELS = 512, 384
 LARGE_GROUPS = 1 << 12  # of one in groups, each of which takes the portable form tens of microseconds
 LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
 LARGE_NORM = 1 << 13  # elements: a training step of a layer takes a third of NumPy's 0.4 ms
@@ -392,7 +392,7 @@ def many_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
         height, width = attributes.get("size") or [n + 2 * p - 2 for n, p in zip(first.shape[2:], padding, strict=True)]
     tiles, pixels = first.shape[0] * -(-height // 2) * -(-width // 2), first.shape[0] * height * width
     return (
-        tiles >= (MANY_SUMMED_TILES if of_weights else MANY_TILES)
+        pixels >= (MANY_SUMMED_PIXELS if of_weights else MANY_PIXELS)
         and pixels >= 3 * tiles  # else most tiles are cut off by the edges
         and pixels * channels * out_channels * 9 >= LARGE_WINOGRAD
     )

@@ -175,7 +175,7 @@ def test_shape_and_dtype_alone_choose_winograd():
 
     assert chosen(8, 64, 64, 32) == [True] * 3
     assert chosen(8, 64, 64, 32, 2) == [True] * 3
-    assert chosen(6, 512, 512, 8) == [False, False, True] and chosen(5, 512, 512, 8) == [False] * 3, "few tiles"
+    assert chosen(6, 512, 512, 8) == [False, False, True] and chosen(5, 512, 512, 8) == [False] * 3, "few pixels"
     assert chosen(64, 512, 512, 3) == [False] * 3, "tiles across the edges"
     assert chosen(32, 32, 64, 8) == [False] * 3, "little work"
     assert chosen(8, 40, 64, 32) == chosen(8, 64, 40, 32) == [False] * 3, "channels that fill no vector"
