@@ -50,7 +50,8 @@ LARGE_INDEX = 1 << 10  # elements taken or placed by an index
 LARGE_SCAN = 1 << 11  # elements of a running sum
 SIMPLE = "?bBhHiIlLqQefd"  # NumPy's letters of numbers of up to 8 bytes
 LARGE_SORT = 1 << 10  # elements to sort or to choose from
-LARGE_DRAW = 1 << 16  # words of the Mersenne Twister: a draw saves a tenth of a millisecond
+LARGE_MOVE = 1 << 17  # elements that are copied: a second thread saves more than the call costs
+LARGE_DRAW = 1 << 12  # words of the Mersenne Twister: NumPy takes 15 µs for as many
 LARGE_LOOKUP = 1 << 13  # elements of a gradient: NumPy's addition to places takes 8 ns for each
 LARGE_SOFTMAX = 1 << 14  # elements, of layer norm too
 CACHED = 1 << 19  # elements of a group, or of a channels-last sample, that are read three times: two megabytes
@@ -153,11 +154,15 @@ def total(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -
     """The sum over `axis`, as `_backend.total` says, by generated code where the array is large."""
     if x.size >= LARGE_FOLD and x.__class__ is np.ndarray and _enabled:
         kind = x.dtype.kind
-        name = "sum" if kind == "f" or kind == "V" or (kind == "i" and dtype is not None) else "sum_unsigned"
-        if kind in "fV" or (dtype is not None and kind in "iub" and np.dtype(dtype).char in "lq"):
-            result = _fold_over(name, x, axis, keepdims, dtype)
-            if result is not None:
-                return result
+        if kind == "f" or kind == "V":
+            name = "sum"
+        elif kind in "iub" and dtype is not None and np.dtype(dtype).char in "lq":
+            name = "sum" if kind == "i" else "sum_unsigned"
+        else:
+            return _total(x, axis, dtype, keepdims)
+        result = _fold_over(name, x, axis, keepdims, dtype)
+        if result is not None:
+            return result
     return _total(x, axis, dtype, keepdims)
 
 
@@ -167,6 +172,8 @@ def taken(x: Any, index: Any, dim: int, negative: bool = False) -> Any:
         return None
     if not _indexed(x.shape, index, dim) or x.itemsize > 8 or not x.size:
         return None
+    if index.ndim == 1 and dim < x.ndim - 1 and x.ndim > 1 and index.size * x.size // x.shape[dim] < LARGE_MOVE:
+        return None  # NumPy copies whole entries as fast
     return _take_along(x, index, dim, negative)
 
 
@@ -235,6 +242,22 @@ def _sortable(x: Any, dim: int) -> bool:
     if not _enabled or x.__class__ is not np.ndarray or x.size < LARGE_SORT or x.dtype.char not in "fdbhilq":
         return False
     return x.shape[dim] < 1 << 31
+
+
+def moved(target: Any, source: Any) -> bool:
+    """Whether a kernel has copied `source` into `target`, of the same shape and type: where that takes less than NumPy."""
+    if not _enabled or source.__class__ is not np.ndarray or source.dtype.char not in SIMPLE or not source.ndim:
+        return False
+    if source.size < LARGE_MOVE and not (source.strides[-1] < 0 and source.size >= LARGE_FOLD):
+        return False
+    return _copy_into(target, source)
+
+
+def triangle(x: Any, edge: int, lower: bool) -> Any:
+    """The lower or upper triangle of large contiguous matrices, as `moves_cpu.triangle` says; None where none applies."""
+    if not _enabled or x.__class__ is not np.ndarray or x.size < LARGE_FOLD or x.dtype.char not in SIMPLE:
+        return None
+    return _triangle(x, edge, lower) if x.flags.c_contiguous else None
 
 
 def _lazy(path: str) -> Callable:
@@ -594,6 +617,7 @@ def large_for_blas(arrays: Sequence[Any], attributes: dict) -> bool:
 PRODUCT = (kernel("product_cpu:product", large_matrices), kernel("blas_cpu:product", large_for_blas))
 _take_along, _put_along = _lazy("index_cpu:take"), _lazy("index_cpu:put")
 _scan, _extremes = _lazy("scan_cpu:scan"), _lazy("scan_cpu:extremes")
+_copy_into, _triangle = _lazy("moves_cpu:copy_into"), _lazy("moves_cpu:triangle")
 _argsort, _ranked = _lazy("order_cpu:argsort"), _lazy("order_cpu:ranked")
 _fold_over, _variance_over = _lazy("fold_cpu:fold"), _lazy("fold_cpu:variance")
 ADD = (kernel("sum_cpu:add", alike(LARGE_SUM)),)

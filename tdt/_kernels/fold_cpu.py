@@ -13,7 +13,7 @@ from tdt._kernels._fold import FOLDS, STEPS, STORED, UNSIGNED, columns, kind_of,
 from tdt._kernels._jit import address_of
 from tdt._kernels._pool import get_num_threads, parallel
 
-PIECE = 1 << 14  # elements of a row that are folded one after the other: longer rows are cut, for threads
+PIECE = 1 << 17  # elements of a row that are folded one after the other: longer rows are cut, for threads
 UNITS = 1 << 13  # elements that a block of the pool's work has at least
 LINES = 128  # rows of a part of (A, n, B), at least
 PARTS = 16  # that the rows of (A, n, B) are cut into, at most
@@ -46,21 +46,29 @@ class Step:
         self.rest: tuple | None = None
         self.seen = 1
 
+    def call(self, args: tuple) -> None:
+        """Run the code, on several threads where there are many blocks."""
+        if self.blocks < 2 * GRAIN or get_num_threads() == 1:
+            entry = self.routine.entry
+            entry.call(entry.pack(*args), 0, self.blocks)
+        else:
+            parallel(self.routine, self.blocks, *args, grain=GRAIN)  # type: ignore[arg-type]
+
 
 class Plan:
     """How an array of one shape and strides is folded.
 
     Attributes:
+        simple: whether there is one step, along rows, whose results lie as the caller wants them.
         shape, order: of the result; None where it lies in the order of its dimensions.
         kept, shift: the shapes of the numbers that `shifted` folds take, and of those that their first step does.
     """
 
-    __slots__ = ("steps", "wide", "count", "shape", "order", "kept", "shift")
+    __slots__ = ("steps", "wide", "count", "shape", "order", "kept", "shift", "simple")
 
     def run(self, x: np.ndarray, number: float, divisor: float = 1.0, shift: np.ndarray | None = None) -> np.ndarray:
         """The results, in the order of x's memory."""
-        source, numbers = address_of(x), (number, divisor)
-        size = x.itemsize
+        source, numbers, size = address_of(x), (number, divisor), x.itemsize
         for step in self.steps:
             out = np.empty(step.results, step.dtype)
             target = address_of(out)
@@ -73,16 +81,12 @@ class Plan:
             else:
                 buffer = np.empty(step.buffer, self.wide) if step.buffer else out
                 args = source, target, address_of(buffer), given, *step.sizes, *numbers
-            routine = step.routine
-            if step.blocks < 2 * GRAIN or get_num_threads() == 1:
-                routine.entry.call(routine.entry.pack(*args), 0, step.blocks)
-            else:
-                parallel(routine, step.blocks, *args, grain=GRAIN)  # type: ignore[arg-type]
+            step.call(args)
             if step.rest is not None:
                 sizes, read, written = step.rest
                 target += written * out.itemsize
                 given = source if shift is None else address_of(shift)
-                routine(0, 1, source + read * size, target, target, given, *sizes, *numbers)
+                step.routine(0, 1, source + read * size, target, target, given, *sizes, *numbers)
             before, source, size = out, address_of(out), out.itemsize
         return before
 
@@ -110,8 +114,19 @@ def fold(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any = None,
         dtype: of the result; None for x's.
         number: what the fold's `finish` needs.
     """
-    plan = plan_for(name, x, axis, keepdims, dtype)
-    return None if plan is None else plan.shaped(plan.run(x, number))
+    key = (name, x.dtype, x.shape, x.strides, axis, keepdims, dtype)
+    plan = _plans.get(key, False)
+    if plan is False:
+        plan = plan_for(name, x, axis, keepdims, dtype)
+    if plan is None:
+        return None
+    if not plan.simple:
+        return plan.shaped(plan.run(x, number))
+    (step,) = plan.steps  # most calls: one step along contiguous rows
+    out = np.empty(plan.shape, step.dtype)
+    source = address_of(x)
+    step.call((source, address_of(out), source, *step.sizes, number, 1.0))
+    return out
 
 
 def variance(name: str, x: np.ndarray, axis: Any, keepdims: bool, count: int, divisor: float) -> Any:
@@ -181,6 +196,7 @@ def _planned(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any) ->
         places = list(np.argsort(kept))
     plan.shape = tuple(shape)
     plan.order = None if places == sorted(places) else tuple(int(p) for p in places)
+    plan.simple = len(plan.steps) == 1 and plan.steps[0].along and plan.order is None
     return plan
 
 

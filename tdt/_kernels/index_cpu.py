@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from tdt._kernels._code import Code, Value, native
+from tdt._kernels._code import SIZES, Code, Value, native
 from tdt._kernels._pool import parallel
 
 UNITS = 1 << 12  # elements that a block of the pool's work has at least
 WIDTH = 64  # columns that are added to as one, where there are few A
 GRAIN = 2
+VECTOR = 32  # bytes that are copied at a time
 KINDS = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
 ADDED = {"f": "float", "d": "double", "i": "i32", "l": "i64", "q": "i64"}
 INDICES = {"l": "i64", "q": "i64", "i": "i32"}
@@ -28,39 +29,88 @@ def _position(code: Code, index_kind: str, index: Value, place: Value, n: Value)
 
 
 @native("pppqqqqqq")
-def _take(
-    code: Code, first: Value, last: Value, arguments: list[Value], kind: str, index_kind: str, whole: bool
-) -> None:
-    """x, index, out, n, m, B, rows (A · m), each (rows of a block), lowest index; fails for an index out of range."""
+def _take(code: Code, first: Value, last: Value, arguments: list[Value], kind: str, index_kind: str, form: str,
+          negative: bool) -> None:  # fmt: skip
+    """x, index, out, n, m, B, rows, each (rows of a block), lowest index; fails for an index out of range.
+
+    form: "elements" and "entries" for rows (A · m) of B, "last" (B = 1) and "last entries" for rows (A) of m.
+    """
     x, index, out, n, m, width, rows, each, low = arguments
+
+    def number_at(place: Value) -> Value:
+        number = code.cast(code.load(index_kind, index, place), "i64")
+        return code.select(number < 0, number + n, number) if negative else number
+
     with code.loop(first * each, code.minimum(last * each, rows)) as row:
-        outer = row // m
-        base, target = outer * n * width, row * width
-        bad = code.variable("i1", 0)
-
-        def checked(place: Value) -> Value:
-            number = code.cast(code.load(index_kind, index, place), "i64")
-            wrong = (number < low) | (number >= n)
-            bad.set(bad.get() | wrong)
-            number = code.select(number < 0, number + n, number)
-            return code.select(wrong, 0, number)
-
-        if whole:
-            source = base + checked(row - outer * m) * width
-            with code.loop(0, width) as b:
-                code.store(code.load(kind, x, source + b), out, target + b)
+        if form.startswith("last"):
+            begin = code.value(0, "i64") if form == "last entries" else row * m
+            _check(code, index_kind, index, begin, m, n, low)
+            with code.loop(0, m) as j:
+                code.store(code.load(kind, x, row * n + number_at(begin + j)), out, row * m + j)
         else:
-            with code.loop(0, width) as b:
-                code.store(code.load(kind, x, base + checked(target + b) * width + b), out, target + b)
-        with code.when(bad.get()):
-            code.fail()
+            outer = quotient(code, row, m, rows)
+            base, target = outer * n * width, row * width
+            if form == "entries":
+                place = row - outer * m
+                _check(code, index_kind, index, place, code.value(1, "i64"), n, low)
+                _copy_row(code, kind, x, base + number_at(place) * width, out, target, width)
+            else:
+                _check(code, index_kind, index, target, width, n, low)
+                with code.loop(0, width) as b:
+                    code.store(code.load(kind, x, base + number_at(target + b) * width + b), out, target + b)
+
+
+def quotient(code: Code, a: Value, b: Value, limit: Value) -> Value:
+    """a // b, where a is below `limit`: without a division if that is b."""
+    result = code.variable("i64", 0)
+    with code.when(limit != b):
+        result.set(a // b)
+    return result.get()
+
+
+def _check(code: Code, kind: str, index: Value, begin: Value, count: Value, n: Value, low: Value) -> None:
+    """Fail unless `count` indices lie in [low, n): the bits of index - low and of n - 1 - index have no sign then."""
+    many = VECTOR // SIZES[kind]
+    low, high = code.cast(low, kind), code.cast(n - 1, kind)
+    whole = count // many * many
+    signs = code.variable(f"<{many} x {kind}>", 0)
+    lows, highs = code.splat(low, many), code.splat(high, many)
+    with code.loop(0, whole, many) as j:
+        number = code.load(kind, index, begin + j, many)
+        signs.set(signs.get() | (number - lows) | (highs - number))
+    bits = signs.get()
+    sign = code.variable(kind, 0)
+    for lane in range(many):
+        sign.set(sign.get() | code.extract(bits, lane))
+    with code.loop(whole, count) as j:
+        number = code.load(kind, index, begin + j)
+        sign.set(sign.get() | (number - low) | (high - number))
+    with code.when(sign.get() < 0):
+        code.fail()
+
+
+def _copy_row(code: Code, kind: str, x: Value, source: Value, out: Value, target: Value, width: Value) -> None:
+    begin = code.variable("i64", 0)
+    for bytes_ in (4 * VECTOR, VECTOR):
+        many = bytes_ // SIZES[kind]
+        left = begin.get()
+        whole = left + (width - left) // many * many
+        with code.loop(left, whole, many) as b:
+            code.store(code.load(kind, x, source + b, many), out, target + b)
+        begin.set(whole)
+    with code.loop(begin.get(), width) as b:
+        code.store(code.load(kind, x, source + b), out, target + b)
 
 
 @native("pppqqqqq")
 def _put(
-    code: Code, first: Value, last: Value, arguments: list[Value], kind: str, index_kind: str, whole: bool, how: str
-) -> None:
-    """out, index, source, n, m, B, parts (of the columns of an A), width of a part. A block is a part of an A."""
+    code: Code, first: Value, last: Value, arguments: list[Value], kind: str, index_kind: str, whole: bool,
+    single: bool, how: str,
+) -> None:  # fmt: skip
+    """out, index, source, n, m, B, parts (of the columns of an A), width of a part. A block is a part of an A.
+
+    single: B is 1.
+    """
     out, index, source, n, m, width, parts, part = arguments
     with code.loop(first, last) as unit:
         outer = unit // parts
@@ -83,7 +133,9 @@ def _put(
                     new = code.select(keep, old, new)
                 code.store(new, out, target)
 
-            if whole:
+            if single:
+                place(code.value(0, "i64"), _position(code, index_kind, index, j if whole else row, n))
+            elif whole:
                 number = _position(code, index_kind, index, j, n)
                 with code.loop(left, right) as b:
                     place(b, number)
@@ -101,10 +153,11 @@ def take(x: np.ndarray, index: np.ndarray, dim: int, negative: bool) -> np.ndarr
     x, index = np.ascontiguousarray(x), np.ascontiguousarray(index)
     m = len(index) if whole else index.shape[dim]
     width = math.prod(x.shape[dim + 1 :])
-    rows = math.prod(x.shape[:dim]) * m
+    form = ("last entries" if whole else "last") if width == 1 else "entries" if whole else "elements"
+    rows = math.prod(x.shape[:dim]) * (1 if width == 1 else m)
     out = np.empty((*x.shape[:dim], m, *x.shape[dim + 1 :]), x.dtype)
-    each = max(1, UNITS // max(width, 1))
-    routine = _take(KINDS[x.itemsize], INDICES[index.dtype.char], whole)
+    each = max(1, UNITS // max(m if width == 1 else width, 1))
+    routine = _take(KINDS[x.itemsize], INDICES[index.dtype.char], form, negative)
     args = x, index, out, n, m, width, rows, each, -n if negative else 0
     return out if parallel_checked(routine, -(-rows // each), args) else None
 
@@ -145,7 +198,7 @@ def put(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, how: s
     outer = math.prod(out.shape[:dim])
     part = WIDTH if outer < 16 and width >= 2 * WIDTH else max(width, 1)
     kind = KINDS[out.itemsize] if how == "set" else ADDED[out.dtype.char]
-    routine = _put(kind, INDICES[index.dtype.char], whole, how)
+    routine = _put(kind, INDICES[index.dtype.char], whole, width == 1, how)
     parts = -(-width // part)
     grain = max(1, UNITS * 2 // max(m * part, 1))
     parallel(routine, outer * parts, out, index, source, n, m, width, parts, part, grain=grain)  # type: ignore[arg-type]

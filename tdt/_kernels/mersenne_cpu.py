@@ -1,70 +1,144 @@
-"""The words of the Mersenne Twister MT19937 (Matsumoto and Nishimura, 1998), many at a time.
+"""Draws from the Mersenne Twister MT19937 (Matsumoto and Nishimura, 1998), many at a time.
 
-NumPy makes one after the other; a state's 624 words can be made as vectors, since each follows from words that lie 227
-places back, or ahead of it.
+NumPy makes one word after the other; a state's 624 words can be made as vectors, since each follows from words that lie 227
+places back, or ahead of it. What is drawn, uniform numbers or coin flips, is computed from them while they are in the cache.
 """
 
 from __future__ import annotations
 
-import sys
+from typing import Any
 
 import numpy as np
 
-from tdt._kernels._jit import jit
+from tdt._kernels._code import Code, Value, Variable, native
 
 SIZE, MIDDLE = 624, 397
-UPPER, LOWER, TWIST = np.uint32(0x80000000), np.uint32(0x7FFFFFFF), np.uint32(0x9908B0DF)
-MASK_7, MASK_15, NONE = np.uint32(0x9D2C5680), np.uint32(0xEFC60000), np.uint32(0)
-ONE, SEVEN, ELEVEN, FIFTEEN, EIGHTEEN = map(np.uint32, (1, 7, 11, 15, 18))
-HALF = np.uint64(32)
+UPPER, LOWER, TWIST = 0x80000000, 0x7FFFFFFF, 0x9908B0DF
+MASK_7, MASK_15 = 0x9D2C5680, 0xEFC60000
+ROOM = 2 * SIZE  # words that are made before they are used
+
+
+def _renew(code: Code, state: Value) -> None:
+    """The next 624 words of the state."""
+
+    def some(start: int, stop: int, ahead: int) -> None:
+        with code.loop(start, stop) as k:
+            _twist(code, state, k, k + 1, k + ahead)
+
+    some(0, SIZE - MIDDLE, MIDDLE)
+    some(SIZE - MIDDLE, SIZE - 1, MIDDLE - SIZE)
+    last = code.value(SIZE - 1, "i64")
+    _twist(code, state, last, code.value(0, "i64"), code.value(MIDDLE - 1, "i64"))
+
+
+def _twist(code: Code, state: Value, place: Value, following: Value, other: Value) -> None:
+    after = code.load("i32", state, following)
+    y = (code.load("i32", state, place) & UPPER) | (after & LOWER)
+    twisted = code.load("i32", state, other) ^ (y >> 1)
+    code.store(twisted ^ code.select((y & 1) != 0, code.value(TWIST, "i32"), 0), state, place)
+
+
+def _fill(code: Code, state: Value, place: Variable, words: Value, count: Value) -> None:
+    """Write the next `count` words to `words`."""
+    done = code.variable("i64", 0)
+    with code.forever() as leave:
+        leave(done.get() >= count)
+        with code.when(place.get() == SIZE):
+            _renew(code, state)
+            place.set(0)
+        many = code.minimum(count - done.get(), code.value(SIZE, "i64") - place.get())
+        begin, to = place.get(), done.get()
+        with code.loop(0, many) as i:
+            y = code.load("i32", state, begin + i)
+            y = y ^ (y >> 11)
+            y = y ^ ((y << 7) & MASK_7)
+            y = y ^ ((y << 15) & MASK_15)
+            code.store(y ^ (y >> 18), words, to + i)
+        place.add(many)
+        done.add(many)
+
+
+def _pair(code: Code, words: Value, i: Value) -> Value:
+    """64 bits of two words, of which the first is the high half."""
+    high, low = (code.cast(code.load("i32", words, i * 2 + k), "i64", signed=False) for k in (0, 1))
+    return (high << 32) | low
+
+
+def _scaled(code: Code, unit: Value, low: Value, high: Value) -> Value:
+    """low + unit · (high - low), rounded once; what rounds to `high` becomes `low`."""
+    low, high = code.cast(low, unit.kind), code.cast(high, unit.kind)
+    value = code.call("fma", unit, high - low, low)
+    return code.select(value >= high, low, value)
+
+
+@native("ppqddq")
+def _draw(code: Code, first: Value, last: Value, arguments: list[Value], how: str) -> None:
+    """state, out, n, low, high, bound: `n` numbers, each from one word, or ("pairs", "unit64", "below") from two."""
+    state, out, n, low, high, bound = arguments
+    words = code.array("i32", ROOM)
+    place = code.variable("i64", code.cast(code.load("i32", state, SIZE), "i64"))
+    each = 2 if how in ("pairs", "unit64", "below") else 1
+    with code.loop(0, n, ROOM // each) as start:
+        count = code.minimum(n - start, ROOM // each)
+        _fill(code, state, place, words, count * each)
+        with code.loop(0, count) as i:
+            if how == "words":
+                value = code.cast(code.load("i32", words, i), "i64", signed=False)
+            elif how == "words32":
+                value = code.load("i32", words, i)
+            elif how == "unit32":
+                bits = code.load("i32", words, i) & 0xFFFFFF
+                value = _scaled(code, code.cast(bits, "float") * 2.0**-24, low, high)
+            else:
+                value = _pair(code, words, i)
+                if how != "pairs":
+                    value = value & (2**53 - 1)
+                if how == "unit64":
+                    value = _scaled(code, code.cast(value, "double") * 2.0**-53, low, high)
+                elif how == "below":
+                    value = code.cast(value < bound, "i8", signed=False)
+            code.store(value, out, start + i)
+    code.store(code.cast(place.get(), "i32"), state, SIZE)
+
+
+@native("ppq")
+def _shuffle(code: Code, first: Value, last: Value, arguments: list[Value], kind: str) -> None:
+    """words, order, n: exchange each element with one of those from it on (Fisher and Yates)."""
+    words, order, n = arguments
+    with code.loop(0, n - 1) as i:
+        left = code.cast(n - i, kind)
+        j = i + code.cast(code.load(kind, words, i) % left, "i64", signed=False)
+        a, b = code.load("i64", order, i), code.load("i64", order, j)
+        code.store(b, order, i)
+        code.store(a, order, j)
+
+
+def draw(state: np.ndarray, n: int, how: str, dtype: Any, low: float = 0.0, high: float = 1.0, bound: int = 0) -> Any:
+    """The next `n` numbers of a generator, whose state moves on.
+
+    Args:
+        state: 624 words and the place of the next one, in uint32.
+        how: "words" or, in 32 bits, "words32"; "pairs" of words; "unit32" or "unit64" for uniform numbers on [low, high)
+            of 24 or 53 bits; "below" for whether 53 bits are below `bound`.
+        dtype: of the result, as `how` writes it.
+    """
+    out = np.empty(n, dtype)
+    _draw(how)(0, 1, state, out, n, float(low), float(high), bound)
+    return out
 
 
 def words(state: np.ndarray, n: int) -> np.ndarray:
     """The next `n` words, in uint64. state: 624 words and the place of the next one, in uint32; it moves on."""
-    out = np.empty(n, np.uint32)
-    _words(0, 1, state, out)
-    return out.astype(np.uint64)
+    return draw(state, n, "words", np.uint64)
 
 
 def pairs(state: np.ndarray, n: int) -> np.ndarray:
     """The next `n` pairs of words in uint64, the first word of each as the high half."""
-    out = np.empty(n, np.uint64)
-    _words(0, 1, state, out.view(np.uint32))
-    if sys.byteorder == "little":
-        _swap(0, n, out)
-    return out
+    return draw(state, n, "pairs", np.uint64)
 
 
-@jit
-def _twisted(word, following, other):
-    y = (word & UPPER) | (following & LOWER)
-    return np.uint32(other ^ (y >> ONE) ^ (TWIST if y & ONE else NONE))
-
-
-@jit
-def _words(first, last, state, out):
-    key, place, done = state[:SIZE], np.int64(state[SIZE]), 0
-    while done < out.size:
-        if place == SIZE:
-            for k in range(SIZE - MIDDLE):
-                key[k] = _twisted(key[k], key[k + 1], key[k + MIDDLE])
-            for k in range(SIZE - MIDDLE, SIZE - 1):
-                key[k] = _twisted(key[k], key[k + 1], key[k + MIDDLE - SIZE])
-            key[SIZE - 1] = _twisted(key[SIZE - 1], key[0], key[MIDDLE - 1])
-            place = 0
-        count = min(SIZE - place, out.size - done)
-        source, target = key[place : place + count], out[done : done + count]
-        for i in range(count):
-            y = np.uint32(source[i] ^ (source[i] >> ELEVEN))
-            y = np.uint32(y ^ ((y << SEVEN) & MASK_7))
-            y = np.uint32(y ^ ((y << FIFTEEN) & MASK_15))
-            target[i] = np.uint32(y ^ (y >> EIGHTEEN))
-        place += count
-        done += count
-    state[SIZE] = np.uint32(place)
-
-
-@jit
-def _swap(first, last, pairs):
-    for i in range(first, last):
-        pairs[i] = (pairs[i] << HALF) | (pairs[i] >> HALF)
+def shuffled(numbers: np.ndarray, n: int) -> np.ndarray:
+    """0 … n-1 in the order that random numbers (uint32 or uint64) give."""
+    order = np.arange(n)
+    _shuffle("i32" if numbers.itemsize == 4 else "i64")(0, 1, numbers, order, n)
+    return order

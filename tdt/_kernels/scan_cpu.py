@@ -18,11 +18,14 @@ WIDTH = 16  # columns of a tile
 TOGETHER = 4  # rows that are added along at the same time, since an addition waits for the one before
 
 
-def _step(code: Code, how: str, sum_so_far: Value, x: Value) -> Value:
-    return sum_so_far + x if how == "sum" else sum_so_far * x
+def _step(code: Code, how: str, so_far: Value, x: Value) -> Value:
+    return so_far * x if how == "prod" else so_far + x
 
 
-def _wide(letter: str) -> str:
+def _wide(how: str, letter: str) -> str:
+    """The type of the running results."""
+    if how == "narrow":
+        return {"f": "float", "d": "double"}[letter]
     return "double" if letter in "fdeE" else "i64"
 
 
@@ -30,7 +33,7 @@ def _wide(letter: str) -> str:
 def _rows(code: Code, first: Value, last: Value, arguments: list[Value], how: str, letter: str) -> None:
     """x, out, n, rows, each (groups of rows of a block), whether backwards, unused. A group is `TOGETHER` rows."""
     x, out, n, rows, each, backwards, _ = arguments
-    wide, start = _wide(letter), 0 if how == "sum" else 1
+    wide, start = _wide(how, letter), int(how == "prod")
     groups = (rows + (TOGETHER - 1)) // TOGETHER
     with code.loop(first * each, code.minimum(last * each, groups)) as group:
         row = group * TOGETHER
@@ -55,7 +58,7 @@ def _rows(code: Code, first: Value, last: Value, arguments: list[Value], how: st
 def _columns(code: Code, first: Value, last: Value, arguments: list[Value], how: str, letter: str) -> None:
     """x, out, n, B, units (tiles of all A), whether backwards, tiles of an A."""
     x, out, n, width, units, backwards, tiles = arguments
-    wide, start = _wide(letter), 0 if how == "sum" else 1
+    wide, start = _wide(how, letter), int(how == "prod")
     with code.loop(first, code.minimum(last, units)) as unit:
         outer = unit // tiles
         left = (unit - outer * tiles) * WIDTH
@@ -94,7 +97,7 @@ def _extremes(code: Code, first: Value, last: Value, arguments: list[Value], how
 
 
 def scan(how: str, x: np.ndarray, dim: int, letter: str, backwards: bool = False) -> np.ndarray:
-    """The running sums or products ("sum", "prod") of a contiguous x along `dim`."""
+    """The running sums or products ("sum", "prod") of a contiguous x along `dim`; "narrow": sums in x's own type."""
     out = np.empty_like(x)
     n, width = x.shape[dim], math.prod(x.shape[dim + 1 :])
     outer = math.prod(x.shape[:dim])

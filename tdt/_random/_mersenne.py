@@ -41,6 +41,7 @@ def _unseeded() -> Any:
 
 _WORDS = (kernel("mersenne_cpu:words", large_draw),)
 _PAIRS = (kernel("mersenne_cpu:pairs", large_draw),)
+_DRAW = (kernel("mersenne_cpu:draw", large_draw),)
 
 
 class MersenneTwister:
@@ -78,6 +79,12 @@ class MersenneTwister:
         if n >= LARGE_DRAW and (fast := chosen(_WORDS, np, self._state, n=n)):
             return fast(self._state, n)
         return self._bits.random_raw(n)
+
+    def drawn(self, n: int, how: str, dtype: Any, low: float = 0.0, high: float = 1.0, bound: int = 0) -> Any:
+        """`n` numbers computed as they are drawn, as `mersenne_cpu.draw` says; None where there are few, or kernels are off."""
+        if n < LARGE_DRAW or (fast := chosen(_DRAW, np, self._state, n=n)) is None:
+            return None
+        return fast(self._state, n, how, dtype, low, high, bound)
 
     def raw64(self, n: int) -> np.ndarray:
         """The next `n` 64-bit words (uint64); of the two draws for each, the first is the high half."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tdt._backend.layout import empty_in_order
+from tdt._kernels import ranked, scanned
 from tdt._random._generator import Generator
 from tdt._random.continuous import exponential
 from tdt._random.draws import assign_in_memory_order, uniform
@@ -40,6 +41,10 @@ def multinomial(gen: Generator, weights: Any, count: int, replacement: bool = Fa
     score = weights / clocks
     if count == 1:
         return score.argmax(-1)[..., None].astype(np.int64)
+    best = ranked(-score, score.ndim - 1, count, "lowest") if 4 * count <= score.shape[-1] and count else None
+    if best is not None:  # in order of index: a stable sort keeps it for equal scores
+        order = xp.argsort(-xp.take_along_axis(score, best, -1), axis=-1, kind="stable")
+        return xp.take_along_axis(best, order, -1)
     return xp.ascontiguousarray(xp.argsort(-score, axis=-1, kind="stable")[..., :count])
 
 
@@ -47,8 +52,15 @@ def _with_replacement(gen: Generator, weights: Any, count: int) -> Any:
     """Sampling by binary search of a 53-bit uniform in the cumulative weights."""
     xp = gen.engine.xp
     rows = weights.reshape(-1, weights.shape[-1])
-    edges = xp.cumsum(rows, axis=1, dtype=rows.dtype)
+    edges = scanned("narrow", rows, 1)
+    if edges is None:
+        edges = xp.cumsum(rows, axis=1, dtype=rows.dtype)
     edges /= edges[:, -1:]
     draws = uniform(gen, (len(rows), count), np.float64)
-    picked = xp.stack([xp.searchsorted(e.astype(np.float64), d) for e, d in zip(edges, draws, strict=True)])
+    if edges.dtype == np.float32:  # the least float32 that is not below a draw compares as the draw does
+        near = draws.astype(np.float32)
+        draws = xp.where(near < draws, xp.nextafter(near, np.float32(np.inf)), near)
+    else:
+        edges = edges.astype(np.float64)
+    picked = xp.stack([xp.searchsorted(e, d) for e, d in zip(edges, draws, strict=True)])
     return picked.astype(np.int64).reshape(*weights.shape[:-1], count)

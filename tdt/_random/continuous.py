@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt._kernels import from_formula
 from tdt._random._generator import Generator
 from tdt._random.draws import BLOCK, Shape, as_complex, narrow, real_of, uniform, unit64
 
@@ -71,13 +72,23 @@ def _box_muller(xp: Any, flat: Any, mean: float, std: float) -> None:
     """Turn uniforms into normals in place; of each 16, 8 become radii and 8 angles."""
     number = flat.dtype.type
     blocks = flat.reshape(-1, 2, 8)
-    radius = xp.sqrt(number(-2) * xp.log(1 - blocks[:, 0]))
-    angle = number(2 * np.pi) * blocks[:, 1]
-    blocks[:, 0], blocks[:, 1] = radius * xp.cos(angle), radius * xp.sin(angle)
+    if number == np.float32 and xp is np:
+        radius, angle = _radius(xp, blocks[:, 0].copy()), blocks[:, 1].copy()
+        blocks[:, 0], blocks[:, 1] = _along(xp, radius, angle), _across(xp, radius, angle)
+    else:
+        radius = xp.sqrt(number(-2) * xp.log(1 - blocks[:, 0]))
+        angle = number(2 * np.pi) * blocks[:, 1]
+        blocks[:, 0], blocks[:, 1] = radius * xp.cos(angle), radius * xp.sin(angle)
     if std != 1:
         flat *= number(std)
     if mean != 0:
         flat += number(mean)
+
+
+TURN = np.float32(2 * np.pi)
+_radius = from_formula("normal_radius", lambda xp, unit: xp.sqrt(-2 * xp.log(1 - unit)), 1, ())[0]
+_along = from_formula("normal_along", lambda xp, radius, turn: radius * xp.cos(turn * float(TURN)), 2, ())[0]
+_across = from_formula("normal_across", lambda xp, radius, turn: radius * xp.sin(turn * float(TURN)), 2, ())[0]
 
 
 def log_normal(gen: Generator, shape: Shape, dtype: Any, mean: float = 1.0, std: float = 2.0) -> Any:

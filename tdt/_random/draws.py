@@ -14,7 +14,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tdt._kernels import LARGE_DRAW, enabled
 from tdt._random._generator import Generator
+from tdt._random._mersenne import MersenneTwister
 from tdt._random._rounding import fma32, fma64
 
 Shape = tuple[int, ...]
@@ -22,6 +24,8 @@ Shape = tuple[int, ...]
 DIGITS = {np.dtype(np.float64): 53, np.dtype(np.float32): 24, np.dtype(np.float16): 11,
           np.dtype(ml_dtypes.bfloat16): 8}  # fmt: skip
 WIDE_RANGE = 1 << 28  # from this range on, an integer takes a 64-bit draw
+DRAWN = {"unit32": np.float32, "unit64": np.float64, "below": np.bool_, "words32": np.uint32}
+LARGE_SHUFFLE = LARGE_DRAW  # elements of a permutation
 BLOCK = 1 << 15  # elements per block on the CPU: a block fits in its cache
 
 
@@ -31,12 +35,22 @@ def uniform(gen: Generator, shape: Shape, dtype: Any, low: float = 0.0, high: fl
     if dtype.kind == "c":
         return as_complex(uniform(gen, (*shape, 2), real_of(dtype), low, high), dtype)
     draw = _uniform64 if dtype == np.float64 else _uniform32
+    n = math.prod(shape)
     with gen.lock:
-        flat = in_blocks(gen, math.prod(shape), lambda n: draw(gen, n, low, high))
+        flat = _drawn(gen, n, "unit64" if dtype == np.float64 else "unit32", low, high)
+        if flat is None:
+            flat = in_blocks(gen, n, lambda n: draw(gen, n, low, high))
     if flat.dtype != dtype:
         flat = narrow(flat, dtype)
         flat[flat >= dtype.type(high)] = dtype.type(low)
     return flat.reshape(shape)
+
+
+def _drawn(gen: Generator, n: int, how: str, low: float = 0.0, high: float = 1.0, bound: int = 0) -> Any:
+    """Many numbers of a CPU's generator by its kernel, or None."""
+    if not isinstance(gen.engine, MersenneTwister):
+        return None
+    return gen.engine.drawn(n, how, DRAWN[how], low, high, bound)
 
 
 def in_blocks(gen: Generator, n: int, draw: Callable[[int], Any]) -> Any:
@@ -116,6 +130,12 @@ def full_range(gen: Generator, shape: Shape, dtype: Any) -> Any:
     return narrow(bits, dtype).reshape(shape)
 
 
+def _shuffled(numbers: Any, n: int) -> Any:
+    from tdt._kernels.mersenne_cpu import shuffled
+
+    return shuffled(numbers, n)
+
+
 def permutation(gen: Generator, n: int, dtype: Any = np.int64) -> Any:
     """A random order of 0 … n-1 by the forward Fisher–Yates shuffle (on a GPU by sorting random keys)."""
     xp = gen.engine.xp
@@ -123,6 +143,9 @@ def permutation(gen: Generator, n: int, dtype: Any = np.int64) -> Any:
         if xp is not np:
             return xp.argsort(gen.engine.raw64(n)).astype(dtype)
         draws = max(n - 1, 0)
+        if draws >= LARGE_SHUFFLE and enabled():
+            words = _drawn(gen, draws, "words32") if n < (2**32 - 1) // 20 else None
+            return _shuffled(gen.engine.raw64(draws) if words is None else words, n).astype(dtype, copy=False)
         # Above 2³²/20 elements the remainder of a 32-bit draw would be visibly uneven.
         bits = gen.engine.raw(draws) if n < (2**32 - 1) // 20 else gen.engine.raw64(draws)
     bits %= np.arange(n, 1, -1, dtype=np.uint64)
@@ -136,8 +159,12 @@ def permutation(gen: Generator, n: int, dtype: Any = np.int64) -> Any:
 def bernoulli(gen: Generator, shape: Shape, p: float) -> Any:
     """True with probability `p`, by a 53-bit draw per element, for `bernoulli_(p)` and dropout."""
     bound = np.uint64(math.ceil(p * 2.0**53))
+    n = math.prod(shape)
     with gen.lock:
-        return in_blocks(gen, math.prod(shape), lambda n: _low53(gen, n) < bound).reshape(shape)
+        drawn = _drawn(gen, n, "below", bound=int(bound))
+        if drawn is None:
+            drawn = in_blocks(gen, n, lambda n: _low53(gen, n) < bound)
+        return drawn.reshape(shape)
 
 
 def bernoulli_each(gen: Generator, p: Any) -> Any:

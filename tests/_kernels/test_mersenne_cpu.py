@@ -46,3 +46,25 @@ def test_a_generator_draws_the_same_with_kernels_and_without(monkeypatch):
     portable.set_state(fast.state())
     np.testing.assert_array_equal(fast.raw(LARGE_DRAW), portable.raw(LARGE_DRAW))
     np.testing.assert_array_equal(fast.raw(LARGE_DRAW), MersenneTwister(9).raw(2 * LARGE_DRAW)[LARGE_DRAW:])
+
+
+@pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
+def test_large_draws_are_those_of_the_portable_form():
+    n = LARGE_DRAW + 77
+    for draw in (
+        lambda: tdt.rand(n),
+        lambda: tdt.rand(n, dtype=tdt.float64),
+        lambda: tdt.zeros(n).uniform_(-3, 5),
+        lambda: tdt.zeros(n).uniform_(1e6, 1e6 + 1),
+        lambda: tdt.zeros(n, dtype=tdt.float64).uniform_(-3, 5.5),
+        lambda: tdt.zeros(n).bernoulli_(0.3),
+        lambda: tdt.randperm(n),
+        lambda: tdt.rand(n, dtype=tdt.bfloat16).float(),
+        lambda: tdt.multinomial(tdt.arange(1, 5001).float().reshape(2, 2500), 9),
+    ):
+        tdt.manual_seed(5)
+        fast, following = draw().numpy(), tdt.rand(1).item()
+        tdt.manual_seed(5)
+        with tdt.backends.kernels(False):
+            np.testing.assert_array_equal(fast, draw().numpy())
+            assert following == tdt.rand(1).item()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _backend
+from tdt import _backend, _kernels
 from tdt._core.calls import front
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
@@ -38,6 +38,9 @@ def _triangle_op(name: str) -> Op:
     def triangle(xp: ModuleType, x: Any, *, diagonal: int = 0) -> Any:
         height, width = x.shape[-2:]
         edge = diagonal if name == "tril" else diagonal - 1
+        fast = _kernels.triangle(x, edge, name == "tril")
+        if fast is not None:
+            return fast
         lower = (
             _lower(height, width, edge)
             if xp is np and height * width <= MAX_CACHED

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
+from tdt import _kernels
 from tdt._backend.layout import in_order
 from tdt._core.aliases import Dims
 from tdt._core.calls import as_shape, front
@@ -14,6 +15,7 @@ from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import is_int, wrap_dim
+from tdt._ops.shape.join import in_rows
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 
@@ -24,7 +26,12 @@ __all__ = ["flip", "fliplr", "flipud", "roll", "rot90"]
 def _flip(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
     reverse = slice(None, None, -1)
     flipped = x[tuple([reverse if d in dims else slice(None) for d in range(x.ndim)])]
-    return flipped.copy() if x.flags.c_contiguous else in_order(xp, flipped.copy(order="K"), [x])
+    if x.flags.c_contiguous:
+        out = xp.empty(x.shape, x.dtype)
+        if not _kernels.moved(out, flipped):
+            out[...] = flipped
+        return out
+    return in_order(xp, flipped.copy(order="K"), [x])
 
 
 _flip.vjp("x")(lambda g, dims: _flip(g, dims=dims))
@@ -98,7 +105,8 @@ def _roll(xp: ModuleType, x: Any, *, shifts: tuple[int, ...], dims: tuple[int, .
 def _rolled(xp: ModuleType, x: Any, shift: int, d: int) -> Any:
     """A copy of `x` with the entries shifted along dimension d."""
     before, start = (slice(None),) * d, -shift % x.shape[d] if x.shape[d] else 0
-    return xp.concatenate((x[(*before, slice(start, None))], x[(*before, slice(None, start))]), d)
+    parts = x[(*before, slice(start, None))], x[(*before, slice(None, start))]
+    return xp.concatenate(parts, d) if (fast := in_rows(parts, d)) is None else fast
 
 
 _roll.vjp("x")(lambda g, shifts, dims: _roll(g, shifts=tuple([-s for s in shifts]), dims=dims))

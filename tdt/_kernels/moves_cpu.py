@@ -1,0 +1,140 @@
+"""Copies of elements in another order, on all threads: reversed, repeated, joined rows; triangles of matrices."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+
+from tdt._kernels._code import SIZES, Code, Value, native
+from tdt._kernels._jit import address_of
+from tdt._kernels._pool import parallel
+
+UNITS = 1 << 14  # bytes that a block of the pool's work has at least
+VECTOR = 32  # bytes of a vector
+KINDS = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
+
+
+@native("qq" + "q" * 12)
+def _copy(code: Code, first: Value, last: Value, arguments: list[Value], kind: str, how: str) -> None:
+    """Addresses of source and target; four sizes; three strides of the source and three of the target, in bytes; rows of a
+    block; unused. A row is the innermost dimension, contiguous in the target, and in the source as `how` says.
+    """
+    source, target, n0, n1, n2, n3, s0, s1, s2, t0, t1, t2, each, _ = arguments
+    many = VECTOR // SIZES[kind]
+    back = tuple(reversed(range(many)))
+    rows = n0 * n1 * n2
+    with code.loop(first * each, code.minimum(last * each, rows)) as row:
+        upper = row // n2
+        k = row - upper * n2
+        i = upper // n1
+        j = upper - i * n1
+        x = code.cast(source + i * s0 + j * s1 + k * s2, "ptr")
+        out = code.cast(target + i * t0 + j * t1 + k * t2, "ptr")
+        whole = n3 // many * many
+        if how == "repeated":
+            one = code.load(kind, x)
+            spread = code.splat(one, many)
+            with code.loop(0, whole, many) as e:
+                code.store(spread, out, e)
+            with code.loop(whole, n3) as e:
+                code.store(one, out, e)
+        elif how == "reversed":  # the address is that of the last element in memory
+            with code.loop(0, whole, many) as e:
+                value = code.load(kind, x, 1 - many - e, many)
+                code.store(code.shuffle(value, value, back), out, e)
+            with code.loop(whole, n3) as e:
+                code.store(code.load(kind, x, 0 - e), out, e)
+        else:
+            with code.loop(0, whole, many) as e:
+                code.store(code.load(kind, x, e, many), out, e)
+            with code.loop(whole, n3) as e:
+                code.store(code.load(kind, x, e), out, e)
+
+
+@functools.lru_cache(1024)
+def _sizes(shape: tuple[int, ...], strides: tuple[int, ...], to: tuple[int, ...], itemsize: int) -> tuple | None:
+    """The words of `_copy` behind the addresses, its blocks, and how the source's rows lie; None where it does not apply."""
+    dims = sorted([d for d in zip(to, strides, shape, strict=True) if d[2] != 1], key=lambda d: -abs(d[0]))
+    if not dims or dims[-1][0] != itemsize or any(d[0] <= 0 for d in dims):
+        return None
+    how = {itemsize: "alike", 0: "repeated", -itemsize: "reversed"}.get(dims[-1][1])
+    if how is None:
+        return None
+    joined = [list(dims[0])]
+    for t, s, n in dims[1:]:
+        last = joined[-1]
+        if last[0] == t * n and last[1] == s * n:
+            joined[-1] = [t, s, last[2] * n]
+        else:
+            joined.append([t, s, n])
+    if len(joined) > 4:
+        return None
+    joined = [[0, 0, 1]] * (4 - len(joined)) + joined
+    n3 = joined[-1][2]
+    rows = math.prod(d[2] for d in joined[:3])
+    if rows == 1 and how != "reversed" and n3 * itemsize >= 4 * UNITS:  # one long row is cut
+        parts = n3 * itemsize // UNITS
+        while n3 % parts:
+            parts -= 1
+        n3, rows = n3 // parts, parts
+        joined[2] = [n3 * itemsize, 0 if how == "repeated" else n3 * itemsize, parts]
+    each = max(1, UNITS // (n3 * itemsize))
+    words = (*(d[2] for d in joined[:3]), n3, *(d[1] for d in joined[:3]), *(d[0] for d in joined[:3]), each, 0)
+    return words, -(-rows // each), how
+
+
+def copy_into(target: np.ndarray, source: np.ndarray) -> bool:
+    """Whether a kernel has copied `source` into `target`, of the same shape and type.
+
+    Its rows must be contiguous in the target, and contiguous, reversed or one element in the source.
+    """
+    found = _sizes(source.shape, source.strides, target.strides, source.itemsize)
+    if found is None:
+        return False
+    words, blocks, how = found
+    routine = _copy(KINDS[source.itemsize], how)
+    parallel(routine, blocks, address_of(source), address_of(target), *words, grain=4)  # type: ignore[arg-type]
+    return True
+
+
+@native("ppqqqqq")
+def _triangle(code: Code, first: Value, last: Value, arguments: list[Value], kind: str, lower: bool) -> None:
+    """x, out, rows (of all matrices), height, width, edge, each: keep what is on one side of a diagonal."""
+    x, out, rows, height, width, edge, each = arguments
+    many = VECTOR // SIZES[kind]
+    zero, zeros = code.value(0, kind), code.value(0, f"<{many} x {kind}>")
+    with code.loop(first * each, code.minimum(last * each, rows)) as row:
+        cut = row % height + edge + 1
+        cut = code.select(cut < 0, 0, code.minimum(cut, width))
+        base = row * width
+
+        def keep(left: Value, right: Value, base: Value = base) -> None:
+            whole = left + (right - left) // many * many
+            with code.loop(left, whole, many) as e:
+                code.store(code.load(kind, x, base + e, many), out, base + e)
+            with code.loop(whole, right) as e:
+                code.store(code.load(kind, x, base + e), out, base + e)
+
+        def clear(left: Value, right: Value, base: Value = base) -> None:
+            whole = left + (right - left) // many * many
+            with code.loop(left, whole, many) as e:
+                code.store(zeros, out, base + e)
+            with code.loop(whole, right) as e:
+                code.store(zero, out, base + e)
+
+        begin = code.value(0, "i64")
+        (keep if lower else clear)(begin, cut)
+        (clear if lower else keep)(cut, width)
+
+
+def triangle(x: np.ndarray, edge: int, lower: bool) -> np.ndarray:
+    """The lower or upper triangle of the contiguous matrices x (*, N, M); element (i, j) is in the lower one if j <= i + edge."""
+    out = np.empty_like(x)
+    height, width = x.shape[-2:]
+    each = max(1, UNITS // (width * x.itemsize))
+    rows = x.size // width
+    args = x, out, rows, height, width, edge, each
+    parallel(_triangle(KINDS[x.itemsize], lower), -(-rows // each), *args, grain=4)  # type: ignore[arg-type]
+    return out
