@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt import _kernels
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import FLOAT8, dtype
 
@@ -41,7 +42,7 @@ def astype(x: Any, np_dtype: Any) -> Any:
     """`x.astype(np_dtype)`, a copy in the same order of memory, with PyTorch's rounding to and from float8."""
     if np_dtype in KINDS:
         return x.copy(order="K") if x.dtype == np_dtype else _encode(as_float32(x), np_dtype)
-    return _read(x, np_dtype) if x.dtype in KINDS else x.astype(np_dtype)
+    return _read(x, np_dtype) if x.dtype in KINDS else _kernels.astype(x, np_dtype)
 
 
 def _read(x: Any, np_dtype: Any) -> np.ndarray:

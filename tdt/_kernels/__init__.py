@@ -18,6 +18,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from tdt._backend.layout import is_dense, memory_order, output_is_channels_last
@@ -275,8 +276,35 @@ def _lazy(path: str) -> Callable:
 
 
 UFUNCS: list[dict] = []  # what dispatch keeps of `ufunc_for`, by op; emptied when kernels are switched
-FLOAT32 = np.dtype(np.float32)
-GENERATED = (FLOAT32, np.dtype(np.float64))
+FLOAT32, FLOAT16, BFLOAT16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
+LOWER = frozenset((FLOAT16, BFLOAT16))
+GENERATED = frozenset((FLOAT32, FLOAT16, BFLOAT16, np.dtype(np.float64)))
+CONVERSIONS: dict[str, Callable | None] = dict.fromkeys(("fe", "fE", "ef", "Ef", "eE", "Ee"))  # by letters of dtypes
+
+
+def widen(arrays: Sequence[Any]) -> list:
+    """Half-precision arrays as float32, others as they are."""
+    return [astype(a, FLOAT32) if getattr(a, "dtype", None) in LOWER else a for a in arrays]
+
+
+def narrow(results: Any, low: Any) -> Any:
+    """float32 results rounded to the half-precision dtype `low`; other types as they are."""
+    if isinstance(results, tuple):
+        return tuple(narrow(r, low) for r in results)
+    return astype(results, low) if getattr(results, "dtype", None) == FLOAT32 else results
+
+
+def astype(x: Any, dtype: Any) -> Any:
+    """`x.astype(dtype)`, by vector instructions between float32, float16 and bfloat16."""
+    if _enabled and x.__class__ is np.ndarray and (name := x.dtype.char + dtype.char) in CONVERSIONS:
+        run = CONVERSIONS[name]
+        if run is None:
+            from tdt._kernels.generated import conversion
+
+            run = CONVERSIONS[name] = conversion(x.dtype, dtype)
+        result = run(x)
+        return result if x.ndim else np.asarray(result)
+    return x.astype(dtype)
 
 
 def from_formula(
@@ -286,6 +314,8 @@ def from_formula(
 
     The formula is of each element alone: it is traced once, by `functions` in place of NumPy. In float64 this holds for
     formulas without transcendental functions; NumPy computes the others.
+
+    float16 and bfloat16 are computed in float32, and results rounded once, in the formula's own form too.
 
     Args:
         count: how many operands it takes: arrays of one type and of bool, numbers, None.
@@ -318,11 +348,13 @@ def from_formula(
             result = functions[0](args[:count], how, out)
             if result is not None:
                 return result
-        if out is None:
-            return formula(xp, *args, **named)
-        if writes_out:
+        low = next((a.dtype for a in args if getattr(a, "dtype", None) in LOWER), None)
+        if low is None and writes_out and out is not None:
             return formula(xp, *args, out=out, **named)
-        out[...] = formula(xp, *args, **named)
+        result = formula(xp, *args, **named) if low is None else narrow(formula(xp, *widen(args), **named), low)
+        if out is None:
+            return result
+        out[...] = result
         return out
 
     def ufunc_for(operands: tuple, named: dict[str, Any]) -> tuple[Callable, tuple | None, tuple] | None:
@@ -337,11 +369,26 @@ def from_formula(
 
             functions.append(Elementwise(name, formula))
         function, places, numbers = functions[0]._prepare(operands, named)
-        return None if function is None else (function.ufunc, places, numbers)
+        return None if function is None else (function.small, places, numbers)
 
     functools.update_wrapper(call, formula)
     call.ufunc_for = ufunc_for  # type: ignore[attr-defined]
     return call, unary if count == 1 and not attributes else None
+
+
+def for_small_arrays(function: Any, attributes: dict[str, Any]) -> Callable[[Any, Any], Any]:
+    """`function(np, a, b, **attributes)`, made by `from_formula`, of two arrays of the same types in each call, or a number."""
+    found: tuple | None = None
+
+    def call(a: Any, b: Any) -> Any:
+        nonlocal found
+        if not _enabled or b.__class__ is not np.ndarray or a.size >= PARALLEL or b.size >= PARALLEL:
+            return function(np, a, b, **attributes)
+        if found is None:
+            found = function.ufunc_for((a, b), attributes) or ()
+        return found[0](a, b, *found[2]) if found else function(np, a, b, **attributes)
+
+    return call
 
 
 def _row_of_image(name: str, value: Any) -> Any:

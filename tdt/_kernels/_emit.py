@@ -218,7 +218,7 @@ class Emitter:
         many = f"<{self.width} x {kind}>"
         if letter == "?":
             value = self.new(f"zext <{self.width} x i1> {value} to {many}")
-        elif letter == "E":  # to the nearest, ties to even; NaN stays NaN
+        elif letter == "E":  # to the nearest, ties to even; NaN keeps its sign
             value, many = self.to_bfloat16(value), f"<{self.width} x i16>"
         elif kind != self.real:
             value = self.new(f"fptrunc {self.vector} {value} to {many}")
@@ -231,7 +231,8 @@ class Emitter:
         odd = self.new(f"and {words} {odd}, {self.splat(1, 'i32')}")
         rounded = self.new(f"add {words} {number}, {self.splat(0x7FFF, 'i32')}")
         rounded = self.new(f"add {words} {rounded}, {odd}")
-        quiet = self.new(f"or {words} {number}, {self.splat(0x400000, 'i32')}")
+        quiet = self.new(f"and {words} {number}, {self.splat(-0x80000000, 'i32')}")
+        quiet = self.new(f"or {words} {quiet}, {self.splat(0x7FC00000, 'i32')}")
         nan = self.new(f"fcmp uno {self.vector} {value}, {value}")
         rounded = self.new(f"select <{w} x i1> {nan}, {words} {quiet}, {words} {rounded}")
         rounded = self.new(f"lshr {words} {rounded}, {self.splat(16, 'i32')}")
@@ -462,13 +463,16 @@ def _operations(expression: Expression) -> set[int]:
 
 
 def compiled(output: Expression, types: str, width: int | None = None) -> bytes:
-    """The object file of a formula, for the storage types of its inputs and its output.
+    """The object file of a formula, for the storage types of its inputs and its output; empty where this processor has no
+    instructions to convert float16.
 
     width: float32 numbers in a vector; None: as many as this processor's registers hold.
     """
     import llvmlite.binding as llvm
 
     machine = _machine()
+    if "e" in types and _triple().startswith("x86") and "+f16c" not in _processor()[1].split(","):
+        return b""
     module = llvm.parse_assembly(Emitter(output, types, width or _width()).module())
     module.verify()
     return machine.emit_object(module)

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from tdt._backend.layout import memory_order
@@ -28,7 +29,11 @@ GRAIN = 4  # blocks that a thread should at least have
 NUMBERS = frozenset((float, int))
 # An operand's kind, as a letter: NumPy's of an array's type.
 NUMBER, ABSENT, OTHER = "n", "-", "x"
-LETTERS = {np.dtype(letter): letter for letter in "fd?"}
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+LETTERS = {np.dtype(letter): letter for letter in "fde?"} | {BFLOAT16: "E"}
+WORD = np.dtype(np.uint16)
+STORED = {letter: dtype for dtype, letter in LETTERS.items()} | {"E": WORD}  # as NumPy's loops know them
+REALS = frozenset("fdeE")
 ARRAYS = frozenset(LETTERS.values())
 KINDS = {float: NUMBER, int: NUMBER, type(None): ABSENT}
 ndarray = np.ndarray
@@ -44,12 +49,40 @@ class Function:
     Attributes:
         ufunc: as NumPy calls it.
         entry: as the pool calls it.
+        output: the type of the results, uint16 for bfloat16.
+        as_words: whether arrays of bfloat16 are given as uint16, since NumPy has no loops for them.
     """
 
-    __slots__ = ("ufunc", "entry", "name", "output")
+    __slots__ = ("ufunc", "entry", "name", "output", "as_words", "bfloat16_out")
 
-    def __init__(self, ufunc: Callable[..., np.ndarray], entry: Entry, name: str, output: np.dtype):
-        self.ufunc, self.entry, self.name, self.output = ufunc, entry, name, output
+    def __init__(self, ufunc: Callable[..., np.ndarray], entry: Entry, name: str, types: str):
+        self.ufunc, self.entry, self.name, self.output = ufunc, entry, name, STORED[types[-1]]
+        self.as_words, self.bfloat16_out = "E" in types, types[-1] == "E"
+
+    def run(self, operands: Sequence[Any], out: np.ndarray | None = None) -> Any:
+        """The result for arrays of the types that the function is for, by all threads if there are many elements."""
+        if self.as_words:
+            operands = [a.view(WORD) if a.dtype.char == "E" else a for a in operands]
+            if self.bfloat16_out:
+                words = self._run(operands, None if out is None else out.view(WORD))
+                return out if out is not None else np.asarray(words).view(BFLOAT16)
+        return self._run(operands, out)
+
+    @property
+    def small(self) -> Callable[..., np.ndarray]:
+        """The function of arrays below PARALLEL elements."""
+        return self._on_words if self.as_words else self.ufunc
+
+    def _on_words(self, *operands: np.ndarray) -> Any:
+        result = self.ufunc(*[a.view(WORD) if a.dtype.char == "E" else a for a in operands])
+        return result.view(BFLOAT16) if self.bfloat16_out else result
+
+    def _run(self, operands: Sequence[Any], out: np.ndarray | None) -> Any:
+        if max([a.size for a in operands]) >= PARALLEL:
+            result = self.parallel(operands, out)
+            if result is not None:
+                return result
+        return self.ufunc(*operands) if out is None else self.ufunc(*operands, out=out)
 
     def prepare(self, args: Sequence[Any]) -> tuple[Entry, bytes]:
         """As `_jit.Kernel.prepare`. args: dense arrays that lie alike, or 0-d ones; the last is written to."""
@@ -87,7 +120,7 @@ def _lie_alike(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 class Elementwise:
-    """A function of float32 or float64 arrays, computed as `formula(xp, *expressions, **attributes)` says of each element.
+    """A function of floating-point arrays, computed as `formula(xp, *expressions, **attributes)` says of each element.
 
     Args:
         name: for messages and the ufunc's `__name__`.
@@ -103,13 +136,15 @@ class Elementwise:
     def __call__(self, arrays: tuple, attributes: dict[str, Any] = NONE, out: np.ndarray | None = None) -> Any:
         """The result for operands that broadcast, in `out` if given; None where float64 has no code, or for other operands.
 
-        arrays: of float32 or of float64, some of bool; numbers, which take the arrays' type; None for an absent operand.
+        arrays: of one floating-point type, some of bool; numbers, which take the arrays' type; None for an absent operand.
+        float16 and bfloat16 are computed in float32, and the result rounded once.
         attributes: of the formula. Numbers are operands of the compiled function; for other values (a text, None, a bool)
         there is one function each.
         """
         key: Any = tuple([a.dtype if a.__class__ is ndarray else _key(a) for a in arrays])
         if attributes:
-            key += tuple([v or repr(v) for v in attributes.values()])  # 0.0 and -0.0 are equal
+            # 0.0 and -0.0 are equal, and so are 1 and True.
+            key += tuple([v if v and v is not True else repr(v) for v in attributes.values()])
         prepared = self.prepared.get(key)
         if prepared is None:
             if len(self.prepared) > MOST_PREPARED:
@@ -120,32 +155,32 @@ class Elementwise:
             return None
         if places is not None:
             arrays = tuple([arrays[k] for k in places])
-        operands = arrays + numbers
-        if max([a.size for a in arrays]) >= PARALLEL:
-            result = function.parallel(operands, out)
-            if result is not None:
-                return result
-        return function.ufunc(*operands) if out is None else function.ufunc(*operands, out=out)
+        if out is not None and function.bfloat16_out != (out.dtype == BFLOAT16):
+            out[...] = function.run(arrays + numbers)
+            return out
+        return function.run(arrays + numbers, out)
 
     def _prepare(self, operands: tuple, attributes: dict[str, Any]) -> tuple[Function | None, tuple | None, tuple]:
         """The function for such operands (None if there is none), the places of the arrays unless all are, the numbers."""
         letters = "".join([LETTERS.get(a.dtype, OTHER) if (kind := a.__class__) is ndarray else KINDS.get(kind, OTHER)
                            for a in operands])  # fmt: skip
-        if OTHER in letters or ("f" in letters) == ("d" in letters):
+        stored = REALS.intersection(letters)
+        if OTHER in letters or len(stored) != 1:
             return None, None, ()
-        real = "d" if "d" in letters else "f"
+        (result,) = stored
+        real = "d" if result == "d" else "f"
         places = tuple(k for k, letter in enumerate(letters) if letter in ARRAYS)
         numbers = [a for a, letter in zip(operands, letters, strict=True) if letter == NUMBER]
         numbers += [v for v in attributes.values() if v.__class__ in NUMBERS]
         return (
-            self._function(letters, real, attributes),
+            self._function(letters, real, result, attributes),
             None if len(places) == len(operands) else places,
             tuple(np.array(n, real) for n in numbers),
         )
 
-    def _function(self, letters: str, real: str, attributes: dict[str, Any]) -> Function | None:
-        """The function for operands of these types; one for all numbers among the attributes."""
-        from tdt._kernels import _cache, functions
+    def _function(self, letters: str, real: str, result: str, attributes: dict[str, Any]) -> Function | None:
+        """The function for operands of these types, computed in `real`, with results stored as `result`."""
+        from tdt._kernels import functions
 
         key = (letters, *[NUMBERS if v.__class__ in NUMBERS else v for v in attributes.values()])
         with _jit._loading:
@@ -168,16 +203,33 @@ class Elementwise:
                         raise
                     self.functions[key] = None
                     return None
-                types += "?" if output.logical else real
+                types += "?" if output.logical else result
                 name = f"{self.name}-{digest([output], types)}.o"
-                code = _cache.load(name)
-                if code is None:
-                    from tdt._kernels._emit import compiled
-
-                    code = compiled(output, types)
-                    _cache.keep(name, code)
-                self.functions[key] = linked(self.name, code, types)
+                self.functions[key] = _compiled(self.name, name, output, types)
             return self.functions[key]
+
+
+def _compiled(name: str, file: str, output: Expression, types: str) -> Function | None:
+    """The function of an expression, from the cache if it is there; None where the processor cannot compute it."""
+    from tdt._kernels import _cache
+
+    code = _cache.load(file)
+    if code is None:
+        from tdt._kernels._emit import compiled
+
+        code = compiled(output, types)
+        _cache.keep(file, code)
+    return linked(name, code, types) if code else None
+
+
+def conversion(source: np.dtype, target: np.dtype) -> Callable[[np.ndarray], np.ndarray]:
+    """The function that converts arrays between float32, float16 and bfloat16, to the nearest, ties to even."""
+    types = LETTERS[source] + LETTERS[target]
+    function = _compiled("convert", f"convert-{types}.o", Expression("input", 0), types)
+    if function is None:  # this processor cannot
+        return lambda x: x.astype(target)
+    run = function.run
+    return lambda x: run((x,))
 
 
 def _key(operand: Any) -> Any:
@@ -192,13 +244,13 @@ def linked(name: str, code: bytes, types: str) -> Function:
     """The function of an object file."""
     (loop, entry), memory = load(code, [LOOP, ENTRY])
     call: Any = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)(entry)
-    numbers = bytes(np.dtype(letter).num for letter in types)
+    numbers = bytes(STORED[letter].num for letter in types)
     functions, data = (ctypes.c_void_p * 1)(loop), (ctypes.c_void_p * 1)(None)
     text = name.encode()
     _alive.append((memory, functions, data, numbers, text))
     ufunc = _from_loop()(functions, data, numbers, 1, len(types) - 1, 1, -1, text, b"", 0)
     pack = struct.Struct("=q" + "qq" * len(types)).pack
-    return Function(ufunc, Entry(call, entry, pack), name, np.dtype(types[-1]))
+    return Function(ufunc, Entry(call, entry, pack), name, types)
 
 
 @functools.cache

@@ -18,12 +18,12 @@ from tdt._core.dtype import ALL_DTYPES, FLOAT, FLOAT8, dtype, of
 from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO, on_sparse
 from tdt._core.tensor import LEAF, Storage, Tensor, View, alias
-from tdt._kernels import chosen
+from tdt._kernels import chosen, for_small_arrays, narrow, widen
 from tdt._kernels._compilable import PARALLEL
 from tdt.autograd._meta import meta, on_meta
 from tdt.autograd._node import BackwardPlan, Node
 from tdt.autograd._op_table import OPS
-from tdt.autograd._plan import NUMBER, Plan, make_plan, narrow, widen, wrap_scalars
+from tdt.autograd._plan import NUMBER, Plan, make_plan, wrap_scalars
 from tdt.autograd._views import NOWHERE, edge_of
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def binary(op: Op, x: Any, y: Any) -> Any:
         plan = None
     if plan is None or not plan.fast_path or a.__class__ is not ndarray or record is None:
         return apply(op, (x, y), {})
-    direct, numbers = op.direct, ()
+    direct, numbers = plan.function, ()
     if op.ufuncs is not None and a.size < PARALLEL and (b is y or b.size < PARALLEL):
         value = (b or repr(b)) if b is y else b.dtype
         direct, numbers, _, _ = op.ufuncs.get((a.dtype, value)) or ufunc_of(op, [a.dtype, value], [a, b], NO_ATTRIBUTES)
@@ -373,7 +373,10 @@ def _slow_plan(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
     if plan is None:
         plan = make_plan(op, key, arrays)
         plan.direct = plan.direct and not op.kernels
+        plan.function = op.direct
         plan.fast_path = plan.direct and op.fast_path and plan.by_rank is None
+        if plan.low is not None and op.lower is not None and plan.by_rank is None:
+            plan.function, plan.fast_path = for_small_arrays(op.lower, op.defaults), len(key) == 2
         op.plans[key] = plan
         if len(key) == 2 and key[0] is key[1]:
             op.plans[key[0]] = plan  # the key that `binary` looks up first
@@ -422,6 +425,8 @@ def _compute(op: Op, xp: Any, arrays: list, attributes: dict, low: Any, target: 
     """Run the forward: by a kernel if one applies, in float32 for half precision, into `target` if the op supports it."""
     try:
         if low is not None:
+            if op.lower is not None:
+                return op.lower(xp, *arrays, **attributes)
             return narrow(op.forward(xp, *widen(arrays), **attributes), low)
         if op.kernels and (kernel := chosen(op.kernels, xp, *arrays, **attributes)):
             return kernel(*arrays, **attributes)

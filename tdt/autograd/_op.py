@@ -86,6 +86,7 @@ class Traits:
     autocast: str | Callable[..., str] = ""
     ufunc: str = ""  # NumPy's name for the forward without attributes, for the fast paths
     kernels: tuple[Kernel, ...] = ()  # fast forms of the forward: the first whose condition holds is called
+    lower: Callable[..., Any] | None = None  # the formula in half precision, of a forward that is NumPy's in others
     formula: bool = False  # forward and array-level rules compute each element from the operands' at its place alone
 
 
@@ -120,6 +121,8 @@ class Op(Traits):
             _kernels.UFUNCS.append(self.ufuncs)
             self.forward, self.direct = _kernels.from_formula(self.name, forward, self.fixed, self.attributes)
             self.writes_out = True
+        if self.lower is not None:
+            self.lower = _kernels.from_formula(f"{self.name}_lower", self.lower, self.fixed, self.attributes)[0]
         self.fast_path = self.simple and not self.variadic and not self.multi_view and len(self.outputs) == 1
         if self.elementwise is None:
             broadcasting = self.broadcasts and self.fixed > 1 and self.shape is None and not self.view

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,13 +10,12 @@ import numpy as np
 from tdt._core import dtype as _dtype
 from tdt._core.calls import check_call
 from tdt._core.dtype import FLOAT, check_category
+from tdt._kernels import LOWER
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
 
 _PYTHON_CATEGORY = {bool: _dtype.bool, int: _dtype.int64, float: _dtype.float64, complex: _dtype.complex128}
-# NumPy would round after each step of a half-precision computation; like PyTorch, compute in float32 and round once.
-_LOW = {_dtype.float16.np: np.dtype(np.float32), _dtype.bfloat16.np: np.dtype(np.float32)}
 
 
 NUMBER = object()  # the cast of a NumPy scalar: to a Python number, which does not widen its partners
@@ -27,12 +27,14 @@ class Plan:
     `backward_plans`: what to keep for backward, by the set of operands that want gradients.
     `by_rank`: plans by which operands are 0-d, where that decides the promoted type.
     `direct`: nothing stands between the operands and the forward. `fast_path`: `unary` and `binary` will do.
+    `function`: what `binary` calls with two arrays; None: the forward.
     """
 
-    __slots__ = ("casts", "low", "backward_plans", "by_rank", "direct", "fast_path")
+    __slots__ = ("casts", "low", "backward_plans", "by_rank", "direct", "fast_path", "function")
 
     def __init__(self, casts: tuple | None, low: Any, direct: bool):
         self.casts, self.low, self.direct, self.fast_path = casts, low, direct, False
+        self.function: Callable[..., Any] | None = None
         self.backward_plans: dict[Any, Any] = {}
         self.by_rank: dict[tuple, Plan] | None = None
 
@@ -63,7 +65,9 @@ def make_plan(op: Op, key: tuple, arrays: list) -> Plan:
         casts = tuple(targets) if any(w is not None for w in targets) else None
     first = _dtype.of(next((k for k in key if not isinstance(k, type)), _dtype.get_default_dtype().np))
     check_category(op.name, _dtype.ALL if part else op.dtypes, first, op.float8)
-    low = first.np if casts is None and first.np in _LOW and op.computes else None
+    # NumPy would round after each step of a half-precision computation; like PyTorch, compute in float32 and round once.
+    # Formulas do so themselves.
+    low = first.np if casts is None and first.np in LOWER and op.computes and not op.formula else None
     plan = Plan(casts, low, casts is None and low is None and op.simple)
     plan.by_rank = {} if len({d for d, _ in tensors}) > 1 else None
     return plan
@@ -83,18 +87,6 @@ def check_kinds(op: Op, key: tuple) -> None:
         raise TypeError(
             f"{op.name}() received an invalid combination of arguments - got ({kinds}), but at least one must be a Tensor"
         )
-
-
-def widen(arrays: list) -> list:
-    """Half-precision arrays as float32, others as they are."""
-    return [a.astype(np.float32) if getattr(a, "dtype", None) in _LOW else a for a in arrays]
-
-
-def narrow(results: Any, low: Any) -> Any:
-    """float32 results rounded to the half-precision dtype `low`; other types as they are."""
-    if isinstance(results, tuple):
-        return tuple(narrow(r, low) for r in results)
-    return results.astype(low) if getattr(results, "dtype", None) == np.float32 else results
 
 
 def wrap_scalars(arrays: list) -> list:

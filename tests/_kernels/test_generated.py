@@ -183,3 +183,60 @@ def test_numbers_among_the_attributes_need_no_new_code_and_other_values_do():
 def test_a_formula_that_branches_on_a_value_is_refused():
     with pytest.raises(TypeError, match="use where"):
         Elementwise("branch", lambda xp, x: x if x > 0 else -x)((values(3),))
+
+
+LOWER = [tdt.float16, tdt.bfloat16]
+HALF_OPS = {
+    "add": lambda x, y: x + y, "scaled": lambda x, y: tdt.sub(x, y, alpha=2), "mul": lambda x, y: x * y,
+    "div": lambda x, y: x / y, "greater": lambda x, y: x > y, "exp": lambda x, y: x.exp(),
+    "clamp": lambda x, y: x.clamp(-0.5, 2), "where": lambda x, y: tdt.where(x > y, x, y),
+    "gelu": lambda x, y: tdt.nn.functional.gelu(x), "atan2": tdt.atan2,
+}  # fmt: skip
+
+
+def words(t: tdt.Tensor) -> np.ndarray:
+    return t.contiguous().view(tdt.int16).numpy() if t.element_size() == 2 else t.numpy()
+
+
+@pytest.mark.parametrize("dtype", LOWER)
+def test_conversions_round_to_the_nearest_once_and_keep_nan_and_infinity(dtype):
+    bits = np.random.default_rng(0).integers(0, 1 << 32, 100_000, dtype=np.uint64).astype(np.uint32)
+    halfway = np.arange(
+        0x33000000, 0x47800000, 0x1000, dtype=np.uint32
+    )  # between neighbours of float16, subnormal ones too
+    ties = np.arange(0x3F800000, 0x3FC00000, 0x8000, dtype=np.uint32)  # of bfloat16
+    x = np.concatenate([bits, halfway, halfway + 1, halfway - 1, ties, ties + 1, ties - 1]).view(np.float32)
+    x = np.concatenate([x, -x, np.array([65519.996, 65520, np.inf, -0.0, 3.39e38, 3.4e38], np.float32)])
+    found = tdt.from_numpy(x).to(dtype)
+    with np.errstate(all="ignore"):
+        expected = x.astype(dtype.np)
+    nan = np.isnan(x)
+    np.testing.assert_array_equal(words(found)[~nan], expected.view(np.int16)[~nan])
+    assert found.isnan().numpy()[nan].all()
+    every_number = tdt.from_numpy(np.arange(1 << 16, dtype=np.uint16).view(np.int16)).view(dtype)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(every_number.float().numpy(), every_number.numpy().astype(np.float32))
+    strided = every_number[::3]
+    numbers = ~strided.isnan().numpy()
+    np.testing.assert_array_equal(words(strided.float().to(dtype))[numbers], words(strided)[numbers])
+
+
+@pytest.mark.parametrize("dtype", LOWER)
+@pytest.mark.parametrize("name", HALF_OPS)
+def test_half_precision_is_computed_in_float32_and_rounded_once(name, dtype):
+    for size in (5, 1000, 2 * PARALLEL + 3):
+        x, y = (tdt.from_numpy(a).to(dtype) for a in (values(size), values(size)[::-1].copy()))
+        found, exact = HALF_OPS[name](x, y), HALF_OPS[name](x.float(), y.float())
+        np.testing.assert_array_equal(words(found), words(exact.to(found.dtype)))
+        strided = HALF_OPS[name](x[::3], y[::3])
+        np.testing.assert_array_equal(words(strided), words(found[::3]))
+
+
+@pytest.mark.parametrize("dtype", LOWER)
+def test_a_gradient_in_half_precision_is_rounded_once(dtype):
+    x = tdt.from_numpy(values(1000)).to(dtype).requires_grad_()
+    wide = x.detach().float().requires_grad_()
+    g = tdt.from_numpy(values(1000)[::-1].copy()).to(dtype)
+    tdt.nn.functional.silu(x).backward(g)
+    tdt.nn.functional.silu(wide).backward(g.float())
+    np.testing.assert_array_equal(words(x.grad), words(wide.grad.to(dtype)))

@@ -28,7 +28,15 @@ __all__ = [
 ]  # fmt: skip
 
 
-@op(ufunc="add", sparse_gradients=True)
+def _plus(xp: ModuleType, x: Any, y: Any, *, alpha: Any) -> Any:
+    return x + (y if alpha.__class__ is int and alpha == 1 else _scaled(x, y, alpha))
+
+
+def _minus(xp: ModuleType, x: Any, y: Any, *, alpha: Any) -> Any:
+    return x - (y if alpha.__class__ is int and alpha == 1 else _scaled(x, y, alpha))
+
+
+@op(ufunc="add", lower=_plus, sparse_gradients=True)
 def _add(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     if alpha != 1 or alpha is True:
         y = _scaled(x, y, alpha)
@@ -52,7 +60,7 @@ def _refuse_bools(*types: Any) -> None:
         )
 
 
-@op(dtypes=NUMBERS, check=_refuse_bools, ufunc="subtract", sparse_gradients=True)
+@op(dtypes=NUMBERS, check=_refuse_bools, ufunc="subtract", lower=_minus, sparse_gradients=True)
 def _sub(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     if alpha != 1 or alpha is True:
         y = _scaled(x, y, alpha)
@@ -87,7 +95,7 @@ def wrapped(number: Any, like: Any) -> Any:
     return like.dtype.type(number - count if like.dtype.kind == "i" and number >= count // 2 else number)
 
 
-@op(ufunc="multiply", sparse_gradients=True)
+@op(ufunc="multiply", lower=lambda xp, x, y: x * y, sparse_gradients=True)
 def _mul(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
     return x * y if out is None else xp.multiply(x, y, out=out)
 
@@ -98,7 +106,7 @@ _mul.vjp("y")(lambda g, x: g * conj(x))
 _mul.fast_vjp("y")(lambda g, x: g * x.conjugate())
 
 
-@op(dtypes=FLOATING_AND_COMPLEX, to_float=True, ufunc="true_divide")
+@op(dtypes=FLOATING_AND_COMPLEX, to_float=True, ufunc="true_divide", lower=lambda xp, x, y: x / y)
 def _div(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
     return x / y if out is None else xp.true_divide(x, y, out=out)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 from types import ModuleType
 from typing import Any
@@ -385,6 +386,11 @@ def round(input: Tensor, *, decimals: int | None = None, out: Tensor | None = No
     return finish(_round, out, input, decimals=decimals or 0)
 
 
+@functools.cache
+def _largest(kind: _dtype.dtype) -> float:
+    return _dtype.finfo(kind).max
+
+
 @op(computes=False, sparse_values="coalesced", formula=True)
 def _nan_to_num(xp: ModuleType, x: Any, *, nan: float, posinf: float, neginf: float) -> Any:
     kind, number = x.dtype.kind, x.dtype.type
@@ -426,9 +432,9 @@ def nan_to_num(
     """
     refuse_out(out, tensor_argument("nan_to_num", input))
     if input.dtype.category >= _dtype.FLOAT:
-        limits = _dtype.finfo(input.dtype)
-        posinf = limits.max if posinf is None else posinf
-        neginf = limits.min if neginf is None else neginf
+        largest = _largest(input.dtype)
+        posinf = largest if posinf is None else posinf
+        neginf = -largest if neginf is None else neginf
     return finish(_nan_to_num, out, input, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
 
 
