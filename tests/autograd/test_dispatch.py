@@ -1,0 +1,113 @@
+"""The short ways of dispatch give what the general one gives: bound ufuncs, direct writes, picks without a record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tdt
+
+
+def signs(x: tdt.Tensor) -> list[bool]:
+    return tdt.signbit(x).tolist()
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_a_bound_of_either_zero_keeps_its_sign(zero: float):
+    for _ in range(3):  # the first call makes the plan, the second binds the function
+        for other in (0.0, -0.0):
+            tdt.clamp(tdt.tensor([-1.0]), min=other)
+            assert signs(tdt.clamp(tdt.tensor([-1.0]), min=zero)) == [np.signbit(zero)]
+            tdt.threshold(tdt.tensor([-1.0]), 0.5, other)
+            assert signs(tdt.threshold(tdt.tensor([-1.0]), 0.5, zero)) == [np.signbit(zero)]
+
+
+def test_numbers_of_one_call_are_not_those_of_the_next():
+    x = tdt.tensor([-2.0, 3.0])
+    for slope in (0.5, 0.25, 2, 0.5, 0):
+        assert tdt.nn.functional.leaky_relu(x, slope).tolist() == [-2.0 * slope, 3.0]
+        assert tdt.lerp(x, tdt.zeros(2), float(slope)).tolist() == [-2.0 * (1 - slope), 3.0 * (1 - slope)]
+
+
+def test_a_tensor_as_a_setting_is_read_at_each_call():
+    x, slope = tdt.tensor([-2.0, 3.0]), tdt.tensor(0.5)
+    for value in (0.5, 0.25, 0.125):
+        slope.fill_(value)
+        assert tdt.nn.functional.leaky_relu(x, slope).tolist() == [-2.0 * value, 3.0]  # type: ignore[arg-type]
+
+
+def test_switching_kernels_reaches_functions_that_were_bound(monkeypatch: pytest.MonkeyPatch):
+    x = tdt.tensor([-2.0, 3.0])
+    record = tdt.autograd._op_table.OPS["leaky_relu"]
+    for _ in range(3):
+        tdt.nn.functional.leaky_relu(x, 0.5)
+    assert any(found[0] is not None for found in record.ufuncs.values())
+    with tdt.backends.kernels(False):
+        assert not record.ufuncs
+        assert tdt.nn.functional.leaky_relu(x, 0.5).tolist() == [-1.0, 3.0]
+        assert all(found[0] is None for found in record.ufuncs.values())
+    assert tdt.nn.functional.leaky_relu(x, 0.5).tolist() == [-1.0, 3.0]
+    assert any(found[0] is not None for found in record.ufuncs.values())
+
+
+WRITES: dict[str, Any] = {
+    "zero_": lambda y: y.zero_(),
+    "fill_": lambda y: y.fill_(2.0),
+    "copy_": lambda y: y.copy_(tdt.ones(4)),
+    "add_": lambda y: y.add_(tdt.ones(4)),
+    "clamp_": lambda y: y.clamp_(0.0, 0.5),
+    "lerp_": lambda y: y.lerp_(tdt.ones(4), 0.5),
+    "out=": lambda y: tdt.add(tdt.ones(4), tdt.ones(4), out=y),
+    "y[1] = number": lambda y: y.__setitem__(1, 2.0),
+    "y[1:] = tensor": lambda y: y.__setitem__(slice(1, None), tdt.ones(3)),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_a_write_to_a_value_saved_for_backward_is_detected(write: Any):
+    x = tdt.ones(4, requires_grad=True)
+    for _ in range(2):
+        y = x.exp()
+        with tdt.no_grad():
+            write(y.detach())
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.sum().backward()
+
+
+@pytest.mark.parametrize("write", ["add_", "copy_", "out=", "set"])
+def test_operands_that_overlap_the_target_are_read_before_they_change(write: str):
+    memory = np.arange(9, dtype=np.float32)
+    for _ in range(2):
+        shared = memory.copy()
+        x, y = tdt.from_numpy(shared[1:]), tdt.from_numpy(shared[:-1])
+        if write == "add_":
+            x.add_(y)
+        elif write == "copy_":
+            x.copy_(y)
+        elif write == "out=":
+            tdt.add(y, y, out=x)
+        else:
+            x[:] = y
+        expected = {"add_": memory[1:] + memory[:-1], "out=": 2 * memory[:-1]}.get(write, memory[:-1])
+        assert x.tolist() == expected.tolist()
+
+
+def test_numbers_that_the_dtype_cannot_hold_are_refused_by_direct_writes_too():
+    x = tdt.zeros(3, dtype=tdt.float16)
+    with pytest.raises(RuntimeError, match="overflow"):
+        x.fill_(1e6)
+    with pytest.raises(RuntimeError, match="overflow"):
+        x.masked_fill_(tdt.tensor([True, False, True]), 1e6)
+    assert x.fill_(float("inf")).tolist() == [float("inf")] * 3
+
+
+@pytest.mark.parametrize("key", [tdt.tensor([2, 0]), tdt.tensor([True, False, True])], ids=["integers", "mask"])
+def test_picked_elements_are_a_copy_with_a_gradient_where_one_is_recorded(key: tdt.Tensor):
+    x = tdt.arange(6.0).reshape(3, 2)
+    x[key].zero_()
+    assert x.sum().item() == 15
+    w = x.clone().requires_grad_()
+    w[key].sum().backward()
+    assert w.grad.tolist() == [[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]]  # type: ignore[union-attr]
