@@ -56,7 +56,7 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:
         attributes, result = named, ufunc(a, *numbers) if numbers else ufunc(a)
     elif attributes:
         for value in attributes.values():
-            if value.__class__ in TENSOR_TYPES:
+            if isinstance(value, Tensor):
                 attributes = as_numbers(op.name, attributes)
                 break
         if len(attributes) < len(op.attributes):
@@ -257,7 +257,7 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
     if op.ufuncs is not None and target is None and (out := elementwise(op, operands, attributes)) is not None:
         return out
     for value in attributes.values():
-        if value.__class__ in TENSOR_TYPES:
+        if isinstance(value, Tensor):
             attributes = as_numbers(op.name, attributes)
             break
     record, inference = state.fast_record, False

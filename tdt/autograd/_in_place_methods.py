@@ -38,10 +38,10 @@ def by_copy(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]
             raise _no_out(name)
         try:
             # The op may keep its input for backward, which must not change.
-            kept = state.grad and any(
+            recorded = state.grad and any(
                 isinstance(x, Tensor) and x.requires_grad for x in (input, *args, *kwargs.values())
             )
-            return overwrite(input, function(OPS["clone"](input) if kept else input, *args, **kwargs))
+            return overwrite(input, function(OPS["clone"](input) if recorded else input, *args, **kwargs))
         except (AttributeError, TypeError):
             check_call()
             raise

@@ -480,10 +480,23 @@ def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     """
 
 
+def _upper_gamma(xp: ModuleType, x: Any, y: Any) -> Any:
+    """For float32, 1 minus the lower function in float64, which is 30 times as fast, unless the difference is small."""
+    functions = special_functions(xp)
+    if x.dtype != "float32":
+        return functions.gammaincc(x, y)
+    x, y = xp.broadcast_arrays(x.astype("float64"), y.astype("float64"))
+    upper = xp.asarray(1 - functions.gammainc(x, y))
+    small = upper < 1e-6
+    if small.any():
+        upper[small] = functions.gammaincc(x[small], y[small])
+    return upper.astype("float32")
+
+
 @method(in_place=by_op)
 @front
 @binary_op(
-    _incomplete("gammaincc"),
+    _upper_gamma,
     {"x": _no_igamma_rule, "y": lambda g, x, y: -g * _density(x, y)},
     dtypes=FLOATING,
     numbers="none",

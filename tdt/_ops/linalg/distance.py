@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from tdt._core.broadcasting import check_broadcast
@@ -107,8 +109,14 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     if tensor_argument("pdist", input).ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     _check("pdist", p, X1=input)
-    first, second = (wrap(rows).to(input.device) for rows in np.triu_indices(input.shape[0], 1))
+    first, second = (wrap(rows).to(input.device) for rows in _pairs(input._a.shape[0]))
     return _norms("pdist", embedding(input, first) - embedding(input, second), p)
+
+
+@functools.lru_cache(8)
+def _pairs(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The indices of the first and of the second row of each pair."""
+    return np.triu_indices(count, 1)
 
 
 _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")

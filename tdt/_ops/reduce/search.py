@@ -29,6 +29,13 @@ def _searchsorted(xp: ModuleType, edges: Any, x: Any, order: Any = None, *, righ
     search = xp.searchsorted
     if x.dtype.kind == "f" and (xp.isnan(rows).any() or xp.isnan(x).any()):
         search = functools.partial(_binary_search, xp)
+    if search is np.searchsorted and rows.size and x.size:
+        pairs = zip(rows.reshape(-1, rows.shape[-1]), x.reshape(math.prod(edges.shape[:-1]), -1), strict=True)
+        return (
+            np.concatenate([row.searchsorted(values, side) for row, values in pairs])
+            .reshape(x.shape)
+            .astype(kind, copy=False)
+        )
     for where in np.ndindex(edges.shape[:-1]):
         found[(*where, ...)] = search(rows[where], x[where], side)
     return found

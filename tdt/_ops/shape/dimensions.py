@@ -204,8 +204,7 @@ def squeeze(input: Tensor, dim: Dims = None) -> Tensor:
     """
     shape = tensor_argument("squeeze", input)._a.shape
     if dim is None:
-        dims = tuple([d for d, n in enumerate(shape) if n == 1])
-        return label(view_of(_squeeze, input, {"dims": dims}), "SqueezeBackward0")
+        return label(view_of(_squeeze, input, {"dims": _single(shape)}), "SqueezeBackward0")
     if is_int(dim):
         drop, name = [wrap_dim(dim, len(shape))], "SqueezeBackward1"
     else:
@@ -216,6 +215,12 @@ def squeeze(input: Tensor, dim: Dims = None) -> Tensor:
             )
     dims = tuple([d for d in drop if d < len(shape) and shape[d] == 1])
     return label(view_of(_squeeze, input, {"dims": dims}), name)
+
+
+@functools.lru_cache
+def _single(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The dimensions of size 1."""
+    return tuple([d for d, n in enumerate(shape) if n == 1])
 
 
 @op(view=True, node=lambda node: f"SqueezeBackward{1 if len(node.attributes['dims']) == 1 else 2}", float8=FLOAT8S)

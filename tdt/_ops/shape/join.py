@@ -99,9 +99,13 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     tensors = _checked("cat", tensors)
     if out is not None:
         refuse_shared(out, *tensors)
-    shapes = [x._a.shape for x in tensors]
-    first = len(shapes[0])
-    if not first or (0,) in shapes or len({len(s) for s in shapes}) > 1:
+    first = len(tensors[0]._a.shape)
+    uneven = not first
+    for x in tensors:
+        shape = x._a.shape
+        if len(shape) != first or shape == (0,):
+            uneven = True
+    if uneven:
         tensors = _same_ndim(tensors, dim)
         first = tensors[0].ndim
     d = wrap_dim(dim, first)
@@ -189,8 +193,11 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
                 f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and "
                 f"{list(x._a.shape)} at entry {i}"
             )
+    d = wrap_dim(dim, len(first) + 1)
+    if out is None:
+        return apply(_stack, tuple(tensors), {"dim": d})
     _castable(out, tensors)
-    return finish(_stack, out, *tensors, dim=wrap_dim(dim, len(first) + 1))
+    return finish(_stack, out, *tensors, dim=d)
 
 
 def _for_each(tensors: tuple[Any, ...], convert: Callable[[Tensor], Tensor]) -> Any:

@@ -312,17 +312,20 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     >>> tdt.flatten(tdt.zeros(2, 3, 4), 1).shape
     tdt.Size([2, 12])
     """
-    tensor_argument("flatten", input)
-    shape = input._a.shape
+    shape = tensor_argument("flatten", input)._a.shape
+    flat = _flat_shape(shape, start_dim, end_dim)
+    if flat == shape:
+        return input
+    return view_of(_reshape, input, {"shape": flat})
+
+
+@functools.lru_cache(typed=True)
+def _flat_shape(shape: tuple[int, ...], start_dim: int, end_dim: int) -> tuple[int, ...]:
+    """`shape` with the sizes of two dimensions, and of those between them, as one."""
     start, end = wrap_dim(start_dim, len(shape)), wrap_dim(end_dim, len(shape))
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
-    if not shape:
-        return _reshape(input, shape=(1,))
-    if start == end:
-        return input
-    flat = (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :])
-    return view_of(_reshape, input, {"shape": flat})
+    return (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]) if shape else (1,)
 
 
 @method()
