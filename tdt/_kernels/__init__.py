@@ -422,13 +422,22 @@ def large_group(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def large_image(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Two-dimensional convolutions of float32, by the multiply-adds of (x, w), (y, w) or (y, x)."""
+    """As `large_convolution`, in two dimensions."""
     return _large_image(arrays, attributes, LARGE_CONV)
 
 
 def _large_image(arrays: Sequence[Any], attributes: dict, least: int) -> bool:
+    return arrays[0].ndim == 4 and _large_convolution(arrays, attributes, least)
+
+
+def large_convolution(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Convolutions of float32 in one to three dimensions, by the multiply-adds of (x, w), (y, w) or (y, x)."""
+    return _large_convolution(arrays, attributes, LARGE_CONV)
+
+
+def _large_convolution(arrays: Sequence[Any], attributes: dict, least: int) -> bool:
     first, second = arrays[0], arrays[1]
-    if not _enabled or first.ndim != 4:
+    if not _enabled or not 3 <= first.ndim <= 5:
         return False
     if any(a is not None and a.dtype != np.float32 for a in arrays) or not (first.size and second.size):
         return False

@@ -96,38 +96,6 @@ def _plane(rows: list, columns: list, width: int, channels: int) -> np.ndarray:
     return ((down[:, None] * width + across) * channels).reshape(-1)
 
 
-class Sums(NamedTuple):
-    """Offsets for the weight gradient, for one group of samples; see `sums`."""
-
-    samples: int
-    windows: np.ndarray
-    lines: np.ndarray
-    parts: np.ndarray
-
-
-@functools.lru_cache(64)
-def sums(count: int, pairs: tuple[Pairs, Pairs], image: tuple, result: tuple, kernel: tuple) -> Sums:
-    """For each cell (kh, kw) the pixels it met, and in which windows.
-
-    Each row of `parts` says for a cell: its first place in windows and lines, and how many there are in a sample.
-    """
-    samples = min(count, -(-ROWS // (result[0] * result[1])))
-    windows, lines, parts = [], [], []
-    place = 0
-    sample = np.arange(samples)[:, None]
-    for kh in range(kernel[0]):
-        down = [(o, i) for o, k, i in pairs[0] if k == kh]
-        for kw in range(kernel[1]):
-            across = [(o, i) for o, k, i in pairs[1] if k == kw]
-            at = _plane([i for _, i in down], [i for _, i in across], image[1], image[2])
-            met = _plane([o for o, _ in down], [o for o, _ in across], result[1], result[2])
-            windows.append((sample * math.prod(image) + at).reshape(-1))
-            lines.append((sample * math.prod(result) + met).reshape(-1))
-            parts.append((place, at.size))
-            place += windows[-1].size
-    return Sums(samples, np.concatenate(windows), np.concatenate(lines), np.array(parts))
-
-
 class Patches(NamedTuple):
     """Offsets for the weight gradient of all cells at once, for one group of samples; see `patches`."""
 

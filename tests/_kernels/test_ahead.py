@@ -27,8 +27,9 @@ def python(code: str, cache: Path, *arguments: str) -> subprocess.CompletedProce
 
 
 def saved_kernels(cache: Path) -> Counter:
-    """How many files there are of each kernel: one for each combination of types."""
-    return Counter(path.name.partition("-")[0] for path in cache.rglob("*.o"))
+    """How many files there are of each kernel, "module.name": one for each combination of types."""
+    labels = (path.name.partition("-")[0] for path in cache.rglob("*.o"))
+    return Counter(label for label in labels if "." in label)
 
 
 def test_a_first_training_run_requests_exactly_the_kernels_that_it_compiles(tmp_path):

@@ -19,7 +19,7 @@ from tdt._backend.windows import output_sizes
 from tdt._core.calls import front
 from tdt._core.dtype import FLOATING_AND_COMPLEX, NUMBERS, int64
 from tdt._core.tensor import Tensor
-from tdt._kernels import Kernel, chosen, kernel, large_groups, large_image, many_tiles, pointwise
+from tdt._kernels import Kernel, chosen, kernel, large_convolution, large_groups, many_tiles, pointwise
 from tdt._ops._common import C_NAMES, Ints
 from tdt._ops.nn._windows import (
     bordered,
@@ -102,7 +102,7 @@ def _kernels(name: str) -> tuple[Kernel, ...]:
         kernel(f"depthwise_cpu:{name}", large_groups, lines=True),
         kernel(f"pointwise_cpu:{name}", pointwise, lines=True),
         kernel(f"winograd_cpu:{name}", many_tiles),
-        kernel(f"conv_cpu:{name}", large_image, lines=True),
+        kernel(f"conv_cpu:{name}", large_convolution),
     )
 
 

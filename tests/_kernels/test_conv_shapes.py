@@ -1,0 +1,107 @@
+"""Convolutions of shapes drawn at random, in one to three dimensions, beside PyTorch in double precision."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tdt._backend.layout import to_front, to_last
+from tdt._kernels import _pool, conv_cpu
+from tests.helpers import require_torch
+
+
+def drawn(seed: int, dims: int) -> tuple:
+    """x, w, b, and how they are convolved."""
+    rng = np.random.default_rng(seed)
+
+    def some(low: int, high: int) -> tuple[int, ...]:
+        return tuple(int(n) for n in rng.integers(low, high + 1, dims))
+
+    groups = int(rng.choice([1, 1, 2, 3]))
+    channels, out = (int(n) for n in rng.integers(1, 40, 2))
+    kernel, stride, dilation, padding = some(1, 5 - dims // 2), some(1, 3), some(1, 4), some(0, 4)
+    least = [d * (k - 1) + 1 - 2 * p for k, d, p in zip(kernel, dilation, padding, strict=True)]
+    size = tuple(max(n, m) for n, m in zip(some(1, (300, 18, 8)[dims - 1]), least, strict=True))
+    shapes = (int(rng.integers(1, 5)), channels * groups, *size), (out * groups, channels, *kernel), (out * groups,)
+    how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    return *(rng.standard_normal(s, np.float32) for s in shapes), how
+
+
+def three(x, w, b, y, how) -> list[np.ndarray]:
+    """Result and gradients by the kernels."""
+    return [
+        conv_cpu.conv(x, w, b, **how),
+        conv_cpu.conv_input_grad(y, w, size=x.shape[2:], **how),
+        conv_cpu.conv_weight_grad(y, x, kernel=w.shape[2:], **how),
+    ]
+
+
+def channels_last(a: np.ndarray) -> np.ndarray:
+    return to_front(np.ascontiguousarray(to_last(a)))
+
+
+SHAPES = [(seed, dims) for dims in (1, 2, 3) for seed in range(12)]
+
+
+@pytest.mark.parametrize(("seed", "dims"), SHAPES)
+def test_any_shape_agrees_with_pytorch_in_every_memory_order_bit_for_bit(seed, dims):
+    torch = require_torch()
+    x, w, b, how = drawn(seed, dims)
+    theirs = [torch.tensor(a, dtype=torch.float64, requires_grad=True) for a in (x, w)]
+    result = getattr(torch.nn.functional, f"conv{dims}d")(*theirs, torch.tensor(b, dtype=torch.float64), **how)
+    y = np.random.default_rng(1).standard_normal(result.shape).astype(np.float32)
+    result.backward(torch.tensor(y, dtype=torch.float64))
+    found = three(x, w, b, y, how)
+    for value, expected in zip(found, (result.detach(), theirs[0].grad, theirs[1].grad), strict=True):
+        assert value.shape == expected.shape
+        np.testing.assert_allclose(value, expected.numpy(), rtol=0, atol=1e-5 * max(1.0, float(expected.abs().max())))
+    for order in (channels_last, lambda a: np.ascontiguousarray(a[..., ::-1])[..., ::-1]):
+        for value, again in zip(found, three(order(x), order(w), b, order(y), how), strict=True):
+            np.testing.assert_array_equal(value, again)
+
+
+@pytest.mark.parametrize(("seed", "dims"), [(1, 1), (2, 2), (3, 3)])
+def test_bits_do_not_depend_on_the_number_of_threads_in_any_dimension(seed, dims):
+    x, w, b, how = drawn(seed, dims)
+    x = np.tile(x, (max(1, (1 << 20) // x.size), *(1,) * (dims + 1)))
+    y = conv_cpu.conv(x, w, b, **how)
+    before, results = _pool.get_num_threads(), []
+    for threads in (1, 2, 5):
+        _pool.set_num_threads(threads)
+        results.append(b"".join(a.tobytes() for a in three(x, w, b, y, how)))
+    _pool.set_num_threads(before)
+    assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize("padding", [12, 9])
+def test_a_border_that_a_large_dilation_would_sum_is_left_out(padding):
+    """Where most of the kernel's cells lie outside, the others alone are summed: infinite weights there do not matter."""
+    torch = require_torch()
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((2, 9, 10, 10)).astype(np.float32), rng.standard_normal((7, 9, 3, 3)).astype(np.float32)
+    how = {"stride": (1, 1), "padding": (padding,) * 2, "dilation": (12, 12), "groups": 1}
+    if padding == 12:
+        w[:, :, 0], w[:, :, 2], w[:, :, :, 0], w[:, :, :, 2] = np.inf, np.inf, np.inf, np.inf
+    y = conv_cpu.conv(x, w, None, **how)
+    expected = torch.nn.functional.conv2d(torch.tensor(x), torch.tensor(np.nan_to_num(w, posinf=0)), **how).numpy()
+    np.testing.assert_allclose(y, expected, rtol=0, atol=1e-4)
+    assert np.isfinite(conv_cpu.conv_input_grad(y, w, size=(10, 10), **how)).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_weights_and_gradients_that_are_not_finite_do_not_meet_the_border(value, stride):
+    torch = require_torch()
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((2, 9, 7, 7)).astype(np.float32), rng.standard_normal((5, 9, 3, 3)).astype(np.float32)
+    how = {"stride": (stride,) * 2, "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+    y = rng.standard_normal(conv_cpu.conv(x, w, None, **how).shape).astype(np.float32)
+    w[1, 2, 0, 0] = w[3, 4, 2, 1] = y[1, 2, 0, 0] = value
+    leaves = [torch.tensor(a, requires_grad=True) for a in (x, w)]
+    result = torch.nn.functional.conv2d(*leaves, **how)
+    result.backward(torch.tensor(y))
+    for value, expected in zip(
+        three(x, w, None, y, how), (result.detach(), *(leaf.grad for leaf in leaves)), strict=True
+    ):
+        assert not np.isfinite(value).all() and np.isfinite(value).any()
+        np.testing.assert_array_equal(np.isfinite(value), np.isfinite(expected.numpy()))
