@@ -14,75 +14,33 @@ kernel, row of the kernel, whatever the tile. Blocks of the pool's work: (sample
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import math
-import struct
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tdt._backend.windows import output_sizes
-from tdt._kernels import _jit
-from tdt._kernels._compilable import ENTRY
 from tdt._kernels._emit import _width
-from tdt._kernels._jit import Entry, address_of
-from tdt._kernels._loader import load
+from tdt._kernels._machine_code import NativeKernel, linked
 from tdt._kernels._plane_taps import BUFFER, SUMS, WORDS, Kind, taps
 from tdt._kernels._pool import parallel
 
 
-class Function:
-    """The machine code of a kind, called as kernels are."""
-
-    def __init__(self, kind: Kind):
-        self.name = "planes." + kind.what
-        self.entry, self.memory = _entry(kind)
-
-    def prepare(self, args: Sequence[Any]) -> tuple[Entry, bytes]:
-        """args: contiguous float32 arrays, and ints."""
-        words = [address_of(a) if a.__class__ is np.ndarray else a for a in args]
-        return self.entry, self.entry.pack(*words)
-
-    def __call__(self, first: int, last: int, *args: Any) -> None:
-        entry, words = self.prepare(args)
-        entry.call(words, first, last)
-
-
 @functools.cache
-def function(kind: Kind) -> Any:
+def function(kind: Kind) -> NativeKernel:
     """The machine code of a kind, from the cache or compiled."""
-    return Function(kind)
+    name = "weights" if kind.what == "weights" else "values"
 
+    def write() -> Any:
+        from tdt._kernels._planes_values import Values
+        from tdt._kernels._planes_weights import Weights
 
-def _entry(kind: Kind) -> tuple[Entry, Any]:
-    from tdt._kernels import _cache
+        return (Weights if name == "weights" else Values)(kind).module()
 
     pairs = "-".join("x".join(map(str, part)) for part in kind[1:6])
-    name = f"planes-{kind.what}-{pairs}-{kind.vector}{'s' if kind.single else ''}.o"
-    with _jit._loading:
-        code = _cache.load(name)
-        if code is None:
-            code = compiled(kind)
-            _cache.keep(name, code)
-        (address,), memory = load(code, [ENTRY])
-        call: Any = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)(address)
-        words = WORDS["weights" if kind.what == "weights" else "values"]
-        return Entry(call, address, struct.Struct(f"={len(words)}q").pack), memory
-
-
-def compiled(kind: Kind) -> bytes:
-    """The object file of a kind."""
-    import llvmlite.binding as llvm
-
-    from tdt._kernels._emit import _machine
-    from tdt._kernels._planes_emit import Values, Weights
-
-    machine = _machine()
-    module = llvm.parse_assembly(str((Weights if kind.what == "weights" else Values)(kind).module()))
-    module.verify()
-    return machine.emit_object(module)
+    parts = f"planes-{kind.what}-{pairs}-{kind.vector}{'s' if kind.single else ''}"
+    return linked(parts, {name: WORDS[name]}, write)[name]
 
 
 # How the work is cut: by shapes alone.

@@ -1,0 +1,178 @@
+"""The instructions of `_planes` for results and input gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tdt._kernels._planes_emit import Emitter, number
+
+
+class Values(Emitter):
+    """Result or input gradient."""
+
+    def prepare(self) -> None:
+        rows = self.add(self.mul(self.sub(self.value("tile_rows"), 1), self.down), self.taps.span[0])
+        self.buffer_rows = rows
+        self.line_step = self.mul(self.value("pitch"), self.across)
+        self.plane_step = self.mul(rows, self.line_step)
+        phases = 1 if self.kind.what == "result" else self.kind.stride[1]
+        self.target_rows = 1 if self.kind.what == "result" else self.kind.stride[0]
+        self.phases = phases
+
+    def block(self, index: Any) -> None:
+        value = self.value
+        source = self.at(value("source"), self.mul(index, value("inner"), value("height"), value("width")))
+        size = self.mul(value("target_height"), value("target_width"))
+        target = self.at(value("target"), self.mul(index, value("outer"), size))
+        group = self.rest(index, value("groups"))
+        weight = self.at(
+            value("weight"), self.mul(group, value("outer"), value("inner"), self.kind.kernel[0] * self.kind.kernel[1])
+        )
+        bias = self.at(value("bias"), self.mul(group, value("outer")))
+        tiles = self.pieces(value("columns"), value("tile_columns"))
+
+        def strip(row: Any) -> None:
+            row = self.smaller(row, self.sub(value("rows"), value("tile_rows")))
+
+            def tile(t: Any) -> None:  # from the last to the first, as what is written may reach into the next row
+                column = self.mul(self.sub(self.sub(tiles, 1), t), value("tile_columns"))
+
+                def plane(k: Any) -> None:
+                    here = self.at(source, self.mul(k, value("height"), value("width")))
+                    self.fill(here, self.at(self.buffer, self.mul(k, self.plane_step)), row, column, self.buffer_rows)
+
+                self.loop(0, 1 if self.kind.single else value("inner"), 1, plane)
+                self.tile(row, column, weight, bias, target, size)
+
+            self.loop(0, tiles, 1, tile)
+
+        self.loop(0, value("rows"), value("tile_rows"), strip)
+
+    def tile(self, row: Any, column: Any, weight: Any, bias: Any, target: Any, size: Any) -> None:
+        """All targets of a tile whose sources are in the buffer."""
+        value = self.value
+        channels, rows, vectors = self.kind.tile
+        wide = vectors * self.width
+        columns = self.smaller(value("tile_columns"), self.sub(value("columns"), column))
+        blocks = self.pieces(columns, wide)
+
+        def some_channels(m: Any) -> None:
+            last = self.sub(value("outer"), 1)
+            index = [self.smaller(self.add(m, k), last) for k in range(channels)] if channels > 1 else [m]
+            weights = [self.at(weight, self.mul(i, value("outer_step"))) for i in index]
+            biases = [self.at(bias, i) for i in index]
+            targets = [self.at(target, self.mul(i, size)) for i in index]
+
+            def some_rows(r: Any) -> None:
+                r = self.smaller(r, self.sub(value("tile_rows"), rows)) if rows > 1 else r
+
+                def some_columns(b: Any) -> None:
+                    q = self.mul(self.sub(self.sub(blocks, 1), b), wide)
+                    start = self.at(self.buffer, self.add(self.mul(r, self.down, self.line_step), q))
+                    for phase in range(self.target_rows):
+                        sums = self.sums(phase, start, weights, biases)
+                        self.store(phase, sums, self.add(row, r), self.add(column, q), targets, size)
+
+                self.loop(0, blocks, 1, some_columns)
+
+            self.loop(0, value("tile_rows"), rows, some_rows)
+
+        self.loop(0, value("outer"), channels, some_channels)
+
+    def sums(self, phase: int, start: Any, weights: list[Any], biases: list[Any]) -> list[Any]:
+        """Sums of a tile: for each channel, row, column phase and vector."""
+        channels, rows, vectors = self.kind.tile
+        begin = [self.splat(bias) for bias in biases]
+        sums = [begin[m] for m in range(channels) for _ in range(rows * self.phases * vectors)]
+        if self.kind.single:
+            return self.products(phase, start, weights, sums)
+        inner_step = self.builder.shl(self.value("inner_step"), number(2))
+        plane = self.builder.shl(self.plane_step, number(2))
+
+        def one(_: Any, *carried: Any) -> list[Any]:
+            at, step, *values = carried
+            here = [self.builder.add(weight, step) for weight in weights]
+            values = self.products(phase, at, here, values)
+            return [self.builder.add(at, plane), self.builder.add(step, inner_step), *values]
+
+        return self.loop(0, self.value("inner"), 1, one, [start, number(0), *sums])[2:]
+
+    def products(self, phase: int, start: Any, weights: list[Any], sums: list[Any]) -> list[Any]:
+        """Add one channel's taps."""
+        sums = list(sums)
+        for column in self.taps.phases[phase]:
+            if self.kind.tile[0] == 1:
+                self._rows_together(column, start, weights[0], sums)
+            else:
+                self._channels_together(column, start, weights, sums)
+        return sums
+
+    def _rows_together(self, column: tuple, start: Any, weights: Any, sums: list[Any]) -> None:
+        """Add the taps of one column of the kernel: those of all rows of the tile that read a line of the buffer."""
+        _, rows, vectors = self.kind.tile
+        known = {tap.number: self.splat(self.at(weights, tap.number)) for tap in column}
+        for line in sorted({r * self.down + tap.row for tap in column for r in range(rows)}):
+            met = [(r, tap) for r in range(rows) for tap in column if r * self.down + tap.row == line]
+            x = self._windows(start, met[0][1], line)
+            for r, tap in met:
+                for v in range(vectors):
+                    k = (r * self.phases + tap.target_phase) * vectors + v
+                    sums[k] = self.fma(known[tap.number], x[v], sums[k])
+            sums[:] = self.ordered(sums)
+
+    def _channels_together(self, column: tuple, start: Any, weights: list[Any], sums: list[Any]) -> None:
+        """Add the taps of one column of the kernel: each to all channels of the tile."""
+        _, rows, vectors = self.kind.tile
+        for tap in column:
+            x = [self._windows(start, tap, r * self.down + tap.row) for r in range(rows)]
+            for m, weight in enumerate(weights):
+                w = self.splat(self.at(weight, tap.number))
+                for r in range(rows):
+                    for v in range(vectors):
+                        k = ((m * rows + r) * self.phases + tap.target_phase) * vectors + v
+                        sums[k] = self.fma(w, x[r][v], sums[k])
+            sums[:] = self.ordered(sums)
+
+    def _windows(self, start: Any, tap: Any, line: int) -> list[Any]:
+        """The vectors that a tap reads in a line of the buffer."""
+        base = self.at(start, self.mul(self.line_step, line)) if line else start
+        base = self.at(base, self.mul(self.value("pitch"), tap.phase)) if tap.phase else base
+        return [self.read(self.at(base, tap.column + v * self.width)) for v in range(self.kind.tile[2])]
+
+    def store(self, phase: int, sums: list[Any], row: Any, column: Any, targets: list[Any], size: Any) -> None:
+        """Write a tile's sums.
+
+        A row's last vectors may reach into the rows after it, which are written later, but not behind the plane.
+        """
+        channels, rows, vectors = self.kind.tile
+        wide = self.phases * vectors * self.width
+        width = self.value("target_width")
+        for r in range(rows):
+            line = self.add(self.mul(self.add(row, r), self.target_rows), phase)
+
+            def write(r: int = r, line: Any = line) -> None:
+                place = self.add(self.mul(line, width), self.mul(column, self.phases))
+                left = self.sub(width, self.mul(column, self.phases))
+                values = []
+                for m in range(channels):
+                    first = (m * rows + r) * self.phases * vectors
+                    for v in range(vectors):
+                        parts = [sums[first + p * vectors + v] for p in range(self.phases)]
+                        values += [(m, v * self.phases + k, x) for k, x in enumerate(self.joined(parts))]
+
+                def whole() -> None:
+                    for m, k, x in values:
+                        self.write(x, self.at(targets[m], self.add(place, k * self.width)))
+
+                def part() -> None:
+                    masks = [self.mask(0, self.sub(left, k * self.width)) for k in range(self.phases * vectors)]
+                    for m, k, x in values:
+                        self.masked_write(x, self.at(targets[m], self.add(place, k * self.width)), masks[k])
+
+                self.either(self.builder.icmp_signed("<=", self.add(place, wide), size), whole, part)
+
+            if self.target_rows == 1:
+                write()
+            else:
+                with self.builder.if_then(self.less(line, self.value("target_height"))):
+                    write()
