@@ -217,6 +217,11 @@ def get_num_threads() -> int:
     return _threads
 
 
+def most_threads() -> int:
+    """How many threads may work on a job: the pool keeps its threads if their number is lowered, and those awake join in."""
+    return max(_threads, _pool.threads + 1 if _pool is not None else 1)
+
+
 def set_num_threads(threads: int) -> None:
     """Set the number of threads of kernels and large matrix products, whose results do not depend on it.
 

@@ -24,7 +24,7 @@ from tdt._kernels._gemm import GRAIN
 from tdt._kernels._layout import bordered, transposed
 from tdt._kernels._machine_code import NativeKernel, linked
 from tdt._kernels._pack import packer, turner
-from tdt._kernels._pool import get_num_threads, parallel
+from tdt._kernels._pool import most_threads, parallel
 from tdt._kernels._winograd import CELLS, DEPTH, GROUP, KERNELS, PAD, PIECE, PLACES, TileOfRuns, module
 
 WORKSPACE = 1 << 18  # bytes of transformed images and products of a block: about half of a level-two cache
@@ -203,7 +203,7 @@ def _grain(work: int) -> int:
 
 def _scratch(blocks: int, size: int) -> tuple[np.ndarray, int, np.ndarray, int]:
     """A part of `size` floats for each thread: which of them are in use, how many, their memory, the bytes of each."""
-    threads = min(get_num_threads(), blocks)
+    threads = min(most_threads(), blocks)
     return np.zeros(threads, np.int64), threads, np.empty(threads * size, np.float32), 4 * size
 
 
