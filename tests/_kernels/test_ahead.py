@@ -28,7 +28,7 @@ def python(code: str, cache: Path, *arguments: str) -> subprocess.CompletedProce
 
 def saved_kernels(cache: Path) -> Counter:
     """How many files there are of each kernel, "module.name": one for each combination of types."""
-    labels = (path.name.partition("-")[0] for path in cache.rglob("*.o"))
+    labels = (path.stem.partition("-")[0] for path in cache.rglob("*.o"))
     return Counter(label for label in labels if "." in label)
 
 
