@@ -178,10 +178,11 @@ def taken(x: Any, index: Any, dim: int, negative: bool = False) -> Any:
     return _take_along(x, index, dim, negative)
 
 
-def placed(out: Any, index: Any, source: Any, dim: int, how: str) -> bool:
+def placed(out: Any, index: Any, source: Any, dim: int, how: str, negative: bool = False) -> bool:
     """Whether a kernel has placed `source` at many entries of `out` along `dim`, as `index_cpu.put` says.
 
-    index: in range. source: an array in which at least as many elements lie.
+    source: an array in which at least as many elements lie. If an index is out of range, the result is False, and some
+    elements may be placed already: the caller raises the error.
     """
     if not _enabled or out.__class__ is not np.ndarray or not out.ndim or source.__class__ is not np.ndarray:
         return False
@@ -191,8 +192,7 @@ def placed(out: Any, index: Any, source: Any, dim: int, how: str) -> bool:
         return False
     if index.ndim == out.ndim and source.shape != index.shape:
         source = source[tuple([slice(n) for n in index.shape])]
-    _put_along(out, index, np.ascontiguousarray(source), dim, how)
-    return True
+    return _put_along(out, index, np.ascontiguousarray(source), dim, how, negative)
 
 
 def _indexed(shape: tuple[int, ...], index: Any, dim: int) -> bool:

@@ -22,10 +22,10 @@ ADDED = {"f": "float", "d": "double", "i": "i32", "l": "i64", "q": "i64"}
 INDICES = {"l": "i64", "q": "i64", "i": "i32"}
 
 
-def _position(code: Code, index_kind: str, index: Value, place: Value, n: Value) -> Value:
-    """An entry's number, counted from the end where it is negative."""
+def _position(code: Code, index_kind: str, index: Value, place: Value, n: Value, negative: bool) -> Value:
+    """An entry's number; if some are negative, those are counted from the end."""
     number = code.cast(code.load(index_kind, index, place), "i64")
-    return code.select(number < 0, number + n, number)
+    return code.select(number < 0, number + n, number) if negative else number
 
 
 @native("pppqqqqqq")
@@ -38,15 +38,19 @@ def _take(code: Code, first: Value, last: Value, arguments: list[Value], kind: s
     x, index, out, n, m, width, rows, each, low = arguments
 
     def number_at(place: Value) -> Value:
-        number = code.cast(code.load(index_kind, index, place), "i64")
-        return code.select(number < 0, number + n, number) if negative else number
+        return _position(code, index_kind, index, place, n, negative)
 
+    if form == "last entries":
+        _check(code, index_kind, index, code.value(0, "i64"), m, n, low)
     with code.loop(first * each, code.minimum(last * each, rows)) as row:
-        if form.startswith("last"):
-            begin = code.value(0, "i64") if form == "last entries" else row * m
+        if form == "last entries":
+            with code.loop(0, m) as j:
+                code.store(code.load(kind, x, row * n + number_at(j)), out, row * m + j)
+        elif form == "last":
+            begin = row * m
             _check(code, index_kind, index, begin, m, n, low)
             with code.loop(0, m) as j:
-                code.store(code.load(kind, x, row * n + number_at(begin + j)), out, row * m + j)
+                code.store(code.load(kind, x, row * n + number_at(begin + j)), out, begin + j)
         else:
             outer = quotient(code, row, m, rows)
             base, target = outer * n * width, row * width
@@ -102,23 +106,29 @@ def _copy_row(code: Code, kind: str, x: Value, source: Value, out: Value, target
         code.store(code.load(kind, x, source + b), out, target + b)
 
 
-@native("pppqqqqq")
+@native("pppqqqqqq")
 def _put(
     code: Code, first: Value, last: Value, arguments: list[Value], kind: str, index_kind: str, whole: bool,
-    single: bool, how: str,
+    single: bool, how: str, negative: bool,
 ) -> None:  # fmt: skip
-    """out, index, source, n, m, B, parts (of the columns of an A), width of a part. A block is a part of an A.
+    """out, index, source, n, m, B, parts (of the columns of an A), width of a part, lowest index. A block is a part of an A.
 
-    single: B is 1.
+    single: B is 1. Fails for an index out of range.
     """
-    out, index, source, n, m, width, parts, part = arguments
+    out, index, source, n, m, width, parts, part, low = arguments
     with code.loop(first, last) as unit:
         outer = unit // parts
         left = (unit - outer * parts) * part
         right = code.minimum(left + part, width)
         base = outer * n * width
+        if whole:
+            _check(code, index_kind, index, code.value(0, "i64"), m, n, low)
+        elif single:
+            _check(code, index_kind, index, outer * m, m, n, low)
         with code.loop(0, m) as j:
             row = (outer * m + j) * width
+            if not (whole or single):
+                _check(code, index_kind, index, row + left, right - left, n, low)
 
             def place(b: Value, number: Value, row: Value = row) -> None:
                 target = base + number * width + b
@@ -134,14 +144,14 @@ def _put(
                 code.store(new, out, target)
 
             if single:
-                place(code.value(0, "i64"), _position(code, index_kind, index, j if whole else row, n))
+                place(code.value(0, "i64"), _position(code, index_kind, index, j if whole else row, n, negative))
             elif whole:
-                number = _position(code, index_kind, index, j, n)
+                number = _position(code, index_kind, index, j, n, negative)
                 with code.loop(left, right) as b:
                     place(b, number)
             else:
                 with code.loop(left, right) as b:
-                    place(b, _position(code, index_kind, index, row + b, n))
+                    place(b, _position(code, index_kind, index, row + b, n, negative))
 
 
 def take(x: np.ndarray, index: np.ndarray, dim: int, negative: bool) -> np.ndarray | None:
@@ -159,15 +169,15 @@ def take(x: np.ndarray, index: np.ndarray, dim: int, negative: bool) -> np.ndarr
     each = max(1, UNITS // max(m if width == 1 else width, 1))
     routine = _take(KINDS[x.itemsize], INDICES[index.dtype.char], form, negative)
     args = x, index, out, n, m, width, rows, each, -n if negative else 0
-    return out if parallel_checked(routine, -(-rows // each), args) else None
+    return out if parallel_checked(routine, -(-rows // each), args, GRAIN) else None
 
 
-def parallel_checked(routine: Any, blocks: int, args: tuple) -> bool:
+def parallel_checked(routine: Any, blocks: int, args: tuple, grain: int) -> bool:
     """Whether no block failed."""
     try:
-        if blocks < 2 * GRAIN:
+        if blocks < 2 * grain:
             return routine(0, blocks, *args)
-        parallel(_Raising(routine), blocks, *args, grain=GRAIN)  # type: ignore[arg-type]
+        parallel(_Raising(routine), blocks, *args, grain=grain)  # type: ignore[arg-type]
     except RuntimeError:
         return False
     return True
@@ -186,10 +196,14 @@ class _Raising:
             raise RuntimeError("an index is out of range")
 
 
-def put(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, how: str) -> None:
+def put(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, how: str, negative: bool) -> bool:
     """Place `source` at the entries `index` of the contiguous `out`, in order: "set", "sum", "prod", "amax" or "amin".
 
-    index: (m), or as many dimensions as `out`; in range. source: contiguous.
+    Args:
+        index: (m), or as many dimensions as `out`.
+        source: contiguous.
+        negative: whether indices may count from the end.
+    Returns: whether all indices are in range; if not, some elements may be placed already.
     """
     n, whole = out.shape[dim], index.ndim == 1 and out.ndim != 1
     index = np.ascontiguousarray(index)
@@ -198,7 +212,8 @@ def put(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, how: s
     outer = math.prod(out.shape[:dim])
     part = WIDTH if outer < 16 and width >= 2 * WIDTH else max(width, 1)
     kind = KINDS[out.itemsize] if how == "set" else ADDED[out.dtype.char]
-    routine = _put(kind, INDICES[index.dtype.char], whole, width == 1, how)
+    routine = _put(kind, INDICES[index.dtype.char], whole, width == 1, how, negative)
     parts = -(-width // part)
     grain = max(1, UNITS * 2 // max(m * part, 1))
-    parallel(routine, outer * parts, out, index, source, n, m, width, parts, part, grain=grain)  # type: ignore[arg-type]
+    args = out, index, source, n, m, width, parts, part, -n if negative else 0
+    return parallel_checked(routine, outer * parts, args, grain)

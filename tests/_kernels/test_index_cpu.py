@@ -29,7 +29,7 @@ def test_take_and_put_equal_numpy(shape: tuple[int, ...], dim: int):
     source = rng.standard_normal(shape).astype("f")
     for how, ufunc in (("sum", np.add), ("amax", np.maximum)):
         got, expected = x.copy(), x.copy()
-        index_cpu.put(got, index, source, dim, how)
+        assert index_cpu.put(got, index, source, dim, how, False)
         ufunc.at(expected, grid(shape, index, dim), source)
         np.testing.assert_array_equal(got, expected)
 
@@ -42,6 +42,8 @@ def test_an_index_out_of_range_is_refused():
         x.gather(1, index)
     with pytest.raises(RuntimeError, match="out of bounds"):
         x.scatter_add(1, index, x)
+    with pytest.raises(IndexError, match="out of range"):
+        x.index_add(0, tdt.arange(50) + 1, x)
     with pytest.raises(IndexError, match="out of range"):
         x.index_select(0, tdt.arange(51))
     assert index_cpu.take(x.numpy(), index.numpy(), 1, False) is None

@@ -427,7 +427,7 @@ def _add_rows(out: Any, index: Any, values: Any, dim: int) -> bool:
     before, behind = out.shape[:dim], out.shape[dim + 1 :]
     if index.dtype.kind != "i" or values.shape != (*before, *index.shape, *behind):
         return False
-    return _kernels.placed(out, index.reshape(-1), values.reshape(*before, index.size, *behind), dim, "sum")
+    return _kernels.placed(out, index.reshape(-1), values.reshape(*before, index.size, *behind), dim, "sum", True)
 
 
 @_index_put.vjp("x")

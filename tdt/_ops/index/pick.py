@@ -102,10 +102,10 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
 def _index_add(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, alpha: Any = 1) -> Any:
     out = x.copy()
     target, index = at_least_1d(out), index.reshape(-1)
-    _check_range(index, target.shape[dim])
     src = src if alpha == 1 else src * wrapped(alpha, src)
     src = src.reshape(*target.shape[:dim], len(index), *target.shape[dim + 1 :])
     if not _kernels.placed(target, index, src, dim, "sum"):
+        _check_range(index, target.shape[dim])
         add_at(target, _index_at(index, dim), src)
     return out
 
@@ -408,7 +408,7 @@ def _put(xp: ModuleType, x: Any, index: Any, source: Any, *, accumulate: bool = 
         )
     flat = x.reshape(-1).copy()
     if accumulate:
-        if not _kernels.placed(flat, index.reshape(-1), source.reshape(-1), 0, "sum"):
+        if not _kernels.placed(flat, index.reshape(-1), source.reshape(-1), 0, "sum", negative=True):
             add_at(flat, index.reshape(-1), source.reshape(-1))
     else:
         flat[index.reshape(-1)] = source.reshape(-1)

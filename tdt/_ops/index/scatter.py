@@ -80,8 +80,8 @@ def _(g: Tensor, index: Tensor, x_shape: tuple[int, ...], dim: int) -> Tensor:
 def _scatter_add(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, out: Any = None) -> Any:
     out = x.copy() if out is None else out
     target, index, src = at_least_1d(out), at_least_1d(index), at_least_1d(src)
-    in_range(index, target.shape[dim], dim)
     if index.size and not _kernels.placed(target, index, src, dim, "sum"):
+        in_range(index, target.shape[dim], dim)
         add_at(target, _grid(xp, index, dim), src[tuple([slice(n) for n in index.shape])])
     return out
 
@@ -109,8 +109,8 @@ def _padded(g: Tensor, shape: tuple[int, ...]) -> Tensor:
 def _scatter(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, out: Any = None) -> Any:
     out = x.copy() if out is None else out
     target, index = at_least_1d(out), at_least_1d(index)
-    in_range(index, target.shape[dim], dim)
     if index.size and not (getattr(src, "ndim", 0) and _kernels.placed(target, index, src, dim, "set")):
+        in_range(index, target.shape[dim], dim)
         if getattr(src, "ndim", 0) and src.shape != index.shape:
             src = src[tuple([slice(n) for n in index.shape])]
         target[_grid(xp, index, dim)] = src if hasattr(src, "dtype") else fitting(xp, src, x.dtype)
@@ -288,11 +288,11 @@ def _scatter_reduce(
     xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, reduce: str, include_self: bool = True
 ) -> Any:
     out, index, src = at_least_1d(x.copy()), at_least_1d(index), at_least_1d(src)
-    in_range(index, out.shape[dim], dim)
     if not index.size:
         return out.reshape(x.shape)
     if include_self and reduce != "mean" and _kernels.placed(out, index, src, dim, reduce):
         return out.reshape(x.shape)
+    in_range(index, out.shape[dim], dim)
     where = _grid(xp, index, dim)
     if not include_self:
         out[where] = START[reduce] if reduce in START else _limit(x.dtype, reduce == "amin")

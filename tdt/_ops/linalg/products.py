@@ -369,9 +369,27 @@ def tensordot(
     return result if out is None else store_into(out, result, exact=True)
 
 
+@op(name="trace", dtypes=NUMBERS)
+def _trace(xp: ModuleType, x: Any) -> Any:
+    return _kernels.total(x.diagonal(), None, "int64" if x.dtype.kind in "biu" else None)
+
+
+@_trace.vjp("x")
+def _(g: Tensor, x_shape: tuple[int, ...]) -> Tensor:
+    from tdt._ops.shape.view_scatter import diagonal_scatter
+
+    return diagonal_scatter(g.new_zeros(x_shape), g.expand(min(x_shape)))
+
+
+@_trace.fast_vjp("x")
+def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...]) -> Any:
+    gradient = xp.zeros(x_shape, g.dtype)
+    gradient.reshape(-1)[: min(x_shape) * x_shape[1] : x_shape[1] + 1] = g
+    return gradient
+
+
 @method()
 @front
-@node_name("TraceBackward0")
 @autocast("float32")
 def trace(input: Tensor) -> Tensor:
     """Sum of the diagonal of a matrix.
@@ -388,7 +406,7 @@ def trace(input: Tensor) -> Tensor:
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     check_category("trace", NUMBERS, input.dtype)
-    return input.diagonal().sum()
+    return _trace(input)
 
 
 @method()
