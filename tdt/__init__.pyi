@@ -551,7 +551,7 @@ float8_e4m3fnuz: _dtype
 float8_e5m2: _dtype
 float8_e5m2fnuz: _dtype
 float8_e8m0fnu: _dtype
-def float_power(input: Tensor | _Number, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/arithmetic.py
+def float_power(input: Tensor | _Number, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/powers.py
     """Each element of `input` to the power of `exponent`, computed in float64, or complex128 for complex numbers."""
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/rounding.py
     """The largest integer that is at most x, for each element."""
@@ -1046,7 +1046,7 @@ def polygamma(n: builtins.int, input: Tensor, *, out: Tensor | None = None) -> T
     """The n-th derivative of digamma at each element."""
 def positive(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/rounding.py
     """`input` itself, as `+input` returns it."""
-def pow(input: Tensor | _Number, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/arithmetic.py
+def pow(input: Tensor | _Number, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/powers.py
     """Each element of `input` to the power of `exponent`."""
 def prelu(input: Tensor, weight: Tensor) -> Tensor:  # tdt/_ops/elementwise/piecewise.py
     """Parametric rectified linear unit: x where x > 0, else weight · x, with learned weights."""

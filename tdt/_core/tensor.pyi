@@ -673,9 +673,9 @@ class Tensor:
         """A copy with the entries along dimension 0 in reverse order."""
     def float(self, memory_format: _memory_format = ...) -> Tensor:  # tdt/_ops/shape/conversions.py
         """The tensor converted to float32; the tensor itself if it has that dtype."""
-    def float_power(self, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/arithmetic.py
+    def float_power(self, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/powers.py
         """Each element of `input` to the power of `exponent`, computed in float64, or complex128 for complex numbers."""
-    def float_power_(self, exponent: Tensor | _Number) -> Tensor:  # tdt/_ops/elementwise/arithmetic.py
+    def float_power_(self, exponent: Tensor | _Number) -> Tensor:  # tdt/_ops/elementwise/powers.py
         """In-place version of `float_power`."""
     def floor(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/rounding.py
         """The largest integer that is at most x, for each element."""
@@ -1159,9 +1159,9 @@ class Tensor:
         """In-place version of `polygamma`."""
     def positive(self) -> Tensor:  # tdt/_ops/elementwise/rounding.py
         """`input` itself, as `+input` returns it."""
-    def pow(self, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/arithmetic.py
+    def pow(self, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/powers.py
         """Each element of `input` to the power of `exponent`."""
-    def pow_(self, exponent: Tensor | _Number) -> Tensor:  # tdt/_ops/elementwise/arithmetic.py
+    def pow_(self, exponent: Tensor | _Number) -> Tensor:  # tdt/_ops/elementwise/powers.py
         """In-place version of `pow`."""
     def prelu(self, weight: Tensor) -> Tensor:  # tdt/_ops/elementwise/piecewise.py
         """Parametric rectified linear unit: x where x > 0, else weight · x, with learned weights."""

@@ -209,7 +209,7 @@ def power(x: Expression, y: Expression) -> Expression:
     value = to_float(_exp_double(exponent_of_e))
     half = y * 0.5
     value = where((copysign(1, x) < 0) & (floor(half) != half) & (floor(y) == y), -value, value)
-    value = where((x < 0) & (floor(y) != y), NAN, value)
+    value = where((x < 0) & (x > -INFINITY) & (floor(y) != y), NAN, value)
     value = where((x != x) | (y != y), NAN, value)
     return where((y == 0) | (x == 1), 1, value)
 

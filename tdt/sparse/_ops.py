@@ -13,7 +13,7 @@ from typing import Any
 from tdt._core.layout import result_type
 from tdt._core.sparse import BY_VALUE, SparseCOO
 from tdt._core.tensor import Tensor, wrap
-from tdt._ops.elementwise import arithmetic
+from tdt._ops.elementwise import arithmetic, powers
 from tdt._ops.index import pick
 from tdt._ops.linalg import norms
 from tdt._ops.reduce import reductions
@@ -203,13 +203,13 @@ def _of_all(dense: Op) -> Op:
 BY_VALUE.update(coalesced=_of_coalesced, all=_of_all)
 
 
-@arithmetic._pow.sparse_form
+@powers._pow.sparse_form
 def _pow(x: Any, exponent: Any) -> Tensor:
     if not is_coo(x) or isinstance(exponent, Tensor):
         raise NotImplementedError("pow: a sparse tensor takes a number as exponent; call .to_dense() first")
     if exponent == 0:
         raise RuntimeError("pow: cannot raise to zeroth power on sparse tensor; it would make the result tensor dense")
-    return _of_coalesced(arithmetic._pow)(x, exponent)
+    return _of_coalesced(powers._pow)(x, exponent)
 
 
 @form(memory._clone)

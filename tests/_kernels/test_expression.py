@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import scipy.special
 
+import tdt
 from tdt import _kernels
 from tdt._kernels import functions
 from tdt._kernels.expression import Expression
 from tdt._kernels.generated import Elementwise
+from tests.helpers import require_torch
 
 # The largest error of each in ulp: the figures of the docstrings.
 BOUNDS = {
@@ -77,6 +79,49 @@ def test_hypot_neither_overflows_nor_underflows_and_is_within_the_bound():
         assert np.all(finite | (found >= 3.4e38) | np.isnan(found))
         ulp = np.spacing(rounded[finite]).astype(np.float64)
         assert np.max(np.abs(found[finite] - exact[finite]) / ulp) <= 1.1
+
+
+def test_powers_are_within_the_bound():
+    rng = np.random.default_rng(0)
+    near_1 = 1 + rng.normal(0, 1e-3, 50_000)
+    for x, y in ((rng.uniform(0, 50, 50_000), rng.normal(0, 8, 50_000)), (near_1, rng.normal(0, 20_000, 50_000)),
+                 (-rng.uniform(0, 9, 50_000), rng.integers(-50, 50, 50_000)),
+                 (rng.uniform(0, 1e-38, 50_000), near_1)):  # fmt: skip
+        x, y = x.astype(np.float32), y.astype(np.float32)
+        with np.errstate(all="ignore"):
+            found = Elementwise("power", lambda xp, x, y: xp.power(x, y))((x, y))
+            exact = x.astype(np.float64) ** y
+            rounded = exact.astype(np.float32)
+        finite = np.isfinite(rounded)
+        np.testing.assert_array_equal(np.isfinite(found), finite)
+        ulp = np.maximum(np.spacing(np.abs(rounded[finite])), np.float32(1e-45)).astype(np.float64)
+        assert np.max(np.abs(found[finite] - exact[finite]) / ulp) <= 0.6
+
+
+@pytest.mark.parametrize(
+    "name", ["pow", "atan2", "floor_divide", "logaddexp", "logaddexp2", "xlogy", "copysign", "logical_xor", "fmod"]
+)
+def test_functions_of_two_operands_have_pytorchs_special_values(name):
+    torch = require_torch()
+    special = [0, -0.0, 1, -1, 2.5, -7.25, 3, np.inf, -np.inf, np.nan, 1e-38, 3e38, 16777216, 5]
+    a, b = (m.ravel().astype(np.float32) for m in np.meshgrid(special, special))
+    if name == "fmod":  # PyTorch's is NaN where the quotient is large
+        keep = np.isnan(a) | np.isnan(b) | ~(np.abs(a) > 1e30) | np.isinf(a)
+        keep &= ~(np.abs(b) < 1e-30) | (b == 0)
+        a, b = a[keep], b[keep]
+    found = getattr(tdt, name)(tdt.from_numpy(a), tdt.from_numpy(b)).numpy()
+    expected = getattr(torch, name)(torch.from_numpy(a), torch.from_numpy(b)).numpy()
+    np.testing.assert_allclose(found, expected, rtol=2e-7, atol=1e-6 if name.startswith("log") else 0)
+    if found.dtype != bool and not name.startswith("log"):
+        numbers = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(found[numbers]), np.signbit(expected[numbers]))
+
+
+def test_a_quotient_of_any_size_leaves_an_exact_remainder():
+    bits = np.random.default_rng(0).integers(0, 1 << 32, (2, 100_000), dtype=np.uint64).astype(np.uint32)
+    x, y = bits.view(np.float32)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(Elementwise("fmod", lambda xp, x, y: xp.fmod(x, y))((x, y)), np.fmod(x, y))
 
 
 def test_conditions_are_one_or_zero_in_arithmetic_and_combine():

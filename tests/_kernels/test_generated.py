@@ -48,7 +48,7 @@ SETTINGS = {
 # All operands of functions of several, from one array, element by element.
 OPERANDS = {
     "where": lambda x: (x > 0, x, x * 0.5), "clamp": lambda x: (x, -0.5, 2.0), "addcmul": lambda x: (x, -x, abs(x)),
-    "addcdiv": lambda x: (x, x, 1 + abs(x)), "lerp": lambda x: (x, x * 2, 0.3), "pow": lambda x: (x, 3.0),
+    "addcdiv": lambda x: (x, x, 1 + abs(x)), "lerp": lambda x: (x, x * 2, 0.3), "pow": lambda x: (abs(x), 2.7),
     "hypot": lambda x: (x, 1 - 0.5 * x),
     "atan2": lambda x: (x, 1 - 0.5 * x), "fmod": lambda x: (x, 2.5), "remainder": lambda x: (x, -2.5),
     "logaddexp": lambda x: (x, 0.5 - x), "xlogy": lambda x: (x, abs(x)),

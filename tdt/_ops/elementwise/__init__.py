@@ -2,9 +2,19 @@
 
 from typing import Any
 
-from tdt._ops.elementwise import arithmetic, binary_math, compare, complex_numbers, math, rounding, select, trigonometry
+from tdt._ops.elementwise import (
+    arithmetic,
+    binary_math,
+    compare,
+    complex_numbers,
+    math,
+    powers,
+    rounding,
+    select,
+    trigonometry,
+)
 
-MODULES = (arithmetic, binary_math, compare, complex_numbers, math, rounding, select, trigonometry)
+MODULES = (arithmetic, binary_math, compare, complex_numbers, math, powers, rounding, select, trigonometry)
 __all__ = [name for module in MODULES for name in module.__all__]
 
 

@@ -13,7 +13,8 @@ from tdt._core.methods import function_alias, method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import Number
 from tdt._ops.elementwise._front import binary_op, check_operands
-from tdt._ops.elementwise.arithmetic import mul, pow
+from tdt._ops.elementwise.arithmetic import mul
+from tdt._ops.elementwise.powers import pow
 from tdt.autograd._in_place_methods import by_copy, by_op
 from tdt.autograd._node_names import by_number, node_name
 from tdt.autograd._op import finish, op
