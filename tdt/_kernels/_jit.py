@@ -85,7 +85,7 @@ class Kernel(Compilable):
         for value in args:
             kind = type(value)
             if kind is np.ndarray:
-                signature.append((value.dtype.str, value.ndim, value.flags.c_contiguous))
+                signature.append((value.dtype, value.ndim, value.flags.c_contiguous))
                 # Numba's array struct: owner and parent (none), elements, bytes an element, address, shape, strides.
                 address = ctypes.c_size_t.from_address(id(value) + ADDRESS).value
                 words += 0, 0, value.size, value.itemsize, address, *value.shape, *value.strides
@@ -101,14 +101,15 @@ class Kernel(Compilable):
 
         with _loading:
             if key not in self._loaded:
-                name = _file_name(self, key)
+                types = tuple((part[0].str, *part[1:]) if isinstance(part, tuple) else part for part in key)
+                name = _file_name(self, types)
                 code = _cache.load(name)
                 if code is None and wait_for is not None:
                     code = wait_for(self.label, name)
                 if code is None:
                     from tdt._kernels._compile import compiled  # imports Numba
 
-                    code = compiled(self, key)
+                    code = compiled(self, types)
                     _cache.keep(name, code)
                 self._loaded[key] = _linked(code, key)
             return self._loaded[key]
