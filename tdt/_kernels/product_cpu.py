@@ -28,7 +28,7 @@ from tdt._kernels._code import Code, Value, native
 from tdt._kernels._jit import Entry, address_of
 from tdt._kernels._pack import packer, turner
 from tdt._kernels._pool import get_num_threads, parallel
-from tdt._kernels._tile import Shape, address, call, choose, rates
+from tdt._kernels._tile import Shape, address, call, choose
 
 DEPTH = 256  # products that are summed in registers; with a panel of 16 columns, half of a level-one cache
 ROWS = (
@@ -41,7 +41,7 @@ SHALLOW = (
 GRAIN = 1 << 19  # multiply-adds that a piece of work should at least have: some 5 µs
 PIECES = 2  # of each thread, so that one that starts late costs little
 FEW_PANELS = 4  # panels of columns up to which the left operand is read where it lies
-FEW_ROWS = 12  # rows of the left operand up to which the right one is read where it lies
+FEW_ROWS = 4  # rows of the left operand up to which the right one is read where it lies
 TURNED_ROWS = 128  # rows of the left operand up to which the transposed product may be computed
 TURNED_SIZE = 1 << 16  # elements of a piece of it, which is computed in scratch memory
 RIGHT_SIZE, LEFT_SIZE = DEPTH * (COLUMNS + 64), DEPTH * (ROWS + 32)  # elements of what is packed at a time
@@ -340,8 +340,8 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
 
 def _few(rows: int) -> Shape:
     """A tile of few rows and many columns."""
-    best = next(iter(rates()))
-    return Shape(rows, best.rows * best.vectors // rows, best.width) if rows <= 4 else best
+    best = choose(0)
+    return Shape(rows, best.rows * best.vectors // rows, best.width)
 
 
 def _cut(pieces: int, m: int, n: int) -> tuple[int, int]:
