@@ -10,8 +10,9 @@ from tdt._core.dtype import NUMBERS, SCALAR_NAMES
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt.autograd._autocast import autocast, cast_for
+from tdt.autograd._dispatch import apply
 from tdt.autograd._node_names import ranks
-from tdt.autograd._op import finish, op
+from tdt.autograd._op import op
 
 
 def _shape(x: tuple, w: tuple, b: Any) -> tuple:
@@ -76,15 +77,17 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         fits = (
             x.shape[-1] == w.shape[-1]
             and x.dtype == w.dtype
-            and (bias is None or (bias.shape, bias._a.dtype) == (w.shape[:-1], w.dtype))
+            and (bias is None or (bias._a.shape == w.shape[:-1] and bias._a.dtype == w.dtype))
         )
     except (AttributeError, IndexError):
         fits = False
     if not fits or w.ndim > 2:
         input, weight, bias = cast_for("lower", input, weight, bias)
         bias = _explain(input, weight, bias)
+    if out is None:
+        return apply(_linear, (input, weight, bias), {})
     refuse_out(out, input)
-    return finish(_linear, out, input, weight, bias)
+    return _linear.into(out, input, weight, bias)
 
 
 def _explain(input: Any, weight: Any, bias: Any) -> Tensor | None:

@@ -13,6 +13,7 @@ from tdt._backend.layout import in_order, is_channels_last
 from tdt._core import dtype as _dtype
 from tdt._core.aliases import Device, Number
 from tdt._core.dtype import FLOAT8S
+from tdt._core.float8 import KINDS
 from tdt._core.from_data import LARGE
 from tdt._core.memory_format import channels_last, channels_last_3d, contiguous_format, memory_format, preserve_format
 from tdt._core.methods import method
@@ -134,8 +135,12 @@ def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
     >>> tdt.tensor([1.7]).to(tdt.int64)
     tensor([1])
     """
-    if not options and len(args) == 1 and args[0].__class__ is _dtype.dtype:
-        return converted(input, args[0])
+    if not options and len(args) == 1:
+        wanted = args[0]
+        if wanted.__class__ is _dtype.dtype:
+            return converted(input, wanted)
+        if wanted.__class__ is device and _same_device(wanted, input):
+            return input
     where, dtype, copy, layout = _parse_to(args, options)
     result = input
     if where is not None and not _same_device(where, input):
@@ -300,7 +305,7 @@ def zero_(input: Tensor) -> Tensor:
     >>> tdt.ones(2).zero_()
     tensor([0., 0.])
     """
-    if is_plain(input):
+    if is_plain(input) and input._a.dtype not in KINDS:
         input._a.fill(0)
         input._st.bump_version()
         return input

@@ -150,7 +150,9 @@ class Module(Lookup, Hooked, StateDict, Convertible):
 
         def __getattr__(self, name: str) -> Any:
             own = self.__dict__
-            for kind in ("_parameters", "_buffers", "_modules"):
+            if "_parameters" in own and name in own["_parameters"]:
+                return own["_parameters"][name]
+            for kind in ("_buffers", "_modules"):
                 if kind in own and name in own[kind]:
                     return own[kind][name]
             raise AttributeError(
