@@ -314,7 +314,7 @@ def from_formula(
     """`formula(xp, *arrays, *attributes)`, computed for NumPy's float arrays by machine code generated from it.
 
     The formula is of each element alone: it is traced once, by `functions` in place of NumPy. In float64 this holds for
-    formulas without transcendental functions; NumPy computes the others.
+    formulas whose only transcendental functions are exp and log; NumPy computes the others.
 
     float16 and bfloat16 are computed in float32, and results rounded once, in the formula's own form too.
 

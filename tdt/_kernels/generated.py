@@ -18,11 +18,12 @@ import numpy as np
 from tdt._backend.layout import memory_order
 from tdt._kernels import _jit
 from tdt._kernels._compilable import ENTRY, PARALLEL
+from tdt._kernels._double import Double
 from tdt._kernels._emit import BLOCK, LOOP, digest
 from tdt._kernels._jit import Entry, address_of
 from tdt._kernels._loader import load
 from tdt._kernels._pool import get_num_threads, parallel
-from tdt._kernels.expression import Exact, Expression, as_expression
+from tdt._kernels.expression import Expression, as_expression
 
 GRAIN = 4  # blocks that a thread should at least have
 
@@ -197,7 +198,7 @@ class Elementwise:
                         values[name] = Expression("input", len(types))
                         types += real
                 try:
-                    output = as_expression(self.formula(functions if real == "f" else Exact, *operands, **values))
+                    output = as_expression(self.formula(functions if real == "f" else Double, *operands, **values))
                 except AttributeError:
                     if real == "f":
                         raise

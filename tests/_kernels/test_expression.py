@@ -81,6 +81,24 @@ def test_hypot_neither_overflows_nor_underflows_and_is_within_the_bound():
         assert np.max(np.abs(found[finite] - exact[finite]) / ulp) <= 1.1
 
 
+@pytest.mark.skipif(np.finfo(np.longdouble).eps == np.finfo(np.float64).eps, reason="no extended precision")
+@pytest.mark.parametrize("name", ["exp", "log"])
+def test_float64_functions_are_within_the_bound(name):
+    rng = np.random.default_rng(0)
+    drawn = {"exp": rng.uniform(-750, 715, 50_000), "log": rng.integers(0, 0x7FF << 52, 50_000).view(np.float64)}[name]
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, 1e-310, 709.78, 709.79, -745.1, -745.2, 1, -1, 2.3e-308]
+    x = np.concatenate([drawn, rng.uniform(0.5, 2, 50_000), 1 + rng.normal(0, 1e-5, 50_000), special])
+    with np.errstate(all="ignore"):
+        found = Elementwise(name, lambda xp, x: getattr(xp, name)(x))((x,))
+        exact = getattr(np, name)(x.astype(np.longdouble))
+        rounded = exact.astype(np.float64)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(rounded))
+    finite = np.isfinite(rounded)
+    np.testing.assert_array_equal(found[~finite], rounded[~finite])
+    ulp = np.maximum(np.spacing(np.abs(rounded[finite])), 5e-324).astype(np.longdouble)
+    assert np.max(np.abs(found[finite] - exact[finite]) / ulp) <= 1.1
+
+
 def test_powers_are_within_the_bound():
     rng = np.random.default_rng(0)
     near_1 = 1 + rng.normal(0, 1e-3, 50_000)
