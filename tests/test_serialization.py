@@ -302,7 +302,7 @@ def test_one_memory_as_two_types_is_refused():
         tdt.save([x, x.view(tdt.int32)], io.BytesIO())
 
 
-def test_an_archive_is_sound_and_a_flipped_byte_is_noticed_by_any_file_object():
+def test_an_archive_is_valid_and_a_flipped_byte_is_noticed_by_any_file_object():
     file = io.BytesIO()
     tdt.save({"w": tdt.arange(1000.0), "empty": tdt.ones(0)}, file)
     with zipfile.ZipFile(file) as archive:
