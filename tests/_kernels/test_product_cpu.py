@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
 import tdt
 from tdt import _kernels
 from tdt._kernels import _pool, product_cpu
+from tdt._kernels._tile import choose
 from tdt._kernels.product_cpu import COLUMNS, DEPTH, ROWS, product
 from tests.helpers import require_torch
 
@@ -59,6 +62,19 @@ def test_every_memory_order_and_number_of_threads_has_the_same_bits(size, monkey
             _pool.set_num_threads(threads)
             np.testing.assert_array_equal(product(left, right), expected)
     product_cpu._plan.cache_clear()
+
+
+@pytest.mark.parametrize("size", [(2, 200, 70), (60, 100, DEPTH + 9), (30, 250, 80)])
+def test_vectors_of_sixteen_have_the_bits_of_vectors_of_eight(size, monkeypatch):
+    a, b = matrices(*size)
+    operands = list(zip(orders(a)[:2], orders(b)[:2], strict=True))
+    found = []
+    for width in (8, 16):
+        monkeypatch.setattr(product_cpu, "choose", functools.partial(choose, width=width))
+        product_cpu._plan.cache_clear()
+        found.append([product(*each) for each in operands])
+    product_cpu._plan.cache_clear()
+    np.testing.assert_array_equal(*found)
 
 
 def test_an_element_is_the_same_alone_in_a_row_a_column_a_larger_matrix_and_a_stack():
