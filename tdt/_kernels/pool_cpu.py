@@ -200,17 +200,35 @@ def _forward_any(first, last, x, out, kh, kw, sh, sw, ph, pw, dh, dw):
         for i in range(out.shape[1]):
             for j in range(out.shape[2]):
                 target = out[n, i, j]
-                for c in range(target.size):
-                    target[c] = LOWEST
+                begun = False  # a window has a cell in the image, but for dilated ones
                 for a in range(kh):
                     h = i * sh - ph + a * dh
-                    if h >= 0 and h < x.shape[1]:
-                        for b in range(kw):
-                            v = j * sw - pw + b * dw
-                            if v >= 0 and v < x.shape[2]:
-                                source = x[n, h, v]
+                    if h < 0 or h >= x.shape[1]:
+                        continue
+                    b, end = max(0, -((j * sw - pw) // dw)), min(kw, (x.shape[2] - 1 - j * sw + pw) // dw + 1)
+                    v = j * sw - pw + b * dw
+                    if end - b == 3:  # the usual width: its cells are read at once
+                        p, q, r = x[n, h, v], x[n, h, v + dw], x[n, h, v + 2 * dw]
+                        if begun:
+                            for c in range(target.size):
+                                target[c] = _larger(_larger(target[c], p[c]), _larger(q[c], r[c]))
+                        else:
+                            for c in range(target.size):
+                                target[c] = _larger(_larger(p[c], q[c]), r[c])
+                        begun = True
+                    else:
+                        for k in range(b, end):
+                            p = x[n, h, v + (k - b) * dw]
+                            if begun:
                                 for c in range(target.size):
-                                    target[c] = _larger(target[c], source[c])
+                                    target[c] = _larger(target[c], p[c])
+                            else:
+                                for c in range(target.size):
+                                    target[c] = p[c]
+                            begun = True
+                if not begun:
+                    for c in range(target.size):
+                        target[c] = LOWEST
 
 
 @intrinsic
