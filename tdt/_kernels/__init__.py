@@ -47,12 +47,15 @@ LARGE_LSTM = 1 << 14  # gates at all steps: a step of a few samples takes a fift
 LONG_LSTM = 8  # steps, each of which saves 10 µs, whatever its size
 LARGE_SUM = 1 << 18  # elements: from here on a second thread saves more than the dispatch costs
 LARGE_FOLD = 1 << 12  # elements of a reduction: NumPy takes about as long for as many
-LARGE_INDEX = 1 << 10  # elements taken or placed by an index
-LARGE_SCAN = 1 << 11  # elements of a running sum
+SIMPLE_FOLDS = ("sum", "mean", "max", "min", "prod")  # the others take NumPy several passes, and so
+LARGE_OTHER_FOLD = 1 << 9
+LARGE_INDEX = 1 << 8  # elements taken or placed by an index
+LARGE_SCAN = 1 << 9  # elements of a running sum; of running extremes, which NumPy finds step by step, LARGE_EXTREMES
+LARGE_EXTREMES = 1 << 5
 SIMPLE = "?bBhHiIlLqQefd"  # NumPy's letters of numbers of up to 8 bytes
-LARGE_SORT = 1 << 10  # elements to sort or to choose from
+LARGE_SORT = 1 << 8  # elements to sort or to choose from
 LARGE_MOVE = 1 << 17  # elements that are copied: a second thread saves more than the call costs
-LARGE_DRAW = 1 << 12  # words of the Mersenne Twister: NumPy takes 15 µs for as many
+LARGE_DRAW = 1 << 9  # words of the Mersenne Twister: NumPy takes as long for as many
 LARGE_LOOKUP = 1 << 13  # elements of a gradient: NumPy's addition to places takes 8 ns for each
 LARGE_SOFTMAX = 1 << 14  # elements, of layer norm too
 CACHED = 1 << 19  # elements of a group, or of a channels-last sample, that are read three times: two megabytes
@@ -140,14 +143,16 @@ def add(a: Any, b: Any) -> Any:
 
 def folded(name: str, x: Any, axis: Any, keepdims: bool, dtype: Any = None, number: float = 0.0) -> Any:
     """A large array folded over dimensions by generated code, as `fold_cpu.fold` says; None where there is none."""
-    if x.size < LARGE_FOLD or x.__class__ is not np.ndarray or not _enabled:
+    if x.size < (LARGE_FOLD if name in SIMPLE_FOLDS else LARGE_OTHER_FOLD):
+        return None
+    if x.__class__ is not np.ndarray or not _enabled:
         return None
     return _fold_over(name, x, axis, keepdims, dtype, number)
 
 
 def variance(name: str, x: Any, axis: Any, keepdims: bool, count: int, divisor: float) -> Any:
     """ "var" or "std" of a large array, as `fold_cpu.variance` says; None where there is no code."""
-    if x.size < LARGE_FOLD or x.__class__ is not np.ndarray or not _enabled:
+    if x.size < LARGE_OTHER_FOLD or x.__class__ is not np.ndarray or not _enabled:
         return None
     return _variance_over(name, x, axis, keepdims, count, divisor)
 
@@ -214,7 +219,7 @@ def scanned(how: str, x: Any, dim: int, backwards: bool = False) -> Any:
 
 def running_extremes(how: str, x: Any, dim: int) -> Any:
     """The running "max" or "min" of a large array and its index, as `scan_cpu.extremes` says; None where none applies."""
-    if not _enabled or x.__class__ is not np.ndarray or x.size < LARGE_SCAN or x.dtype.char not in "fdbhilq":
+    if not _enabled or x.__class__ is not np.ndarray or x.size < LARGE_EXTREMES or x.dtype.char not in "fdbhilq":
         return None
     return _extremes(how, np.ascontiguousarray(x), dim, x.dtype.char)
 

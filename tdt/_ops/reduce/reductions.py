@@ -214,6 +214,25 @@ def _(g: Tensor, x: Tensor, dim: AllDims, keepdim: bool) -> Tensor:
     return keep(g, dim, x.shape, keepdim) * others.conj()
 
 
+@_prod.fast_vjp("x")
+def _(xp: ModuleType, g: Any, x: Any, out: Any, dim: AllDims, keepdim: bool) -> Any:
+    g, product = keep(g, dim, x.shape, keepdim), keep(out, dim, x.shape, keepdim)
+    if (x != 0).all():
+        return g * (product / x).conj()
+    if dim is not None and len(dim) == 1:
+        rows = xp.moveaxis(x, dim[0], -1)
+    else:
+        assert dim is None or len(dim) == x.ndim
+        rows = x.reshape(-1)
+    ones = xp.ones((*rows.shape[:-1], 1), x.dtype)
+    before = xp.concatenate([ones, rows[..., :-1]], -1)
+    after = xp.flip(xp.concatenate([rows[..., 1:], ones], -1), -1)
+    before, after = (_backend.scan(xp, xp.multiply, v, v.ndim - 1) for v in (before, after))
+    others = before * xp.flip(after, -1)
+    others = others.reshape(x.shape) if rows.ndim != x.ndim or dim is None else xp.moveaxis(others, -1, dim[0])
+    return g * others.conj()
+
+
 @method()
 @front
 def prod(
@@ -244,9 +263,10 @@ def prod(
 def _logsumexp(xp: ModuleType, x: Any, *, dim: AllDims, keepdim: bool = False) -> Any:
     if not x.size:
         return xp.log(_backend.total(xp.exp(x), dim, None, keepdim))
-    top = x.real.max(dim, None, True)
+    top = _kernels.folded("max", x, dim, True) if x.dtype.kind == "f" else None
+    top = x.real.max(dim, None, True) if top is None else top
     top = xp.where(xp.isfinite(top), top, 0).astype(top.dtype)
-    total = xp.log(_backend.total(xp.exp(x - top), dim, None, True)) + top
+    total = xp.log(_kernels.total(_exp_of_difference(xp, x, top), dim, None, True)) + top
     return total if keepdim else total.squeeze(dim)
 
 
@@ -254,6 +274,24 @@ def _logsumexp(xp: ModuleType, x: Any, *, dim: AllDims, keepdim: bool = False) -
 def _(g: Tensor, x: Tensor, out: Tensor, dim: AllDims, keepdim: bool) -> Tensor:
     total = keep(out, dim, x.shape, keepdim)
     return keep(g, dim, x.shape, keepdim) * (x - total).masked_fill((x == total) & x.isinf(), 0).exp().conj()
+
+
+@_logsumexp.fast_vjp("x")
+def _(xp: ModuleType, g: Any, x: Any, out: Any, dim: AllDims, keepdim: bool) -> Any:
+    g, total = keep(g, dim, x.shape, keepdim), keep(out, dim, x.shape, keepdim)
+    if x.dtype.kind == "f":
+        return _share(xp, g, x, total)
+    return g * xp.exp(xp.where((x == total) & xp.isinf(x), 0, x - total)).conj()
+
+
+_exp_of_difference = _kernels.from_formula("exp_of_difference", lambda xp, x, top: xp.exp(x - top), 2, ())[0]
+# An infinite element that is the whole sum has all of the gradient.
+_share = _kernels.from_formula(
+    "logsumexp_share",
+    lambda xp, g, x, total: g * xp.exp(xp.where((x == total) & xp.isinf(x), 0 * g, x - total)),
+    3,
+    (),
+)[0]
 
 
 @method()
