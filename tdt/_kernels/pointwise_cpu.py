@@ -3,7 +3,7 @@
 Of contiguous images (N, C, P), P pixels, each sample is a product of its own, from operands as they lie (`_tile`):
 
     result            out[n] = w · x[n] + bias      (O, P)     left w, read by rows; right x[n], packed into panels
-    input gradient    w' · y[n]                     (C, P)     left w', read from w by columns
+    input gradient    w' · y[n]                     (C, P)     left w', transposed first
     weight gradient   Σ_n y[n] · x[n]'              (O, C)     left y, read by rows of all samples; right x[n]' packed
 
 Channels-last, all samples are one product of (N · P, C). A kernel as large as its stride, without padding, is a kernel of
@@ -19,22 +19,27 @@ import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._kernels import LARGE_CONV, product
-from tdt._kernels._intrinsics import local_floats
+from tdt._kernels._intrinsics import array_at, local_floats
 from tdt._kernels._jit import jit
+from tdt._kernels._layout import transposed
 from tdt._kernels._pack import pack, packer
 from tdt._kernels._pool import parallel
-from tdt._kernels._tile import address, choose, place, tile
+from tdt._kernels._tile import Shape, address, choose, place, tile
 
 DEPTH = 256  # products that are summed in registers
 COLUMNS = 192  # columns of a block: packed 196 KB, in a level-two cache; a multiple of every tile's
 ROWS = 192  # rows of a block: with DEPTH of them, as much
 SHALLOW = 64  # depth up to which writing the result counts most: it is written row by row then
 NEAR = 6144  # floats of shallow panels that stay in a level-one cache
+WASTE = 1.08  # columns of tiles for each pixel from which on samples share tiles
+JOINED = 36864  # floats of panels then, of the whole depth
+JOINED_ROWS = 96  # rows of a block then
 GRAIN = 1 << 20  # multiply-adds that a thread should at least have
 PARTS = 4  # pieces that a weight gradient is cut into where that is possible
 CHUNK = 4096  # pixels, at least, that a part of a weight gradient's sum is of
 
-_scratch = local_floats(DEPTH * COLUMNS)
+_scratch = local_floats(DEPTH * COLUMNS)  # enough for panels of JOINED floats and a block of rows, too
+assert JOINED + JOINED_ROWS * COLUMNS // 2 <= DEPTH * COLUMNS
 
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
@@ -51,7 +56,7 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
     w = w.reshape(out_channels, -1)
     if images.shape[2] == 1:
         return product(np, images[:, :, 0], w.T, b).reshape(shape)
-    return _images(w, images, b, False).reshape(shape)
+    return _images(w, images, b).reshape(shape)
 
 
 def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, size: tuple, stride: tuple, padding: tuple,
@@ -66,7 +71,7 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
         if images.shape[2] == 1:
             flat = product(np, images[:, :, 0], w)[:, :, None]
         else:
-            flat = _images(w, images, None, True)
+            flat = _images(w.T, images, None)
         patches = flat.reshape(count, channels, *kernel, *y.shape[2:]).transpose(0, 1, 4, 5, 2, 3)
     return _spread(patches, b, size, stride, output_is_channels_last(y, w))
 
@@ -121,26 +126,48 @@ def _spread(patches: np.ndarray, b: np.ndarray | None, size: tuple, stride: tupl
     return out if b is None else np.add(out, b[:, None, None], out=out)
 
 
-def _images(w: np.ndarray, x: np.ndarray, b: np.ndarray | None, transposed: bool) -> np.ndarray:
-    """w · x[n] for each sample of x (N, K, P), or w' · x[n], plus b for each row."""
-    w, x = np.ascontiguousarray(w), np.ascontiguousarray(x)
-    (count, depth, pixels), rows = x.shape, w.shape[1] if transposed else w.shape[0]
+def _images(w: np.ndarray, x: np.ndarray, b: np.ndarray | None) -> np.ndarray:
+    """w · x[n] for each sample of x (N, K, P), plus b for each row."""
+    (count, depth, pixels), rows = x.shape, len(w)
     if x.size * rows < LARGE_CONV:
-        out = np.matmul(w.T if transposed else w, x)
+        out = np.matmul(w, x)
         return out if b is None else np.add(out, b[:, None], out=out)
+    x = np.ascontiguousarray(x)
+    if not w.flags.c_contiguous:  # w', whose rows are copied as they are read many times
+        w = transposed(w.T[None], depth, rows) if w.T.flags.c_contiguous else np.ascontiguousarray(w)
     out = np.empty((count, rows, pixels), np.float32)
     shape = choose(pixels)
+    widest = choose(COLUMNS)
+    if count > 1 and -(-pixels // shape.columns) * shape.columns > WASTE * pixels and depth * widest.columns <= JOINED:
+        return _joined(w, x, b, out, widest)
     shallow = depth <= SHALLOW
     most = max(COLUMNS, NEAR // depth) if shallow else COLUMNS
     step = shape.columns * max(1, min(most // shape.columns, -(-pixels // shape.columns)))
     blocks = -(-pixels // step)
     bias = out.reshape(-1)[:0] if b is None else np.ascontiguousarray(b)
     parallel(
-        _products, count * blocks, address("cells" if transposed else "rows", shape), packer("lines", shape.columns, shape.width),
-        shape.rows, shape.columns, w.reshape(-1), _table(depth if transposed else shape.rows, rows if transposed else depth),
-        _table(1, 0), transposed, x.reshape(-1), out.reshape(-1), bias, rows, depth, pixels, blocks, step,
+        _products, count * blocks, address("rows", shape), packer("lines", shape.columns, shape.width),
+        shape.rows, shape.columns, w.reshape(-1), _table(shape.rows, depth),
+        _table(1, 0), x.reshape(-1), out.reshape(-1), bias, rows, depth, pixels, blocks, step,
         shape.rows if shallow else ROWS,
         grain=-(-GRAIN // (rows * depth * min(step, pixels))),
+    )  # fmt: skip
+    return out
+
+
+def _joined(w: np.ndarray, x: np.ndarray, b: np.ndarray | None, out: np.ndarray,
+            shape: Shape) -> np.ndarray:  # fmt: skip
+    """`_images` for few pixels: columns of a tile are pixels of several samples."""
+    (count, depth, pixels), rows = x.shape, out.shape[1]
+    step = shape.columns * (min(COLUMNS // 2, JOINED // depth) // shape.columns)
+    assert step, "the panels of one tile fit"
+    bias = np.zeros(rows, np.float32) if b is None else np.ascontiguousarray(b)
+    parallel(
+        _joined_products, -(-count * pixels // step), address("rows", shape), shape.rows,
+        shape.columns, w.reshape(-1),
+        _table(shape.rows, depth), _table(1, 0),
+        x.reshape(-1), out.reshape(-1), bias, b is None, rows, depth, pixels, count * pixels, step,
+        grain=-(-GRAIN // (rows * depth * step)),
     )  # fmt: skip
     return out
 
@@ -179,7 +206,7 @@ def _table(count: int, step: int) -> np.ndarray:
 
 
 @jit
-def _products(first, last, function, packing, tile_rows, tile_columns, w, table, zero, transposed, x, out, bias, rows, depth,
+def _products(first, last, function, packing, tile_rows, tile_columns, w, table, zero, x, out, bias, rows, depth,
               pixels, blocks, step, together):  # fmt: skip
     """Blocks of `step` columns of the samples' products, `together` rows at a time."""
     panels = _scratch()
@@ -203,12 +230,59 @@ def _products(first, last, function, packing, tile_rows, tile_columns, w, table,
                     for i in range(low, high, tile_rows):
                         target = (n * rows + i) * pixels + start + j
                         many = min(tile_rows, high - i)
-                        if transposed:
-                            tile(function, place(w, i), 0, place(table, k), some, 0, panels + 4 * j * some, 0,
-                                 place(out, target), pixels, 0, many, here, begins)  # fmt: skip
-                        else:
-                            tile(function, place(w, i * depth + k), place(table, 0), place(zero, 0), 1, some,
-                                 panels + 4 * j * some, 0, place(out, target), pixels, 0, many, here, begins)  # fmt: skip
+                        tile(function, place(w, i * depth + k), place(table, 0), place(zero, 0), 1, some,
+                             panels + 4 * j * some, 0, place(out, target), pixels, 0, many, here, begins)  # fmt: skip
+
+
+@jit
+def _joined_products(first, last, function, tile_rows, tile_columns, w, table, zero, x, out, bias, begins, rows,
+                     depth, pixels, columns, step):  # fmt: skip
+    """Blocks of `step` columns of the products of all samples, one after the other."""
+    panels = _scratch()
+    sums = panels + 4 * depth * step
+    packed, block = array_at(panels, depth * step, x), array_at(sums, JOINED_ROWS * step, x)
+    for number in range(first, last):
+        start = number * step
+        wide = min(step, columns - start)
+        for j in range(0, wide, tile_columns):
+            q, here = 0, min(tile_columns, wide - j)
+            while q < here:
+                n = (start + j + q) // pixels
+                i = start + j + q - n * pixels
+                run = min(here - q, pixels - i)
+                for k in range(depth):
+                    source = x[(n * depth + k) * pixels + i : (n * depth + k) * pixels + i + run]
+                    target = packed[j * depth + k * tile_columns + q : j * depth + k * tile_columns + q + run]
+                    for t in range(run):
+                        target[t] = source[t]
+                q += run
+        for low in range(0, rows, JOINED_ROWS):
+            high = min(low + JOINED_ROWS, rows)
+            if not begins:
+                for i in range(low, high):
+                    line = block[(i - low) * step : (i - low) * step + wide]
+                    for t in range(wide):
+                        line[t] = bias[i]
+            for j in range(0, wide, tile_columns):
+                for i in range(low, high, tile_rows):
+                    for k in range(0, depth, DEPTH):
+                        some = min(DEPTH, depth - k)
+                        lines = panels + 4 * (j * depth + k * tile_columns)
+                        target = sums + 4 * ((i - low) * step + j)
+                        many, here = min(tile_rows, high - i), min(tile_columns, wide - j)
+                        tile(function, place(w, i * depth + k), place(table, 0), place(zero, 0), 1, some, lines, 0, target,
+                             step, 0, many, here, begins and k == 0)  # fmt: skip
+            q = 0
+            while q < wide:
+                n = (start + q) // pixels
+                p = start + q - n * pixels
+                run = min(wide - q, pixels - p)
+                for i in range(low, high):
+                    line = block[(i - low) * step + q : (i - low) * step + q + run]
+                    target = out[(n * rows + i) * pixels + p : (n * rows + i) * pixels + p + run]
+                    for t in range(run):
+                        target[t] = line[t]
+                q += run
 
 
 @jit

@@ -18,6 +18,8 @@ CASES = [
     (2, 300, 33, (17, 16), (1, 1), (1, 1)),
     (9, 64, 100, (8, 7), (1, 1), (2, 2)),
     (40, 17, 40, (7, 7), (1, 1), (1, 1)),
+    (30, 300, 100, (3, 3), (1, 1), (1, 1)),
+    (8, 2100, 33, (3, 3), (1, 1), (1, 1)),  # as deep as may be for columns of several samples: see JOINED
     (4, 3, 70, (33, 34), (4, 4), (4, 4)),
     (2, 5, 7, (6, 9), (2, 3), (2, 3)),
     (5, 24, 6, (1, 1), (1, 1), (1, 1)),
@@ -58,7 +60,7 @@ def test_values_are_those_of_pytorch(case, last):
     assert [is_channels_last(a) for a in found[:2]] == [last and max(a.shape[2:]) > 1 for a in found[:2]]
 
 
-@pytest.mark.parametrize("case", [CASES[1], CASES[3], CASES[4]], ids=str)
+@pytest.mark.parametrize("case", [CASES[1], CASES[3], CASES[5]], ids=str)
 def test_bits_do_not_depend_on_the_number_of_threads(case, monkeypatch):
     monkeypatch.setattr(pointwise_cpu, "GRAIN", 1)
     before, found = _pool.get_num_threads(), set()
