@@ -642,9 +642,25 @@ def large_attention(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def large_matrices(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Matrices of float32, or stacks of equally many matrices, on a processor with `fma` in vectors of eight or more."""
-    if not _many_products(*arrays, LARGE_PRODUCT) or arrays[0].dtype != FLOAT32:
-        return False
+    """Matrices of float32, or stacks of equally many matrices, on a processor with `fma` in vectors of eight or more.
+
+    No vectors: the BLAS reads a matrix once.
+    """
+    a, b = arrays
+    shape, other = a.shape, b.shape
+    return (
+        _enabled
+        and a.dtype == FLOAT32 == b.dtype
+        and 2 <= len(shape) == len(other)
+        and shape[-2] != 1 != other[-1]
+        and a.size * other[-1] >= LARGE_PRODUCT
+        and shape[:-2] == other[:-2]
+        and _vectors_of_eight()
+    )
+
+
+@functools.cache
+def _vectors_of_eight() -> bool:
     from tdt._kernels._emit import _width
 
     return _width() >= 8
@@ -652,23 +668,21 @@ def large_matrices(arrays: Sequence[Any], attributes: dict) -> bool:
 
 def large_for_blas(arrays: Sequence[Any], attributes: dict) -> bool:
     """Matrices of float32 or float64, or stacks of equally many matrices."""
-    if not _many_products(*arrays, LARGE_BLAS) or arrays[0].dtype.char not in "fd" or not arrays[0].dtype.isnative:
+    a, b = arrays
+    if (
+        not _enabled
+        or a.size * b.shape[-1] < LARGE_BLAS
+        or a.dtype != b.dtype
+        or a.dtype.char not in "fd"
+        or not a.dtype.isnative
+        or not 2 <= a.ndim == b.ndim
+        or a.shape[:-2] != b.shape[:-2]
+        or 1 in (a.shape[-2], b.shape[-1])
+    ):
         return False
     from tdt._kernels.blas_cpu import address
 
-    return address(arrays[0].dtype.char) != 0
-
-
-def _many_products(a: Any, b: Any, least: int) -> bool:
-    """Matrices of one type, or stacks of equally many, with many multiply-adds. No vectors: the BLAS reads a matrix once."""
-    return (
-        _enabled
-        and 2 <= a.ndim == b.ndim
-        and a.shape[:-2] == b.shape[:-2]
-        and a.size * b.shape[-1] >= least
-        and a.dtype == b.dtype
-        and a.shape[-2] != 1 != b.shape[-1]
-    )
+    return address(a.dtype.char) != 0
 
 
 PRODUCT = (kernel("product_cpu:product", large_matrices), kernel("blas_cpu:product", large_for_blas))
