@@ -20,7 +20,7 @@ CHUNK = 32  # columns that are turned together: their lines stay in the level-on
 def bordered(x: np.ndarray, size: tuple, start: tuple) -> np.ndarray:
     """(N, C, *spatial) as contiguous (N, *size, C) with element (0, …, 0) at `start`; zero-padded and cropped to `size`."""
     count, channels, *shape = x.shape
-    last = not x.flags.c_contiguous
+    last = channels == 1 or not x.flags.c_contiguous
     lines = np.ascontiguousarray(to_last(x)) if last else x
     if tuple(shape) == tuple(size) and not any(start):
         return lines if last else transposed(x, channels, math.prod(shape)).reshape(count, *shape, channels)

@@ -44,7 +44,7 @@ def weights(w: np.ndarray, groups: int, forward: bool, lines: np.ndarray) -> Wei
 
 @jit
 def panel(
-    w, out, start, first_line, lines, columns, summed, cells, is_last, forward, width, number, low, high, function
+    w, out, start, first_line, lines, columns, summed, cells, is_last, forward, width, number, low, high, function, copy
 ):
     """The lines of the summed channels [low, high) of a panel, from out[start] on, where line `first_line` is.
 
@@ -64,10 +64,9 @@ def panel(
             )
     elif is_last or cells == 1:
         source = group * summed * columns * cells + column
-        for u in range(low * cells, high * cells):
-            line = start + lines[u % cells * summed + u // cells] * width
-            for q in range(here):
-                out[line + q] = w[source + u * columns + q]
+        for cell in range(cells):
+            turn(copy, place(w, source + (low * cells + cell) * columns), cells * columns, high - low, place(out, start),
+                 width, place(lines, cell * summed + low), here)  # fmt: skip
     else:
         source = (group * summed * columns + column) * cells
         for u in range(low, high):

@@ -137,8 +137,18 @@ def _gathered(plan: Gather, source: np.ndarray, w: np.ndarray, b: np.ndarray | N
     items, pieces = cut[0], cut[1]
     lazy = plan.whole and pieces == 1  # each number of the weights is used by one piece, which packs it
     out = np.empty((len(source), *size, channels) if last else (len(source), channels, *size), np.float32)
-    bias = np.empty(0, np.float32) if b is None else np.ascontiguousarray(b)
-    how = (filters.lines, *filters[2:], forward, in_group, shape.rows, shape.columns, turner(), turner("scatter"))
+    bias = _padded_bias(b, groups, in_group * shape.columns)
+    how = (
+        filters.lines,
+        *filters[2:],
+        forward,
+        in_group,
+        shape.rows,
+        shape.columns,
+        turner(),
+        turner("scatter"),
+        turner("lines"),
+    )
     tables = plan.cells, plan.phases, plan.blocks
     packed = filters.flat
     if not lazy:
@@ -154,6 +164,15 @@ def _gathered(plan: Gather, source: np.ndarray, w: np.ndarray, b: np.ndarray | N
         grain=-(-GRAIN * items // max(1, out.size * (w.size // channels))),
     )  # fmt: skip
     return to_front(out) if last else out
+
+
+def _padded_bias(b: np.ndarray | None, groups: int, columns: int) -> np.ndarray:
+    """The bias of each group, filled up to so many columns; empty if there is none."""
+    if b is None:
+        return np.empty(0, np.float32)
+    bias = np.zeros((groups, columns), np.float32)
+    bias[:, : b.size // groups] = b.reshape(groups, -1)
+    return bias.reshape(-1)
 
 
 @functools.lru_cache(256)
@@ -235,8 +254,8 @@ def _ordered(out: np.ndarray, last: bool) -> np.ndarray:
 
 @jit
 def _gather(first, last, image, weights, bias, out, cells, phases, blocks, lines, columns, summed, kernel, weights_last,
-            forward, in_group, tile_rows, tile_columns, turn_plain, turn_scatter, function, packing, lazy, is_last, pieces,
-            along, parts, together, down, across, all_lines, depth, height, width, volume, channels):  # fmt: skip
+            forward, in_group, tile_rows, tile_columns, turn_plain, turn_scatter, copy_lines, function, packing, lazy, is_last,
+            pieces, along, parts, together, down, across, all_lines, depth, height, width, volume, channels):  # fmt: skip
     """Pieces [first, last): some lines of targets, or a part of a line, and some panels of columns; see `_pieces`.
 
     packing: instead, pack panels [first, last) of the weights into `out`. lazy: pack them here, where they are used.
@@ -250,7 +269,7 @@ def _gather(first, last, image, weights, bias, out, cells, phases, blocks, lines
     for number in range(first, last):
         if packing:
             panel(weights, out, number * lines.size * tile_columns, 0, lines, columns, summed, kernel, weights_last, forward,
-                  tile_columns, number, 0, summed, turn_scatter)  # fmt: skip
+                  tile_columns, number, 0, summed, turn_scatter, copy_lines)  # fmt: skip
             continue
         part = number // pieces
         piece = number - part * pieces
@@ -271,15 +290,16 @@ def _gather(first, last, image, weights, bias, out, cells, phases, blocks, lines
                 for j in range(begin, end):
                     if lazy:
                         panel(weights, packed, 0, block[3], lines, columns, summed, kernel, weights_last, forward,
-                              tile_columns, group * in_group + j, block[4], block[5], turn_scatter)  # fmt: skip
+                              tile_columns, group * in_group + j, block[4], block[5], turn_scatter, copy_lines)  # fmt: skip
                     at = ((group * in_group + j) * lines.size + block[3]) * tile_columns
                     b = place(packed, 0) if lazy else place(weights, at)
+                    wide = min(tile_columns, columns - j * tile_columns) if is_last else tile_columns
                     adds = bias.size > 0 and index == phase[13] - 1
                     for i in range(0, count, tile_rows):
                         tile(function, place(image, group * summed), place(rows, i), place(cells, block[0]), block[1], block[2],
                              b, 0, target + 4 * (j - begin) * tile_columns, place(rows, ROWS + i),
-                             place(bias, group * columns + j * tile_columns) if adds else 0, min(tile_rows, count - i),
-                             min(tile_columns, columns - j * tile_columns), index == phase[12])  # fmt: skip
+                             place(bias, (group * in_group + j) * tile_columns) if adds else 0, min(tile_rows, count - i),
+                             wide, index == phase[12])  # fmt: skip
         line = low
         while line < high and not is_last:  # to planes, sample by sample
             n = line // (depth * height)
@@ -332,13 +352,12 @@ def _sum_windows(first, last, image, right, out, offsets, starts, order, volume,
                 at[i] = offsets[low + i - n * in_sample] + n * volume
             for j in range(begin, end):
                 b = place(right, (low * groups * in_group + (group * in_group + j) * (high - low)) * tile_columns)
-                wide = min(tile_columns, columns - j * tile_columns)
                 for run in range(starts.size):
                     a = place(image, group * channels + channel + starts[run])
                     to = place(local, run * joined * some * pitch + (j - begin) * tile_columns)
                     for i in range(0, here * joined, tile_rows):
                         tile(function, a + 4 * i, 0, place(at, 0), high - low, 0, b, 0, to + 4 * i * pitch, pitch, 0,
-                             min(tile_rows, here * joined - i), wide, low == 0)  # fmt: skip
+                             min(tile_rows, here * joined - i), tile_columns, low == 0)  # fmt: skip
         column = group * columns + begin * tile_columns
         wide = min(columns, end * tile_columns) - begin * tile_columns
         for cell in range(cells if is_last else 1):
