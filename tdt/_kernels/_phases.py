@@ -104,6 +104,18 @@ def valid(
     return low, high, at + low * stride
 
 
+@functools.lru_cache(256)
+def used_cells(
+    size: tuple, result: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple
+) -> tuple[slice, ...]:
+    """In each dimension: the cells of the kernel from the first to the last that any window has inside of the image."""
+    ranges = []
+    for numbers in zip(size, result, kernel, stride, padding, dilation, strict=True):
+        met = [k for k in range(numbers[2]) if (reach := valid(k, *numbers))[1] > reach[0]] or [0]
+        ranges.append(slice(met[0], met[-1] + 1))
+    return tuple(ranges)
+
+
 def _phase(remainder: int, size: int, kernel: int, stride: int, padding: int, dilation: int) -> Phase:
     """The pixels i with (i + padding) % stride == remainder, and the cells that windows have there."""
     first = (remainder - padding) % stride

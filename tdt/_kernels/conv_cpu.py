@@ -26,7 +26,7 @@ from tdt._kernels._intrinsics import array_at, local_floats
 from tdt._kernels._jit import jit
 from tdt._kernels._layout import COPY, bordered, transposed
 from tdt._kernels._panels import lined_up, panel, weights
-from tdt._kernels._phases import BORDERED, DEPTH, Gather, pixels, share_inside, three, valid, windows
+from tdt._kernels._phases import BORDERED, DEPTH, Gather, pixels, share_inside, three, used_cells, valid, windows
 from tdt._kernels._pool import parallel
 from tdt._kernels._taps import Pairs, meetings
 from tdt._kernels._tile import Shape, address, choose, place, tile
@@ -36,6 +36,7 @@ ROWS = 192  # targets in a block
 COLUMNS = 256  # channels in a block, at most
 SCRATCH = ROWS * COLUMNS  # numbers of a block
 WIDEST = 64  # columns of a tile, at most
+FEW_WEIGHTS = 1 << 14  # numbers that are packed sooner by each piece than by a call of the kernel
 ITEMS = 8  # pieces of work that there should at least be
 
 scratch = local_floats(SCRATCH)
@@ -47,6 +48,9 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
          groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv` for x (N, C, *spatial), w (O, C / groups, *kernel), b (O,) or None; float32."""
     result = output_sizes(x.shape[2:], w.shape[2:], stride, padding, dilation)
+    if w.shape[1:] == (x.shape[1], 1, 1, 1) and stride == (1, 1, 1) and not any(padding) and x.flags.c_contiguous:
+        return _as_images(x, w, b)
+    w, padding = _used(w, x.shape[2:], result, stride, padding, dilation)
     arguments = x.shape[2:], result, w.shape[2:], stride, padding, dilation, w.shape[1], groups
     plan = windows(*arguments, False)
     out = _gathered(plan, x, w, b, result, len(w), groups, True)
@@ -59,12 +63,33 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
                     dilation: tuple, groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_input_grad` for y (N, O, *spatial), w (O, C / groups, *kernel), b (C,) or None; float32."""
     size = tuple(size)
+    w, padding = _used(w, size, y.shape[2:], stride, padding, dilation)
     arguments = size, y.shape[2:], w.shape[2:], stride, padding, dilation, len(w) // groups, groups
     plan = pixels(*arguments, False)
     out = _gathered(plan, y, w, b, size, w.shape[1] * groups, groups, False)
     if plan.padded and _border_counts(out, stride, w):
         out = _gathered(pixels(*arguments, True), y, w, b, size, w.shape[1] * groups, groups, False)
     return out
+
+
+def _as_images(x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
+    """A convolution of volumes with a kernel of one cell, as one of images."""
+    from tdt._kernels import pointwise_cpu
+
+    image = x.reshape(*x.shape[:3], -1)
+    how = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
+    out = pointwise_cpu.conv(image, np.ascontiguousarray(w).reshape(*w.shape[:2], 1, 1), b, **how)
+    return np.ascontiguousarray(out).reshape(len(x), len(w), *x.shape[2:])
+
+
+def _used(w: np.ndarray, size: tuple, result: tuple, stride: tuple, padding: tuple, dilation: tuple) -> tuple:
+    """The weights without outer cells that no window has inside of the image, and the padding from the first that is left."""
+    cells = used_cells(size, result, w.shape[2:], stride, padding, dilation)
+    if all(c.stop - c.start == k for c, k in zip(cells, w.shape[2:], strict=True)):
+        return w, padding
+    part = w[(slice(None), slice(None), *cells)]
+    part = np.ascontiguousarray(part) if w.flags.c_contiguous else to_front(np.ascontiguousarray(to_last(part)))
+    return part, tuple(p - c.start * d for p, c, d in zip(padding, cells, dilation, strict=True))
 
 
 def _border_counts(out: np.ndarray, first: tuple, w: np.ndarray) -> bool:
@@ -135,7 +160,7 @@ def _gathered(plan: Gather, source: np.ndarray, w: np.ndarray, b: np.ndarray | N
     in_group = -(-filters.columns // shape.columns)
     cut = _pieces(len(source), size, filters.columns, groups, in_group, shape)
     items, pieces = cut[0], cut[1]
-    lazy = plan.whole and pieces == 1  # each number of the weights is used by one piece, which packs it
+    lazy = plan.whole and (pieces == 1 or pieces * w.size <= FEW_WEIGHTS)  # each piece packs what it uses
     out = np.empty((len(source), *size, channels) if last else (len(source), channels, *size), np.float32)
     bias = _padded_bias(b, groups, in_group * shape.columns)
     how = (
