@@ -122,7 +122,8 @@ def compare(
     results: Results, name: str, layout: str, threads: int | None, modes: Iterable[str], pairs: int, memory: bool
 ) -> None:
     """Print the lines of a network."""
-    compile_kernels(name, layout, threads)
+    if memory:
+        compile_kernels(name, layout, threads)
     with Side("tdt", name, layout, threads) as ours, Side("torch", name, layout, threads) as theirs:
         ours.wait()
         theirs.wait()
