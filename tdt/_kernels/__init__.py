@@ -382,6 +382,21 @@ def from_formula(
     return call, unary if count == 1 and not attributes else None
 
 
+def rounding_numbers(function: Any) -> Callable:
+    """`function`, made by `from_formula`, of numbers that are rounded to the arrays' type."""
+
+    def call(xp: Any, *args: Any, **named: Any) -> Any:
+        kind = next(a for a in args if hasattr(a, "dtype")).dtype.type
+
+        def rounded(value: Any) -> Any:
+            return float(kind(value)) if value.__class__ is float or value.__class__ is int else value
+
+        return function(xp, *map(rounded, args), **{name: rounded(value) for name, value in named.items()})
+
+    call.ufunc_for = function.ufunc_for  # type: ignore[attr-defined]
+    return call
+
+
 def for_small_arrays(function: Any, attributes: dict[str, Any]) -> Callable[[Any, Any], Any]:
     """`function(np, a, b, **attributes)`, made by `from_formula`, of two arrays of the same types in each call, or a number."""
     found: tuple | None = None

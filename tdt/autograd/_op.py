@@ -87,6 +87,9 @@ class Traits:
     ufunc: str = ""  # NumPy's name for the forward without attributes, for the fast paths
     kernels: tuple[Kernel, ...] = ()  # fast forms of the forward: the first whose condition holds is called
     lower: Callable[..., Any] | None = None  # the formula in half precision, of a forward that is NumPy's in others
+    rounds_numbers: bool = (
+        False  # `lower` takes numbers rounded to half precision, as PyTorch's sums and comparisons do
+    )
     formula: bool = False  # forward and array-level rules compute each element from the operands' at its place alone
 
 
@@ -123,6 +126,7 @@ class Op(Traits):
             self.writes_out = True
         if self.lower is not None:
             self.lower = _kernels.from_formula(f"{self.name}_lower", self.lower, self.fixed, self.attributes)[0]
+            self.lower = _kernels.rounding_numbers(self.lower) if self.rounds_numbers else self.lower
         self.fast_path = self.simple and not self.variadic and not self.multi_view and len(self.outputs) == 1
         if self.elementwise is None:
             broadcasting = self.broadcasts and self.fixed > 1 and self.shape is None and not self.view

@@ -14,6 +14,7 @@ from tdt._kernels import PARALLEL, _pool
 from tdt._kernels._emit import BLOCK, BUFFER
 from tdt._kernels.generated import Elementwise
 from tdt.autograd._op_table import OPS
+from tests.helpers import require_torch
 
 SIZES = [1, 2, 7, 15, 16, 17, 31, 127, BUFFER - 1, BUFFER, BUFFER + 1, BLOCK + 13]
 SPECIAL = [
@@ -240,3 +241,15 @@ def test_a_gradient_in_half_precision_is_rounded_once(dtype):
     tdt.nn.functional.silu(x).backward(g)
     tdt.nn.functional.silu(wide).backward(g.float())
     np.testing.assert_array_equal(words(x.grad), words(wide.grad.to(dtype)))
+
+
+@pytest.mark.parametrize("dtype", LOWER)
+@pytest.mark.parametrize("name", ["add", "subtract from", "scale", "multiply", "divide", "compare", "overflow"])
+def test_numbers_are_rounded_to_half_precision_where_pytorch_rounds_them(name, dtype):
+    torch = require_torch()
+    call = {"add": lambda t, x: x + 1.7, "subtract from": lambda t, x: 1.7 - x, "scale": lambda t, x: t.add(x, x, alpha=3),
+            "multiply": lambda t, x: x * 1.7, "divide": lambda t, x: x / 1.7, "compare": lambda t, x: x > 1.7,
+            "overflow": lambda t, x: x + 1e39}[name]  # fmt: skip
+    x = tdt.from_numpy(np.concatenate([values(500), np.linspace(1.69, 1.71, 50)]).astype(np.float32)).to(dtype)
+    reference = torch.from_numpy(x.float().numpy()).to(getattr(torch, dtype.name))
+    np.testing.assert_array_equal(call(tdt, x).float().numpy(), call(torch, reference).float().numpy())

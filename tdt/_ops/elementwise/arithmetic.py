@@ -34,7 +34,7 @@ def _minus(xp: ModuleType, x: Any, y: Any, *, alpha: Any) -> Any:
     return x - (y if alpha.__class__ is int and alpha == 1 else _scaled(x, y, alpha))
 
 
-@op(ufunc="add", lower=_plus, sparse_gradients=True)
+@op(ufunc="add", lower=_plus, rounds_numbers=True, sparse_gradients=True)
 def _add(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     if alpha != 1 or alpha is True:
         y = _scaled(x, y, alpha)
@@ -58,7 +58,7 @@ def _refuse_bools(*types: Any) -> None:
         )
 
 
-@op(dtypes=NUMBERS, check=_refuse_bools, ufunc="subtract", lower=_minus, sparse_gradients=True)
+@op(dtypes=NUMBERS, check=_refuse_bools, ufunc="subtract", lower=_minus, rounds_numbers=True, sparse_gradients=True)
 def _sub(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     if alpha != 1 or alpha is True:
         y = _scaled(x, y, alpha)

@@ -38,7 +38,7 @@ def _comparison(name: str) -> Any:
 
 
 @method(in_place=by_op)
-@binary_op(_comparison("equal"), lower=lambda xp, x, y: x == y, dtypes=ALL, float8=FLOAT8S)
+@binary_op(_comparison("equal"), lower=lambda xp, x, y: x == y, rounds_numbers=True, dtypes=ALL, float8=FLOAT8S)
 def eq(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Whether input == other, element by element; a bool tensor.
 
@@ -51,7 +51,7 @@ def eq(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> T
 
 
 @method(aliases=("not_equal",), in_place=by_op)
-@binary_op(_comparison("not_equal"), lower=lambda xp, x, y: x != y, dtypes=ALL, float8=FLOAT8S)
+@binary_op(_comparison("not_equal"), lower=lambda xp, x, y: x != y, rounds_numbers=True, dtypes=ALL, float8=FLOAT8S)
 def ne(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Whether input != other, element by element; a bool tensor.
 
@@ -64,7 +64,7 @@ def ne(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> T
 
 
 @method(aliases=("less",), in_place=by_op)
-@binary_op(_comparison("less"), lower=lambda xp, x, y: x < y, dtypes=REAL)
+@binary_op(_comparison("less"), lower=lambda xp, x, y: x < y, rounds_numbers=True, dtypes=REAL)
 def lt(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Whether input < other, element by element; a bool tensor.
 
@@ -77,7 +77,7 @@ def lt(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> T
 
 
 @method(aliases=("less_equal",), in_place=by_op)
-@binary_op(_comparison("less_equal"), lower=lambda xp, x, y: x <= y, dtypes=REAL)
+@binary_op(_comparison("less_equal"), lower=lambda xp, x, y: x <= y, rounds_numbers=True, dtypes=REAL)
 def le(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Whether input <= other, element by element; a bool tensor.
 
@@ -90,7 +90,7 @@ def le(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> T
 
 
 @method(aliases=("greater",), in_place=by_op)
-@binary_op(_comparison("greater"), lower=lambda xp, x, y: x > y, dtypes=REAL)
+@binary_op(_comparison("greater"), lower=lambda xp, x, y: x > y, rounds_numbers=True, dtypes=REAL)
 def gt(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Whether input > other, element by element; a bool tensor.
 
@@ -103,7 +103,7 @@ def gt(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> T
 
 
 @method(aliases=("greater_equal",), in_place=by_op)
-@binary_op(_comparison("greater_equal"), lower=lambda xp, x, y: x >= y, dtypes=REAL)
+@binary_op(_comparison("greater_equal"), lower=lambda xp, x, y: x >= y, rounds_numbers=True, dtypes=REAL)
 def ge(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Whether input >= other, element by element; a bool tensor.
 
