@@ -425,7 +425,7 @@ def _compute(op: Op, xp: Any, arrays: list, attributes: dict, low: Any, target: 
     """Run the forward: by a kernel if one applies, in float32 for half precision, into `target` if the op supports it."""
     try:
         if low is not None:
-            if op.lower is not None:
+            if op.lower is not None and SparseCOO not in map(type, arrays):
                 return op.lower(xp, *arrays, **attributes)
             return narrow(op.forward(xp, *widen(arrays), **attributes), low)
         if op.kernels and (kernel := chosen(op.kernels, xp, *arrays, **attributes)):
