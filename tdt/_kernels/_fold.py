@@ -66,7 +66,6 @@ class Fold:
     begin: Callable[[Code, Value, Value | None, str], Values]
     combine: Callable[[Code, Values, Values], Values]
     finish: Callable[[Code, Values, Value, Value], Values]
-    early: bool = False  # the lanes of a block are joined in the wide type already
     count: int = 1
     shifted: bool = False
 
@@ -183,7 +182,7 @@ FOLDS = {
     "sum": Fold(_sum_block, _wider, _itself, _added, _first),
     "sum_unsigned": Fold(_sum_block, _wider, _unsigned, _added, _first),
     "mean": Fold(_sum_block, _wider, _itself, _added, _divided),
-    "prod": Fold(_sum_block, _wider, _itself, _multiplied, _first, early=True),
+    "prod": Fold(_wider, _wider, _itself, _multiplied, _first),
     "max": Fold(_same, _same, _itself, _larger, _first),
     "min": Fold(_same, _same, _itself, _smaller, _first),
     "norm1": Fold(_sum_block, _wider, _magnitude, _added, _first),
@@ -328,8 +327,7 @@ def _fold_vectors(stage: Stage, x: Value, total: Any, stop: Value, shift: Value 
             joined = stage.combine(tuple([a.get() for a in accumulators]), stage.take(x, i, count, spread))
             for accumulator, value in zip(accumulators, joined, strict=True):
                 accumulator.set(value)
-        values = tuple([a.get() for a in accumulators])
-        _joined(variables, stage, stage.across(stage.widened(values) if stage.fold.early else values), some)
+        _joined(variables, stage, stage.across(tuple([a.get() for a in accumulators])), some)
 
     left = stop - total.get()
     if steps:
