@@ -26,7 +26,7 @@ from tdt._kernels._intrinsics import array_at, local_floats
 from tdt._kernels._jit import jit
 from tdt._kernels._layout import COPY, bordered, transposed
 from tdt._kernels._panels import lined_up, panel, weights
-from tdt._kernels._phases import BORDERED, DEPTH, Gather, pixels, share_inside, three, used_cells, valid, windows
+from tdt._kernels._phases import BORDERED, DEPTH, RUN, Gather, pixels, share_inside, three, used_cells, valid, windows
 from tdt._kernels._pool import parallel
 from tdt._kernels._taps import Pairs, meetings
 from tdt._kernels._tile import Shape, address, choose, place, tile
@@ -104,7 +104,8 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
                      groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_weight_grad` for y (N, O, *spatial), x (N, C, *spatial); float32."""
     numbers = x.shape[2:], y.shape[2:], kernel, stride, padding, dilation
-    if math.prod(map(share_inside, *numbers)) < BORDERED:
+    # With few channels a product for each cell costs more than the border.
+    if x.shape[1] // groups >= RUN and math.prod(map(share_inside, *numbers)) < BORDERED:
         return _cell_by_cell(y, x, numbers, groups)
     out = _weight_grad(y, x, numbers, groups)
     if any(padding) and not np.isfinite(out[(slice(None), 0, *(0,) * len(kernel))]).all() and not np.isfinite(y).all():
