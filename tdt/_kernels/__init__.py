@@ -676,9 +676,9 @@ def large_matrices(arrays: Sequence[Any], attributes: dict) -> bool:
 
 @functools.cache
 def _vectors_of_eight() -> bool:
-    from tdt._kernels._emit import _width
+    from tdt._kernels._native import vector_width
 
-    return _width() >= 8
+    return vector_width() >= 8
 
 
 def large_for_blas(arrays: Sequence[Any], attributes: dict) -> bool:

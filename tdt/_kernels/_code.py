@@ -17,19 +17,14 @@ number of threads, give the same bits.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import itertools
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
-from tdt._kernels import _jit
 from tdt._kernels._compilable import ENTRY
-from tdt._kernels._jit import Entry, address_of
-from tdt._kernels._loader import load
+from tdt._kernels._native import NativeKernel, linked, target_triple
 
 FLOATS = ("half", "float", "double")
 SIZES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "half": 2, "float": 4, "double": 8, "ptr": 8}
@@ -371,10 +366,8 @@ class Code:
 
     def module(self, words: str) -> str:
         """The IR of the whole module, whose function takes arguments of the types `words`."""
-        from tdt._kernels._emit import _triple
-
         head = [
-            f'target triple = "{_triple()}"',
+            f'target triple = "{target_triple()}"',
             f"define i64 @{ENTRY}(ptr %words, i64 %first, i64 %last) {{",
             "entry:",
         ]
@@ -386,48 +379,20 @@ class Code:
         return [self.load(kinds[letter], words, k) for k, letter in enumerate(letters)]
 
 
-class Native:
-    """A function written with `Code`, for some parameters: what the pool calls."""
-
-    __slots__ = ("name", "entry")
-
-    def __init__(self, name: str, entry: Entry):
-        self.name, self.entry = name, entry
-
-    def prepare(self, args: Sequence[Any]) -> tuple[Entry, bytes]:
-        """As `_jit.Kernel.prepare`."""
-        return self.entry, self.entry.pack(*[address_of(a) if isinstance(a, np.ndarray) else a for a in args])
-
-    def __call__(self, first: int, last: int, *args: Any) -> bool:
-        """Compute blocks [first, last) on the calling thread; whether the code did not fail."""
-        entry = self.entry
-        words = entry.pack(*[address_of(a) if isinstance(a, np.ndarray) else a for a in args])
-        return entry.call(words, first, last) == 0
-
-
-def native(words: str) -> Callable[[Callable[..., None]], Callable[..., Native]]:
+def native(words: str) -> Callable[[Callable[..., None]], Callable[..., NativeKernel]]:
     """Make `write(code, first, last, arguments, *parameters)` a function of the parameters that gives the compiled code.
 
     words: the type of each argument: "p" for an array (or its address), "q" for an integer, "d" for a float.
     """
 
-    def decorate(write: Callable[..., None]) -> Callable[..., Native]:
+    def decorate(write: Callable[..., None]) -> Callable[..., NativeKernel]:
         module = write.__module__.rpartition(".")[2]
 
         @functools.cache
-        def compiled_for(*parameters: Any) -> Native:
-            from tdt._kernels import _cache
-
+        def compiled_for(*parameters: Any) -> NativeKernel:
             name = "-".join([f"{module}.{write.__name__}", *map(str, parameters)])
-            with _jit._loading:
-                code = _cache.load(f"{name}.o")
-                if code is None:
-                    code = compiled(write, words, parameters)
-                    _cache.keep(f"{name}.o", code)
-            [address], memory = load(code, [ENTRY])
-            call: Any = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)(address)
-            call.memory = memory  # owns the code
-            return Native(name, Entry(call, address, struct.Struct("=" + words.replace("p", "q")).pack))
+            [address] = linked(name, [ENTRY], lambda: written(write, words, parameters), optimize=True)
+            return NativeKernel(name, address, words.replace("p", "q"))
 
         functools.update_wrapper(compiled_for, write)
         return compiled_for
@@ -435,21 +400,9 @@ def native(words: str) -> Callable[[Callable[..., None]], Callable[..., Native]]
     return decorate
 
 
-def compiled(write: Callable[..., None], words: str, parameters: Sequence[Any]) -> bytes:
-    """The object code of a function written with `Code`."""
-    import llvmlite.binding as llvm
-
-    from tdt._kernels._emit import _machine
-
+def written(write: Callable[..., None], words: str, parameters: Sequence[Any]) -> str:
+    """The IR of a function written with `Code`."""
     code = Code()
     first, last = Value(code, "%first", "i64"), Value(code, "%last", "i64")
     write(code, first, last, code.arguments(words), *parameters)
-    machine = _machine()
-    module = llvm.parse_assembly(code.module(words))
-    module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_unrolling = False
-    llvm.create_pass_builder(machine, options).getModulePassManager().run(
-        module, llvm.create_pass_builder(machine, options)
-    )
-    return machine.emit_object(module)
+    return code.module(words)

@@ -8,15 +8,14 @@ to the same vector code. No flag lets LLVM reorder or contract, so all of it giv
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import os
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tdt._kernels._angles import RESULTS, TABLE, TABLE_NAME, angle
 from tdt._kernels._compilable import ENTRY
+from tdt._kernels._native import has_feature, target_triple, vector_width
 from tdt._kernels.expression import Expression
 
 LOOP = "tdt_loop"
@@ -283,7 +282,7 @@ class Emitter:
         vectors = self.vectors()
         table = [TABLE] if TABLE_NAME in vectors else []
         body = "\n".join((*table, vectors, self.loop(), self.entry(), *sorted(self.declared)))
-        return f'target triple = "{_triple()}"\n{body}\n'
+        return f'target triple = "{target_triple()}"\n{body}\n'
 
     def loop(self) -> str:
         """`LOOP`: void (char **args, intp *dims, intp *steps, void *data)."""
@@ -462,58 +461,12 @@ def _operations(expression: Expression) -> set[int]:
     return found
 
 
-def compiled(output: Expression, types: str, width: int | None = None) -> bytes:
-    """The object file of a formula, for the storage types of its inputs and its output; empty where this processor has no
+def module(output: Expression, types: str, width: int | None = None) -> str | None:
+    """The IR of a formula, for the storage types of its inputs and its output; None where this processor has no
     instructions to convert float16.
 
     width: float32 numbers in a vector; None: as many as this processor's registers hold.
     """
-    import llvmlite.binding as llvm
-
-    machine = _machine()
-    if "e" in types and _triple().startswith("x86") and "+f16c" not in _processor()[1].split(","):
-        return b""
-    module = llvm.parse_assembly(Emitter(output, types, width or _width()).module())
-    module.verify()
-    return machine.emit_object(module)
-
-
-@functools.cache
-def _machine() -> Any:
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    name, features = _processor()
-    target = llvm.Target.from_default_triple()
-    return target.create_target_machine(cpu=name, features=features, opt=2, codemodel="large", reloc="static")
-
-
-@functools.cache
-def _processor() -> tuple[str, str]:
-    """LLVM's name of this processor and its features, or those that Numba's settings name instead."""
-    import llvmlite.binding as llvm
-
-    name = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
-    return name, os.environ.get("NUMBA_CPU_FEATURES") or llvm.get_host_cpu_features().flatten()
-
-
-@functools.cache
-def _triple() -> str:
-    import llvmlite.binding as llvm
-
-    return llvm.get_process_triple()
-
-
-@functools.cache
-def _width() -> int:
-    """The float32 numbers in a register. It is stored beside the compiled code, as importing llvmlite takes 50 ms or more."""
-    from tdt._kernels import _cache
-
-    stored = _cache.load("width")
-    if stored is None:
-        features = _processor()[1].split(",")
-        width = 16 if "+avx512f" in features else 8 if "+avx2" in features else 4
-        _cache.keep("width", bytes([width]))
-        return width
-    return stored[0]
+    if "e" in types and target_triple().startswith("x86") and not has_feature("f16c"):
+        return None
+    return Emitter(output, types, width or vector_width()).module()

@@ -61,6 +61,12 @@ class Entry(NamedTuple):
     pack: Callable[..., bytes]
 
 
+def entry_at(address: int, letters: str) -> Entry:
+    """The entry of a kernel at an address; letters: its arguments' types for `struct`."""
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)(address)
+    return Entry(call, address, struct.Struct("=" + letters).pack)
+
+
 class Kernel(Compilable):
     """A function `(first, last, *args)` that is compiled, or loaded, once for each combination of argument types."""
 
@@ -141,7 +147,7 @@ def _file_name(kernel: Kernel, key: tuple) -> str:
 def _linked(code: bytes, key: tuple) -> Entry:
     """Link object code into this process."""
     [address], memory = load(code, [ENTRY])
-    call: Any = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)(address)
-    call.memory = memory  # owns the code
     letters = "".join("q" * (5 + 2 * part[1]) if isinstance(part, tuple) else LETTERS[part] for part in key)
-    return Entry(call, address, struct.Struct("=" + letters).pack)
+    entry: Any = entry_at(address, letters)
+    entry.call.memory = memory  # owns the code
+    return entry

@@ -7,73 +7,8 @@ instructions that are written here go through LLVM. No fast-math flag is set. Ad
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
-
-import numpy as np
-
-from tdt._kernels import _jit
-from tdt._kernels._jit import Entry, address_of
-from tdt._kernels._loader import load
-
-
-class NativeKernel:
-    """A kernel of a module of machine code: it is called, and shared out by the pool, as those of `_jit` are.
-
-    Arguments are arrays, of which it gets the addresses, and integers.
-    """
-
-    __slots__ = ("entry", "name")
-
-    def __init__(self, entry: Entry, name: str):
-        self.entry, self.name = entry, name
-
-    def prepare(self, args: Sequence[Any]) -> tuple[Entry, bytes]:
-        """As `_jit.Kernel.prepare`."""
-        words = [address_of(a) if a.__class__ is np.ndarray else a for a in args]
-        return self.entry, self.entry.pack(*words)
-
-    def __call__(self, first: int, last: int, *args: Any) -> None:
-        entry, words = self.prepare(args)
-        entry.call(words, first, last)
-
-
-def linked(name: str, parameters: dict[str, Sequence[str]], write: Callable[[], Any]) -> dict[str, NativeKernel]:
-    """The kernels of a module by name, from the cache of compiled code or compiled now.
-
-    Args:
-        name: of the module, in the cache.
-        parameters: the names of each kernel's parameters.
-        write: returns the module (llvmlite's), whose kernels are as `Code.kernel` writes them.
-    """
-    from tdt._kernels import _cache
-
-    with _jit._loading:
-        code = _cache.load(f"{name}.o")
-        if code is None:
-            code = _compiled(write())
-            _cache.keep(f"{name}.o", code)
-        addresses, memory = load(code, list(parameters))
-    kernels = {}
-    for (label, names), address in zip(parameters.items(), addresses, strict=True):
-        call: Any = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)(address)
-        call.memory = memory  # owns the code
-        pack = struct.Struct(f"={len(names)}q").pack
-        kernels[label] = NativeKernel(Entry(call, address, pack), f"{name}.{label}")
-    return kernels
-
-
-def _compiled(module: Any) -> bytes:
-    import llvmlite.binding as llvm
-
-    from tdt._kernels._emit import _machine
-
-    machine = _machine()
-    parsed = llvm.parse_assembly(str(module))
-    parsed.verify()
-    return machine.emit_object(parsed)
 
 
 class Word:

@@ -20,7 +20,8 @@ from __future__ import annotations
 from typing import Any
 
 from tdt._kernels._jit import intrinsic
-from tdt._kernels._tile import Assembler, linked, loaded
+from tdt._kernels._native import linked
+from tdt._kernels._tile import FUNCTION, Assembler
 
 WORDS = ("source", "step", "count", "out", "pitch", "high")
 BLOCK = 8  # rows and columns that are turned at a time
@@ -35,12 +36,12 @@ def packer(form: str, columns: int, width: int) -> int:
     """
     assert form in ("lines", "columns"), f"a form is lines or columns, not {form}"
     name = f"pack_{form}_{columns}x{width}"
-    return loaded(name) or linked(name, lambda: (Lines if form == "lines" else Columns)(columns, width))
+    return linked(name, [FUNCTION], lambda: (Lines if form == "lines" else Columns)(columns, width).module)[0]
 
 
 def turner() -> int:
     """The address of a function, for `pack`: element k of column i < high ≤ 8 goes to out[k · pitch + i]."""
-    return loaded("turn") or linked("turn", lambda: Columns(0, BLOCK))
+    return linked("turn", [FUNCTION], lambda: Columns(0, BLOCK).module)[0]
 
 
 class Lines(Assembler):

@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 
 from tdt._backend.windows import output_sizes
-from tdt._kernels._emit import _width
-from tdt._kernels._machine_code import NativeKernel, linked
+from tdt._kernels._native import NativeKernel, linked, vector_width
 from tdt._kernels._plane_taps import BUFFER, SUMS, WORDS, Kind, taps
 from tdt._kernels._pool import parallel
 
@@ -40,7 +39,8 @@ def function(kind: Kind) -> NativeKernel:
 
     pairs = "-".join("x".join(map(str, part)) for part in kind[1:6])
     parts = f"planes-{kind.what}-{pairs}-{kind.vector}{'s' if kind.single else ''}"
-    return linked(parts, {name: WORDS[name]}, write)[name]
+    [address] = linked(parts, [name], write)
+    return NativeKernel(parts, address, "q" * len(WORDS[name]))
 
 
 # How the work is cut: by shapes alone.
@@ -100,7 +100,7 @@ def _plan(how: tuple, targets: tuple, outer: int, inner: int, vector: int | None
     what, kernel, stride = how[:3]
     if math.prod(kernel) > MOST_CELLS:
         return None
-    vector = vector or _width()
+    vector = vector or vector_width()
     if vector > 8 and targets[1] <= 8:
         vector = 8
     span, (down, across) = taps(*how).span, (1, 1) if what == "input" else stride
@@ -182,7 +182,7 @@ def weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, p
 def _weights_plan(how: tuple, samples: int, size: tuple, outer: int, vector: int | None = None) -> tuple | None:
     """(kind, rows and columns of a block, columns of the buffer, samples in it); None if the buffer is too small."""
     kernel, stride = how[1:3]
-    vector = vector or _width()
+    vector = vector or vector_width()
     if vector > 8 and size[1] <= 8:
         vector = 8
     if math.prod(kernel) > MOST_CELLS or outer * math.prod(kernel) * vector > SUMS:

@@ -7,7 +7,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from tdt._kernels._emit import _triple, _width
+from tdt._kernels._native import target_triple, vector_width
 from tdt._kernels._plane_taps import BUFFER, WORDS, Kind, taps
 
 WORD, SHORT, FLOAT = ir.IntType(64), ir.IntType(32), ir.FloatType()
@@ -32,7 +32,7 @@ class Emitter:
     def module(self) -> Any:
         name = "weights" if self.kind.what == "weights" else "values"
         module = ir.Module("planes")
-        module.triple = _triple()
+        module.triple = target_triple()
         entry = ir.Function(module, ir.FunctionType(WORD, [WORD] * 3), name)
         self.builder = builder = ir.IRBuilder(entry.append_basic_block("entry"))
         words, first, last = entry.args
@@ -174,8 +174,8 @@ class Emitter:
 
         Without it LLVM orders long code by the sums instead of by the lines read, and has too few registers.
         """
-        letter = {"x86": "x", "aar": "w", "arm": "w"}.get(_triple()[:3])
-        if letter is None or self.width > _width():  # vectors of several registers
+        letter = {"x86": "x", "aar": "w", "arm": "w"}.get(target_triple()[:3])
+        if letter is None or self.width > vector_width():  # vectors of several registers
             return values
         kind = ir.LiteralStructType([self.vector] * len(values)) if len(values) > 1 else self.vector
         constraints = ",".join([f"={letter}"] * len(values) + [str(k) for k in range(len(values))])

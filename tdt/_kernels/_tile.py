@@ -26,12 +26,10 @@ of a table: row r is at c + places[r]. Offsets, steps and pitches count elements
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tdt._kernels import _jit
 from tdt._kernels._jit import intrinsic
-from tdt._kernels._loader import load
+from tdt._kernels._native import linked, target_triple, vector_width
 
 if TYPE_CHECKING:
     from tdt._kernels._code import Code, Value
@@ -62,10 +60,7 @@ class Shape(NamedTuple):
 @functools.cache
 def rates(width: int | None = None) -> dict[Shape, float]:
     """The tiles for vectors of `width` floats (None: this processor's), the best first, and their relative rates."""
-    if width is None:
-        from tdt._kernels._emit import _width
-
-        width = _width()
+    width = width or vector_width()
     sizes = OF_32_REGISTERS if width == 16 else OF_16_REGISTERS
     return {Shape(*size, width): rate for size, rate in sizes.items()}
 
@@ -86,29 +81,7 @@ def address(left: str, shape: Shape, *, panels: bool = True, places: bool = Fals
         places: a table says where rows of the result are; else they are `pitch` apart.
     """
     name = f"tile_{left}_{'x'.join(map(str, shape))}_{'panels' if panels else 'lines'}{'_places' * places}"
-    return loaded(name) or linked(name, lambda: Emitter(left, shape, panels, places))
-
-
-_functions: dict[str, tuple[int, Any]] = {}
-
-
-def loaded(name: str) -> int:
-    """The address of a function of this name that was linked before, or 0."""
-    return _functions.get(name, (0, None))[0]
-
-
-def linked(name: str, emitter: Callable[[], Assembler]) -> int:
-    """The address of the function that `emitter()` writes, from the cache if it has one of this name."""
-    from tdt._kernels import _cache
-
-    with _jit._loading:
-        code = _cache.load(f"{name}.o")
-        if code is None:
-            code = emitter().compiled()
-            _cache.keep(f"{name}.o", code)
-        (found,), memory = load(code, [FUNCTION])
-        _functions[name] = found, memory
-    return found
+    return linked(name, [FUNCTION], lambda: Emitter(left, shape, panels, places).module)[0]
 
 
 class Assembler:
@@ -117,28 +90,15 @@ class Assembler:
     def __init__(self, words: tuple[str, ...], width: int):
         from llvmlite import ir
 
-        from tdt._kernels._emit import _triple
-
         self.ir = ir
         self.word, self.byte = ir.IntType(64), ir.IntType(8)
         self.width, self.vector = width, ir.VectorType(ir.FloatType(), width)
         self.module = ir.Module(FUNCTION)
-        self.module.triple = _triple()
+        self.module.triple = target_triple()
         function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), [self.word] * len(words)), FUNCTION)
         function.attributes.add("nounwind")
         self.builder = ir.IRBuilder(function.append_basic_block("entry"))
         self.values: dict[str, Any] = dict(zip(words, function.args, strict=True))
-
-    def compiled(self) -> bytes:
-        """The object file of the module."""
-        import llvmlite.binding as llvm
-
-        from tdt._kernels._emit import _machine
-
-        machine = _machine()
-        module = llvm.parse_assembly(str(self.module))
-        module.verify()
-        return machine.emit_object(module)
 
     def number(self, value: int) -> Any:
         return self.ir.Constant(self.word, value)

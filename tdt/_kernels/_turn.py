@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 from tdt._kernels._jit import intrinsic
+from tdt._kernels._native import linked
 from tdt._kernels._pack import BLOCK, turned
-from tdt._kernels._tile import Assembler, linked, loaded
+from tdt._kernels._tile import FUNCTION, Assembler
 
 WORDS = ("source", "step", "count", "out", "pitch", "table", "high")
 FORMS = ("plain", "scatter", "gather", "lines")
@@ -25,7 +26,7 @@ def turner(form: str = "plain") -> int:
     """
     assert form in FORMS, f"form is one of {FORMS}, not {form}"
     name = f"turn-{form}"
-    return loaded(name) or linked(name, lambda: Lines() if form == "lines" else Turn(form))
+    return linked(name, [FUNCTION], lambda: (Lines() if form == "lines" else Turn(form)).module)[0]
 
 
 class Lines(Assembler):

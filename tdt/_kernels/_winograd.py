@@ -19,6 +19,7 @@ from typing import Any
 
 from tdt._kernels import _tile
 from tdt._kernels._machine_code import Code, Word
+from tdt._kernels._native import target_triple
 
 PLACES = 16  # elements of a window
 PAD = 16  # elements between planes
@@ -53,10 +54,8 @@ def module(width: int) -> Any:
     """The module of all kernels, for vectors of `width` floats."""
     from llvmlite import ir
 
-    from tdt._kernels._emit import _triple
-
     result = ir.Module("winograd")
-    result.triple = _triple()
+    result.triple = target_triple()
     code = Emitter(result, width)
     code.helpers()
     for name in KERNELS:

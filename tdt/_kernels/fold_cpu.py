@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tdt._kernels._code import FLOATS, Native
+from tdt._kernels._code import FLOATS
 from tdt._kernels._fold import FOLDS, STEPS, STORED, UNSIGNED, columns, kind_of, rows
 from tdt._kernels._jit import address_of
+from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import get_num_threads, parallel
 
 PIECE = 1 << 17  # elements of a row that are folded one after the other: longer rows are cut, for threads
@@ -39,7 +40,7 @@ class Step:
 
     __slots__ = ("routine", "along", "sizes", "blocks", "results", "dtype", "buffer", "rest", "extra", "seen")
 
-    def __init__(self, routine: Native, along: bool, sizes: tuple, blocks: int):
+    def __init__(self, routine: NativeKernel, along: bool, sizes: tuple, blocks: int):
         self.routine, self.along, self.sizes, self.blocks = routine, along, sizes, blocks
         self.results, self.extra, self.buffer = 0, 0, 0
         self.dtype: Any = None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,9 +18,9 @@ from tdt._backend.layout import memory_order
 from tdt._kernels import _jit
 from tdt._kernels._compilable import ENTRY, PARALLEL
 from tdt._kernels._double import Double
-from tdt._kernels._emit import BLOCK, LOOP, digest
-from tdt._kernels._jit import Entry, address_of
-from tdt._kernels._loader import load
+from tdt._kernels._emit import BLOCK, LOOP, digest, module
+from tdt._kernels._jit import Entry, address_of, entry_at
+from tdt._kernels._native import linked
 from tdt._kernels._pool import get_num_threads, parallel
 from tdt._kernels.expression import Expression, as_expression
 
@@ -205,28 +204,21 @@ class Elementwise:
                     self.functions[key] = None
                     return None
                 types += "?" if output.logical else result
-                name = f"{self.name}-{digest([output], types)}.o"
+                name = f"{self.name}-{digest([output], types)}"
                 self.functions[key] = _compiled(self.name, name, output, types)
             return self.functions[key]
 
 
 def _compiled(name: str, file: str, output: Expression, types: str) -> Function | None:
     """The function of an expression, from the cache if it is there; None where the processor cannot compute it."""
-    from tdt._kernels import _cache
-
-    code = _cache.load(file)
-    if code is None:
-        from tdt._kernels._emit import compiled
-
-        code = compiled(output, types)
-        _cache.keep(file, code)
-    return linked(name, code, types) if code else None
+    addresses = linked(file, [LOOP, ENTRY], lambda: module(output, types))
+    return _function(name, *addresses, types) if addresses else None
 
 
 def conversion(source: np.dtype, target: np.dtype) -> Callable[[np.ndarray], np.ndarray]:
     """The function that converts arrays between float32, float16 and bfloat16, to the nearest, ties to even."""
     types = LETTERS[source] + LETTERS[target]
-    function = _compiled("convert", f"convert-{types}.o", Expression("input", 0), types)
+    function = _compiled("convert", f"convert-{types}", Expression("input", 0), types)
     if function is None:  # this processor cannot
         return lambda x: x.astype(target)
     run = function.run
@@ -241,17 +233,14 @@ def _key(operand: Any) -> Any:
     return kind
 
 
-def linked(name: str, code: bytes, types: str) -> Function:
-    """The function of an object file."""
-    (loop, entry), memory = load(code, [LOOP, ENTRY])
-    call: Any = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)(entry)
+def _function(name: str, loop: int, entry: int, types: str) -> Function:
+    """The function whose machine code is at two addresses."""
     numbers = bytes(STORED[letter].num for letter in types)
     functions, data = (ctypes.c_void_p * 1)(loop), (ctypes.c_void_p * 1)(None)
     text = name.encode()
-    _alive.append((memory, functions, data, numbers, text))
+    _alive.append((functions, data, numbers, text))
     ufunc = _from_loop()(functions, data, numbers, 1, len(types) - 1, 1, -1, text, b"", 0)
-    pack = struct.Struct("=q" + "qq" * len(types)).pack
-    return Function(ufunc, Entry(call, entry, pack), name, types)
+    return Function(ufunc, entry_at(entry, "q" + "qq" * len(types)), name, types)
 
 
 @functools.cache

@@ -19,10 +19,9 @@ import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._kernels import _tile, conv_cpu
-from tdt._kernels._emit import _width as vector_size
 from tdt._kernels._gemm import GRAIN
 from tdt._kernels._layout import bordered, transposed
-from tdt._kernels._machine_code import NativeKernel, linked
+from tdt._kernels._native import NativeKernel, linked, vector_width
 from tdt._kernels._pack import packer, turner
 from tdt._kernels._pool import most_threads, parallel
 from tdt._kernels._winograd import CELLS, DEPTH, GROUP, KERNELS, PAD, PIECE, PLACES, TileOfRuns, module
@@ -172,7 +171,7 @@ def _transformed_weights(
 
 def _register_tile(columns: int) -> _tile.Shape:
     """The first of the register's tiles that needs no padding for so many columns, a multiple of 16."""
-    width = vector_size()
+    width = vector_width()
     sizes = _tile.OF_32_REGISTERS if width == 16 else _tile.OF_16_REGISTERS
     return next(_tile.Shape(rows, n, width) for rows, n in sizes if columns % (n * width) == 0)
 
@@ -180,7 +179,7 @@ def _register_tile(columns: int) -> _tile.Shape:
 def _tile_of_runs(shape: _tile.Shape) -> int:
     """The address of the register tile that sums runs of channels."""
     name = f"tile-runs-{'x'.join(map(str, shape))}"
-    return _tile.loaded(name) or _tile.linked(name, lambda: TileOfRuns("rows", shape, True, False))
+    return linked(name, [_tile.FUNCTION], lambda: TileOfRuns("rows", shape, True, False).module)[0]
 
 
 @functools.cache
@@ -214,7 +213,11 @@ def _multiples(count: int, step: int) -> np.ndarray:
 
 @functools.cache
 def _kernels(width: int) -> dict[str, NativeKernel]:
-    return linked(f"winograd-{width}", KERNELS, lambda: module(width))
+    addresses = linked(f"winograd-{width}", list(KERNELS), lambda: module(width))
+    return {
+        name: NativeKernel(f"winograd.{name}", address, "q" * len(words))
+        for (name, words), address in zip(KERNELS.items(), addresses, strict=True)
+    }
 
 
 def _channels_last(x: np.ndarray) -> np.ndarray:

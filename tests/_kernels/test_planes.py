@@ -84,7 +84,7 @@ def test_values_are_right_for_random_shapes():
 
 
 def test_vectors_of_sixteen_give_the_same_values(monkeypatch):
-    monkeypatch.setattr(_planes, "_width", lambda: 16)
+    monkeypatch.setattr(_planes, "vector_width", lambda: 16)
     plans = _planes._plan, _planes._weights_plan
     for plan in plans:
         plan.cache_clear()

@@ -141,7 +141,7 @@ def test_bits_depend_neither_on_the_number_of_threads_nor_on_the_memory_format(c
 def test_vectors_of_other_widths_give_the_same_values(width, monkeypatch):
     arrays = problem(CASES[1], False)
     here = all_three(winograd_cpu, *arrays)
-    monkeypatch.setattr(winograd_cpu, "vector_size", lambda: width)
+    monkeypatch.setattr(winograd_cpu, "vector_width", lambda: width)
     for value, expected in zip(all_three(winograd_cpu, *arrays), here, strict=True):
         np.testing.assert_array_equal(value, expected)
 

@@ -1,0 +1,134 @@
+"""From LLVM IR to a kernel, without Numba: compile, keep on disk, load, call. All that writes IR itself goes through here.
+
+IR is written by `_emit` (formulas), `_code` (Python with `Value`s), `_tile.Assembler` (also of `_pack` and `_turn`),
+`_planes_emit` and `_machine_code` (of `_winograd`). Only `compiled` and what it calls import llvmlite, so a process
+whose kernels are all in the cache does without.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tdt._kernels import _jit
+from tdt._kernels._jit import Entry, address_of, entry_at
+from tdt._kernels._loader import load
+
+_libraries: dict[str, tuple[list[int], Any]] = {}  # by name: the functions' addresses, and what keeps their memory
+
+
+def linked(name: str, symbols: Sequence[str], write: Callable[[], Any], *, optimize: bool = False) -> list[int]:
+    """The addresses of a module's functions: linked before, or from the cache, or compiled now.
+
+    Args:
+        name: of the module, in the cache; all that `write` depends on, except for this package's sources.
+        symbols: the functions' names in the module.
+        write: returns the module, as text or llvmlite's; None if this processor lacks an instruction for it. The result is
+            an empty list then, in later processes too.
+        optimize: run LLVM's optimizer on the IR; else it is compiled as it is written.
+    """
+    library = _libraries.get(name)
+    if library is None:
+        from tdt._kernels import _cache  # which takes longer to import than all of this file's imports
+
+        with _jit._loading:
+            library = _libraries.get(name)
+            if library is None:
+                code = _cache.load(f"{name}.o")
+                if code is None:
+                    module = write()
+                    code = b"" if module is None else compiled(module, optimize=optimize)
+                    _cache.keep(f"{name}.o", code)
+                library = _libraries[name] = load(code, symbols) if code else ([], None)
+    return library[0]
+
+
+class NativeKernel:
+    """A kernel `int64 (int64 *words, int64 first, int64 last)`: it is called, and shared out by the pool, as `_jit`'s are.
+
+    Arguments are a word each: an array, of which the kernel gets the address, an integer, or a float.
+    """
+
+    __slots__ = ("entry", "name")
+
+    def __init__(self, name: str, address: int, letters: str):
+        """letters: the type of each argument: "q" for an array or an integer, "d" for a float."""
+        self.name, self.entry = name, entry_at(address, letters)
+
+    def prepare(self, args: Sequence[Any]) -> tuple[Entry, bytes]:
+        """As `_jit.Kernel.prepare`."""
+        return self.entry, self.entry.pack(*[address_of(a) if isinstance(a, np.ndarray) else a for a in args])
+
+    def __call__(self, first: int, last: int, *args: Any) -> bool:
+        """Compute blocks [first, last) on the calling thread; whether the code did not fail."""
+        entry, words = self.prepare(args)
+        return entry.call(words, first, last) == 0
+
+
+# Everything below but `vector_width` imports llvmlite.
+
+
+def compiled(module: Any, *, optimize: bool = False) -> bytes:
+    """The object code of a module, text or llvmlite's. optimize: as for `linked`; loops are not unrolled."""
+    import llvmlite.binding as llvm
+
+    machine = target_machine()
+    parsed = llvm.parse_assembly(str(module))
+    parsed.verify()
+    if optimize:
+        options = llvm.create_pipeline_tuning_options(speed_level=2)
+        options.loop_unrolling = False
+        builder = llvm.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(parsed, llvm.create_pass_builder(machine, options))
+    return machine.emit_object(parsed)
+
+
+@functools.cache
+def target_machine() -> Any:
+    """LLVM's code generator for this processor."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    name, features = _processor()
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(cpu=name, features=features, opt=2, codemodel="large", reloc="static")
+
+
+@functools.cache
+def target_triple() -> str:
+    """LLVM's name of the platform, which every module states."""
+    import llvmlite.binding as llvm
+
+    return llvm.get_process_triple()
+
+
+def has_feature(name: str) -> bool:
+    """Whether this processor has what LLVM calls a feature, such as "f16c"."""
+    return f"+{name}" in _processor()[1].split(",")
+
+
+@functools.cache
+def _processor() -> tuple[str, str]:
+    """LLVM's name of this processor and its features, or those that Numba's settings name instead."""
+    import llvmlite.binding as llvm
+
+    name = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
+    return name, os.environ.get("NUMBA_CPU_FEATURES") or llvm.get_host_cpu_features().flatten()
+
+
+@functools.cache
+def vector_width() -> int:
+    """The float32 numbers in a register. It is stored beside the compiled code, as importing llvmlite takes 50 ms or more."""
+    from tdt._kernels import _cache
+
+    stored = _cache.load("width")
+    if stored is None:
+        width = 16 if has_feature("avx512f") else 8 if has_feature("avx2") else 4
+        _cache.keep("width", bytes([width]))
+        return width
+    return stored[0]
