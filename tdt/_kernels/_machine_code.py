@@ -1,7 +1,7 @@
-"""Machine code without Numba: functions written by Python code that emits LLVM instructions, compiled by llvmlite alone.
+"""An assembler whose words have Python's operators, loops and conditions are `with` statements, and functions call others.
 
 A driver of loops over vectors takes Numba about a second to compile, and this some tens of milliseconds, as only the
-instructions that are written here go through LLVM. No fast-math flag is set. Addresses are words, offsets are bytes.
+instructions that are written here go through LLVM.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+from tdt._kernels._assembler import Assembler
 
 
 class Word:
@@ -40,39 +42,24 @@ class Word:
         return self.code.builder.icmp_signed(">=", self.value, self.code.number(other))
 
 
-class Code:
-    """Writes the instructions of a function into a module, on vectors of `width` floats."""
-
-    def __init__(self, module: Any, width: int):
-        from llvmlite import ir
-
-        self.ir, self.module, self.width = ir, module, width
-        self.integer = ir.IntType(64)
-        self.vector = ir.VectorType(ir.FloatType(), width)
-        self.builder: Any = None
+class Code(Assembler):
+    """Writes functions on `Word`s into a module."""
 
     def function(self, name: str, parameters: Sequence[str]) -> dict[str, Word]:
         """Begin a function of words that other functions of the module `call`; its parameters by name."""
-        function = self._begin(name, [self.integer] * len(parameters), self.ir.VoidType())
+        function = self.begin(name, len(parameters), self.ir.VoidType())
         function.linkage = "internal"
         return {p: self.word(value) for p, value in zip(parameters, function.args, strict=True)}
 
     def kernel(self, name: str, parameters: Sequence[str]) -> tuple[Word, Word, dict[str, Word]]:
         """Begin a kernel: the first and the last of its blocks, and its parameters by name."""
-        function = self._begin(name, [self.integer] * 3, self.integer)
-        words, first, last = map(self.word, function.args)
-        return first, last, {p: self.load_word(words + 8 * k) for k, p in enumerate(parameters)}
-
-    def _begin(self, name: str, kinds: list[Any], result: Any) -> Any:
-        function = self.ir.Function(self.module, self.ir.FunctionType(result, kinds), name)
-        function.attributes.add("nounwind")
-        self.builder = self.ir.IRBuilder(function.append_basic_block("entry"))
-        return function
+        first, last, values = self.begin_kernel(name, parameters)
+        return self.word(first), self.word(last), {p: self.word(value) for p, value in values.items()}
 
     def end(self) -> None:
         """End the function; a kernel returns 0."""
-        if self.builder.function.function_type.return_type == self.integer:
-            self.builder.ret(self.integer(0))
+        if self.builder.function.function_type.return_type == self.i64:
+            self.builder.ret(self.i64(0))
         else:
             self.builder.ret_void()
 
@@ -81,11 +68,11 @@ class Code:
     def word(self, value: Any) -> Word:
         return Word(self, value)
 
-    def number(self, value: Word | int) -> Any:
-        return value.value if isinstance(value, Word) else self.integer(value)
+    def number(self, value: Any) -> Any:
+        return value.value if isinstance(value, Word) else super().number(value)
 
     def smaller(self, a: Word, b: Word) -> Word:
-        return self.select(a < b, a, b)
+        return self.word(super().smaller(a, b))
 
     def select(self, condition: Any, a: Word, b: Word) -> Word:
         return self.word(self.builder.select(condition, a.value, b.value))
@@ -103,7 +90,7 @@ class Code:
         head, body, after = (builder.append_basic_block(name) for name in ("head", "body", "after"))
         builder.branch(head)
         builder.position_at_end(head)
-        i = builder.phi(self.integer)
+        i = builder.phi(self.i64)
         i.add_incoming(self.number(start), before)
         builder.cbranch(builder.icmp_signed("<", i, self.number(stop)), body, after)
         builder.position_at_end(body)
@@ -126,29 +113,11 @@ class Code:
 
     def call_at(self, address: Word, *args: Word | int) -> None:
         """Call a function of words at an address."""
-        kind = self.ir.FunctionType(self.ir.VoidType(), [self.integer] * len(args))
+        kind = self.ir.FunctionType(self.ir.VoidType(), [self.i64] * len(args))
         self.builder.call(self.pointer(address, kind), [self.number(a) for a in args])
 
-    # Memory.
-
-    def pointer(self, address: Word, kind: Any) -> Any:
-        return self.builder.inttoptr(address.value, kind.as_pointer())
-
     def load_word(self, address: Word) -> Word:
-        return self.word(self.builder.load(self.pointer(address, self.integer)))
-
-    def load(self, address: Word) -> Any:
-        """A vector."""
-        load = self.builder.load(self.pointer(address, self.vector))
-        load.align = 4
-        return load
-
-    def store(self, value: Any, address: Word) -> None:
-        self.builder.store(value, self.pointer(address, self.vector)).align = 4
-
-    def constant(self, value: float) -> Any:
-        """A vector of equal numbers."""
-        return self.ir.Constant(self.vector, [value] * self.width)
+        return self.word(self.builder.load(self.pointer(address, self.i64)))
 
     # A thread's part of a workspace.
 
@@ -159,15 +128,15 @@ class Code:
         search, after = builder.append_basic_block("search"), builder.append_basic_block("claimed")
         builder.branch(search)
         builder.position_at_end(search)
-        slot = builder.phi(self.integer)
-        slot.add_incoming(self.integer(0), before)
-        place = self.pointer(slots + self.word(slot) * 8, self.integer)
-        result = builder.cmpxchg(place, self.integer(0), self.integer(1), "seq_cst", "seq_cst")
+        slot = builder.phi(self.i64)
+        slot.add_incoming(self.i64(0), before)
+        place = self.pointer(slots + self.word(slot) * 8, self.i64)
+        result = builder.cmpxchg(place, self.i64(0), self.i64(1), "seq_cst", "seq_cst")
         following = self.word(slot) + 1
-        slot.add_incoming(self.select(following < count, following, self.word(self.integer(0))).value, search)
+        slot.add_incoming(self.select(following < count, following, self.word(self.i64(0))).value, search)
         builder.cbranch(builder.extract_value(result, 1), after, search)
         builder.position_at_end(after)
         return self.word(slot)
 
     def release(self, slots: Word, slot: Word) -> None:
-        self.builder.store_atomic(self.integer(0), self.pointer(slots + slot * 8, self.integer), "seq_cst", 8)
+        self.builder.store_atomic(self.i64(0), self.pointer(slots + slot * 8, self.i64), "seq_cst", 8)

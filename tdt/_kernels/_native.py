@@ -1,7 +1,7 @@
 """From LLVM IR to a kernel, without Numba: compile, keep on disk, load, call. All that writes IR itself goes through here.
 
-IR is written by `_emit` (formulas), `_code` (Python with `Value`s), `_tile.Assembler` (also of `_pack` and `_turn`),
-`_planes_emit` and `_machine_code` (of `_winograd`). Only `compiled` and what it calls import llvmlite, so a process
+IR is written by `_emit` (formulas) and `_code` (Python with `Value`s) as text, and with `_assembler.Assembler` by `_tile`,
+`_pack`, `_turn`, `_planes_emit` and `_winograd`. Only `compiled` and what it calls import llvmlite, so a process
 whose kernels are all in the cache does without.
 """
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from tdt._kernels._jit import intrinsic
 from tdt._kernels._native import linked
-from tdt._kernels._tile import FUNCTION, Assembler
+from tdt._kernels._tile import FUNCTION, Routine
 
 WORDS = ("source", "step", "count", "out", "pitch", "high")
 BLOCK = 8  # rows and columns that are turned at a time
@@ -44,7 +44,7 @@ def turner() -> int:
     return linked("turn", [FUNCTION], lambda: Columns(0, BLOCK).module)[0]
 
 
-class Lines(Assembler):
+class Lines(Routine):
     """Copies lines of `high` elements into panels of `columns`, one after the other: eight lines of each panel at a time, so
     that lines are read as streams and panels written in whole cache lines."""
 
@@ -91,7 +91,7 @@ class Lines(Assembler):
         return list(after)
 
 
-class Columns(Assembler):
+class Columns(Routine):
     """Turns columns into lines: of panels of `columns` elements, one after the other, or, if that is 0, of up to eight,
     `pitch` apart."""
 
@@ -139,10 +139,10 @@ class Columns(Assembler):
         def single(state: list[Any]) -> list[Any]:
             """One line, an element at a time: of fewer than eight that are left."""
             offset, target = state
-            value = self.zero()
+            value = self.zero
             for i, source in enumerate(sources):
-                element = builder.load(self.at(source, offset, self.ir.FloatType()))
-                value = builder.insert_element(value, element, self.ir.Constant(self.ir.IntType(32), i))
+                element = builder.load(self.at(source, offset, self.f32))
+                value = builder.insert_element(value, element, self.i32(i))
             store_lanes(self, value, target, 0, lanes or BLOCK, mask)
             return [builder.add(offset, self.number(4)), builder.add(target, self.line)]
 
@@ -151,30 +151,30 @@ class Columns(Assembler):
         return [builder.add(first, self.number(BLOCK)), builder.add(out, self.number(4 * BLOCK))]
 
 
-def turned(assembler: Assembler, rows: list[Any]) -> list[Any]:
+def turned(routine: Routine, rows: list[Any]) -> list[Any]:
     """Eight vectors of eight, as a block turned: each of three rounds interleaves row i with row i + 4, which moves the six
     bits of an element's index by one."""
-    ir = assembler.ir
+    ir = routine.ir
     lanes = ir.VectorType(ir.IntType(32), BLOCK)
     orders = [ir.Constant(lanes, [h + i // 2 + 8 * (i % 2) for i in range(8)]) for h in (0, 4)]
     for _ in range(3):
-        rows = [assembler.builder.shuffle_vector(rows[i], rows[i + 4], order) for i in range(4) for order in orders]
+        rows = [routine.builder.shuffle_vector(rows[i], rows[i + 4], order) for i in range(4) for order in orders]
     return rows
 
 
-def store_lanes(assembler: Assembler, value: Any, address: Any, offset: int, count: int, mask: Any = None) -> None:
+def store_lanes(routine: Routine, value: Any, address: Any, offset: int, count: int, mask: Any = None) -> None:
     """Store the first lanes of a vector, in powers of two; or those of a mask."""
-    ir, builder = assembler.ir, assembler.builder
+    ir, builder = routine.ir, routine.builder
     width = value.type.count
     if mask is not None or count == width:
-        assembler.write(value, address, offset, mask)
+        routine.write(value, address, offset, mask)
         return
     start = 0
     for size in (8, 4, 2, 1):
         if count & size:
             order = ir.Constant(ir.VectorType(ir.IntType(32), size), list(range(start, start + size)))
             part = builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), order)
-            assembler.write(part, address, offset + 4 * start)
+            routine.write(part, address, offset + 4 * start)
             start += size
 
 

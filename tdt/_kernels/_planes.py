@@ -35,7 +35,7 @@ def function(kind: Kind) -> NativeKernel:
         from tdt._kernels._planes_values import Values
         from tdt._kernels._planes_weights import Weights
 
-        return (Weights if name == "weights" else Values)(kind).module()
+        return (Weights if name == "weights" else Values)(kind).module
 
     pairs = "-".join("x".join(map(str, part)) for part in kind[1:6])
     parts = f"planes-{kind.what}-{pairs}-{kind.vector}{'s' if kind.single else ''}"

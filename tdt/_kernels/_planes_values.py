@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt._kernels._planes_emit import Emitter, number
+from tdt._kernels._planes_emit import Emitter
 
 
 class Values(Emitter):
@@ -71,7 +71,7 @@ class Values(Emitter):
                     start = self.at(self.buffer, self.add(self.mul(r, self.down, self.line_step), q))
                     for phase in range(self.target_rows):
                         sums = self.sums(phase, start, weights, biases)
-                        self.store(phase, sums, self.add(row, r), self.add(column, q), targets, size)
+                        self.store_targets(phase, sums, self.add(row, r), self.add(column, q), targets, size)
 
                 self.loop(0, blocks, 1, some_columns)
 
@@ -86,8 +86,8 @@ class Values(Emitter):
         sums = [begin[m] for m in range(channels) for _ in range(rows * self.phases * vectors)]
         if self.kind.single:
             return self.products(phase, start, weights, sums)
-        inner_step = self.builder.shl(self.value("inner_step"), number(2))
-        plane = self.builder.shl(self.plane_step, number(2))
+        inner_step = self.builder.shl(self.value("inner_step"), self.number(2))
+        plane = self.builder.shl(self.plane_step, self.number(2))
 
         def one(_: Any, *carried: Any) -> list[Any]:
             at, step, *values = carried
@@ -95,7 +95,7 @@ class Values(Emitter):
             values = self.products(phase, at, here, values)
             return [self.builder.add(at, plane), self.builder.add(step, inner_step), *values]
 
-        return self.loop(0, self.value("inner"), 1, one, [start, number(0), *sums])[2:]
+        return self.loop(0, self.value("inner"), 1, one, [start, self.number(0), *sums])[2:]
 
     def products(self, phase: int, start: Any, weights: list[Any], sums: list[Any]) -> list[Any]:
         """Add one channel's taps."""
@@ -137,9 +137,9 @@ class Values(Emitter):
         """The vectors that a tap reads in a line of the buffer."""
         base = self.at(start, self.mul(self.line_step, line)) if line else start
         base = self.at(base, self.mul(self.value("pitch"), tap.phase)) if tap.phase else base
-        return [self.read(self.at(base, tap.column + v * self.width)) for v in range(self.kind.tile[2])]
+        return [self.load(self.at(base, tap.column + v * self.width)) for v in range(self.kind.tile[2])]
 
-    def store(self, phase: int, sums: list[Any], row: Any, column: Any, targets: list[Any], size: Any) -> None:
+    def store_targets(self, phase: int, sums: list[Any], row: Any, column: Any, targets: list[Any], size: Any) -> None:
         """Write a tile's sums.
 
         A row's last vectors may reach into the rows after it, which are written later, but not behind the plane.
@@ -162,12 +162,12 @@ class Values(Emitter):
 
                 def whole() -> None:
                     for m, k, x in values:
-                        self.write(x, self.at(targets[m], self.add(place, k * self.width)))
+                        self.store(x, self.at(targets[m], self.add(place, k * self.width)))
 
                 def part() -> None:
-                    masks = [self.mask(0, self.sub(left, k * self.width)) for k in range(self.phases * vectors)]
+                    masks = [self.mask(self.sub(left, k * self.width)) for k in range(self.phases * vectors)]
                     for m, k, x in values:
-                        self.masked_write(x, self.at(targets[m], self.add(place, k * self.width)), masks[k])
+                        self.store(x, self.at(targets[m], self.add(place, k * self.width)), masks[k])
 
                 self.either(self.builder.icmp_signed("<=", self.add(place, wide), size), whole, part)
 

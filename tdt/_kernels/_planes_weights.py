@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-
 from tdt._kernels._plane_taps import SUMS
-from tdt._kernels._planes_emit import FLOAT, SHORT, Emitter, number
+from tdt._kernels._planes_emit import Emitter
 
 
 class Weights(Emitter):
@@ -73,8 +71,8 @@ class Weights(Emitter):
             sums = self.at(self.place, self.mul(m, self.cells * self.width))
 
             def cell(t: Any) -> None:
-                single = self.added(self.read(self.at(sums, self.mul(t, self.width))))
-                self.builder.store(single, self.pointer(self.at(target, t), FLOAT))
+                single = self.added(self.load(self.at(sums, self.mul(t, self.width))))
+                self.builder.store(single, self.pointer(self.at(target, t), self.f32))
 
             self.loop(0, self.cells, 1, cell)
 
@@ -87,7 +85,7 @@ class Weights(Emitter):
             half //= 2
             order = [(i + half) % self.width for i in range(self.width)]
             vector = self.builder.fadd(vector, self.shuffled(vector, vector, order))
-        return self.builder.extract_element(vector, ir.Constant(SHORT, 0))
+        return self.builder.extract_element(vector, self.i32(0))
 
     def tile(self, y: Any, size: Any, samples: Any, rows: Any, columns: Any, step: Any, line_step: Any) -> None:
         """Add the sums over a tile to those on the stack."""
@@ -105,9 +103,9 @@ class Weights(Emitter):
                     for i in index
                     for tap in some
                 ]
-                old = [self.read(place) for place in places]  # all before any is written: repeated channels are equal
+                old = [self.load(place) for place in places]  # all before any is written: repeated channels are equal
                 for before, new, place in zip(old, sums, places, strict=True):
-                    self.write(self.builder.fadd(before, new), place)
+                    self.store(self.builder.fadd(before, new), place)
 
         self.loop(0, self.value("outer"), channels, some_channels)
 
@@ -125,18 +123,18 @@ class Weights(Emitter):
 
             # One loop over rows and columns: nested ones would move sums from register to register.
             def one(_: Any, column: Any, x: Any, y: Any, *sums: Any) -> list[Any]:
-                mask = self.mask(0, self.sub(columns, column))
-                right = [self.masked_read(self.at(line, self.add(y, column)), mask) for line in own]
+                mask = self.mask(self.sub(columns, column))
+                right = [self.load(self.at(line, self.add(y, column)), mask) for line in own]
                 sums = self.products(self.at(image, self.add(x, column)), right, taps, sums)
                 following = self.add(column, self.width)
                 ends = self.builder.icmp_signed(">=", following, columns)
-                zero = number(0)
+                zero = self.number(0)
                 following = self.builder.select(ends, zero, following)
                 x = self.add(x, self.builder.select(ends, x_step, zero))
                 y = self.add(y, self.builder.select(ends, y_step, zero))
                 return [following, x, y, *sums]
 
-            return self.loop(0, steps, 1, one, [number(0), number(0), number(0), *sums])[3:]
+            return self.loop(0, steps, 1, one, [self.number(0), self.number(0), self.number(0), *sums])[3:]
 
         return self.loop(0, samples, 1, one_sample, [self.zero] * (len(lines) * len(taps)))
 
@@ -145,7 +143,7 @@ class Weights(Emitter):
         sums = list(sums)
         for t, tap in enumerate(taps):
             base = self.add(self.mul(self.value("pitch"), tap.row * self.across + tap.phase), tap.column)
-            window = self.read(self.at(x, base))
+            window = self.load(self.at(x, base))
             for m, line in enumerate(y):
                 k = m * len(taps) + t
                 sums[k] = self.fma(window, line, sums[k])

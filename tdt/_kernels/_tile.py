@@ -28,8 +28,9 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tdt._kernels._assembler import Assembler
 from tdt._kernels._jit import intrinsic
-from tdt._kernels._native import linked, target_triple, vector_width
+from tdt._kernels._native import linked, vector_width
 
 if TYPE_CHECKING:
     from tdt._kernels._code import Code, Value
@@ -84,117 +85,46 @@ def address(left: str, shape: Shape, *, panels: bool = True, places: bool = Fals
     return linked(name, [FUNCTION], lambda: Emitter(left, shape, panels, places).module)[0]
 
 
-class Assembler:
-    """Writes the IR of a function whose parameters are words. Addresses are words too, offsets bytes."""
+class Routine(Assembler):
+    """Writes a function of its own module, whose parameters are words."""
 
     def __init__(self, words: tuple[str, ...], width: int):
-        from llvmlite import ir
-
-        self.ir = ir
-        self.word, self.byte = ir.IntType(64), ir.IntType(8)
-        self.width, self.vector = width, ir.VectorType(ir.FloatType(), width)
-        self.module = ir.Module(FUNCTION)
-        self.module.triple = target_triple()
-        function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), [self.word] * len(words)), FUNCTION)
-        function.attributes.add("nounwind")
-        self.builder = ir.IRBuilder(function.append_basic_block("entry"))
+        super().__init__(FUNCTION, width)
+        function = self.begin(FUNCTION, len(words), self.ir.VoidType())
         self.values: dict[str, Any] = dict(zip(words, function.args, strict=True))
-
-    def number(self, value: int) -> Any:
-        return self.ir.Constant(self.word, value)
-
-    def smaller(self, a: Any, b: Any) -> Any:
-        return self.builder.select(self.builder.icmp_signed("<", a, b), a, b)
 
     def bytes_of(self, elements: Any, size: int = 4) -> Any:
         return self.builder.shl(elements, self.number(size.bit_length() - 1))
 
     def at(self, address: Any, offset: Any, kind: Any) -> Any:
         """A pointer to `kind`, `offset` bytes after an address."""
-        place = self.builder.add(address, self.number(offset) if isinstance(offset, int) else offset)
-        return self.builder.inttoptr(place, kind.as_pointer())
+        return self.pointer(self.builder.add(address, self.number(offset)), kind)
 
     def entry(self, table: Any, index: Any) -> Any:
         """Entry of a table of words."""
-        return self.builder.load(self.at(table, self.bytes_of(index, 8), self.word))
+        return self.builder.load(self.at(table, self.bytes_of(index, 8), self.i64))
 
     def read(self, address: Any, offset: Any, mask: Any = None) -> Any:
-        """A vector; zeros where the mask is not set."""
-        pointer = self.at(address, offset, self.vector)
-        if mask is None:
-            load = self.builder.load(pointer)
-            load.align = 4
-            return load
-        args = [pointer, self.ir.IntType(32)(4), mask, self.zero()]
-        return self.call(f"llvm.masked.load.v{self.width}f32.p0", self.vector, args)
+        """A vector `offset` bytes after an address; zeros where the mask is not set."""
+        return self.load(self.builder.add(address, self.number(offset)), mask)
 
     def write(self, value: Any, address: Any, offset: Any, mask: Any = None) -> None:
-        """Store a vector, or the lanes whose mask is set."""
-        pointer = self.at(address, offset, value.type)
-        if mask is None:
-            self.builder.store(value, pointer).align = 4
-        else:
-            args = [value, pointer, self.ir.IntType(32)(4), mask]
-            self.call(f"llvm.masked.store.v{self.width}f32.p0", self.ir.VoidType(), args)
-
-    def zero(self) -> Any:
-        return self.ir.Constant(self.vector, [0.0] * self.width)
-
-    def mask(self, count: Any, start: int = 0) -> Any:
-        """Which of the lanes start, start + 1, … are below `count`."""
-        ir, builder, width = self.ir, self.builder, self.width
-        short = ir.IntType(32)
-        lanes = ir.VectorType(short, width)
-        blank = ir.Constant(lanes, ir.Undefined)
-        single = builder.insert_element(blank, builder.trunc(count, short), ir.Constant(short, 0))
-        numbers = ir.Constant(lanes, [start + i for i in range(width)])
-        return builder.icmp_signed("<", numbers, builder.shuffle_vector(single, blank, self._zeros()))
-
-    def spread(self, pointer: Any) -> Any:
-        """A vector of one element, repeated."""
-        ir, builder = self.ir, self.builder
-        blank, zero = ir.Constant(self.vector, ir.Undefined), ir.Constant(ir.IntType(32), 0)
-        single = builder.insert_element(blank, builder.load(pointer), zero)
-        return builder.shuffle_vector(single, blank, self._zeros())
-
-    def _zeros(self) -> Any:
-        return self.ir.Constant(self.ir.VectorType(self.ir.IntType(32), self.width), [0] * self.width)
-
-    def call(self, name: str, result: Any, args: list[Any]) -> Any:
-        ir, module = self.ir, self.module
-        kind = ir.FunctionType(result, [arg.type for arg in args])
-        function = module.globals.get(name) or ir.Function(module, kind, name)
-        return self.builder.call(function, args)
+        """Store a vector, or its elements whose mask is set."""
+        self.store(value, self.builder.add(address, self.number(offset)), mask)
 
     def loop(self, count: Any, start: list[Any], step: Any) -> list[Any]:
-        """`values = step(values)`, `count` times from `start`; the last values. count may be 0."""
-        builder = self.builder
-        before, body, after = builder.block, *(builder.append_basic_block(name) for name in ("round", "after"))
-        builder.cbranch(builder.icmp_signed(">", count, self.number(0)), body, after)
-        builder.position_at_end(body)
-        left = builder.phi(self.word)
-        values = [builder.phi(value.type) for value in start]
-        results = step(list(values))
-        end, less = builder.block, builder.sub(left, self.number(1))
-        for phi, first, following in zip([left, *values], [count, *start], [less, *results], strict=True):
-            phi.add_incoming(first, before)
-            phi.add_incoming(following, end)
-        again = builder.cbranch(builder.icmp_signed(">", less, self.number(0)), body, after)
-        again.set_metadata("llvm.loop", self._not_unrolled())
-        builder.position_at_end(after)
-        last = [builder.phi(value.type) for value in start]
-        for phi, first, following in zip(last, start, results, strict=True):
-            phi.add_incoming(first, before)
-            phi.add_incoming(following, end)
-        return last
+        """`values = step(values)`, `count` times from `start`; the last values. count may be 0.
 
-    def _not_unrolled(self) -> Any:
-        """Loop metadata (a node that names itself first): unrolled further, loads would push sums out of registers."""
-        module = self.module
-        option = module.add_metadata(["llvm.loop.unroll.disable"])
-        node = module.add_metadata([f"tile {len(module.metadata)}", option])
-        node.operands = (node, option)
-        return node
+        LLVM does not unroll it further: loads would push sums out of registers.
+        """
+
+        def body(left: Any, values: list[Any]) -> tuple[Any, list[Any], Any]:
+            results = step(values)
+            less = self.builder.sub(left, self.number(1))
+            return less, results, self.builder.icmp_signed(">", less, self.number(0))
+
+        some = self.builder.icmp_signed(">", count, self.number(0))
+        return self.rounds(some, count, start, body, unroll=False)
 
     def unrolled(self, count: Any, start: list[Any], step: Any) -> list[Any]:
         """`values = step(values, rounds)` for `rounds` steps of the sum at a time, `count` steps in all."""
@@ -205,7 +135,7 @@ class Assembler:
         return self.loop(builder.and_(count, self.number(UNROLLED - 1)), values, lambda values: step(values, 1))
 
 
-class Emitter(Assembler):
+class Emitter(Routine):
     """Writes the function of a tile."""
 
     def __init__(self, left: str, shape: Shape, panels: bool, places: bool):
@@ -221,7 +151,7 @@ class Emitter(Assembler):
     # The sum.
 
     def _begin(self) -> list[Any]:
-        return [self.zero()] * (self.shape.rows * self.shape.vectors)
+        return [self.zero] * (self.shape.rows * self.shape.vectors)
 
     def products(self, sums: list[Any], b: Any, rounds: int, element: Any) -> tuple[list[Any], Any]:
         """Add `rounds` steps: `element(r, u)` points to row r of step u. The sums, and the address of b's next line."""
@@ -230,10 +160,10 @@ class Emitter(Assembler):
             lines = [self.read(b, 4 * v * self.shape.width) for v in range(vectors)]
             b = self.builder.add(b, self.line)
             for r in range(self.shape.rows):
-                value = self.spread(element(r, u))
+                value = self.spread(self.builder.load(element(r, u)))
                 for v in range(vectors):
                     k = r * vectors + v
-                    sums[k] = self.call(f"llvm.fma.v{self.shape.width}f32", self.vector, [value, lines[v], sums[k]])
+                    sums[k] = self.fma(value, lines[v], sums[k])
         return sums, b
 
     @functools.cached_property
@@ -242,7 +172,7 @@ class Emitter(Assembler):
         return self.number(4 * self.shape.columns) if self.panels else self.bytes_of(self.values["step"])
 
     def _sum_panel(self) -> list[Any]:
-        single, size = self.ir.FloatType(), 4 * self.shape.rows
+        single, size = self.f32, 4 * self.shape.rows
 
         def step(values: list[Any], rounds: int) -> list[Any]:
             a, b, *sums = values
@@ -254,7 +184,7 @@ class Emitter(Assembler):
         return self.unrolled(self.values["count"], start, step)[2:]
 
     def _sum_rows(self) -> list[Any]:
-        single, builder = self.ir.FloatType(), self.builder
+        single, builder = self.f32, self.builder
         a = [builder.add(self.values["a"], self.bytes_of(self.entry(self.values["rows"], i))) for i in self.index]
 
         def step(values: list[Any], rounds: int) -> list[Any]:
@@ -264,7 +194,7 @@ class Emitter(Assembler):
 
         def cell(values: list[Any]) -> list[Any]:
             table, b, *sums = values
-            offset = self.bytes_of(builder.load(self.at(table, 0, self.word)))
+            offset = self.bytes_of(builder.load(self.at(table, 0, self.i64)))
             _, b, *sums = self.unrolled(self.values["run"], [offset, b, *sums], step)
             return [builder.add(table, self.number(8)), b, *sums]
 
@@ -273,12 +203,12 @@ class Emitter(Assembler):
         return self.loop(self.values["count"], start, cell)[2:]
 
     def _sum_cells(self) -> list[Any]:
-        single, builder = self.ir.FloatType(), self.builder
+        single, builder = self.f32, self.builder
 
         def step(values: list[Any], rounds: int) -> list[Any]:
             table, b, *sums = values
             a = [
-                builder.add(self.values["a"], self.bytes_of(builder.load(self.at(table, 8 * u, self.word))))
+                builder.add(self.values["a"], self.bytes_of(builder.load(self.at(table, 8 * u, self.i64))))
                 for u in range(rounds)
             ]
             sums, b = self.products(sums, b, rounds, lambda r, u: self.at(a[u], 4 * r, single))
@@ -297,11 +227,10 @@ class Emitter(Assembler):
         return self.builder.add(self.values["c"], self.bytes_of(offset))
 
     def _prefetch(self) -> None:
-        short = self.ir.IntType(32)
         for target in self.targets:
             for offset in range(0, 4 * self.shape.columns, 64):
-                args = [self.at(target, offset, self.byte), short(0), short(3), short(1)]
-                self.call("llvm.prefetch.p0", self.ir.VoidType(), args)
+                args = [self.at(target, offset, self.i8), self.i32(0), self.i32(3), self.i32(1)]
+                self.intrinsic("llvm.prefetch.p0", self.ir.VoidType(), args)
 
     def _finish(self, sums: list[Any]) -> None:
         builder = self.builder

@@ -13,7 +13,7 @@ from typing import Any
 from tdt._kernels._jit import intrinsic
 from tdt._kernels._native import linked
 from tdt._kernels._pack import BLOCK, turned
-from tdt._kernels._tile import FUNCTION, Assembler
+from tdt._kernels._tile import FUNCTION, Routine
 
 WORDS = ("source", "step", "count", "out", "pitch", "table", "high")
 FORMS = ("plain", "scatter", "gather", "lines")
@@ -29,7 +29,7 @@ def turner(form: str = "plain") -> int:
     return linked(name, [FUNCTION], lambda: (Lines() if form == "lines" else Turn(form)).module)[0]
 
 
-class Lines(Assembler):
+class Lines(Routine):
     """Copies rows to the lines of a table."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Lines(Assembler):
 
         def single(state: list[Any]) -> list[Any]:
             source, out = state
-            kind = self.ir.FloatType()
+            kind = self.f32
             builder.store(builder.load(self.at(source, 0, kind)), self.at(out, 0, kind))
             return [builder.add(source, self.number(4)), builder.add(out, self.number(4))]
 
@@ -60,7 +60,7 @@ class Lines(Assembler):
         builder.ret_void()
 
 
-class Turn(Assembler):
+class Turn(Routine):
     """Eight rows at a time, whose columns become lines."""
 
     def __init__(self, form: str):
@@ -96,23 +96,23 @@ class Turn(Assembler):
             offset = self.bytes_of(k)
             rows = turned(self, [self.read(builder.add(source, offset), 0) for source in sources])
             for i, row in enumerate(rows):
-                line = self.store(row, builder.add(k, self.number(i)), line, out, count)
+                line = self.store_line(row, builder.add(k, self.number(i)), line, out, count)
             return [builder.add(k, self.number(BLOCK)), line]
 
         def single(state: list[Any]) -> list[Any]:
             """One line: of fewer than eight that are left."""
             k, line = state
-            row, offset = self.zero(), self.bytes_of(k)
+            row, offset = self.zero, self.bytes_of(k)
             for i, source in enumerate(sources):
-                element = builder.load(self.at(source, offset, self.ir.FloatType()))
-                row = builder.insert_element(row, element, self.ir.Constant(self.ir.IntType(32), i))
-            return [builder.add(k, self.number(1)), self.store(row, k, line, out, count)]
+                element = builder.load(self.at(source, offset, self.f32))
+                row = builder.insert_element(row, element, self.i32(i))
+            return [builder.add(k, self.number(1)), self.store_line(row, k, line, out, count)]
 
         state = self.loop(builder.lshr(values["count"], self.number(3)), [self.number(0), out], block)
         self.loop(builder.and_(values["count"], self.number(BLOCK - 1)), state, single)
         return [builder.add(number, self.number(BLOCK))]
 
-    def store(self, row: Any, k: Any, line: Any, out: Any, count: Any) -> Any:
+    def store_line(self, row: Any, k: Any, line: Any, out: Any, count: Any) -> Any:
         """Store line k, at `line` unless a table says where; the address of the next line."""
         if self.form == "scatter":
             line = self.builder.add(out, self.builder.mul(self.scale, self.entry(self.values["table"], k)))
@@ -124,10 +124,10 @@ class Turn(Assembler):
 
     def _store_first(self, row: Any, line: Any, count: Any) -> None:
         """Store the first `count` elements, fewer than eight, one by one."""
-        builder, kind = self.builder, self.ir.FloatType()
+        builder, kind = self.builder, self.f32
         done = builder.append_basic_block("stored")
         for i in range(BLOCK - 1):
-            element = builder.extract_element(row, self.ir.Constant(self.ir.IntType(32), i))
+            element = builder.extract_element(row, self.i32(i))
             builder.store(element, self.at(line, 4 * i, kind))
             following = builder.append_basic_block("element")
             builder.cbranch(builder.icmp_signed(">", count, self.number(i + 1)), following, done)

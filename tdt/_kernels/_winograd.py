@@ -19,7 +19,6 @@ from typing import Any
 
 from tdt._kernels import _tile
 from tdt._kernels._machine_code import Code, Word
-from tdt._kernels._native import target_triple
 
 PLACES = 16  # elements of a window
 PAD = 16  # elements between planes
@@ -52,17 +51,13 @@ KERNELS = {
 
 def module(width: int) -> Any:
     """The module of all kernels, for vectors of `width` floats."""
-    from llvmlite import ir
-
-    result = ir.Module("winograd")
-    result.triple = target_triple()
-    code = Emitter(result, width)
+    code = Emitter("winograd", width)
     code.helpers()
     for name in KERNELS:
         first, last, values = code.kernel(name, KERNELS[name])
         getattr(code, name)(first, last, values)
         code.end()
-    return result
+    return code.module
 
 
 class TileOfRuns(_tile.Emitter):
@@ -72,13 +67,13 @@ class TileOfRuns(_tile.Emitter):
     """
 
     def _sum_rows(self) -> list[Any]:
-        single, builder = self.ir.FloatType(), self.builder
+        single, builder = self.f32, self.builder
         a = [builder.add(self.values["a"], self.bytes_of(self.entry(self.values["rows"], i))) for i in self.index]
         sums = self._begin()
         memory = builder.alloca(self.vector, self.number(len(sums)))
         totals = [builder.gep(memory, [self.number(k)]) for k in range(len(sums))]
         for total in totals:
-            builder.store(self.zero(), total)
+            builder.store(self.zero, total)
 
         def step(values: list[Any], rounds: int) -> list[Any]:
             offset, b, *sums = values
@@ -87,7 +82,7 @@ class TileOfRuns(_tile.Emitter):
 
         def run(values: list[Any]) -> list[Any]:
             table, b = values
-            offset = self.bytes_of(builder.load(self.at(table, 0, self.word)))
+            offset = self.bytes_of(builder.load(self.at(table, 0, self.i64)))
             _, b, *sums = self.unrolled(self.values["run"], [offset, b, *self._begin()], step)
             for total, value in zip(totals, sums, strict=True):
                 builder.store(builder.fadd(builder.load(total), value), total)
@@ -310,10 +305,10 @@ class Emitter(Code):
     def _block_product(self, p: dict[str, Word], v: Word, u: Word, m: Word, count: Word) -> None:
         """The product (tiles × in) (in × out) for one place of a window."""
         size, out_size = p["channels"] * 4, p["out_channels"] * 4
-        step = p["run"] * (self.word(self.integer(DEPTH)) // p["run"])
+        step = p["run"] * (self.word(self.i64(DEPTH)) // p["run"])
         with self.loop(0, p["channels"], step) as k:
             runs = self.smaller(p["channels"] - k, step) // p["run"]
-            begins = self.word(self.builder.zext((k < 1), self.integer))
+            begins = self.word(self.builder.zext((k < 1), self.i64))
             with self.loop(0, p["out_channels"], p["panel"]) as j, self.loop(0, count, p["tile_rows"]) as i:
                 right = u + (j * p["channels"] + k * p["panel"]) * 4
                 self.call_at(
@@ -349,8 +344,8 @@ class Emitter(Code):
             right = p["z"] + e * p["z_plane"] + panel * p["pitch"] * p["panel"] * 4
             result = p["s"] + e * p["s_plane"] + panel * p["panel"] * 4
             with self.loop(0, p["tiles"], DEPTH) as k:
-                depth = self.smaller(p["tiles"] - k, self.word(self.integer(DEPTH)))
-                begins = self.select(k < 1, p["begins"], self.word(self.integer(0)))
+                depth = self.smaller(p["tiles"] - k, self.word(self.i64(DEPTH)))
+                begins = self.select(k < 1, p["begins"], self.word(self.i64(0)))
                 with self.loop(0, p["channels"], p["tile_rows"]) as i:
                     self.call_at(
                         p["tile"], left + (k * p["channels"] + i) * 4, p["rows"], p["cells"], depth, 0,
