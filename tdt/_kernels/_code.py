@@ -185,10 +185,10 @@ class Code:
         """A variable, which starts as `value`."""
         name = f"%s{next(self._numbers)}"
         self.variables.append(f"  {name} = alloca {kind}")
-        made = Variable(self, name, kind)
+        variable = Variable(self, name, kind)
         if value is not None:
-            made.set(value)
-        return made
+            variable.set(value)
+        return variable
 
     def array(self, kind: str, count: int) -> Value:
         """Memory for `count` elements on the stack."""

@@ -18,7 +18,7 @@ PIECE = 1 << 17  # elements of a row that are folded one after the other: longer
 UNITS = 1 << 13  # elements that a block of the pool's work has at least
 LINES = 128  # rows of a part of (A, n, B), at least
 PARTS = 16  # that the rows of (A, n, B) are cut into, at most
-WIDTH = 64  # columns, at least: fewer are seen as more, several rows in one
+WIDTH = 64  # columns, at least: fewer are folded as more, several rows in one
 GRAIN = 4  # blocks that a thread should at least have
 LETTERS = frozenset(STORED)
 MOST_PLANS = 1000
@@ -34,18 +34,18 @@ class Step:
     Attributes:
         results, dtype: of the array that it writes, with `extra` elements for those of `rest`.
         buffer: elements that it needs for accumulators.
-        seen: how many rows are seen as one.
+        joined: how many rows are folded as one.
         rest: the sizes of a second call, for rows that are left over, and the places where it reads and writes.
     """
 
-    __slots__ = ("routine", "along", "sizes", "blocks", "results", "dtype", "buffer", "rest", "extra", "seen")
+    __slots__ = ("routine", "along", "sizes", "blocks", "results", "dtype", "buffer", "rest", "extra", "joined")
 
     def __init__(self, routine: NativeKernel, along: bool, sizes: tuple, blocks: int):
         self.routine, self.along, self.sizes, self.blocks = routine, along, sizes, blocks
         self.results, self.extra, self.buffer = 0, 0, 0
         self.dtype: Any = None
         self.rest: tuple | None = None
-        self.seen = 1
+        self.joined = 1
 
     def call(self, args: tuple) -> None:
         """Run the code, on several threads where there are many blocks."""
@@ -62,10 +62,11 @@ class Plan:
     Attributes:
         simple: whether there is one step, along rows, whose results lie as the caller wants them.
         shape, order: of the result; None where it lies in the order of its dimensions.
-        kept, shift: the shapes of the numbers that `shifted` folds take, and of those that their first step does.
+        shift_shape: of the numbers that `shifted` folds take.
+        first_shift_shape: of those that their first step takes.
     """
 
-    __slots__ = ("steps", "wide", "count", "shape", "order", "kept", "shift", "simple")
+    __slots__ = ("steps", "wide", "count", "shape", "order", "shift_shape", "first_shift_shape", "simple")
 
     def run(self, x: np.ndarray, number: float, divisor: float = 1.0, shift: np.ndarray | None = None) -> np.ndarray:
         """The results, in the order of x's memory."""
@@ -73,21 +74,21 @@ class Plan:
         for step in self.steps:
             out = np.empty(step.results, step.dtype)
             target = address_of(out)
-            given = source
+            subtracted = source
             if shift is not None and step is self.steps[0]:
-                wider = np.tile(shift, (1, step.seen)) if step.seen > 1 else shift
-                given = address_of(wider)
+                wider = np.tile(shift, (1, step.joined)) if step.joined > 1 else shift
+                subtracted = address_of(wider)
             if step.along:
-                args = source, target, given, *step.sizes, *numbers
+                args = source, target, subtracted, *step.sizes, *numbers
             else:
                 buffer = np.empty(step.buffer, self.wide) if step.buffer else out
-                args = source, target, address_of(buffer), given, *step.sizes, *numbers
+                args = source, target, address_of(buffer), subtracted, *step.sizes, *numbers
             step.call(args)
             if step.rest is not None:
                 sizes, read, written = step.rest
                 target += written * out.itemsize
-                given = source if shift is None else address_of(shift)
-                step.routine(0, 1, source + read * size, target, target, given, *sizes, *numbers)
+                subtracted = source if shift is None else address_of(shift)
+                step.routine(0, 1, source + read * size, target, target, subtracted, *sizes, *numbers)
             before, source, size = out, address_of(out), out.itemsize
         return before
 
@@ -139,13 +140,13 @@ def variance(name: str, x: np.ndarray, axis: Any, keepdims: bool, count: int, di
     if plan is None:
         return None
     middle = plan_for("mean", x, axis, keepdims, np.float64 if x.dtype.char == "d" else np.float32)
-    shift = middle.run(x, float(count)).reshape(plan.kept)
-    shift = np.ascontiguousarray(np.broadcast_to(shift, plan.shift))
+    shift = middle.run(x, float(count)).reshape(plan.shift_shape)
+    shift = np.ascontiguousarray(np.broadcast_to(shift, plan.first_shift_shape))
     return plan.shaped(plan.run(x, float(count), divisor, shift))
 
 
 def plan_for(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any) -> Plan | None:
-    """The plan of a fold, which is kept."""
+    """The plan of a fold, which is kept for the next call."""
     key = (name, x.dtype, x.shape, x.strides, axis, keepdims, dtype)
     plan = _plans.get(key, False)
     if plan is False:
@@ -184,17 +185,17 @@ def _planned(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any) ->
         return None
     widths = [1 if g[0] else g[1] for g in groups]
     place = len(groups) - 1 if groups[-1][0] else len(groups) - 2
-    plan.kept = tuple(widths)
-    plan.shift = tuple([1 if k == place else g[1] for k, g in enumerate(groups)])
+    plan.shift_shape = tuple(widths)
+    plan.first_shift_shape = tuple([1 if k == place else g[1] for k, g in enumerate(groups)])
     plan.wide, plan.count = _KINDS[spec.wide(kind)], spec.count
     plan.steps = list(_steps(name, letter, letter_of(final), final, [tuple(g) for g in groups], plan))
-    kept = [d for d in order if d not in folded]
+    remaining = [d for d in order if d not in folded]
     if keepdims:
         shape = [1 if d in folded else x.shape[d] for d in order]
         places = list(np.argsort(order))
     else:
-        shape = [x.shape[d] for d in kept]
-        places = list(np.argsort(kept))
+        shape = [x.shape[d] for d in remaining]
+        places = list(np.argsort(remaining))
     plan.shape = tuple(shape)
     plan.order = None if places == sorted(places) else tuple(int(p) for p in places)
     plan.simple = len(plan.steps) == 1 and plan.steps[0].along and plan.order is None
@@ -223,19 +224,19 @@ def _steps(name: str, letter: str, out: str, final: np.dtype, groups: list, plan
             (_, n), (_, width) = groups[-2:]
             del groups[-2:]
             outer = math.prod(g[1] for g in groups)
-            seen = WIDTH // width if outer == 1 and width <= WIDTH // 2 and n >= 4 * (WIDTH // width) else 1
-            if seen > 1:  # several rows are seen as one; those left over are folded behind it
-                left = n % seen
-                n, width = n // seen, width * seen
-                groups += [(True, seen + (left > 0)), (False, width // seen)]
+            joined = WIDTH // width if outer == 1 and width <= WIDTH // 2 and n >= 4 * (WIDTH // width) else 1
+            if joined > 1:  # several rows are folded as one; those left over, behind it
+                left = n % joined
+                n, width = n // joined, width * joined
+                groups += [(True, joined + (left > 0)), (False, width // joined)]
             pieces = 1
-            if seen == 1 and outer < PARTS and n >= 2 * LINES:
+            if joined == 1 and outer < PARTS and n >= 2 * LINES:
                 pieces = max(1, min(PARTS, n // LINES, n * width // UNITS))
             piece = -(-n // pieces)
             pieces = -(-n // piece)
             if pieces > 1:
                 groups.append((True, pieces))
-            if seen == 1:
+            if joined == 1:
                 groups.append((False, width))
             if len(groups) > 1 and not groups[-2][0]:
                 groups[-2:] = [(False, groups[-2][1] * groups[-1][1])]
@@ -243,12 +244,12 @@ def _steps(name: str, letter: str, out: str, final: np.dtype, groups: list, plan
             units, each, blocks = units_of(piece * width, outer * pieces)
             step = Step(columns(name, source, target, kind), False, (n, width, pieces, piece, units, each), blocks)
             step.buffer = units * width * count if target and piece > STEPS else 0
-            if seen > 1 and left:
-                rest = width // seen
+            if joined > 1 and left:
+                rest = width // joined
                 step.rest = (left, rest, 1, left, 1, 1), n * width * (1 if source else count), width * count
                 step.extra = rest * count
             units *= width
-            step.seen = seen
+            step.joined = joined
         step.results, step.dtype = units * (1 if target else count) + step.extra, final if target else plan.wide
         yield step
         source = ""

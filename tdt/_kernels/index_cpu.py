@@ -84,8 +84,8 @@ def _check(code: Code, kind: str, index: Value, begin: Value, count: Value, n: V
         signs.set(signs.get() | (number - lows) | (highs - number))
     bits = signs.get()
     sign = code.variable(kind, 0)
-    for lane in range(many):
-        sign.set(sign.get() | code.extract(bits, lane))
+    for place in range(many):
+        sign.set(sign.get() | code.extract(bits, place))
     with code.loop(whole, count) as j:
         number = code.load(kind, index, begin + j)
         sign.set(sign.get() | (number - low) | (high - number))

@@ -177,12 +177,12 @@ def _key_of_rank(code: Code, left: Value, counts: Value, n: Value, rank, bits: i
             d.add(1)
         found.set(found.get() | (code.cast(d.get(), kind) << shift))
         if shift:
-            kept = code.variable("i64", 0)
+            remaining = code.variable("i64", 0)
             with code.loop(0, size.get()) as i:
                 key = code.load(kind, left, i)
-                code.store(key, left, kept.get())
-                kept.add(code.cast(digit_of(key) == d.get(), "i64", signed=False))
-            size.set(kept.get())
+                code.store(key, left, remaining.get())
+                remaining.add(code.cast(digit_of(key) == d.get(), "i64", signed=False))
+            size.set(remaining.get())
     return found
 
 
@@ -191,12 +191,12 @@ def _write_ranked(code: Code, keys: Value, out: Value, n: Value, row: Value, fou
     rank, key = found[0].get(), found[1].get()
 
     def one() -> None:
-        seen = code.variable("i64", 0)
+        equals = code.variable("i64", 0)
         i = code.variable("i64", 0)
         with code.forever() as leave:
             equal = code.load(kind, keys, i.get()) == key
-            leave(equal & (seen.get() == rank))
-            seen.add(code.cast(equal, "i64", signed=False))
+            leave(equal & (equals.get() == rank))
+            equals.add(code.cast(equal, "i64", signed=False))
             i.add(1)
         code.store(i.get(), out, row)
 

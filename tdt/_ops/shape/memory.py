@@ -136,10 +136,10 @@ def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
     tensor([1])
     """
     if not options and len(args) == 1:
-        wanted = args[0]
-        if wanted.__class__ is _dtype.dtype:
-            return converted(input, wanted)
-        if wanted.__class__ is device and _same_device(wanted, input):
+        target = args[0]
+        if target.__class__ is _dtype.dtype:
+            return converted(input, target)
+        if target.__class__ is device and _same_device(target, input):
             return input
     where, dtype, copy, layout = _parse_to(args, options)
     result = input
