@@ -19,32 +19,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._native import NativeKernel, linked, target_triple
+from tdt._kernels._syntax import FLOATS, constant, element, intrinsic, lanes, vector
 
-FLOATS = ("half", "float", "double")
 SIZES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "half": 2, "float": 4, "double": 8, "ptr": 8}
 COMPARED = {"<": ("olt", "slt"), "<=": ("ole", "sle"), ">": ("ogt", "sgt"), ">=": ("oge", "sge"), "==": ("oeq", "eq"),
             "!=": ("une", "ne")}  # fmt: skip
-
-
-def element(kind: str) -> str:
-    """The type of a vector's elements; of a scalar itself."""
-    return kind.partition(" x ")[2][:-1] if kind[0] == "<" else kind
-
-
-def lanes(kind: str) -> int:
-    """How many elements a vector has; 0 for a scalar."""
-    return int(kind[1:].partition(" ")[0]) if kind[0] == "<" else 0
-
-
-def vector(kind: str, count: int) -> str:
-    """The type of a vector of `count` elements; the element's own for 0."""
-    return f"<{count} x {kind}>" if count else kind
 
 
 class Value:
@@ -171,15 +155,7 @@ class Code:
         """A number of Python's as a constant of a type; values are returned unchanged."""
         if isinstance(value, Value):
             return value
-        inner = element(kind)
-        if inner in FLOATS:
-            if inner == "float" and abs(value) < 3.4028236e38:
-                value = struct.unpack("<f", struct.pack("<f", value))[0]
-            text = "0x" + struct.pack(">d", value).hex().upper()
-        else:
-            text = str(int(value))
-        count = lanes(kind)
-        return Value(self, f"<{', '.join([f'{inner} {text}'] * count)}>" if count else text, kind)
+        return Value(self, constant(value, kind), kind)
 
     def variable(self, kind: str, value: Any = None) -> Variable:
         """A variable, which starts as `value`."""
@@ -251,10 +227,9 @@ class Code:
     def call(self, name: str, *args: Value) -> Value:
         """An intrinsic of LLVM's, such as "sqrt", of equal types."""
         kind = args[0].kind
-        suffix = f"{'v' + str(lanes(kind)) if lanes(kind) else ''}"
-        suffix += {"float": "f32", "double": "f64"}.get(element(kind), element(kind))
-        self.declared.add(f"declare {kind} @llvm.{name}.{suffix}({', '.join([kind] * len(args))})")
-        return self.new(kind, f"call {kind} @llvm.{name}.{suffix}({', '.join(f'{kind} {a.name}' for a in args)})")
+        function = intrinsic(name, kind)
+        self.declared.add(f"declare {kind} {function}({', '.join([kind] * len(args))})")
+        return self.new(kind, f"call {kind} {function}({', '.join(f'{kind} {a.name}' for a in args)})")
 
     def function(self, name: str, kind: str, *args: Value) -> Value:
         """A function of the C library."""

@@ -16,6 +16,7 @@ from typing import Any
 from tdt._kernels._angles import RESULTS, TABLE, TABLE_NAME, angle
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._native import has_feature, target_triple, vector_width
+from tdt._kernels._syntax import constant, intrinsic, vector
 from tdt._kernels.expression import Expression
 
 LOOP = "tdt_loop"
@@ -80,17 +81,14 @@ class Emitter:
         self.lines.append(f"{block}:")
         self.block = block
 
-    def splat(self, value: float | int | str, kind: str) -> str:
+    def splat(self, value: float, kind: str) -> str:
         """A constant vector."""
-        text = _literal(value, kind == "double") if kind in ("float", "double") else str(value)  # type: ignore[arg-type]
-        return f"<{', '.join([f'{kind} {text}'] * self.width)}>"
+        return constant(value, vector(kind, self.width))
 
     def intrinsic(self, name: str, args: Sequence[str], result: str, parameter: str) -> str:
-        suffix = parameter.replace("<", "v").replace(" x ", "").replace(">", "").replace("float", "f32")
-        suffix = suffix.replace("double", "f64")
-        full = f"@llvm.{name}.{suffix}"
-        self.declared.add(f"declare {result} {full}({', '.join([parameter] * len(args))})")
-        return self.new(f"call {result} {full}({', '.join(f'{parameter} {a}' for a in args)})")
+        function = intrinsic(name, parameter)
+        self.declared.add(f"declare {result} {function}({', '.join([parameter] * len(args))})")
+        return self.new(f"call {result} {function}({', '.join(f'{parameter} {a}' for a in args)})")
 
     def value(self, expression: Expression, loads: Sequence[str], known: dict[Any, str], double: bool = False) -> str:
         """The name of an expression's value, computed from the inputs' vectors `loads`.
@@ -154,7 +152,7 @@ class Emitter:
         if op in ("and", "or", "xor"):
             return self.new(f"{op} {self.bits} {args[0]}, {args[1]}")
         if op == "not":
-            return self.new(f"xor {self.bits} {args[0]}, {self.splat('true', 'i1')}")
+            return self.new(f"xor {self.bits} {args[0]}, {self.splat(True, 'i1')}")
         if op == "to_double":
             return self.new(f"fpext {self.vector} {args[0]} to <{self.width} x double>")
         if op == "to_float":
@@ -440,13 +438,6 @@ class Emitter:
 def _is_constant(expression: Expression) -> bool:
     """Whether a value is a constant, or one of several."""
     return expression.op == "constant" or (expression.op == "where" and all(map(_is_constant, expression.args[1:])))
-
-
-def _literal(value: float, double: bool) -> str:
-    """A constant as LLVM reads it exactly: the bits of a double, for a float one that a float holds."""
-    if not double:
-        value = struct.unpack("<f", struct.pack("<f", value))[0] if abs(value) < 3.4028236e38 else value
-    return "0x" + struct.pack(">d", value).hex().upper()
 
 
 def _operations(expression: Expression) -> set[int]:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tdt._kernels._code import FLOATS, SIZES, Code, Value, element, lanes, native
+from tdt._kernels._code import SIZES, Code, Value, native
+from tdt._kernels._syntax import FLOATS, element, lanes
 
 STEPS = 16  # vectors, or rows, that a block has
 BYTES = 256  # of the accumulators of a block: eight of AVX2's registers, four of AVX-512's

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from tdt._kernels import _tile
-from tdt._kernels._machine_code import Code, Word
+from tdt._kernels._words import Word, WordAssembler
 
 PLACES = 16  # elements of a window
 PAD = 16  # elements between planes
@@ -92,7 +92,7 @@ class TileOfRuns(_tile.Emitter):
         return [builder.load(total) for total in totals]
 
 
-class Emitter(Code):
+class Emitter(WordAssembler):
     """Writes the functions and the kernels."""
 
     # Sums of vectors.

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tdt._kernels._code import FLOATS
 from tdt._kernels._fold import FOLDS, STEPS, STORED, UNSIGNED, columns, kind_of, rows
 from tdt._kernels._jit import address_of
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import get_num_threads, parallel
+from tdt._kernels._syntax import FLOATS
 
 PIECE = 1 << 17  # elements of a row that are folded one after the other: longer rows are cut, for threads
 UNITS = 1 << 13  # elements that a block of the pool's work has at least

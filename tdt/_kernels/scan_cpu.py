@@ -9,9 +9,10 @@ import math
 
 import numpy as np
 
-from tdt._kernels._code import Code, Value, native, vector
+from tdt._kernels._code import Code, Value, native
 from tdt._kernels._fold import read, write
 from tdt._kernels._pool import parallel
+from tdt._kernels._syntax import vector
 
 UNITS = 1 << 13  # elements that a block of the pool's work has at least
 WIDTH = 16  # columns of a tile

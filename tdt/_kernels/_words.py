@@ -18,7 +18,7 @@ class Word:
 
     __slots__ = ("code", "value")
 
-    def __init__(self, code: Code, value: Any):
+    def __init__(self, code: WordAssembler, value: Any):
         self.code, self.value = code, value
 
     def __add__(self, other: Word | int) -> Word:
@@ -35,14 +35,14 @@ class Word:
         return self.code.word(self.code.builder.udiv(self.value, self.code.number(other)))
 
     def __lt__(self, other: Word | int) -> Any:
-        """A condition, for `Code.when`, `Code.both` and `Code.select`."""
+        """A condition, for `WordAssembler.when`, `WordAssembler.both` and `WordAssembler.select`."""
         return self.code.builder.icmp_signed("<", self.value, self.code.number(other))
 
     def __ge__(self, other: Word | int) -> Any:
         return self.code.builder.icmp_signed(">=", self.value, self.code.number(other))
 
 
-class Code(Assembler):
+class WordAssembler(Assembler):
     """Writes functions on `Word`s into a module."""
 
     def function(self, name: str, parameters: Sequence[str]) -> dict[str, Word]:
