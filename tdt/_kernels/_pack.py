@@ -21,7 +21,7 @@ from typing import Any
 
 from tdt._kernels._jit import intrinsic
 from tdt._kernels._native import linked
-from tdt._kernels._tile import FUNCTION, Routine
+from tdt._kernels._tile import FUNCTION, Routine, call_of_words
 
 WORDS = ("source", "step", "count", "out", "pitch", "high")
 BLOCK = 8  # rows and columns that are turned at a time
@@ -181,13 +181,4 @@ def store_lanes(routine: Routine, value: Any, address: Any, offset: int, count: 
 @intrinsic
 def pack(typingctx: Any, function: Any, source: Any, step: Any, count: Any, out: Any, pitch: Any, high: Any) -> Any:
     """Call a function of `packer` or `turner`: `count` lines or elements of a column from address `source` to `out`."""
-    from llvmlite import ir
-    from numba.core import types
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        word = ir.IntType(64)
-        kind = ir.FunctionType(ir.VoidType(), [word] * len(WORDS))
-        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * (1 + len(WORDS))), generate
+    return call_of_words(len(WORDS))

@@ -289,6 +289,19 @@ def call(code: Code, function: Value, *words: Value | int) -> None:
     code.lines.append(f"  call void {code.cast(function, 'ptr').name}({text})")
 
 
+def call_of_words(count: int) -> Any:
+    """For `intrinsic`: a call in Numba's code of a `Routine` by its address, which is the first of the arguments."""
+    from llvmlite import ir
+    from numba.core import types
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * count)
+        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * (1 + count)), generate
+
+
 @intrinsic
 def tile(typingctx: Any, function: Any, a: Any, rows: Any, cells: Any, count: Any, run: Any, b: Any, step: Any, c: Any,
          pitch: Any, bias: Any, high: Any, wide: Any, first: Any) -> Any:  # fmt: skip
@@ -297,16 +310,7 @@ def tile(typingctx: Any, function: Any, a: Any, rows: Any, cells: Any, count: An
     high, wide: how many of the tile's rows and columns exist. first: the sums are stored, else added to what is there;
     then the bias is added, unless its address is 0. What `left` does not use may be 0.
     """
-    from llvmlite import ir
-    from numba.core import types
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        word = ir.IntType(64)
-        kind = ir.FunctionType(ir.VoidType(), [word] * len(WORDS))
-        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * (1 + len(WORDS))), generate
+    return call_of_words(len(WORDS))
 
 
 @intrinsic

@@ -13,7 +13,7 @@ from typing import Any
 from tdt._kernels._jit import intrinsic
 from tdt._kernels._native import linked
 from tdt._kernels._pack import BLOCK, turned
-from tdt._kernels._tile import FUNCTION, Routine
+from tdt._kernels._tile import FUNCTION, Routine, call_of_words
 
 WORDS = ("source", "step", "count", "out", "pitch", "table", "high")
 FORMS = ("plain", "scatter", "gather", "lines")
@@ -140,13 +140,4 @@ class Turn(Routine):
 def turn(typingctx: Any, function: Any, source: Any, step: Any, count: Any, out: Any, pitch: Any, table: Any,
          high: Any) -> Any:  # fmt: skip
     """Call a function of `turner`; source, out and table are addresses (`_tile.place`)."""
-    from llvmlite import ir
-    from numba.core import types
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        word = ir.IntType(64)
-        kind = ir.FunctionType(ir.VoidType(), [word] * len(WORDS))
-        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * (1 + len(WORDS))), generate
+    return call_of_words(len(WORDS))
