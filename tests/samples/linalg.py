@@ -22,6 +22,7 @@ def weighted(vectors):
     return vectors * tdt.arange(1.0, vectors.shape[-1] + 1, dtype=tdt.float64)
 
 
+samples("trace", np.trace, call(x(3, 4)), call(x(3, 3)), call(z(3, 2)))
 samples(
     "matmul",
     np.matmul,

@@ -78,29 +78,34 @@ def batch_norm(a, w, b, eps):
     out, mean, rstd = standardised(a, (0, *range(2, a.ndim)), eps)
     shape = (-1, *(1,) * (a.ndim - 2))
     out = out if w is None else out * w.reshape(shape)
-    return out if b is None else out + b.reshape(shape), mean, rstd
+    var = a.var((0, *range(2, a.ndim)), ddof=1)
+    return out if b is None else out + b.reshape(shape), mean, rstd, var
 
 
+def batch_norm_eval(a, mean, var, w, b, eps):
+    rows = (-1, *(1,) * (a.ndim - 2))
+    out = (a - mean.reshape(rows)) / np.sqrt(var.reshape(rows) + eps)
+    return out * (1 if w is None else w.reshape(rows)) + (0 if b is None else b.reshape(rows))
+
+
+samples(
+    "batch_norm_eval",
+    batch_norm_eval,
+    call(x(4, 3), x(3), x(3) ** 2, x(3), x(3, seed=1), eps=1e-5),
+    call(x(2, 3, 2, 2), x(3), x(3) ** 2, None, None, eps=1e-3),
+    call(CHANNELS_LAST, x(4), x(4) ** 2, x(4, seed=1), None, eps=1e-5),
+)
+samples(
+    "moving_average",
+    lambda running, value, momentum: running * (1 - momentum) + value * momentum,
+    call(x(3), x(3, seed=1), momentum=0.1),
+)
 samples(
     "batch_norm",
     batch_norm,
     call(x(4, 3), x(3), x(3, seed=1), eps=1e-5),
     call(x(2, 3, 2, 2), None, None, eps=1e-3),
     call(CHANNELS_LAST, x(4), x(4), eps=1e-5),
-)
-
-
-def channel_affine(a, mean, scale, shift):
-    mean, scale = (v.reshape(-1, *(1,) * (a.ndim - 2)) for v in (mean, scale))
-    return (a - mean) * scale + (0 if shift is None else shift.reshape(scale.shape))
-
-
-samples(
-    "channel_affine",
-    channel_affine,
-    call(x(4, 3), x(3), x(3, seed=1), None),
-    call(x(2, 3, 2, 2), x(3), x(3, seed=1), x(3, seed=2)),
-    call(CHANNELS_LAST, x(4), x(4, seed=1), x(4, seed=2)),
 )
 
 

@@ -78,7 +78,7 @@ def sum(
     return finish(_sum, out, x, dim=wrap_dims(dim, x._a.ndim), keepdim=keepdim, dtype=_integral(dtype))
 
 
-@op(packed=True)
+@op(packed=True, dtypes=REAL)
 def _nansum(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False, dtype: Any = None) -> Any:
     if x.dtype.kind != "f":
         return _kernels.total(x, dim, _accumulation_dtype(x, dtype), keepdim)
