@@ -171,9 +171,12 @@ def elementwise(op: Op, operands: tuple[Any, ...], attributes: dict) -> Any:
             arrays.append(a)
             key.append(a.dtype)
             recorded = recorded or x._edge is not None or x._view is not None
-        elif kind is float or kind is int or x is None:
+        elif kind is float or x is None:
             arrays.append(x)
             key.append(x or repr(x))  # 0.0 and -0.0 are equal
+        elif kind is int:
+            arrays.append(x)
+            key.append((x,))  # 1 and 1.0 are equal, but have plans of their own
         else:
             return None
     if record is None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tdt
+from tdt.autograd._op import OPS
 
 
 def signs(x: tdt.Tensor) -> list[bool]:
@@ -111,3 +112,18 @@ def test_picked_elements_are_a_copy_with_a_gradient_where_one_is_recorded(key: t
     w = x.clone().requires_grad_()
     w[key].sum().backward()
     assert w.grad.tolist() == [[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("first", [1, 1.0], ids=repr)
+def test_equal_numbers_of_two_types_have_plans_of_their_own(first: float):
+    choose = OPS["where"]
+    choose.ufuncs.clear()
+    choose.plans.clear()
+    condition = tdt.tensor([True, False])
+    x = tdt.tensor([2.0, 3.0], dtype=tdt.float64, requires_grad=True)
+    for number in (first, first, 1 if first.__class__ is float else 1.0):  # the second call finds a plan, and keeps a ufunc
+        x.grad = None
+        out = tdt.where(condition, x, number)
+        out.sum().backward()
+        assert out.tolist() == [2, 1]
+        assert x.grad.tolist() == [1, 0]
