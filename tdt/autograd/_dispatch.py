@@ -133,7 +133,7 @@ def binary(op: Op, x: Any, y: Any) -> Any:
         return apply(op, (x, y), {})
     direct, numbers = plan.function, ()
     if op.ufuncs is not None and a.size < PARALLEL and (b is y or b.size < PARALLEL):
-        value = (b or repr(b)) if b is y else b.dtype
+        value = number_key(b) if b is y else b.dtype
         direct, numbers, _, _ = op.ufuncs.get((a.dtype, value)) or ufunc_of(op, [a.dtype, value], [a, b], NO_ATTRIBUTES)
     try:
         result = op.forward(np, a, b) if direct is None else direct(a, *numbers) if numbers else direct(a, b)
@@ -171,12 +171,9 @@ def elementwise(op: Op, operands: tuple[Any, ...], attributes: dict) -> Any:
             arrays.append(a)
             key.append(a.dtype)
             recorded = recorded or x._edge is not None or x._view is not None
-        elif kind is float or x is None:
+        elif kind is float or kind is int or x is None:
             arrays.append(x)
-            key.append(x or repr(x))  # 0.0 and -0.0 are equal
-        elif kind is int:
-            arrays.append(x)
-            key.append((x,))  # 1 and 1.0 are equal, but have plans of their own
+            key.append(number_key(x))
         else:
             return None
     if record is None:
@@ -217,13 +214,18 @@ def _edges_of(operands: tuple[Any, ...]) -> tuple[list, int | None]:
 NO_UFUNC: tuple = (None, (), NO_ATTRIBUTES, None)
 
 
+def number_key(x: float | None) -> Any:
+    """A number in a key of `Op.ufuncs`: 0.0 and -0.0 are equal, and so are 1 and 1.0, which have plans of their own."""
+    return (x,) if x.__class__ is int else x or repr(x)
+
+
 def ufunc_of(op: Op, key: list, arrays: list, attributes: dict) -> tuple:
     """(ufunc, the numbers that follow the arrays, all attributes, a function that picks the arrays unless all are arrays).
 
     The ufunc is None where none is generated, or no plan was made yet. What is found is kept in `op.ufuncs`.
 
     Args:
-        key: the types of arrays and the values of numbers.
+        key: the types of arrays and the `number_key` of numbers.
     """
     if attributes:
         values = attributes.values()

@@ -13,7 +13,7 @@ from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
 from tdt._core.writing import check_cast, check_memory, check_overlap, store
 from tdt._kernels._compilable import PARALLEL
-from tdt.autograd._dispatch import apply, ufunc_of
+from tdt.autograd._dispatch import apply, number_key, ufunc_of
 from tdt.autograd._views import check_view, edge_of, edge_without_hooks, move, record
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
     try:
         ufunc = None
         if op.ufuncs is not None and a.size < PARALLEL:
-            key = [dtype if x.__class__ is ndarray else x or repr(x) for x in arrays]
+            key = [dtype if x.__class__ is ndarray else number_key(x) for x in arrays]
             ufunc, numbers, _, pick = ufunc_of(op, key, arrays, attributes)
         if ufunc is not None:
             result = ufunc(*arrays if pick is None else pick(arrays), *numbers, a)

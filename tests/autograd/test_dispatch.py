@@ -121,9 +121,16 @@ def test_equal_numbers_of_two_types_have_plans_of_their_own(first: float):
     choose.plans.clear()
     condition = tdt.tensor([True, False])
     x = tdt.tensor([2.0, 3.0], dtype=tdt.float64, requires_grad=True)
-    for number in (first, first, 1 if first.__class__ is float else 1.0):  # the second call finds a plan, and keeps a ufunc
+    second = 1 if first.__class__ is float else 1.0
+    for number in (first, first, second):  # the second call finds a plan, and keeps a ufunc
         x.grad = None
         out = tdt.where(condition, x, number)
         out.sum().backward()
         assert out.tolist() == [2, 1]
         assert x.grad.tolist() == [1, 0]
+    weighted = OPS["lerp"]
+    weighted.ufuncs.clear()
+    weighted.plans.clear()
+    for number in (first, first):
+        x.detach().clone().lerp_(x.detach(), number)
+    assert tdt.lerp(x, x * 2, second).tolist() == [4, 6]
