@@ -41,6 +41,7 @@ BUDGETS: dict[str, tuple[float, tuple[str, ...]]] = {
     "rest": (50, ("",)),
 }
 TOTAL = 720.0
+LONG = 480.0  # of the tests marked `long`, which have no group
 
 
 def group_of(path: Path) -> str:
@@ -58,10 +59,11 @@ def group_of(path: Path) -> str:
 class TimeBudget:
     """Adds up each group's seconds, prints them against the budget, and fails a run that exceeds it."""
 
-    def __init__(self, root: Path, enforce: bool, processes: int) -> None:
+    def __init__(self, root: Path, enforce: bool, processes: int, long: str) -> None:
         self.root = root
         self.enforce = enforce
         self.processes = processes
+        self.long = long
         self.start = time.perf_counter()
         self.seconds: dict[str, float] = defaultdict(float)
         self.group: dict[str, str] = {}
@@ -72,17 +74,27 @@ class TimeBudget:
         item.user_properties.append(("budget group", self.group[item.nodeid]))  # for the process that collects nothing
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        if group := config.getoption("--group"):
-            config.hook.pytest_deselected(items=[item for item in items if self.group[item.nodeid] != group])
-            items[:] = [item for item in items if self.group[item.nodeid] == group]
+        group = config.getoption("--group")
+        parts: dict[bool, list[pytest.Item]] = {True: [], False: []}
+        for item in items:
+            long = self.long in ("too", "only" if item.get_closest_marker("long") else "without")
+            parts[long and group in (None, self.group[item.nodeid])].append(item)
+        items[:] = parts[True]
+        config.hook.pytest_deselected(items=parts[False])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds[dict(report.user_properties)["budget group"]] += report.duration / self.processes
 
     def over(self) -> list[str]:
         """The groups, and "all", that took longer than they may."""
-        groups = [group for group, spent in self.seconds.items() if spent > BUDGETS[group][0]]
-        return groups + ["all"] * (time.perf_counter() - self.start > TOTAL)
+        groups = [
+            group for group, spent in self.seconds.items() if spent > BUDGETS[group][0] and self.long == "without"
+        ]
+        return groups + ["all"] * (time.perf_counter() - self.start > self.total)
+
+    @property
+    def total(self) -> float:
+        return LONG if self.long == "only" else TOTAL
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -93,20 +105,26 @@ class TimeBudget:
         terminalreporter.section("seconds per group / budget")
         over = self.over()
         rows = [(group, self.seconds[group], BUDGETS[group][0]) for group in BUDGETS if group in self.seconds]
-        for group, spent, budget in [*rows, ("all", time.perf_counter() - self.start, TOTAL)]:
+        for group, spent, budget in [*rows, ("all", time.perf_counter() - self.start, self.total)]:
             note = "  OVER BUDGET" if group in over else ""
             terminalreporter.line(f"{group:<12}{spent:8.1f} /{budget:4.0f}{note}", red=bool(note))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-budget", action="store_true", help="print the time per group but do not fail over it")
+    parser.addoption(
+        "--long", choices=("without", "too", "only"), default="without",
+        help="run the tests marked `long`: PyTorch's database of ops, long generators (default: without)",
+    )  # fmt: skip
     parser.addoption("--group", choices=BUDGETS, help="run the tests of one group only")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     enforce = not config.getoption("--no-budget")
     processes = config.getoption("numprocesses", None) or 1  # -n, of pytest-xdist
-    config.pluginmanager.register(TimeBudget(Path(__file__).parent, enforce, processes), "tdt-time-budget")
+    config.pluginmanager.register(
+        TimeBudget(Path(__file__).parent, enforce, processes, config.getoption("--long")), "tdt-time-budget"
+    )
 
 
 def devices() -> list[str]:

@@ -36,6 +36,7 @@ for last in (False, True):
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux") or os.uname().machine != "x86_64", reason="names x86 vectors")
 def test_machines_with_shorter_vectors_get_the_same_values(tmp_path):
     processes = []

@@ -8,6 +8,7 @@ import pytest
 from tests.helpers import require_torch
 
 require_torch()
+pytestmark = pytest.mark.long
 
 from tests.parity.checks import CHECKS  # noqa: E402
 from tests.parity.deviations import ANY_STRIDES, DEVIATIONS, UNIQUE  # noqa: E402

@@ -23,6 +23,7 @@ SEED = int(os.environ.get("TDT_SEED") or random.randrange(10**6))
 COUNT = int(os.environ.get("TDT_PROGRAMS", 2000))
 
 
+@pytest.mark.long
 def test_random_programs_agree_with_pytorch(capsys, record_property):
     with capsys.disabled():
         print(f"\nTDT_SEED={SEED}")
