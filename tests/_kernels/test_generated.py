@@ -10,7 +10,8 @@ import pytest
 import tdt
 from tdt import _kernels
 from tdt._backend.layout import to_front, to_last
-from tdt._kernels import PARALLEL, _pool
+from tdt._kernels import _pool
+from tdt._kernels._compilable import PARALLEL
 from tdt._kernels._emit import BLOCK, BUFFER
 from tdt._kernels.generated import Elementwise
 from tdt.autograd._op_table import OPS

@@ -94,7 +94,7 @@ def test_groups(shape, order, group_norm):
 @pytest.mark.parametrize("groups", [1, 4, 16])
 @pytest.mark.parametrize("cached", [_kernels.CACHED, 0], ids=["cached", "large"])
 def test_gradients_of_groups_are_those_of_float64(cached, groups, order, grad_order, monkeypatch):
-    monkeypatch.setattr(_kernels, "CACHED", cached)
+    monkeypatch.setattr(_kernels._conditions, "CACHED", cached)
     x = array((8, 16, 31, 33), order)
     g = array(x.shape, grad_order, 3) - np.float32(50)
     leaves, promoted = ([tdt.tensor(v.astype(kind)) for v in (x, numbers(16, 1), numbers(16, 2))] for kind in "fd")

@@ -57,7 +57,7 @@ def compare(kind: str, sizes: tuple[int, ...], size: int, reverse: bool = False)
     operands = problem(kind, sizes, size)
     both = kernels_of(kind)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_kernels, "LONG_LSTM", 1)
+        patch.setattr(_kernels._conditions, "LONG_LSTM", 1)
         called = watch(patch, *both)
         fast = results(kind, operands, sizes, reverse)
     assert called == (both if len(sizes) > 1 else [])

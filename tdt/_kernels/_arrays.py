@@ -1,0 +1,183 @@
+"""Functions of NumPy's arrays by generated code where it applies, and by NumPy, or None, where it does not."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tdt._backend.sums import total as _total
+from tdt._kernels._conditions import (
+    LARGE_EXTREMES,
+    LARGE_FOLD,
+    LARGE_INDEX,
+    LARGE_MOVE,
+    LARGE_OTHER_FOLD,
+    LARGE_PRODUCT,
+    LARGE_SCAN,
+    LARGE_SORT,
+    LARGE_SUM,
+    SIMPLE,
+    SIMPLE_FOLDS,
+    alike,
+    large_for_blas,
+    large_matrices,
+)
+from tdt._kernels._registry import SWITCHES, chosen, kernel, lazy
+
+
+def product(xp: Any, a: Any, b: Any, bias: Any = None) -> Any:
+    """a @ b, for matrices or stacks of them, plus a bias for each column."""
+    if a.size * b.shape[-1] >= LARGE_PRODUCT and (fast := chosen(PRODUCT, xp, a, b)):
+        return fast(a, b, bias)
+    # For small matrices `dot` has a third of the cost.
+    out = a.dot(b) if a.ndim == 2 == b.ndim else xp.matmul(a, b)
+    return out if bias is None else xp.add(out, bias, out=out)
+
+
+def add(a: Any, b: Any) -> Any:
+    """a + b, of arrays."""
+    if a.size < LARGE_SUM or a.__class__ is not np.ndarray or (fast := chosen(ADD, np, a, b)) is None:
+        return a + b
+    return fast(a, b)
+
+
+def folded(name: str, x: Any, axis: Any, keepdims: bool, dtype: Any = None, number: float = 0.0) -> Any:
+    """A large array folded over dimensions by generated code, as `fold_cpu.fold` says; None where there is none."""
+    if x.size < (LARGE_FOLD if name in SIMPLE_FOLDS else LARGE_OTHER_FOLD):
+        return None
+    if x.__class__ is not np.ndarray or not SWITCHES.kernels:
+        return None
+    return _fold_over(name, x, axis, keepdims, dtype, number)
+
+
+def variance(name: str, x: Any, axis: Any, keepdims: bool, count: int, divisor: float) -> Any:
+    """ "var" or "std" of a large array, as `fold_cpu.variance` says; None where there is no code."""
+    if x.size < LARGE_OTHER_FOLD or x.__class__ is not np.ndarray or not SWITCHES.kernels:
+        return None
+    return _variance_over(name, x, axis, keepdims, count, divisor)
+
+
+def total(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    """The sum over `axis`, as `_backend.total` says, by generated code where the array is large."""
+    if x.size >= LARGE_FOLD and x.__class__ is np.ndarray and SWITCHES.kernels:
+        kind = x.dtype.kind
+        if kind == "f" or kind == "V":
+            name = "sum"
+        elif kind in "iub" and dtype is not None and np.dtype(dtype).char in "lq":
+            name = "sum" if kind == "i" else "sum_unsigned"
+        else:
+            return _total(x, axis, dtype, keepdims)
+        result = _fold_over(name, x, axis, keepdims, dtype)
+        if result is not None:
+            return result
+    return _total(x, axis, dtype, keepdims)
+
+
+def taken(x: Any, index: Any, dim: int, negative: bool = False) -> Any:
+    """Many entries of x along `dim`, as `index_cpu.take` says; None where no kernel applies or an index is out of range."""
+    if not SWITCHES.kernels or x.__class__ is not np.ndarray or index.__class__ is not np.ndarray or not x.ndim:
+        return None
+    if not _indexed(x.shape, index, dim) or x.itemsize > 8 or not x.size:
+        return None
+    if index.ndim == 1 and dim < x.ndim - 1 and x.ndim > 1 and index.size * x.size // x.shape[dim] < LARGE_MOVE:
+        return None  # NumPy copies whole entries as fast
+    return _take_along(x, index, dim, negative)
+
+
+def placed(out: Any, index: Any, source: Any, dim: int, how: str, negative: bool = False) -> bool:
+    """Whether a kernel has placed `source` at many entries of `out` along `dim`, as `index_cpu.put` says.
+
+    source: an array in which at least as many elements lie. If an index is out of range, the result is False, and some
+    elements may be placed already: the caller raises the error.
+    """
+    if not SWITCHES.kernels or out.__class__ is not np.ndarray or not out.ndim or source.__class__ is not np.ndarray:
+        return False
+    if not _indexed(out.shape, index, dim) or out.dtype != source.dtype or not out.flags.c_contiguous:
+        return False
+    if out.dtype.char not in ("fdilq" if how != "set" else SIMPLE) or np.may_share_memory(out, source):
+        return False
+    if index.ndim == out.ndim and source.shape != index.shape:
+        source = source[tuple([slice(n) for n in index.shape])]
+    return _put_along(out, index, np.ascontiguousarray(source), dim, how, negative)
+
+
+def _indexed(shape: tuple[int, ...], index: Any, dim: int) -> bool:
+    """Whether `index` names many entries of an array along `dim`, as a vector or in all other dimensions alike."""
+    if index.dtype.char not in "lqi" or not index.size:
+        return False
+    if index.ndim == 1 and len(shape) > 1:
+        return index.size * math.prod(shape) // max(shape[dim], 1) >= LARGE_INDEX
+    return index.size >= LARGE_INDEX and index.shape[:dim] == shape[:dim] and index.shape[dim + 1 :] == shape[dim + 1 :]
+
+
+def scanned(how: str, x: Any, dim: int, backwards: bool = False) -> Any:
+    """The running "sum" or "prod" of a large array, as `scan_cpu.scan` says; None where no kernel applies."""
+    if not SWITCHES.kernels or x.__class__ is not np.ndarray or x.size < LARGE_SCAN or x.dtype.char not in "fdlq":
+        return None
+    return _scan(how, np.ascontiguousarray(x), dim, x.dtype.char, backwards)
+
+
+def running_extremes(how: str, x: Any, dim: int) -> Any:
+    """The running "max" or "min" of a large array and its index, as `scan_cpu.extremes` says; None where none applies."""
+    if (
+        not SWITCHES.kernels
+        or x.__class__ is not np.ndarray
+        or x.size < LARGE_EXTREMES
+        or x.dtype.char not in "fdbhilq"
+    ):
+        return None
+    return _extremes(how, np.ascontiguousarray(x), dim, x.dtype.char)
+
+
+def argsorted(x: Any, dim: int, descending: bool) -> Any:
+    """The indices that sort a large array along `dim` stably, as `order_cpu.argsort` says; None where no kernel applies."""
+    if not _sortable(x, dim):
+        return None
+    order = _argsort(np.ascontiguousarray(np.moveaxis(x, dim, -1)), descending)
+    return np.ascontiguousarray(np.moveaxis(order, -1, dim))
+
+
+def ranked(x: Any, dim: int, m: int, mode: str, descending: bool = False) -> Any:
+    """The index of the element of a rank, of size 1 along `dim`, or those of the m lowest, as `order_cpu.ranked` says.
+
+    None where no kernel applies.
+    """
+    if not _sortable(x, dim):
+        return None
+    found = _ranked(np.ascontiguousarray(np.moveaxis(x, dim, -1)), m, mode, descending)
+    if mode != "lowest":
+        return np.expand_dims(found, dim)
+    return np.ascontiguousarray(np.moveaxis(found, -1, dim))
+
+
+def _sortable(x: Any, dim: int) -> bool:
+    if not SWITCHES.kernels or x.__class__ is not np.ndarray or x.size < LARGE_SORT or x.dtype.char not in "fdbhilq":
+        return False
+    return x.shape[dim] < 1 << 31
+
+
+def moved(target: Any, source: Any) -> bool:
+    """Whether a kernel has copied `source` into `target`, of the same shape and type: where that takes less than NumPy."""
+    if not SWITCHES.kernels or source.__class__ is not np.ndarray or source.dtype.char not in SIMPLE or not source.ndim:
+        return False
+    if source.size < LARGE_MOVE and not (source.strides[-1] < 0 and source.size >= LARGE_FOLD):
+        return False
+    return _copy_into(target, source)
+
+
+def triangle(x: Any, edge: int, lower: bool) -> Any:
+    """The lower or upper triangle of large contiguous matrices, as `moves_cpu.triangle` says; None where none applies."""
+    if not SWITCHES.kernels or x.__class__ is not np.ndarray or x.size < LARGE_FOLD or x.dtype.char not in SIMPLE:
+        return None
+    return _triangle(x, edge, lower) if x.flags.c_contiguous else None
+
+
+PRODUCT = (kernel("product_cpu:product", large_matrices), kernel("blas_cpu:product", large_for_blas))
+_take_along, _put_along = lazy("index_cpu:take"), lazy("index_cpu:put")
+_scan, _extremes = lazy("scan_cpu:scan"), lazy("scan_cpu:extremes")
+_copy_into, _triangle = lazy("moves_cpu:copy_into"), lazy("moves_cpu:triangle")
+_argsort, _ranked = lazy("order_cpu:argsort"), lazy("order_cpu:ranked")
+_fold_over, _variance_over = lazy("fold_cpu:fold"), lazy("fold_cpu:variance")
+ADD = (kernel("sum_cpu:add", alike(LARGE_SUM)),)

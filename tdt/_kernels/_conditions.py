@@ -1,0 +1,323 @@
+"""When a kernel applies: conditions of `kernel(path, when)` and the sizes from which generated code pays.
+
+A condition decides by shape, dtype and strides alone, so that the same program takes the same path on every run.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tdt._backend.layout import is_dense, memory_order, output_is_channels_last
+from tdt._backend.windows import output_sizes
+from tdt._kernels._formulas import FLOAT32
+from tdt._kernels._registry import SWITCHES, When
+
+# The first kernel of a process costs about 40 ms where it was compiled before, and a second or two where it was not.
+# Below these many elements a call saves so little that a run of a thousand calls would not earn the 40 ms back.
+LARGE_STEP = 1 << 17
+# Multiply-adds of a convolution. At a million a kernel saves about 0.2 ms a call of the portable form's 0.3 to 0.5 ms, so
+# three kernels (50 ms a process) are paid back within a hundred training steps, and larger ones at once.
+LARGE_CONV = 1 << 20
+# Multiply-adds of a convolution by Winograd's algorithm: its code takes a fifth of a second to compile, and a call saves half
+# a millisecond. With fewer channels than these the images' transforms take too large a part of the time, with fewer pixels of
+# the result (in the weight gradient) the weights' transforms.
+LARGE_WINOGRAD = 1 << 26
+WINOGRAD_CHANNELS = 32
+MANY_PIXELS, MANY_SUMMED_PIXELS = 512, 384
+LARGE_GROUPS = 1 << 12  # of one in groups, each of which takes the portable form tens of microseconds
+LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
+LARGE_NORM = 1 << 13  # elements: a training step of a layer takes a third of NumPy's 0.4 ms
+LARGE_LSTM = 1 << 14  # gates at all steps: a step of a few samples takes a fifth of the time
+LONG_LSTM = 8  # steps, each of which saves 10 µs, whatever its size
+LARGE_SUM = 1 << 18  # elements: from here on a second thread saves more than the dispatch costs
+LARGE_FOLD = 1 << 12  # elements of a reduction: NumPy takes about as long for as many
+SIMPLE_FOLDS = ("sum", "mean", "max", "min", "prod")  # the others take NumPy several passes, and so
+LARGE_OTHER_FOLD = 1 << 9
+LARGE_INDEX = 1 << 8  # elements taken or placed by an index
+LARGE_SCAN = 1 << 9  # elements of a running sum; of running extremes, which NumPy finds step by step, LARGE_EXTREMES
+LARGE_EXTREMES = 1 << 5
+SIMPLE = "?bBhHiIlLqQefd"  # NumPy's letters of numbers of up to 8 bytes
+LARGE_SORT = 1 << 8  # elements to sort or to choose from
+LARGE_MOVE = 1 << 17  # elements that are copied: a second thread saves more than the call costs
+LARGE_DRAW = 1 << 9  # words of the Mersenne Twister: NumPy takes as long for as many
+LARGE_LOOKUP = 1 << 13  # elements of a gradient: NumPy's addition to places takes 8 ns for each
+LARGE_SOFTMAX = 1 << 14  # elements, of layer norm too
+CACHED = 1 << 19  # elements of a group, or of a channels-last sample, that are read three times: two megabytes
+LARGE_RESAMPLE = 1 << 16  # elements of the result
+LARGE_ATTENTION = 1 << 13  # weights: NumPy passes over them eight times, forward and backward
+LARGE_LOSS = 1 << 15  # logits
+# Multiply-adds of a matrix product: some 10 µs on one thread. Below, a call of NumPy's BLAS costs less than what ours saves.
+LARGE_PRODUCT = 1 << 19
+LARGE_BLAS = 1 << 21  # where the blocks are the BLAS's: 30 µs on one thread, where a second one saves a third of it
+
+
+def large_group(arrays: Sequence[Any], attributes: dict) -> bool:
+    return SWITCHES.kernels and sum([a.size for a in arrays]) >= LARGE_STEP
+
+
+def large_image(arrays: Sequence[Any], attributes: dict) -> bool:
+    """As `large_convolution`, in two dimensions."""
+    return _large_image(arrays, attributes, LARGE_CONV)
+
+
+def _large_image(arrays: Sequence[Any], attributes: dict, least: int) -> bool:
+    return arrays[0].ndim == 4 and _large_convolution(arrays, attributes, least)
+
+
+def large_convolution(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Convolutions of float32 in one to three dimensions, by the multiply-adds of (x, w), (y, w) or (y, x)."""
+    return _large_convolution(arrays, attributes, LARGE_CONV)
+
+
+def _large_convolution(arrays: Sequence[Any], attributes: dict, least: int) -> bool:
+    first, second = arrays[0], arrays[1]
+    if not SWITCHES.kernels or not 3 <= first.ndim <= 5:
+        return False
+    if any(a is not None and a.dtype != np.float32 for a in arrays) or not (first.size and second.size):
+        return False
+    if "kernel" in attributes:  # the weight gradient: every y meets a window of x
+        return first.size * second.shape[1] // attributes["groups"] * math.prod(attributes["kernel"]) >= least
+    if "size" in attributes:  # the input gradient: every y meets the weights of its channel
+        return first.size * (second.size // second.shape[0]) >= least
+    how = attributes["stride"], attributes["padding"], attributes["dilation"]
+    windows = output_sizes(first.shape[2:], second.shape[2:], *how)
+    return first.shape[0] * math.prod(windows) * second.size >= least
+
+
+def many_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Convolutions of float32 by kernels of 3 × 3 that Winograd's algorithm computes faster than the direct sum."""
+    first, second = arrays[0], arrays[1]
+    if attributes["groups"] != 1 or first.ndim != 4 or not (SWITCHES.kernels and SWITCHES.winograd):
+        return False
+    of_weights = "kernel" in attributes
+    kernel = attributes["kernel"] if of_weights else second.shape[2:]
+    padding = attributes["padding"]
+    if kernel != (3, 3) or attributes["stride"] != (1, 1) or attributes["dilation"] != (1, 1) or max(padding) > 2:
+        return False
+    if any(a is not None and a.dtype != np.float32 for a in arrays):
+        return False
+    channels, out_channels = (second.shape[1], first.shape[1]) if of_weights else second.shape[1::-1]
+    if channels % 16 or out_channels % 16 or min(channels, out_channels) < WINOGRAD_CHANNELS:
+        return False
+    if of_weights:
+        height, width = first.shape[2:]
+    else:
+        height, width = attributes.get("size") or [n + 2 * p - 2 for n, p in zip(first.shape[2:], padding, strict=True)]
+    tiles, pixels = first.shape[0] * -(-height // 2) * -(-width // 2), first.shape[0] * height * width
+    return (
+        pixels >= (MANY_SUMMED_PIXELS if of_weights else MANY_PIXELS)
+        and pixels >= 3 * tiles  # else most tiles are cut off by the edges
+        and pixels * channels * out_channels * 9 >= LARGE_WINOGRAD
+    )
+
+
+def pointwise(arrays: Sequence[Any], attributes: dict) -> bool:
+    """As `large_image`, of any size: kernels of 1 × 1, or as large as their stride; without padding."""
+    if attributes["groups"] != 1 or any(attributes["padding"]):
+        return False
+    kernel = attributes.get("kernel") or arrays[1].shape[2:]
+    if math.prod(kernel) != 1 and (kernel != attributes["stride"] or max(attributes["dilation"]) > 1):
+        return False
+    return _large_image(arrays, attributes, 1)
+
+
+def large_groups(arrays: Sequence[Any], attributes: dict) -> bool:
+    """As `large_image`, in several groups; and from few multiply-adds on, as the portable forms loop over groups."""
+    return attributes["groups"] > 1 and _large_image(arrays, attributes, LARGE_GROUPS)
+
+
+def large_windows(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Dense float32 images. arrays: (x,), or (g, out, x) for the gradient."""
+    x = arrays[-1]
+    return (
+        SWITCHES.kernels
+        and x.ndim == 4
+        and not attributes["ceil_mode"]
+        and x.size >= LARGE_POOL
+        and all(a.dtype == np.float32 for a in arrays)
+        and is_dense(x)
+    )
+
+
+def large_last(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Dense float32 images, channels-last."""
+    x = arrays[0]
+    return (
+        SWITCHES.kernels
+        and x.ndim == 4
+        and x.size >= LARGE_POOL
+        and x.dtype == np.float32
+        and output_is_channels_last(x)
+        and is_dense(x)
+    )
+
+
+def large_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
+    """As `large_windows`, for windows of 2×2 with a stride of 2."""
+    return (
+        attributes["kernel"] == attributes["stride"] == (2, 2)
+        and attributes["padding"] == (0, 0)
+        and attributes["dilation"] == (1, 1)
+        and large_windows(arrays, attributes)
+    )
+
+
+def alike(least: int) -> When:
+    """Condition: dense float32 arrays with equal strides and at least `least` elements."""
+
+    def when(arrays: Sequence[Any], attributes: dict) -> bool:
+        first = arrays[0]
+        return (
+            SWITCHES.kernels
+            and first.size >= least
+            and memory_order(first) is not None
+            and all(a.dtype == np.float32 and a.shape == first.shape and a.strides == first.strides for a in arrays)
+        )
+
+    return when
+
+
+def large_channels(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Dense float32 (N, C, *), with parameters per channel or None, or with a gradient in any memory order."""
+    x = arrays[0]
+    return (
+        SWITCHES.kernels
+        and x.size >= LARGE_NORM
+        and all(a is None or a.dtype == np.float32 for a in arrays)
+        and is_dense(x)
+    )
+
+
+def large_axis(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Contiguous float32 (A, n, B), for a large result (A, count, B)."""
+    x = arrays[0]
+    return (
+        SWITCHES.kernels
+        and x.size // max(x.shape[1], 1) * attributes["count"] >= LARGE_RESAMPLE
+        and x.dtype == np.float32
+        and x.flags.c_contiguous
+    )
+
+
+def large_pixels(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Contiguous float32 (N, H, W, C), for a large result, by tables of few taps."""
+    x, (down, across) = arrays[0], attributes["tables"]
+    return (
+        down.each == across.each in (1, 2)
+        and SWITCHES.kernels
+        and x.size // (x.shape[1] * x.shape[2]) * down.count * across.count >= LARGE_RESAMPLE
+        and x.dtype == np.float32
+        and x.flags.c_contiguous
+    )
+
+
+def cached_groups(arrays: Sequence[Any], attributes: dict) -> bool:
+    """As `large_channels`, if the elements of a mean are contiguous and fit in a cache: a group, or a channels-last sample."""
+    x = arrays[0]
+    return large_channels(arrays, attributes) and (
+        x.size <= CACHED * x.shape[0] * (attributes["groups"] if x.flags.c_contiguous else 1)
+    )
+
+
+def large_steps(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Float32, with many gates or many steps."""
+    many = attributes["steps"] >= LONG_LSTM or arrays[0].size >= LARGE_LSTM
+    return SWITCHES.kernels and many and all(a.dtype == np.float32 for a in arrays)
+
+
+def large_rows(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Contiguous float32 arrays of one shape, for an op along the last dimension."""
+    first = arrays[0]
+    return (
+        SWITCHES.kernels
+        and first.size >= LARGE_SOFTMAX
+        and attributes.get("dim", first.ndim - 1) == first.ndim - 1
+        and all(a.dtype == np.float32 and a.shape == first.shape and a.flags.c_contiguous for a in arrays)
+    )
+
+
+def large_layer(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Contiguous float32 rows x, or (x, g), optionally followed by parameters for the elements of a row, or None."""
+    x = arrays[0]
+    return large_rows([a for a in arrays if a is not None and a.shape == x.shape], {}) and all(
+        a is None or a.dtype == np.float32 for a in arrays
+    )
+
+
+def large_lookup(arrays: Sequence[Any], attributes: dict) -> bool:
+    """A gradient (*indices, D) of float32 or float64."""
+    y, indices = arrays
+    return (
+        SWITCHES.kernels
+        and y.size >= LARGE_LOOKUP
+        and y.ndim == indices.ndim + 1
+        and y.dtype.char in "fd"
+        and y.dtype.isnative
+        and not attributes["by_frequency"]
+    )
+
+
+def large_draw(arrays: Sequence[Any], attributes: dict) -> bool:
+    """A large number of words from a generator's state."""
+    return SWITCHES.kernels and attributes["n"] >= LARGE_DRAW
+
+
+def large_attention(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Float32 q, k and v with at most two leading dimensions, and a float32 mask whose rows are contiguous."""
+    q, k, v, mask, _ = arrays
+    if not SWITCHES.kernels or q.ndim > 4 or not (q.size and k.size and v.size):
+        return False
+    if any(a is not None and a.dtype != np.float32 for a in (q, k, v, mask)):
+        return False
+    if mask is not None and mask.shape[-1] > 1 and mask.strides[-1] != mask.itemsize:
+        return False
+    return q.size // q.shape[-1] * k.shape[-2] >= LARGE_ATTENTION
+
+
+def large_matrices(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Matrices of float32, or stacks of equally many matrices, on a processor with `fma` in vectors of eight or more.
+
+    No vectors: the BLAS reads a matrix once.
+    """
+    a, b = arrays
+    shape, other = a.shape, b.shape
+    return (
+        SWITCHES.kernels
+        and a.dtype == FLOAT32 == b.dtype
+        and 2 <= len(shape) == len(other)
+        and shape[-2] != 1 != other[-1]
+        and a.size * other[-1] >= LARGE_PRODUCT
+        and shape[:-2] == other[:-2]
+        and _vectors_of_eight()
+    )
+
+
+@functools.cache
+def _vectors_of_eight() -> bool:
+    from tdt._kernels._native import vector_width
+
+    return vector_width() >= 8
+
+
+def large_for_blas(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Matrices of float32 or float64, or stacks of equally many matrices."""
+    a, b = arrays
+    if (
+        not SWITCHES.kernels
+        or a.size * b.shape[-1] < LARGE_BLAS
+        or a.dtype != b.dtype
+        or a.dtype.char not in "fd"
+        or not a.dtype.isnative
+        or not 2 <= a.ndim == b.ndim
+        or a.shape[:-2] != b.shape[:-2]
+        or 1 in (a.shape[-2], b.shape[-1])
+    ):
+        return False
+    from tdt._kernels.blas_cpu import address
+
+    return address(a.dtype.char) != 0

@@ -1,0 +1,142 @@
+"""Elementwise functions as machine code generated from their formulas, and conversions between float types."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tdt._kernels._compilable import PARALLEL
+from tdt._kernels._registry import SWITCHES
+
+FLOAT32, FLOAT16, BFLOAT16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
+LOWER = frozenset((FLOAT16, BFLOAT16))
+GENERATED = frozenset((FLOAT32, FLOAT16, BFLOAT16, np.dtype(np.float64)))
+CONVERSIONS: dict[str, Callable | None] = dict.fromkeys(("fe", "fE", "ef", "Ef", "eE", "Ee"))  # by letters of dtypes
+
+
+def widen(arrays: Sequence[Any]) -> list:
+    """Half-precision arrays as float32, others as they are."""
+    return [astype(a, FLOAT32) if getattr(a, "dtype", None) in LOWER else a for a in arrays]
+
+
+def narrow(results: Any, low: Any) -> Any:
+    """float32 results rounded to the half-precision dtype `low`; other types as they are."""
+    if isinstance(results, tuple):
+        return tuple(narrow(r, low) for r in results)
+    return astype(results, low) if getattr(results, "dtype", None) == FLOAT32 else results
+
+
+def astype(x: Any, dtype: Any) -> Any:
+    """`x.astype(dtype)`, by vector instructions between float32, float16 and bfloat16."""
+    if SWITCHES.kernels and x.__class__ is np.ndarray and (name := x.dtype.char + dtype.char) in CONVERSIONS:
+        run = CONVERSIONS[name]
+        if run is None:
+            from tdt._kernels.generated import conversion
+
+            run = CONVERSIONS[name] = conversion(x.dtype, dtype)
+        result = run(x)
+        return result if x.ndim else np.asarray(result)
+    return x.astype(dtype)
+
+
+def from_formula(
+    name: str, formula: Callable, count: int, attributes: Sequence[str]
+) -> tuple[Callable, Callable | None]:
+    """`formula(xp, *arrays, *attributes)`, computed for NumPy's float arrays by machine code generated from it.
+
+    The formula is of each element alone: it is traced once, by `functions` in place of NumPy. In float64 this holds for
+    formulas whose only transcendental functions are exp and log; NumPy computes the others.
+
+    float16 and bfloat16 are computed in float32, and results rounded once, in the formula's own form too.
+
+    Args:
+        count: how many operands it takes: arrays of one type and of bool, numbers, None.
+        attributes: the names of its further parameters.
+    Returns: a function of the formula's parameters and `out`, and one of a NumPy array alone (None for other formulas).
+    """
+    functions: list[Any] = []
+    ufunc: Any = None
+    writes_out = (
+        "out" in formula.__code__.co_varnames[: formula.__code__.co_argcount + formula.__code__.co_kwonlyargcount]
+    )
+
+    def unary(x: Any) -> Any:
+        """The fast path for one operand without attributes."""
+        nonlocal ufunc
+        if x.size < PARALLEL and x.dtype == FLOAT32 and SWITCHES.kernels:
+            if ufunc is None:
+                call(np, x)
+                ufunc = functions[0].functions["f",].ufunc  # which the call has loaded
+            return ufunc(x)
+        return call(np, x)
+
+    def call(xp: Any, *args: Any, out: Any = None, **named: Any) -> Any:
+        if xp is np and SWITCHES.kernels and (functions or any(getattr(a, "dtype", None) in GENERATED for a in args)):
+            if not functions:
+                from tdt._kernels.generated import Elementwise
+
+                functions.append(Elementwise(name, formula))
+            how = dict(zip(attributes, args[count:], strict=True)) if len(args) > count else named
+            result = functions[0](args[:count], how, out)
+            if result is not None:
+                return result
+        low = next((a.dtype for a in args if getattr(a, "dtype", None) in LOWER), None)
+        if low is None and writes_out and out is not None:
+            return formula(xp, *args, out=out, **named)
+        result = formula(xp, *args, **named) if low is None else narrow(formula(xp, *widen(args), **named), low)
+        if out is None:
+            return result
+        out[...] = result
+        return out
+
+    def ufunc_for(operands: tuple, named: dict[str, Any]) -> tuple[Callable, tuple | None, tuple] | None:
+        """The ufunc for arrays of these types, below PARALLEL elements, and for these numbers; None if there is none.
+
+        Returns: the ufunc, the places of the arrays among the operands (None if all are), the arguments after them.
+        """
+        if not SWITCHES.kernels:
+            return None
+        if not functions:
+            from tdt._kernels.generated import Elementwise
+
+            functions.append(Elementwise(name, formula))
+        function, places, numbers = functions[0]._prepare(operands, named)
+        return None if function is None else (function.small, places, numbers)
+
+    functools.update_wrapper(call, formula)
+    call.ufunc_for = ufunc_for  # type: ignore[attr-defined]
+    return call, unary if count == 1 and not attributes else None
+
+
+def rounding_numbers(function: Any) -> Callable:
+    """`function`, made by `from_formula`, of numbers that are rounded to the arrays' type."""
+
+    def call(xp: Any, *args: Any, **named: Any) -> Any:
+        kind = next(a for a in args if hasattr(a, "dtype")).dtype.type
+
+        def rounded(value: Any) -> Any:
+            return float(kind(value)) if value.__class__ is float or value.__class__ is int else value
+
+        return function(xp, *map(rounded, args), **{name: rounded(value) for name, value in named.items()})
+
+    call.ufunc_for = function.ufunc_for  # type: ignore[attr-defined]
+    return call
+
+
+def for_small_arrays(function: Any, attributes: dict[str, Any]) -> Callable[[Any, Any], Any]:
+    """`function(np, a, b, **attributes)`, made by `from_formula`, of two arrays of the same types in each call, or a number."""
+    found: tuple | None = None
+
+    def call(a: Any, b: Any) -> Any:
+        nonlocal found
+        if not SWITCHES.kernels or b.__class__ is not np.ndarray or a.size >= PARALLEL or b.size >= PARALLEL:
+            return function(np, a, b, **attributes)
+        if found is None:
+            found = function.ufunc_for((a, b), attributes) or ()
+        return found[0](a, b, *found[2]) if found else function(np, a, b, **attributes)
+
+    return call

@@ -1,0 +1,125 @@
+"""Kernels by name, their conditions, and the switches that allow them."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+When = Callable[[Sequence[Any], dict], bool]
+
+
+class Switches:
+    """Which kernels may be used.
+
+    Attributes:
+        kernels: any at all: not under `TDT_KERNELS=reference` nor after `tdt.backends.kernels(False)`.
+        winograd: convolutions by Winograd's algorithm: not under `TDT_WINOGRAD=0` nor after `tdt.backends.winograd(False)`.
+    """
+
+    __slots__ = ("kernels", "winograd")
+
+    def __init__(self) -> None:
+        self.kernels = os.environ.get("TDT_KERNELS", "") != "reference"
+        self.winograd = os.environ.get("TDT_WINOGRAD", "") != "0"
+
+
+SWITCHES = Switches()
+UFUNCS: list[dict] = []  # what dispatch keeps of `ufunc_for`, by op; emptied when kernels are switched
+
+
+def enabled() -> bool:
+    """Whether kernels are in use."""
+    return SWITCHES.kernels
+
+
+def enable(on: bool) -> None:
+    """Switch all kernels."""
+    SWITCHES.kernels = on
+    for ufuncs in UFUNCS:
+        ufuncs.clear()
+
+
+def winograd_enabled() -> bool:
+    """Whether convolutions may use Winograd's algorithm."""
+    return SWITCHES.winograd
+
+
+def enable_winograd(on: bool) -> None:
+    """Allow or forbid Winograd's algorithm."""
+    SWITCHES.winograd = on
+
+
+class Kernel:
+    """A compiled form of a function for NumPy arrays, and the condition under which it applies."""
+
+    __slots__ = ("when", "function")
+
+    def __init__(self, when: When, function: Callable):
+        self.when, self.function = when, function
+
+
+KERNELS: dict[str, Kernel] = {}  # all kernels that loaded modules state, by path
+
+
+def kernel(path: str, when: When, *, lines: bool = False) -> Kernel:
+    """The kernel at `path`, "module:function" in this package; the first call imports the module.
+
+    lines: a kernel for images (N, C, H, W) that also takes (N, C, L), as images of one row.
+    """
+    assert path not in KERNELS, f"{path} is stated twice"
+    registered = KERNELS[path] = _also_lines(when, lazy(path)) if lines else Kernel(when, lazy(path))
+    return registered
+
+
+def chosen(kernels: Sequence[Kernel], xp: Any, *arrays: Any, **attributes: Any) -> Callable | None:
+    """The first of `kernels` that applies to these arrays, or None."""
+    if xp is np:
+        for each in kernels:
+            if each.when(arrays, attributes):
+                return each.function
+    return None
+
+
+def lazy(path: str) -> Callable:
+    """A function of a kernel module that is imported when it is first called."""
+    module, _, name = path.partition(":")
+    loaded: list[Callable] = []
+
+    def call(*args: Any, **attributes: Any) -> Any:
+        if not loaded:
+            loaded.append(getattr(importlib.import_module(f"tdt._kernels.{module}"), name))
+        return loaded[0](*args, **attributes)
+
+    call.__name__ = call.__qualname__ = name
+    return call
+
+
+def _row_of_image(name: str, value: Any) -> Any:
+    """An array (N, C, L), or a setting for it, as one for images of one row."""
+    if isinstance(value, tuple):
+        return (0 if name == "padding" else 1, *value)
+    return value[:, :, None] if getattr(value, "ndim", 0) == 3 else value
+
+
+def _also_lines(when: When, function: Callable) -> Kernel:
+    """A kernel for images (N, C, H, W) as one for (N, C, L) too, whose results are contiguous."""
+
+    def lifted(arrays: Sequence[Any], attributes: dict) -> tuple[list[Any], dict]:
+        return [_row_of_image("", a) for a in arrays], {k: _row_of_image(k, v) for k, v in attributes.items()}
+
+    def accepts(arrays: Sequence[Any], attributes: dict) -> bool:
+        return when(*lifted(arrays, attributes)) if arrays[0].ndim == 3 else when(arrays, attributes)
+
+    @functools.wraps(function)
+    def call(*arrays: Any, **attributes: Any) -> Any:
+        if arrays[0].ndim != 3:
+            return function(*arrays, **attributes)
+        images, how = lifted(arrays, attributes)
+        return np.ascontiguousarray(function(*images, **how)[:, :, 0])
+
+    return Kernel(accepts, call)
