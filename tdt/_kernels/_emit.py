@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from tdt._kernels._angles import RESULTS, TABLE, TABLE_NAME, angle
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._native import has_feature, target_triple, vector_width
-from tdt._kernels._syntax import constant, intrinsic, vector
+from tdt._kernels._syntax import constant, element, intrinsic, lanes, vector
 from tdt._kernels.expression import Expression
+
+if TYPE_CHECKING:
+    from tdt._kernels._code import Code, Value
 
 LOOP = "tdt_loop"
 BLOCK = 4096  # elements of a block of the pool's work
@@ -461,3 +464,31 @@ def module(output: Expression, types: str, width: int | None = None) -> str | No
     if "e" in types and target_triple().startswith("x86") and not has_feature("f16c"):
         return None
     return Emitter(output, types, width or vector_width()).module()
+
+
+class _Inline(Emitter):
+    """Formulas within a function that is written with `_code.Code`."""
+
+    def __init__(self, code: Code, kind: str):
+        """kind: the type of the vectors."""
+        self.code, self.width, self.real = code, lanes(kind), element(kind)
+        self.double = self.real == "double"
+        self.lines, self.declared, self.count, self.block = code.lines, code.declared, 0, ""
+        self.vector, self.words = f"<{self.width} x {self.real}>", f"<{self.width} x i32>"
+        self.bits = f"<{self.width} x i1>"
+
+    def new(self, text: str) -> str:
+        return self.code.new("", text).name
+
+    def rare(self, args: list[str], otherwise: Expression, loads: Sequence[str], known: dict[Any, str]) -> str:
+        raise NotImplementedError("a value that is computed for some elements alone")
+
+
+def inline(code: Code, formula: Callable[..., Expression], *values: Value) -> Value:
+    """The code's values of a formula of expressions, such as `functions.exp`; values: vectors of one type, or numbers."""
+    kind = values[0].kind
+    many = kind if lanes(kind) else vector(kind, 1)
+    emitter = _Inline(code, many)
+    loads = [v.name if kind == many else code.new(many, f"bitcast {kind} {v.name} to {many}").name for v in values]
+    result = emitter.value(formula(*[Expression("input", k) for k in range(len(values))]), loads, {})
+    return code.new(kind, f"bitcast {many} {result} to {kind}")

@@ -7,6 +7,7 @@ whose kernels are all in the cache does without.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 from collections.abc import Callable, Sequence
@@ -67,6 +68,19 @@ class NativeKernel:
         """Compute blocks [first, last) on the calling thread; whether the code did not fail."""
         entry, words = self.prepare(args)
         return entry.call(words, first, last) == 0
+
+
+def ufunc_function(place: int, *kinds: Any) -> Any:
+    """A function of the table that NumPy's C API for ufuncs fixes, by its place there; it returns a new ufunc.
+
+    Args:
+        kinds: ctypes' types of its parameters.
+    """
+    capsule = np._core._multiarray_umath._UFUNC_API  # type: ignore[attr-defined]
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    table = ctypes.cast(pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
+    return ctypes.PYFUNCTYPE(ctypes.py_object, *kinds)(table[place])
 
 
 # Everything below but `vector_width` imports llvmlite.

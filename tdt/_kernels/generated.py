@@ -20,7 +20,7 @@ from tdt._kernels._compilable import ENTRY, PARALLEL
 from tdt._kernels._double import Double
 from tdt._kernels._emit import BLOCK, LOOP, digest, module
 from tdt._kernels._jit import Entry, address_of, entry_at
-from tdt._kernels._native import linked
+from tdt._kernels._native import linked, ufunc_function
 from tdt._kernels._pool import get_num_threads, parallel
 from tdt._kernels.expression import Expression, as_expression
 
@@ -249,12 +249,5 @@ def _from_loop() -> Any:
 
     The second entry of the table of functions that NumPy's C API fixes.
     """
-    capsule = np._core._multiarray_umath._UFUNC_API  # type: ignore[attr-defined]
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = ctypes.cast(pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
     number, text = ctypes.c_int, ctypes.c_char_p
-    kind = ctypes.PYFUNCTYPE(
-        ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, text, number, number, number, number, text, text, number
-    )
-    return kind(table[1])
+    return ufunc_function(1, ctypes.c_void_p, ctypes.c_void_p, text, number, number, number, number, text, text, number)
