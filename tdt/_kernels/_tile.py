@@ -41,8 +41,9 @@ FUNCTION = "tdt_function"  # the symbol of every function written here
 UNROLLED = 4  # steps of the sum in a round of the loop
 
 # {(rows, vectors a row): rate}, the best first: the sums, the vectors of b and an element of a fill the registers. The fewer
-# vectors a row, the more elements of a are loaded for a product; rates relative to the best.
-OF_32_REGISTERS = {(8, 3): 1.0, (6, 4): 1.0, (12, 2): 0.95, (24, 1): 0.8}
+# vectors a row, the more elements of a are loaded for a product, each by an address in a register of its own (of 16) where
+# rows lie apart; rates relative to the best.
+OF_32_REGISTERS = {(8, 3): 1.0, (6, 4): 1.0, (12, 2): 0.95, (12, 1): 0.85}
 OF_16_REGISTERS = {(6, 2): 1.0, (4, 3): 1.0, (12, 1): 0.8}
 
 
