@@ -20,6 +20,7 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from tdt._kernels._compilable import ENTRY
@@ -224,6 +225,19 @@ class Code:
         b = self.value(b, a.kind)
         return self.select(a < b, a, b)
 
+    def maximum(self, a: Value, b: Any) -> Value:
+        """The larger of two integers."""
+        b = self.value(b, a.kind)
+        return self.select(a > b, a, b)
+
+    def clear(self, address: Value, size: Any) -> None:
+        """Set so many bytes from an address on to 0."""
+        self.function("memset", "ptr", self.cast(address, "ptr"), self.value(0, "i32"), self.value(size, "i64"))
+
+    def copy(self, out: Value, source: Value, size: Any) -> None:
+        """Copy so many bytes from an address to another."""
+        self.function("memcpy", "ptr", self.cast(out, "ptr"), self.cast(source, "ptr"), self.value(size, "i64"))
+
     def call(self, name: str, *args: Value) -> Value:
         """An intrinsic of LLVM's, such as "sqrt", of equal types."""
         kind = args[0].kind
@@ -347,6 +361,10 @@ class Code:
             "entry:",
         ]
         return "\n".join([*head, *self.variables, *self.lines, "  ret i64 0", "}", *sorted(self.declared), ""])
+
+    def words(self, table: Value, names: Sequence[str]) -> SimpleNamespace:
+        """The words of a table by name: what a kernel takes that depends on shapes alone."""
+        return SimpleNamespace(**{name: self.load("i64", table, k) for k, name in enumerate(names)})
 
     def arguments(self, letters: str) -> list[Value]:
         """The values of the function's words: an address for "p", an integer for "q", a double for "d"."""

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
+from tdt._kernels._code import Code, Value, native
 from tdt._kernels._intrinsics import transpose8
 from tdt._kernels._jit import jit
 from tdt._kernels._pool import parallel
-from tdt._kernels._tile import place
-from tdt._kernels._turn import turn, turner
+from tdt._kernels._tile import call
+from tdt._kernels._turn import turner
 
 COPY = 1 << 16  # elements that a thread should at least copy: about 20 µs
 CHUNK = 32  # columns that are turned together: their lines stay in the level-one cache until they are full
+IMAGE = ("channels", "depth", "height", "width", "front", "top", "left", "out_depth", "out_height", "out_width", "last",
+         "turn")  # fmt: skip
+TRANSPOSE = ("rows", "columns", "turn")
 
 
 def bordered(x: np.ndarray, size: tuple, start: tuple) -> np.ndarray:
@@ -25,12 +30,9 @@ def bordered(x: np.ndarray, size: tuple, start: tuple) -> np.ndarray:
     if tuple(shape) == tuple(size) and not any(start):
         return lines if last else transposed(x, channels, math.prod(shape)).reshape(count, *shape, channels)
     out = np.empty((count, *size, channels), np.float32)
-    missing = 3 - len(size)
-    ones, zeros = (1,) * missing, (0,) * missing
-    parallel(
-        _image, out.size // (size[-1] * channels), lines.reshape(-1), out.reshape(-1), last, channels, *ones, *shape, *zeros,
-        *start, *(*ones, *size), turner(), grain=-(-COPY // (size[-1] * channels)),
-    )  # fmt: skip
+    line = size[-1] * channels
+    parallel(_image(), out.size // line, lines, out, _image_words(channels, tuple(shape), size, start, last),
+             grain=-(-COPY // line))  # fmt: skip
     return out
 
 
@@ -38,8 +40,27 @@ def transposed(x: np.ndarray, rows: int, columns: int) -> np.ndarray:
     """(N, rows, columns) as (N, columns, rows), both flat."""
     out = np.empty(x.size, np.float32)
     pieces = x.shape[0] * -(-columns // CHUNK)
-    parallel(_transpose, pieces, x.reshape(-1), rows, columns, out, turner(), grain=-(-COPY // (rows * CHUNK)))
+    parallel(
+        _transpose(),
+        pieces,
+        np.ascontiguousarray(x),
+        out,
+        _transpose_words(rows, columns),
+        grain=-(-COPY // (rows * CHUNK)),
+    )
     return out
+
+
+@functools.lru_cache(256)
+def _image_words(channels: int, shape: tuple, size: tuple, start: tuple, last: bool) -> np.ndarray:
+    missing = 3 - len(size)
+    ones, zeros = (1,) * missing, (0,) * missing
+    return np.array([channels, *ones, *shape, *zeros, *start, *ones, *size, last, turner()])
+
+
+@functools.lru_cache(256)
+def _transpose_words(rows: int, columns: int) -> np.ndarray:
+    return np.array([rows, columns, turner()])
 
 
 def like(a: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -61,51 +82,49 @@ def check_indices(indices: np.ndarray, size: int) -> None:
         raise IndexError(f"indices from {indices.min()} to {indices.max()} are out of range for {size} rows or classes")
 
 
-@jit
-def _image(first, last, x, out, is_last, channels, depth, height, width, front, top, left, out_depth, out_height, out_width,
-           function):  # fmt: skip
-    """Lines [first, last) of a bordered image (N, D', H', W', C), from (N, C, D, H, W), or (N, D, H, W, C) if `is_last`."""
-    low = min(max(left, 0), out_width)
-    high = max(low, min(width + left, out_width))
-    for line in range(first, last):
-        rest = line // out_height
-        n = rest // out_depth
-        h, d = line - rest * out_height - top, rest - n * out_depth - front
-        target = out[line * out_width * channels : (line + 1) * out_width * channels]
-        inside = 0 <= h < height and 0 <= d < depth
-        start, end = (low * channels, high * channels) if inside else (0, 0)
-        for k in range(start):
-            target[k] = 0
-        for k in range(end, target.size):
-            target[k] = 0
-        if inside and is_last:
-            inner = x[(((n * depth + d) * height + h) * width + low - left) * channels :]
-            for k in range(start, end):
-                target[k] = inner[k - start]
-        elif inside:
-            source = ((n * channels * depth + d) * height + h) * width + low - left
-            turn(
-                function,
-                place(x, source),
-                depth * height * width,
-                high - low,
-                place(target, start),
-                channels,
-                0,
-                channels,
+@native("qqp")
+def _image(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """Lines [first, last) of a bordered image (N, D', H', W', C), from (N, C, D, H, W), or (N, D, H, W, C) if `last`."""
+    x, out, words = arguments
+    p = code.words(words, IMAGE)
+    size = p.out_width * p.channels
+    low = code.minimum(code.maximum(p.left, 0), p.out_width)
+    high = code.maximum(low, code.minimum(p.width + p.left, p.out_width))
+    with code.loop(first, last) as line:
+        rest = line // p.out_height
+        n = rest // p.out_depth
+        h, d = line - rest * p.out_height - p.top, rest - n * p.out_depth - p.front
+        target = out + 4 * line * size
+        inside = (h >= 0) & (h < p.height) & (d >= 0) & (d < p.depth)
+        start, end = (code.select(inside, bound * p.channels, 0) for bound in (low, high))
+        with code.when(start > 0):
+            code.clear(target, 4 * start)
+        with code.when(end < size):
+            code.clear(target + 4 * end, 4 * (size - end))
+        with code.when(inside):
+            lines, inner = p.depth * p.height * p.width, (d * p.height + h) * p.width + low - p.left
+            flat, planes = (n * lines + inner) * p.channels, n * p.channels * lines + inner
+            code.choose(
+                p.last != 0,
+                lambda: code.copy(target + 4 * start, x + 4 * flat, 4 * (end - start)),
+                lambda: call(
+                    code, p.turn, x + 4 * planes, lines, high - low, target + 4 * start, p.channels, 0, p.channels
+                ),
             )
 
 
-@jit
-def _transpose(first, last, x, rows, columns, out, function):
-    """Pieces of (N, rows, columns) to (N, columns, rows), both flat; a piece has CHUNK columns."""
-    pieces = (columns + CHUNK - 1) // CHUNK
-    for number in range(first, last):
+@native("qqp")
+def _transpose(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """Pieces of (N, rows, columns) to (N, columns, rows); a piece has CHUNK columns."""
+    x, out, words = arguments
+    p = code.words(words, TRANSPOSE)
+    pieces = (p.columns + CHUNK - 1) // CHUNK
+    with code.loop(first, last) as number:
         n = number // pieces
         low = (number - n * pieces) * CHUNK
-        start = n * rows * columns
-        turn(function, place(x, start + low), columns, min(CHUNK, columns - low), place(out, start + low * rows), rows, 0,
-             rows)  # fmt: skip
+        start = n * p.rows * p.columns
+        call(code, p.turn, x + 4 * (start + low), p.columns, code.minimum(p.columns - low, CHUNK),
+             out + 4 * (start + low * p.rows), p.rows, 0, p.rows)  # fmt: skip
 
 
 @jit

@@ -2,76 +2,76 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import functools
+from types import SimpleNamespace
 
 import numpy as np
 
 from tdt._backend.layout import to_last
-from tdt._kernels._jit import jit
+from tdt._kernels._code import Code, Value, native
 from tdt._kernels._layout import COPY
+from tdt._kernels._pack import packer
 from tdt._kernels._pool import parallel
-from tdt._kernels._tile import Shape, place
-from tdt._kernels._turn import turn, turner
+from tdt._kernels._tile import Shape, call
+from tdt._kernels._turn import turner
+
+# Words of a kernel that packs weights (O, C / groups, *kernel), contiguous or channels-last:
+#     lines           address of the line of a panel for each (channel that is summed over, cell), or (cell, channel) where
+#                     weights_last; line_count of them
+#     columns         in a group: the O, or unless `forward`, for an input gradient, the C
+#     summed          channels in a group that are summed over: the others
+#     cells           of the kernel
+#     in_group        panels in a group, of tile_columns
+#     turn_scatter, copy_lines    addresses of functions of `_turn`
+PANEL = ("lines", "line_count", "columns", "summed", "cells", "weights_last", "forward", "in_group", "tile_columns",
+         "turn_scatter", "copy_lines")  # fmt: skip
+LINED_UP = ("windows", "pixels", "columns", "in_group", "groups", "depth", "width", "last", "function")
 
 
-class Weights(NamedTuple):
-    """Weights (O, C / groups, *kernel) as `panel` takes them.
+def panel(code: Code, p: SimpleNamespace, w: Value, out: Value, number: Value, low: Value, high: Value) -> None:
+    """Write lines of the summed channels [low, high) of a panel, where `out` is the address of line 0.
 
-    Attributes:
-        flat: the weights, flat, contiguous or channels-last.
-        lines: the line of a panel for each (channel that is summed over, cell), or (cell, channel) in channels-last ones.
-        columns: in a group: the O, or for an input gradient the C.
-        summed: channels in a group that are summed over: the others.
-        cells: of the kernel.
-        last: whether the weights are channels-last.
+    What the last panel of a group has no column for is left as it is. p: words, those of PANEL among them.
     """
+    group = number // p.in_group
+    column = (number - group * p.in_group) * p.tile_columns
+    here = code.minimum(p.columns - column, p.tile_columns)
+    rows = p.summed * p.cells  # elements of a column of the weights, or of a line of an input gradient's
+    along = (p.weights_last != 0) | (p.cells == 1)
 
-    flat: np.ndarray
-    lines: np.ndarray
-    columns: int
-    summed: int
-    cells: int
-    last: bool
+    def forward() -> None:
+        source = (group * p.columns + column) * rows
+        runs = code.select(p.weights_last != 0, p.cells, 1)
+        step = code.select(p.weights_last != 0, p.summed, 0)
+        each = code.select(p.weights_last != 0, 1, p.cells)
+        with code.loop(0, runs) as u:
+            at, count = u * step + low * each, (high - low) * each
+            call(code, p.turn_scatter, w + 4 * (source + at), rows, count, out, p.tile_columns, p.lines + 8 * at, here)
+
+    def lines() -> None:
+        source = group * rows * p.columns + column
+        with code.loop(0, p.cells) as cell:
+            call(code, p.copy_lines, w + 4 * (source + (low * p.cells + cell) * p.columns), p.cells * p.columns, high - low,
+                 out, p.tile_columns, p.lines + 8 * (cell * p.summed + low), here)  # fmt: skip
+
+    def cells() -> None:
+        source = (group * p.summed * p.columns + column) * p.cells
+        with code.loop(low, high) as u:
+            call(code, p.turn_scatter, w + 4 * (source + u * p.columns * p.cells), p.cells, p.cells, out, p.tile_columns,
+                 p.lines + 8 * u * p.cells, here)  # fmt: skip
+
+    code.choose(p.forward != 0, forward, lambda: code.choose(along, lines, cells))
 
 
-def weights(w: np.ndarray, groups: int, forward: bool, lines: np.ndarray) -> Weights:
-    """The weights of a convolution, or, unless `forward`, of its input gradient; lines: by (channel, cell)."""
-    last = not w.flags.c_contiguous and to_last(w).flags.c_contiguous
-    flat = (to_last(w) if last else np.ascontiguousarray(w)).reshape(-1)
-    sides = (len(w) // groups, w.shape[1]) if forward else (w.shape[1], len(w) // groups)
-    return Weights(flat, (lines.T if last else lines).reshape(-1), *sides, lines.shape[1], last)
-
-
-@jit
-def panel(
-    w, out, start, first_line, lines, columns, summed, cells, is_last, forward, width, number, low, high, function, copy
-):
-    """The lines of the summed channels [low, high) of a panel, from out[start] on, where line `first_line` is.
-
-    What the last panel of a group has no column for is left as it is.
-    """
-    in_group = (columns + width - 1) // width
-    group = number // in_group
-    column = (number - group * in_group) * width
-    here = min(width, columns - column)
-    start -= first_line * width
-    if forward:
-        source = (group * columns + column) * summed * cells
-        for u in range(cells if is_last else 1):
-            at, count = (u * summed + low, high - low) if is_last else (low * cells, (high - low) * cells)
-            turn(
-                function, place(w, source + at), summed * cells, count, place(out, start), width, place(lines, at), here
-            )
-    elif is_last or cells == 1:
-        source = group * summed * columns * cells + column
-        for cell in range(cells):
-            turn(copy, place(w, source + (low * cells + cell) * columns), cells * columns, high - low, place(out, start),
-                 width, place(lines, cell * summed + low), here)  # fmt: skip
-    else:
-        source = (group * summed * columns + column) * cells
-        for u in range(low, high):
-            turn(function, place(w, source + u * columns * cells), cells, cells, place(out, start), width,
-                 place(lines, u * cells), here)  # fmt: skip
+@native("qqp")
+def panels(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """Panels [first, last) of the weights, all lines of them."""
+    weights, out, words = arguments
+    p = code.words(words, PANEL)
+    with code.loop(first, last) as number:
+        panel(
+            code, p, weights, out + 4 * number * p.line_count * p.tile_columns, number, code.value(0, "i64"), p.summed
+        )
 
 
 def lined_up(y: np.ndarray, groups: int, depth: int, shape: Shape) -> np.ndarray:
@@ -81,35 +81,52 @@ def lined_up(y: np.ndarray, groups: int, depth: int, shape: Shape) -> np.ndarray
     count, channels = len(y), y.shape[-1 if last else 1]
     columns, pixels = channels // groups, y.size // (len(y) * channels)
     in_group = -(-columns // shape.columns)
-    out = (np.zeros if columns % shape.columns else np.empty)(
-        count * pixels * groups * in_group * shape.columns, np.float32
-    )
-    parallel(
-        _line_up, -(-count * pixels // depth), y.reshape(-1), out, count * pixels, 1 if last else pixels, columns,
-        in_group, groups, depth, shape.columns, turner(), grain=-(-COPY // (depth * channels)),
-    )  # fmt: skip
+    space = np.zeros if columns % shape.columns and not last else np.empty
+    out = space(count * pixels * groups * in_group * shape.columns, np.float32)
+    words = _lined_up_words(count * pixels, pixels, columns, groups, depth, last, shape)
+    parallel(_line_up(), -(-count * pixels // depth), y, out, words, grain=-(-COPY // (depth * channels)))
     return out
 
 
-@jit
-def _line_up(first, last, y, out, windows, pixels, columns, in_group, groups, depth, width, function):
-    """Blocks [first, last) of `lined_up`. Channels-last images are as many samples of a pixel."""
-    for number in range(first, last):
-        low = number * depth
-        high = min(low + depth, windows)
-        for index in range(groups * in_group):
-            group = index // in_group
-            column = (index - group * in_group) * width
-            target = (low * groups * in_group + index * (high - low)) * width
-            here = min(width, columns - column)
-            k = low
-            while k < high:
-                n = k // pixels
-                stop = min(high, (n + 1) * pixels)
-                start = (n * groups * columns + group * columns + column) * pixels + k - n * pixels
-                if pixels == 1:
-                    for q in range(here):
-                        out[target + q] = y[start + q]
-                else:
-                    turn(function, place(y, start), pixels, stop - k, place(out, target), width, 0, here)
-                target, k = target + (stop - k) * width, stop
+@functools.lru_cache(256)
+def _lined_up_words(
+    windows: int, pixels: int, columns: int, groups: int, depth: int, last: bool, shape: Shape
+) -> np.ndarray:
+    in_group = -(-columns // shape.columns)
+    function = packer("lines", shape.columns, shape.width) if last else turner()
+    return np.array([windows, pixels, columns, in_group, groups, depth, shape.columns, last, function])
+
+
+@native("qqp")
+def _line_up(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """Blocks [first, last) of `lined_up`."""
+    y, out, words = arguments
+    p = code.words(words, LINED_UP)
+    channels = p.groups * p.columns
+    with code.loop(first, last) as number:
+        low = number * p.depth
+        high = code.minimum(low + p.depth, p.windows)
+
+        def lines() -> None:
+            with code.loop(0, p.groups) as group:
+                target = out + 4 * p.width * p.in_group * (low * p.groups + group * (high - low))
+                call(code, p.function, y + 4 * (low * channels + group * p.columns), channels, high - low, target, 0,
+                     p.columns)  # fmt: skip
+
+        def planes() -> None:
+            with code.loop(0, p.groups * p.in_group) as index:
+                group = index // p.in_group
+                column = (index - group * p.in_group) * p.width
+                target = out + 4 * p.width * (low * p.groups * p.in_group + index * (high - low))
+                k = code.variable("i64", low)
+                with code.forever() as leave:
+                    at = k.get()
+                    leave(at >= high)
+                    n = at // p.pixels
+                    stop = code.minimum((n + 1) * p.pixels, high)
+                    source = (n * channels + group * p.columns + column) * p.pixels + at - n * p.pixels
+                    call(code, p.function, y + 4 * source, p.pixels, stop - at, target + 4 * (at - low) * p.width, p.width,
+                         0, code.minimum(p.columns - column, p.width))  # fmt: skip
+                    k.set(stop)
+
+        code.choose(p.last != 0, lines, planes)

@@ -44,9 +44,9 @@ class Gather(NamedTuple):
         size: of the bordered source.
         phases: rows of (first, step, count) of targets and the step of their sources in the image, for three dimensions;
             the first of its blocks, and the one behind the last.
-        blocks: terms that are summed at a time: first of `cells`, how many, elements in the run of each, first line of the
+        blocks: terms that are summed at a time: first of `offsets`, how many, elements in the run of each, first line of the
             weights, first channel, and the one behind the last.
-        cells: offsets in the bordered source, of the first target.
+        offsets: in the bordered source, of the cells, for the first target.
         lines: the line of the weights of each (channel, cell of the kernel).
         whole: whether every block has all cells of the kernel.
         padded: whether the border is summed.
@@ -56,7 +56,7 @@ class Gather(NamedTuple):
     size: tuple[int, ...]
     phases: np.ndarray
     blocks: np.ndarray
-    cells: np.ndarray
+    offsets: np.ndarray
     lines: np.ndarray
     whole: bool
     padded: bool
@@ -107,13 +107,16 @@ def valid(
 @functools.lru_cache(256)
 def used_cells(
     size: tuple, result: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple
-) -> tuple[slice, ...]:
-    """In each dimension: the cells of the kernel from the first to the last that any window has inside of the image."""
+) -> tuple[slice, ...] | None:
+    """In each dimension: the cells of the kernel from the first to the last that any window has inside of the image.
+
+    None: all of them.
+    """
     ranges = []
     for numbers in zip(size, result, kernel, stride, padding, dilation, strict=True):
         met = [k for k in range(numbers[2]) if (reach := valid(k, *numbers))[1] > reach[0]] or [0]
         ranges.append(slice(met[0], met[-1] + 1))
-    return tuple(ranges)
+    return None if all(c.stop - c.start == k for c, k in zip(ranges, kernel, strict=True)) else tuple(ranges)
 
 
 def _phase(remainder: int, size: int, kernel: int, stride: int, padding: int, dilation: int) -> Phase:
@@ -167,7 +170,7 @@ def _parts(phase: Phase, length: int) -> list[Phase]:
 
 
 def _tables(phases: list, size: list, kernel: tuple, channels: int, groups: int, split: bool) -> tuple:
-    """Phases, blocks, cells, lines and whole of `Gather`."""
+    """Phases, blocks, offsets, lines and whole of `Gather`."""
     every = channels * groups
     _, height, width = three(tuple(size), 1)
     steps = height * width * every, width * every, every
