@@ -18,6 +18,8 @@ CASES = """
     torch.addmm(x,x,x)|torch.addmv(v,x,v)|torch.addr(x,v,v)|torch.baddbmm(b3,b3,b3)|torch.addbmm(x,b3,b3)
     torch.outer(v,v)|torch.inner(x,x)|torch.einsum('ij,jk',x,x)|torch.tensordot(x,x,1)|torch.kron(x,x)
     torch.vdot(v,v)|torch.linalg.multi_dot([x,x])|F.conv1d(s1,w1)|F.conv2d(im,w)|F.conv3d(im3,w3)
+    F.conv1d(s1.bfloat16(),w1)|F.conv2d(im,w.bfloat16())|F.conv_transpose2d(im.bfloat16(),w.transpose(0,1))|F.conv3d(im3.bfloat16(),w3)
+    F.scaled_dot_product_attention(b3.bfloat16(),b3,b3,b3[:,:,:3])|lstm(b3.bfloat16())[0]
     F.scaled_dot_product_attention(b3,b3,b3)|F.prelu(x,v[:1])|F.prelu(xb,v[:1])|torch.cdist(xb,xb)|torch.dist(xb,xb)
     xb.prod()|xb.sum()|xb.mean()|xb.softmax(1)|F.log_softmax(xb,1)|xb.exp()|xb.log()|xb.sigmoid()|F.gelu(xb)
     F.layer_norm(xb,(4,),v,v)|F.layer_norm(xb,(4,))|F.group_norm(im.bfloat16(),2)|F.instance_norm(im.bfloat16())
@@ -125,6 +127,18 @@ def test_training_in_bfloat16_follows_pytorch():
         losses.append(found)
     np.testing.assert_allclose(losses[0], losses[1], rtol=2e-3)
     assert losses[0][-1] < losses[0][0]
+
+
+def test_a_recurrent_network_of_two_layers_trains_in_bfloat16():
+    layers = tdt.nn.LSTM(4, 3, num_layers=2)
+    x = tdt.randn(5, 2, 4)
+    with autocast("cpu"):
+        out = layers(x.bfloat16())[0]
+    out.float().square().sum().backward()
+    expected = layers(x)[0]
+    assert out.dtype is tdt.bfloat16
+    tdt.testing.assert_close(out.float(), expected, rtol=0.05, atol=0.02)
+    assert all(p.grad is not None and p.grad.dtype is tdt.float32 for p in layers.parameters())
 
 
 def test_blocks_nest_decorate_and_stay_in_their_thread():

@@ -60,6 +60,11 @@ def cast_for(kind: str, *operands: Any) -> tuple:
     return tuple(map(handler.caster(kind), operands)) if handler.__class__ is Casting else operands
 
 
+def casts_on(device_type: str) -> bool:
+    """Whether an autocast block is active for a device type."""
+    return state.handler.__class__ is Casting and device_type in state.handler.dtypes
+
+
 def autocast(kind: str) -> Callable[[F], F]:
     """Make autocast treat a composite function as one op: it casts the arguments, and not the ops inside.
 

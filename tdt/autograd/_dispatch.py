@@ -432,7 +432,8 @@ def _compute(op: Op, xp: Any, arrays: list, attributes: dict, low: Any, target: 
         if low is not None:
             if op.lower is not None and SparseCOO not in map(type, arrays):
                 return op.lower(xp, *arrays, **attributes)
-            return narrow(op.forward(xp, *widen(arrays), **attributes), low)
+            if not (op.half and xp is np):
+                return _compute_wide(op, xp, widen(arrays), attributes, low)
         if op.kernels and (kernel := chosen(op.kernels, xp, *arrays, **attributes)):
             return kernel(*arrays, **attributes)
         if target is not None and op.writes_out:
@@ -440,6 +441,16 @@ def _compute(op: Op, xp: Any, arrays: list, attributes: dict, low: Any, target: 
         return op.forward(xp, *arrays, **attributes)
     except (ValueError, OverflowError) as error:
         return _recover(op, xp, arrays, attributes, error)
+
+
+def _compute_wide(op: Op, xp: Any, arrays: list, attributes: dict, low: Any) -> Any:
+    """The forward of half-precision arrays that were converted to float32; its results but `aux` are rounded to `low`."""
+    kernel = chosen(op.kernels, xp, *arrays, **attributes) if op.kernels else None
+    results = kernel(*arrays, **attributes) if kernel else op.forward(xp, *arrays, **attributes)
+    if not op.aux:
+        return narrow(results, low)
+    count = len(op.outputs)
+    return *narrow(results[:count], low), *results[count:]
 
 
 def _recover(op: Op, xp: Any, arrays: list, attributes: dict, error: Exception) -> Any:

@@ -37,7 +37,7 @@ class BackwardPlan:
 
     __slots__ = ("op", "names", "keep", "keep_operands", "keep_outputs",
                  "fold", "named", "calls", "fast_calls", "fast", "broadcasts", "multiple_outputs",
-                 "variadic", "needs_shapes", "needs_dtypes", "has_rule", "numbers", "dtype")  # fmt: skip
+                 "variadic", "needs_shapes", "needs_dtypes", "widens", "has_rule", "numbers", "dtype")  # fmt: skip
 
     def __init__(self, op: Op, mask: int, count: int, low: Any = None, nowhere: int = 0, kinds: tuple = ()):
         nowhere = nowhere if len(op.rules) > 1 else 0  # a single rule keeps and runs, as in PyTorch
@@ -82,7 +82,10 @@ class BackwardPlan:
     def _make_calls(self, rules: list[Rule], order: list[str], needed: list[int], low: Any) -> None:
         """Make the calls of the rules on tensors, and on arrays where each rule has such a form."""
         self.calls = [c for rule in rules for c in self._calls(rule, rule.function, rule.params, order, needed)]
-        self.fast = low is None and all(rule.fast is not None for rule in rules)
+        # Gradients of sums, products and comparisons are elementwise ops, which take half precision as it is.
+        self.fast = (low is None or self.op.lower is None) and all(rule.fast is not None for rule in rules)
+        self.widens = low is not None
+        self.needs_dtypes |= self.widens
         fast_rules = rules if self.fast else ()
         self.fast_calls = [
             c for rule in fast_rules for c in self._calls(rule, rule.fast, rule.fast_params, order, needed)
@@ -195,6 +198,8 @@ class Node(GraphNode):
         values = [g, xp, None, None, *saved]
         for get in back.named:
             values.append(get(self, grads))
+        if fast and back.widens and not (back.op.half and xp is np):
+            values = _widened(values)
         results: list = [None] * len(self.edges)
         for function, pick, at, needs in back.fast_calls if fast else back.calls:
             if needs is None:
@@ -212,6 +217,9 @@ class Node(GraphNode):
             for i, r in enumerate(results):
                 if r is not None and r.shape != self.shapes[i]:
                     results[i] = sum_to(r, self.shapes[i])
+        if back.widens and fast:
+            results = [None if r is None else _kernels.narrow(r, d) if d in _kernels.LOWER else r
+                       for r, d in zip(results, self.dtypes, strict=True)]  # fmt: skip
         return results
 
     def _gradient(self, k: int, grads: list) -> Any:
@@ -227,6 +235,14 @@ class Node(GraphNode):
         edges = [self.edges[i] if i < count else (self, i - count) for i in self.backward_plan.keep]
         triples = zip(saved, edges, storages, strict=True)
         return [alias(a, e, st) if _backend.is_array(a) or a.__class__ is SparseCOO else a for a, e, st in triples]
+
+
+def _widened(values: list) -> list:
+    """The arguments of rules with half-precision arrays as float32, also those in a list or tuple."""
+    return [
+        type(value)(_kernels.widen(value)) if value.__class__ in (list, tuple) else value
+        for value in _kernels.widen(values)
+    ]
 
 
 def kind_of(t: Tensor) -> tuple:

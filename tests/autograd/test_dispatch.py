@@ -136,3 +136,39 @@ def test_equal_numbers_of_two_types_have_plans_of_their_own(first: float):
     for number in (first, first):
         x.detach().clone().lerp_(x.detach(), number)
     assert tdt.lerp(x, x * 2, second).tolist() == [4, 6]
+
+
+HALF = {
+    "linear": ("F.linear(x, w, b)", ((40, 96), (160, 96), (160,))),
+    "matmul": ("x @ w", ((2, 40, 96), (2, 96, 160))),
+    "conv2d": ("F.conv2d(x, w, b, padding=1)", ((2, 16, 24, 24), (16, 16, 3, 3), (16,))),
+    "layer_norm": ("F.layer_norm(x, (256,), w, b)", ((80, 256), (256,), (256,))),
+    "batch_norm": ("F.batch_norm(x, None, None, w, b, True)", ((4, 16, 16, 16), (16,), (16,))),
+    "softmax": ("F.softmax(x, -1)", ((80, 256),)),
+    "attention": ("F.scaled_dot_product_attention(x, w, b)", ((1, 2, 64, 32),) * 3),
+    "max_pool2d": ("F.max_pool2d(x, 2)", ((2, 32, 40, 40),)),
+}
+
+
+KEEP_ROUNDED_RESULTS = ("softmax", "layer_norm", "attention")  # whose rules use them
+
+
+@pytest.mark.parametrize("name", HALF)
+@pytest.mark.parametrize("dtype", [tdt.bfloat16, tdt.float16], ids=str)
+def test_half_precision_is_float32s_result_and_gradients_rounded_once(name: str, dtype: tdt.dtype):
+    code, shapes = HALF[name]
+    tdt.manual_seed(0)
+    low = [(tdt.randn(shape) * 0.3).to(dtype).requires_grad_() for shape in shapes]
+    wide = [x.detach().float().requires_grad_() for x in low]
+    results, gradients = [], []
+    for operands in (low, wide):
+        known = {"F": tdt.nn.functional, **dict(zip("xwb", operands, strict=False))}
+        out = eval(code, known)
+        g = tdt.sin(tdt.arange(out.numel())).reshape(out.shape).to(dtype)
+        results.append(out.to(dtype))
+        gradients.append([x.to(dtype) for x in tdt.autograd.grad(out, operands, g.to(out.dtype))])
+    assert tdt.equal(*results)
+    for ours, exact in zip(*gradients, strict=True):
+        assert ours.dtype is dtype
+        tolerance = {"rtol": 0.05, "atol": 2e-2} if name in KEEP_ROUNDED_RESULTS else {"rtol": 0, "atol": 0}
+        tdt.testing.assert_close(ours, exact, **tolerance)

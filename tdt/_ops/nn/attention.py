@@ -13,6 +13,7 @@ from tdt._core.tensor import Tensor
 from tdt._kernels import chosen, kernel, large_attention, product
 from tdt._ops._common import C_NAMES
 from tdt._ops.elementwise._front import tensor_argument
+from tdt.autograd._autocast import cast_for
 from tdt.autograd._op import op
 
 BLOCK = 1 << 18  # attention weights in memory at a time: the number of rows follows from it, and is at least 1
@@ -181,6 +182,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     """
     for position, (name, t) in enumerate((("query", query), ("key", key), ("value", value)), 1):
         tensor_argument("scaled_dot_product_attention", t, name, position)
+    query, key, value, attn_mask = cast_for("lower", query, key, value, attn_mask)
     _check_operands(query, key, value, attn_mask, dropout_p)
     if enable_gqa:
         key, value = _shared_heads(query, key, "key"), _shared_heads(query, value, "value")

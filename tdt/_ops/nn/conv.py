@@ -31,6 +31,7 @@ from tdt._ops.nn._windows import (
     workspace,
 )
 from tdt._ops.nn.pad import pad
+from tdt.autograd._autocast import cast_for
 from tdt.autograd._op import op
 
 _CHUNK = 1 << 20  # bytes of im2col workspace at a time: about an L2 cache
@@ -339,6 +340,7 @@ def _conv_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | N
     for value, what in ((input, "input"), (weight, "weight")):
         if not isinstance(value, Tensor):
             raise TypeError(f"{name}(): argument '{what}' must be Tensor, not {type(value).__name__}")
+    input, weight, bias = cast_for("lower", input, weight, bias)
     single = input.ndim == nd + 1
     if not single and input.ndim != nd + 2:
         raise RuntimeError(f"Expected {nd + 1}D (unbatched) or {nd + 2}D (batched) input to {name}, "

@@ -10,10 +10,12 @@ from tdt._core.tensor import Tensor
 from tdt._ops._common import Ints
 from tdt._ops.nn._windows import tuple_of
 from tdt._ops.nn.conv import _check, _conv_nd, conv1d, conv_input_grad
+from tdt.autograd._autocast import cast_for
 
 
 def _transpose_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any,
                   output_padding: Any, groups: int, dilation: Any) -> Tensor:  # fmt: skip
+    input, weight, bias = cast_for("lower", input, weight, bias)
     single = input.ndim == nd + 1
     if not single and input.ndim != nd + 2:
         raise RuntimeError(f"Expected {nd + 1}D (unbatched) or {nd + 2}D (batched) input to {name}, "

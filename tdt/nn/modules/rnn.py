@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 from tdt._core.creation import empty, zeros
 from tdt._core.tensor import Tensor
 from tdt._ops.nn import rnn as functions
+from tdt.autograd._autocast import casts_on
 from tdt.nn import init
 from tdt.nn._types import Device, Dtype
 from tdt.nn.modules.module import Module
@@ -84,7 +85,7 @@ class RNNBase(Module):
             RuntimeError: when its shape does not match.
         """
         weight: Tensor = getattr(self, self._all_weights[0][0])
-        if input.dtype != weight.dtype:
+        if input.dtype != weight.dtype and not casts_on(input.device.type):
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
                 f"Convert input: input.to({weight.dtype}), or convert model: model.to({input.dtype})"
