@@ -338,7 +338,7 @@ class Code:
         self.jump(end)
         self.place(end)
 
-    def choose(self, test: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
+    def choose(self, test: Value, yes: Callable[[], object], no: Callable[[], object]) -> None:
         """Write `yes` for the case that the test holds, `no` for the other."""
         labels = self.label(), self.label(), self.label()
         self.branch(test, *labels[:2])

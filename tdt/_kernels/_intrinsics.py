@@ -1,4 +1,4 @@
-"""Intrinsics for operations that Python lacks: arrays at an address, the bits of a float, atomic words, C functions."""
+"""Intrinsics for operations that Python lacks: arrays at an address, the bits of a float, blocks that are turned."""
 
 from __future__ import annotations
 
@@ -99,69 +99,3 @@ def transpose8(typingctx: Any, x: Any, start: Any, pitch: Any, out: Any, place: 
         return context.get_dummy_value()
 
     return types.void(x, types.intp, types.intp, out, types.intp, types.intp), generate
-
-
-@intrinsic
-def atomic_add(typingctx: Any, words: Any, index: Any, value: Any) -> Any:
-    """Add to an int64 atomically and return its previous value. Adding 0 reads it."""
-    from numba.core import types
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        return builder.atomic_rmw("add", builder.gep(data, [args[1]]), args[2], "seq_cst")
-
-    return types.int64(words, types.int64, types.int64), generate
-
-
-@intrinsic
-def atomic_read(typingctx: Any, words: Any, index: Any) -> Any:
-    """An int64 that other threads write."""
-    from numba.core import types
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        return builder.load_atomic(builder.gep(data, [args[1]]), "seq_cst", 8)
-
-    return types.int64(words, types.int64), generate
-
-
-@intrinsic
-def atomic_write(typingctx: Any, words: Any, index: Any, value: Any) -> Any:
-    """Set an int64 that other threads read; they see it only with all that was written before."""
-    from numba.core import types
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        builder.store_atomic(args[2], builder.gep(data, [args[1]]), "seq_cst", 8)
-        return context.get_dummy_value()
-
-    return types.void(words, types.int64, types.int64), generate
-
-
-@intrinsic
-def pause(typingctx: Any) -> Any:
-    """Let a waiting thread rest for a moment: tens of nanoseconds, without giving up its core."""
-    from llvmlite import ir
-    from numba.core import cgutils, types
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        if builder.module.triple.startswith("x86_64"):  # other CPUs spin without an instruction
-            kind = ir.FunctionType(ir.VoidType(), [])
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse2.pause"), [])
-        return context.get_dummy_value()
-
-    return types.void(), generate
-
-
-@intrinsic
-def call_address(typingctx: Any, address: Any, first: Any, second: Any, third: Any) -> Any:
-    """Call the C function at `address` with three words and return its result, a word."""
-    from llvmlite import ir
-    from numba.core import types
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        word = ir.IntType(64)
-        function = builder.inttoptr(args[0], ir.FunctionType(word, [word] * 3).as_pointer())
-        return builder.call(function, args[1:])
-
-    return types.int64(types.int64, types.int64, types.int64, types.int64), generate

@@ -26,8 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from tdt._kernels._intrinsics import atomic_add, atomic_read, atomic_write, call_address, pause
-from tdt._kernels._jit import Kernel, jit
+from tdt._kernels._code import Code, Value, native
+from tdt._kernels._jit import Kernel
+from tdt._kernels._native import target_triple
 
 SPINS = 20_000  # checks for work before a thread sleeps: half a millisecond, about the gap between two kernels
 SHARES = 4  # pieces of each thread's range, so that a thread that starts late or is preempted costs little
@@ -39,77 +40,112 @@ READ, WRITE, GIVE_WAY, PIPE_OUT, PIPE_IN, BYTES = range(56, 62)  # addresses of 
 NEXT, LINE = 64, 8  # the next block of each range, a cache line for each
 
 
-@jit
-def _wait(state, looks):
-    """Pause for a moment; from time to time yield the core to other threads."""
-    if looks % 64 == 0:
-        call_address(state[GIVE_WAY], 0, 0, 0)
-    else:
-        pause()
+class State:
+    """The words of a pool's state, in code that is written."""
+
+    def __init__(self, code: Code, state: Value):
+        self.code, self.state = code, state
+
+    def get(self, word: int) -> Value:
+        """A word that does not change during a job."""
+        return self.code.load("i64", self.state, word)
+
+    def read(self, word: Any) -> Value:
+        """A word that other threads write."""
+        place = self.code.at("i64", self.state, word)
+        return self.code.new("i64", f"load atomic i64, ptr {place.name} seq_cst, align 8")
+
+    def write(self, value: Any, word: Any) -> None:
+        """Set a word that other threads read; they see it only with all that was written before."""
+        place = self.code.at("i64", self.state, word)
+        self.code.lines.append(
+            f"  store atomic i64 {self.code.value(value, 'i64').name}, ptr {place.name} seq_cst, align 8"
+        )
+
+    def add(self, value: Any, word: Any) -> Value:
+        """Add to a word atomically; its value before."""
+        place, value = self.code.at("i64", self.state, word), self.code.value(value, "i64")
+        return self.code.new("i64", f"atomicrmw add ptr {place.name}, i64 {value.name} seq_cst")
+
+    def call(self, function: int, *words: Value | int) -> Value:
+        """Call the C function whose address a word is; its result."""
+        text = ", ".join(f"i64 {self.code.value(word, 'i64').name}" for word in words)
+        return self.code.new("i64", f"call i64 {self.code.cast(self.get(function), 'ptr').name}({text})")
+
+    def pause(self) -> None:
+        """Pause for a moment, tens of nanoseconds, without giving up the core."""
+        if target_triple().startswith("x86_64"):  # other CPUs spin without an instruction
+            self.code.declared.add("declare void @llvm.x86.sse2.pause()")
+            self.code.lines.append("  call void @llvm.x86.sse2.pause()")
+
+    def wait(self, looks: Value) -> None:
+        """Pause; from time to time yield the core to other threads."""
+        self.code.choose(looks % 64 == 0, lambda: self.call(GIVE_WAY, 0, 0, 0), self.pause)
+
+    def take_part(self, number: Value | int) -> None:
+        """Work on the open job's pieces, those of range `number` first, until none is left."""
+        code = self.code
+        blocks, piece, ranges = self.get(BLOCKS), self.get(PIECE), self.get(THREADS) + 1
+        with code.loop(0, ranges) as turn:
+            own = (turn + number) % ranges
+            end = blocks * (own + 1) // ranges
+            with code.forever() as leave:
+                first = self.add(piece, NEXT + LINE * own)
+                leave(first >= end)
+                failed = self.call(ENTRY, self.get(WORDS), first, code.minimum(first + piece, end)) != 0
+                with code.when(failed):
+                    self.write(1, FAILED)
+        self.write(0, LEFT)
 
 
-@jit
-def _take_part(state, number):
-    """Work on the open job's pieces, those of range `number` first, until none is left."""
-    blocks, piece, ranges = state[BLOCKS], state[PIECE], state[THREADS] + 1
-    for turn in range(ranges):
-        own = (number + turn) % ranges
-        end = blocks * (own + 1) // ranges
-        while True:
-            first = atomic_add(state, NEXT + LINE * own, piece)
-            if first >= end:
-                break
-            if call_address(state[ENTRY], state[WORDS], first, min(first + piece, end)) != 0:
-                atomic_write(state, FAILED, 1)
-    atomic_write(state, LEFT, 0)
-
-
-@jit
-def _serve(first, last, state):
+@native("p")
+def _serve(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     """The loop of thread number `first` until the pool is closed: join jobs, and sleep after `last` checks without one."""
-    looks = 0
-    while atomic_read(state, CLOSED) == 0:
-        looks += 1
-        if atomic_read(state, OPEN) != 0 and atomic_read(state, LEFT) != 0:
-            # The caller changes a job only when no thread is inside it, and threads leave a closed job.
-            atomic_add(state, INSIDE, 1)
-            if atomic_read(state, OPEN) != 0:
-                _take_part(state, first)
-                looks = 0
-            atomic_add(state, INSIDE, -1)
-        elif looks < last:
-            _wait(state, looks)
-        else:
-            atomic_add(state, ASLEEP, 1)  # the thread that wakes it subtracts 1 again, so it is woken once
-            while call_address(state[READ], state[PIPE_OUT], state[BYTES], 1) != 1:
-                call_address(state[GIVE_WAY], 0, 0, 0)  # a signal interrupted the read
-            looks = 0
+    state = State(code, arguments[0])
+    looks = code.variable("i64", 0)
+
+    def join() -> None:
+        # The caller changes a job only when no thread is inside it, and threads leave a closed job.
+        state.add(1, INSIDE)
+        with code.when(state.read(OPEN) != 0):
+            state.take_part(first)
+            looks.set(0)
+        state.add(-1, INSIDE)
+
+    def sleep() -> None:
+        state.add(1, ASLEEP)  # the thread that wakes it subtracts 1 again, so it is woken once
+        with code.forever() as leave:
+            leave(state.call(READ, state.get(PIPE_OUT), state.get(BYTES), 1) == 1)
+            state.call(GIVE_WAY, 0, 0, 0)  # a signal interrupted the read
+        looks.set(0)
+
+    with code.forever() as leave:
+        leave(state.read(CLOSED) != 0)
+        looks.add(1)
+        is_open = (state.read(OPEN) != 0) & (state.read(LEFT) != 0)
+        code.choose(is_open, join, lambda: code.choose(looks.get() < last, lambda: state.wait(looks.get()), sleep))
 
 
-@jit
-def _wake(state, threads):
-    """Wake up to `threads` sleeping threads."""
-    threads = min(threads, atomic_read(state, ASLEEP))
-    if threads > 0:
-        atomic_add(state, ASLEEP, -threads)
-        call_address(state[WRITE], state[PIPE_IN], state[BYTES], threads)
-
-
-@jit
-def _lead(first, last, state):
+@native("p")
+def _lead(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     """The caller's part: open the job in `state`, work on it, and close it when all threads have left."""
-    ranges = state[THREADS] + 1
-    for own in range(ranges):
-        atomic_write(state, NEXT + LINE * own, state[BLOCKS] * own // ranges)
-    atomic_write(state, LEFT, 1)
-    atomic_write(state, OPEN, 1)
-    _wake(state, state[THREADS])
-    _take_part(state, 0)
-    atomic_write(state, OPEN, 0)
-    looks = 0
-    while atomic_read(state, INSIDE) != 0:
-        looks += 1
-        _wait(state, looks)
+    state = State(code, arguments[0])
+    blocks, threads = state.get(BLOCKS), state.get(THREADS)
+    with code.loop(0, threads + 1) as own:
+        state.write(blocks * own // (threads + 1), NEXT + LINE * own)
+    state.write(1, LEFT)
+    state.write(1, OPEN)
+    asleep = code.minimum(threads, state.read(ASLEEP))  # of them, as many as are wanted are woken
+    with code.when(asleep > 0):
+        state.add(0 - asleep, ASLEEP)
+        state.call(WRITE, state.get(PIPE_IN), state.get(BYTES), asleep)
+    state.take_part(0)
+    state.write(0, OPEN)
+    looks = code.variable("i64", 0)
+    with code.forever() as leave:
+        leave(state.read(INSIDE) == 0)
+        looks.add(1)
+        state.wait(looks.get())
 
 
 def _default_threads() -> int:
@@ -137,13 +173,14 @@ class _Pool:
             *self.pipe,
             self.bytes.ctypes.data,
         )
-        self.lead, self.words = _lead.prepare((self.state,))
+        self.lead, self.words = _lead().prepare((self.state,))
+        self.serve = _serve()  # compiled before the threads start
         for number in range(threads):
             # Daemons, so that they end with the process.
             threading.Thread(target=self._serve, args=(number + 1,), name=f"tdt-kernel-{number}", daemon=True).start()
 
     def _serve(self, number: int) -> None:
-        _serve(number, SPINS, self.state)
+        self.serve(number, SPINS, self.state)
 
     def run(self, kernel: Kernel, blocks: int, parts: int, args: Sequence[Any]) -> None:
         """One job, on the calling thread and, if they come, `parts - 1` others. The caller holds `busy`."""

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tdt._kernels import _pool
-from tdt._kernels._intrinsics import atomic_add, atomic_read, pause
+from tdt._kernels._code import native
 from tdt._kernels._jit import jit
 
 ROOT = Path(__file__).parents[2]
@@ -34,14 +34,15 @@ def add_one(first, last, counts):
         counts[i] += 1
 
 
-@jit
-def wait_for_all(first, last, arrived):
+@native("p")
+def wait_for_all(code, first, last, arguments):
     """Block 0 and the others wait for each other: it ends only if several threads take part."""
-    atomic_add(arrived, 0, 1)
-    looks = 0
-    while atomic_read(arrived, 0) < 2 and looks < 200_000_000:
-        looks += 1
-        pause()
+    arrived, looks = _pool.State(code, arguments[0]), code.variable("i64", 0)
+    arrived.add(1, 0)
+    with code.forever() as leave:
+        leave((arrived.read(0) >= 2) | (looks.get() >= 200_000_000))
+        looks.add(1)
+        arrived.pause()
 
 
 def end_pool() -> None:
@@ -75,7 +76,7 @@ def test_blocks_of_jobs_at_random_intervals_are_done_once():
 def test_several_threads_take_part():
     arrived = np.zeros(1, np.int64)
     start = time.perf_counter()
-    _pool.parallel(wait_for_all, 4, arrived)
+    _pool.parallel(wait_for_all(), 4, arrived)
     assert arrived[0] == 4
     assert time.perf_counter() - start < 4, "the blocks ran one after the other"
 
