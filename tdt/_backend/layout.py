@@ -26,7 +26,7 @@ def is_channels_last(a: Any) -> bool:
     if a.ndim not in (4, 5):
         return False
     shape, strides = a.shape, a.strides
-    if strides[1] == 0:
+    if strides[1] == 0 or strides[-1] < strides[1] * shape[1]:  # the second is what most arrays fail
         return False
     least = 0
     for d in (1, *range(a.ndim - 1, 1, -1), 0):

@@ -470,11 +470,11 @@ def _wrap(op: Op, results: tuple, operands: tuple, attributes: dict) -> tuple[Te
     """Tensors around the results; NumPy's scalars become 0-d arrays."""
     outs = []
     for k, r in enumerate(results):
-        t = alias(_backend.as_array(r), None)
+        t = alias(r if r.__class__ is ndarray else _backend.as_array(r), None)
         if op.view:
             _link(op, operands[0], t, attributes, k if op.multi_view else None)
-        if t._view is None:
-            t._st.inference = state.inference
+        if state.inference and t._view is None:
+            t._st.inference = True
         outs.append(t)
     return tuple(outs)
 

@@ -102,7 +102,7 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
                 return False
             arrays.append(b)
             types.append(dtype)
-        elif t is None or ((kind is float or kind is int) and dtype.kind == "f"):
+        elif t is None or (kind is float and dtype.kind == "f") or (kind is int and dtype.kind in "fiu"):
             arrays.append(t)
             types.append(kind)
         else:

@@ -247,7 +247,8 @@ def _widened(values: list) -> list:
 
 def kind_of(t: Tensor) -> tuple:
     """Shape, dtype and device of the array in `t`, for `zeros`."""
-    return t._a.shape, t._a.dtype, _backend.namespace(t._a)
+    a = t._a
+    return a.shape, a.dtype, np if a.__class__ is ndarray else _backend.namespace(a)
 
 
 def zeros(kind: tuple) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
 from tdt._kernels import chosen, kernel, large_channels
 from tdt._ops.shape.memory import in_output_format
-from tdt.autograd._inplace import write
+from tdt.autograd._inplace import is_plain, write
 from tdt.autograd._op import op
 
 HALF = (float16, bfloat16)
@@ -197,32 +198,37 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     tensor([[-1.0000],
             [ 1.0000]])
     """
-    shape = input.shape
-    if training and shape[0] * math.prod(shape[2:]) == 1:
-        raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape}")
+    if training and _values_of_a_channel(input._a.shape) == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     if eps < 0 or (training and eps == 0):
         kind = "positive during training" if training else "non-negative"
         raise ValueError(f"batch_norm eps must be {kind}, but got {eps}")
     return normed_and_statistics(input, running_mean, running_var, weight, bias, training, momentum, eps)[0]
 
 
+def _values_of_a_channel(shape: tuple[int, ...]) -> int:
+    return shape[0] * math.prod(shape[2:])
+
+
 def normed_and_statistics(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None,
                           bias: Tensor | None, training: bool, momentum: float,
                           eps: float) -> tuple[Tensor, Tensor | None, Tensor | None]:  # fmt: skip
     """`batch_norm` for batches of any size; and in training each channel's mean, and the inverse of its deviation."""
-    shape = input.shape
-    if not input.numel():  # nothing to normalise, and no channels to speak of: one weight joins the graph for all
+    array = input._a
+    shape = array.shape
+    if not array.size:  # nothing to normalise, and no channels to speak of: one weight joins the graph for all
         out = input.clone() if weight is None else input * weight[0]
         return out if bias is None else out + bias[0], None, None
     if len(shape) < 2:
         raise IndexError(f"batch_norm: expected input (N, C, *), but got {list(shape)}")
-    params = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
-    for name, value in params.items():
-        if value is not None and value.numel() != shape[1]:
+    params = running_mean, running_var, weight, bias
+    for name, value in zip(("running_mean", "running_var", "weight", "bias"), params, strict=True):
+        if value is not None and value._a.size != shape[1]:
             raise RuntimeError(f"{name} should contain {shape[1]} elements not {value.numel()}")
-    input = in_output_format(input)
+    if not array.flags.c_contiguous:
+        input = in_output_format(input)
     kind, used_mean, used_var = input.dtype, running_mean, running_var
-    check_dtypes(input, list(params.values()))
+    check_dtypes(input, params)
     if kind in HALF:
         input = input.float()
         weight, bias, used_mean, used_var = (
@@ -239,9 +245,13 @@ def normed_and_statistics(input: Tensor, running_mean: Tensor | None, running_va
     return out.to(kind) if kind in HALF else out, mean, rstd
 
 
-def check_dtypes(input: Tensor, params: list[Tensor | None]) -> None:
+def check_dtypes(input: Tensor, params: Sequence[Tensor | None]) -> None:
     """RuntimeError unless all have one dtype, or the input is of half precision and all others are float32."""
-    if all(value is None or value._a.dtype is input._a.dtype for value in params):
+    dtype = input._a.dtype
+    for value in params:
+        if value is not None and value._a.dtype is not dtype:
+            break
+    else:
         return
     kinds = {value.dtype for value in params if value is not None} - {input.dtype}
     if kinds and input.is_floating_point():
@@ -257,9 +267,15 @@ def _by_batch(x: Tensor, running_mean: Tensor | None, running_var: Tensor | None
               bias: Tensor | None, momentum: float, eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Normalised by the batch's own statistics, towards which the running ones move."""
     out, mean, rstd, var = _batch_norm(x, weight, bias, eps=eps)
-    with no_grad():
-        for running, value in ((running_mean, mean), (running_var, var)):
-            if running is not None:
+    for running, value in ((running_mean, mean), (running_var, var)):
+        if running is None:
+            continue
+        a, b = running._a, value._a
+        if is_plain(running) and b.__class__ is np.ndarray and a.shape == b.shape and a.dtype is b.dtype:
+            _moving_average.forward(np, a, b, momentum=momentum, out=a)
+            running._st.bump_version()
+        else:
+            with no_grad():
                 write(_moving_average, running, (value,), {"momentum": momentum})
     return out, mean, rstd
 

@@ -82,15 +82,17 @@ class _NormBase(Module):
 class _BatchNorm(_NormBase):
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        momentum = 0.0 if self.momentum is None else self.momentum
-        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-            if self.momentum is None:  # the plain mean of all batches so far
-                momentum = 1.0 / float(self.num_batches_tracked)
-        by_batch = self.training or (self.running_mean is None and self.running_var is None)
-        tracked = not self.training or self.track_running_stats
-        return F.batch_norm(input, self.running_mean if tracked else None, self.running_var if tracked else None, self.weight,
-                            self.bias, by_batch, momentum, self.eps)  # fmt: skip
+        training, momentum = self.training, self.momentum
+        if training and self.track_running_stats and (count := self.num_batches_tracked) is not None:
+            count.add_(1)
+            if momentum is None:  # the plain mean of all batches so far
+                momentum = 1.0 / float(count)
+        mean, var = self.running_mean, self.running_var
+        by_batch = training or (mean is None and var is None)
+        if training and not self.track_running_stats:
+            mean = var = None
+        momentum = 0.0 if momentum is None else momentum
+        return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
 
 
 class BatchNorm1d(_BatchNorm):

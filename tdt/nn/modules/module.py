@@ -150,9 +150,7 @@ class Module(Lookup, Hooked, StateDict, Convertible):
 
         def __getattr__(self, name: str) -> Any:
             own = self.__dict__
-            if "_parameters" in own and name in own["_parameters"]:
-                return own["_parameters"][name]
-            for kind in ("_buffers", "_modules"):
+            for kind in ("_parameters", "_modules", "_buffers"):  # a name is in one of them
                 if kind in own and name in own[kind]:
                     return own[kind][name]
             raise AttributeError(
