@@ -58,7 +58,16 @@ from tdt._kernels._conditions import (
     many_tiles,
     pointwise,
 )
-from tdt._kernels._formulas import LOWER, astype, for_small_arrays, from_formula, narrow, rounding_numbers, widen
+from tdt._kernels._formulas import (
+    CONVERSIONS,
+    LOWER,
+    astype,
+    for_small_arrays,
+    from_formula,
+    narrow,
+    rounding_numbers,
+    widen,
+)
 from tdt._kernels._registry import (
     KERNELS,
     UFUNCS,
@@ -73,6 +82,7 @@ from tdt._kernels._registry import (
 
 __all__ = [
     "CACHED",
+    "CONVERSIONS",
     "KERNELS",
     "Kernel",
     "LARGE_ATTENTION",

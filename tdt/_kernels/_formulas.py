@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,8 @@ from tdt._kernels._registry import SWITCHES
 FLOAT32, FLOAT16, BFLOAT16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
 LOWER = frozenset((FLOAT16, BFLOAT16))
 GENERATED = frozenset((FLOAT32, FLOAT16, BFLOAT16, np.dtype(np.float64)))
-CONVERSIONS: dict[str, Callable | None] = dict.fromkeys(("fe", "fE", "ef", "Ef", "eE", "Ee"))  # by letters of dtypes
+# By the types of source and target.
+CONVERSIONS: dict[tuple, Callable | None] = dict.fromkeys(itertools.permutations((FLOAT32, FLOAT16, BFLOAT16), 2))
 
 
 def widen(arrays: Sequence[Any]) -> list:
@@ -32,14 +34,14 @@ def narrow(results: Any, low: Any) -> Any:
 
 def astype(x: Any, dtype: Any) -> Any:
     """`x.astype(dtype)`, by vector instructions between float32, float16 and bfloat16."""
-    if SWITCHES.kernels and x.__class__ is np.ndarray and (name := x.dtype.char + dtype.char) in CONVERSIONS:
-        run = CONVERSIONS[name]
+    if SWITCHES.kernels and x.__class__ is np.ndarray and (types := (x.dtype, dtype)) in CONVERSIONS:
+        run = CONVERSIONS[types]
         if run is None:
             from tdt._kernels.generated import conversion
 
-            run = CONVERSIONS[name] = conversion(x.dtype, dtype)
+            run = CONVERSIONS[types] = conversion(*types)
         result = run(x)
-        return result if x.ndim else np.asarray(result)
+        return result if result.__class__ is np.ndarray else np.asarray(result)
     return x.astype(dtype)
 
 

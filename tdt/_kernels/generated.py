@@ -221,8 +221,16 @@ def conversion(source: np.dtype, target: np.dtype) -> Callable[[np.ndarray], np.
     function = _compiled("convert", f"convert-{types}", Expression("input", 0), types)
     if function is None:  # this processor cannot
         return lambda x: x.astype(target)
-    run = function.run
-    return lambda x: run((x,))
+    run, ufunc = function.run, function.ufunc
+    words = types[0] == "E"
+
+    def convert(x: np.ndarray) -> Any:
+        if x.size >= PARALLEL:
+            return run((x,))
+        result = ufunc(x.view(WORD) if words else x)
+        return result.view(BFLOAT16) if function.bfloat16_out else result
+
+    return convert
 
 
 def _key(operand: Any) -> Any:

@@ -41,8 +41,8 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:
     record = state.fast_record
     try:
         a = x._a
-        key = (a.dtype,)
-        plan = op.plans.get(key)
+        dtype = a.dtype
+        plan = op.plans.get(dtype)
     except AttributeError:
         plan = None
     if plan is None or not plan.fast_path or a.__class__ is not ndarray or record is None:
@@ -50,8 +50,8 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:
     edge = (x._edge if x._view is None else edge_of(x)) if record and op.rules else None
     ufunc: Any = None
     if op.ufuncs is not None and a.size < PARALLEL:
-        found = None if attributes else op.ufuncs.get(key)
-        ufunc, numbers, named, _ = found or ufunc_of(op, [a.dtype], [a], attributes)
+        found = None if attributes else op.ufuncs.get(dtype)
+        ufunc, numbers, named, _ = found or ufunc_of(op, [dtype], [a], attributes)
     if ufunc is not None:
         attributes, result = named, ufunc(a, *numbers) if numbers else ufunc(a)
     elif attributes:
@@ -80,17 +80,18 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:
 
 
 def view_of(op: Op, x: Any, attributes: dict) -> Any:
-    """`unary` for an op whose result is a view of `x`; attributes are numbers or tuples of numbers, and complete."""
+    """`unary` for an op of all dtypes whose result is a view of `x`; attributes are complete, numbers or tuples of them."""
     record = state.fast_record
     try:
-        a = x._a
-        plan = op.plans.get((a.dtype,))
+        a, source = x._a, x._view
     except AttributeError:
-        plan = None
-    if plan is None or a.__class__ is not ndarray or record is None or not plan.fast_path:
         return apply(op, (x,), attributes)
-    source = x._view
+    if a.__class__ is not ndarray or record is None:
+        return apply(op, (x,), attributes)
     edge = (x._edge if source is None else edge_of(x)) if record else None
+    plan: Any = None
+    if edge is not None and ((plan := op.plans.get(a.dtype)) is None or not plan.fast_path):
+        return apply(op, (x,), attributes)
     out = _new(Tensor)
     result = out._a = op.forward(np, a, **attributes)
     out._edge = out._grad = None
@@ -180,8 +181,8 @@ def elementwise(op: Op, operands: tuple[Any, ...], attributes: dict) -> Any:
         return None
     found = None if attributes else op.ufuncs.get(tuple(key))
     ufunc, numbers, attributes, pick = found or ufunc_of(op, key, arrays, attributes)
-    edges, mask = _edges_of(operands) if recorded and record and op.rules else (None, 0)
-    if ufunc is None or mask is None:
+    edges, mask, nowhere = _edges_of(operands) if recorded and record and op.rules else NO_EDGES
+    if ufunc is None or nowhere:
         return None
     try:
         result = ufunc(*arrays if pick is None else pick(arrays), *numbers)
@@ -197,20 +198,22 @@ def elementwise(op: Op, operands: tuple[Any, ...], attributes: dict) -> Any:
     return out
 
 
-def _edges_of(operands: tuple[Any, ...]) -> tuple[list, int | None]:
-    """Where the gradient of each operand goes, and a bit set of those that have one; None if one is a view without a graph."""
+def _edges_of(operands: tuple[Any, ...]) -> tuple[list[Any], int, int]:
+    """Where the gradient of each operand goes; a bit set of those that have one; and of those that are views without a graph."""
     edges: list[Any] = []
-    mask, bit = 0, 1
+    mask, nowhere, bit = 0, 0, 1
     for x in operands:
-        edge = edge_of(x) if isinstance(x, Tensor) else None
-        if edge is NOWHERE:
-            return edges, None
-        mask += bit if edge is not None else 0
+        edge = (x._edge if x._view is None else edge_of(x)) if isinstance(x, Tensor) else None
+        if edge is not None:
+            mask |= bit
+            if edge is NOWHERE:
+                edge, nowhere = None, nowhere | bit
         edges.append((x, 0) if edge is LEAF else edge)
         bit += bit
-    return edges, mask
+    return edges, mask, nowhere
 
 
+NO_EDGES: tuple[list[Any], int, int] = ([], 0, 0)
 NO_UFUNC: tuple = (None, (), NO_ATTRIBUTES, None)
 
 
@@ -231,7 +234,7 @@ def ufunc_of(op: Op, key: list, arrays: list, attributes: dict) -> tuple:
         values = attributes.values()
         key += attributes
         key += values if all(values) else map(repr, values)  # 0.0 and -0.0 are equal
-    types = tuple(key)
+    types: Any = tuple(key) if len(key) > 1 else key[0]
     try:
         found = op.ufuncs.get(types)
     except TypeError:  # a value that is not hashable
@@ -270,8 +273,9 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
         if state.handler is not None:
             return state.handler(op, operands, attributes, target)
         record, inference = False, state.inference
-    record = record and bool(op.rules)
-    arrays, types, edges, mask, nowhere, bit, aux = [], [], [], 0, 0, 1, None
+    arrays: list[Any] = []
+    types: list[Any] = []
+    recorded, aux = False, None
     xp: Any = np
     for x in operands:
         if isinstance(x, Tensor):
@@ -280,17 +284,11 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
                 xp = None
             arrays.append(a)
             types.append(a.dtype)
-            e = (x._edge if x._view is None else edge_of(x)) if record else None
-            if e is not None:
-                mask |= bit
-                if e is NOWHERE:
-                    e, nowhere = None, nowhere | bit
-            edges.append((x, 0) if e is LEAF else e)
+            recorded = recorded or x._edge is not None or x._view is not None
         else:
             arrays.append(x)
             types.append(x.__class__)
-            edges.append(None)
-        bit += bit
+    edges, mask, nowhere = _edges_of(operands) if recorded and record and op.rules else NO_EDGES
     if xp is None and (other := _of_other_kind(op, arrays)):
         return other(op, operands, attributes)
     plan = op.plans.get(key := tuple(types))
@@ -383,8 +381,8 @@ def _slow_plan(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
         if plan.low is not None and op.lower is not None and plan.by_rank is None:
             plan.function, plan.fast_path = for_small_arrays(op.lower, op.defaults), len(key) == 2
         op.plans[key] = plan
-        if len(key) == 2 and key[0] is key[1]:
-            op.plans[key[0]] = plan  # the key that `binary` looks up first
+        if len(key) == op.fixed < 3 and key[0] is key[-1] and not op.optional:
+            op.plans[key[0]] = plan  # the key that `unary` and `binary` look up
     if plan.by_rank is not None:
         ranks = tuple(getattr(a, "ndim", -1) == 0 for a in arrays)
         if ranks not in plan.by_rank:
@@ -422,7 +420,7 @@ def _cast(operands: tuple, casts: tuple) -> tuple:
 def converted(x: Any, dtype: dtype) -> Any:
     """`x` in another dtype: a tensor is converted by a recorded op, a Python number is returned unchanged."""
     if isinstance(x, Tensor):
-        return x if x._a.dtype == dtype.np else OPS["convert"](x, dtype=dtype)
+        return x if x._a.dtype == dtype.np else unary(OPS["convert"], x, {"dtype": dtype})
     return x if isinstance(x, (bool, int, float, complex)) else np.asarray(x, dtype.np)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from tdt import _kernels
 from tdt._backend.layout import in_order
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import FLOAT8S
@@ -16,9 +17,14 @@ from tdt._core.float8 import astype
 from tdt._core.mode import no_grad, real
 from tdt._core.tensor import Tensor, wrap
 from tdt._core.writing import check_memory
+from tdt._kernels import CONVERSIONS
 from tdt.autograd._node import sum_to
 from tdt.autograd._op import op
 from tdt.autograd._views import look
+
+# (source, target) of conversions of the common types that are NumPy's. Half precision and float8 have their own.
+_COMMON = [d.np for d in (_dtype.float32, _dtype.float64, _dtype.int64, _dtype.int32, _dtype.uint8, _dtype.bool)]
+BY_NUMPY_ALONE = {(source, target) for source in _COMMON for target in _COMMON}
 
 
 @op(
@@ -33,10 +39,16 @@ from tdt.autograd._views import look
 )
 def _convert(xp, x, *, dtype):
     """Conversion to another dtype: the op that promotion, autocast, `.to` and `.float()` share."""
-    if x.dtype.kind == "c" and dtype.category < _dtype.COMPLEX and dtype.category != _dtype.BOOL:
-        x = x.real
-    out = astype(x, dtype.np)
-    return in_order(xp, out, [x]) if 0 in x.strides else out
+    source, target = x.dtype, dtype.np
+    if (source, target) in BY_NUMPY_ALONE:
+        out = x.astype(target)
+    elif (source, target) in CONVERSIONS:
+        out = _kernels.astype(x, target)
+    else:
+        if source.kind == "c" and dtype.category < _dtype.COMPLEX and dtype.category != _dtype.BOOL:
+            x = x.real
+        out = astype(x, target)
+    return in_order(xp, out, [x]) if x.base is not None and 0 in x.strides else out
 
 
 @_convert.vjp("x")

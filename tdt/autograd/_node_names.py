@@ -56,7 +56,9 @@ def node_name(name: str) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         @wraps(function)
         def labelled(*args: Any, **kwargs: Any) -> Any:
-            result = function(*args, **kwargs)
+            result = function(*args, **kwargs) if kwargs else function(*args)
+            if result.__class__ is Tensor and result._edge is None:
+                return result
             for t in result if isinstance(result, tuple) else (result,):
                 if isinstance(t, Tensor) and t._edge is not None and not any(t is x for x in args):
                     label(t, name)

@@ -12,7 +12,7 @@ from tdt._core.calls import as_shape, front
 from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import function_alias, method, tensor_property
 from tdt._core.tensor import Tensor
-from tdt._ops._common import is_int, tensor_argument, wrap_dim
+from tdt._ops._common import is_int, wrap_dim
 from tdt.autograd._dispatch import view_of
 from tdt.autograd._in_place_methods import become_view, by_view
 from tdt.autograd._node_names import label
@@ -94,7 +94,8 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """
     n = input._a.ndim
     a, b = wrap_dim(dim0, n), wrap_dim(dim1, n)
-    return label(view_of(_permute, input, {"dims": _swapped(n, a, b)}), "TransposeBackward0")
+    out = view_of(_permute, input, {"dims": _swapped(n, a, b)})
+    return out if out._edge is None else label(out, "TransposeBackward0")
 
 
 @functools.lru_cache
@@ -136,11 +137,11 @@ def t(input: Tensor) -> Tensor:
     >>> tdt.t(tdt.zeros(2, 3)).shape
     tdt.Size([3, 2])
     """
-    tensor_argument("t", input)
     ndim = input._a.ndim
     if ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {ndim}D")
-    return label(view_of(_permute, input, {"dims": REVERSED[ndim]}), "TBackward0")
+    out = view_of(_permute, input, {"dims": REVERSED[ndim]})
+    return out if out._edge is None else label(out, "TBackward0")
 
 
 @method()
@@ -154,7 +155,8 @@ def adjoint(input: Tensor) -> Tensor:
     >>> tdt.adjoint(tdt.zeros(2, 3)).shape
     tdt.Size([3, 2])
     """
-    return transpose(input, -2, -1).conj()
+    out = transpose(input, -2, -1)
+    return out.conj() if out._a.dtype.kind == "c" else out
 
 
 @method(aliases=("moveaxis",))
@@ -202,9 +204,10 @@ def squeeze(input: Tensor, dim: Dims = None) -> Tensor:
     >>> tdt.squeeze(tdt.zeros(1, 3, 1)).shape
     tdt.Size([3])
     """
-    shape = tensor_argument("squeeze", input)._a.shape
+    shape = input._a.shape
     if dim is None:
-        return label(view_of(_squeeze, input, {"dims": _single(shape)}), "SqueezeBackward0")
+        out = view_of(_squeeze, input, {"dims": _single(shape)})
+        return out if out._edge is None else label(out, "SqueezeBackward0")
     if is_int(dim):
         drop, name = [wrap_dim(dim, len(shape))], "SqueezeBackward1"
     else:

@@ -29,18 +29,19 @@ __all__ = [
 ]  # fmt: skip
 
 
-def in_rows(parts: Sequence[Any], dim: int) -> Any:
-    """Large contiguous arrays of one type, or views of one, joined along `dim` by a kernel; None where none applies."""
-    first = parts[0]
-    size, length = 0, 0
+def in_rows(parts: Sequence[Any], dim: int, contiguous: bool = False) -> Any:
+    """Large arrays of one type joined along `dim` by a kernel; None where none applies, or where one must be contiguous."""
+    if sum([x.size for x in parts]) < _kernels.LARGE_MOVE * len(parts):
+        return None
+    if contiguous and not all(x.flags.c_contiguous for x in parts):
+        return None
+    first, length = parts[0], 0
     for x in parts:
         if x.__class__ is not np.ndarray or x.dtype != first.dtype or x.ndim != first.ndim or not x.size:
             return None
         if x.shape[:dim] != first.shape[:dim] or x.shape[dim + 1 :] != first.shape[dim + 1 :]:
             return None
-        size, length = size + x.size, length + x.shape[dim]
-    if size < _kernels.LARGE_MOVE * len(parts):
-        return None
+        length += x.shape[dim]
     out = np.empty((*first.shape[:dim], length, *first.shape[dim + 1 :]), first.dtype)
     begin, before = 0, (slice(None),) * dim
     for x in parts:
@@ -53,10 +54,11 @@ def in_rows(parts: Sequence[Any], dim: int) -> Any:
 
 @op(broadcasts=False, computes=False, float8=FLOAT8S, sparse_gradients=True)
 def _cat(xp: ModuleType, *tensors: Any, dim: int) -> Any:
-    if all(x.flags.c_contiguous for x in tensors) and (fast := in_rows(tensors, dim)) is not None:
+    if (fast := in_rows(tensors, dim, contiguous=True)) is not None:
         return fast
     try:
-        return joined(xp, xp.concatenate(tensors, dim), tensors)
+        result = xp.concatenate(tensors, dim)
+        return result if result.flags.c_contiguous else joined(xp, result, tensors)
     except ValueError:
         first = tensors[0].shape
         for i, x in enumerate(tensors):

@@ -312,7 +312,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     >>> tdt.flatten(tdt.zeros(2, 3, 4), 1).shape
     tdt.Size([2, 12])
     """
-    shape = tensor_argument("flatten", input)._a.shape
+    shape = input._a.shape
     flat = _flat_shape(shape, start_dim, end_dim)
     if flat == shape:
         return input
@@ -339,7 +339,8 @@ def ravel(input: Tensor) -> Tensor:
     >>> tdt.ravel(tdt.zeros(2, 3)).shape
     tdt.Size([6])
     """
-    return view_of(_view, input.contiguous(), {"shape": (input._a.size,)})
+    a = input._a
+    return view_of(_view, input if a.flags.c_contiguous else input.contiguous(), {"shape": (a.size,)})
 
 
 @method()
@@ -487,7 +488,8 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
 
 @op(view=True, float8=FLOAT8S)
 def _diagonal(xp: ModuleType, x: Any, *, offset: int, dim1: int, dim2: int) -> Any:
-    return writable(xp, x.diagonal(offset, dim1, dim2), x)
+    diagonal = x.diagonal(offset, dim1, dim2)
+    return diagonal if diagonal.flags.writeable else writable(xp, diagonal, x)
 
 
 @_diagonal.vjp("x")
