@@ -50,7 +50,6 @@ LARGE_SOFTMAX = 1 << 14  # elements, of layer norm too
 CACHED = 1 << 19  # elements of a group, or of a channels-last sample, that are read three times: two megabytes
 LARGE_RESAMPLE = 1 << 16  # elements of the result
 LARGE_ATTENTION = 1 << 13  # weights: NumPy passes over them eight times, forward and backward
-LARGE_LOSS = 1 << 15  # logits
 # Multiply-adds of a matrix product: some 10 µs on one thread. Below, a call of NumPy's BLAS costs less than what ours saves.
 LARGE_PRODUCT = 1 << 19
 LARGE_BLAS = 1 << 21  # where the blocks are the BLAS's: 30 µs on one thread, where a second one saves a third of it
@@ -230,22 +229,29 @@ def large_steps(arrays: Sequence[Any], attributes: dict) -> bool:
     return SWITCHES.kernels and many and all(a.dtype == np.float32 for a in arrays)
 
 
-def large_rows(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Contiguous float32 arrays of one shape, for an op along the last dimension."""
-    first = arrays[0]
-    return (
-        SWITCHES.kernels
-        and first.size >= LARGE_SOFTMAX
-        and attributes.get("dim", first.ndim - 1) == first.ndim - 1
-        and all(a.dtype == np.float32 and a.shape == first.shape and a.flags.c_contiguous for a in arrays)
-    )
+def float_rows(arrays: Sequence[Any], attributes: dict) -> bool:
+    """float32 arrays of one shape, for an op along the last dimension, `dim`."""
+    shape = arrays[0].shape
+    if (
+        not SWITCHES.kernels
+        or not shape
+        or attributes.get("dim", len(shape) - 1) != len(shape) - 1
+        or not arrays[0].size
+    ):
+        return False
+    for a in arrays:  # noqa: SIM110  (all() would take twice the time)
+        if a.dtype != FLOAT32 or a.shape != shape:
+            return False
+    return True
 
 
 def large_layer(arrays: Sequence[Any], attributes: dict) -> bool:
     """Contiguous float32 rows x, or (x, g), optionally followed by parameters for the elements of a row, or None."""
     x = arrays[0]
-    return large_rows([a for a in arrays if a is not None and a.shape == x.shape], {}) and all(
-        a is None or a.dtype == np.float32 for a in arrays
+    return (
+        x.size >= LARGE_SOFTMAX
+        and all(a is None or (a.dtype == FLOAT32 and (a.shape != x.shape or a.flags.c_contiguous)) for a in arrays)
+        and SWITCHES.kernels
     )
 
 

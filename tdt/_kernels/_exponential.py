@@ -48,6 +48,14 @@ def exp(x: Expression) -> Expression:
     return (_expm1_reduced(r) + 1) * power_of_2(half) * power_of_2(n - half)
 
 
+def exp_of_negative(x: Expression) -> Expression:
+    """exp(x) for x ≤ 0; of -inf, of which masked softmax has many, without arithmetic on subnormal numbers, which is slow."""
+    vanishes = x < EXP_LOW
+    n, r = _reduced(where(vanishes, 0, x))
+    half = floor(n * 0.5)
+    return where(vanishes, 0, (_expm1_reduced(r) + 1) * power_of_2(half) * power_of_2(n - half))
+
+
 def expm1(x: Expression) -> Expression:
     """e^x - 1. Max ulp 1.4."""
     n, r = _reduced(where(x > EXP_HIGH, EXP_HIGH, where(x < -18, -18, x)))
@@ -84,6 +92,11 @@ def log(x: Expression) -> Expression:
     e = where(tiny, e - 23, e)
     value = _log_near_1(mantissa(scaled) - 1, e)
     return where(x > 0, where(x >= INFINITY, x, value), where(x >= 0, -INFINITY, NAN))
+
+
+def log_from_1(x: Expression) -> Expression:
+    """log(x) for finite x ≥ 1; NaN for NaN."""
+    return where(x >= 1, _log_near_1(mantissa(x) - 1, exponent(x)), x)
 
 
 def _log_near_1(m: Expression, e: Expression) -> Expression:

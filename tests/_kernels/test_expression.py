@@ -8,7 +8,7 @@ import scipy.special
 
 import tdt
 from tdt import _kernels
-from tdt._kernels import functions
+from tdt._kernels import _exponential, functions
 from tdt._kernels.expression import Expression
 from tdt._kernels.generated import Elementwise
 from tests.helpers import require_torch
@@ -42,6 +42,14 @@ def test_the_error_is_within_the_bound_and_special_values_are_exact(name):
     finite = np.isfinite(rounded)
     ulp = np.maximum(np.spacing(np.abs(rounded[finite])), np.float32(1e-45)).astype(np.float64)
     assert np.max(np.abs(found[finite] - exact[finite]) / ulp) <= BOUNDS[name]
+
+
+@pytest.mark.parametrize("name, part", [("exp", "exp_of_negative"), ("log", "log_from_1")])
+def test_functions_of_a_part_of_all_numbers_have_the_bits_of_the_whole_there(name, part):
+    x = np.concatenate([np.arange(0, 1 << 32, 3 * STEP, dtype=np.uint64).astype(np.uint32).view(np.float32), SPECIAL])
+    x = np.append(x[(x <= 0) if name == "exp" else (x >= 1) & (x < np.inf)].astype(np.float32), np.float32(np.nan))
+    found = Elementwise(part, lambda xp, x: getattr(_exponential, part)(x))((x,))
+    np.testing.assert_array_equal(found, Elementwise(name, lambda xp, x: getattr(xp, name)(x))((x,)))
 
 
 @pytest.mark.parametrize("name", ["floor", "ceil", "trunc", "rint", "sign", "abs", "square", "reciprocal", "negative"])

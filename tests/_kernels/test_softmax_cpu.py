@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tdt
-from tdt._kernels import KERNELS, LARGE_LOSS, _pool, softmax_cpu
+from tdt._kernels import KERNELS, _pool, softmax_cpu
 from tdt.nn import functional as F
 from tests._kernels.watch import watch
 
@@ -89,7 +89,7 @@ def test_bits_do_not_depend_on_the_number_of_threads():
         _pool.set_num_threads(threads)
         arrays = [
             *softmax_cpu.cross_entropy(x, t),
-            softmax_cpu.cross_entropy_vjp(abs(x), t + np.float32(1), t, g[:, 0]),
+            softmax_cpu.cross_entropy_vjp(abs(x), (t + 1).astype(np.float32), t, g[:, 0]),
         ]
         for name in NAMES:
             arrays.append(getattr(softmax_cpu, name)(x, dim=1))
@@ -119,25 +119,36 @@ def both_ways(function, x: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarra
 
 @pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
 @pytest.mark.parametrize("name", NAMES)
-def test_the_ops_use_the_kernels_for_large_contiguous_rows(name, called):
+def test_the_ops_use_the_kernels_for_rows_of_any_size_and_layout(name, called):
     large = logits((3, 64, 200))
-    for kind, x, dim in (("fits", large, 2), ("fits", large.reshape(-1), 0), ("another dim", large, 1), ("small", large[0], 1),
-                         ("strided", large.swapaxes(0, 1), 2), ("float64", large.astype(np.float64), 2)):  # fmt: skip
+    for kind, x, dim in (("large", large, 2), ("one row", large.reshape(-1), 0), ("another dim", large, 1),
+                         ("small", large[0, :2, :5], 1), ("strided", large.swapaxes(0, 1), 2),
+                         ("float64", large.astype(np.float64), 2)):  # fmt: skip
         called.clear()
         fast, reference = both_ways(lambda leaf, d=dim: getattr(F, name)(leaf, d), x)
-        # Of a strided x the result is kept, which is not.
-        value, slope = f"softmax_cpu:{name}", f"softmax_cpu:{name}_vjp"
-        used = {"fits": [value, slope], "strided": [slope]}
-        assert called == used.get(kind, []), kind
+        both = [f"softmax_cpu:{name}", f"softmax_cpu:{name}_vjp"]
+        assert called == ([] if kind in ("another dim", "float64") else both), kind
         for found, expected in zip(fast, reference, strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
             assert found.strides == expected.strides
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_row_has_the_same_bits_in_every_array(name, monkeypatch):
+    """By one call of NumPy's, in blocks for threads, strided, and with other rows beside it."""
+    rows = logits((400, 101))
+    alone = np.concatenate([getattr(softmax_cpu, name)(row[None], dim=1) for row in rows])
+    strided = getattr(softmax_cpu, name)(np.asfortranarray(rows), dim=1)
+    monkeypatch.setattr("tdt._kernels._rows.PARALLEL", 0)
+    monkeypatch.setattr("tdt._kernels._rows.get_num_threads", lambda: 2)
+    for found in (strided, getattr(softmax_cpu, name)(rows, dim=1)):
+        np.testing.assert_array_equal(found, alone)
+
+
 @pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-def test_the_loss_uses_the_kernels_for_many_logits(reduction, called):
-    rows = -(-LARGE_LOSS // 65)
+@pytest.mark.parametrize("rows", [3, 700])
+def test_the_loss_uses_the_kernels(reduction, rows, called):
     rng = np.random.default_rng(0)
     t, weight = rng.integers(0, 65, rows), tdt.tensor(rng.uniform(0.5, 2, 65).astype(np.float32))
     for x, target in (
@@ -148,12 +159,37 @@ def test_the_loss_uses_the_kernels_for_many_logits(reduction, called):
             called.clear()
             loss = lambda leaf, t=target, k=how: F.cross_entropy(leaf, tdt.tensor(t), reduction=reduction, **k)  # noqa: E731
             fast, reference = both_ways(loss, x)
-            assert called == ["softmax_cpu:cross_entropy", "softmax_cpu:cross_entropy_vjp"]
+            name = "softmax_cpu:mean_cross_entropy" if x.ndim == 2 and not how and reduction != "none" else ""
+            name = name or "softmax_cpu:cross_entropy"
+            assert called == [name, f"{name}_vjp"]
             for value, expected in zip(fast, reference, strict=True):
                 np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
-    called.clear()
-    both_ways(lambda leaf: F.cross_entropy(leaf, tdt.tensor(t[:10])), logits((10, 65)))
-    assert called == []
+
+
+@pytest.mark.parametrize("mean", [True, False])
+def test_the_mean_of_the_losses_has_the_same_bits_on_all_threads(mean, monkeypatch):
+    x, t, g = logits((1500, 7)), np.arange(1500) % 7, np.float32(0.7)
+    loss, exps, sums = softmax_cpu.mean_cross_entropy(x, t, mean=mean)
+    grad = softmax_cpu.mean_cross_entropy_vjp(exps, sums, t, g, mean=mean)
+    losses = softmax_cpu.cross_entropy(x, t)[0].astype(np.float64)
+    np.testing.assert_allclose(loss, losses.mean() if mean else losses.sum(), rtol=2e-7)
+    for module in ("_rows", "softmax_cpu"):
+        monkeypatch.setattr(f"tdt._kernels.{module}.PARALLEL", 0)
+        monkeypatch.setattr(f"tdt._kernels.{module}.get_num_threads", lambda: 2)
+    for found, expected in zip(softmax_cpu.mean_cross_entropy(x, t, mean=mean), (loss, exps, sums), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(softmax_cpu.mean_cross_entropy_vjp(exps, sums, t, g, mean=mean), grad)
+
+
+def test_a_class_that_is_out_of_range_or_ignored_takes_the_long_way():
+    x = logits((4, 5))
+    for bad in (-1, 5, -100):
+        assert softmax_cpu.mean_cross_entropy(x, np.array([0, bad, 2, 4]), mean=True) is None
+    t = tdt.tensor([0, -100, 2, 4])
+    kept = F.cross_entropy(tdt.tensor(x[[0, 2, 3]]), tdt.tensor([0, 2, 4]))
+    np.testing.assert_allclose(F.cross_entropy(tdt.tensor(x), t).numpy(), kept.numpy(), rtol=1e-6)
+    with pytest.raises(IndexError, match="Target 5 is out of bounds"):
+        F.cross_entropy(tdt.tensor(x), tdt.tensor([0, 5, 2, 4]))
 
 
 @pytest.mark.parametrize("bad", [-5, 100, 10**9])
@@ -163,3 +199,5 @@ def test_classes_that_changed_since_the_loss_are_refused(bad):
     classes[3] = bad
     with pytest.raises(IndexError, match="out of range"):
         softmax_cpu.cross_entropy_vjp(exps, sums, classes, np.ones((), np.float32))
+    with pytest.raises(IndexError, match="out of range"):
+        softmax_cpu.mean_cross_entropy_vjp(exps, sums, classes, np.float32(1), mean=True)

@@ -9,7 +9,7 @@ import numpy as np
 from tdt import _backend
 from tdt._core.dtype import FLOATING, SCALAR_NAMES, int64, uint8
 from tdt._core.tensor import Tensor, wrap
-from tdt._kernels import LARGE_LOSS, chosen, kernel, large_rows
+from tdt._kernels import chosen, float_rows, kernel
 from tdt._ops.nn.loss._front import check_tensors, reduction_of
 from tdt._ops.nn.softmax import log_softmax, softmax
 from tdt.autograd._node_names import ranks
@@ -142,8 +142,10 @@ def _(xp, g, x, t, share, ignored, reduction):
     return _onehot(xp, t, scale, x.shape)
 
 
-_ROWS = (kernel("softmax_cpu:cross_entropy", large_rows),)
-_ROWS_GRAD = (kernel("softmax_cpu:cross_entropy_vjp", large_rows),)
+_MEAN = kernel("softmax_cpu:mean_cross_entropy", float_rows)
+_MEAN_GRAD = kernel("softmax_cpu:mean_cross_entropy_vjp", float_rows)
+_ROWS = (kernel("softmax_cpu:cross_entropy", float_rows),)
+_ROWS_GRAD = (kernel("softmax_cpu:cross_entropy_vjp", float_rows),)
 
 
 @op(
@@ -156,9 +158,14 @@ _ROWS_GRAD = (kernel("softmax_cpu:cross_entropy_vjp", large_rows),)
     autocast="float32",
 )
 def _cross_entropy(xp, x, target, weight=None, *, reduction, ignore_index):
+    if weight is None and xp is np and x.ndim == 2 and _is_plain(x, target, reduction, ignore_index):
+        found = _MEAN.function(x, target, mean=reduction == "mean")
+        if found is not None:
+            loss, exps, sums = found
+            return np.asarray(loss), target, None, None, exps, sums
     rows = _rows(x)
     t, share, ignored = _shares(xp, target, weight, rows.shape[1], x.dtype, ignore_index)
-    if rows.size >= LARGE_LOSS and (fast := chosen(_ROWS, xp, rows)):
+    if (fast := chosen(_ROWS, xp, rows)) is not None:
         losses, exps, sums = fast(rows, t)
     else:
         shifted = rows - rows.max(axis=1, keepdims=True) if rows.size else rows
@@ -168,6 +175,13 @@ def _cross_entropy(xp, x, target, weight=None, *, reduction, ignore_index):
         losses = xp.log(sums) - picked
     losses = _weighed(xp, losses, share, ignored)
     return _reduce(xp, losses, share, reduction, target), t, share, ignored, exps, sums
+
+
+def _is_plain(x: Any, target: Any, reduction: str, ignore_index: int) -> bool:
+    """Whether a kernel can compute the reduced loss in one call, unless a class is out of range, as an ignored one may be."""
+    if reduction == "none" or 0 <= ignore_index < x.shape[1] or target.dtype != np.int64:
+        return False
+    return _MEAN.when((x,), {})
 
 
 def cross_entropy_rule(
@@ -181,8 +195,10 @@ def cross_entropy_rule(
 def cross_entropy_slope(xp: Any, g: Any, x_shape: tuple, t: Any, share: Any, ignored: Any, exps: Any, sums: Any,
                         reduction: str) -> Any:  # fmt: skip
     """The same on arrays, from the values that the forward saved."""
+    if share is None and xp is np and reduction != "none" and len(x_shape) == 2 and _MEAN_GRAD.when((exps,), {}):
+        return _MEAN_GRAD.function(exps, sums, t, g, mean=reduction == "mean")
     scale = _scale(xp, g, share, ignored, reduction, t.size)
-    if exps.size >= LARGE_LOSS and (fast := chosen(_ROWS_GRAD, xp, exps)):
+    if (fast := chosen(_ROWS_GRAD, xp, exps)) is not None:
         return _unrows(fast(exps, sums, t, scale), x_shape)
     grad = exps * (scale / sums)[:, None]
     grad[xp.arange(t.size), t] -= scale
@@ -195,7 +211,9 @@ _cross_entropy.fast_vjp("x")(cross_entropy_slope)
 
 def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
     """Refuse class indices that do not fit the input, in PyTorch's words; returns them, 0-d for one sample (C,)."""
-    x, t = tuple(input.shape), tuple(target.shape)
+    x, t = input._a.shape, target._a.shape
+    if len(x) == 2 and x[:1] == t and weight is None and target.dtype is int64:  # most calls
+        return target
     if len(x) == 1:
         if len(t) == 1 and t != (1,):
             raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {t[0]}")
@@ -287,7 +305,7 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     check_tensors("cross_entropy", input=input, target=target)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    if input.shape == target.shape:
+    if input._a.shape == target._a.shape:
         if not target.is_floating_point():
             raise RuntimeError(
                 f"Expected floating point type for target with class probabilities, got {SCALAR_NAMES[target.dtype]}"
