@@ -23,6 +23,12 @@ def tuple_of(value: Any, count: int, name: str) -> tuple[int, ...]:
     """`value` as `count` integers: one is repeated. RuntimeError for another number of them, TypeError for no integers."""
     if value.__class__ is int:
         return (value,) * count
+    if value.__class__ is tuple and len(value) == count:
+        for number in value:
+            if number.__class__ is not int:
+                break
+        else:
+            return value
     values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     for wrong in values:
         if not hasattr(wrong, "__index__") or isinstance(wrong, bool):

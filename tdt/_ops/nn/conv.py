@@ -11,13 +11,14 @@ orders are computed without transposing: channels-last, where rows are pixels, a
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 from tdt._backend.layout import empty_as, output_is_channels_last, to_front, to_last, to_layout_of
 from tdt._backend.windows import output_sizes
 from tdt._core.calls import front
-from tdt._core.dtype import FLOATING_AND_COMPLEX, NUMBERS, int64
+from tdt._core.dtype import FLOATING_AND_COMPLEX, NUMBERS, int64, of
 from tdt._core.tensor import Tensor
 from tdt._kernels import Kernel, chosen, kernel, large_convolution, large_groups, many_tiles, pointwise
 from tdt._ops._common import C_NAMES, Ints
@@ -300,10 +301,14 @@ def _(g, needs, y, x, stride, padding, dilation, groups):
     return gy, gx
 
 
-def _check(name: str, x: Tensor, w: Tensor, b: Tensor | None, stride: tuple, padding: tuple, dilation: tuple,
-           groups: int, out_channels: int) -> None:  # fmt: skip
-    """RuntimeError for arguments that do not fit each other; `x` has a batch dimension."""
-    shape, weight, size = list(w.shape), w.shape, x.shape
+def check_arguments(name: str, size: tuple, dtype: Any, weight: tuple, weight_dtype: Any, bias: tuple | None, bias_dtype: Any,
+                    stride: tuple, padding: tuple, dilation: tuple, groups: int, out_channels: int) -> None:  # fmt: skip
+    """RuntimeError for arguments that do not fit each other.
+
+    Args:
+        size, weight, bias: the shapes, that of the input with a batch dimension; bias: None without one.
+    """
+    shape = list(weight)
     if min(stride) <= 0:
         raise RuntimeError("non-positive stride is not supported")
     if min(padding) < 0:
@@ -320,12 +325,12 @@ def _check(name: str, x: Tensor, w: Tensor, b: Tensor | None, stride: tuple, pad
     if weight[0] % groups:
         raise RuntimeError(f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
                            f"but got weight of size [{shape}] instead")  # fmt: skip
-    if b is not None and (b.ndim != 1 or b.shape[0] != out_channels):
+    if bias is not None and bias != (out_channels,):
         raise RuntimeError(f"Given weight of size {shape}, expected bias to be 1-dimensional with {out_channels} elements, "
-                           f"but got bias of size {list(b.shape)} instead")  # fmt: skip
-    for other, what in ((w, "weight"), (b, "bias")):
-        if other is not None and other._a.dtype != x._a.dtype:
-            input_type, other_type = (C_NAMES.get(t.dtype.name, t.dtype.name) for t in (x, other))
+                           f"but got bias of size {list(bias)} instead")  # fmt: skip
+    for other, what in ((weight_dtype, "weight"), (bias_dtype, "bias")):
+        if other is not None and other != dtype:
+            input_type, other_type = (C_NAMES.get(of(d).name, of(d).name) for d in (dtype, other))
             raise RuntimeError(
                 f"Input type ({input_type}) and {what} type ({other_type}) should be the same. Convert one with .to(dtype)"
             )
@@ -333,6 +338,30 @@ def _check(name: str, x: Tensor, w: Tensor, b: Tensor | None, stride: tuple, pad
         raise RuntimeError(
             f"{name}: Expected non-zero size for input dimensions other than batch, but got {list(size)}"
         )
+
+
+def kinds(x: Tensor, w: Tensor, b: Tensor | None) -> tuple[Any, ...]:
+    """The shape and NumPy's dtype of each operand, as the checks of arguments take them."""
+    x, w = x._a, w._a
+    bias = (None, None) if b is None else (b._a.shape, b._a.dtype)
+    return (x.shape, x.dtype, w.shape, w.dtype, *bias)
+
+
+@functools.lru_cache(4096)
+def _check(name: str, size: tuple, dtype: Any, weight: tuple, weight_dtype: Any, bias: tuple | None, bias_dtype: Any,
+           stride: tuple, padding: tuple, dilation: tuple, groups: int) -> None:  # fmt: skip
+    """`check_arguments` of a convolution; arguments that passed once are not checked again."""
+    check_arguments(
+        name, size, dtype, weight, weight_dtype, bias, bias_dtype, stride, padding, dilation, groups, weight[0]
+    )
+    if size[1] != weight[1] * groups:
+        raise RuntimeError(f"Given groups={groups}, weight of size {list(weight)}, expected input{list(size)} to have "
+                           f"{weight[1] * groups} channels, but got {size[1]} channels instead")  # fmt: skip
+    extent = [d * (k - 1) + 1 for d, k in zip(dilation, weight[2:], strict=True)]
+    full = [n + 2 * p for n, p in zip(size[2:], padding, strict=True)]
+    if any(r > n for r, n in zip(extent, full, strict=True)):
+        raise RuntimeError(f"Calculated padded input size per channel: ({' x '.join(map(str, full))}). Kernel size: "
+                           f"({' x '.join(map(str, extent))}). Kernel size can't be greater than actual input size")  # fmt: skip
 
 
 def _conv_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
@@ -354,16 +383,7 @@ def _conv_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | N
     if isinstance(padding, str):
         x, padding = _named_padding(x, weight, padding, stride, dilation)
     padding = tuple_of(padding, nd, "padding")
-    _check(name, x, weight, bias, stride, padding, dilation, groups, weight.shape[0])
-    shape = x._a.shape
-    if shape[1] != weight.shape[1] * groups:
-        raise RuntimeError(f"Given groups={groups}, weight of size {list(weight.shape)}, expected input{list(shape)} to have "
-                           f"{weight.shape[1] * groups} channels, but got {shape[1]} channels instead")  # fmt: skip
-    extent = [d * (k - 1) + 1 for d, k in zip(dilation, weight.shape[2:], strict=True)]
-    full = [n + 2 * p for n, p in zip(shape[2:], padding, strict=True)]
-    if any(r > n for r, n in zip(extent, full, strict=True)):
-        raise RuntimeError(f"Calculated padded input size per channel: ({' x '.join(map(str, full))}). Kernel size: "
-                           f"({' x '.join(map(str, extent))}). Kernel size can't be greater than actual input size")  # fmt: skip
+    _check(name, *kinds(x, weight, bias), stride, padding, dilation, groups)
     out = conv(x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
     return out.squeeze(0) if single else out
 

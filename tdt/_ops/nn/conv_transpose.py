@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,8 +10,29 @@ from tdt._core.calls import front
 from tdt._core.tensor import Tensor
 from tdt._ops._common import Ints
 from tdt._ops.nn._windows import tuple_of
-from tdt._ops.nn.conv import _check, _conv_nd, conv1d, conv_input_grad
+from tdt._ops.nn.conv import _conv_nd, check_arguments, conv1d, conv_input_grad, kinds
 from tdt.autograd._autocast import cast_for
+
+
+@functools.lru_cache(4096)
+def _output_size(name: str, size: tuple, dtype: Any, weight: tuple, weight_dtype: Any, bias: tuple | None, bias_dtype: Any,
+                 stride: tuple, padding: tuple, dilation: tuple, groups: int, more: tuple) -> tuple[int, ...]:  # fmt: skip
+    """The size of the result; RuntimeError for arguments that do not fit each other. more: the output padding."""
+    check_arguments(name, size, dtype, weight, weight_dtype, bias, bias_dtype, stride, padding, dilation, groups,
+                    weight[1] * groups)  # fmt: skip
+    if size[1] != weight[0]:
+        raise RuntimeError(f"Given transposed=1, weight of size {list(weight)}, expected input{list(size)} to have "
+                           f"{weight[0]} channels, but got {size[1]} channels instead")  # fmt: skip
+    if any(m >= max(s, d) for m, s, d in zip(more, stride, dilation, strict=True)):
+        raise RuntimeError("output padding must be smaller than either stride or dilation, but got "
+                           f"output_padding={list(more)}, stride={list(stride)}, dilation={list(dilation)}")  # fmt: skip
+    found = tuple((n - 1) * s - 2 * p + d * (k - 1) + m + 1
+                  for n, s, p, d, k, m in zip(size[2:], stride, padding, dilation, weight[2:], more, strict=True))  # fmt: skip
+    if min(found) < 1:
+        input_size, output_size = (" x ".join(map(str, s)) for s in (size[2:], found))
+        raise RuntimeError(f"Given input size per channel: ({input_size}). Calculated output size per channel: ({output_size}). "
+                           "Output size is too small")  # fmt: skip
+    return found
 
 
 def _transpose_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any,
@@ -27,20 +49,7 @@ def _transpose_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tenso
     y = input.unsqueeze(0) if single else input
     stride, padding = tuple_of(stride, nd, "stride"), tuple_of(padding, nd, "padding")
     dilation, more = tuple_of(dilation, nd, "dilation"), tuple_of(output_padding, nd, "output_padding")
-    _check(name, y, weight, bias, stride, padding, dilation, groups, weight.shape[1] * groups)
-    if y.shape[1] != weight.shape[0]:
-        raise RuntimeError(f"Given transposed=1, weight of size {list(weight.shape)}, expected input{list(y.shape)} to have "
-                           f"{weight.shape[0]} channels, but got {y.shape[1]} channels instead")  # fmt: skip
-    if any(m >= max(s, d) for m, s, d in zip(more, stride, dilation, strict=True)):
-        raise RuntimeError("output padding must be smaller than either stride or dilation, but got "
-                           f"output_padding={list(more)}, stride={list(stride)}, dilation={list(dilation)}")  # fmt: skip
-    size = tuple((n - 1) * s - 2 * p + d * (k - 1) + m + 1
-                 for n, s, p, d, k, m in zip(y.shape[2:], stride, padding, dilation, weight.shape[2:], more,
-                                             strict=True))  # fmt: skip
-    if min(size) < 1:
-        input_size, output_size = (" x ".join(map(str, s)) for s in (y.shape[2:], size))
-        raise RuntimeError(f"Given input size per channel: ({input_size}). Calculated output size per channel: ({output_size}). "
-                           "Output size is too small")  # fmt: skip
+    size = _output_size(name, *kinds(y, weight, bias), stride, padding, dilation, groups, more)
     out = conv_input_grad(y, weight, bias, size=size, stride=stride, padding=padding, dilation=dilation, groups=groups)
     return out.squeeze(0) if single else out
 
