@@ -9,17 +9,16 @@ import numpy as np
 
 from tdt._backend.sums import total as _total
 from tdt._kernels._conditions import (
+    FEW,
     LARGE_EXTREMES,
     LARGE_FOLD,
     LARGE_INDEX,
     LARGE_MOVE,
-    LARGE_OTHER_FOLD,
     LARGE_PRODUCT,
     LARGE_SCAN,
     LARGE_SORT,
     LARGE_SUM,
     SIMPLE,
-    SIMPLE_FOLDS,
     alike,
     large_for_blas,
     large_matrices,
@@ -44,27 +43,42 @@ def add(a: Any, b: Any) -> Any:
 
 
 def folded(name: str, x: Any, axis: Any, keepdims: bool, dtype: Any = None, number: float = 0.0) -> Any:
-    """A large array folded over dimensions by generated code, as `fold_cpu.fold` says; None where there is none."""
-    if x.size < (LARGE_FOLD if name in SIMPLE_FOLDS else LARGE_OTHER_FOLD):
-        return None
+    """An array folded over dimensions by generated code, as `fold_cpu.fold` says; None where there is none."""
     if x.__class__ is not np.ndarray or not SWITCHES.kernels:
         return None
     return _fold_over(name, x, axis, keepdims, dtype, number)
 
 
 def variance(name: str, x: Any, axis: Any, keepdims: bool, count: int, divisor: float) -> Any:
-    """ "var" or "std" of a large array, as `fold_cpu.variance` says; None where there is no code."""
-    if x.size < LARGE_OTHER_FOLD or x.__class__ is not np.ndarray or not SWITCHES.kernels:
+    """ "var" or "std" of an array, as `fold_cpu.variance` says; None where there is no code."""
+    if x.__class__ is not np.ndarray or not SWITCHES.kernels:
         return None
     return _variance_over(name, x, axis, keepdims, count, divisor)
 
 
+def logsumexp(x: Any, axis: Any, keepdims: bool) -> Any:
+    """log Σ exp(x), as `fold_cpu.logsumexp` says; None where there is no code."""
+    if x.__class__ is not np.ndarray or not SWITCHES.kernels:
+        return None
+    return _logsumexp_over(x, axis, keepdims)
+
+
+def row_function(name: str, dtype: Any, final: Any = None) -> Any:
+    """The ufunc that folds the last dimension, as `fold_cpu.row_function` says; None while kernels are switched off."""
+    return _row_function(name, dtype, final) if SWITCHES.kernels else None
+
+
 def total(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-    """The sum over `axis`, as `_backend.total` says, by generated code where the array is large."""
-    if x.size >= LARGE_FOLD and x.__class__ is np.ndarray and SWITCHES.kernels:
+    """The sum over `axis`, as `_backend.total` says, by generated code; of few integers, which are exact, by NumPy."""
+    if x.__class__ is np.ndarray and SWITCHES.kernels:
         kind = x.dtype.kind
         if kind == "f" or kind == "V":
+            if x.size < FEW and axis is None and dtype is None and x.dtype.char == "f":
+                # The bits of the generated code, for small programs that need not load it.
+                return np.add.reduce(x, None, np.float64, None, keepdims).astype(np.float32)
             name = "sum"
+        elif x.size < LARGE_FOLD:
+            return _total(x, axis, dtype, keepdims)
         elif kind in "iub" and dtype is not None and np.dtype(dtype).char in "lq":
             name = "sum" if kind == "i" else "sum_unsigned"
         else:
@@ -179,5 +193,7 @@ _take_along, _put_along = lazy("index_cpu:take"), lazy("index_cpu:put")
 _scan, _extremes = lazy("scan_cpu:scan"), lazy("scan_cpu:extremes")
 _copy_into, _triangle = lazy("moves_cpu:copy_into"), lazy("moves_cpu:triangle")
 _argsort, _ranked = lazy("order_cpu:argsort"), lazy("order_cpu:ranked")
+_row_function = lazy("fold_cpu:row_function")
+_logsumexp_over = lazy("fold_cpu:logsumexp")
 _fold_over, _variance_over = lazy("fold_cpu:fold"), lazy("fold_cpu:variance")
 ADD = (kernel("sum_cpu:add", alike(LARGE_SUM)),)

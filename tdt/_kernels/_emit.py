@@ -484,6 +484,14 @@ class _Inline(Emitter):
         raise NotImplementedError("a value that is computed for some elements alone")
 
 
+def functions_of(kind: str) -> Any:
+    """The functions that formulas of float or double numbers may call."""
+    from tdt._kernels import functions
+    from tdt._kernels._double import Double
+
+    return Double if element(kind) == "double" else functions
+
+
 def inline(code: Code, formula: Callable[..., Expression], *values: Value) -> Value:
     """The code's values of a formula of expressions, such as `functions.exp`; values: vectors of one type, or numbers."""
     kind = values[0].kind

@@ -60,6 +60,8 @@ class Fold:
             result, where `shifted`.
         combine: of the accumulators of two parts.
         finish: a result, of the joined accumulators and two numbers (the first is the number of elements, for a mean).
+        rounded: whether `finish` gets the accumulators rounded to the type of the elements: a mean whose sum is too large for
+            that is infinite, as in PyTorch.
     """
 
     block: Callable[[str], str]
@@ -69,6 +71,7 @@ class Fold:
     finish: Callable[[Code, Values, Value, Value], Values]
     count: int = 1
     shifted: bool = False
+    rounded: bool = False
 
 
 def _added(code: Code, a: Values, b: Values) -> Values:
@@ -129,6 +132,26 @@ def _counted(code: Code, x: Value, shift: Value | None, block: str) -> Values:
     return (code.cast(x != 0, block, signed=False),)
 
 
+def _true(code: Code, x: Value, shift: Value | None, block: str) -> Values:
+    return (code.cast(x != 0, "i8", signed=False),)
+
+
+def _exp_of_difference(code: Code, x: Value, shift: Value | None, block: str) -> Values:
+    from tdt._kernels._emit import functions_of, inline  # which a process whose code is in the cache does without
+
+    assert shift is not None
+    exp = functions_of(x.kind).exp
+    return (inline(code, lambda x, top: exp(x - top), x, shift),)
+
+
+def _or(code: Code, a: Values, b: Values) -> Values:
+    return (a[0] | b[0],)
+
+
+def _and(code: Code, a: Values, b: Values) -> Values:
+    return (a[0] & b[0],)
+
+
 def _numbers(code: Code, x: Value, shift: Value | None, block: str) -> Values:
     return (code.select(x == x, x, 0.0), code.cast(code.cast(x == x, "i32", signed=False), block))
 
@@ -182,7 +205,8 @@ def _always(kind: str) -> Callable[[str], str]:
 FOLDS = {
     "sum": Fold(_sum_block, _wider, _itself, _added, _first),
     "sum_unsigned": Fold(_sum_block, _wider, _unsigned, _added, _first),
-    "mean": Fold(_sum_block, _wider, _itself, _added, _divided),
+    "mean": Fold(_sum_block, _wider, _itself, _added, _divided, rounded=True),
+    "centre": Fold(_wider, _wider, _itself, _added, _divided),
     "prod": Fold(_wider, _wider, _itself, _multiplied, _first),
     "max": Fold(_same, _same, _itself, _larger, _first),
     "min": Fold(_same, _same, _itself, _smaller, _first),
@@ -194,6 +218,9 @@ FOLDS = {
     "count": Fold(_always("i32"), _always("i64"), _counted, _added, _first),
     "var": Fold(_wider, _wider, _about, _added, _variance, count=2, shifted=True),
     "std": Fold(_wider, _wider, _about, _added, _deviation, count=2, shifted=True),
+    "any": Fold(_always("i8"), _always("i8"), _true, _or, _first),
+    "all": Fold(_always("i8"), _always("i8"), _true, _and, _first),
+    "sum_exp": Fold(_same, _wider, _exp_of_difference, _added, _first, shifted=True),
     "hash": Fold(_always("i64"), _always("i64"), _bits, _exclusive, _first),
 }
 
@@ -233,10 +260,16 @@ class Stage:
         """Write a result, or accumulators, in the wide type."""
         code, each = self.code, self.fold.count
         if self.target:
-            (result,) = self.fold.finish(code, values, *numbers)
+            result = self.finished(values, numbers)
             write(code, self.target, result, address, index)
             return
         self.put_wide(values, address, index, each)
+
+    def finished(self, values: Values, numbers: list[Value]) -> Value:
+        """A result, of the accumulators of all its elements."""
+        if self.fold.rounded:
+            values = tuple([self.code.cast(self.code.cast(v, self.kind), self.wide) for v in values])
+        return self.fold.finish(self.code, values, *numbers)[0]
 
     def put_wide(self, values: Values, address: Value, index: Value, each: int) -> None:
         code, count = self.code, lanes(values[0].kind)
@@ -300,11 +333,16 @@ def rows(code: Code, first: Value, last: Value, arguments: list[Value], name: st
         shift = code.load("float" if stage.kind != "double" else "double", shifts, row) if stage.fold.shifted else None
         some.set(0)
         total.set(start)
-        for count, steps in ((stage.lanes, STEPS), (stage.lanes, 0), (NARROW, 0)):
-            _fold_vectors(stage, x, total, stop, shift, count, steps, variables, some)
-        with code.loop(total.get(), stop) as i:
-            _joined(variables, stage, stage.take(x, i, 0, shift), some)
+        fold_row(stage, x, total, stop, shift, variables, some)
         stage.put(tuple([v.get() for v in variables]), out, unit, numbers)
+
+
+def fold_row(stage: Stage, x: Value, total: Any, stop: Value, shift: Value | None, variables: list, some: Any) -> None:
+    """Join the contiguous elements [total, stop) with `variables`, in blocks; `some` says whether these have a value."""
+    for count, steps in ((stage.lanes, STEPS), (stage.lanes, 0), (NARROW, 0)):
+        _fold_vectors(stage, x, total, stop, shift, count, steps, variables, some)
+    with stage.code.loop(total.get(), stop) as i:
+        _joined(variables, stage, stage.take(x, i, 0, shift), some)
 
 
 def _quotient(code: Code, a: Value, b: Value) -> Value:

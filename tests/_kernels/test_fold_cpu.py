@@ -10,6 +10,7 @@ import pytest
 
 import tdt
 from tdt import _kernels
+from tdt._kernels._compilable import PARALLEL
 from tdt._kernels.fold_cpu import fold, variance
 
 REFERENCES = {
@@ -103,3 +104,51 @@ def test_arrays_with_gaps_and_without_elements_are_left_to_numpy():
     assert fold("sum", x[:, ::2], None, False) is None
     assert fold("sum", x[:0], 0, False) is None
     assert fold("max", x.astype("B"), 0, False) is None
+
+
+@pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
+@pytest.mark.parametrize("n", [1, 7, 9, 64, 1025])
+@pytest.mark.parametrize("name", ["sum", "mean", "amax", "std", "logsumexp"])
+def test_a_row_has_one_value_however_many_there_are(name: str, n: int):
+    rows = 1 + PARALLEL // n
+    x = np.random.default_rng(4).standard_normal((rows, n)).astype("f")
+    reduce = getattr(tdt, name)
+    many = reduce(tdt.tensor(x), 1).numpy()
+    for count in (1, 3):
+        few = reduce(tdt.tensor(x[:count]), 1)
+        assert few.numpy().tobytes() == reduce(tdt.tensor(x[:count]), (1,)).numpy().tobytes() == many[:count].tobytes()
+    assert reduce(tdt.tensor(x[0]), 0).numpy().tobytes() == many[0].tobytes()
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (700, 61)])
+@pytest.mark.parametrize("dim", [0, (0, 1)])
+def test_logsumexp_over_any_dimensions(shape: tuple[int, int], dim):
+    x = np.random.default_rng(5).standard_normal(shape) * 20
+    x[0, 1], x[1:, 2] = np.inf, -np.inf
+    x[0, 3] = np.nan
+    top = np.where(np.isfinite(x), x, 0).max(dim, keepdims=True)
+    expected = (np.log(np.exp(x - top).sum(dim, keepdims=True)) + top).squeeze(dim)
+    np.testing.assert_allclose(tdt.logsumexp(tdt.tensor(x.astype("f")), dim).numpy(), expected, rtol=3e-7)
+
+
+def test_the_fast_path_takes_arguments_of_the_right_types_alone():
+    x = tdt.ones(2, 3)
+    for _ in range(3):
+        assert tdt.sum(x, 1).tolist() == [3, 3]
+        assert tdt.sum(x, (1,)).tolist() == [3, 3]
+        for wrong in (1.0, (1.0,), "1"):
+            with pytest.raises(TypeError):
+                tdt.sum(x, wrong)
+        assert tdt.var(x, 1).tolist() == [0, 0]
+        assert tdt.var(x, True).item() == 0
+        with pytest.raises(IndexError):
+            tdt.sum(x, 2)
+
+
+def test_a_small_reduction_is_recorded():
+    x = tdt.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    for _ in range(3):
+        (tdt.sum(x, 1) * tdt.tensor([1.0, 2.0])).sum().backward()
+    assert x.grad.tolist() == [[3, 3], [6, 6]]
+    with tdt.no_grad():
+        assert not tdt.mean(x, 0).requires_grad

@@ -15,6 +15,7 @@ from tdt._core.tensor import Tensor
 from tdt._ops._common import Dims, keep, store_into, wrap_dims
 from tdt._ops.linalg._matrices import check_float
 from tdt._ops.linalg.decompositions import svd
+from tdt._ops.reduce.reductions import float_fold, fold_path
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
 
@@ -41,6 +42,9 @@ def _vector_norm(
     if ord == 1:
         return _backend.total(size, dim, None, keepdim)
     return _backend.total(size**ord, dim, None, keepdim) ** (1 / ord)
+
+
+_short = {ord: fold_path(_vector_norm, float_fold(name), ord=float(ord)) for ord, name in FOLDS.items()}
 
 
 @_vector_norm.vjp("x")
@@ -88,6 +92,9 @@ def vector_norm(
     tensor(5.)
     """
     if dtype is None:
+        short = _short.get(ord) if out is None and ord.__class__ in (int, float) else None
+        if short is not None and (fast := short(x, dim, keepdim)) is not None:
+            return fast
         check_float("linalg.vector_norm", x)
     if dtype is not None and (dtype.is_complex != x.is_complex() and x.dtype.category >= FLOAT):
         raise RuntimeError(
@@ -127,6 +134,10 @@ def norm(
     >>> tdt.norm(tdt.tensor([3.0, 4.0]))
     tensor(5.)
     """
+    if dtype is None and out is None and (p == 2 or p == "fro"):
+        fast = _short[2](input, dim, keepdim)
+        if fast is not None:
+            return fast
     if p == "nuc":
         rows_and_columns = (-2, -1) if dim is None else dim
         input = input if dtype is None else input.to(dtype)

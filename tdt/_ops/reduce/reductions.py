@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 from tdt import _backend, _kernels
 from tdt._core import dtype as _dtype
@@ -16,7 +19,7 @@ from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
 from tdt._ops._common import Dims, count, keep, store_into, wrap_dims
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
-from tdt.autograd._dispatch import unary
+from tdt.autograd._fast_path import FastPath
 from tdt.autograd._node_names import by_dim, node_name
 from tdt.autograd._op import Op, finish, op
 
@@ -26,6 +29,58 @@ __all__ = [
 ]  # fmt: skip
 
 AllDims = tuple[int, ...] | None
+
+
+def fold_path(record: Op, name: str | Callable[[Any], str], final: Any = None, **others: Any) -> FastPath:
+    """The fast path of a reduction with the arguments (dim, keepdim).
+
+    Args:
+        name: of the fold, or a function that gives it for a NumPy dtype, "" for none.
+        final: NumPy's dtype of the result, None for the operand's; or a function of that. Of a variance the correction.
+        others: further attributes of the op.
+    """
+
+    def prepare(dtype: Any, ndim: int, dim: Any, keepdim: bool) -> tuple[Callable[[Any], Any], dict[str, Any]] | None:
+        dims = wrap_dims(dim, ndim)
+        fold = name if isinstance(name, str) else name(dtype)
+        to = final(dtype) if callable(final) else final
+        rows = _kernels.row_function(fold, dtype, to) if fold else None
+        if rows is None:
+            return None
+        attributes = {"dim": dims, "keepdim": keepdim, **others}
+        if dims is None or ndim < 2:
+            if keepdim:
+                shape = (1,) * ndim
+                return lambda a: rows(a.reshape(-1)).reshape(shape), attributes
+            return rows if ndim == 1 else lambda a: rows(a.reshape(-1)), attributes
+        if dims == (ndim - 1,):
+            return (lambda a: rows(a)[..., None]) if keepdim else rows, attributes
+        if fold in ("var", "std"):
+
+            def spread_over(a: Any) -> Any:
+                n = count(a.shape, dims)
+                return _kernels.variance(fold, a, dims, keepdim, n, float(n - to))
+
+            return spread_over, attributes
+        if fold == "logsumexp":
+            return lambda a: _kernels.logsumexp(a, dims, keepdim), attributes
+        return lambda a: _kernels.folded(fold, a, dims, keepdim, to, float(count(a.shape, dims))), attributes
+
+    return FastPath(record, prepare)
+
+
+def _sum_name(dtype: Any) -> str:
+    """The fold that sums elements of a type, integers and bools as int64."""
+    return {"f": "sum", "i": "sum", "u": "sum_unsigned", "b": "sum_unsigned"}.get(dtype.kind, "")
+
+
+def float_fold(name: str) -> Callable[[Any], str]:
+    """The fold `name` for floating-point types alone."""
+    return lambda dtype: name if dtype.kind == "f" else ""
+
+
+def _sum_type(dtype: Any) -> Any:
+    return np.int64 if dtype.kind in "iub" else None
 
 
 def _accumulation_dtype(x: Any, dtype: Any) -> Any:
@@ -54,6 +109,7 @@ def _(g: Tensor, x_shape: tuple[int, ...], dim: AllDims, keepdim: bool) -> Tenso
 
 
 _sum.fast_vjp("x")(spread)
+_short_sum = fold_path(_sum, _sum_name, _sum_type)
 
 
 @method()
@@ -72,8 +128,8 @@ def sum(
     >>> tdt.sum(tdt.tensor([[1, 2], [3, 4]]), 0)
     tensor([4, 6])
     """
-    if dim is None and dtype is None and out is None and not keepdim:
-        return unary(_sum, input)
+    if dtype is None and out is None and (fast := _short_sum(input, dim, keepdim)) is not None:
+        return fast
     x = tensor_argument("sum", input) if dtype is None else input.to(dtype)
     return finish(_sum, out, x, dim=wrap_dims(dim, x._a.ndim), keepdim=keepdim, dtype=_integral(dtype))
 
@@ -89,6 +145,9 @@ def _nansum(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = Fals
 @_nansum.vjp("x")
 def _(g: Tensor, x: Tensor, dim: AllDims, keepdim: bool) -> Tensor:
     return keep(g, dim, x.shape, keepdim).expand(x.shape).masked_fill(x.isnan(), 0)
+
+
+_short_nansum = fold_path(_nansum, float_fold("nansum"))
 
 
 @method()
@@ -109,6 +168,8 @@ def nansum(
     >>> tdt.nansum(tdt.tensor([1.0, float("nan")]))
     tensor(1.)
     """
+    if dtype is None and out is None and (fast := _short_nansum(input, dim, keepdim)) is not None:
+        return fast
     if input.is_complex():
         raise RuntimeError("nansum does not support complex inputs")
     x = input if dtype is None else input.to(dtype)
@@ -140,6 +201,9 @@ def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...], dim: AllDims, keepdim: b
     return spread(xp, xp.asarray(g / (count(x_shape, dim) or math.nan)), x_shape, dim, keepdim)
 
 
+_short_mean = fold_path(_mean, float_fold("mean"))
+
+
 @method()
 @front
 def mean(
@@ -158,6 +222,8 @@ def mean(
     >>> tdt.mean(tdt.tensor([1.0, 3.0]))
     tensor(2.)
     """
+    if dtype is None and out is None and (fast := _short_mean(input, dim, keepdim)) is not None:
+        return fast
     x = tensor_argument("mean", input) if dtype is None else input.to(dtype)
     _float_only("mean", x)
     return finish(_mean, out, x, dim=wrap_dims(dim, x._a.ndim), keepdim=keepdim)
@@ -193,6 +259,9 @@ def nanmean(
 def _prod(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False, dtype: Any = None) -> Any:
     fast = _kernels.folded("prod", x, dim, keepdim) if dtype is None else None
     return x.prod(dim, _accumulation_dtype(x, dtype), None, keepdim) if fast is None else fast
+
+
+_short_prod = fold_path(_prod, float_fold("prod"))
 
 
 @_prod.vjp("x")
@@ -254,6 +323,8 @@ def prod(
     >>> tdt.prod(tdt.tensor([2, 3, 4]))
     tensor(24)
     """
+    if dtype is None and out is None and (fast := _short_prod(input, dim, keepdim)) is not None:
+        return fast
     tensor_argument("prod", input)
     x = input if dtype is None else input.to(dtype)
     return finish(_prod, out, x, dim=wrap_dims(dim, x.ndim), keepdim=keepdim, dtype=_integral(dtype))
@@ -263,11 +334,17 @@ def prod(
 def _logsumexp(xp: ModuleType, x: Any, *, dim: AllDims, keepdim: bool = False) -> Any:
     if not x.size:
         return xp.log(_backend.total(xp.exp(x), dim, None, keepdim))
-    top = _kernels.folded("max", x, dim, True) if x.dtype.kind == "f" else None
-    top = x.real.max(dim, None, True) if top is None else top
+    if x.dtype.kind == "f":
+        fast = _kernels.logsumexp(x, dim, keepdim)
+        if fast is not None:
+            return fast
+    top = x.real.max(dim, None, True)
     top = xp.where(xp.isfinite(top), top, 0).astype(top.dtype)
     total = xp.log(_kernels.total(_exp_of_difference(xp, x, top), dim, None, True)) + top
     return total if keepdim else total.squeeze(dim)
+
+
+_short_logsumexp = fold_path(_logsumexp, float_fold("logsumexp"))
 
 
 @_logsumexp.vjp("x")
@@ -307,6 +384,8 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | 
     >>> tdt.logsumexp(tdt.tensor([1000.0, 1000.0]), 0)
     tensor(1000.6932)
     """
+    if out is None and (fast := _short_logsumexp(input, dim, keepdim)) is not None:
+        return fast
     return finish(_logsumexp, out, input, dim=wrap_dims(dim, input.ndim), keepdim=keepdim)
 
 
@@ -343,6 +422,7 @@ def refuse_empty(name: str, x: Tensor, dim: AllDims, whole: type[Exception] = Ru
 
 
 _amax, _amin = _extreme_op("amax"), _extreme_op("amin")
+_short_amax, _short_amin = fold_path(_amax, "max"), fold_path(_amin, "min")
 
 
 @method()
@@ -361,6 +441,8 @@ def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | 
     >>> tdt.amax(tdt.tensor([[1, 5], [3, 2]]), 1)
     tensor([5, 3])
     """
+    if out is None and (fast := _short_amax(input, dim, keepdim)) is not None:
+        return fast
     dims = wrap_dims(dim, tensor_argument("amax", input).ndim)
     refuse_empty("amax", input, dims)
     refuse_out(out, input)
@@ -383,6 +465,8 @@ def amin(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | 
     >>> tdt.amin(tdt.tensor([[1, 5], [3, 2]]), 1)
     tensor([1, 2])
     """
+    if out is None and (fast := _short_amin(input, dim, keepdim)) is not None:
+        return fast
     dims = wrap_dims(dim, tensor_argument("amin", input).ndim)
     refuse_empty("amin", input, dims)
     refuse_out(out, input)
@@ -477,6 +561,9 @@ def _truth_op(name: str) -> Op:
 
     @op(name=name, packed=True, float8=_dtype.FLOAT8S)
     def truth(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
+        fast = _kernels.folded(name, x, dim, keepdim, x.dtype if x.dtype == xp.uint8 else bool) if dim != () else None
+        if fast is not None:
+            return fast
         result = getattr(x.astype(bool), name)(axis=dim, keepdims=keepdim)
         return result.astype(x.dtype) if x.dtype == xp.uint8 else result
 
@@ -484,6 +571,13 @@ def _truth_op(name: str) -> Op:
 
 
 _all, _any = _truth_op("all"), _truth_op("any")
+
+
+def _truth_type(dtype: Any) -> Any:
+    return dtype if dtype == np.uint8 else np.bool_
+
+
+_short_all, _short_any = fold_path(_all, "all", _truth_type), fold_path(_any, "any", _truth_type)
 
 
 @method()
@@ -499,6 +593,8 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor |
     >>> tdt.all(tdt.tensor([True, False]))
     tensor(False)
     """
+    if out is None and dim != () and (fast := _short_all(input, dim, keepdim)) is not None:
+        return fast
     dims = wrap_dims(dim, tensor_argument("all", input).ndim) if dim != () else ()
     refuse_out(out, out if out is not None and out.dtype is _dtype.uint8 else _dtype.bool)
     return finish(_all, out, input, dim=dims, keepdim=keepdim)
@@ -517,6 +613,8 @@ def any(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor |
     >>> tdt.any(tdt.tensor([True, False]))
     tensor(True)
     """
+    if out is None and dim != () and (fast := _short_any(input, dim, keepdim)) is not None:
+        return fast
     dims = wrap_dims(dim, tensor_argument("any", input).ndim) if dim != () else ()
     refuse_out(out, out if out is not None and out.dtype is _dtype.uint8 else _dtype.bool)
     return finish(_any, out, input, dim=dims, keepdim=keepdim)
@@ -526,6 +624,9 @@ def any(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor |
 def _count_nonzero(xp: ModuleType, x: Any, *, dim: AllDims = None) -> Any:
     fast = _kernels.folded("count", x, dim, False, "int64")
     return (x != 0).sum(dim, dtype="int64") if fast is None else fast
+
+
+_short_count = fold_path(_count_nonzero, "count", np.dtype(np.int64))
 
 
 @method()
@@ -541,7 +642,8 @@ def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
     >>> tdt.count_nonzero(tdt.tensor([0, 3, 4]))
     tensor(2)
     """
-    return _count_nonzero(input, dim=wrap_dims(dim, input.ndim))
+    fast = _short_count(input, dim, False)
+    return _count_nonzero(input, dim=wrap_dims(dim, input.ndim)) if fast is None else fast
 
 
 @op(name="hash_tensor", dtypes=REAL, packed=True)

@@ -15,7 +15,7 @@ from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import Dims, count, keep, wrap_dims
 from tdt._ops.elementwise._front import tensor_argument
-from tdt._ops.reduce.reductions import AllDims, _mean
+from tdt._ops.reduce.reductions import AllDims, _mean, float_fold, fold_path
 from tdt.autograd._node_names import label
 from tdt.autograd._op import Op, finish, op
 
@@ -81,6 +81,9 @@ def _variance_options(
     return {"dim": wrap_dims(dim, x.ndim), "correction": correction, "keepdim": keepdim}
 
 
+_short_var, _short_std = fold_path(_var, float_fold("var"), 1), fold_path(_std, float_fold("std"), 1)
+
+
 def _with_mean(name: str, record: Op, input: Tensor, options: dict[str, Any]) -> tuple[Tensor, Tensor]:
     """(variance or standard deviation, mean), whose nodes show `name`."""
     mean = _mean(input, dim=options["dim"], keepdim=options["keepdim"])
@@ -112,6 +115,10 @@ def var(
     >>> tdt.var(tdt.tensor([1.0, 3.0])), tdt.var(tdt.tensor([1.0, 3.0]), correction=0)
     (tensor(2.), tensor(1.))
     """
+    if unbiased is None and correction is None and out is None and dim.__class__ is not bool:
+        fast = _short_var(input, dim, keepdim)
+        if fast is not None:
+            return fast
     return finish(_var, out, input, **_variance_options("var", input, dim, unbiased, correction, keepdim))
 
 
@@ -140,6 +147,10 @@ def std(
     >>> tdt.std(tdt.tensor([1.0, 3.0])), tdt.std(tdt.tensor([1.0, 3.0]), correction=0)
     (tensor(1.4142), tensor(1.))
     """
+    if unbiased is None and correction is None and out is None and dim.__class__ is not bool:
+        fast = _short_std(input, dim, keepdim)
+        if fast is not None:
+            return fast
     return finish(_std, out, input, **_variance_options("std", input, dim, unbiased, correction, keepdim))
 
 

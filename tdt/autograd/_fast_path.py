@@ -1,0 +1,107 @@
+"""A short way for public functions of one tensor along a dimension, at small sizes, where the call costs more than the work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tdt import _backend, _kernels
+from tdt._core.mode import state
+from tdt._core.tensor import LEAF, Storage, Tensor
+from tdt._kernels._compilable import PARALLEL
+from tdt.autograd._dispatch import _record
+from tdt.autograd._views import NOWHERE, edge_of
+
+if TYPE_CHECKING:
+    from tdt.autograd._op import Op
+
+MOST_KEPT = 1000
+ndarray, asarray = np.ndarray, np.asarray
+_new = object.__new__
+
+Compute = Callable[[np.ndarray], Any]
+
+
+class FastPath:
+    """Calls of an op on one contiguous NumPy tensor below PARALLEL elements, by a function kept for types and arguments.
+
+    Args:
+        op: with one operand.
+        prepare: `prepare(dtype, ndim, dim, option)`, with the two arguments of a call, gives a function of arrays, which
+            returns the op's results, contiguous, and the op's attributes; None if such a call has no short way. The function
+            may return None, for arrays that it does not take.
+    """
+
+    __slots__ = ("op", "prepare", "kept")
+
+    def __init__(self, op: Op, prepare: Callable[..., tuple[Compute, dict[str, Any]] | None]):
+        self.op, self.prepare = op, prepare
+        self.kept: dict[tuple, Any] = {}
+        _kernels.UFUNCS.append(self.kept)
+
+    def __call__(self, x: Any, dim: Any, option: Any) -> Any:
+        """The result, or a tuple of several; None where `apply` is to take the call."""
+        try:
+            a = x._a
+            found = self.kept.get((a.dtype, a.ndim, dim, option))
+        except (AttributeError, TypeError):
+            return None
+        record = state.fast_record
+        if record is None or a.__class__ is not ndarray or not 0 < a.size < PARALLEL or not a.flags.c_contiguous:
+            return None
+        if found is None:
+            found = self._find(a, dim, option)
+        compute, plan, attributes, kinds = found
+        # 1 == True == 1.0, so that a key does not tell them apart.
+        if compute is None or (dim.__class__, option.__class__) != kinds or (kinds[0] is tuple and not _plain(dim)):
+            return None
+        edge = (x._edge if x._view is None else edge_of(x)) if record else None
+        result = compute(a)
+        if result is None:
+            return None
+        out = _new(Tensor)
+        out._st = Storage()
+        out._edge = out._view = out._grad = None
+        outs: tuple[Tensor, ...] = (out,)
+        if result.__class__ is ndarray:
+            out._a = result
+        elif result.__class__ is tuple:
+            out._a = _backend.as_array(result[0])
+            outs += tuple([_wrapped(r) for r in result[1:]])
+        else:
+            out._a = asarray(result)
+        if edge is not None:
+            edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
+            _record(self.op, plan, 1, edges, (x,), (a,), attributes, outs)
+        return out if len(outs) == 1 else outs
+
+    def _find(self, a: np.ndarray, dim: Any, option: Any) -> tuple:
+        """What to do with such a call: the function (None for `apply`), the plan, the attributes, the arguments' types."""
+        plan = self.op.plans.get((a.dtype,))
+        if plan is None or not (_plain(dim) and _plain(option)):  # until `apply` has made it
+            return None, None, None, None
+        found = None
+        if plan.direct and plan.by_rank is None and plan.low is None:
+            found = self.prepare(a.dtype, a.ndim, dim, option)
+        if len(self.kept) > MOST_KEPT:
+            self.kept.clear()
+        compute, attributes = found or (None, None)
+        attributes = {**self.op.defaults, **attributes} if attributes else self.op.defaults
+        kept = self.kept[a.dtype, a.ndim, dim, option] = compute, plan, attributes, (dim.__class__, option.__class__)
+        return kept
+
+
+def _plain(value: Any) -> bool:
+    """Whether a value is an int, a bool, None or a tuple of ints."""
+    kind = value.__class__
+    return kind is int or kind is bool or value is None or (kind is tuple and all(v.__class__ is int for v in value))
+
+
+def _wrapped(result: Any) -> Tensor:
+    out = _new(Tensor)
+    out._a = _backend.as_array(result)
+    out._st = Storage()
+    out._edge = out._view = out._grad = None
+    return out
