@@ -30,9 +30,6 @@ LETTERS = {int: "q", float: "d", bool: "?7x"}  # one word each, for `struct`
 
 _loading = threading.RLock()
 
-# Set where a second process compiles kernels (`_ahead`): returns the object code of one, once it is there, or None.
-wait_for: Callable[[str, str], bytes | None] | None = None
-
 
 def _after_fork() -> None:
     """Reset the state of a forked child: it has none of its parent's threads, and its locks may be locked."""
@@ -110,8 +107,6 @@ class Kernel(Compilable):
                 types = tuple((part[0].str, *part[1:]) if isinstance(part, tuple) else part for part in key)
                 name = _file_name(self, types)
                 code = _cache.load(name)
-                if code is None and wait_for is not None:
-                    code = wait_for(self.label, name)
                 if code is None:
                     from tdt._kernels._compile import compiled  # imports Numba
 

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from tdt._kernels._code import SIZES, Code, Value, native
 from tdt._kernels._intrinsics import array_at
 from tdt._kernels._jit import jit
+from tdt._kernels._native import vector_width
 from tdt._kernels._pool import parallel
 from tdt._kernels._table import BLOCK, Table
 
@@ -38,8 +40,9 @@ def sgd(
     read.
     """
     hyper = np.array([lr, momentum, weight_decay, -1.0 if maximize else 1.0])
-    kernel = _sgd_plain if momentum == 0 else _sgd_momentum
-    parallel(kernel, table.blocks, table.rows, table.like, numbers, hyper, nesterov, grain=GRAIN)
+    kind = "float" if table.like.dtype == np.float32 else "double"
+    kernel = _sgd(kind, momentum != 0, nesterov and momentum != 0, weight_decay != 0, vector_width())
+    parallel(kernel, table.blocks, table.rows, *table.rows.shape, numbers, numbers.shape[1], hyper, grain=GRAIN)
 
 
 def moments(
@@ -129,34 +132,42 @@ def _part(rows, row, column, block, like):
     return array_at(rows[row, column] + start * like.itemsize, size, like)
 
 
-@jit
-def _sgd_plain(first, last, rows, like, numbers, hyper, nesterov):
-    kind = like.dtype.type
-    lr, decay, sign = kind(hyper[0]), kind(hyper[2]), kind(hyper[3])
-    for block in range(first, last):
-        row = _row_of(rows, block)
-        p, g = _part(rows, row, 0, block, like), _part(rows, row, 1, block, like)
-        for i in range(p.size):
-            d = sign * g[i]
-            if decay != 0:
-                d += decay * p[i]
-            p[i] -= lr * d
+@native("pqqpqp")
+def _sgd(code: Code, first: Value, last: Value, arguments: list[Value], kind: str, moving: bool, nesterov: bool, decaying: bool,
+         width: int) -> None:  # fmt: skip
+    """Blocks [first, last) of a table's rows, `words` long. No product is fused with a sum: NumPy's formulas give these bits."""
+    rows, count, words, numbers, columns, hyper = arguments
+    settings = [code.cast(code.load("double", hyper, k), kind) for k in range(4)]
+    with code.loop(first, last) as block:
+        low, high = code.variable("i64", 0), code.variable("i64", count)
+        with code.forever() as leave:  # the row that the block belongs to
+            leave(high.get() - low.get() <= 1)
+            middle = (low.get() + high.get()) // 2
+            before = code.load("i64", rows, middle * words + words - 1) <= block
+            code.choose(before, lambda: low.set(middle), lambda: high.set(middle))
+        row = low.get()
+        start = (block - code.load("i64", rows, row * words + words - 1)) * BLOCK
+        size = code.minimum(code.load("i64", rows, row * words + words - 2) - start, BLOCK)
+        arrays = [code.load("i64", rows, row * words + k) + SIZES[kind] * start for k in range(2 + moving)]
+        p, g, *buffers = (code.cast(array, "ptr") for array in arrays)
+        fraction = code.cast(code.load("double", numbers, row * columns), kind)
 
+        def step(i: Value, lanes: int) -> None:
+            lr, momentum, decay, sign, enters = (code.splat(value, lanes) for value in (*settings, fraction))
+            old, d = code.load(kind, p, i, lanes), sign * code.load(kind, g, i, lanes)
+            if decaying:
+                d = d + decay * old
+            for buffer in buffers:
+                moved = momentum * code.load(kind, buffer, i, lanes) + enters * d
+                code.store(moved, buffer, i)
+                d = d + momentum * moved if nesterov else moved
+            code.store(old - lr * d, p, i)
 
-@jit
-def _sgd_momentum(first, last, rows, like, numbers, hyper, nesterov):
-    kind = like.dtype.type
-    lr, momentum, decay, sign = kind(hyper[0]), kind(hyper[1]), kind(hyper[2]), kind(hyper[3])
-    for block in range(first, last):
-        row = _row_of(rows, block)
-        fraction = kind(numbers[row, 0])
-        p, g, b = _part(rows, row, 0, block, like), _part(rows, row, 1, block, like), _part(rows, row, 2, block, like)
-        for i in range(p.size):
-            d = sign * g[i]
-            if decay != 0:
-                d += decay * p[i]
-            b[i] = momentum * b[i] + fraction * d
-            p[i] -= lr * (d + momentum * b[i] if nesterov else b[i])
+        whole = size - size % width
+        with code.loop(0, whole, width) as i:
+            step(i, width)
+        with code.loop(whole, size) as i:
+            step(i, 0)
 
 
 @jit

@@ -6,15 +6,18 @@ Where windows tile the image, each element is read and written once.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tdt._backend.layout import empty_output, output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
+from tdt._kernels._code import Code, Value, native
 from tdt._kernels._gemm import tile_shape, vector_size
 from tdt._kernels._jit import intrinsic, jit
 from tdt._kernels._layout import transposed
+from tdt._kernels._native import vector_width
 from tdt._kernels._pool import parallel
 
 GRAIN = 1 << 16  # elements that a thread should at least have: about 20 µs
@@ -28,9 +31,18 @@ def max_pool(
     count, channels, height, width = x.shape
     out = empty_output(np, (count, channels, height // 2, width // 2), np.float32, x)
     if output_is_channels_last(x):
-        parallel(_forward_last, count, to_last(x), to_last(out), grain=-(-GRAIN // x[0].size))
+        parallel(_forward_last(vector_width()), count, to_last(x), to_last(out), height, width, channels,
+                 grain=-(-GRAIN // x[0].size))  # fmt: skip
     else:
-        parallel(_forward_planes, count * channels, _planes(x), _planes(out), grain=-(-GRAIN // (height * width)))
+        parallel(
+            _forward_planes(vector_width()),
+            count * channels,
+            x,
+            out,
+            height,
+            width,
+            grain=-(-GRAIN // (height * width)),
+        )
     return out
 
 
@@ -42,7 +54,9 @@ def max_pool_vjp(g: np.ndarray, out: np.ndarray, x: np.ndarray, **how: Any) -> n
     """
     g, out, ordered = (_channels_last(a) for a in (g, out, x))
     grad = np.empty_like(ordered)
-    parallel(_backward, x.shape[0], g, ordered, out, grad, grain=-(-GRAIN // x[0].size))
+    parallel(
+        _backward(vector_width()), x.shape[0], g, ordered, out, grad, *ordered.shape[1:], grain=-(-GRAIN // x[0].size)
+    )
     return _as(x, grad)
 
 
@@ -101,67 +115,95 @@ def _channels_last(a: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(ordered)
 
 
-def _planes(a: np.ndarray) -> np.ndarray:
-    return a.reshape(-1, *a.shape[2:])
-
-
 @jit
 def _larger(a, b):
     return b if b > a or b != b else a
 
 
-@jit
-def _forward_last(first, last, x, out):
-    for n in range(first, last):
-        for i in range(out.shape[1]):
-            for j in range(out.shape[2]):
-                a, b = x[n, 2 * i, 2 * j], x[n, 2 * i, 2 * j + 1]
-                c, d = x[n, 2 * i + 1, 2 * j], x[n, 2 * i + 1, 2 * j + 1]
-                target = out[n, i, j]
-                for k in range(target.size):
-                    target[k] = _larger(_larger(a[k], b[k]), _larger(c[k], d[k]))
+def _of_vectors(code: Code, count: Value, width: int, write: Callable[[Value, int], None]) -> None:
+    """Write `write(k, lanes)` for k < count: for vectors of `width` lanes, and single elements (0) where fewer are left."""
+    whole = count - count % width
+    with code.loop(0, whole, width) as k:
+        write(k, width)
+    with code.loop(whole, count) as k:
+        write(k, 0)
 
 
-@jit
-def _forward_planes(first, last, x, out):
-    for n in range(first, last):
-        for i in range(out.shape[1]):
-            top, low, target = x[n, 2 * i], x[n, 2 * i + 1], out[n, i]
-            for j in range(target.size):
-                target[j] = _larger(_larger(top[2 * j], top[2 * j + 1]), _larger(low[2 * j], low[2 * j + 1]))
+def _maximum(code: Code, a: Value, b: Value) -> Value:
+    return code.select((b > a) | (b != b), b, a)
 
 
-@jit
-def _backward(first, last, g, x, out, grad):
-    rows, columns = out.shape[1], out.shape[2]
-    for n in range(first, last):
-        for i in range(rows):
-            for j in range(columns):
-                a, b = x[n, 2 * i, 2 * j], x[n, 2 * i, 2 * j + 1]
-                c, d = x[n, 2 * i + 1, 2 * j], x[n, 2 * i + 1, 2 * j + 1]
-                ga, gb = grad[n, 2 * i, 2 * j], grad[n, 2 * i, 2 * j + 1]
-                gc, gd = grad[n, 2 * i + 1, 2 * j], grad[n, 2 * i + 1, 2 * j + 1]
-                largest, g_cells = out[n, i, j], g[n, i, j]
-                # One target a loop: with four, LLVM would give up telling them apart.
-                for k in range(g_cells.size):
-                    last = (a[k] != a[k]) & (b[k] == b[k]) & (c[k] == c[k]) & (d[k] == d[k])
-                    ga[k] = g_cells[k] if last | (a[k] == largest[k]) else ZERO
-                for k in range(g_cells.size):
-                    m = largest[k]
-                    last = (b[k] != b[k]) & (c[k] == c[k]) & (d[k] == d[k])
-                    gb[k] = g_cells[k] if last | ((b[k] == m) & (a[k] != m)) else ZERO
-                for k in range(g_cells.size):
-                    m = largest[k]
-                    last = (c[k] != c[k]) & (d[k] == d[k])
-                    gc[k] = g_cells[k] if last | ((c[k] == m) & (a[k] != m) & (b[k] != m)) else ZERO
-                for k in range(g_cells.size):
-                    m = largest[k]
-                    gd[k] = (
-                        g_cells[k] if (d[k] != d[k]) | ((d[k] == m) & (a[k] != m) & (b[k] != m) & (c[k] != m)) else ZERO
-                    )
-        for i in range(x.shape[1]):
-            for j in range(0 if i >= 2 * rows else 2 * columns, x.shape[2]):
-                grad[n, i, j] = ZERO
+@native("ppqqq")
+def _forward_last(code: Code, first: Value, last: Value, arguments: list[Value], width: int) -> None:
+    """Samples [first, last) of x (N, H, W, C), to out (N, H // 2, W // 2, C)."""
+    x, out, rows, columns, channels = arguments
+    down, across = rows // 2, columns // 2
+    with code.loop(first * down, last * down) as line:
+        n = line // down
+        top = (n * rows + 2 * (line - n * down)) * columns * channels
+        with code.loop(0, across) as j:
+            start, target = top + 2 * j * channels, (line * across + j) * channels
+
+            def largest(k: Value, lanes: int) -> None:
+                places = (start, start + channels, start + columns * channels, start + (columns + 1) * channels)
+                a, b, c, d = (code.load("float", x, place + k, lanes) for place in places)
+                code.store(_maximum(code, _maximum(code, a, b), _maximum(code, c, d)), out, target + k)
+
+            _of_vectors(code, channels, width, largest)
+
+
+@native("ppqq")
+def _forward_planes(code: Code, first: Value, last: Value, arguments: list[Value], width: int) -> None:
+    """Planes [first, last) of x (N · C, H, W), to out (N · C, H // 2, W // 2)."""
+    x, out, rows, columns = arguments
+    down, across = rows // 2, columns // 2
+    even, odd = range(0, 2 * width, 2), range(1, 2 * width, 2)
+    with code.loop(first * down, last * down) as line:
+        n = line // down
+        top = (n * rows + 2 * (line - n * down)) * columns
+
+        def largest(k: Value, lanes: int) -> None:
+            found = []
+            for start in (top + 2 * k, top + 2 * k + columns):
+                if lanes:
+                    left, right = (code.load("float", x, start + lanes * half, lanes) for half in (0, 1))
+                    cells = [code.shuffle(left, right, order) for order in (even, odd)]
+                else:
+                    cells = [code.load("float", x, start + half) for half in (0, 1)]
+                found.append(_maximum(code, *cells))
+            code.store(_maximum(code, *found), out, line * across + k)
+
+        _of_vectors(code, across, width, largest)
+
+
+@native("ppppqqq")
+def _backward(code: Code, first: Value, last: Value, arguments: list[Value], width: int) -> None:
+    """Samples [first, last) of the gradient of x (N, H, W, C), from those of the result."""
+    g, x, out, grad, rows, columns, channels = arguments
+    down, across = rows // 2, columns // 2
+    with code.loop(first, last) as n, code.loop(0, down) as i:
+        with code.loop(0, across) as j:
+            start, source = ((n * rows + 2 * i) * columns + 2 * j) * channels, ((n * down + i) * across + j) * channels
+            places = (start, start + channels, start + columns * channels, start + (columns + 1) * channels)
+
+            def share(k: Value, lanes: int) -> None:
+                gradient, largest = code.load("float", g, source + k, lanes), code.load("float", out, source + k, lanes)
+                cells = [code.load("float", x, place + k, lanes) for place in places]
+                nan, hit = [c != c for c in cells], [c == largest for c in cells]
+                for number, place in enumerate(places):
+                    chosen, last_nan = hit[number], nan[number]
+                    for before in hit[:number]:
+                        chosen = chosen & (before ^ code.value(1, before.kind))
+                    for after in nan[number + 1 :]:
+                        last_nan = last_nan & (after ^ code.value(1, after.kind))
+                    code.store(code.select(chosen | last_nan, gradient, 0.0), grad, place + k)
+
+            _of_vectors(code, channels, width, share)
+        with code.when(columns > 2 * across), code.loop(0, 2) as extra:  # a column that no window has
+            place = ((n * rows + 2 * i + extra) * columns + columns - 1) * channels
+            code.clear(code.at("float", grad, place), 4 * channels)
+    with code.when(rows > 2 * down), code.loop(first, last) as n:
+        code.clear(code.at("float", grad, (n * rows + rows - 1) * columns * channels), 4 * columns * channels)
 
 
 @jit

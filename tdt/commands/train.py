@@ -90,9 +90,6 @@ def train(
             print_lines(_tables.layers(parts), *([_tables.groups(parts)] if verbose else []), whole=True)
             print_lines(_tables.steps(parts), *_tables.downloads(parts))
             return 0
-        from tdt._kernels import _ahead
-
-        _ahead.begin()
         from tdt.train.session import Session
 
         session = Session.start(checked, root=runs_root, folder=run_dir)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -63,3 +67,17 @@ def test_a_module_that_the_processor_cannot_run_is_remembered(files, monkeypatch
     assert linked("absent", ["add"], lambda: None) == []
     monkeypatch.setattr(_native, "_libraries", {})
     assert linked("absent", ["add"], missing) == []
+
+
+@pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
+def test_a_first_training_run_of_a_convolutional_network_compiles_without_numba(tmp_path):
+    code = (
+        "import atexit, sys; atexit.register(lambda: print('numba' in sys.modules)); from tdt.cli import main; main()"
+    )
+    arguments = ["train", "digits-cnn", "train.epochs=1", "--run-dir", str(tmp_path / "run")]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "OMP_NUM_THREADS": "2"}
+    command = [sys.executable, "-W", "error", "-c", code, *arguments]
+    completed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stdout.splitlines()[-1] == "False"
+    assert list(tmp_path.rglob("_direct.gather.o")), "kernels are not in use"
