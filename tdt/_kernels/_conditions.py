@@ -45,7 +45,6 @@ LARGE_SORT = 1 << 8  # elements to sort or to choose from
 LARGE_MOVE = 1 << 17  # elements that are copied: a second thread saves more than the call costs
 LARGE_DRAW = 1 << 9  # words of the Mersenne Twister: NumPy takes as long for as many
 LARGE_LOOKUP = 1 << 13  # elements of a gradient: NumPy's addition to places takes 8 ns for each
-LARGE_SOFTMAX = 1 << 14  # elements, of layer norm too
 CACHED = 1 << 19  # elements of a group, or of a channels-last sample, that are read three times: two megabytes
 LARGE_RESAMPLE = 1 << 16  # elements of the result
 LARGE_ATTENTION = 1 << 13  # weights: NumPy passes over them eight times, forward and backward
@@ -244,14 +243,14 @@ def float_rows(arrays: Sequence[Any], attributes: dict) -> bool:
     return True
 
 
-def large_layer(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Contiguous float32 rows x, or (x, g), optionally followed by parameters for the elements of a row, or None."""
-    x = arrays[0]
-    return (
-        x.size >= LARGE_SOFTMAX
-        and all(a is None or (a.dtype == FLOAT32 and (a.shape != x.shape or a.flags.c_contiguous)) for a in arrays)
-        and SWITCHES.kernels
-    )
+def float_layer(arrays: Sequence[Any], attributes: dict) -> bool:
+    """float32 rows x, or (x, g), optionally followed by parameters for the elements of a row, or None."""
+    if not SWITCHES.kernels or not arrays[0].size:
+        return False
+    for a in arrays:  # noqa: SIM110  (all() would take twice the time)
+        if a is not None and a.dtype != FLOAT32:
+            return False
+    return True
 
 
 def large_lookup(arrays: Sequence[Any], attributes: dict) -> bool:

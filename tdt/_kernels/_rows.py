@@ -31,7 +31,7 @@ LANES, MANY = 16, 64  # elements of a vector
 BLOCK = 1024  # elements of a row that are summed in single precision
 UNITS = 1 << 12  # elements that a block of the pool's work has at least
 GRAIN = 4  # blocks that a thread should at least have
-DTYPES = {"f": np.dtype(np.float32), "l": np.dtype(np.int64)}
+DTYPES = {"f": np.dtype(np.float32), "d": np.dtype(np.float64), "l": np.dtype(np.int64)}
 
 
 def fma(code: Code, a: Value, b: Value, c: Value) -> Value:
@@ -154,6 +154,24 @@ def largest(code: Code, n: Value, x: Value) -> Value:
     infinite = -math.inf
     terms = lambda i, count, mask: (load(code, x, i, mask, count, infinite),)  # noqa: E731
     return folded(code, 0, n, 1, terms, infinite, larger)[0]
+
+
+def by_length(short: Callable[..., None]) -> Callable[..., Callable[..., None]]:
+    """Let `short(code, pointers, n, mask)` write the code of rows of one vector: the same sums without loops."""
+
+    def decorate(write: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(write)
+        def both(code: Code, pointers: list[Value], n: Value, *parameters: Any) -> None:
+            mask = mask_of(code, n)
+            code.choose(
+                n <= LANES,
+                lambda: short(code, pointers, n, mask, *parameters),
+                lambda: write(code, pointers, n, *parameters),
+            )
+
+        return both
+
+    return decorate
 
 
 class RowFunction:

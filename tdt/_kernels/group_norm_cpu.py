@@ -14,7 +14,6 @@ from tdt._backend.layout import to_last
 from tdt._kernels._jit import jit
 from tdt._kernels._layout import like
 from tdt._kernels._pool import parallel
-from tdt._kernels.layer_norm_cpu import refined
 
 GRAIN = 1 << 15  # elements that a thread should at least have
 ZERO = np.float32(0)
@@ -68,6 +67,14 @@ def _pixels_of(x: np.ndarray) -> np.ndarray:
 def _scale(square, count, eps):
     """1 / √(variance + eps), in double precision: in single precision LLVM uses an estimate, which is NaN for infinity."""
     return np.float32(1.0 / math.sqrt(np.float64(square / np.float32(count)) + eps))
+
+
+@jit
+def refined(centre, deviation, square, count):
+    """The mean of `count` numbers, and their squares about it, from their sums about a `centre` that rounding has moved."""
+    moved = deviation / np.float32(count)
+    square -= deviation * moved
+    return centre + moved, ZERO if square < ZERO else square
 
 
 @jit

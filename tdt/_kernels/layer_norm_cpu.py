@@ -2,115 +2,227 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
 
-from tdt._kernels._jit import Kernel, jit
-from tdt._kernels._pool import parallel
+from tdt._kernels._arrays import total
+from tdt._kernels._code import Code, Value, native
+from tdt._kernels._compilable import PARALLEL
+from tdt._kernels._jit import address_of
+from tdt._kernels._pool import get_num_threads, parallel
+from tdt._kernels._rows import (
+    LANES,
+    across,
+    by_length,
+    contiguous,
+    fma,
+    for_each,
+    load,
+    row_function,
+    store,
+    summed,
+)
 
-# Elements of a block of rows, at least: about 20 µs of work, and sums of columns that are few beside it.
-BLOCK = 1 << 15
-ZERO, ONE = np.float32(0), np.float32(1)
+TWO = (2 * LANES, LANES)  # for two sums at a time
+TOGETHER = 4  # rows whose columns are summed in one pass
+MOST_ROWS, LEAST_ROWS = 64, 16  # of a block whose columns are summed in single precision
+BLOCK = 1 << 16  # elements of a block, at most, where that is not fewer rows
 
 
 def layer_norm(
     x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None, *, dims: int, eps: float, centred: bool = True
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The op `layer_norm` for contiguous x: the result, and mean and 1 / √(variance + eps) of every row."""
-    shape = *x.shape[: x.ndim - dims], *(1,) * dims
-    out, mean, rstd = np.empty_like(x), np.empty(shape, np.float32), np.empty(shape, np.float32)
-    places = math.prod(x.shape[x.ndim - dims :])
-    shift = np.zeros(places, np.float32) if b is None else _flat(b)
-    _run(_forward, (x, out), mean.reshape(-1), rstd.reshape(-1), _weights(w, places), shift, float(eps), centred)
-    return out, mean, rstd
+    """The op `layer_norm`: the result, and mean and 1 / √(variance + eps) of every row."""
+    if dims == 1:
+        n = x.shape[-1]
+        out, mean, rstd = _layer_norm(centred)(contiguous(x), _flat(w, n, 1), _flat(b, n, 0), np.float64(eps))
+        shape = (*x.shape[:-1], 1)
+        return out, np.asarray(mean).reshape(shape), np.asarray(rstd).reshape(shape)
+    lead = x.shape[: x.ndim - dims]
+    out, mean, rstd = layer_norm(_as_rows(x, dims), w, b, dims=1, eps=eps, centred=centred)
+    shape = *lead, *(1,) * dims
+    return out.reshape(x.shape), mean.reshape(shape), rstd.reshape(shape)
 
 
 def layer_norm_vjp(g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray,
                    g_mean: np.ndarray, g_rstd: np.ndarray, *, dims: int,
                    centred: bool = True) -> tuple[np.ndarray, ...]:  # fmt: skip
     """The gradients in x, w and b, from those of the three results."""
-    grad, shape = np.empty_like(x), x.shape[x.ndim - dims :]
-    places = math.prod(shape)
-    sums = np.empty((2, -(-mean.size // -(-BLOCK // places)), places), np.float32)
-    _run(
-        _backward,
-        (g, x, grad),
-        *map(_flat, (mean, rstd, g_mean, g_rstd)),
-        _weights(w, places),
-        sums[0],
-        sums[1],
-        centred,
-    )
-    gw, gb = sums.sum(axis=1, dtype=np.float64).astype(np.float32)
+    shape = x.shape[x.ndim - dims :]
+    n, count = math.prod(shape), mean.size
+    g, x, mean, rstd, g_mean, g_rstd = map(contiguous, (g, x, mean, rstd, g_mean, g_rstd))
+    weights = _flat(w, n, 1)
+    grad = np.empty(x.shape, np.float32)
+    each = max(LEAST_ROWS, min(MOST_ROWS, BLOCK // n))
+    blocks = -(-count // each)
+    sums = np.empty((2, blocks, n), np.float32)
+    args = g, x, grad, mean, rstd, g_mean, g_rstd, weights, sums[0], sums[1], n, count, each
+    kernel = _backward(centred)
+    if x.size < PARALLEL or get_num_threads() == 1:
+        entry = kernel.entry
+        entry.call(entry.pack(*map(address_of, args[:10]), n, count, each), 0, blocks)
+    else:
+        parallel(kernel, blocks, *args, grain=2)  # type: ignore[arg-type]
+    gw, gb = sums[:, 0] if blocks == 1 else total(sums, 1)
     return grad, gw.reshape(shape), gb.reshape(shape)
 
 
-def _weights(w: np.ndarray | None, places: int) -> np.ndarray:
-    return np.ones(places, np.float32) if w is None else _flat(w)
+def _as_rows(x: np.ndarray, dims: int) -> np.ndarray:
+    return contiguous(x).reshape(*x.shape[: x.ndim - dims], math.prod(x.shape[x.ndim - dims :]))
 
 
-def _flat(a: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(a).reshape(-1)
+def _flat(a: np.ndarray | None, n: int, value: int) -> np.ndarray:
+    """Numbers of the elements of a row; where there are none, `value` for each."""
+    if a is None:
+        return _equal(n, value)
+    return contiguous(a) if a.ndim == 1 else contiguous(a).reshape(-1)
 
 
-def _run(kernel: Kernel, arrays: tuple[np.ndarray, ...], *rest: np.ndarray | float) -> None:
-    """Call the kernel on blocks of rows; the first of `rest` has a number for each row."""
-    count = rest[0].size  # type: ignore[union-attr]
-    columns = arrays[0].size // count
-    block = -(-BLOCK // columns)
-    parallel(kernel, -(-count // block), block, *(a.reshape(count, columns) for a in arrays), *rest)
+@functools.lru_cache(64)
+def _equal(n: int, value: int) -> np.ndarray:
+    return np.full(n, value, np.float32)
 
 
-@jit
-def refined(centre, deviation, square, count):
-    """The mean of `count` numbers, and their squares about it, from their sums about a `centre` that rounding has moved."""
-    moved = deviation / np.float32(count)
-    square -= deviation * moved
-    return centre + moved, ZERO if square < ZERO else square
+def _inverse(code: Code, n: Value) -> Value:
+    """1 / n in double precision: the compiler computes it once for all rows."""
+    return code.value(1.0, "double") / code.cast(n, "double")
 
 
-@jit
-def _forward(first, last, block, x, out, mean, rstd, w, b, eps, centred):
-    for r in range(first * block, min(last * block, x.shape[0])):
-        row, target, total, deviation, square = x[r], out[r], ZERO, ZERO, ZERO
-        if centred:
-            for j in range(row.size):
-                total += row[j]
-        centre = total / np.float32(row.size)
-        for j in range(row.size):
-            d = row[j] - centre
-            deviation += d
-            square += d * d
-        if centred:
-            centre, square = refined(centre, deviation, square, row.size)
-        # In double precision: in single precision LLVM uses an estimate, which is NaN for infinity.
-        scale = np.float32(1.0 / math.sqrt(np.float64(square / np.float32(row.size)) + eps))
-        for j in range(row.size):
-            target[j] = (row[j] - centre) * scale * w[j] + b[j]
-        mean[r] = centre
-        rstd[r] = scale
+def _inverse_deviation(code: Code, square: Value, share: Value, eps: Value) -> Value:
+    """1 / √(variance + eps), from the sum of squares about the mean; share: 1 / n."""
+    square = code.select(square < 0.0, 0.0, square)  # of equal values it might round to less
+    return code.cast(code.value(1.0, "double") / code.call("sqrt", square * share + eps), "float")
 
 
-@jit
-def _backward(first, last, block, g, x, grad, mean, rstd, g_mean, g_rstd, w, weighted, plain, centred):
-    for number in range(first, last):
-        gw, gb = weighted[number], plain[number]
-        for j in range(gw.size):
-            gw[j] = ZERO
-            gb[j] = ZERO
-        for r in range(number * block, min((number + 1) * block, x.shape[0])):
-            g_row, row, target, centre, scale = g[r], x[r], grad[r], mean[r], rstd[r]
-            total, product = ZERO, ZERO
-            for j in range(row.size):
-                v = g_row[j] * w[j]
-                total += v
-                product += v * (row[j] - centre)
-            shift = (total * scale - g_mean[r]) / np.float32(row.size) if centred else ZERO
-            # In (x - mean), not times 1 / √(variance + eps): so once more of that.
-            slope = (product * scale + g_rstd[r] * scale) * scale * scale / np.float32(row.size)
-            for j in range(row.size):
-                target[j] = g_row[j] * w[j] * scale - shift - (row[j] - centre) * slope
-            for j in range(row.size):
-                gw[j] += g_row[j] * ((row[j] - centre) * scale)
-                gb[j] += g_row[j]
+def _refined(code: Code, centre: Value, deviation: Value, square: Value, share: Value) -> tuple[Value, Value]:
+    """The mean, and the sum of squares about it, from the sums about a `centre` that rounding has moved."""
+    moved = deviation * share
+    return code.cast(code.cast(centre, "double") + moved, "float"), square - deviation * moved
+
+
+def _short(code: Code, pointers: list[Value], n: Value, mask: Value, centred: bool) -> None:
+    x, w, b, eps, out, *_ = pointers
+    values, share = load(code, x, 0, mask), _inverse(code, n)
+    if centred:
+        centre = code.cast(code.cast(across(code, values), "double") * share, "float")
+        d = code.select(mask, values - code.splat(centre, LANES), 0.0)
+        deviation, square = (code.cast(across(code, v), "double") for v in (d, d * d))
+        mean, square = _refined(code, centre, deviation, square, share)
+    else:
+        mean, square = code.value(0.0, "float"), code.cast(across(code, values * values), "double")
+    rstd = _inverse_deviation(code, square, share, code.load("double", eps))
+    normed = (values - code.splat(mean, LANES)) * code.splat(rstd, LANES)
+    store(code, fma(code, normed, load(code, w, 0, mask), load(code, b, 0, mask)), out, 0, mask)
+    _put_statistics(code, pointers, mean, rstd)
+
+
+def _put_statistics(code: Code, pointers: list[Value], mean: Value, rstd: Value) -> None:
+    code.store(mean, pointers[5])
+    code.store(rstd, pointers[6])
+
+
+@row_function("(n),(n),(n),()->(n),(),()", "fffdfff")
+@by_length(_short)
+def _layer_norm(code: Code, pointers: list[Value], n: Value, centred: bool) -> None:
+    x, w, b, eps, out, *_ = pointers
+    share = _inverse(code, n)
+    if centred:
+        total_of_row = summed(code, n, 1, lambda i, width, mask: (load(code, x, i, mask, width),))[0]
+        centre = code.cast(total_of_row * share, "float")
+
+        def about(i: Value, width: int, mask: Value | None) -> tuple[Value, Value]:
+            d = load(code, x, i, mask, width) - code.splat(centre, width)
+            d = d if mask is None else code.select(mask, d, 0.0)
+            return d, d * d
+
+        deviation, square = summed(code, n, 2, about, TWO)
+        mean, square = _refined(code, centre, deviation, square, share)
+    else:
+
+        def squares(i: Value, width: int, mask: Value | None) -> tuple[Value]:
+            value = load(code, x, i, mask, width)
+            return (value * value,)
+
+        mean, square = code.value(0.0, "float"), summed(code, n, 1, squares)[0]
+    rstd = _inverse_deviation(code, square, share, code.load("double", eps))
+    centres, scales = code.splat(mean, LANES), code.splat(rstd, LANES)
+
+    def write(i: Value, mask: Value | None) -> None:
+        normed = (load(code, x, i, mask) - centres) * scales
+        store(code, fma(code, normed, load(code, w, i, mask), load(code, b, i, mask)), out, i, mask)
+
+    for_each(code, n, write)
+    _put_statistics(code, pointers, mean, rstd)
+
+
+@native("ppppppppppqqq")
+def _backward(code: Code, first: Value, last: Value, arguments: list[Value], centred: bool) -> None:
+    """g, x, grad, mean, rstd, g_mean, g_rstd, w, sums of columns for gw and for gb (blocks, n), n, rows, rows of a block."""
+    *_, at_gw, at_gb, n, count, each = arguments
+    numbers = [code.array("float", TOGETHER) for _ in range(4)]
+    with code.loop(first, last) as number:
+        gw, gb = (code.at("float", sums, number * n) for sums in (at_gw, at_gb))
+        zeros = code.value(0.0, f"<{LANES} x float>")
+        for sums in (gw, gb):
+            for_each(code, n, lambda i, mask, sums=sums: store(code, zeros, sums, i, mask))
+        end = code.minimum(number * each + each, count)
+        with code.loop(number * each, end, TOGETHER) as top:
+            bottom = code.minimum(top + TOGETHER, end)
+            with code.loop(top, bottom) as row:
+                found = _numbers_of_row(code, arguments, row, centred)
+                for array, value in zip(numbers, found, strict=True):
+                    code.store(value, array, row - top)
+
+            def together(top: Value = top, gw: Value = gw, gb: Value = gb) -> None:
+                _columns(code, arguments, top, TOGETHER, numbers, gw, gb)
+
+            def singly(top: Value = top, bottom: Value = bottom, gw: Value = gw, gb: Value = gb) -> None:
+                with code.loop(top, bottom) as row:
+                    _columns(code, arguments, row, 1, [code.at("float", a, row - top) for a in numbers], gw, gb)
+
+            code.choose(bottom - top == TOGETHER, together, singly)
+
+
+def _numbers_of_row(code: Code, arguments: list[Value], row: Value, centred: bool) -> list[Value]:
+    """What a row's gradient is made of: its mean and 1 / deviation, and what is subtracted, once and times x - mean."""
+    g, x, _, means, rstds, g_means, g_rstds, w, _, _, n, *_ = arguments
+    g, x = (code.at("float", a, row * n) for a in (g, x))
+    mean, rstd, g_mean, g_rstd = (code.load("float", a, row) for a in (means, rstds, g_means, g_rstds))
+
+    def terms(i: Value, width: int, mask: Value | None) -> tuple[Value, Value]:
+        v = load(code, g, i, mask, width) * load(code, w, i, mask, width)
+        d = load(code, x, i, mask, width) - code.splat(mean, width)
+        product = v * d
+        return v, product if mask is None else code.select(mask, product, 0.0)
+
+    plain, product = summed(code, n, 2, terms, TWO)
+    share, scale = _inverse(code, n), code.cast(rstd, "double")
+    shift = (plain * scale - code.cast(g_mean, "double")) * share if centred else code.value(0.0, "double")
+    # Of x - mean, not times 1 / √(variance + eps): so once more of that.
+    slope = (product * scale + code.cast(g_rstd, "double") * scale) * scale * scale * share
+    return [mean, rstd, code.cast(shift, "float"), code.cast(code.value(0.0, "double") - slope, "float")]
+
+
+def _columns(
+    code: Code, arguments: list[Value], row: Value, count: int, numbers: list[Value], gw: Value, gb: Value
+) -> None:
+    """The gradient of `count` rows, and their part of the sums of columns."""
+    all_g, all_x, all_grad, *_, w, _, _, n, _, _ = arguments
+    rows = []
+    for k in range(count):
+        addresses = [code.at("float", a, (row + k) * n) for a in (all_g, all_x, all_grad)]
+        rows.append((addresses, [code.splat(code.load("float", a, k), LANES) for a in numbers]))
+
+    def write(i: Value, mask: Value | None) -> None:
+        weighted, plain, factor = load(code, gw, i, mask), load(code, gb, i, mask), load(code, w, i, mask)
+        for (g_row, x_row, grad), (mean, rstd, shift, slope) in rows:
+            g = load(code, g_row, i, mask)
+            d = load(code, x_row, i, mask) - mean
+            store(code, fma(code, slope, d, g * factor * rstd - shift), grad, i, mask)
+            weighted, plain = fma(code, g, d * rstd, weighted), plain + g
+        store(code, weighted, gw, i, mask)
+        store(code, plain, gb, i, mask)
+
+    for_each(code, n, write)

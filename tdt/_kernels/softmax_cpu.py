@@ -6,9 +6,8 @@ nothing but -inf give NaN in the whole row, as inf - inf and the sum do.
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -23,13 +22,13 @@ from tdt._kernels._pool import get_num_threads
 from tdt._kernels._rows import (
     LANES,
     across,
+    by_length,
     contiguous,
     fma,
     for_each,
     larger,
     largest,
     load,
-    mask_of,
     row_function,
     store,
     summed,
@@ -111,20 +110,6 @@ def _log(code: Code, x: Value) -> Value:
     return inline(code, log_from_1, code.cast(x, "float"))
 
 
-def _by_length(short: Callable[..., None]) -> Callable[..., Callable[..., None]]:
-    """Let `short(code, pointers, mask)` write the code of rows of one vector: the same sums without loops."""
-
-    def decorate(write: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(write)
-        def both(code: Code, pointers: list[Value], n: Value) -> None:
-            mask = mask_of(code, n)
-            code.choose(n <= LANES, lambda: short(code, pointers, mask), lambda: write(code, pointers, n))
-
-        return both
-
-    return decorate
-
-
 def _short_exponentials(code: Code, x: Value, mask: Value) -> tuple[Value, Value, Value, Value]:
     """Of a row of one vector: the elements less their maximum, the exponentials, their sum, the maximum."""
     values = load(code, x, 0, mask, other=-math.inf)
@@ -134,26 +119,26 @@ def _short_exponentials(code: Code, x: Value, mask: Value) -> tuple[Value, Value
     return values, e, code.cast(across(code, e), "double"), top
 
 
-def _short_cross_entropy(code: Code, pointers: list[Value], mask: Value) -> None:
+def _short_cross_entropy(code: Code, pointers: list[Value], n: Value, mask: Value) -> None:
     x, t, loss, exps, sums = pointers
     _, e, total, top = _short_exponentials(code, x, mask)
     store(code, e, exps, 0, mask)
     _finish_cross_entropy(code, top, total, x, t, loss, sums)
 
 
-def _short_softmax(code: Code, pointers: list[Value], mask: Value) -> None:
+def _short_softmax(code: Code, pointers: list[Value], n: Value, mask: Value) -> None:
     x, out = pointers
     _, e, total, _ = _short_exponentials(code, x, mask)
     store(code, e * _inverse(code, total), out, 0, mask)
 
 
-def _short_log_softmax(code: Code, pointers: list[Value], mask: Value) -> None:
+def _short_log_softmax(code: Code, pointers: list[Value], n: Value, mask: Value) -> None:
     x, out = pointers
     values, _, total, _ = _short_exponentials(code, x, mask)
     store(code, values - code.splat(_log(code, total), LANES), out, 0, mask)
 
 
-def _short_softmax_grad(code: Code, pointers: list[Value], mask: Value) -> None:
+def _short_softmax_grad(code: Code, pointers: list[Value], n: Value, mask: Value) -> None:
     g, out = [load(code, pointer, 0, mask) for pointer in pointers[:2]]
     store(code, out * (g - code.splat(across(code, g * out), LANES)), pointers[2], 0, mask)
 
@@ -163,7 +148,7 @@ def _inverse(code: Code, total: Value) -> Value:
 
 
 @row_function("(n)->(n)", "ff")
-@_by_length(_short_softmax)
+@by_length(_short_softmax)
 def _softmax(code: Code, pointers: list[Value], n: Value) -> None:
     x, out = pointers
     _, total = _exponentials(code, x, n, out)
@@ -172,7 +157,7 @@ def _softmax(code: Code, pointers: list[Value], n: Value) -> None:
 
 
 @row_function("(n)->(n)", "ff")
-@_by_length(_short_log_softmax)
+@by_length(_short_log_softmax)
 def _log_softmax(code: Code, pointers: list[Value], n: Value) -> None:
     x, out = pointers
     top, total = _exponentials(code, x, n)
@@ -182,7 +167,7 @@ def _log_softmax(code: Code, pointers: list[Value], n: Value) -> None:
 
 
 @row_function("(n),(n)->(n)", "fff")
-@_by_length(_short_softmax_grad)
+@by_length(_short_softmax_grad)
 def _softmax_grad(code: Code, pointers: list[Value], n: Value) -> None:
     g, out, grad = pointers
     terms = lambda i, count, mask: (load(code, g, i, mask, count) * load(code, out, i, mask, count),)  # noqa: E731
@@ -207,7 +192,7 @@ def _log_softmax_grad(code: Code, pointers: list[Value], n: Value) -> None:
     for_each(code, n, write)
 
 
-@_by_length(_short_cross_entropy)
+@by_length(_short_cross_entropy)
 def _cross_entropy_row(code: Code, pointers: list[Value], n: Value) -> None:
     x, t, loss, exps, sums = pointers
     top, total = _exponentials(code, x, n, exps)

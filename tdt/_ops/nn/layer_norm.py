@@ -9,7 +9,7 @@ from typing import Any
 from tdt import _backend
 from tdt._core.dtype import FLOATING, finfo, float32
 from tdt._core.tensor import Tensor
-from tdt._kernels import chosen, kernel, large_layer
+from tdt._kernels import chosen, kernel, float_layer
 from tdt._ops.nn.batch_norm import HALF, check_dtypes
 from tdt._ops.shape.memory import in_output_format
 from tdt.autograd._op import op
@@ -27,7 +27,7 @@ def _row_shapes(x: tuple, w: tuple | None, b: tuple | None, *, dims: int, eps: f
     outputs=("out", "mean", "rstd"),
     shape=_row_shapes,
     node="NativeLayerNormBackward0",
-    kernels=(kernel("layer_norm_cpu:layer_norm", large_layer),),
+    kernels=(kernel("layer_norm_cpu:layer_norm", float_layer),),
 )
 def _layer_norm(xp, x, w=None, b=None, *, dims, eps, centred=True):
     """`x` with mean 0 and variance 1 over its last `dims` dimensions, times w, plus b.
@@ -68,7 +68,7 @@ def _(needs, x, w, mean, rstd, g_out, g_mean, g_rstd, dims, centred):
     return gx, total(g_out * normed) if needs[1] else None, total(g_out) if needs[2] else None
 
 
-_SLOPES = (kernel("layer_norm_cpu:layer_norm_vjp", large_layer),)
+_SLOPES = (kernel("layer_norm_cpu:layer_norm_vjp", float_layer),)
 
 
 @_layer_norm.fast_vjp("x", "w", "b")
