@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 
 from tdt._kernels._gemm import GRAIN, PANEL, tile_rows, tiles
-from tdt._kernels._intrinsics import array_at, local_floats
+from tdt._kernels._intrinsics import array_at, float_of_bits, local_floats
 from tdt._kernels._jit import address_of, jit
 from tdt._kernels._layout import _turn
 from tdt._kernels._polynomial import exp32
 from tdt._kernels._pool import parallel
-from tdt._kernels.softmax_cpu import _largest
 
 ROWS, COLUMNS = 64, 128  # of a block of weights
 PITCH = COLUMNS + 16  # from row to row: rows that are a power of two apart would share few places of the cache
 DEPTH = 64  # numbers of a key that are turned at a time
 ZERO, INF = np.float32(0), np.float32(math.inf)
 FLOATS, BITS, FLAGS = np.empty(0, np.float32), np.empty(0, np.int32), np.empty(0, np.bool_)
+LEAST, SIGN, MAGNITUDE = np.int32(-(2**31)), np.int32(31), np.int32(2**31 - 1)
 FAR = 1 << 40  # the size of arrays whose end nobody asks for
 one_block, two_blocks = local_floats((ROWS + DEPTH) * PITCH + 2 * ROWS), local_floats((2 * ROWS + DEPTH) * PITCH + ROWS)
 AT, BATCH, HEAD, LINE = range(4)  # of an array: its address, and elements to the next of the batch, head and row
@@ -95,6 +95,17 @@ def _line(where, which, b, h, row, column, like):
 def _visible(causal, i, j, columns):
     """How many of the columns from j on row i sees."""
     return max(0, min(columns, i - j + 1)) if causal else columns
+
+
+@jit
+def _largest(bits):
+    """The maximum of a row from its floats' bits, which in this order compare as they do. A maximum of floats, which have
+    NaN, would not be vectorised. NaN is larger or smaller than all numbers."""
+    best = LEAST
+    for j in range(bits.size):
+        key = np.int32(bits[j] ^ ((bits[j] >> SIGN) & MAGNITUDE))
+        best = key if key > best else best
+    return float_of_bits(best ^ ((best >> SIGN) & MAGNITUDE))
 
 
 @jit

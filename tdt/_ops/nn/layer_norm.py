@@ -9,7 +9,7 @@ from typing import Any
 from tdt import _backend
 from tdt._core.dtype import FLOATING, finfo, float32
 from tdt._core.tensor import Tensor
-from tdt._kernels import chosen, kernel, float_layer
+from tdt._kernels import chosen, float_layer, kernel
 from tdt._ops.nn.batch_norm import HALF, check_dtypes
 from tdt._ops.shape.memory import in_output_format
 from tdt.autograd._op import op
