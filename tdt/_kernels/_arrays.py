@@ -22,12 +22,18 @@ from tdt._kernels._conditions import (
     alike,
     large_for_blas,
     large_matrices,
+    large_pairs,
 )
+from tdt._kernels._formulas import LOWER, narrow, widen
 from tdt._kernels._registry import SWITCHES, chosen, kernel, lazy
 
 
 def product(xp: Any, a: Any, b: Any, bias: Any = None) -> Any:
-    """a @ b, for matrices or stacks of them, plus a bias for each column."""
+    """a @ b, for matrices or stacks of them, plus a bias for each column; half precision is summed in float32."""
+    if a.dtype in LOWER:
+        if a.size * b.shape[-1] >= LARGE_PRODUCT and (fast := chosen(PRODUCT_OF_HALF, xp, a, b)):
+            return fast(a, b, bias)
+        return narrow(product(xp, *widen((a, b, bias))), a.dtype)
     if a.size * b.shape[-1] >= LARGE_PRODUCT and (fast := chosen(PRODUCT, xp, a, b)):
         return fast(a, b, bias)
     # For small matrices `dot` has a third of the cost.
@@ -188,6 +194,7 @@ def triangle(x: Any, edge: int, lower: bool) -> Any:
     return _triangle(x, edge, lower) if x.flags.c_contiguous else None
 
 
+PRODUCT_OF_HALF = (kernel("bfloat16_cpu:product", large_pairs),)
 PRODUCT = (kernel("product_cpu:product", large_matrices), kernel("blas_cpu:product", large_for_blas))
 _take_along, _put_along = lazy("index_cpu:take"), lazy("index_cpu:put")
 _scan, _extremes = lazy("scan_cpu:scan"), lazy("scan_cpu:extremes")

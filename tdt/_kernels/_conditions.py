@@ -14,7 +14,7 @@ import numpy as np
 
 from tdt._backend.layout import is_dense, memory_order, output_is_channels_last
 from tdt._backend.windows import output_sizes
-from tdt._kernels._formulas import FLOAT32
+from tdt._kernels._formulas import BFLOAT16, FLOAT32
 from tdt._kernels._registry import SWITCHES, When
 
 # The first kernel of a process costs about 40 ms where it was compiled before, and a second or two where it was not.
@@ -299,6 +299,27 @@ def large_matrices(arrays: Sequence[Any], attributes: dict) -> bool:
         and shape[:-2] == other[:-2]
         and _vectors_of_eight()
     )
+
+
+def large_pairs(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Matrices of bfloat16, or stacks of equally many, on a processor with instructions for their products; no vectors."""
+    a, b = arrays
+    return (
+        SWITCHES.kernels
+        and a.dtype == BFLOAT16 == b.dtype
+        and 2 <= a.ndim == b.ndim
+        and a.shape[-2] != 1 != b.shape[-1]
+        and a.size * b.shape[-1] >= LARGE_PRODUCT
+        and a.shape[:-2] == b.shape[:-2]
+        and multiplies_bfloat16()
+    )
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether products of bfloat16 run on instructions for them: AMX or AVX-512-BF16."""
+    from tdt._kernels import _dots
+
+    return _dots.available() != ""
 
 
 @functools.cache

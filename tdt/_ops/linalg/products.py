@@ -46,7 +46,15 @@ def _matmul_node_name(node: Any) -> str:
     return names.get((left, right), "UnsafeViewBackward0")
 
 
-@op(dtypes=NUMBERS, promote=(), shape=_matmul_shape, flops=_matmul_flops, node=_matmul_node_name, autocast="lower")
+@op(
+    dtypes=NUMBERS,
+    promote=(),
+    shape=_matmul_shape,
+    flops=_matmul_flops,
+    node=_matmul_node_name,
+    autocast="lower",
+    half=True,
+)
 def _matmul(xp: ModuleType, x: Any, y: Any) -> Any:
     return _kernels.product(xp, x, y)
 
@@ -65,11 +73,11 @@ def _(g: Tensor, y: Tensor) -> Tensor:
 
 @_matmul.fast_vjp("x")
 def _(xp: ModuleType, g: Any, y: Any) -> Any:
-    y = y.conjugate()
+    y = y.conjugate() if y.dtype.kind == "c" else y
     if y.ndim == 1:
         return g[..., None] * y
     if g.ndim < y.ndim:
-        return xp.matmul(y, g[..., None])[..., 0]
+        return _kernels.product(xp, y, g[..., None])[..., 0]
     return _kernels.product(xp, g, y.swapaxes(-1, -2))
 
 
@@ -84,11 +92,11 @@ def _(g: Tensor, x: Tensor) -> Tensor:
 
 @_matmul.fast_vjp("y")
 def _(xp: ModuleType, g: Any, x: Any) -> Any:
-    x = x.conjugate()
+    x = x.conjugate() if x.dtype.kind == "c" else x
     if x.ndim == 1:
         return x[:, None] * g[..., None, :] if g.ndim else g * x
     if g.ndim < x.ndim:
-        return xp.matmul(x.swapaxes(-1, -2), g[..., None])[..., 0]
+        return _kernels.product(xp, x.swapaxes(-1, -2), g[..., None])[..., 0]
     return _kernels.product(xp, x.swapaxes(-1, -2), g)
 
 

@@ -30,7 +30,16 @@ def _linear_node_name(node: Any) -> str:
     return "ViewBackward0" if biased or rank == 1 else "UnsafeViewBackward0"
 
 
-@op(dtypes=NUMBERS, promote=(), broadcasts=False, shape=_shape, flops=_flops, node=_linear_node_name, autocast="lower")
+@op(
+    dtypes=NUMBERS,
+    promote=(),
+    broadcasts=False,
+    shape=_shape,
+    flops=_flops,
+    node=_linear_node_name,
+    autocast="lower",
+    half=True,
+)
 def _linear(xp, x, w, b=None):
     # One product of two matrices: NumPy multiplies a stack of matrices one by one.
     y = _kernels.product(xp, x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), w.shape[-1]), w.T, b)

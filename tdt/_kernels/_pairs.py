@@ -1,0 +1,139 @@
+"""Packing of bfloat16 matrices into the tiles of pairs that `_dots` sums, and blocks of 16-bit numbers turned.
+
+A panel is 32 lines (rows of the left operand, columns of the right one) of all steps of 32 k. Where the elements lie is said
+by two tables of offsets in bytes, whose sum is the place of an element; numbers that lie together have one offset:
+
+    "deep"     k lies together: an offset for each line; for each step, (offset, how many of its 32 k there are)
+    "flat"     lines lie together: an offset for each 16 lines; an offset for each k
+
+A plain matrix, a transposed one and patches of an image are all such. Where a step has fewer than 32 k, the rest is zeros.
+Lines past the last one are copies of others, which belong to results that nobody reads. Offsets ascend in a table, so that a
+tile's last element shows whether whole vectors may be read: those that would pass the array's end are copied one by one.
+"""
+
+from __future__ import annotations
+
+from tdt._kernels._code import Code, Value, native
+from tdt._kernels._dots import PAIRS, SIDE, STEP_BYTES, TILE, TILE_BYTES
+
+CHUNK = 32  # steps that a piece of work packs
+FORMS = ("deep", "flat")
+
+
+@native("qqqqqqqqqq")
+def pack(code: Code, first: Value, last: Value, arguments: list[Value], form: str, right: bool) -> None:
+    """Pieces of packed operands: (matrix, panel, chunk of steps).
+
+    Arguments: addresses of the first element, past the last one, of the offsets of matrices, of lines, of k, and of the
+    result; numbers of offsets of lines, of k, of steps, and of panels in a matrix.
+
+    Args:
+        right: for the right operand: tiles are [pair][column] instead of [row][pair].
+    """
+    source, end, matrices, line_table, k_table, out, entries, depth, steps, panels = arguments
+    matrices, line_table, k_table = (code.cast(table, "ptr") for table in (matrices, line_table, k_table))
+    chunks = (steps + (CHUNK - 1)) // CHUNK
+    copied = code.array("i16", SIDE * TILE)
+    with code.loop(first, last) as piece:
+        chunk, panel = piece % chunks, piece // chunks
+        matrix = panel // panels
+        number = panel - matrix * panels
+        base = source + code.load("i64", matrices, matrix)
+        with code.loop(chunk * CHUNK, code.minimum(chunk * CHUNK + CHUNK, steps)) as step:
+            target = out + (panel * steps + step) * STEP_BYTES
+            with code.loop(0, 2) as tile:
+                here = code.cast(target + tile * TILE_BYTES, "ptr")
+                offsets = _Offsets(code, form, line_table, k_table, (number * 2 + tile) * TILE, entries, depth, step)
+                rows = _rows(code, form, base, end, offsets, copied)
+                if (form == "deep") is right:
+                    rows = turned(code, rows)
+                for k, row in enumerate(rows):
+                    code.store(row, here, k * PAIRS)
+
+
+class _Offsets:
+    """The offsets of a tile's lines and k, those past the last repeating it, and how many k there are."""
+
+    def __init__(
+        self, code: Code, form: str, lines: Value, ks: Value, line: Value, entries: Value, depth: Value, step: Value
+    ):
+        def clamped(table: Value, index: Value, stop: Value, scale: int = 1) -> Value:
+            return code.load("i64", table, code.minimum(index, stop - 1) * scale)
+
+        if form == "deep":
+            self.outer = [clamped(lines, line + k, entries) for k in range(TILE)]
+            self.inner = code.load("i64", ks, step * 2)
+            self.count = code.load("i64", ks, step * 2 + 1)
+        else:
+            self.outer = [clamped(ks, step * SIDE + k, depth) for k in range(SIDE)]
+            self.inner = clamped(lines, line // TILE, entries)
+            self.count = depth - step * SIDE
+
+
+def _rows(code: Code, form: str, base: Value, end: Value, offsets: _Offsets, copied: Value) -> list[Value]:
+    """A tile's 16 vectors of 16 pairs: a line each ("deep"), or a pair of k each ("flat")."""
+    deep = form == "deep"
+    wide = SIDE if deep else TILE
+    addresses = [base + (outer + offsets.inner) for outer in offsets.outer]
+    place = [code.variable("i64", address) for address in addresses]
+    with code.when(addresses[-1] + 2 * wide > end):
+        for k, variable in enumerate(place):
+            with code.loop(0, wide) as i:
+                at = code.minimum(addresses[k] + i * 2, end - 2)
+                code.store(code.load("i16", code.cast(at, "ptr")), copied, i + k * wide)
+            variable.set(code.cast(code.at("i16", copied, k * wide), "i64"))
+    vectors = [code.load("i16", code.cast(variable.get(), "ptr"), 0, wide) for variable in place]
+    if deep:
+        numbers = Value(code, f"<{', '.join(f'i16 {k}' for k in range(SIDE))}>", "<32 x i16>")
+        valid = numbers < code.splat(code.cast(code.minimum(offsets.count, SIDE), "i16"), SIDE)
+        zeros = code.value(0, "<32 x i16>")
+        return [
+            code.new("<16 x i32>", f"bitcast <32 x i16> {v.name} to <16 x i32>")
+            for v in (code.select(valid, vector, zeros) for vector in vectors)
+        ]
+    zeros = code.value(0, "<16 x i16>")
+    words = []
+    for k, vector in enumerate(vectors):
+        there = offsets.count > k
+        words.append(code.cast(code.select(there, vector, zeros), "i32", signed=False))
+    return [words[2 * p] | (words[2 * p + 1] << 16) for p in range(PAIRS)]
+
+
+def turned(code: Code, rows: list[Value]) -> list[Value]:
+    """16 vectors of 16, as a block turned: each of four rounds interleaves row i with row i + 8."""
+    half = TILE // 2
+    orders = [[h + i // 2 + TILE * (i % 2) for i in range(TILE)] for h in (0, half)]
+    for _ in range(4):
+        rows = [code.shuffle(rows[i], rows[i + half], order) for i in range(half) for order in orders]
+    return rows
+
+
+@native("qqqqqqqq")
+def turn(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """Pieces of matrices of 16-bit numbers that are transposed: 16 rows of one.
+
+    Arguments: addresses of the first source and of its result; rows and columns of a source; bytes from one source to the
+    next and from row to row; the same of the results, whose rows are the columns of the source.
+    """
+    source, out, rows, columns, source_next, source_row, out_next, out_row = arguments
+    blocks = (rows + (TILE - 1)) // TILE
+    with code.loop(first, last) as piece:
+        matrix = piece // blocks
+        row = (piece - matrix * blocks) * TILE
+        begin, target = source + matrix * source_next + row * source_row, out + matrix * out_next + row * 2
+        high = code.minimum(rows - row, TILE)
+        with code.loop(0, columns, TILE) as column:
+            broad = code.minimum(columns - column, TILE)
+
+            def block(column: Value = column) -> None:
+                at = [code.cast(begin + source_row * k + column * 2, "ptr") for k in range(TILE)]
+                lines = turned(code, [code.load("i16", address, 0, TILE) for address in at])
+                for k, line in enumerate(lines):
+                    code.store(line, code.cast(target + (column + k) * out_row, "ptr"))
+
+            def edge(column: Value = column, broad: Value = broad) -> None:
+                with code.loop(0, high) as r, code.loop(0, broad) as c:
+                    value = code.load("i16", code.cast(begin + r * source_row + (column + c) * 2, "ptr"))
+                    code.store(value, code.cast(target + (column + c) * out_row + r * 2, "ptr"))
+
+            code.choose((high == TILE) & (broad == TILE), block, edge)

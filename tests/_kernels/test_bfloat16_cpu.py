@@ -1,0 +1,241 @@
+"""Products of bfloat16 by pairs: packing, blocks and rounding, with AMX's and AVX-512-BF16's instructions emulated."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tdt
+from tdt._kernels import _dots, _pairs, bfloat16_cpu
+from tdt._kernels._code import written
+from tests._kernels.watch import watch
+from tests.helpers import require, require_torch
+
+BFLOAT16 = ml_dtypes.bfloat16
+WAYS = ("emulated-amx", "emulated-avx512_bf16")
+pytestmark = pytest.mark.skipif(not tdt.backends.kernels.enabled(), reason="kernels are off")
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """These instructions are those of the processor."""
+    monkeypatch.setattr(_dots, "available", lambda: request.param)
+    return request.param
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(BFLOAT16)
+
+
+def exact(a: np.ndarray, b: np.ndarray, bias: Any = 0) -> np.ndarray:
+    return a.astype(float) @ b.astype(float) + np.asarray(bias, float)
+
+
+def assert_rounded(result: np.ndarray, a: np.ndarray, b: np.ndarray, bias: Any = 0) -> None:
+    """Each element is its exact sum within float32's error, rounded to bfloat16 once."""
+    assert result.dtype == BFLOAT16
+    expected = exact(a, b, bias)
+    error = np.abs(result.astype(float) - expected)
+    size = np.abs(a.astype(float)) @ np.abs(b.astype(float)) + 1e-30
+    assert (error <= 2.0**-8 * np.abs(expected) + 1e-6 * size).all()
+
+
+LAYOUTS = {
+    "rows": lambda x: np.ascontiguousarray(x),
+    "columns": lambda x: np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2),
+    "part": lambda x: np.pad(x, [(0, 0)] * (x.ndim - 2) + [(1, 2), (3, 1)])[..., 1:-2, 3:-1],
+    "gaps": lambda x: np.repeat(np.repeat(x, 2, -1), 2, -2)[..., ::2, ::2],
+    "reversed": lambda x: np.ascontiguousarray(x[..., ::-1, :])[..., ::-1, :],
+}
+
+
+@pytest.mark.parametrize("left", LAYOUTS)
+@pytest.mark.parametrize("right", LAYOUTS)
+def test_operands_may_lie_in_any_order(way: str, left: str, right: str):
+    a, b = LAYOUTS[left](numbers(2, 37, 51)), LAYOUTS[right](numbers(2, 51, 70, seed=1))
+    assert_rounded(bfloat16_cpu.product(a, b), a, b)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_sizes_are_summed(way: str, seed: int):
+    rng = np.random.default_rng(seed)
+    m, k, n = (int(2 ** rng.uniform(0, 9)) for _ in range(3))
+    stack = tuple(rng.integers(1, 4, int(rng.integers(0, 3))))
+    a, b = numbers(*stack, m, k, seed=seed), numbers(*stack, k, n, seed=seed + 100)
+    bias = numbers(n, seed=seed + 200)
+    assert_rounded(bfloat16_cpu.product(a, b, bias), a, b, bias)
+
+
+def test_a_long_sum_in_several_parts_is_rounded_once(way: str):
+    a, b = numbers(40, 1700), numbers(1700, 33, seed=1)
+    assert_rounded(bfloat16_cpu.product(a, b), a, b)
+
+
+def test_a_stack_may_repeat_one_matrix(way: str):
+    a, b = np.broadcast_to(numbers(33, 40), (3, 33, 40)), numbers(3, 40, 34, seed=1)
+    assert_rounded(bfloat16_cpu.product(a, b), a, b)
+
+
+def test_both_instructions_agree_but_for_rounding(monkeypatch: pytest.MonkeyPatch):
+    a, b, found = numbers(64, 96), numbers(96, 64, seed=1), []
+    for name in WAYS:
+        monkeypatch.setattr(_dots, "available", lambda name=name: name)
+        found.append(bfloat16_cpu.product(a, b).astype(np.float32))
+    assert (np.abs(found[0] - found[1]) <= 2.0**-7 * np.abs(found[0]) + 1e-5).all()
+
+
+def test_an_element_has_one_value_whatever_the_size_and_the_number_of_threads(way: str):
+    a, b = numbers(300, 700), numbers(700, 290, seed=1)
+    before = tdt.get_num_threads()
+    try:
+        tdt.set_num_threads(1)
+        whole = bfloat16_cpu.product(a, b)
+        tdt.set_num_threads(2)
+        assert (bfloat16_cpu.product(a, b).view(np.uint16) == whole.view(np.uint16)).all()
+    finally:
+        tdt.set_num_threads(before)
+    part = bfloat16_cpu.product(a[17:19], b[:, 100:150])
+    assert (part.view(np.uint16) == whole[17:19, 100:150].view(np.uint16)).all()
+
+
+def test_numbers_that_are_not_finite_stay_in_their_rows_and_columns(way: str):
+    a, b = numbers(40, 50), numbers(50, 45, seed=1)
+    a[3, 49], b[7, 44] = np.nan, np.inf
+    result = bfloat16_cpu.product(a, b).astype(float)
+    odd = ~np.isfinite(result)
+    assert odd[3].all() and odd[:, 44].all() and odd.sum() == 40 + 45 - 1
+    assert np.isnan(result[3]).all()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("right", [False, True])
+def test_nothing_is_read_past_the_end_of_an_operand(way: str, turned: bool, right: bool):
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 4 * page)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    if ctypes.CDLL(None).mprotect(ctypes.c_void_p(address + 3 * page), ctypes.c_size_t(page), 0):
+        pytest.skip("no guard page here")
+    x = numbers(45, 37)
+    guarded = np.frombuffer(memory, np.uint16, x.size, 3 * page - 2 * x.size).view(BFLOAT16).reshape(x.shape)
+    guarded[...] = x
+    own = guarded.T if turned else guarded
+    other = numbers(own.shape[0] if right else own.shape[1], 40, seed=1)
+    a, b = (other.T, own) if right else (own, other)
+    assert_rounded(bfloat16_cpu.product(a, b), a, b)
+
+
+def test_pytorch_sums_alike(way: str):
+    torch = require_torch()
+    a, b, bias = numbers(60, 130), numbers(130, 50, seed=1), numbers(50, seed=2)
+    ours = bfloat16_cpu.product(a, b, bias).astype(np.float32)
+    theirs = torch.nn.functional.linear(
+        *(torch.tensor(x.astype(np.float32)).bfloat16() for x in (a, b.T, bias))
+    ).float()
+    assert (np.abs(ours - theirs.numpy()) <= 2.0**-7 * np.abs(ours) + 1e-5).all()
+
+
+CALLS = {
+    "linear": lambda x, w, b: tdt.nn.functional.linear(x, w, b),
+    "matmul": lambda x, w, b: x @ w.T + b,
+    "bmm": lambda x, w, b: tdt.bmm(x.reshape(2, 64, 96), w.T.expand(2, 96, 160)) + b,
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_ops_and_their_gradients_are_products_of_pairs(way: str, name: str, monkeypatch: pytest.MonkeyPatch):
+    called = watch(monkeypatch, "bfloat16_cpu:product")
+    operands = [
+        tdt.tensor(numbers(*shape, seed=k).astype(np.float32)) for k, shape in enumerate([(128, 96), (160, 96), (160,)])
+    ]
+    results = []
+    for kind in (tdt.bfloat16, tdt.float32):
+        low = [x.bfloat16().to(kind).requires_grad_() for x in operands]
+        out = CALLS[name](*low)
+        out.backward(tdt.ones_like(out) / 16)
+        results.append([out, *(x.grad for x in low)])
+    assert len(called) == 3
+    for ours, expected in zip(*results, strict=True):
+        assert ours.dtype is tdt.bfloat16
+        tdt.testing.assert_close(ours.float(), expected, rtol=2e-2, atol=2e-2)
+
+
+def test_a_processor_without_the_instructions_computes_in_float32(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(_dots, "available", lambda: "")
+    called = watch(monkeypatch, "bfloat16_cpu:product")
+    a, b = numbers(128, 96), numbers(96, 128, seed=1)
+    result = (tdt.tensor(a.astype(np.float32)).bfloat16() @ tdt.tensor(b.astype(np.float32)).bfloat16()).float().numpy()
+    assert not called
+    assert_rounded(result.astype(BFLOAT16), a, b)
+
+
+# What only processors with the instructions can run.
+
+ASSEMBLED = {
+    ("amx", "sapphirerapids"): ("ldtilecfg", "tilezero", "tileloadd", "tdpbf16ps", "tilestored", "tilerelease"),
+    ("avx512_bf16", "cooperlake"): ("vdpbf16ps",),
+    ("avx512_bf16", "znver4"): ("vdpbf16ps",),
+}
+
+
+@pytest.mark.parametrize(("name", "processor"), ASSEMBLED)
+def test_the_code_has_the_processors_instructions(name: str, processor: str):
+    llvm = require("llvmlite.binding")
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_triple("x86_64-unknown-linux-gnu")
+    machine = target.create_target_machine(cpu=processor, opt=2)
+    text = written(bfloat16_cpu._blocks.__wrapped__, "q" * 14, (name, True))
+    module = llvm.parse_assembly(text.replace(text.splitlines()[0], 'target triple = "x86_64-unknown-linux-gnu"'))
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+    builder.getModulePassManager().run(module, builder)
+    code = machine.emit_assembly(module)
+    for instruction in ASSEMBLED[name, processor]:
+        assert instruction in code
+
+
+def test_the_configuration_of_tiles_is_that_of_the_manual():
+    words = np.zeros(64, np.uint8)
+    words[0] = 1  # the palette
+    words[16:32].view(np.uint16)[:] = 64  # bytes of a row, for each of 8 tiles
+    words[48:56] = 16  # rows
+    assert _dots.CONFIGURATION == words.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("flags", "permitted", "setting", "expected"),
+    [
+        ("amx_tile amx_bf16 avx512_bf16", True, None, "amx"),
+        ("amx_tile amx_bf16 avx512_bf16", False, None, "avx512_bf16"),
+        ("amx_tile avx512f", True, None, ""),
+        ("amx_tile amx_bf16 avx512_bf16", True, "0", ""),
+        ("amx_tile amx_bf16 avx512_bf16", True, "avx512_bf16", "avx512_bf16"),
+        ("avx512f", True, "amx", ""),
+        ("avx512f", True, "emulated-amx", "emulated-amx"),
+    ],
+)
+def test_instructions_are_used_where_processor_and_system_have_them(
+    monkeypatch: pytest.MonkeyPatch, flags: str, permitted: bool, setting: str | None, expected: str
+):
+    monkeypatch.setattr(_dots, "_processor_flags", lambda: frozenset(flags.split()))
+    monkeypatch.setattr(_dots, "amx_permitted", lambda: permitted)
+    monkeypatch.setattr("tdt._kernels._native.vector_width", lambda: 16)
+    monkeypatch.delenv("NUMBA_CPU_NAME", raising=False)
+    monkeypatch.delenv("NUMBA_CPU_FEATURES", raising=False)
+    monkeypatch.setenv("TDT_BFLOAT16", setting) if setting else monkeypatch.delenv("TDT_BFLOAT16", raising=False)
+    assert _dots.available.__wrapped__() == expected
+
+
+def test_asking_for_permission_does_no_harm():
+    assert _dots.amx_permitted() in (True, False)
+
+
+def test_matrices_of_16_bits_are_transposed():
+    source = np.arange(3 * 37 * 50, dtype=np.uint16).reshape(3, 37, 50)
+    out = np.zeros((3, 50, 37), np.uint16)
+    _pairs.turn()(0, 3 * 3, source, out, 37, 50, 37 * 50 * 2, 100, 37 * 50 * 2, 74)
+    assert (out == source.swapaxes(1, 2)).all()
