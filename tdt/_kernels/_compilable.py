@@ -11,8 +11,6 @@ RELEASE = "NRT_MemInfo_call_dtor"
 # The symbol that every kernel's object code exports: see `_compile._add_entry`.
 ENTRY = "tdt_kernel"
 
-PARALLEL = 1 << 15  # elements of an elementwise function from which a second thread saves more than the dispatch costs
-
 
 class Compilable:
     """A Python function that Numba compiles: a kernel, or a helper that a kernel calls."""

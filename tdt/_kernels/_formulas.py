@@ -10,8 +10,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tdt._kernels._compilable import PARALLEL
 from tdt._kernels._registry import SWITCHES
+from tdt._kernels._threads import THREADS
 
 FLOAT32, FLOAT16, BFLOAT16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
 LOWER = frozenset((FLOAT16, BFLOAT16))
@@ -69,7 +69,7 @@ def from_formula(
     def unary(x: Any) -> Any:
         """The fast path for one operand without attributes."""
         nonlocal ufunc
-        if x.size < PARALLEL and x.dtype == FLOAT32 and SWITCHES.kernels:
+        if x.size < THREADS.elementwise and x.dtype == FLOAT32 and SWITCHES.kernels:
             if ufunc is None:
                 call(np, x)
                 ufunc = functions[0].functions["f",].ufunc  # which the call has loaded
@@ -96,7 +96,7 @@ def from_formula(
         return out
 
     def ufunc_for(operands: tuple, named: dict[str, Any]) -> tuple[Callable, tuple | None, tuple] | None:
-        """The ufunc for arrays of these types, below PARALLEL elements, and for these numbers; None if there is none.
+        """The ufunc for arrays of these types and for these numbers, on one thread; None if there is none.
 
         Returns: the ufunc, the places of the arrays among the operands (None if all are), the arguments after them.
         """
@@ -135,7 +135,7 @@ def for_small_arrays(function: Any, attributes: dict[str, Any]) -> Callable[[Any
 
     def call(a: Any, b: Any) -> Any:
         nonlocal found
-        if not SWITCHES.kernels or b.__class__ is not np.ndarray or a.size >= PARALLEL or b.size >= PARALLEL:
+        if not SWITCHES.kernels or b.__class__ is not np.ndarray or max(a.size, b.size) >= THREADS.elementwise:
             return function(np, a, b, **attributes)
         if found is None:
             found = function.ufunc_for((a, b), attributes) or ()

@@ -29,13 +29,14 @@ import numpy as np
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._jit import Kernel
 from tdt._kernels._native import target_triple
+from tdt._kernels._threads import THREADS
 
 SPINS = 20_000  # checks for work before a thread sleeps: half a millisecond, about the gap between two kernels
 SHARES = 4  # pieces of each thread's range, so that a thread that starts late or is preempted costs little
 
 # A pool's state, in words. Words that change while other threads read them have their own cache lines.
 OPEN, LEFT, INSIDE, ASLEEP, FAILED, CLOSED = 0, 8, 16, 24, 32, 40
-ENTRY, WORDS, BLOCKS, PIECE, THREADS = range(48, 53)  # the job
+ENTRY, WORDS, BLOCKS, PIECE, OTHERS = range(48, 53)  # the job
 READ, WRITE, GIVE_WAY, PIPE_OUT, PIPE_IN, BYTES = range(56, 62)  # addresses of C functions, the pipe, its bytes
 NEXT, LINE = 64, 8  # the next block of each range, a cache line for each
 
@@ -85,7 +86,7 @@ class State:
     def take_part(self, number: Value | int) -> None:
         """Work on the open job's pieces, those of range `number` first, until none is left."""
         code = self.code
-        blocks, piece, ranges = self.get(BLOCKS), self.get(PIECE), self.get(THREADS) + 1
+        blocks, piece, ranges = self.get(BLOCKS), self.get(PIECE), self.get(OTHERS) + 1
         with code.loop(0, ranges) as turn:
             own = (turn + number) % ranges
             end = blocks * (own + 1) // ranges
@@ -130,7 +131,7 @@ def _serve(code: Code, first: Value, last: Value, arguments: list[Value]) -> Non
 def _lead(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     """The caller's part: open the job in `state`, work on it, and close it when all threads have left."""
     state = State(code, arguments[0])
-    blocks, threads = state.get(BLOCKS), state.get(THREADS)
+    blocks, threads = state.get(BLOCKS), state.get(OTHERS)
     with code.loop(0, threads + 1) as own:
         state.write(blocks * own // (threads + 1), NEXT + LINE * own)
     state.write(1, LEFT)
@@ -146,14 +147,6 @@ def _lead(code: Code, first: Value, last: Value, arguments: list[Value]) -> None
         leave(state.read(INSIDE) == 0)
         looks.add(1)
         state.wait(looks.get())
-
-
-def _default_threads() -> int:
-    """OMP_NUM_THREADS (its first number) where it is set, else the CPUs this process may run on."""
-    setting = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if setting.isdecimal() and int(setting) > 0:
-        return int(setting)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Pool:
@@ -186,7 +179,7 @@ class _Pool:
         """One job, on the calling thread and, if they come, `parts - 1` others. The caller holds `busy`."""
         entry, words = kernel.prepare(args)
         address = ctypes.cast(words, ctypes.c_void_p).value
-        self.state[ENTRY : THREADS + 1] = entry.address, address, blocks, max(1, blocks // (parts * SHARES)), parts - 1
+        self.state[ENTRY : OTHERS + 1] = entry.address, address, blocks, max(1, blocks // (parts * SHARES)), parts - 1
         self.lead.call(self.words, 0, blocks)
         if self.state[FAILED]:
             self.state[FAILED] = 0
@@ -198,7 +191,6 @@ class _Pool:
         os.write(self.pipe[1], bytes(self.threads))
 
 
-_threads = _default_threads()
 _pool: _Pool | None = None
 _lock = threading.Lock()
 
@@ -219,7 +211,7 @@ def parallel(kernel: Kernel, blocks: int, *args: Any, grain: int = 1) -> None:
     A thread is wanted for every `grain` blocks. Work too small for two stays on the calling thread, as it does while
     another thread's job has the pool.
     """
-    parts = min(_threads, blocks // max(grain, 1))
+    parts = min(THREADS.count, blocks // max(grain, 1))
     if parts > 1:
         pool = _running_pool()
         if pool.busy.acquire(blocking=False):
@@ -234,12 +226,12 @@ def parallel(kernel: Kernel, blocks: int, *args: Any, grain: int = 1) -> None:
 def _running_pool() -> _Pool:
     global _pool
     pool = _pool
-    if pool is None or pool.threads < _threads - 1:
+    if pool is None or pool.threads < THREADS.count - 1:
         with _lock:
-            if _pool is None or _pool.threads < _threads - 1:
+            if _pool is None or _pool.threads < THREADS.count - 1:
                 if _pool is not None:
                     _pool.close()
-                _pool = _Pool(_threads - 1)
+                _pool = _Pool(THREADS.count - 1)
             pool = _pool
     return pool
 
@@ -251,12 +243,12 @@ def get_num_threads() -> int:
     >>> tdt.get_num_threads() >= 1
     True
     """
-    return _threads
+    return THREADS.count
 
 
 def most_threads() -> int:
     """How many threads may work on a job: the pool keeps its threads if their number is lowered, and those awake join in."""
-    return max(_threads, _pool.threads + 1 if _pool is not None else 1)
+    return max(THREADS.count, _pool.threads + 1 if _pool is not None else 1)
 
 
 def set_num_threads(threads: int) -> None:
@@ -268,10 +260,9 @@ def set_num_threads(threads: int) -> None:
     >>> import tdt
     >>> tdt.set_num_threads(tdt.get_num_threads())
     """
-    global _threads
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
         raise RuntimeError(f"set_num_threads expects a positive integer, got {threads!r}")
-    _threads = threads
+    THREADS.set(threads)
     _keep_blas_on_one_thread()
 
 

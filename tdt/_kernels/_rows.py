@@ -20,12 +20,13 @@ from typing import Any
 import numpy as np
 
 from tdt._kernels._code import Code, Value
-from tdt._kernels._compilable import ENTRY, PARALLEL
+from tdt._kernels._compilable import ENTRY
 from tdt._kernels._emit import LOOP
 from tdt._kernels._gufunc import ufunc_at
 from tdt._kernels._native import NativeKernel, linked
-from tdt._kernels._pool import get_num_threads, parallel
+from tdt._kernels._pool import parallel
 from tdt._kernels._syntax import constant, lanes, vector
+from tdt._kernels._threads import THREADS
 
 LANES, MANY = 16, 64  # elements of a vector
 BLOCK = 1024  # elements of a row that are summed in single precision
@@ -196,7 +197,7 @@ class RowFunction:
     def __call__(self, *operands: np.ndarray) -> Any:
         """The results for contiguous operands (*, n) or (*), the first of which has all rows: an array, or a tuple of them."""
         first = operands[0]
-        if first.size < PARALLEL or get_num_threads() == 1:
+        if first.size < THREADS.elementwise:
             return self.small(*operands)
         return self._on_threads(first, operands)
 

@@ -16,12 +16,13 @@ import numpy as np
 
 from tdt._backend.layout import memory_order
 from tdt._kernels import _jit
-from tdt._kernels._compilable import ENTRY, PARALLEL
+from tdt._kernels._compilable import ENTRY
 from tdt._kernels._double import Double
 from tdt._kernels._emit import BLOCK, LOOP, digest, module
 from tdt._kernels._jit import Entry, address_of, entry_at
 from tdt._kernels._native import linked, ufunc_function
-from tdt._kernels._pool import get_num_threads, parallel
+from tdt._kernels._pool import parallel
+from tdt._kernels._threads import THREADS
 from tdt._kernels.expression import Expression, as_expression
 
 GRAIN = 4  # blocks that a thread should at least have
@@ -70,7 +71,7 @@ class Function:
 
     @property
     def small(self) -> Callable[..., np.ndarray]:
-        """The function of arrays below PARALLEL elements."""
+        """The function on one thread."""
         return self._on_words if self.as_words else self.ufunc
 
     def _on_words(self, *operands: np.ndarray) -> Any:
@@ -78,7 +79,7 @@ class Function:
         return result.view(BFLOAT16) if self.bfloat16_out else result
 
     def _run(self, operands: Sequence[Any], out: np.ndarray | None) -> Any:
-        if max([a.size for a in operands]) >= PARALLEL:
+        if max([a.size for a in operands]) >= THREADS.elementwise:
             result = self.parallel(operands, out)
             if result is not None:
                 return result
@@ -99,7 +100,7 @@ class Function:
     def parallel(self, arrays: Sequence[Any], out: np.ndarray | None) -> np.ndarray | None:
         """The result by all threads; None unless the arrays lie alike, without gaps, or have one element."""
         full = next((a for a in arrays if a.ndim), None)
-        if full is None or get_num_threads() == 1 or not (full.flags.c_contiguous or memory_order(full) is not None):
+        if full is None or THREADS.count == 1 or not (full.flags.c_contiguous or memory_order(full) is not None):
             return None
         if out is None:
             out = np.empty_like(full, self.output)
@@ -225,7 +226,7 @@ def conversion(source: np.dtype, target: np.dtype) -> Callable[[np.ndarray], np.
     words = types[0] == "E"
 
     def convert(x: np.ndarray) -> Any:
-        if x.size >= PARALLEL:
+        if x.size >= THREADS.elementwise:
             return run((x,))
         result = ufunc(x.view(WORD) if words else x)
         return result.view(BFLOAT16) if function.bfloat16_out else result

@@ -13,12 +13,10 @@ import numpy as np
 
 from tdt._kernels import functions
 from tdt._kernels._code import Code, Value, Variable
-from tdt._kernels._compilable import PARALLEL
 from tdt._kernels._emit import inline
 from tdt._kernels._exponential import exp_of_negative, log_from_1
 from tdt._kernels._gufunc import Operand, generalized
 from tdt._kernels._layout import check_indices
-from tdt._kernels._pool import get_num_threads
 from tdt._kernels._rows import (
     LANES,
     across,
@@ -33,6 +31,7 @@ from tdt._kernels._rows import (
     store,
     summed,
 )
+from tdt._kernels._threads import THREADS
 
 ONCE = (LANES,)  # for sums of exponentials, each of which takes many registers
 
@@ -71,7 +70,7 @@ def cross_entropy_vjp(exps: np.ndarray, sums: np.ndarray, t: np.ndarray, scale: 
 def mean_cross_entropy(x: np.ndarray, t: np.ndarray, *, mean: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """The sum or the mean of the losses of `cross_entropy`, and what the gradient needs; None where a class is out of range."""
     x, t = contiguous(x), contiguous(t)
-    if x.size < PARALLEL or get_num_threads() == 1:
+    if x.size < THREADS.elementwise:
         _, exps, sums, loss, wrong = _small_cross_entropy("flffffl", mean)(x, t)
         return None if wrong else (loss, exps, sums)
     if _count_outside("lll")(t, x.shape[1]):
@@ -84,7 +83,7 @@ def mean_cross_entropy_vjp(
     exps: np.ndarray, sums: np.ndarray, t: np.ndarray, g: np.ndarray, *, mean: bool
 ) -> np.ndarray:
     """The gradient in x, from the gradient `g` of the sum or the mean of the losses."""
-    if exps.size < PARALLEL or get_num_threads() == 1:
+    if exps.size < THREADS.elementwise:
         grad, wrong = _small_cross_entropy_grad("fflffl", mean)(exps, sums, t, g)
         if not wrong:
             return grad

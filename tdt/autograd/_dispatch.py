@@ -19,7 +19,7 @@ from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO, on_sparse
 from tdt._core.tensor import LEAF, Storage, Tensor, View, alias
 from tdt._kernels import chosen, for_small_arrays, narrow, widen
-from tdt._kernels._compilable import PARALLEL
+from tdt._kernels._threads import THREADS
 from tdt.autograd._meta import meta, on_meta
 from tdt.autograd._node import BackwardPlan, Node
 from tdt.autograd._op_table import OPS
@@ -49,7 +49,7 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:
         return apply(op, (x,), attributes)
     edge = (x._edge if x._view is None else edge_of(x)) if record and op.rules else None
     ufunc: Any = None
-    if op.ufuncs is not None and a.size < PARALLEL:
+    if op.ufuncs is not None and a.size < THREADS.elementwise:
         found = None if attributes else op.ufuncs.get(dtype)
         ufunc, numbers, named, _ = found or ufunc_of(op, [dtype], [a], attributes)
     if ufunc is not None:
@@ -133,7 +133,7 @@ def binary(op: Op, x: Any, y: Any) -> Any:
     if plan is None or not plan.fast_path or a.__class__ is not ndarray or record is None:
         return apply(op, (x, y), {})
     direct, numbers = plan.function, ()
-    if op.ufuncs is not None and a.size < PARALLEL and (b is y or b.size < PARALLEL):
+    if op.ufuncs is not None and a.size < THREADS.elementwise and (b is y or b.size < THREADS.elementwise):
         value = number_key(b) if b is y else b.dtype
         direct, numbers, _, _ = op.ufuncs.get((a.dtype, value)) or ufunc_of(op, [a.dtype, value], [a, b], NO_ATTRIBUTES)
     try:
@@ -167,7 +167,7 @@ def elementwise(op: Op, operands: tuple[Any, ...], attributes: dict) -> Any:
         kind = x.__class__
         if kind in TENSOR_TYPES:
             a = x._a
-            if a.__class__ is not ndarray or a.size >= PARALLEL or not a.flags.c_contiguous:
+            if a.__class__ is not ndarray or a.size >= THREADS.elementwise or not a.flags.c_contiguous:
                 return None
             arrays.append(a)
             key.append(a.dtype)

@@ -12,7 +12,7 @@ from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
 from tdt._core.writing import check_cast, check_memory, check_overlap, store
-from tdt._kernels._compilable import PARALLEL
+from tdt._kernels._threads import THREADS
 from tdt.autograd._dispatch import apply, number_key, ufunc_of
 from tdt.autograd._views import check_view, edge_of, edge_without_hooks, move, record
 
@@ -114,7 +114,7 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
         return False
     try:
         ufunc = None
-        if op.ufuncs is not None and a.size < PARALLEL:
+        if op.ufuncs is not None and a.size < THREADS.elementwise:
             key = [dtype if x.__class__ is ndarray else number_key(x) for x in arrays]
             ufunc, numbers, _, pick = ufunc_of(op, key, arrays, attributes)
         if ufunc is not None:

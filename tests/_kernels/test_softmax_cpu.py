@@ -7,11 +7,18 @@ import pytest
 
 import tdt
 from tdt._kernels import KERNELS, _pool, softmax_cpu
+from tdt._kernels._threads import THREADS
 from tdt.nn import functional as F
 from tests._kernels.watch import watch
 
 SHAPES = [(1, 1), (3, 2), (5, 7), (2, 15), (1, 16), (70, 17), (9, 31), (33, 127), (3, 1000), (2, 5003), (3, 5, 67)]
 NAMES = ["softmax", "log_softmax"]
+
+
+def share_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let two threads share arrays of any size."""
+    monkeypatch.setattr(THREADS, "count", 2)
+    monkeypatch.setattr(THREADS, "elementwise", 0)
 
 
 def logits(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
@@ -139,8 +146,7 @@ def test_a_row_has_the_same_bits_in_every_array(name, monkeypatch):
     rows = logits((400, 101))
     alone = np.concatenate([getattr(softmax_cpu, name)(row[None], dim=1) for row in rows])
     strided = getattr(softmax_cpu, name)(np.asfortranarray(rows), dim=1)
-    monkeypatch.setattr("tdt._kernels._rows.PARALLEL", 0)
-    monkeypatch.setattr("tdt._kernels._rows.get_num_threads", lambda: 2)
+    share_all(monkeypatch)
     for found in (strided, getattr(softmax_cpu, name)(rows, dim=1)):
         np.testing.assert_array_equal(found, alone)
 
@@ -173,9 +179,7 @@ def test_the_mean_of_the_losses_has_the_same_bits_on_all_threads(mean, monkeypat
     grad = softmax_cpu.mean_cross_entropy_vjp(exps, sums, t, g, mean=mean)
     losses = softmax_cpu.cross_entropy(x, t)[0].astype(np.float64)
     np.testing.assert_allclose(loss, losses.mean() if mean else losses.sum(), rtol=2e-7)
-    for module in ("_rows", "softmax_cpu"):
-        monkeypatch.setattr(f"tdt._kernels.{module}.PARALLEL", 0)
-        monkeypatch.setattr(f"tdt._kernels.{module}.get_num_threads", lambda: 2)
+    share_all(monkeypatch)
     for found, expected in zip(softmax_cpu.mean_cross_entropy(x, t, mean=mean), (loss, exps, sums), strict=True):
         np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(softmax_cpu.mean_cross_entropy_vjp(exps, sums, t, g, mean=mean), grad)
