@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from tdt._kernels._compilable import PARALLEL
 from tdt._kernels._fold import FOLDS, STEPS, STORED, UNSIGNED, columns, kind_of, rows
 from tdt._kernels._formulas import from_formula
 from tdt._kernels._jit import address_of
@@ -16,6 +15,7 @@ from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import get_num_threads, parallel
 from tdt._kernels._row_fold import row_fold, row_logsumexp, row_variance
 from tdt._kernels._syntax import FLOATS
+from tdt._kernels._threads import THREADS
 
 PIECE = 1 << 17  # elements of a row that are folded one after the other: longer rows are cut, for threads
 UNITS = 1 << 13  # elements that a block of the pool's work has at least
@@ -122,7 +122,7 @@ def fold(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any = None,
         dtype: of the result; None for x's.
         number: what the fold's `finish` needs.
     """
-    if 0 < x.size < PARALLEL and x.flags.c_contiguous:
+    if 0 < x.size < THREADS.elementwise and x.flags.c_contiguous:
         rows = _rows_for((name, x.dtype, x.ndim, axis, dtype))
         if rows is not None:
             return _by_rows(rows, x, keepdims)
@@ -209,7 +209,7 @@ def variance(name: str, x: np.ndarray, axis: Any, keepdims: bool, count: int, di
     The differences are from the rounded mean; their sum, which is not 0 then, corrects the sum of the squares.
     """
     correction = count - divisor
-    if 0 < x.size < PARALLEL and x.flags.c_contiguous and correction in (0, 1):
+    if 0 < x.size < THREADS.elementwise and x.flags.c_contiguous and correction in (0, 1):
         rows = _rows_for((name, x.dtype, x.ndim, axis, int(correction)))
         if rows is not None:
             return _by_rows(rows, x, keepdims)
@@ -227,7 +227,7 @@ _log_and_add = from_formula("log_and_add", lambda xp, total, top: xp.log(total) 
 
 def logsumexp(x: np.ndarray, axis: Any, keepdims: bool) -> Any:
     """log Σ exp(x), about the largest element where that is finite; None as for `fold`."""
-    if 0 < x.size < PARALLEL and x.flags.c_contiguous:
+    if 0 < x.size < THREADS.elementwise and x.flags.c_contiguous:
         rows = _rows_for(("logsumexp", x.dtype, x.ndim, axis, None))
         if rows is not None:
             return _by_rows(rows, x, keepdims)

@@ -10,7 +10,7 @@ import numpy as np
 from tdt import _backend, _kernels
 from tdt._core.mode import state
 from tdt._core.tensor import LEAF, Storage, Tensor
-from tdt._kernels._compilable import PARALLEL
+from tdt._kernels._threads import THREADS
 from tdt.autograd._dispatch import _record
 from tdt.autograd._views import NOWHERE, edge_of
 
@@ -25,7 +25,7 @@ Compute = Callable[[np.ndarray], Any]
 
 
 class FastPath:
-    """Calls of an op on one contiguous NumPy tensor below PARALLEL elements, by a function kept for types and arguments.
+    """Calls of an op on a contiguous NumPy tensor, on one thread, by a function kept for types and arguments.
 
     Args:
         op: with one operand.
@@ -49,7 +49,12 @@ class FastPath:
         except (AttributeError, TypeError):
             return None
         record = state.fast_record
-        if record is None or a.__class__ is not ndarray or not 0 < a.size < PARALLEL or not a.flags.c_contiguous:
+        if (
+            record is None
+            or a.__class__ is not ndarray
+            or not 0 < a.size < THREADS.elementwise
+            or not a.flags.c_contiguous
+        ):
             return None
         if found is None:
             found = self._find(a, dim, option)

@@ -10,7 +10,7 @@ import pytest
 
 import tdt
 from tdt import _kernels
-from tdt._kernels._compilable import PARALLEL
+from tdt._kernels._threads import PARALLEL
 from tdt._kernels.fold_cpu import fold, variance
 
 REFERENCES = {
