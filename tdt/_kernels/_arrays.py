@@ -6,10 +6,12 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from tdt._backend.sums import total as _total
 from tdt._kernels._conditions import (
     FEW,
+    LARGE_BLAS,
     LARGE_EXTREMES,
     LARGE_FOLD,
     LARGE_INDEX,
@@ -21,24 +23,54 @@ from tdt._kernels._conditions import (
     SIMPLE,
     alike,
     large_for_blas,
-    large_matrices,
     large_pairs,
+    vectors_of_eight,
 )
-from tdt._kernels._formulas import LOWER, narrow, widen
+from tdt._kernels._formulas import FLOAT32, LOWER, narrow, widen
 from tdt._kernels._registry import SWITCHES, chosen, kernel, lazy
 
 
 def product(xp: Any, a: Any, b: Any, bias: Any = None) -> Any:
-    """a @ b, for matrices or stacks of them, plus a bias for each column; half precision is summed in float32."""
+    """a @ b, for matrices, vectors or stacks of matrices, plus a bias for each column of a matrix.
+
+    In float32 an element has one value, whatever the sizes, the strides and the code that computes it. The product of two
+    vectors is NumPy's. Half precision is summed in float32.
+    """
     if a.dtype in LOWER:
         if a.size * b.shape[-1] >= LARGE_PRODUCT and (fast := chosen(PRODUCT_OF_HALF, xp, a, b)):
             return fast(a, b, bias)
         return narrow(product(xp, *widen((a, b, bias))), a.dtype)
-    if a.size * b.shape[-1] >= LARGE_PRODUCT and (fast := chosen(PRODUCT, xp, a, b)):
+    if a.__class__ is ndarray and a.dtype == FLOAT32 == b.dtype and SWITCHES.kernels and (a.ndim > 1 or b.ndim > 1):
+        functions = _small_products or _load_small_products()
+        if functions:
+            size = a.size * b.shape[1] if a.ndim == 2 == b.ndim else _multiply_adds(a.shape, b.shape)
+            if size < LARGE_PRODUCT:
+                small, small_biased = functions
+                if a.ndim > 3 or b.ndim > 3:  # else they lie in this order anyway
+                    return small(a, b, order="C") if bias is None else small_biased(a, b, bias, order="C")
+                return small(a, b) if bias is None else small_biased(a, b, bias)
+            return _large_product(a, b, bias)
+    if xp is np and a.size * b.shape[-1] >= LARGE_BLAS and (fast := chosen(PRODUCT, xp, a, b)):
         return fast(a, b, bias)
     # For small matrices `dot` has a third of the cost.
     out = a.dot(b) if a.ndim == 2 == b.ndim else xp.matmul(a, b)
     return out if bias is None else xp.add(out, bias, out=out)
+
+
+def _multiply_adds(a: tuple[int, ...], b: tuple[int, ...]) -> int:
+    """About how many there are in a product of stacks, or of a vector and matrices."""
+    rows, columns = a[-2] if len(a) > 1 else 1, b[-1] if len(b) > 1 else 1
+    return max(math.prod(a) * columns, math.prod(b) * rows)
+
+
+def _load_small_products() -> tuple:
+    """The functions of small products, and of those with a bias; none where the processor has no vectors of eight."""
+    global _small_products
+    if vectors_of_eight():
+        from tdt._kernels._direct import ufuncs
+
+        _small_products = ufuncs()
+    return _small_products
 
 
 def add(a: Any, b: Any) -> Any:
@@ -195,7 +227,9 @@ def triangle(x: Any, edge: int, lower: bool) -> Any:
 
 
 PRODUCT_OF_HALF = (kernel("bfloat16_cpu:product", large_pairs),)
-PRODUCT = (kernel("product_cpu:product", large_matrices), kernel("blas_cpu:product", large_for_blas))
+PRODUCT = (kernel("blas_cpu:product", large_for_blas),)
+_small_products: tuple = ()
+_large_product = lazy("product_cpu:product")
 _take_along, _put_along = lazy("index_cpu:take"), lazy("index_cpu:put")
 _scan, _extremes = lazy("scan_cpu:scan"), lazy("scan_cpu:extremes")
 _copy_into, _triangle = lazy("moves_cpu:copy_into"), lazy("moves_cpu:triangle")

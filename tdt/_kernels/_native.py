@@ -28,9 +28,9 @@ def linked(name: str, symbols: Sequence[str], write: Callable[[], Any], *, optim
     Args:
         name: of the module, in the cache; all that `write` depends on, except for this package's sources.
         symbols: the functions' names in the module.
-        write: returns the module, as text or llvmlite's; None if this processor lacks an instruction for it. The result is
-            an empty list then, in later processes too.
-        optimize: run LLVM's optimizer on the IR; else it is compiled as it is written.
+        write: returns the module, as text or llvmlite's, or a list of modules that call each other; None if this processor
+            lacks an instruction for it. The result is an empty list then, in later processes too.
+        optimize: run LLVM's optimizer on IR that is text; else it is compiled as it is written.
     """
     library = _libraries.get(name)
     if library is None:
@@ -87,18 +87,22 @@ def ufunc_function(place: int, *kinds: Any) -> Any:
 
 
 def compiled(module: Any, *, optimize: bool = False) -> bytes:
-    """The object code of a module, text or llvmlite's. optimize: as for `linked`; loops are not unrolled."""
+    """The object code of a module, or of a list of them, as `linked` says. optimize: loops are not unrolled."""
     import llvmlite.binding as llvm
 
     machine = target_machine()
-    parsed = llvm.parse_assembly(str(module))
-    parsed.verify()
-    if optimize:
-        options = llvm.create_pipeline_tuning_options(speed_level=2)
-        options.loop_unrolling = False
-        builder = llvm.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(parsed, llvm.create_pass_builder(machine, options))
-    return machine.emit_object(parsed)
+    modules = module if isinstance(module, list) else [module]
+    parsed = [llvm.parse_assembly(str(each)) for each in modules]
+    for each, written in zip(parsed, modules, strict=True):
+        if optimize and isinstance(written, str):
+            options = llvm.create_pipeline_tuning_options(speed_level=2)
+            options.loop_unrolling = False
+            builder = llvm.create_pass_builder(machine, options)
+            builder.getModulePassManager().run(each, llvm.create_pass_builder(machine, options))
+    for other in parsed[1:]:
+        parsed[0].link_in(other)
+    parsed[0].verify()
+    return machine.emit_object(parsed[0])
 
 
 @functools.cache

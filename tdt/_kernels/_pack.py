@@ -48,8 +48,8 @@ class Lines(Routine):
     """Copies lines of `high` elements into panels of `columns`, one after the other: eight lines of each panel at a time, so
     that lines are read as streams and panels written in whole cache lines."""
 
-    def __init__(self, columns: int, width: int):
-        super().__init__(WORDS, width)
+    def __init__(self, columns: int, width: int, name: str = FUNCTION):
+        super().__init__(WORDS, width, name)
         builder, values = self.builder, self.values
         self.columns, self.line = columns, self.number(4 * columns)
         self.step, self.panel = self.bytes_of(values["step"]), builder.mul(values["count"], self.line)
@@ -95,8 +95,8 @@ class Columns(Routine):
     """Turns columns into lines: of panels of `columns` elements, one after the other, or, if that is 0, of up to eight,
     `pitch` apart."""
 
-    def __init__(self, columns: int, width: int):
-        super().__init__(WORDS, BLOCK)
+    def __init__(self, columns: int, width: int, name: str = FUNCTION):
+        super().__init__(WORDS, BLOCK, name)
         builder, values = self.builder, self.values
         self.line = self.number(4 * columns) if columns else self.bytes_of(values["pitch"])
         self.last = builder.sub(values["high"], self.number(1))
@@ -131,7 +131,7 @@ class Columns(Routine):
 
         def block(state: list[Any]) -> list[Any]:
             offset, target = state
-            for row in turned(self, [self.read(builder.add(source, offset), 0) for source in sources]):
+            for row in turned(self, [builder.add(source, offset) for source in sources]):
                 store_lanes(self, row, target, 0, lanes or BLOCK, mask)
                 target = builder.add(target, self.line)
             return [builder.add(offset, self.number(4 * BLOCK)), target]
@@ -151,15 +151,28 @@ class Columns(Routine):
         return [builder.add(first, self.number(BLOCK)), builder.add(out, self.number(4 * BLOCK))]
 
 
-def turned(routine: Routine, rows: list[Any]) -> list[Any]:
-    """Eight vectors of eight, as a block turned: each of three rounds interleaves row i with row i + 4, which moves the six
-    bits of an element's index by one."""
-    ir = routine.ir
-    lanes = ir.VectorType(ir.IntType(32), BLOCK)
-    orders = [ir.Constant(lanes, [h + i // 2 + 8 * (i % 2) for i in range(8)]) for h in (0, 4)]
-    for _ in range(3):
-        rows = [routine.builder.shuffle_vector(rows[i], rows[i + 4], order) for i in range(4) for order in orders]
-    return rows
+def turned(routine: Routine, addresses: list[Any]) -> list[Any]:
+    """The eight vectors of eight at these addresses, as a block turned.
+
+    Rows i and i + 4 are loaded as the halves of a vector; so each of them is turned by four shuffles within halves, where
+    shuffles of whole vectors would take twice as many.
+    """
+    builder, ir = routine.builder, routine.ir
+    half = ir.VectorType(routine.f32, BLOCK // 2)
+
+    def shuffled(a: Any, b: Any, order: list[int]) -> Any:
+        lanes = ir.VectorType(ir.IntType(32), len(order))
+        return builder.shuffle_vector(a, b, ir.Constant(lanes, order))
+
+    lines = []
+    for offset in (0, 16):
+        halves = [builder.load(routine.at(address, offset, half), align=4) for address in addresses]
+        rows = [shuffled(halves[i], halves[i + 4], list(range(8))) for i in range(4)]
+        low, high = [0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15]
+        pairs = [shuffled(rows[i], rows[i + 1], order) for order in (low, high) for i in (0, 2)]
+        left, right = [0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15]
+        lines += [shuffled(pairs[i], pairs[i + 1], order) for i in (0, 2) for order in (left, right)]
+    return lines
 
 
 def store_lanes(routine: Routine, value: Any, address: Any, offset: int, count: int, mask: Any = None) -> None:

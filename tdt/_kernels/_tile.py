@@ -89,9 +89,9 @@ def address(left: str, shape: Shape, *, panels: bool = True, places: bool = Fals
 class Routine(Assembler):
     """Writes a function of its own module, whose parameters are words."""
 
-    def __init__(self, words: tuple[str, ...], width: int):
-        super().__init__(FUNCTION, width)
-        function = self.begin(FUNCTION, len(words), self.ir.VoidType())
+    def __init__(self, words: tuple[str, ...], width: int, name: str = FUNCTION):
+        super().__init__(name, width)
+        function = self.begin(name, len(words), self.ir.VoidType())
         self.values: dict[str, Any] = dict(zip(words, function.args, strict=True))
 
     def bytes_of(self, elements: Any, size: int = 4) -> Any:

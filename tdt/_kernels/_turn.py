@@ -94,7 +94,7 @@ class Turn(Routine):
         def block(state: list[Any]) -> list[Any]:
             k, line = state
             offset = self.bytes_of(k)
-            rows = turned(self, [self.read(builder.add(source, offset), 0) for source in sources])
+            rows = turned(self, [builder.add(source, offset) for source in sources])
             for i, row in enumerate(rows):
                 line = self.store_line(row, builder.add(k, self.number(i)), line, out, count)
             return [builder.add(k, self.number(BLOCK)), line]

@@ -22,7 +22,7 @@ import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
-from tdt._kernels._direct import COLUMNS, ROWS, SCRATCH, gather, sum_windows
+from tdt._kernels._conv_loops import COLUMNS, ROWS, SCRATCH, gather, sum_windows
 from tdt._kernels._gemm import GRAIN
 from tdt._kernels._jit import address_of
 from tdt._kernels._layout import COPY, bordered, transposed
@@ -156,7 +156,7 @@ class _Plan(NamedTuple):
         filled: whether the panels have columns that are not packed.
         bias: groups, and columns of each.
         items: pieces of work, and how many of them a thread should at least have.
-        words: of `_direct.gather`; references: what they point into.
+        words: of `_conv_loops.gather`; references: what they point into.
     """
 
     shape: tuple[int, ...]

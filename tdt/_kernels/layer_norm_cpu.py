@@ -9,7 +9,6 @@ import numpy as np
 
 from tdt._kernels._arrays import total
 from tdt._kernels._code import Code, Value, native
-from tdt._kernels._compilable import PARALLEL
 from tdt._kernels._jit import address_of
 from tdt._kernels._pool import get_num_threads, parallel
 from tdt._kernels._rows import (
@@ -24,6 +23,7 @@ from tdt._kernels._rows import (
     store,
     summed,
 )
+from tdt._kernels._threads import PARALLEL
 
 TWO = (2 * LANES, LANES)  # for two sums at a time
 TOGETHER = 4  # rows whose columns are summed in one pass

@@ -9,8 +9,9 @@ order with `fma`, and these sums are added in order: an element has one value, w
 the matrices, the tile, the cut into blocks and the number of threads.
 
 Operands may be transposed or stacked, without a copy. Where the right one has few readers (rows of the left) packing would
-cost more than it saves: its lines are read where they lie, or, if its columns are contiguous as in `linear`, the transposed
-product is computed, with the left operand packed instead, and turned.
+cost more than it saves: if its columns are contiguous as in `linear`, the transposed product is computed, with the left operand
+packed instead, and turned. Small matrices, and those with the fewest rows or one column, are `_direct`'s: here their stacks and
+columns are cut for the threads.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tdt._kernels import _direct
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._jit import Entry, address_of
+from tdt._kernels._native import NativeKernel, vector_width
 from tdt._kernels._pack import packer, turner
 from tdt._kernels._pool import get_num_threads, parallel
-from tdt._kernels._tile import Shape, address, call, choose
+from tdt._kernels._tile import address, call, choose
 
 DEPTH = 256  # products that are summed in registers; with a panel of 16 columns, half of a level-one cache
 ROWS = (
@@ -41,7 +44,8 @@ SHALLOW = (
 GRAIN = 1 << 19  # multiply-adds that a piece of work should at least have: some 5 µs
 PIECES = 2  # of each thread, so that one that starts late costs little
 FEW_PANELS = 4  # panels of columns up to which the left operand is read where it lies
-FEW_ROWS = 4  # rows of the left operand up to which the right one is read where it lies
+FEW_ROWS = 4  # rows of the left operand up to which nothing is packed
+SMALL = 1 << 20  # multiply-adds of a matrix up to which nothing is
 TURNED_ROWS = 128  # rows of the left operand up to which the transposed product may be computed
 TURNED_SIZE = 1 << 16  # elements of a piece of it, which is computed in scratch memory
 RIGHT_SIZE, LEFT_SIZE = DEPTH * (COLUMNS + 64), DEPTH * (ROWS + 32)  # elements of what is packed at a time
@@ -50,8 +54,8 @@ CELL = 32  # where the table of a plan has a 0: a tile has fewer rows
 # The words of a plan. Of the left and the right operand: bytes from stack to stack, from matrix to matrix, to the next row
 # (column), to the next k; elements from line to line. M, N, K are the sizes of left @ right; PITCH is that of the result.
 (M, N, K, DOWN, ACROSS, PIECE_ROWS, PIECE_COLUMNS, BLOCK_ROWS, INNER, L_OUTER, L_INNER, L_ROW, L_K, L_STEP, R_OUTER,
- R_INNER, R_COLUMN, R_K, R_STEP, C_NEXT, PITCH, TILE_ROWS, TILE_COLUMNS, TILE, OPEN_TILE, LEFT, RIGHT, TURN,
- TABLE) = range(29)  # fmt: skip
+ R_INNER, R_COLUMN, R_K, R_STEP, C_NEXT, PITCH, TILE_ROWS, TILE_COLUMNS, TILE, LEFT, RIGHT, TURN,
+ TABLE) = range(28)  # fmt: skip
 LINE, WORD = 8, 8  # words of a cache line, bytes of a word
 FLOAT32 = np.dtype(np.float32)
 ADDRESSES = struct.Struct("=qqqq").pack
@@ -109,10 +113,7 @@ def _block(code: Code, plan: list[Value], packed: tuple, operands: tuple, sizes:
     (left, right), (l_all, r_block), (height, wide, depth), (out, pitch) = packed, operands, sizes, result
     rows, columns = plan[TILE_ROWS], plan[TILE_COLUMNS]
     packs = plan[LEFT] != 0
-    packed_from = code.select(plan[OPEN_TILE] == 0, 0, wide - wide % columns)
-    with code.when(packed_from < wide):
-        call(code, plan[RIGHT], r_block + packed_from * plan[R_COLUMN], plan[R_STEP], depth,
-             right + 4 * packed_from * depth, 0, wide - packed_from)  # fmt: skip
+    call(code, plan[RIGHT], r_block, plan[R_STEP], depth, right, 0, wide)
     begins = code.cast(pc == 0, "i64")
     ends = code.select(pc + depth == plan[K], bias, 0)
     with code.loop(0, height, plan[BLOCK_ROWS]) as ic:
@@ -123,14 +124,11 @@ def _block(code: Code, plan: list[Value], packed: tuple, operands: tuple, sizes:
         l_next = code.select(packs, 4 * depth, plan[L_ROW])
         count = code.select(packs, depth, 1)
         with code.loop(0, wide, columns) as j:
-            is_open = j < packed_from
-            function = code.select(is_open, plan[OPEN_TILE], plan[TILE])
-            lines = code.select(is_open, r_block + j * plan[R_COLUMN], right + 4 * j * depth)
             added = code.select(ends == 0, 0, ends + 4 * j)
             here = code.minimum(columns, wide - j)
             with code.loop(0, tall, rows) as i:
-                call(code, function, l_block + i * l_next, plan[TABLE], plan[TABLE] + 8 * CELL, count, depth, lines,
-                     plan[R_STEP], out + 4 * ((ic + i) * pitch + j), pitch, added, code.minimum(rows, tall - i), here,
+                call(code, plan[TILE], l_block + i * l_next, plan[TABLE], plan[TABLE] + 8 * CELL, count, depth,
+                     right + 4 * j * depth, 0, out + 4 * ((ic + i) * pitch + j), pitch, added, code.minimum(rows, tall - i), here,
                      begins)  # fmt: skip
 
 
@@ -221,12 +219,19 @@ class Plan:
         """Set all else. words: of the plan but the address of `table`. work: multiply-adds."""
         scratch = _scratch_for(threads)
         plan = np.array([*words, address_of(table)], np.int64)
-        self.pieces = work // (plan[M] * plan[N] * plan[K]) * plan[DOWN] * plan[ACROSS]
-        self.grain = -(-GRAIN * self.pieces // work)
-        self.entry, packed = _pieces().prepare(
-            (plan, address_of(scratch.flags), scratch.parts, scratch.address, scratch.size, 0, 0, 0, 0)
-        )
-        self.start, self.references = packed[: -4 * WORD], (plan, table, scratch)
+        pieces = work // (plan[M] * plan[N] * plan[K]) * plan[DOWN] * plan[ACROSS]
+        arguments = (plan, address_of(scratch.flags), scratch.parts, scratch.address, scratch.size)
+        self._prepare(_pieces(), arguments, pieces, work, (plan, table, scratch))
+
+    def prepare_direct(self, words: list[int], pieces: int, work: int) -> None:
+        """Set all else, for the code of `_direct`. words: of its plan. work: multiply-adds."""
+        plan = np.array(words, np.int64)
+        self._prepare(_direct.pieces(vector_width()), (plan,), pieces, work, (plan,))
+
+    def _prepare(self, kernel: NativeKernel, arguments: tuple, pieces: int, work: int, references: tuple) -> None:
+        self.pieces, self.grain = pieces, -(-GRAIN * pieces // work)
+        self.entry, packed = kernel.prepare((*arguments, 0, 0, 0, 0))
+        self.start, self.references = packed[: -4 * WORD], references
 
 
 class _Job:
@@ -245,7 +250,9 @@ class _Job:
 
 
 def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
-    """a @ b for float32 (..., M, K) and (..., K, N) with the same leading sizes, plus a bias (N,)."""
+    """a @ b for float32 (..., M, K) and (..., K, N), plus a bias (N,); one of them may be a vector instead."""
+    if a.shape[:-2] != b.shape[:-2] or a.ndim < 2 or b.ndim < 2:
+        return _unlike(a, b, bias)
     plan = _plan(a.shape, a.strides, b.shape, b.strides, get_num_threads())
     out = np.empty(plan.shape, FLOAT32)
     if not plan.pieces:
@@ -266,6 +273,19 @@ def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.
     else:
         plan.entry.call(words, 0, plan.pieces)
     return out
+
+
+def _unlike(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+    """The product of a vector and matrices, or of stacks that are broadcast."""
+    if a.ndim == 1:
+        return product(a[None], b, bias)[..., 0, :]
+    if b.ndim == 1:
+        return product(a, b[:, None], bias)[..., 0]
+    if b.ndim == 2 and a.flags.c_contiguous:
+        return product(a.reshape(-1, a.shape[-1]), b, bias).reshape(*a.shape[:-1], b.shape[1])
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+    return product(a, b, bias)
 
 
 def _lines(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int] | None:
@@ -304,25 +324,33 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
     if not count * m * n * k:
         return Plan((*batch, m, n))
     many = len(_merged(batch, a_strides, b_strides)) > 2  # then a copy
-    plan = Plan(
-        (*batch, m, n), (many or _lines(a_shape, a_strides) is None, many or _lines(b_shape, b_strides) is None)
-    )
+    direct = n == 1 or m <= FEW_ROWS or m * n * k <= SMALL
+    plan = Plan((*batch, m, n), tuple([many or (not direct and _lines(*each) is None)
+                                       for each in ((a_shape, a_strides), (b_shape, b_strides))]))  # fmt: skip
     if plan.copied[0]:
         a_strides = _contiguous(a_shape)
     if plan.copied[1]:
         b_strides = _contiguous(b_shape)
     stacks = [(1, 0, 0), (1, 0, 0), *_merged(batch, a_strides, b_strides)][-2:]
+    per = max(1, min(threads * PIECES if threads > 1 else 1, count * m * n * k // GRAIN) // count)
+    if direct:
+        down, across = (per, 1) if n == 1 else _cut(per, m, n)
+        rows, columns = _each(m, down, 16), _each(n, across, 64)
+        down, across = -(-m // rows), -(-n // columns)
+        (_, a_outer, b_outer), (inner, a_inner, b_inner) = stacks
+        words = [inner, down, across, rows, columns, a_outer, a_inner, *a_strides[-2:], b_outer, b_inner, *b_strides[-2:],
+                 4 * m * n, 4 * n, m, n, k]  # fmt: skip
+        plan.prepare_direct(words, count * down * across, count * m * n * k)
+        return plan
     left = Operand(stacks[0][1], stacks[1][1], *_lines(a_shape, a_strides))
     right = Operand(stacks[0][2], stacks[1][2], *reversed(_lines(b_shape, b_strides)))
     pitch, most = n, m
     if right.k == 4 and m <= TURNED_ROWS and m * (n + k) < n * k:
         plan.turned = True
         left, right, m, n, most = right, left, n, m, TURNED_SIZE // m
-    open_right = not plan.turned and right.line == 4 and m <= FEW_ROWS
-    shape = _few(m) if open_right else choose(n)
-    direct = left.k == 4 and (plan.turned or open_right or -(-n // shape.columns) <= FEW_PANELS)
-    how = "rows" if direct else "panel"
-    per = max(1, min(threads * PIECES if threads > 1 else 1, count * m * n * k // GRAIN) // count)
+    shape = choose(n)
+    unpacked = left.k == 4 and (plan.turned or -(-n // shape.columns) <= FEW_PANELS)
+    how = "rows" if unpacked else "panel"
     down, across = (max(per, -(-m // most)), 1) if plan.turned else _cut(per, m, n)
     rows, columns = _each(m, down, shape.rows), _each(n, across, shape.columns)
     table = np.zeros(CELL + 1, np.int64)
@@ -331,17 +359,11 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
         m, n, k, -(-m // rows), -(-n // columns), rows, columns, shape.rows if k <= SHALLOW else ROWS, stacks[1][0],
         left.outer, left.inner, left.line, left.k, left.step(), right.outer, right.inner, right.line, right.k, right.step(),
         4 * m * n, pitch, shape.rows, shape.columns, address(how, shape),
-        address(how, shape, panels=False) if open_right else 0, 0 if direct else left.packer(shape.rows, shape.width),
+        0 if unpacked else left.packer(shape.rows, shape.width),
         right.packer(shape.columns, shape.width), turner() if plan.turned else 0,
     ]  # fmt: skip
     plan.prepare(words, table, threads, count * m * n * k)
     return plan
-
-
-def _few(rows: int) -> Shape:
-    """A tile of few rows and many columns."""
-    best = choose(0)
-    return Shape(rows, best.rows * best.vectors // rows, best.width)
 
 
 def _cut(pieces: int, m: int, n: int) -> tuple[int, int]:

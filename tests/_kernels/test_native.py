@@ -80,4 +80,4 @@ def test_a_first_training_run_of_a_convolutional_network_compiles_without_numba(
     completed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert completed.returncode == 0, completed.stderr
     assert completed.stdout.splitlines()[-1] == "False"
-    assert list(tmp_path.rglob("_direct.gather.o")), "kernels are not in use"
+    assert list(tmp_path.rglob("_conv_loops.gather.o")), "kernels are not in use"

@@ -9,7 +9,8 @@ import pytest
 
 import tdt
 from tdt import _kernels
-from tdt._kernels import _pool, product_cpu
+from tdt._kernels import _direct, _pool, product_cpu
+from tdt._kernels._conditions import vectors_of_eight
 from tdt._kernels._tile import choose
 from tdt._kernels.product_cpu import COLUMNS, DEPTH, ROWS, product
 from tests.helpers import require_torch
@@ -26,6 +27,15 @@ def restored():
     before = _pool.get_num_threads()
     yield
     _pool.set_num_threads(before)
+    product_cpu._plan.cache_clear()
+
+
+@pytest.fixture
+def packed(monkeypatch):
+    """Packed operands at every size: else small products and few rows read them where they lie."""
+    monkeypatch.setattr(product_cpu, "SMALL", 0)
+    monkeypatch.setattr(product_cpu, "FEW_ROWS", 0)
+    product_cpu._plan.cache_clear()
 
 
 def matrices(rows: int, columns: int, depth: int, batch: tuple = ()) -> tuple[np.ndarray, np.ndarray]:
@@ -52,20 +62,66 @@ def close(found: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_every_memory_order_and_number_of_threads_has_the_same_bits(size, monkeypatch):
+def test_every_memory_order_number_of_threads_and_form_has_the_same_bits(size, monkeypatch, request):
     monkeypatch.setattr(product_cpu, "GRAIN", 1 << 10)
     a, b = matrices(*size)
     expected = product(a, b)
     close(expected, a, b)
-    for left in orders(a):
-        for threads, right in zip((1, 2, 3, 4, 1, 2), orders(b), strict=True):
-            _pool.set_num_threads(threads)
-            np.testing.assert_array_equal(product(left, right), expected)
-    product_cpu._plan.cache_clear()
+    small, _ = _direct.ufuncs()
+    for form in ("direct", "packed"):
+        if form == "packed":
+            request.getfixturevalue("packed")
+        for left in orders(a):
+            for threads, right in zip((1, 2, 3, 4, 1, 2), orders(b), strict=True):
+                _pool.set_num_threads(threads)
+                np.testing.assert_array_equal(product(left, right), expected)
+                np.testing.assert_array_equal(small(left, right), expected)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+def test_long_lines_read_along_their_whole_length_have_the_same_bits(rows, packed):
+    for columns, depth in ((1030, DEPTH + 1), (2 * _direct.STREAMED + 3, 2 * DEPTH + 1)):
+        a, b = matrices(rows, columns, depth)
+        bias = np.arange(columns, dtype=np.float32)
+        small, biased = _direct.ufuncs()
+        np.testing.assert_array_equal(small(a, b), product(a, b))
+        np.testing.assert_array_equal(biased(a, b, bias), product(a, b, bias))
+
+
+def test_nothing_is_written_outside_the_result():
+    small, _ = _direct.ufuncs()
+    for rows, columns in ((1, 9), (2, 40), (7, 1), (13, 17), (30, 70)):
+        a, b = matrices(rows, columns, 20)
+        memory = np.full(rows * columns + 64, 7, np.float32)
+        out = memory[32:-32].reshape(rows, columns)
+        for left, right in zip(orders(a), orders(b), strict=True):
+            np.testing.assert_array_equal(small(left, right, out=out), product(a, b))
+            assert (memory[:32] == 7).all() and (memory[-32:] == 7).all()
+
+
+def test_direct_products_in_vectors_of_sixteen_have_the_same_bits():
+    for size in ((1, 70, 40), (2, 40, 30), (4, 1100, DEPTH + 9), (9, 33, 20), (30, 40, DEPTH + 1), (40, 1, 50)):
+        a, b = matrices(*size)
+        bias = np.arange(size[1], dtype=np.float32)
+        for left, right in zip(orders(a), orders(b), strict=True):
+            for each, arguments in zip(range(2), ((left, right), (left, right, bias)), strict=True):
+                np.testing.assert_array_equal(_direct.ufuncs(16)[each](*arguments), _direct.ufuncs(8)[each](*arguments))
+
+
+def test_a_vector_has_the_bits_of_a_row_and_of_a_column():
+    a, b = matrices(40, 70, DEPTH + 60)
+    whole = product(a, b)
+    small, _ = _direct.ufuncs()
+    for multiply in (product, small, lambda x, y: _kernels.product(np, x, y)):
+        np.testing.assert_array_equal(multiply(a[3], b), whole[3])
+        np.testing.assert_array_equal(multiply(a, b[:, 5]), whole[:, 5])
+        np.testing.assert_array_equal(multiply(a, np.stack([b, b]))[1], whole)
+        np.testing.assert_array_equal(multiply(np.stack([a, a]), b)[1], whole)
+        np.testing.assert_array_equal(multiply(np.stack([a, a]), b[:, 0])[1], whole[:, 0])
 
 
 @pytest.mark.parametrize("size", [(2, 200, 70), (60, 100, DEPTH + 9), (30, 250, 80)])
-def test_vectors_of_sixteen_have_the_bits_of_vectors_of_eight(size, monkeypatch):
+def test_vectors_of_sixteen_have_the_bits_of_vectors_of_eight(size, monkeypatch, packed):
     a, b = matrices(*size)
     operands = list(zip(orders(a)[:2], orders(b)[:2], strict=True))
     found = []
@@ -77,7 +133,7 @@ def test_vectors_of_sixteen_have_the_bits_of_vectors_of_eight(size, monkeypatch)
     np.testing.assert_array_equal(*found)
 
 
-def test_an_element_is_the_same_alone_in_a_row_a_column_a_larger_matrix_and_a_stack():
+def test_an_element_is_the_same_alone_in_a_row_a_column_a_larger_matrix_and_a_stack(packed):
     a, b = matrices(40, 70, DEPTH + 60)
     whole = product(a, b)
     for rows, columns in ((1, 1), (1, 70), (3, 20), (9, 70), (40, 5), (17, 33)):
@@ -121,7 +177,10 @@ def test_empty_matrices_and_sums(rows, columns, depth):
     a, b = matrices(rows, columns, depth, (2,))
     np.testing.assert_array_equal(product(a, b), np.zeros((2, rows, columns), np.float32))
     bias = np.arange(columns, dtype=np.float32)
-    np.testing.assert_array_equal(product(a, b, bias), np.zeros((2, rows, columns), np.float32) + bias)
+    small, biased = _direct.ufuncs()
+    np.testing.assert_array_equal(small(a, b), np.zeros((2, rows, columns), np.float32))
+    for function in (product, biased):
+        np.testing.assert_array_equal(function(a, b, bias), np.zeros((2, rows, columns), np.float32) + bias)
 
 
 def test_non_finite_values_reach_their_own_rows_and_columns_alone():
@@ -148,19 +207,25 @@ def test_errors_are_at_most_three_times_pytorchs():
         assert ours <= 3 * theirs
 
 
-def test_linear_and_matmul_use_it_for_large_products_alone(monkeypatch):
-    calls = []
-    spy = lambda *args: calls.append((args[0].shape, args[1].shape)) or product(*args)  # noqa: E731
-    if not _kernels.enabled() or not _kernels.PRODUCT[0].when((np.ones((128, 128), np.float32),) * 2, {}):
+def test_linear_matmul_and_their_gradients_have_one_value_at_every_size():
+    if not _kernels.enabled() or not vectors_of_eight():
         pytest.skip("kernels are off, or the processor has no vectors of eight")
-    monkeypatch.setattr(_kernels.KERNELS["product_cpu:product"], "function", spy)
-    x, w = tdt.randn(128, 256, requires_grad=True), tdt.randn(128, 256, requires_grad=True)
-    y = tdt.nn.functional.linear(x, w)
-    np.testing.assert_allclose(y.detach().numpy(), x.detach().numpy() @ w.detach().numpy().T, rtol=1e-4, atol=1e-4)
-    y.backward(tdt.ones_like(y))
-    assert calls == [((128, 256), (256, 128)), ((128, 128), (128, 256)), ((128, 128), (128, 256))]
-    calls.clear()
-    tdt.randn(16, 16) @ tdt.randn(16, 16)
-    assert calls == []
-    tdt.randn(8, 64, 128) @ tdt.randn(8, 128, 64)
-    assert calls == [((8, 64, 128), (8, 128, 64))]
+    tdt.manual_seed(0)
+    x, w, b, g = tdt.randn(300, 200), tdt.randn(150, 200), tdt.randn(150), tdt.randn(300, 150)
+    whole = tdt.nn.functional.linear(x, w, b)
+    for rows in (1, 2, 5, 30, 300):
+        for columns in (1, 7, 150):
+            inputs = [t[:size].clone().requires_grad_() for t, size in ((x, rows), (w, columns), (b, columns))]
+            y = tdt.nn.functional.linear(*inputs)
+            assert tdt.equal(y, whole[:rows, :columns])
+            assert tdt.equal(inputs[0] @ inputs[1].t() + inputs[2], y)
+            y.backward(g[:rows, :columns])
+            assert tdt.equal(inputs[0].grad, g[:rows, :columns] @ w[:columns])
+            assert tdt.equal(inputs[1].grad, tdt.matmul(x[:rows].t(), g[:rows, :columns]).t())
+
+
+def test_stacks_in_permuted_order_give_contiguous_results():
+    x = tdt.randn(5, 3, 7, 6).transpose(0, 1)
+    y = x @ x.transpose(-1, -2)
+    assert y.is_contiguous()
+    np.testing.assert_array_equal(y[2, 4].numpy(), (x[2, 4] @ x[2, 4].t()).numpy())
