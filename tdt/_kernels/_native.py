@@ -45,6 +45,8 @@ def linked(name: str, symbols: Sequence[str], write: Callable[[], Any], *, optim
                     code = b"" if module is None else compiled(module, optimize=optimize)
                     _cache.keep(f"{name}.o", code)
                 library = _libraries[name] = load(code, symbols) if code else ([], None)
+                # Code is never freed: the pool's threads still run it while the interpreter ends and clears its modules.
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
     return library[0]
 
 

@@ -211,3 +211,12 @@ def test_the_blas_leaves_the_cores_to_the_pool():
         _pool.single_threaded()
         assert threads() == {1}
         assert _pool.get_num_threads() == 1
+
+
+def test_a_process_whose_threads_are_awake_ends_without_an_error():
+    code = (
+        "import tdt\nfrom tdt._kernels import _pool\ntdt.set_num_threads(4)\n_pool.SPINS = 1 << 40\n"
+        "tdt.conv2d(tdt.ones(4, 16, 32, 32), tdt.ones(32, 16, 3, 3))\nassert _pool._pool is not None"
+    )
+    completed = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert completed.returncode == 0, completed.stderr
