@@ -183,6 +183,16 @@ class Code:
         place, many = self.at(kind, address, index), vector(kind, count)
         return self.new(many, f"load {many}, ptr {place.name}, align {SIZES[kind]}")
 
+    def load_first(self, kind: str, address: Value, count: Value, lanes: int) -> Value:
+        """The first `count` elements from an address in a vector, all of it if they are more, else zeros behind them."""
+        many, mask = vector(kind, lanes), vector("i1", lanes)
+        places = Value(self, f"<{', '.join(f'i64 {k}' for k in range(lanes))}>", vector("i64", lanes))
+        used = places < self.splat(count, lanes)
+        name = f"@llvm.masked.load.v{lanes}{'f32' if kind == 'float' else 'f64'}.p0"
+        self.declared.add(f"declare {many} {name}(ptr, i32, {mask}, {many})")
+        text = f"call {many} {name}(ptr {address.name}, i32 {SIZES[kind]}, {mask} {used.name}, {many} zeroinitializer)"
+        return self.new(many, text)
+
     def store(self, value: Value, address: Value, index: Any = 0) -> None:
         """Write an element or a vector to element `index`."""
         kind = element(value.kind)

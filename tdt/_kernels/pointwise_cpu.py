@@ -14,17 +14,18 @@ from __future__ import annotations
 
 import functools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
-from tdt._kernels import LARGE_CONV, product
-from tdt._kernels._intrinsics import array_at, local_floats
-from tdt._kernels._jit import jit
+from tdt._kernels import product
+from tdt._kernels._code import Code, Value, native
+from tdt._kernels._jit import address_of
 from tdt._kernels._layout import transposed
-from tdt._kernels._pack import pack, packer
+from tdt._kernels._pack import packer
 from tdt._kernels._pool import parallel
-from tdt._kernels._tile import Shape, address, choose, place, tile
+from tdt._kernels._tile import address, call, choose
 
 DEPTH = 256  # products that are summed in registers
 COLUMNS = 192  # columns of a block: packed 196 KB, in a level-two cache; a multiple of every tile's
@@ -38,8 +39,19 @@ GRAIN = 1 << 20  # multiply-adds that a thread should at least have
 PARTS = 4  # pieces that a weight gradient is cut into where that is possible
 CHUNK = 4096  # pixels, at least, that a part of a weight gradient's sum is of
 
-_scratch = local_floats(DEPTH * COLUMNS)  # enough for panels of JOINED floats and a block of rows, too
-assert JOINED + JOINED_ROWS * COLUMNS // 2 <= DEPTH * COLUMNS
+LARGE = 1 << 14  # multiply-adds from which on a kernel takes no longer than NumPy
+LANES = 8  # floats that are written at a time
+
+assert JOINED + JOINED_ROWS * COLUMNS // 2 + 16 <= DEPTH * COLUMNS  # panels, their last vector, and a block of rows fit
+
+# Words of `_products` and `_joined_products`: addresses of the tile, of a packer, of the offsets of a tile's rows of w; the
+# tile's size; rows, depth and columns of a sample's product; its blocks, and columns of each; rows computed at a time; samples.
+PRODUCTS = ("tile", "pack", "table", "tile_rows", "tile_columns", "rows", "depth", "pixels", "blocks", "step", "together",
+            "count")  # fmt: skip
+# Words of `_summed`: as above, and the address of offsets of samples of y; samples, of a part, and summed at a time; rows,
+# columns and depth of a sample's product; blocks of a part, and columns of each.
+SUMMED = ("tile", "pack", "table", "cells", "tile_rows", "tile_columns", "count", "chunk", "together", "rows", "columns",
+          "pixels", "blocks", "step")  # fmt: skip
 
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
@@ -129,66 +141,75 @@ def _spread(patches: np.ndarray, b: np.ndarray | None, size: tuple, stride: tupl
 def _images(w: np.ndarray, x: np.ndarray, b: np.ndarray | None) -> np.ndarray:
     """w · x[n] for each sample of x (N, K, P), plus b for each row."""
     (count, depth, pixels), rows = x.shape, len(w)
-    if x.size * rows < LARGE_CONV:
+    if x.size * rows < LARGE:
         out = np.matmul(w, x)
         return out if b is None else np.add(out, b[:, None], out=out)
     x = np.ascontiguousarray(x)
     if not w.flags.c_contiguous:  # w', whose rows are copied as they are read many times
         w = transposed(w.T[None], depth, rows) if w.T.flags.c_contiguous else np.ascontiguousarray(w)
     out = np.empty((count, rows, pixels), np.float32)
-    shape = choose(pixels)
-    widest = choose(COLUMNS)
+    kernel, blocks, grain, words, _ = _plan(count, rows, depth, pixels)
+    bias = 0 if b is None else np.ascontiguousarray(b)
+    parallel(kernel, blocks, w, x, bias, out, words, grain=grain)
+    return out
+
+
+@functools.lru_cache(256)
+def _plan(count: int, rows: int, depth: int, pixels: int) -> tuple:
+    """The kernel of `_images`; how many blocks it computes, and a thread should at least have; its words, and their table."""
+    shape, widest = choose(pixels), choose(COLUMNS)
     if count > 1 and -(-pixels // shape.columns) * shape.columns > WASTE * pixels and depth * widest.columns <= JOINED:
-        return _joined(w, x, b, out, widest)
+        # Columns of a tile are pixels of several samples.
+        table = np.arange(widest.rows) * depth
+        step = widest.columns * (min(COLUMNS // 2, JOINED // depth) // widest.columns)
+        assert step, "the panels of one tile fit"
+        blocks = -(-count * pixels // step)
+        words = [address("rows", widest), 0, address_of(table), widest.rows, widest.columns, rows, depth, pixels, 0, step,
+                 JOINED_ROWS, count]  # fmt: skip
+        return (
+            _joined_products(widest.columns, widest.width),
+            blocks,
+            _grain(rows * depth * step),
+            np.array(words),
+            table,
+        )
+    table = np.arange(shape.rows) * depth
     shallow = depth <= SHALLOW
     most = max(COLUMNS, NEAR // depth) if shallow else COLUMNS
     step = shape.columns * max(1, min(most // shape.columns, -(-pixels // shape.columns)))
     blocks = -(-pixels // step)
-    bias = out.reshape(-1)[:0] if b is None else np.ascontiguousarray(b)
-    parallel(
-        _products, count * blocks, address("rows", shape), packer("lines", shape.columns, shape.width),
-        shape.rows, shape.columns, w.reshape(-1), _table(shape.rows, depth),
-        _table(1, 0), x.reshape(-1), out.reshape(-1), bias, rows, depth, pixels, blocks, step,
-        shape.rows if shallow else ROWS,
-        grain=-(-GRAIN // (rows * depth * min(step, pixels))),
-    )  # fmt: skip
-    return out
+    words = [address("rows", shape), packer("lines", shape.columns, shape.width), address_of(table), shape.rows,
+             shape.columns, rows, depth, pixels, blocks, step, shape.rows if shallow else ROWS, count]  # fmt: skip
+    return _products(), count * blocks, _grain(rows * depth * min(step, pixels)), np.array(words), table
 
 
-def _joined(w: np.ndarray, x: np.ndarray, b: np.ndarray | None, out: np.ndarray,
-            shape: Shape) -> np.ndarray:  # fmt: skip
-    """`_images` for few pixels: columns of a tile are pixels of several samples."""
-    (count, depth, pixels), rows = x.shape, out.shape[1]
-    step = shape.columns * (min(COLUMNS // 2, JOINED // depth) // shape.columns)
-    assert step, "the panels of one tile fit"
-    bias = np.zeros(rows, np.float32) if b is None else np.ascontiguousarray(b)
-    parallel(
-        _joined_products, -(-count * pixels // step), address("rows", shape), shape.rows,
-        shape.columns, w.reshape(-1),
-        _table(shape.rows, depth), _table(1, 0),
-        x.reshape(-1), out.reshape(-1), bias, b is None, rows, depth, pixels, count * pixels, step,
-        grain=-(-GRAIN // (rows * depth * step)),
-    )  # fmt: skip
-    return out
+def _grain(work: int) -> int:
+    """How many blocks of so many multiply-adds a thread should at least have."""
+    return -(-GRAIN // work)
 
 
 def _sums(y: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Σ_n y[n] · x[n]' for y (N, O, P), x (N, K, P)."""
     (count, rows, pixels), columns = y.shape, x.shape[1]
-    if y.size * columns < LARGE_CONV:
+    if y.size * columns < LARGE:
         return np.tensordot(y, x, ((0, 2), (0, 2)))
+    chunks, blocks, grain, words, _ = _plan_of_sums(count, rows, columns, pixels)
+    out = np.empty((chunks, rows, columns), np.float32)
+    parallel(_summed(), chunks * blocks, y, x, out, words, grain=grain)
+    return out[0] if chunks == 1 else out.sum(0)
+
+
+@functools.lru_cache(256)
+def _plan_of_sums(count: int, rows: int, columns: int, pixels: int) -> tuple:
+    """Parts of the sum, blocks of each, and how many blocks a thread should at least have; words of `_summed`, and tables."""
     shape = choose(columns)
     step, blocks, chunk = _cut(count, rows, columns, pixels, shape.columns)
-    chunks = -(-count // chunk)
-    out = np.empty((chunks, rows, columns), np.float32)
     together = max(1, min(chunk, DEPTH // pixels))
-    parallel(
-        _summed, chunks * blocks, address("rows", shape), packer("columns", shape.columns, shape.width), shape.rows,
-        shape.columns, y.reshape(-1), _table(shape.rows, pixels), _table(together, rows * pixels), x.reshape(-1),
-        out.reshape(-1), count, chunk, together, rows, columns, pixels, blocks, step,
-        grain=-(-GRAIN * blocks // (chunk * pixels * rows * columns)),
-    )  # fmt: skip
-    return out[0] if chunks == 1 else out.sum(0)
+    table, cells = np.arange(shape.rows) * pixels, np.arange(together) * (rows * pixels)
+    words = [address("rows", shape), packer("columns", shape.columns, shape.width), address_of(table), address_of(cells),
+             shape.rows, shape.columns, count, chunk, together, rows, columns, pixels, blocks, step]  # fmt: skip
+    grain = -(-GRAIN * blocks // (chunk * pixels * rows * columns))
+    return -(-count // chunk), blocks, grain, np.array(words), (table, cells)
 
 
 def _cut(count: int, rows: int, columns: int, pixels: int, panel: int) -> tuple[int, int, int]:
@@ -200,113 +221,138 @@ def _cut(count: int, rows: int, columns: int, pixels: int, panel: int) -> tuple[
     return step, blocks, -(-count // chunks)
 
 
-@functools.lru_cache(256)
-def _table(count: int, step: int) -> np.ndarray:
-    return np.arange(count) * step
+def _scratch(code: Code) -> tuple[Value, Value]:
+    """Addresses of memory on the stack, enough for panels of JOINED floats and a block of rows, too; and of a word of 0."""
+    zero = code.array("i64", 1)
+    code.store(code.value(0, "i64"), zero)
+    return code.cast(code.array("float", DEPTH * COLUMNS), "i64"), code.cast(zero, "i64")
 
 
-@jit
-def _products(first, last, function, packing, tile_rows, tile_columns, w, table, zero, x, out, bias, rows, depth,
-              pixels, blocks, step, together):  # fmt: skip
+def _fill(code: Code, out: Value, value: Value, count: Value) -> None:
+    """Write a number so many times."""
+    line, whole = code.cast(out, "ptr"), count - count % LANES
+    with code.loop(0, whole, LANES) as k:
+        code.store(code.splat(value, LANES), line, k)
+    with code.loop(whole, count) as k:
+        code.store(value, line, k)
+
+
+@native("qqqqp")
+def _products(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     """Blocks of `step` columns of the samples' products, `together` rows at a time."""
-    panels = _scratch()
-    for number in range(first, last):
-        n = number // blocks
-        start = (number - n * blocks) * step
-        wide = min(step, pixels - start)
-        for k in range(0, depth, DEPTH):
-            some = min(DEPTH, depth - k)
-            pack(packing, place(x, (n * depth + k) * pixels + start), pixels, some, panels, 0, wide)
-            begins = k == 0 and bias.size == 0
-            for low in range(0, rows, together):
-                high = min(low + together, rows)
-                if k == 0 and bias.size:
-                    for i in range(low, high):
-                        line = out[(n * rows + i) * pixels + start : (n * rows + i) * pixels + start + wide]
-                        for q in range(wide):
-                            line[q] = bias[i]
-                for j in range(0, wide, tile_columns):
-                    here = min(tile_columns, wide - j)
-                    for i in range(low, high, tile_rows):
-                        target = (n * rows + i) * pixels + start + j
-                        many = min(tile_rows, high - i)
-                        tile(function, place(w, i * depth + k), place(table, 0), place(zero, 0), 1, some,
-                             panels + 4 * j * some, 0, place(out, target), pixels, 0, many, here, begins)  # fmt: skip
+    w, x, bias, out, words = arguments
+    p = code.words(words, PRODUCTS)
+    panels, zero = _scratch(code)
+    biases = code.cast(bias, "ptr")
+    with code.loop(first, last) as number:
+        n = number // p.blocks
+        start = (number - n * p.blocks) * p.step
+        wide = code.minimum(p.pixels - start, p.step)
+        with code.loop(0, p.depth, DEPTH) as k:
+            some = code.minimum(p.depth - k, DEPTH)
+            call(code, p.pack, x + 4 * ((n * p.depth + k) * p.pixels + start), p.pixels, some, panels, 0, wide)
+            begins = code.cast((k == 0) & (bias == 0), "i64")
+            with code.loop(0, p.rows, p.together) as low:
+                high = code.minimum(low + p.together, p.rows)
+                block = out + 4 * (n * p.rows * p.pixels + start)
+                with code.when((k == 0) & (bias != 0)), code.loop(low, high) as i:
+                    _fill(code, block + 4 * i * p.pixels, code.load("float", biases, i), wide)
+                with code.loop(0, wide, p.tile_columns) as j:
+                    here = code.minimum(wide - j, p.tile_columns)
+                    with code.loop(low, high, p.tile_rows) as i:
+                        call(code, p.tile, w + 4 * (i * p.depth + k), p.table, zero, 1, some, panels + 4 * j * some, 0,
+                             block + 4 * (i * p.pixels + j), p.pixels, 0, code.minimum(high - i, p.tile_rows), here,
+                             begins)  # fmt: skip
 
 
-@jit
-def _joined_products(first, last, function, tile_rows, tile_columns, w, table, zero, x, out, bias, begins, rows,
-                     depth, pixels, columns, step):  # fmt: skip
-    """Blocks of `step` columns of the products of all samples, one after the other."""
-    panels = _scratch()
-    sums = panels + 4 * depth * step
-    packed, block = array_at(panels, depth * step, x), array_at(sums, JOINED_ROWS * step, x)
-    for number in range(first, last):
-        start = number * step
-        wide = min(step, columns - start)
-        for j in range(0, wide, tile_columns):
-            q, here = 0, min(tile_columns, wide - j)
-            while q < here:
-                n = (start + j + q) // pixels
-                i = start + j + q - n * pixels
-                run = min(here - q, pixels - i)
-                for k in range(depth):
-                    source = x[(n * depth + k) * pixels + i : (n * depth + k) * pixels + i + run]
-                    target = packed[j * depth + k * tile_columns + q : j * depth + k * tile_columns + q + run]
-                    for t in range(run):
-                        target[t] = source[t]
-                q += run
-        for low in range(0, rows, JOINED_ROWS):
-            high = min(low + JOINED_ROWS, rows)
-            if not begins:
-                for i in range(low, high):
-                    line = block[(i - low) * step : (i - low) * step + wide]
-                    for t in range(wide):
-                        line[t] = bias[i]
-            for j in range(0, wide, tile_columns):
-                for i in range(low, high, tile_rows):
-                    for k in range(0, depth, DEPTH):
-                        some = min(DEPTH, depth - k)
-                        lines = panels + 4 * (j * depth + k * tile_columns)
-                        target = sums + 4 * ((i - low) * step + j)
-                        many, here = min(tile_rows, high - i), min(tile_columns, wide - j)
-                        tile(function, place(w, i * depth + k), place(table, 0), place(zero, 0), 1, some, lines, 0, target,
-                             step, 0, many, here, begins and k == 0)  # fmt: skip
-            q = 0
-            while q < wide:
-                n = (start + q) // pixels
-                p = start + q - n * pixels
-                run = min(wide - q, pixels - p)
-                for i in range(low, high):
-                    line = block[(i - low) * step + q : (i - low) * step + q + run]
-                    target = out[(n * rows + i) * pixels + p : (n * rows + i) * pixels + p + run]
-                    for t in range(run):
-                        target[t] = line[t]
-                q += run
+@native("qqqqp")
+def _joined_products(code: Code, first: Value, last: Value, arguments: list[Value], columns: int, width: int) -> None:
+    """Blocks of `step` columns of the products of all samples, one after the other. columns: of a tile; width: of a vector."""
+    w, x, bias, out, words = arguments
+    p = code.words(words, PRODUCTS)
+    panels, zero = _scratch(code)
+    biases = code.cast(bias, "ptr")
+    sums, all_columns = panels + 4 * p.depth * p.step, p.count * p.pixels
+    runs = code.array("i64", 3 * columns)
+    with code.loop(first, last) as number:
+        start = number * p.step
+        wide = code.minimum(all_columns - start, p.step)
+        with code.loop(0, wide, columns) as j:
+            _join(code, p, x, panels + 4 * j * p.depth, start + j, code.minimum(wide - j, columns), runs, width)
+        with code.loop(0, p.rows, p.together) as low:
+            high = code.minimum(low + p.together, p.rows)
+            with code.when(bias != 0), code.loop(low, high) as i:
+                _fill(code, sums + 4 * (i - low) * p.step, code.load("float", biases, i), wide)
+            with code.loop(0, wide, columns) as j:
+                here = code.minimum(wide - j, columns)
+                with code.loop(low, high, p.tile_rows) as i, code.loop(0, p.depth, DEPTH) as k:
+                    begins = code.cast((k == 0) & (bias == 0), "i64")
+                    call(code, p.tile, w + 4 * (i * p.depth + k), p.table, zero, 1, code.minimum(p.depth - k, DEPTH),
+                         panels + 4 * (j * p.depth + k * columns), 0, sums + 4 * ((i - low) * p.step + j), p.step, 0,
+                         code.minimum(high - i, p.tile_rows), here, begins)  # fmt: skip
+            q = code.variable("i64", 0)
+            with code.forever() as leave:  # sample by sample
+                at = q.get()
+                leave(at >= wide)
+                n = (start + at) // p.pixels
+                inner = start + at - n * p.pixels
+                run = code.minimum(wide - at, p.pixels - inner)
+                with code.loop(low, high) as i:
+                    code.copy(
+                        out + 4 * ((n * p.rows + i) * p.pixels + inner), sums + 4 * ((i - low) * p.step + at), 4 * run
+                    )
+                q.set(at + run)
 
 
-@jit
-def _summed(first, last, function, packing, tile_rows, tile_columns, y, table, cells, x, out, count, chunk, together, rows,
-            columns, pixels, blocks, step):  # fmt: skip
+def _join(
+    code: Code, p: SimpleNamespace, x: Value, out: Value, start: Value, count: Value, runs: Value, width: int
+) -> None:
+    """Pack `count` columns of all samples' from `start` on into a panel. runs: memory for three words for each."""
+    found, q = code.variable("i64", 0), code.variable("i64", 0)
+    with code.forever() as leave:
+        at = q.get()
+        leave(at >= count)
+        n = (start + at) // p.pixels
+        inner = start + at - n * p.pixels
+        run = code.minimum(count - at, p.pixels - inner)
+        for k, value in enumerate((x + 4 * (n * p.depth * p.pixels + inner), out + 4 * at, run)):
+            code.store(value, runs, 3 * found.get() + k)
+        found.add(1)
+        q.set(at + run)
+    with code.loop(0, p.depth) as k:  # line by line, as a run's last vector is written whole
+        with code.loop(0, found.get()) as number:
+            source, target, run = (code.load("i64", runs, 3 * number + i) for i in range(3))
+            source, target = source + 4 * k * p.pixels, target + 4 * k * p.tile_columns
+            with code.loop(0, run, width) as i:
+                value = code.load_first("float", code.cast(source + 4 * i, "ptr"), run - i, width)
+                code.store(value, code.cast(target + 4 * i, "ptr"))
+
+
+@native("qqqp")
+def _summed(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     """Blocks of the weight gradient, ROWS × step, of the sum over `chunk` samples; `together` of them are summed at a time."""
-    panels = _scratch()
-    across = (columns + step - 1) // step
-    for number in range(first, last):
-        part = number // blocks
-        block = number - part * blocks
-        low, left = block // across * ROWS, block % across * step
-        high, wide = min(low + ROWS, rows), min(step, columns - left)
-        begin, end = part * chunk, min((part + 1) * chunk, count)
-        for n in range(begin, end, together):
-            samples = min(together, end - n)
-            for k in range(0, pixels, DEPTH):
-                some = min(DEPTH, pixels - k)
-                for j in range(0, wide, tile_columns):
-                    for s in range(samples):
-                        pack(packing, place(x, ((n + s) * columns + left + j) * pixels + k), pixels, some,
-                             panels + 4 * tile_columns * some * (j // tile_columns * samples + s), 0,
-                             min(tile_columns, wide - j))  # fmt: skip
-                    for i in range(low, high, tile_rows):
-                        tile(function, place(y, (n * rows + i) * pixels + k), place(table, 0), place(cells, 0), samples, some,
-                             panels + 4 * some * samples * j, 0, place(out, (part * rows + i) * columns + left + j), columns,
-                             0, min(tile_rows, high - i), min(tile_columns, wide - j), n == begin and k == 0)  # fmt: skip
+    y, x, out, words = arguments
+    p = code.words(words, SUMMED)
+    panels, _ = _scratch(code)
+    across = (p.columns + p.step - 1) // p.step
+    with code.loop(first, last) as number:
+        part = number // p.blocks
+        block = number - part * p.blocks
+        low = block // across
+        left, low = (block - low * across) * p.step, low * ROWS
+        high, wide = code.minimum(low + ROWS, p.rows), code.minimum(p.columns - left, p.step)
+        begin, end = part * p.chunk, code.minimum((part + 1) * p.chunk, p.count)
+        with code.loop(begin, end, p.together) as n:
+            samples = code.minimum(end - n, p.together)
+            with code.loop(0, p.pixels, DEPTH) as k:
+                some = code.minimum(p.pixels - k, DEPTH)
+                begins = code.cast((n == begin) & (k == 0), "i64")
+                with code.loop(0, wide, p.tile_columns) as j:
+                    here, lines = code.minimum(wide - j, p.tile_columns), panels + 4 * some * samples * j
+                    with code.loop(0, samples) as s:
+                        call(code, p.pack, x + 4 * (((n + s) * p.columns + left + j) * p.pixels + k), p.pixels, some,
+                             lines + 4 * p.tile_columns * some * s, 0, here)  # fmt: skip
+                    with code.loop(low, high, p.tile_rows) as i:
+                        call(code, p.tile, y + 4 * ((n * p.rows + i) * p.pixels + k), p.table, p.cells, samples, some, lines,
+                             0, out + 4 * ((part * p.rows + i) * p.columns + left + j), p.columns, 0,
+                             code.minimum(high - i, p.tile_rows), here, begins)  # fmt: skip
