@@ -48,8 +48,19 @@ def window_of(name: str, nd: int, input: Tensor, **sizes: Any) -> tuple[bool, Te
             raise RuntimeError(
                 f"{name}: {what} must either be a single int, or a tuple of {nd} ints, but got {value}"
             ) from error
-    kernel, stride, padding = values[:3]
-    dilation = values[3] if len(values) > 3 else (1,) * nd
+    _check_window(name, *values)
+    shape = input._a.shape
+    single = len(shape) == nd + 1
+    if (not single and len(shape) != nd + 2) or 0 in shape[0 if single else 1 :]:
+        raise RuntimeError(f"{name}: non-empty {nd + 1}D or {nd + 2}D (batch mode) tensor expected for input, "
+                           f"but got size {list(shape)}")  # fmt: skip
+    return single, input.unsqueeze(0) if single else input, values
+
+
+@functools.lru_cache(1024)
+def _check_window(name: str, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple | None = None) -> None:
+    """RuntimeError for a window that cannot be; a window that passed once is not checked again."""
+    dilation = dilation or (1,) * len(kernel)
     for what, numbers, words in (
         ("kernel_size", kernel, "kernel size should be greater than zero"),
         ("stride", stride, "stride should not be zero"),
@@ -69,11 +80,6 @@ def window_of(name: str, nd: int, input: Tensor, **sizes: Any) -> tuple[bool, Te
             raise RuntimeError(
                 f"pad should be smaller than or equal to half of kernel size, but got pad={p} and kernel_size={k}"
             )
-    single = input.ndim == nd + 1
-    if (not single and input.ndim != nd + 2) or 0 in input.shape[0 if single else 1 :]:
-        raise RuntimeError(f"{name}: non-empty {nd + 1}D or {nd + 2}D (batch mode) tensor expected for input, "
-                           f"but got size {list(input.shape)}")  # fmt: skip
-    return single, input.unsqueeze(0) if single else input, values
 
 
 def check_size(x: Tensor, shape: tuple) -> None:
@@ -93,8 +99,8 @@ def adaptive_size(name: str, nd: int, input: Tensor, output_size: Any) -> tuple[
     requested = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * nd
     if len(requested) != nd:
         raise RuntimeError(f"{name}(): output_size.size() must be {nd}, but got {output_size}")
-    out = tuple(n if w is None else int(w) for n, w in zip(input.shape[-nd:], requested, strict=True))
-    if any(o < 0 for o in out):
+    out = tuple([n if w is None else int(w) for n, w in zip(input._a.shape[-nd:], requested, strict=True)])
+    if out and min(out) < 0:
         raise RuntimeError(
             f"{name}: elements of output_size must be greater than or equal to 0 but received {list(out)}"
         )

@@ -15,12 +15,13 @@ import functools
 import math
 from typing import Any
 
+from tdt._backend import namespace
 from tdt._backend.layout import empty_as, output_is_channels_last, to_front, to_last, to_layout_of
 from tdt._backend.windows import output_sizes
 from tdt._core.calls import front
 from tdt._core.dtype import FLOATING_AND_COMPLEX, NUMBERS, int64, of
 from tdt._core.tensor import Tensor
-from tdt._kernels import Kernel, chosen, kernel, large_convolution, large_groups, many_tiles, pointwise
+from tdt._kernels import Kernel, chosen, kernel, large_convolution, large_groups, many_tiles, pointwise, total
 from tdt._ops._common import C_NAMES, Ints
 from tdt._ops.nn._windows import (
     bordered,
@@ -176,7 +177,7 @@ def _(xp, g, needs, x, w, stride, padding, dilation, groups):
             gw, gb = _weight_grad(xp, g, conj, kernel=w.shape[2:], bias=needs[2], **how)
         gw = to_layout_of(xp, gw, w)
     if needs[2] and gb is None:
-        gb = g.sum((0, *range(2, g.ndim)))
+        gb = total(g, (0, *range(2, g.ndim)))
     return gx, gw, gb
 
 
@@ -241,7 +242,28 @@ def _(g, needs, y, w, stride, padding, dilation, groups):
     return gy, gw, gb
 
 
-def _first(full: Tensor, shape: tuple) -> Tensor:
+@conv_input_grad.fast_vjp("y", "w", "b")
+def _(xp, g, needs, y, w, stride, padding, dilation, groups):
+    how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    gy = gw = None
+    if needs[0]:
+        conj = w.conj() if w.dtype.kind == "c" else w
+        gy = _first((chosen(conv.kernels, xp, g, conj, None, **how) or _portable_conv)(g, conj, None, **how), y.shape)
+    if needs[1]:
+        conj, how["kernel"] = y.conj() if y.dtype.kind == "c" else y, w.shape[2:]
+        gw = (chosen(conv_weight_grad.kernels, xp, conj, g, **how) or _portable_weight_grad)(conj, g, **how)
+    return gy, gw, total(g, (0, *range(2, g.ndim))) if needs[2] else None
+
+
+def _portable_conv(x: Any, w: Any, b: Any, **how: Any) -> Any:
+    return conv.forward(namespace(x), x, w, b, **how)
+
+
+def _portable_weight_grad(y: Any, x: Any, **how: Any) -> Any:
+    return conv_weight_grad.forward(namespace(y), y, x, **how)
+
+
+def _first(full: Any, shape: tuple) -> Any:
     """The first windows, as many as y has: an output padding of a whole stride has one window more."""
     return full if full.shape == shape else full[tuple(slice(n) for n in shape)]
 

@@ -9,7 +9,7 @@ from tdt import _backend
 from tdt._core.dtype import ALL, FLOATING_AND_COMPLEX, SCALAR_NAMES, check_category, int32, int64
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor, wrap
-from tdt._kernels import kernel, large_lookup
+from tdt._kernels import chosen, kernel, large_lookup
 from tdt._ops.elementwise._front import tensor_argument
 from tdt.autograd._inplace import check_writable
 from tdt.autograd._op import op
@@ -41,10 +41,25 @@ def _counts(xp: Any, indices: Any, rows: int) -> Any:
 @_embedding.vjp("w")
 def _(g, w_shape, indices, padding_idx, by_frequency, sparse):
     if sparse:
-        if by_frequency:
-            raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
+        _refuse_frequencies(by_frequency)
         return wrap(_rows(_backend.namespace(g._a), g._a, w_shape, indices._a, padding_idx))
     return embedding_grad(g, indices, rows=w_shape[0], padding_idx=padding_idx, by_frequency=by_frequency)
+
+
+@_embedding.fast_vjp("w")
+def _(xp, g, w_shape, indices, padding_idx, by_frequency, sparse):
+    if sparse:
+        _refuse_frequencies(by_frequency)
+        return _rows(xp, g, w_shape, indices, padding_idx)
+    how = {"rows": w_shape[0], "padding_idx": padding_idx, "by_frequency": by_frequency}
+    if fast := chosen(embedding_grad.kernels, xp, g, indices, **how):
+        return fast(g, indices, **how)
+    return embedding_grad.forward(xp, g, indices, **how)
+
+
+def _refuse_frequencies(by_frequency: bool) -> None:
+    if by_frequency:
+        raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
 
 
 def _rows(xp: Any, g: Any, w_shape: tuple, indices: Any, padding_idx: int | None) -> SparseCOO:

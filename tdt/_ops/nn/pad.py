@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -25,18 +26,31 @@ def _pad_border_node_name(node: Any) -> str:
 @op(dtypes=ALL, computes=False, shape=_pad_shape, node="ConstantPadNdBackward0", float8=FLOAT8_SIGNED)
 def pad_constant(xp, x, *, before, after, value):
     out = empty_output(xp, _pad_shape(x.shape, before=before, after=after), x.dtype, x)
-    out[...] = value
+    source, target = _places(x.shape, before, after)
+    if any(n > 0 for n in before + after):
+        out[...] = value
+    out[target] = x[source]
+    return out
+
+
+@functools.lru_cache(1024)
+def _places(size: tuple, before: tuple, after: tuple) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+    """Which cells of the input remain, and where they are in the result."""
     source, target = [], []
-    for n, b, a in zip(x.shape, before, after, strict=True):
+    for n, b, a in zip(size, before, after, strict=True):
         source.append(slice(max(0, -b), n - max(0, -a)))
         target.append(slice(max(0, b), max(0, b) + n - max(0, -a) - max(0, -b)))
-    out[tuple(target)] = x[tuple(source)]
-    return out
+    return tuple(source), tuple(target)
 
 
 @pad_constant.vjp("x")
 def _(g, before, after):
     return pad_constant(g, before=tuple(-b for b in before), after=tuple(-a for a in after), value=0)
+
+
+@pad_constant.fast_vjp("x")
+def _(xp, g, before, after):
+    return pad_constant.forward(xp, g, before=tuple([-b for b in before]), after=tuple([-a for a in after]), value=0)
 
 
 def _reflect(n: int, before: int, after: int) -> np.ndarray:
@@ -170,7 +184,7 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tens
     tensor([2., 1., 2.])
     """
     before, after = _sides(input, pad)
-    small = [d for d, n in enumerate(input.shape) if n + before[d] + after[d] < 0]
+    small = [d for d, n in enumerate(input._a.shape) if n + before[d] + after[d] < 0]
     if small:
         raise RuntimeError(f"The input size {input.shape[small[0]]}, plus negative padding {before[small[0]]} and "
                            f"{after[small[0]]}, resulted in a negative output size")  # fmt: skip

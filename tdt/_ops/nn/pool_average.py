@@ -114,6 +114,12 @@ def _(g, x_shape, kernel, stride, padding, ceil_mode, include_pad, divisor):
                          include_pad=include_pad, divisor=divisor)  # fmt: skip
 
 
+@_avg_pool.fast_vjp("x")
+def _(xp, g, x_shape, kernel, stride, padding, ceil_mode, include_pad, divisor):
+    return avg_pool_grad.forward(xp, g, size=x_shape[2:], kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode,
+                                 include_pad=include_pad, divisor=divisor)  # fmt: skip
+
+
 @op(dtypes=FLOATING, shape=lambda y, *, size, **how: (*y[:2], *size))
 def avg_pool_grad(xp, y, *, size, kernel, stride, padding, ceil_mode, include_pad, divisor):
     out = y.shape[2:]
@@ -232,9 +238,9 @@ def avg_pool3d(
 def _adaptive_avg_pool_nd(name: str, nd: int, input: Tensor, output_size: Any) -> Tensor:
     out = adaptive_size(name, nd, input, output_size)
     check_category(name, FLOATING, input.dtype)
-    size = input.shape[-nd:]
-    if all(o and not n % o for n, o in zip(size, out, strict=True)):
-        kernel = tuple(n // o for n, o in zip(size, out, strict=True))
+    size = input._a.shape[-nd:]
+    if 0 not in out and not any(n % o for n, o in zip(size, out, strict=True)):
+        kernel = tuple([n // o for n, o in zip(size, out, strict=True)])
         return _avg_pool_nd(name, nd, input, kernel, kernel, 0, False, True, None)
     single = input.ndim == nd + 1
     axes = tuple(None if n == o else Axis(n, o, "mean") for n, o in zip(size, out, strict=True))

@@ -48,10 +48,26 @@ def _(g: Any, x_shape: tuple[int, ...], sizes: tuple[int, ...], dim: int) -> Ten
     return parts[0].clone() if len(parts) == 1 else _cat(parts, dim)
 
 
+@_split.fast_vjp("x")
+def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...], sizes: tuple[int, ...], dim: int) -> Any:
+    some = next(part for part in g if part is not None)
+    parts = []
+    for part, n in zip(g, sizes, strict=True):
+        parts.append(xp.zeros((*x_shape[:dim], n, *x_shape[dim + 1 :]), some.dtype) if part is None else part)
+    return parts[0].copy() if len(parts) == 1 else _joined(xp, parts, dim)
+
+
 def _cat(parts: list[Tensor], dim: int) -> Tensor:
     from tdt._ops.shape.join import cat
 
     return cat(parts, dim)
+
+
+def _joined(xp: ModuleType, parts: list, dim: int) -> Any:
+    """`_cat` of arrays."""
+    from tdt._ops.shape.join import _cat
+
+    return _cat.forward(xp, *parts, dim=dim)
 
 
 @op(multi_view=True, float8=FLOAT8S)
@@ -65,6 +81,13 @@ def _(g: Any, dim: int) -> Tensor:
     grads = g if isinstance(g, tuple) else (g,)
     some = next(part for part in grads if part is not None)
     return _cat([(some.new_zeros(some.shape) if part is None else part).unsqueeze(dim) for part in grads], dim)
+
+
+@_unbind.fast_vjp("x")
+def _(xp: ModuleType, g: Any, dim: int) -> Any:
+    some = next(part for part in g if part is not None)
+    parts = [xp.expand_dims(xp.zeros(some.shape, some.dtype) if part is None else part, dim) for part in g]
+    return _joined(xp, parts, dim)
 
 
 @method()
