@@ -36,6 +36,7 @@ WIDE = {1: 8, 2: 4, 3: 4}
 TURNED = {1: 2, 2: 2}  # by groups of eight columns
 OPEN_ROWS = 12  # up to so many, lines are read where they lie
 OPEN_SIZE = 1 << 13  # bytes of a panel's lines, from the first to the last, that lie in the nearest cache
+BLOCK_ROWS = 12  # rows that are computed at a time where a panel's memory has room for several panels
 STREAMS, STREAMED = (1, 2, 4), 2048  # rows, and columns at most, of which lines are read along their whole length
 STREAMED_LINES = 8  # by rows: so many of them at a time
 LONG, MANY = 1 << 12, 1 << 18  # bytes from such a line to the next, at least, and elements of the matrix
@@ -348,39 +349,51 @@ class Direct:
                 leave(j + size * w > word["n"])
                 self._tile(function, 0, j, (pc, depth), size * w, (lines + 4 * j, word["b_k"]))
                 column.set(j + size * w)
-            with code.loop(column.get(), word["n"], 2 * w) as j:
-                self._rows(j, (pc, depth), (lines + 4 * j, word["b_k"]))
+            self._blocks(column.get(), (pc, depth), None)
 
     def _packed(self, lines: bool, first: Value | int = 0) -> None:
         """Panels that are packed on the stack first, from column `first` on."""
-        code, word, w = self.code, self.word, self.width
-        with self._depths() as (pc, depth), code.loop(first, word["n"], 2 * w) as j:
-            wide = code.minimum(word["n"] - j, 2 * w)
-            source = word["b"] + pc * word["b_k"] + j * word["b_column"]
+        code, word, columns = self.code, self.word, 2 * self.width
+
+        def pack(source: Value, depth: Value, wide: Value) -> None:
             if lines:
-                self._call(
-                    LINES, source, code.new("i64", f"ashr i64 {word['b_k'].name}, 2"), depth, self.panel, 0, wide
-                )
+                self._call(LINES, source, word["b_k"] >> 2, depth, self.panel, 0, wide)
             else:
+                code.choose(word["b_k"] == 4, lambda: turn(source, depth, wide), lambda: copy(source, depth, wide))
 
-                def pack() -> None:
-                    self._call(
-                        COLUMNS,
-                        source,
-                        code.new("i64", f"ashr i64 {word['b_column'].name}, 2"),
-                        depth,
-                        self.panel,
-                        0,
-                        wide,
-                    )
+        def turn(source: Value, depth: Value, wide: Value) -> None:
+            self._call(COLUMNS, source, word["b_column"] >> 2, depth, self.panel, 0, wide)
 
-                def copy() -> None:
-                    with code.loop(0, depth) as q, code.loop(0, wide) as i:
-                        element = code.load("float", code.cast(source + q * word["b_k"] + i * word["b_column"], "ptr"))
-                        code.store(element, code.cast(self.panel, "ptr"), q * (2 * w) + i)
+        def copy(source: Value, depth: Value, wide: Value) -> None:
+            panel = code.cast(self.panel, "ptr")
+            with code.loop(0, wide) as i, code.loop(0, depth) as q:
+                element = code.load("float", code.cast(source + q * word["b_k"] + i * word["b_column"], "ptr"))
+                code.store(element, panel, (i // columns) * (depth * columns) + q * columns + i % columns)
 
-                code.choose(word["b_k"] == 4, pack, copy)
-            self._rows(j, (pc, depth), (self.panel, 8 * w))
+        with self._depths() as part:
+            self._blocks(first, part, pack)
+
+    def _blocks(
+        self, first: Value | int, part: tuple[Value, Value], pack: Callable[[Value, Value, Value], None] | None
+    ) -> None:
+        """All rows, and columns from `first` on, in blocks of columns of which the lines fill a panel's memory.
+
+        A block of a shallow sum has many columns: then it is computed a few rows at a time, so that rows are written from one
+        end to the other, and not in pieces of a tile's width.
+
+        pack: writes the panels of a block: for the address of its first element, the depth and the number of columns.
+        """
+        code, word, (pc, depth), columns = self.code, self.word, part, 2 * self.width
+        size = code.value(DEPTH, "i64") // code.select(depth == 0, 1, depth) * columns
+        height = code.select((size == columns) | (word["n"] <= columns), word["m"], BLOCK_ROWS)
+        with code.loop(first, word["n"], size) as block:
+            wide = code.minimum(word["n"] - block, size)
+            source = word["b"] + pc * word["b_k"] + block * word["b_column"]
+            if pack is not None:
+                pack(source, depth, wide)
+            with code.loop(0, word["m"], height) as low, code.loop(0, wide, columns) as j:
+                lines = (source + 4 * j, word["b_k"]) if pack is None else (self.panel + 4 * j * depth, 4 * columns)
+                self._rows((low, code.minimum(word["m"], low + height)), block + j, part, lines)
 
     def _of_columns(self) -> None:
         """Columns: of a few rows turned in registers as far as there are enough for a tile; packed where they are not."""
@@ -406,15 +419,16 @@ class Direct:
         with code.loop(0, code.select(k == 0, 1, k), DEPTH) as start:
             yield start, code.minimum(k - start, DEPTH)
 
-    def _rows(self, j: Value, part: tuple[Value, Value], lines: tuple[Value, Value | int]) -> None:
-        """All rows of up to two vectors of columns."""
+    def _rows(self, bounds: tuple[Value, Value], j: Value, part: tuple[Value, Value],
+              lines: tuple[Value, Value | int]) -> None:  # fmt: skip
+        """Rows between bounds, of up to two vectors of columns."""
         code, word = self.code, self.word
         wide = code.minimum(word["n"] - j, 2 * self.width)
         one = wide <= self.width
-        row = code.variable("i64", 0)
+        row = code.variable("i64", bounds[0])
         with code.forever() as leave:
             i = row.get()
-            left = word["m"] - i
+            left = bounds[1] - i
             leave(left <= 0)
             # 4 + 4 and 4 + 3 rows are faster than 6 + 2 and 6 + 1.
             six = (left == 6) | (left > 8)
