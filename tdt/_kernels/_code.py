@@ -144,6 +144,7 @@ class Code:
         self.lines: list[str] = []
         self.variables: list[str] = []
         self.declared: set[str] = set()
+        self.functions: list[str] = []  # of the module, beside this one
         self._numbers = itertools.count()
 
     def new(self, kind: str, text: str) -> Value:
@@ -260,6 +261,21 @@ class Code:
         self.declared.add(f"declare {kind} @{name}({', '.join(a.kind for a in args)})")
         return self.new(kind, f"call {kind} @{name}({', '.join(f'{a.kind} {a.name}' for a in args)})")
 
+    def define(self, name: str, kinds: Sequence[str], write: Callable[..., None]) -> Callable[..., None]:
+        """A function of the module: `write(code, *parameters)` writes it; returns what calls it with values or integers."""
+        inner = Code()
+        inner.declared = self.declared
+        parameters = [Value(inner, f"%p{k}", kind) for k, kind in enumerate(kinds)]
+        write(inner, *parameters)
+        head = f"define internal void @{name}({', '.join(f'{p.kind} {p.name}' for p in parameters)}) noinline {{"
+        self.functions.append("\n".join([head, "entry:", *inner.variables, *inner.lines, "  ret void", "}"]))
+
+        def call(*args: Any) -> None:
+            values = [self.value(a, kind) for a, kind in zip(args, kinds, strict=True)]
+            self.lines.append(f"  call void @{name}({', '.join(f'{v.kind} {v.name}' for v in values)})")
+
+        return call
+
     def splat(self, value: Value, count: int) -> Value:
         """A vector of equal elements."""
         if not count:
@@ -370,7 +386,9 @@ class Code:
             f"define i64 @{ENTRY}(ptr %words, i64 %first, i64 %last) {{",
             "entry:",
         ]
-        return "\n".join([*head, *self.variables, *self.lines, "  ret i64 0", "}", *sorted(self.declared), ""])
+        return "\n".join(
+            [*head, *self.variables, *self.lines, "  ret i64 0", "}", *self.functions, *sorted(self.declared), ""]
+        )
 
     def words(self, table: Value, names: Sequence[str]) -> SimpleNamespace:
         """The words of a table by name: what a kernel takes that depends on shapes alone."""

@@ -47,7 +47,6 @@ LARGE_DRAW = 1 << 9  # words of the Mersenne Twister: NumPy takes as long for as
 LARGE_LOOKUP = 1 << 13  # elements of a gradient: NumPy's addition to places takes 8 ns for each
 CACHED = 1 << 19  # elements of a group, or of a channels-last sample, that are read three times: two megabytes
 LARGE_RESAMPLE = 1 << 16  # elements of the result
-LARGE_ATTENTION = 1 << 13  # weights: NumPy passes over them eight times, forward and backward
 # Multiply-adds of a matrix product: some 25 µs on one thread. The value of an element does not depend on it.
 LARGE_PRODUCT = 1 << 20
 LARGE_BLAS = 1 << 21  # where the blocks are the BLAS's: 30 µs on one thread, where a second one saves a third of it
@@ -271,16 +270,14 @@ def large_draw(arrays: Sequence[Any], attributes: dict) -> bool:
     return SWITCHES.kernels and attributes["n"] >= LARGE_DRAW
 
 
-def large_attention(arrays: Sequence[Any], attributes: dict) -> bool:
+def float_attention(arrays: Sequence[Any], attributes: dict) -> bool:
     """Float32 q, k and v with at most two leading dimensions, and a float32 mask whose rows are contiguous."""
     q, k, v, mask, _ = arrays
-    if not SWITCHES.kernels or q.ndim > 4 or not (q.size and k.size and v.size):
+    if not SWITCHES.kernels or len(q.shape) > 4 or not (q.size and k.size and v.size):
         return False
-    if any(a is not None and a.dtype != np.float32 for a in (q, k, v, mask)):
+    if q.dtype != FLOAT32 or k.dtype != FLOAT32 or v.dtype != FLOAT32:
         return False
-    if mask is not None and mask.shape[-1] > 1 and mask.strides[-1] != mask.itemsize:
-        return False
-    return q.size // q.shape[-1] * k.shape[-2] >= LARGE_ATTENTION
+    return mask is None or (mask.dtype == FLOAT32 and (mask.shape[-1] == 1 or mask.strides[-1] == mask.itemsize))
 
 
 def large_pairs(arrays: Sequence[Any], attributes: dict) -> bool:

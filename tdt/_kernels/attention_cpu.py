@@ -1,274 +1,454 @@
-"""Attention and its gradients in float32 on the CPU, a block of weights at a time, which stays in the cache.
+"""Attention and its gradients in float32 on the CPU, some rows of weights at a time, which stay in the cache.
 
-For some queries and some keys the scores are one small product; they become weights and go into a second one, before the
-next block is looked at (Dao et al., FlashAttention, 2022). The largest score of a row, which is taken from all before the
-exponential, is known only at the end: what was summed up under a smaller one is scaled down. Products are made of
-`conv`'s register tiles: where a query sees only the keys up to its own, the tiles behind are left out.
+The scores of `ROWS` queries and all keys that they see are products with the keys in panels, turned so that a vector holds
+keys; they become weights, and go into a second product, before the next rows are looked at: memory grows with the keys, not
+with queries times keys. Where a query sees only the keys up to its own, tiles behind are left out. Every score is the sum
+over the width in order, and every result the sum over blocks of `DEPTH` keys, whatever the number of queries.
 """
 
 from __future__ import annotations
 
-import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tdt._kernels._gemm import GRAIN, PANEL, tile_rows, tiles
-from tdt._kernels._intrinsics import array_at, float_of_bits, local_floats
-from tdt._kernels._jit import address_of, jit
-from tdt._kernels._layout import _turn
-from tdt._kernels._polynomial import exp32
+from tdt._kernels._code import Code, Value, native
+from tdt._kernels._emit import inline
+from tdt._kernels._exponential import exp_of_negative
+from tdt._kernels._jit import address_of
+from tdt._kernels._native import NativeKernel, target_triple, vector_width
 from tdt._kernels._pool import parallel
+from tdt._kernels._rows import LANES, fma, for_each, largest, load, mask_of, store, summed
 
-ROWS, COLUMNS = 64, 128  # of a block of weights
-PITCH = COLUMNS + 16  # from row to row: rows that are a power of two apart would share few places of the cache
-DEPTH = 64  # numbers of a key that are turned at a time
-ZERO, INF = np.float32(0), np.float32(math.inf)
-FLOATS, BITS, FLAGS = np.empty(0, np.float32), np.empty(0, np.int32), np.empty(0, np.bool_)
-LEAST, SIGN, MAGNITUDE = np.int32(-(2**31)), np.int32(31), np.int32(2**31 - 1)
-FAR = 1 << 40  # the size of arrays whose end nobody asks for
-one_block, two_blocks = local_floats((ROWS + DEPTH) * PITCH + 2 * ROWS), local_floats((2 * ROWS + DEPTH) * PITCH + ROWS)
-AT, BATCH, HEAD, LINE = range(4)  # of an array: its address, and elements to the next of the batch, head and row
-Q, K, V, OUT, MASK, KEEP, G, GQ, GK, GV = range(10)  # the arrays
-ONES, SCORES = 10, 11  # places behind each other, and in a block's column
+ROWS, FEW_ROWS, MANY_KEYS = 48, 12, 4096  # queries whose scores are in memory at a time; with more keys, FEW_ROWS
+CHUNK = 4 * ROWS  # queries for which the keys are turned once
+DEPTH = 512  # keys that are summed in one chain
+GRAIN = 1 << 15  # multiply-adds that a thread should at least have
+SQUARE = 8  # elements of a block that is turned in registers
+STRIDES = 3  # of the batch, of heads and of rows
+ARRAYS = 10  # q, k, v, out, mask, keep, g, gq, gk, gv
+WORDS = "q" + "q" * (1 + STRIDES) * ARRAYS + "qqqqqqqdd"
 
 
 def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, keep: np.ndarray | None,
               out: np.ndarray, norms: np.ndarray, *, causal: bool, scale: float, dropped: float) -> None:  # fmt: skip
     """The op `attention` for (*, T, E), with at most two dimensions before T; `out` and `norms` are written to."""
-    blocks = -(-q.shape[-2] // ROWS)
-    _run(_forward, blocks, (q, k, v, out, mask, keep), norms, causal, scale, dropped)
+    chunks = -(-q.shape[-2] // CHUNK)
+    _run(_forward(vector_width()), chunks, (q, k, v, out, mask, keep), norms, causal, scale, dropped)
 
 
 def attention_vjp(g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None,
                   keep: np.ndarray | None, out: np.ndarray, norms: np.ndarray, gq: np.ndarray, gk: np.ndarray,
                   gv: np.ndarray, *, causal: bool, scale: float, dropped: float) -> None:  # fmt: skip
     """Add the gradients in q, k and v from `g`, that in `out`, to gq, gk and gv."""
-    _run(_backward, 1, (q, k, v, out, mask, keep, g, gq, gk, gv), norms, causal, scale, dropped)
+    _run(_backward(vector_width()), 1, (q, k, v, out, mask, keep, g, gq, gk, gv), norms, causal, scale, dropped)
 
 
-def _run(
-    kernel: Any, pieces: int, arrays: tuple, norms: np.ndarray, causal: bool, scale: float, dropped: float
-) -> None:
-    """Call the kernel on all heads, each divided into pieces."""
-    arrays = tuple(a if a is None else _in_lines(a) for a in arrays)
+def _run(kernel: NativeKernel, chunks: int, arrays: tuple, norms: np.ndarray, causal: bool, scale: float,
+         dropped: float) -> None:  # fmt: skip
+    """Call the kernel on all heads, each divided into chunks of queries."""
+    arrays = tuple([a if a is None or a.shape[-1] == 1 or a.strides[-1] == a.itemsize else np.ascontiguousarray(a)
+                    for a in arrays])  # fmt: skip
     q, k, v = arrays[:3]
+    words: list[Any] = [address_of(norms)]
+    for a in arrays:
+        if a is None:
+            words += 0, 0, 0, 0
+        else:
+            size = a.itemsize
+            words += (address_of(a), *(0,) * (4 - a.ndim), *[s // size for s in a.strides[:-1]])
+    words += (0,) * ((1 + STRIDES) * (ARRAYS - len(arrays)))
     length, places, width, size = q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1]
-    where = np.array([_place(a) for a in arrays])
-    largest = max(ROWS, COLUMNS, width, size)
-    pitches = *where[:, LINE].tolist(), *(0,) * (ONES - len(arrays)), 1, PITCH
-    parallel(
-        kernel, math.prod(q.shape[:-2]) * pieces, pieces, q.shape[-3] if q.ndim > 2 else 1, length, places, width, size, where,
-        _tables(pitches, largest), np.zeros(largest, np.float32), norms.reshape(-1), bool(causal), arrays[MASK] is not None,
-        arrays[KEEP] is not None, float(scale), 1 / (1 - dropped), FLOATS, BITS, FLAGS,
-        grain=-(-GRAIN * pieces // (length * places * (width + size))),
-    )  # fmt: skip
+    heads = q.shape[-3] if q.ndim > 2 else 1
+    words += heads, length, places, width, size, chunks, int(causal), scale, 1 / (1 - dropped)
+    units = math.prod(q.shape[:-2]) * chunks
+    work = length * places * (width + size) // chunks
+    if units * work < 2 * GRAIN:
+        kernel.entry.call(kernel.entry.pack(*words), 0, units)
+    else:
+        parallel(kernel, units, *words, grain=-(-GRAIN // work))  # type: ignore[arg-type]
 
 
-@functools.lru_cache(256)
-def _tables(pitches: tuple[int, ...], count: int) -> np.ndarray:
-    """The offsets of the first rows of each array."""
-    return np.array(pitches)[:, None] * np.arange(count)
+class _Heads:
+    """The code's arguments, and the addresses of a head's arrays."""
+
+    def __init__(self, code: Code, arguments: list[Value], lanes: int, rows: int):
+        """lanes: elements of a tile's rows; rows: of a tile."""
+        self.code, self.lanes, self.rows = code, lanes, rows
+        norms, *rest = arguments
+        self.top_and_sum = code.cast(norms, "ptr")  # of each row: its largest score and the inverse of its sum
+        places = (1 + STRIDES) * ARRAYS
+        self.bases = [rest[k : k + 1 + STRIDES] for k in range(0, places, 1 + STRIDES)]
+        (self.heads, self.length, self.places, self.width, self.size, self.chunks, causal, scale, share) = rest[places:]
+        self.causal = causal != 0
+        self.scale, self.share = code.cast(scale, "float"), code.cast(share, "float")
+        self.pitch = ((self.places + (lanes - 1)) & -lanes) + lanes  # of scores: not a power of two
+        self.room = code.select(self.places > MANY_KEYS, code.value(FEW_ROWS, "i64"), ROWS)
+        self.tile = code.define("tile", ["i64", "ptr", "i64", "i64", "ptr", "i64", "i64", "ptr", "i64", "i64", "i64"],
+                                lambda *args: _tile(*args, lanes=lanes, most=rows))  # fmt: skip
+        self.wide = 4 * lanes
+        self.line = code.define(
+            "line", ["ptr", "ptr", "i64", "i64", "ptr", "i64"], lambda *args: _line(*args, lanes=self.wide)
+        )
+        self.dots = code.define("dots", ["ptr", "ptr", "i64", "i64", "i64", "float", "ptr"], _dots)
+        self.turn = code.define("turn", ["ptr", "i64", "i64", "i64", "float", "ptr"],
+                                lambda *args: _turn(*args, lanes=lanes))  # fmt: skip
+
+    def head(self, head: Value) -> list[tuple[Value, Value]]:
+        """The address and the elements to the next row, of each array of a head; the addresses of absent ones mean nothing."""
+        code = self.code
+        batch = head // self.heads
+        number = head - batch * self.heads
+        return [(code.at("i8" if k == 5 else "float", code.cast(at, "ptr"), batch * by_batch + number * by_head), by_row)
+                for k, (at, by_batch, by_head, by_row) in enumerate(self.bases)]  # fmt: skip
+
+    def visible(self, row: Any) -> Value:
+        """How many keys the queries before a row see."""
+        return self.code.select(self.causal, self.code.minimum(self.places, row), self.places)
+
+    def scores(self, left: Value, by_row: Value, panels: Value, depth: Value, out: Value, i: Value, rows: Value,
+               visible: Value) -> None:  # fmt: skip
+        """out = left · panels, for `rows` queries from i on and the keys that they see."""
+        code = self.code
+        with code.loop(0, visible, self.lanes) as j:
+            first = code.select(self.causal, code.maximum(j - i, 0), 0)
+            with code.loop(first, rows, self.rows) as r:
+                self.tile(code.minimum(rows - r, self.rows), code.at("float", left, (i + r) * by_row), by_row, 1,
+                          code.at("float", panels, j * depth), self.lanes, depth,
+                          code.at("float", out, r * self.pitch + j), self.pitch, 0, self.lanes)  # fmt: skip
+
+    def means(self, weights: Value, values: tuple[Value, Value], size: Value, out: tuple[Value, Value], i: Value, rows: Value,
+              add: int) -> None:  # fmt: skip
+        """out = weights · values for `rows` queries from i on, added to `out` if `add`."""
+        code = self.code
+        start = code.variable("i64", 0)
+        if not add:
+            with code.when(rows == 1):
+                start.set(size - size % self.wide)
+                end = self.visible(i + 1)
+                with code.loop(0, start.get(), self.wide) as d:
+                    with code.loop(0, end, DEPTH) as j:
+                        self.line(code.at("float", weights, j), code.at("float", values[0], j * values[1] + d), values[1],
+                                  code.minimum(end - j, DEPTH), code.at("float", out[0], i * out[1] + d),
+                                  code.cast(j != 0, "i64"))  # fmt: skip
+        with code.loop(start.get(), size, self.lanes) as d:
+            with code.loop(0, rows, self.rows) as r:
+                count = code.minimum(rows - r, self.rows)
+                end = self.visible(i + r + count)
+                with code.loop(0, end, DEPTH) as j:
+                    self.tile(count, code.at("float", weights, r * self.pitch + j), self.pitch, 1,
+                              code.at("float", values[0], j * values[1] + d), values[1], code.minimum(end - j, DEPTH),
+                              code.at("float", out[0], (i + r) * out[1] + d), out[1],
+                              code.cast(j != 0, "i64") if not add else 1, code.minimum(size - d, self.lanes))  # fmt: skip
+
+    def sums(self, weights: Value, values: tuple[Value, Value], size: Value, out: tuple[Value, Value], i: Value, rows: Value,
+             visible: Value) -> None:  # fmt: skip
+        """Add weightsᵀ · values to the rows of `out`, which are those of the keys."""
+        code = self.code
+        with code.loop(0, size, self.lanes) as d:
+            with code.loop(0, visible, self.rows) as c:
+                first = code.select(self.causal, code.maximum(c - i, 0), 0)
+                self.tile(code.minimum(visible - c, self.rows), code.at("float", weights, first * self.pitch + c), 1,
+                          self.pitch, code.at("float", values[0], (i + first) * values[1] + d), values[1], rows - first,
+                          code.at("float", out[0], c * out[1] + d), out[1], 1,
+                          code.minimum(size - d, self.lanes))  # fmt: skip
+
+    def add_mask(self, mask: tuple[Value, Value], row: Value, scores: Value, count: Value) -> None:
+        """Add a row of the mask to its scores, where there is a mask."""
+        code = self.code
+        with code.when(self.bases[4][0] != 0):
+            line = code.at("float", mask[0], row * mask[1])
+            for_each(
+                code, count, lambda i, m: store(code, load(code, scores, i, m) + load(code, line, i, m), scores, i, m)
+            )
+
+    def drop(self, keep: tuple[Value, Value], row: Value, values: Value, count: Value, factor: Value | None) -> None:
+        """Set the values that are dropped to 0 and multiply others by the factor, where weights are dropped."""
+        code = self.code
+        with code.when(self.bases[5][0] != 0):
+            line = code.at("i8", keep[0], row * keep[1])
+
+            def few(i: Value, count: int) -> None:
+                value = code.load("float", values, i, count)
+                value = value if factor is None else value * code.splat(factor, count)
+                code.store(code.select(code.load("i8", line, i, count) != 0, value, 0.0), values, i)
+
+            with code.loop(0, count & -LANES, LANES) as i:
+                few(i, LANES)
+            with code.loop(count & -LANES, count) as i:
+                few(i, 0)
+
+    def clear(self, values: Value, start: Value, stop: Value) -> None:
+        """Set the elements [start, stop) to 0."""
+        code, zeros = self.code, self.code.value(0.0, f"<{LANES} x float>")
+        line = code.at("float", values, start)
+        for_each(code, stop - start, lambda i, mask: store(code, zeros, line, i, mask))
 
 
-def _in_lines(x: np.ndarray) -> np.ndarray:
-    """x, or a copy, with the elements of a row next to each other."""
-    return x if x.shape[-1] == 1 or x.strides[-1] == x.itemsize else np.ascontiguousarray(x)
+def _tile(code: Code, rows: Value, a: Value, a_row: Value, a_next: Value, b: Value, b_next: Value, depth: Value, c: Value,
+          c_row: Value, more: Value, columns: Value, *, lanes: int, most: int) -> None:  # fmt: skip
+    """c (rows, columns) = a (rows, depth) · b (depth, columns), added to c if `more`; each element is one chain of sums."""
+
+    def body(count: int, mask: Value | None) -> None:
+        totals = [code.variable(f"<{lanes} x float>", 0.0) for _ in range(count)]
+        lines = [code.at("float", a, a_row * r) for r in range(count)]
+        with code.loop(0, depth) as k:
+            right, place = load(code, b, b_next * k, mask, lanes), a_next * k
+            for line, total in zip(lines, totals, strict=True):
+                total.set(_multiplied(code, code.splat(code.load("float", line, place), lanes), right, total.get()))
+        for r, total in enumerate(totals):
+            line = code.at("float", c, c_row * r)
+            with code.when(more != 0):
+                total.set(load(code, line, 0, mask, lanes) + total.get())
+            store(code, total.get(), line, 0, mask)
+
+    def of_rows(count: int, mask: Value | None) -> None:
+        if count == 1:
+            body(1, mask)
+        else:
+            code.choose(rows == count, lambda: body(count, mask), lambda: of_rows(count - 1, mask))
+
+    mask = mask_of(code, columns, lanes)
+    code.choose(columns == lanes, lambda: of_rows(most, None), lambda: of_rows(most, mask))
 
 
-def _place(x: np.ndarray | None) -> tuple[int, ...]:
-    if x is None:
-        return 0, 0, 0, 0
-    strides = (0,) * (4 - x.ndim) + x.strides
-    return address_of(x), *(s // x.itemsize for s in strides[:3])
+def _line(code: Code, a: Value, b: Value, b_next: Value, depth: Value, c: Value, more: Value, *, lanes: int) -> None:
+    """As `_tile`, for one row and more columns at a time."""
+    total = code.variable(f"<{lanes} x float>", 0.0)
+    with code.loop(0, depth) as k:
+        right = code.load("float", b, b_next * k, lanes)
+        total.set(_multiplied(code, code.splat(code.load("float", a, k), lanes), right, total.get()))
+    with code.when(more != 0):
+        total.set(code.load("float", c, 0, lanes) + total.get())
+    code.store(total.get(), c)
 
 
-@jit
-def _line(where, which, b, h, row, column, like):
-    """An array's elements from a column of a row of a head on."""
-    offset = b * where[which, BATCH] + h * where[which, HEAD] + row * where[which, LINE] + column
-    return array_at(where[which, AT] + offset * like.itemsize, FAR, like)
+def _dots(
+    code: Code, q: Value, source: Value, by_row: Value, count: Value, width: Value, factor: Value, out: Value
+) -> None:
+    """The scores of one query, as panels and `_tile` give them: keys are turned in registers, sixteen at a time."""
+    by, whole = code.splat(factor, SQUARE), width & -SQUARE
+    with code.loop(0, count, 2 * SQUARE) as j:
+
+        def several(j: Value = j) -> None:
+            totals = [code.variable(f"<{SQUARE} x float>", 0.0) for _ in range(2)]
+            with code.loop(0, whole, SQUARE) as e:
+                for part, total in enumerate(totals):
+                    lines = [
+                        code.load("float", source, (j + (part * SQUARE + r)) * by_row + e, SQUARE)
+                        for r in range(SQUARE)
+                    ]
+                    for k, turned in enumerate(_transposed(code, lines)):
+                        value = code.splat(code.load("float", q, e + k), SQUARE)
+                        total.set(_multiplied(code, value, turned * by, total.get()))
+            for part, total in enumerate(totals):
+                code.store(total.get(), out, j + part * SQUARE)
+            with code.when(whole != width):
+                with code.loop(0, 2 * SQUARE) as r:
+                    singly(j + r, whole, code.load("float", out, j + r))
+
+        def singly(row: Value, start: Any, begin: Any) -> None:
+            total, line = code.variable("float", begin), code.at("float", source, row * by_row)
+            with code.loop(start, width) as e:
+                total.set(
+                    _multiplied(code, code.load("float", q, e), code.load("float", line, e) * factor, total.get())
+                )
+            code.store(total.get(), out, row)
+
+        def few(j: Value = j) -> None:
+            with code.loop(j, count) as row:
+                singly(row, 0, 0.0)
+
+        code.choose(count - j >= 2 * SQUARE, several, few)
 
 
-@jit
-def _visible(causal, i, j, columns):
-    """How many of the columns from j on row i sees."""
-    return max(0, min(columns, i - j + 1)) if causal else columns
+def _multiplied(code: Code, a: Value, b: Value, c: Value) -> Value:
+    """a b + c, rounded once where the processor can."""
+    return fma(code, a, b, c) if lanes_and_rows(vector_width())[2] else a * b + c
 
 
-@jit
-def _largest(bits):
-    """The maximum of a row from its floats' bits, which in this order compare as they do. A maximum of floats, which have
-    NaN, would not be vectorised. NaN is larger or smaller than all numbers."""
-    best = LEAST
-    for j in range(bits.size):
-        key = np.int32(bits[j] ^ ((bits[j] >> SIGN) & MAGNITUDE))
-        best = key if key > best else best
-    return float_of_bits(best ^ ((best >> SIGN) & MAGNITUDE))
+def lanes_and_rows(width: int) -> tuple[int, int, bool]:
+    """A tile's columns and rows for vectors of this width, and whether products are rounded with their sum alone."""
+    return 2 * width, 12 if width >= 16 else 6, width >= 8 or not target_triple().startswith("x86")
 
 
-@jit
-def _soften(row, keys, before):
-    """exp(row - top) in place; returns `top`, the maximum of `before` and the row (whose bits are `keys`), and the sum."""
-    top = before
-    if row.size > 0:
-        best = _largest(keys)
-        top = before if best <= before else best
-    shift, total = ZERO if top == -INF else top, ZERO
-    for c in range(row.size):
-        e = exp32(row[c] - shift)
-        row[c] = e
-        total += e
-    return top, total
+def _turn(code: Code, source: Value, by_row: Value, count: Value, width: Value, factor: Value, out: Value, *,
+          lanes: int) -> None:  # fmt: skip
+    """Panels of `lanes` rows of (count, width), in which a vector holds an element of each; rows beyond are 0."""
+    by = code.splat(factor, SQUARE)
+    whole = width & -SQUARE
+    with code.loop(0, count, lanes) as j:
+        panel = code.at("float", out, j * width)
+        with code.loop(0, lanes, SQUARE) as part:
+            left = count - j - part
+            target = code.at("float", panel, part)
+
+            def square(j: Value = j, part: Value = part, target: Value = target) -> None:
+                with code.loop(0, whole, SQUARE) as e:
+                    lines = [code.load("float", source, (j + part + r) * by_row + e, SQUARE) for r in range(SQUARE)]
+                    for k, turned in enumerate(_transposed(code, lines)):
+                        code.store(turned * by, target, (e + k) * lanes)
+
+            def singly(
+                start: Any, j: Value = j, part: Value = part, target: Value = target, left: Value = left
+            ) -> None:
+                with code.loop(0, SQUARE) as r:
+                    inside = r < left
+                    row = code.select(inside, r, 0)
+                    line = code.at("float", source, (j + code.select(left > 0, part, 0) + row) * by_row)
+                    with code.loop(start, width) as e:
+                        value = code.select(inside, code.load("float", line, e) * factor, 0.0)
+                        code.store(value, target, e * lanes + r)
+
+            def both() -> None:
+                square()
+                singly(whole)
+
+            code.choose(left >= SQUARE, both, lambda: singly(0))
 
 
-@jit
-def _gradients(row, g_row, top, norm, shared, factor):
+def _transposed(code: Code, lines: list[Value]) -> list[Value]:
+    """Eight vectors of eight elements, turned: pairs, pairs of pairs, halves."""
+    for step in (1, 2, 4):
+        low = [(k // step % 2) * SQUARE + k // (2 * step) * 2 * step + k % step for k in range(SQUARE)]
+        high = [k + step for k in low]
+        turned: list[Any] = [None] * SQUARE
+        for k in range(SQUARE):
+            if k // step % 2 == 0:
+                turned[k] = code.shuffle(lines[k], lines[k + step], low)
+                turned[k + step] = code.shuffle(lines[k], lines[k + step], high)
+        lines = turned
+    return lines
+
+
+def _memory(code: Code, *counts: Value) -> list[Value]:
+    """Room for so many floats each; the first is the address that is freed."""
+    total = counts[0]
+    for count in counts[1:]:
+        total = total + count
+    found = [code.function("malloc", "ptr", total * 4)]
+    with code.when(code.cast(found[0], "i64") == 0):
+        code.fail()
+    for count in counts[:-1]:
+        found.append(code.at("float", found[-1], count))
+    return found
+
+
+@native(WORDS)
+def _forward(code: Code, first: Value, last: Value, arguments: list[Value], width: int) -> None:
+    heads = _Heads(code, arguments, *lanes_and_rows(width)[:2])
+    factors = code.array("float", ROWS)
+    panels, scores = _memory(code, heads.pitch * heads.width, heads.room * heads.pitch)
+    with code.loop(first, last) as unit:
+        head = unit // heads.chunks
+        q, k, v, out, mask, keep, *_ = heads.head(head)
+        start = (unit - head * heads.chunks) * CHUNK
+        stop = code.minimum(start + CHUNK, heads.length)
+        with code.when(heads.length != 1):
+            heads.turn(*k, heads.visible(stop), heads.width, heads.scale, panels)
+        with code.loop(start, stop, heads.room) as i:
+            rows = code.minimum(heads.room, stop - i)
+            visible = heads.visible(i + rows)
+
+            def one(q: tuple[Value, Value] = q, k: tuple[Value, Value] = k, visible: Value = visible) -> None:
+                heads.dots(q[0], *k, visible, heads.width, heads.scale, scores)
+
+            def several(q: tuple[Value, Value] = q, i: Value = i, rows: Value = rows, visible: Value = visible) -> None:
+                heads.scores(*q, panels, heads.width, scores, i, rows, visible)
+
+            code.choose(heads.length == 1, one, several)
+            with code.loop(0, rows) as r:
+                row, count = code.at("float", scores, r * heads.pitch), heads.visible(i + r + 1)
+                heads.add_mask(mask, i + r, row, count)
+                top, total = _soften(code, row, count)
+                heads.drop(keep, i + r, row, count, None)
+                heads.clear(row, count, visible)
+                inverse = code.cast(code.value(1.0, "double") / total, "float")
+                inverse = code.select(total == 0.0, 0.0, inverse)
+                place = (head * heads.length + i + r) * 2
+                code.store(top, heads.top_and_sum, place)
+                code.store(inverse, heads.top_and_sum, place + 1)
+                code.store(inverse * heads.share, factors, r)
+            heads.means(scores, v, heads.size, out, i, rows, 0)
+            with code.loop(0, rows) as r:
+                line = code.at("float", out[0], (i + r) * out[1])
+                by = code.splat(code.load("float", factors, r), LANES)
+                for_each(code, heads.size, _scaling(code, line, by))
+    code.lines.append(f"  call void @free(ptr {panels.name})")
+    code.declared.add("declare void @free(ptr)")
+
+
+def _scaling(code: Code, line: Value, by: Value) -> Callable[[Value, Value | None], None]:
+    return lambda i, mask: store(code, load(code, line, i, mask) * by, line, i, mask)
+
+
+def _soften(code: Code, row: Value, count: Value) -> tuple[Value, Value]:
+    """exp(row - top) in place; returns `top`, the row's maximum, or 0 where that is -inf, and the sum."""
+    top = largest(code, count, row)
+    top = code.select(top == -math.inf, 0.0, top)
+    shift = code.splat(top, LANES)
+
+    def terms(i: Value, lanes: int, mask: Value | None) -> tuple[Value]:
+        e = inline(code, exp_of_negative, load(code, row, i, mask) - shift)
+        store(code, e, row, i, mask)
+        return (e if mask is None else code.select(mask, e, 0.0),)
+
+    return top, summed(code, count, 1, terms, (LANES,))[0]
+
+
+@native(WORDS)
+def _backward(code: Code, first: Value, last: Value, arguments: list[Value], width: int) -> None:
+    heads = _Heads(code, arguments, *lanes_and_rows(width)[:2])
+    of_scores = heads.room * heads.pitch
+    panels, others, scores, towards = _memory(
+        code, heads.pitch * heads.width, heads.pitch * heads.size, of_scores, of_scores
+    )
+    with code.loop(first, last) as head:
+        q, k, v, out, mask, keep, g, gq, gk, gv = heads.head(head)
+        reached = heads.visible(heads.length)
+        heads.turn(*k, reached, heads.width, heads.scale, panels)
+        heads.turn(*v, reached, heads.size, code.value(1.0, "float"), others)
+        with code.loop(0, heads.length, heads.room) as i:
+            rows = code.minimum(heads.room, heads.length - i)
+            visible = heads.visible(i + rows)
+            heads.scores(*q, panels, heads.width, scores, i, rows, visible)
+            heads.scores(*g, others, heads.size, towards, i, rows, visible)
+            with code.loop(0, rows) as r:
+                row, g_row = (code.at("float", a, r * heads.pitch) for a in (scores, towards))
+                count = heads.visible(i + r + 1)
+                heads.add_mask(mask, i + r, row, count)
+                heads.drop(keep, i + r, g_row, count, heads.share)
+                place = (head * heads.length + i + r) * 2
+                top, norm = (code.load("float", heads.top_and_sum, place + n) for n in range(2))
+                _gradients(code, row, g_row, count, top, norm, _dot(code, g, out, i + r, heads.size), heads.scale)
+                heads.drop(keep, i + r, row, count, heads.share)
+                heads.clear(row, count, visible)
+                heads.clear(g_row, count, visible)
+            heads.means(towards, k, heads.width, gq, i, rows, 1)
+            heads.sums(scores, g, heads.size, gv, i, rows, visible)
+            heads.sums(towards, q, heads.width, gk, i, rows, visible)
+    code.lines.append(f"  call void @free(ptr {panels.name})")
+    code.declared.add("declare void @free(ptr)")
+
+
+def _dot(code: Code, a: tuple[Value, Value], b: tuple[Value, Value], row: Value, size: Value) -> Value:
+    """The product of a row of each of two arrays: the sum that softmax's gradient subtracts."""
+    left, right = (code.at("float", x, row * by_row) for x, by_row in (a, b))
+    terms = lambda i, lanes, mask: (load(code, left, i, mask, lanes) * load(code, right, i, mask, lanes),)  # noqa: E731
+    return code.cast(summed(code, size, 1, terms)[0], "float")
+
+
+def _gradients(code: Code, row: Value, g_row: Value, count: Value, top: Value, norm: Value, shared: Value,
+               factor: Value) -> None:  # fmt: skip
     """Scores to weights, and the gradients of weights to those of the scores before they are scaled, in place."""
-    for c in range(row.size):
-        weight = exp32(row[c] - top) * norm
-        row[c] = weight
-        g_row[c] = weight * (g_row[c] - shared) * factor
+    top, norm, shared, factor = (code.splat(v, LANES) for v in (top, norm, shared, factor))
 
+    def write(i: Value, mask: Value | None) -> None:
+        weight = inline(code, exp_of_negative, load(code, row, i, mask) - top) * norm
+        g = load(code, g_row, i, mask)
+        store(code, weight, row, i, mask)
+        store(code, weight * (g - shared) * factor, g_row, i, mask)
 
-@jit
-def _products(left, from_row, rows, right, pitch, tables, depth, factor, turned, out, causal, i, j, columns, zeros):
-    """out = factor · left rightᵀ for `rows` queries from i on and `columns` keys from j on that are not masked causally."""
-    step = tile_rows()
-    for e in range(0, depth, DEPTH):
-        count = min(DEPTH, depth - e)
-        _turn(right, e, pitch, turned, 0, PITCH, columns, count)
-        if factor != np.float32(1):
-            for n in range(count):
-                line = turned[n * PITCH : n * PITCH + columns]
-                for c in range(columns):
-                    line[c] *= factor
-        for r in range(0, rows, step):
-            high = min(r + step, rows)
-            visible = _visible(causal, i + high - 1, j, columns)
-            tiles(left[e:], from_row, r, high, tables[ONES], tables[SCORES], 0, count, turned, PANEL, out, tables[SCORES],
-                   zeros[:visible], e == 0)  # fmt: skip
-
-
-@jit
-def _forward(first, last, blocks, heads, length, places, width, size, where, tables, zeros, norms, causal, masked, dropping,
-             scale, share, floats, bits, flags):  # fmt: skip
-    memory, step = one_block(), tile_rows()
-    scores = array_at(memory, FAR, floats)
-    score_bits = array_at(memory, FAR, bits)
-    turned = scores[ROWS * PITCH :]
-    tops = turned[DEPTH * PITCH :]
-    totals = tops[ROWS:]
-    for number in range(first, last):
-        head = number // blocks
-        i = (number - head * blocks) * ROWS
-        b = head // heads
-        h = head - b * heads
-        rows = min(ROWS, length - i)
-        q, out = _line(where, Q, b, h, i, 0, floats), _line(where, OUT, b, h, i, 0, floats)
-        for r in range(rows):
-            tops[r] = -INF
-            totals[r] = ZERO
-        end = min(places, i + rows) if causal else places
-        for j in range(0, end, COLUMNS):
-            columns = min(COLUMNS, end - j)
-            k, v = _line(where, K, b, h, j, 0, floats), _line(where, V, b, h, j, 0, floats)
-            _products(q, tables[Q], rows, k, where[K, LINE], tables, width, np.float32(scale), turned, scores, causal, i, j,
-                      columns, zeros)  # fmt: skip
-            for r in range(rows):
-                count = _visible(causal, i + r, j, columns)
-                row, invisible = scores[r * PITCH : r * PITCH + count], scores[r * PITCH + count : r * PITCH + columns]
-                if masked:
-                    mask = _line(where, MASK, b, h, i + r, j, floats)
-                    for c in range(count):
-                        row[c] += mask[c]
-                before = tops[r]
-                tops[r], total = _soften(row, score_bits[r * PITCH : r * PITCH + count], before)
-                for c in range(invisible.size):
-                    invisible[c] = ZERO
-                fade = exp32(before - (ZERO if tops[r] == -INF else tops[r]))
-                totals[r] = totals[r] * fade + total
-                if dropping:
-                    keep = _line(where, KEEP, b, h, i + r, j, flags)
-                    for c in range(count):
-                        row[c] = row[c] if keep[c] else ZERO
-                if j > 0:
-                    line = out[r * where[OUT, LINE] : r * where[OUT, LINE] + size]
-                    for c in range(size):
-                        line[c] *= fade
-            for r in range(0, rows, step):
-                high = min(r + step, rows)
-                visible = _visible(causal, i + high - 1, j, columns)
-                tiles(scores, tables[SCORES], r, high, tables[ONES], tables[V], 0, visible, v, PANEL, out, tables[OUT],
-                       zeros[:size], j == 0)  # fmt: skip
-        for r in range(rows):
-            line = out[r * where[OUT, LINE] : r * where[OUT, LINE] + size]
-            factor = ZERO if totals[r] == ZERO else np.float32(1) / totals[r]
-            norms[2 * (head * length + i + r)] = ZERO if tops[r] == -INF else tops[r]
-            norms[2 * (head * length + i + r) + 1] = factor
-            factor *= np.float32(share)
-            for c in range(size):
-                line[c] *= factor
-
-
-@jit
-def _backward(first, last, pieces, heads, length, places, width, size, where, tables, zeros, norms, causal, masked, dropping,
-              scale, share, floats, bits, flags):  # fmt: skip
-    step, factor = tile_rows(), np.float32(scale)
-    scores = array_at(two_blocks(), FAR, floats)
-    towards = scores[ROWS * PITCH :]
-    turned = towards[ROWS * PITCH :]
-    shared = turned[DEPTH * PITCH :]
-    for head in range(first, last):
-        b = head // heads
-        h = head - b * heads
-        for i in range(0, length, ROWS):
-            rows = min(ROWS, length - i)
-            q, g, gq = (_line(where, Q, b, h, i, 0, floats), _line(where, G, b, h, i, 0, floats),
-                        _line(where, GQ, b, h, i, 0, floats))  # fmt: skip
-            for r in range(rows):
-                left, right = _line(where, G, b, h, i + r, 0, floats), _line(where, OUT, b, h, i + r, 0, floats)
-                total = ZERO
-                for c in range(size):
-                    total += left[c] * right[c]
-                shared[r] = total
-            end = min(places, i + rows) if causal else places
-            for j in range(0, end, COLUMNS):
-                columns = min(COLUMNS, end - j)
-                k, v = _line(where, K, b, h, j, 0, floats), _line(where, V, b, h, j, 0, floats)
-                gk, gv = _line(where, GK, b, h, j, 0, floats), _line(where, GV, b, h, j, 0, floats)
-                _products(q, tables[Q], rows, k, where[K, LINE], tables, width, factor, turned, scores, causal, i, j, columns,
-                          zeros)  # fmt: skip
-                _products(g, tables[G], rows, v, where[V, LINE], tables, size, np.float32(1), turned, towards, causal, i, j,
-                          columns, zeros)  # fmt: skip
-                for r in range(rows):
-                    count = _visible(causal, i + r, j, columns)
-                    row, g_row = scores[r * PITCH : r * PITCH + count], towards[r * PITCH : r * PITCH + count]
-                    if masked:
-                        mask = _line(where, MASK, b, h, i + r, j, floats)
-                        for c in range(count):
-                            row[c] += mask[c]
-                    at = 2 * (head * length + i + r)
-                    keep = _line(where, KEEP, b, h, i + r, j, flags)
-                    if dropping:
-                        for c in range(count):
-                            g_row[c] *= np.float32(share) if keep[c] else ZERO
-                    _gradients(row, g_row, norms[at], norms[at + 1], shared[r], factor)
-                    if dropping:
-                        for c in range(count):
-                            row[c] *= np.float32(share) if keep[c] else ZERO
-                    for c in range(r * PITCH + count, r * PITCH + columns):
-                        scores[c] = ZERO
-                        towards[c] = ZERO
-                for r in range(0, rows, step):
-                    high = min(r + step, rows)
-                    visible = _visible(causal, i + high - 1, j, columns)
-                    tiles(towards, tables[SCORES], r, high, tables[ONES], tables[K], 0, visible, k, PANEL, gq, tables[GQ],
-                           zeros[:width], False)  # fmt: skip
-                for c in range(0, columns, step):
-                    high, start = min(c + step, columns), max(0, j + c - i) if causal else 0
-                    tiles(scores, tables[ONES], c, high, tables[SCORES], tables[G], start, rows, g, PANEL, gv, tables[GV],
-                           zeros[:size], False)  # fmt: skip
-                    tiles(towards, tables[ONES], c, high, tables[SCORES], tables[Q], start, rows, q, PANEL, gk, tables[GK],
-                           zeros[:width], False)  # fmt: skip
+    for_each(code, count, write)

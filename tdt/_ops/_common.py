@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, SupportsIndex, TypeVar, overload
 
+import numpy as np
+
 from tdt._core.aliases import Device, Dims, Ints, Number  # noqa: F401
 from tdt._core.calls import check_call
+from tdt._core.mode import state
 from tdt._core.tensor import Tensor
 from tdt._core.wrapping import wraps
 from tdt._core.writing import store
@@ -18,6 +21,7 @@ from tdt._core.writing import store
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
+ndarray = np.ndarray
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
 
@@ -50,6 +54,19 @@ def wrap_dim(dim: Any, ndim: int, scalar_ok: bool = True) -> int:
     if not -n <= dim < n:
         raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
     return dim + n if dim < 0 else dim
+
+
+def unrecorded(*operands: Tensor | None) -> bool:
+    """Whether a call on these NumPy tensors is no more than its forward: nothing records it, and no handler sees it."""
+    record = state.fast_record
+    if record is None:
+        return False
+    for x in operands:
+        if x is not None and (
+            x._a.__class__ is not ndarray or (record and (x._edge is not None or x._view is not None))
+        ):
+            return False
+    return True
 
 
 def is_int(value: Any) -> TypeIs[SupportsIndex]:

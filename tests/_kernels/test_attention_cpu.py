@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 import tdt
-from tdt._kernels import LARGE_ATTENTION, _pool
-from tdt._kernels.attention_cpu import COLUMNS, DEPTH, ROWS, attention, attention_vjp
+from tdt._kernels import _pool
+from tdt._kernels.attention_cpu import DEPTH, ROWS, attention, attention_vjp
 from tdt._ops.nn.attention import _attention
 from tdt.nn.functional import scaled_dot_product_attention
 from tests._kernels.watch import watch
 
 # Leading sizes, queries, keys, width of both, and of values: around blocks, tiles and vectors.
 SHAPES = [
-    ((), 1, 1, 1, 1), ((1, 1), 3, 2, 5, 7), ((2,), ROWS, COLUMNS, 32, 32), ((3, 2), ROWS + 1, COLUMNS + 1, 33, 17),
-    ((2,), 2 * ROWS - 1, 2 * COLUMNS + 3, 8, 40), ((1, 2), 37, 41, DEPTH + 1, 2 * DEPTH + 3), ((2, 1), 200, 7, 16, 1),
-    ((1, 1), 9, 300, 1, 31),
+    ((), 1, 1, 1, 1), ((1, 1), 3, 2, 5, 7), ((2,), ROWS, 128, 32, 32), ((3, 2), ROWS + 1, 129, 33, 17),
+    ((2,), 2 * ROWS - 1, 259, 8, 40), ((1, 2), 37, 41, 65, 131), ((2, 1), 200, 7, 16, 1),
+    ((1, 1), 9, 300, 1, 31), ((1, 1), 5, DEPTH + 1, 8, 8),
 ]  # fmt: skip
 ARRAYS = ["out", "q", "k", "v"]
 
@@ -110,6 +110,15 @@ def test_reads_every_memory_order():
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("width, size", [(8, 8), (16, 16), (64, 64), (37, 100), (5, 150)])
+def test_a_query_alone_has_the_bits_that_it_has_among_others(width, size):
+    q, k, v, g = operands((1, 2), 5, 77, width, size)
+    together = by_kernel(q, k, v, g)[0]
+    for row in range(5):
+        alone = by_kernel(q[..., row : row + 1, :], k, v, g[..., row : row + 1, :])[0]
+        np.testing.assert_array_equal(alone, together[..., row : row + 1, :])
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_bits_do_not_depend_on_the_number_of_threads(causal):
     before, found = _pool.get_num_threads(), []
@@ -123,12 +132,12 @@ def test_bits_do_not_depend_on_the_number_of_threads(causal):
             np.testing.assert_array_equal(a, b)
 
 
-def test_attention_uses_them_for_many_float32_weights(monkeypatch):
+def test_attention_uses_them_for_float32_weights(monkeypatch):
     if not tdt.backends.kernels.enabled():
         pytest.skip("kernels are off")
     both = ["attention_cpu:attention", "attention_cpu:attention_vjp"]
     calls = watch(monkeypatch, *both)
-    length = int(LARGE_ATTENTION**0.5) + 1
+    length = 91
 
     def run(size, dtype=tdt.float32, **how):
         calls.clear()
@@ -137,7 +146,8 @@ def test_attention_uses_them_for_many_float32_weights(monkeypatch):
         return list(calls)
 
     assert run(length) == run(length, is_causal=True) == run(length, attn_mask=tdt.zeros(length, length)) == both
-    assert run(8) == run(length, dtype=tdt.float64) == run(length, attn_mask=tdt.zeros(length, 1)) == []
+    assert run(8) == run(1) == both
+    assert run(length, dtype=tdt.float64) == run(length, attn_mask=tdt.zeros(length, 1)) == []
     mask = tdt.zeros(length, length, requires_grad=True)  # its gradient has all weights: by the portable form
     assert run(length, attn_mask=mask) == both[:1]
     assert mask.grad.shape == mask.shape

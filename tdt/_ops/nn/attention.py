@@ -6,12 +6,15 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.dtype import FLOATING, float32
 from tdt._core.dtype import bool as BOOL
-from tdt._core.tensor import Tensor
-from tdt._kernels import chosen, kernel, large_attention, product
-from tdt._ops._common import C_NAMES
+from tdt._core.tensor import Tensor, alias
+from tdt._kernels import chosen, float_attention, kernel, product
+from tdt._kernels._formulas import FLOAT32
+from tdt._ops._common import C_NAMES, unrecorded
 from tdt._ops.elementwise._front import tensor_argument
 from tdt.autograd._autocast import cast_for
 from tdt.autograd._op import op
@@ -27,8 +30,8 @@ def _flops(q: tuple, k: tuple, v: tuple, *rest: Any, **how: Any) -> int:
     return math.prod(q[:-1]) * k[-2] * (q[-1] + v[-1])
 
 
-_BLOCKS = (kernel("attention_cpu:attention", large_attention),)
-_BLOCKS_GRAD = (kernel("attention_cpu:attention_vjp", large_attention),)
+_BLOCKS = (kernel("attention_cpu:attention", float_attention),)
+_BLOCKS_GRAD = (kernel("attention_cpu:attention_vjp", float_attention),)
 
 
 @op(
@@ -180,6 +183,13 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     >>> functional.scaled_dot_product_attention(tdt.zeros(1, 2), tdt.ones(2, 2), tdt.tensor([[1.0, 0.0], [3.0, 2.0]]))
     tensor([[2., 1.]])
     """
+    if attn_mask is None and not dropout_p and _fit(query, key, value):  # most calls
+        if scale is None:
+            scale = 1 / math.sqrt(query._a.shape[-1])
+        how: dict[str, Any] = {"causal": bool(is_causal), "scale": float(scale), "dropped": 0.0}
+        if unrecorded(query, key, value):
+            return alias(_attention.forward(np, query._a, key._a, value._a, **how)[0], None)
+        return _attention(query, key, value, None, None, **how)
     for position, (name, t) in enumerate((("query", query), ("key", key), ("value", value)), 1):
         tensor_argument("scaled_dot_product_attention", t, name, position)
     query, key, value, attn_mask = cast_for("lower", query, key, value, attn_mask)
@@ -207,6 +217,24 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
     dropped = float(dropout_p) if dropout_p < 1 else 0.0  # if all weights are dropped, none is scaled
     return _attention(query, key, value, attn_mask, keep, causal=bool(is_causal), scale=float(scale), dropped=dropped)
+
+
+def _fit(query: Any, key: Any, value: Any) -> bool:
+    """Whether these are float32 tensors that are not empty, of one batch and number of heads, and of sizes that fit."""
+    try:
+        q, k, v = query._a, key._a, value._a
+    except AttributeError:
+        return False
+    if not q.dtype == k.dtype == v.dtype == FLOAT32 or not (q.size and k.size and v.size):
+        return False
+    shapes = q.shape, k.shape, v.shape
+    leads = [s[:-2] for s in shapes]
+    return (
+        min(map(len, shapes)) >= 2
+        and leads[0] == leads[1] == leads[2]
+        and shapes[0][-1] == shapes[1][-1]
+        and shapes[1][-2] == shapes[2][-2]
+    )
 
 
 def _check_operands(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float) -> None:
