@@ -70,11 +70,20 @@ def large_convolution(arrays: Sequence[Any], attributes: dict) -> bool:
     return _large_convolution(arrays, attributes, LARGE_CONV)
 
 
-def _large_convolution(arrays: Sequence[Any], attributes: dict, least: int) -> bool:
+def large_pair_convolution(arrays: Sequence[Any], attributes: dict) -> bool:
+    """As `large_convolution`, of bfloat16, in one group, on a processor with instructions for their products."""
+    return (
+        attributes["groups"] == 1
+        and _large_convolution(arrays, attributes, LARGE_CONV, BFLOAT16)
+        and multiplies_bfloat16()
+    )
+
+
+def _large_convolution(arrays: Sequence[Any], attributes: dict, least: int, dtype: Any = FLOAT32) -> bool:
     first, second = arrays[0], arrays[1]
     if not SWITCHES.kernels or not 3 <= first.ndim <= 5:
         return False
-    if any(a is not None and a.dtype != np.float32 for a in arrays) or not (first.size and second.size):
+    if any(a is not None and a.dtype != dtype for a in arrays) or not (first.size and second.size):
         return False
     if "kernel" in attributes:  # the weight gradient: every y meets a window of x
         return first.size * second.shape[1] // attributes["groups"] * math.prod(attributes["kernel"]) >= least

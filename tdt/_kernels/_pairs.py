@@ -4,14 +4,19 @@ A panel is 32 lines (rows of the left operand, columns of the right one) of all 
 by two tables of offsets in bytes, whose sum is the place of an element; numbers that lie together have one offset:
 
     "deep"     k lies together: an offset for each line; for each step, (offset, how many of its 32 k there are)
-    "flat"     lines lie together: an offset for each 16 lines; an offset for each k
+    "flat"     lines lie together: an offset for each 16 lines; for each step, 32 offsets of k, -1 for one that is not
+               there, and the largest of them (`table_of`)
 
 A plain matrix, a transposed one and patches of an image are all such. Where a step has fewer than 32 k, the rest is zeros.
-Lines past the last one are copies of others, which belong to results that nobody reads. Offsets ascend in a table, so that a
+Lines past the last one are copies of others, which belong to results that nobody reads. Offsets of lines ascend, so that a
 tile's last element shows whether whole vectors may be read: those that would pass the array's end are copied one by one.
 """
 
 from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
 
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._dots import PAIRS, SIDE, STEP_BYTES, TILE, TILE_BYTES
@@ -20,17 +25,17 @@ CHUNK = 32  # steps that a piece of work packs
 FORMS = ("deep", "flat")
 
 
-@native("qqqqqqqqqq")
+@native("qqqqqqqqq")
 def pack(code: Code, first: Value, last: Value, arguments: list[Value], form: str, right: bool) -> None:
     """Pieces of packed operands: (matrix, panel, chunk of steps).
 
     Arguments: addresses of the first element, past the last one, of the offsets of matrices, of lines, of k, and of the
-    result; numbers of offsets of lines, of k, of steps, and of panels in a matrix.
+    result; numbers of offsets of lines, of steps, and of panels in a matrix.
 
     Args:
         right: for the right operand: tiles are [pair][column] instead of [row][pair].
     """
-    source, end, matrices, line_table, k_table, out, entries, depth, steps, panels = arguments
+    source, end, matrices, line_table, k_table, out, entries, steps, panels = arguments
     matrices, line_table, k_table = (code.cast(table, "ptr") for table in (matrices, line_table, k_table))
     chunks = (steps + (CHUNK - 1)) // CHUNK
     copied = code.array("i16", SIDE * TILE)
@@ -43,7 +48,7 @@ def pack(code: Code, first: Value, last: Value, arguments: list[Value], form: st
             target = out + (panel * steps + step) * STEP_BYTES
             with code.loop(0, 2) as tile:
                 here = code.cast(target + tile * TILE_BYTES, "ptr")
-                offsets = _Offsets(code, form, line_table, k_table, (number * 2 + tile) * TILE, entries, depth, step)
+                offsets = _Offsets(code, form, line_table, k_table, (number * 2 + tile) * TILE, entries, step)
                 rows = _rows(code, form, base, end, offsets, copied)
                 if (form == "deep") is right:
                     rows = turned(code, rows)
@@ -52,51 +57,64 @@ def pack(code: Code, first: Value, last: Value, arguments: list[Value], form: st
 
 
 class _Offsets:
-    """The offsets of a tile's lines and k, those past the last repeating it, and how many k there are."""
+    """The offsets of a tile's lines and k; lines past the last repeat it.
 
-    def __init__(
-        self, code: Code, form: str, lines: Value, ks: Value, line: Value, entries: Value, depth: Value, step: Value
-    ):
-        def clamped(table: Value, index: Value, stop: Value, scale: int = 1) -> Value:
-            return code.load("i64", table, code.minimum(index, stop - 1) * scale)
+    Attributes:
+        vectors: of each vector of 32 k ("deep") or 16 lines ("flat").
+        common: of the tile.
+        last: the largest of `vectors`.
+        there: how many k there are ("deep"), or for each whether it is ("flat").
+    """
 
+    def __init__(self, code: Code, form: str, lines: Value, ks: Value, line: Value, entries: Value, step: Value):
+        def of_line(index: Value) -> Value:
+            return code.load("i64", lines, code.minimum(index, entries - 1))
+
+        self.there: Any
         if form == "deep":
-            self.outer = [clamped(lines, line + k, entries) for k in range(TILE)]
-            self.inner = code.load("i64", ks, step * 2)
-            self.count = code.load("i64", ks, step * 2 + 1)
+            self.vectors = [of_line(line + k) for k in range(TILE)]
+            self.common, self.there = (code.load("i64", ks, step * 2 + k) for k in range(2))
+            self.last = self.vectors[-1]
         else:
-            self.outer = [clamped(ks, step * SIDE + k, depth) for k in range(SIDE)]
-            self.inner = clamped(lines, line // TILE, entries)
-            self.count = depth - step * SIDE
+            offsets = [code.load("i64", ks, step * (SIDE + 1) + k) for k in range(SIDE)]
+            self.there = [offset >= 0 for offset in offsets]
+            self.vectors = [code.select(there, x, 0) for there, x in zip(self.there, offsets, strict=True)]
+            self.common, self.last = of_line(line // TILE), code.load("i64", ks, step * (SIDE + 1) + SIDE)
 
 
 def _rows(code: Code, form: str, base: Value, end: Value, offsets: _Offsets, copied: Value) -> list[Value]:
     """A tile's 16 vectors of 16 pairs: a line each ("deep"), or a pair of k each ("flat")."""
-    deep = form == "deep"
-    wide = SIDE if deep else TILE
-    addresses = [base + (outer + offsets.inner) for outer in offsets.outer]
-    place = [code.variable("i64", address) for address in addresses]
-    with code.when(addresses[-1] + 2 * wide > end):
+    wide = SIDE if form == "deep" else TILE
+    start = base + offsets.common
+    place = [code.variable("i64", start + offset) for offset in offsets.vectors]
+    with code.when(start + offsets.last + 2 * wide > end):
         for k, variable in enumerate(place):
+            address = variable.get()
             with code.loop(0, wide) as i:
-                at = code.minimum(addresses[k] + i * 2, end - 2)
+                at = code.minimum(address + i * 2, end - 2)
                 code.store(code.load("i16", code.cast(at, "ptr")), copied, i + k * wide)
             variable.set(code.cast(code.at("i16", copied, k * wide), "i64"))
     vectors = [code.load("i16", code.cast(variable.get(), "ptr"), 0, wide) for variable in place]
-    if deep:
-        numbers = Value(code, f"<{', '.join(f'i16 {k}' for k in range(SIDE))}>", "<32 x i16>")
-        valid = numbers < code.splat(code.cast(code.minimum(offsets.count, SIDE), "i16"), SIDE)
-        zeros = code.value(0, "<32 x i16>")
-        return [
-            code.new("<16 x i32>", f"bitcast <32 x i16> {v.name} to <16 x i32>")
-            for v in (code.select(valid, vector, zeros) for vector in vectors)
-        ]
-    zeros = code.value(0, "<16 x i16>")
-    words = []
-    for k, vector in enumerate(vectors):
-        there = offsets.count > k
-        words.append(code.cast(code.select(there, vector, zeros), "i32", signed=False))
+    zeros = code.value(0, vectors[0].kind)
+    if form == "deep":
+        numbers = Value(code, f"<{', '.join(f'i16 {k}' for k in range(SIDE))}>", zeros.kind)
+        there = numbers < code.splat(code.cast(offsets.there, "i16"), SIDE)
+        chosen = [code.select(there, vector, zeros) for vector in vectors]
+        return [code.new("<16 x i32>", f"bitcast {zeros.kind} {v.name} to <16 x i32>") for v in chosen]
+    chosen = [code.select(*each, zeros) for each in zip(offsets.there, vectors, strict=True)]
+    words = [code.cast(vector, "i32", signed=False) for vector in chosen]
     return [words[2 * p] | (words[2 * p + 1] << 16) for p in range(PAIRS)]
+
+
+def table_of(offsets: np.ndarray) -> np.ndarray:
+    """The "flat" table of k: 32 offsets of each step, -1 at the end, and the largest."""
+    steps = -(-len(offsets) // SIDE)
+    table = np.full((steps, SIDE + 1), -1, np.int64)
+    filled = np.full(steps * SIDE, -1, np.int64)
+    filled[: len(offsets)] = offsets
+    table[:, :SIDE] = filled.reshape(steps, SIDE)
+    table[:, SIDE] = table[:, :SIDE].max(1)
+    return table
 
 
 def turned(code: Code, rows: list[Value]) -> list[Value]:

@@ -19,7 +19,7 @@ from tdt._kernels._code import Code, Value, native
 from tdt._kernels._dots import SIDE, STEP_BYTES, TILE, WAYS
 from tdt._kernels._formulas import BFLOAT16
 from tdt._kernels._jit import address_of
-from tdt._kernels._pairs import CHUNK, pack
+from tdt._kernels._pairs import CHUNK, pack, table_of
 from tdt._kernels._pool import parallel
 
 DEPTH = 16  # steps of a panel that are summed at a time: 32 KB, in a level-one cache
@@ -112,16 +112,18 @@ class Lines(NamedTuple):
     Attributes:
         form: "deep" or "flat".
         outer: offsets of lines, or of each 16 of them.
-        inner: (offset, count) of steps, or offsets of k.
-        lines, depth, steps: how many lines, k and steps there are.
+        inner: of each step: (offset, count), or the table of k.
+        lines: how many there are.
     """
 
     form: str
     outer: np.ndarray
     inner: np.ndarray
     lines: int
-    depth: int
-    steps: int
+
+    @property
+    def steps(self) -> int:
+        return len(self.inner)
 
     @property
     def panels(self) -> int:
@@ -136,9 +138,9 @@ def lines_of(lines: int, depth: int, line_step: int, k_step: int) -> Lines | Non
     if k_step == 2 or depth == 1:
         counts = [min(SIDE, depth - SIDE * k) for k in range(steps)]
         inner = np.stack([np.arange(steps) * SIDE * 2, counts], 1)
-        return Lines("deep", np.arange(lines) * line_step, np.ascontiguousarray(inner), lines, depth, steps)
+        return Lines("deep", np.arange(lines) * line_step, np.ascontiguousarray(inner), lines)
     if line_step == 2 or lines == 1:
-        return Lines("flat", np.arange(0, lines, TILE) * 2, np.arange(depth) * k_step, lines, depth, steps)
+        return Lines("flat", np.arange(0, lines, TILE) * 2, table_of(np.arange(depth) * k_step), lines)
     return None
 
 
@@ -158,7 +160,7 @@ def packed(source: np.ndarray, end: int, matrices: np.ndarray, lines: Lines, rig
     base = address_of(source)
     parallel(
         kernel, pieces, base, base + end, matrices, lines.outer, lines.inner, memory, len(lines.outer),
-        lines.depth, lines.steps, lines.panels, grain=max(1, PACKED // (STEP_BYTES * min(lines.steps, CHUNK))),
+        lines.steps, lines.panels, grain=max(1, PACKED // (STEP_BYTES * min(lines.steps, CHUNK))),
     )  # fmt: skip
     return Packed(memory, lines.panels, size)
 

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import tdt
-from tdt._kernels import _dots, _pairs, bfloat16_cpu
+from tdt._backend.layout import to_front, to_last
+from tdt._kernels import _dots, _pairs, bfloat16_conv_cpu, bfloat16_cpu
 from tdt._kernels._code import written
+from tdt.autograd._op import OPS
 from tests._kernels.watch import watch
 from tests.helpers import require, require_torch
 
@@ -239,3 +241,101 @@ def test_matrices_of_16_bits_are_transposed():
     out = np.zeros((3, 50, 37), np.uint16)
     _pairs.turn()(0, 3 * 3, source, out, 37, 50, 37 * 50 * 2, 100, 37 * 50 * 2, 74)
     assert (out == source.swapaxes(1, 2)).all()
+
+
+# Convolutions.
+
+
+def convolution(seed: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Operands and settings of a convolution, drawn at random."""
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(1, 4))
+    draw = lambda low, high: tuple(map(int, rng.integers(low, high, d)))  # noqa: E731
+    kernel, how = draw(1, 5), {"stride": draw(1, 4), "padding": draw(0, 4), "dilation": draw(1, 3), "groups": 1}
+    size = [max(int(rng.integers(1, 12)), e * (k - 1) + 1 - 2 * p)
+            for k, e, p in zip(kernel, how["dilation"], how["padding"], strict=True)]  # fmt: skip
+    count, channels, out = int(rng.integers(1, 4)), int(2 ** rng.uniform(0, 6)), int(2 ** rng.uniform(0, 6))
+    operands = {
+        "x": numbers(count, channels, *size),
+        "w": numbers(out, channels, *kernel, seed=1),
+        "b": numbers(out, seed=2),
+    }
+    for name in "xw":
+        if rng.integers(0, 2):
+            operands[name] = to_front(np.ascontiguousarray(to_last(operands[name])))
+    return operands, how
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_convolutions_of_any_shape_have_float64s_results_and_gradients(way: str, seed: int):
+    operands, how = convolution(seed)
+    wide = {name: tdt.tensor(a.astype(float)).requires_grad_() for name, a in operands.items()}
+    expected = OPS["conv"](wide["x"], wide["w"], wide["b"], **how)
+    x, w, b = operands.values()
+    result = bfloat16_conv_cpu.conv(x, w, b, **how)
+    g = numbers(*expected.shape, seed=3)
+    expected.backward(tdt.tensor(g.astype(float)))
+    found = {
+        "y": (result, expected),
+        "x": (bfloat16_conv_cpu.conv_input_grad(g, w, size=x.shape[2:], **how), wide["x"].grad),
+        "w": (bfloat16_conv_cpu.conv_weight_grad(g, x, kernel=w.shape[2:], **how), wide["w"].grad),
+    }
+    for name, (ours, exact_value) in found.items():
+        exact_array = exact_value.detach().numpy()
+        assert ours is not None and ours.shape == exact_array.shape and ours.dtype == BFLOAT16, name
+        error = np.abs(ours.astype(float) - exact_array)
+        assert (error <= 2.0**-8 * np.abs(exact_array) + 1e-5 * np.abs(exact_array).max() + 1e-6).all(), name
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_ops_convolve_bfloat16_by_pairs(way: str, last: bool, monkeypatch: pytest.MonkeyPatch):
+    called = watch(
+        monkeypatch, *(f"bfloat16_conv_cpu:{name}" for name in ("conv", "conv_input_grad", "conv_weight_grad"))
+    )
+    layout = tdt.channels_last if last else tdt.contiguous_format
+    shapes = (2, 32, 18, 18), (48, 32, 3, 3), (48,)
+    operands = [tdt.tensor(numbers(*shape, seed=k).astype(np.float32)) for k, shape in enumerate(shapes)]
+    operands = [x.to(memory_format=layout) if x.ndim == 4 else x for x in operands]
+    results = []
+    for kind in (tdt.bfloat16, tdt.float32):
+        low = [x.bfloat16().to(kind).requires_grad_() for x in operands]
+        out = tdt.nn.functional.conv2d(*low, stride=2, padding=1)
+        out.backward(tdt.ones_like(out) / 16)
+        results.append([out, *(x.grad for x in low)])
+    assert called == [f"bfloat16_conv_cpu:{name}" for name in ("conv", "conv_input_grad", "conv_weight_grad")]
+    for ours, expected in zip(*results, strict=True):
+        assert ours.dtype is tdt.bfloat16 and ours.stride() == expected.stride()
+        tdt.testing.assert_close(ours.float(), expected, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("name", "xwg")
+def test_infinities_meet_no_zeros_of_the_border(way: str, name: str):
+    operands = {"x": numbers(2, 16, 20, 20), "w": numbers(16, 16, 3, 3, seed=1), "g": numbers(2, 16, 20, 20, seed=2)}
+    operands[name].reshape(-1)[0] = np.inf
+    found = []
+    for kind in (tdt.bfloat16, tdt.float32):
+        x, w, g = (tdt.tensor(a.astype(np.float32)).to(kind) for a in operands.values())
+        x, w = x.requires_grad_(), w.requires_grad_()
+        y = tdt.nn.functional.conv2d(x, w, padding=1)
+        y.backward(g)
+        found.append([t.detach().float().numpy() for t in (y, x.grad, w.grad)])
+    for ours, expected in zip(*found, strict=True):
+        assert (np.isnan(ours) == np.isnan(expected)).all() and (np.isposinf(ours) == np.isposinf(expected)).all()
+
+
+def test_a_long_convolution_is_computed_in_parts(way: str, monkeypatch: pytest.MonkeyPatch):
+    operands, how = convolution(5)
+    x, w, _ = operands.values()
+    g = numbers(*bfloat16_conv_cpu.conv(x, w, None, **how).shape, seed=3)
+    whole = [
+        bfloat16_conv_cpu.conv(x, w, None, **how),
+        bfloat16_conv_cpu.conv_weight_grad(g, x, kernel=w.shape[2:], **how),
+    ]
+    for name, value in (("PATCHES", 1), ("SUMMED", 1), ("PART", 32)):
+        monkeypatch.setattr(bfloat16_conv_cpu, name, value)
+    parts = [
+        bfloat16_conv_cpu.conv(x, w, None, **how),
+        bfloat16_conv_cpu.conv_weight_grad(g, x, kernel=w.shape[2:], **how),
+    ]
+    assert (whole[0].view(np.uint16) == parts[0].view(np.uint16)).all()
+    np.testing.assert_allclose(whole[1].astype(float), parts[1].astype(float), rtol=2.0**-7, atol=1e-3)

@@ -21,7 +21,20 @@ from tdt._backend.windows import output_sizes
 from tdt._core.calls import front
 from tdt._core.dtype import FLOATING_AND_COMPLEX, NUMBERS, int64, of
 from tdt._core.tensor import Tensor
-from tdt._kernels import Kernel, chosen, kernel, large_convolution, large_groups, many_tiles, pointwise, total
+from tdt._kernels import (
+    LOWER,
+    Kernel,
+    chosen,
+    kernel,
+    large_convolution,
+    large_groups,
+    large_pair_convolution,
+    many_tiles,
+    narrow,
+    pointwise,
+    total,
+    widen,
+)
 from tdt._ops._common import C_NAMES, Ints
 from tdt._ops.nn._windows import (
     bordered,
@@ -109,6 +122,28 @@ def _kernels(name: str) -> tuple[Kernel, ...]:
     )
 
 
+OF_PAIRS = {
+    name: (kernel(f"bfloat16_conv_cpu:{name}", large_pair_convolution),)
+    for name in ("conv", "conv_input_grad", "conv_weight_grad")
+}
+
+
+def _in_half_precision(op: Any, xp: Any, arrays: tuple, attributes: dict) -> Any:
+    """A convolution of half-precision arrays: by a kernel for them, else in float32, rounded."""
+    result = _by_pairs(op, xp, arrays, attributes)
+    if result is not None:
+        return result
+    wide = widen(arrays)
+    function = chosen(op.kernels, xp, *wide, **attributes)
+    return narrow(function(*wide, **attributes) if function else op.forward(xp, *wide, **attributes), arrays[0].dtype)
+
+
+def _by_pairs(op: Any, xp: Any, arrays: tuple, attributes: dict) -> Any:
+    """A convolution of bfloat16 by its own kernel; None where it has none."""
+    fast = chosen(OF_PAIRS[op.name], xp, *arrays, **attributes)
+    return fast(*arrays, **attributes) if fast else None
+
+
 @op(
     dtypes=NUMBERS,
     promote=(),
@@ -118,8 +153,12 @@ def _kernels(name: str) -> tuple[Kernel, ...]:
     node="ConvolutionBackward0",
     autocast="lower",
     kernels=_kernels("conv"),
+    half=True,
 )
 def conv(xp, x, w, b=None, *, stride, padding, dilation, groups):
+    if x.dtype in LOWER:
+        how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        return _in_half_precision(conv, xp, (x, w, b), how)
     last = output_is_channels_last(x, w)
     shape = conv_shape(x.shape, w.shape, stride=stride, padding=padding, dilation=dilation, groups=groups)
     out = empty_as(xp, shape, x.dtype, last)
@@ -163,6 +202,11 @@ def _(g, needs, x, w, stride, padding, dilation, groups):
 @conv.fast_vjp("x", "w", "b")
 def _(xp, g, needs, x, w, stride, padding, dilation, groups):
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    gx, gw, gb = (_gradients_in_half_precision if x.dtype in LOWER else _gradients)(xp, g, needs, x, w, how)
+    return gx, None if gw is None else to_layout_of(xp, gw, w), gb
+
+
+def _gradients(xp, g, needs, x, w, how):
     gx = gw = gb = None
     if needs[0]:
         if fast := chosen(conv_input_grad.kernels, xp, g, w, size=x.shape[2:], **how):
@@ -175,10 +219,21 @@ def _(xp, g, needs, x, w, stride, padding, dilation, groups):
         else:
             conj = x.conj() if x.dtype.kind == "c" else x
             gw, gb = _weight_grad(xp, g, conj, kernel=w.shape[2:], bias=needs[2], **how)
-        gw = to_layout_of(xp, gw, w)
     if needs[2] and gb is None:
         gb = total(g, (0, *range(2, g.ndim)))
     return gx, gw, gb
+
+
+def _gradients_in_half_precision(xp, g, needs, x, w, how):
+    """Those that kernels for half precision compute, and the others in float32, each operand converted once."""
+    gx = _by_pairs(conv_input_grad, xp, (g, w), {"size": x.shape[2:], **how}) if needs[0] else None
+    gw = _by_pairs(conv_weight_grad, xp, (g, x), {"kernel": w.shape[2:], **how}) if needs[1] else None
+    left = needs[0] and gx is None, needs[1] and gw is None, needs[2]
+    if not any(left[:2]):
+        return gx, gw, total(g, (0, *range(2, g.ndim))) if needs[2] else None
+    wide_g, wide_x, wide_w = widen((g, x, w))
+    others = narrow(_gradients(xp, wide_g, left, wide_x, wide_w, how), x.dtype)
+    return tuple(b if a is None else a for a, b in zip((gx, gw, None), others, strict=True))
 
 
 def _input_shape(y: tuple, w: tuple, b: Any = None, *, size: tuple, groups: int, **attributes: Any) -> tuple:
@@ -198,8 +253,12 @@ def _input_flops(y: tuple, w: tuple, b: Any = None, **attributes: Any) -> int:
     node="ConvolutionBackward0",
     autocast="lower",
     kernels=_kernels("conv_input_grad"),
+    half=True,
 )
 def conv_input_grad(xp, y, w, b=None, *, size, stride, padding, dilation, groups):
+    if y.dtype in LOWER:
+        how = {"size": size, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        return _in_half_precision(conv_input_grad, xp, (y, w, b), how)
     out = _input_grad(xp, y, w, size=size, stride=stride, padding=padding, dilation=dilation, groups=groups)
     return out if b is None else xp.add(out, b.reshape(-1, *(1,) * len(size)), out=out)
 
@@ -283,8 +342,12 @@ def _weight_flops(y: tuple, x: tuple, *, kernel: tuple, groups: int, **attribute
     shape=_weight_shape,
     flops=_weight_flops,
     kernels=_kernels("conv_weight_grad"),
+    half=True,
 )
 def conv_weight_grad(xp, y, x, *, kernel, stride, padding, dilation, groups):
+    if y.dtype in LOWER:
+        how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        return _in_half_precision(conv_weight_grad, xp, (y, x), how)
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     return _weight_grad(xp, y, x, kernel=kernel, bias=False, **how)[0]
 
