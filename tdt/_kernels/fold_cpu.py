@@ -140,7 +140,7 @@ def fold(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any = None,
 
 
 def _rows_for(key: tuple) -> tuple | None:
-    """The function of rows that folds the last dimensions of arrays of one type, and how many these are; None if there is none.
+    """The function of rows that folds the last dimensions of arrays of one type, and how many dimensions remain; None if there is none.
 
     key: name, type and number of dimensions of the array, axis, type of the result; or for "var" the correction.
     """
@@ -189,13 +189,13 @@ def row_function(name: str, dtype: np.dtype, final: Any = None) -> Callable[[np.
 
 def _by_rows(rows: tuple, x: np.ndarray, keepdims: bool) -> Any:
     """The contiguous x folded by what `_rows_for` has found."""
-    function, kept = rows
+    function, remaining = rows
     shape = x.shape
-    if kept == 0:
+    if remaining == 0:
         result = function(x.reshape(-1))
     else:
-        result = function(x if kept == x.ndim - 1 else x.reshape(*shape[:kept], -1))
-    return np.reshape(result, (*shape[:kept], *[1] * (x.ndim - kept))) if keepdims else result
+        result = function(x if remaining == x.ndim - 1 else x.reshape(*shape[:remaining], -1))
+    return np.reshape(result, (*shape[:remaining], *[1] * (x.ndim - remaining))) if keepdims else result
 
 
 def _unsupported(name: str, letter: str) -> bool:

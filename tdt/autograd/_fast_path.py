@@ -17,7 +17,7 @@ from tdt.autograd._views import NOWHERE, edge_of
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
 
-MOST_KEPT = 1000
+MOST_SAVED = 1000
 ndarray, asarray = np.ndarray, np.asarray
 _new = object.__new__
 
@@ -25,7 +25,7 @@ Compute = Callable[[np.ndarray], Any]
 
 
 class FastPath:
-    """Calls of an op on a contiguous NumPy tensor, on one thread, by a function kept for types and arguments.
+    """Calls of an op on a contiguous NumPy tensor, on one thread, by a function saved for types and arguments.
 
     Args:
         op: with one operand.
@@ -34,18 +34,18 @@ class FastPath:
             may return None, for arrays that it does not take.
     """
 
-    __slots__ = ("op", "prepare", "kept")
+    __slots__ = ("op", "prepare", "saved")
 
     def __init__(self, op: Op, prepare: Callable[..., tuple[Compute, dict[str, Any]] | None]):
         self.op, self.prepare = op, prepare
-        self.kept: dict[tuple, Any] = {}
-        _kernels.UFUNCS.append(self.kept)
+        self.saved: dict[tuple, Any] = {}
+        _kernels.UFUNCS.append(self.saved)
 
     def __call__(self, x: Any, dim: Any, option: Any) -> Any:
         """The result, or a tuple of several; None where `apply` is to take the call."""
         try:
             a = x._a
-            found = self.kept.get((a.dtype, a.ndim, dim, option))
+            found = self.saved.get((a.dtype, a.ndim, dim, option))
         except (AttributeError, TypeError):
             return None
         record = state.fast_record
@@ -90,12 +90,12 @@ class FastPath:
         found = None
         if plan.direct and plan.by_rank is None and plan.low is None:
             found = self.prepare(a.dtype, a.ndim, dim, option)
-        if len(self.kept) > MOST_KEPT:
-            self.kept.clear()
+        if len(self.saved) > MOST_SAVED:
+            self.saved.clear()
         compute, attributes = found or (None, None)
         attributes = {**self.op.defaults, **attributes} if attributes else self.op.defaults
-        kept = self.kept[a.dtype, a.ndim, dim, option] = compute, plan, attributes, (dim.__class__, option.__class__)
-        return kept
+        saved = self.saved[a.dtype, a.ndim, dim, option] = compute, plan, attributes, (dim.__class__, option.__class__)
+        return saved
 
 
 def _plain(value: Any) -> bool:

@@ -51,7 +51,7 @@ def test_a_function_of_rows_takes_any_strides_and_gives_the_bits_of_elementwise_
     np.testing.assert_array_equal(above, (expected > 1).sum(-1))
 
 
-def test_results_are_written_where_out_says():
+def test_results_are_written_to_out():
     x, out = np.zeros((2, 5), "f"), (np.empty((2, 5), "f"), np.empty(2, "q"))
     assert _powers("fffq", WIDTH)(x, np.float32(1), out=out)[0] is out[0]
     assert (out[0] == 2).all()
