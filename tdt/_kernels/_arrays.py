@@ -183,6 +183,22 @@ def running_extremes(how: str, x: Any, dim: int) -> Any:
     return _extremes(how, np.ascontiguousarray(x), dim, x.dtype.char)
 
 
+def in_order(x: Any, dim: int, descending: bool) -> Any:
+    """The elements along `dim` in stable order and their indices, as `order_cpu.sort` says; None where no kernel applies."""
+    if not _sortable(x, dim):
+        return None
+    last = dim == x.ndim - 1
+    done = _sort(np.ascontiguousarray(x if last else np.moveaxis(x, dim, -1)), descending)
+    if done is None or last:
+        return done
+    return tuple([np.ascontiguousarray(np.moveaxis(a, -1, dim)) for a in done])
+
+
+def row_order(name: str, dtype: Any, option: bool = False) -> Any:
+    """As `order_cpu.row_function` says; None while kernels are switched off."""
+    return _row_order(name, dtype, option) if SWITCHES.kernels else None
+
+
 def argsorted(x: Any, dim: int, descending: bool) -> Any:
     """The indices that sort a large array along `dim` stably, as `order_cpu.argsort` says; None where no kernel applies."""
     if not _sortable(x, dim):
@@ -233,6 +249,7 @@ _large_product = lazy("product_cpu:product")
 _take_along, _put_along = lazy("index_cpu:take"), lazy("index_cpu:put")
 _scan, _extremes = lazy("scan_cpu:scan"), lazy("scan_cpu:extremes")
 _copy_into, _triangle = lazy("moves_cpu:copy_into"), lazy("moves_cpu:triangle")
+_sort, _row_order = lazy("order_cpu:sort"), lazy("order_cpu:row_function")
 _argsort, _ranked = lazy("order_cpu:argsort"), lazy("order_cpu:ranked")
 _row_function = lazy("fold_cpu:row_function")
 _logsumexp_over = lazy("fold_cpu:logsumexp")

@@ -284,6 +284,10 @@ class Code:
         first = self.new(kind, f"insertelement {kind} poison, {value.kind} {value.name}, i64 0")
         return self.new(kind, f"shufflevector {kind} {first.name}, {kind} poison, <{count} x i32> zeroinitializer")
 
+    def counting(self, count: int) -> Value:
+        """The vector of the integers from 0."""
+        return Value(self, f"<{', '.join([f'i64 {k}' for k in range(count)])}>", f"<{count} x i64>")
+
     def halves(self, value: Value) -> tuple[Value, Value]:
         """The first and the second half of a vector; elements where they are single ones."""
         kind, count = element(value.kind), lanes(value.kind)

@@ -140,7 +140,7 @@ def fold(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any = None,
 
 
 def _rows_for(key: tuple) -> tuple | None:
-    """The function of rows that folds the last dimensions of arrays of one type, and how many dimensions remain; None if there is none.
+    """The function of rows that folds the last dimensions of arrays of one type, or None; and how many dimensions remain.
 
     key: name, type and number of dimensions of the array, axis, type of the result; or for "var" the correction.
     """

@@ -1,218 +1,20 @@
-"""Sorting and selection along contiguous rows by keys: integers that are ordered as the elements are.
-
-A float's bits, those of a negative one inverted but for the sign, are such a key; NaN has the largest, and -0 that of 0.
-Rows are sorted stably by their keys' digits, the lowest first (LSD radix sort); an element of a rank is found by counting
-the highest digits. Both take time in proportion to the row, whatever its order.
-"""
+"""Sorting and selection of NumPy arrays by generated code: what the ops of `reduce/order` call."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from tdt._kernels._code import Code, Value, native
+from tdt._kernels import _order
+from tdt._kernels._compilable import PARALLEL
+from tdt._kernels._order import INTEGERS, SIGNED_BITS
 from tdt._kernels._pool import parallel
+from tdt._kernels._row_order import MOST, row_kth, row_median, row_sort, row_topk, sort_rows
 
 UNITS = 1 << 12  # elements that a block of the pool's work has at least
 LONG = 4096  # elements of a row from which digits have 11 bits
-SHORT = 64  # elements of a row that are sorted by insertion
-INTEGERS = {"f": "i32", "d": "i64", "i": "i32", "l": "i64", "q": "i64", "h": "i16", "b": "i8"}
-SIGNED_BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64}
-LARGEST = {"f": 0x7FFFFFFF, "d": 0x7FFFFFFFFFFFFFFF}
-
-
-def _key(code: Code, letter: str, x: Value, place: Value, flip: Value) -> Value:
-    """The key of an element, in an integer as large, whose order without sign is that of the elements.
-
-    flip: all ones to sort in descending order, else 0.
-    """
-    kind = INTEGERS[letter]
-    bits = SIGNED_BITS[kind]
-    if letter in "fd":
-        value = code.load({"f": "float", "d": "double"}[letter], x, place)
-        number = code.bits(value + 0.0, kind)
-        number = code.select(number < 0, number ^ LARGEST[letter], number)
-        number = code.select(value != value, LARGEST[letter], number)
-    else:
-        number = code.load(kind, x, place)
-    return number ^ -(1 << (bits - 1)) ^ code.cast(flip, kind)
-
-
-def _sort_by_digits(code: Code, buffers: list[Value], counts: Value, n: Value, bits: int, digit: int) -> None:
-    """Sort (keys, places) in the first two buffers by all digits; an even number of passes leaves them there."""
-    keys, places, other_keys, other_places = buffers
-    kind = f"i{bits}"
-    passes = -(-bits // digit)
-    for step in range(passes):
-        shift = step * digit
-        with code.loop(0, 1 << digit) as d:
-            code.store(code.value(0, "i32"), counts, d)
-
-        def digit_of(key: Value, shift: int = shift) -> Value:
-            return code.cast((key >> shift) & ((1 << digit) - 1), "i64", signed=False)
-
-        with code.loop(0, n) as i:
-            d = digit_of(code.load(kind, keys, i))
-            code.store(code.load("i32", counts, d) + 1, counts, d)
-        total = code.variable("i32", 0)
-        with code.loop(0, 1 << digit) as d:
-            count = code.load("i32", counts, d)
-            code.store(total.get(), counts, d)
-            total.add(count)
-        with code.loop(0, n) as i:
-            key = code.load(kind, keys, i)
-            d = digit_of(key)
-            at = code.load("i32", counts, d)
-            code.store(at + 1, counts, d)
-            wide = code.cast(at, "i64")
-            code.store(key, other_keys, wide)
-            code.store(code.load("i32", places, i), other_places, wide)
-        keys, places, other_keys, other_places = other_keys, other_places, keys, places
-    if passes % 2:
-        with code.loop(0, n) as i:
-            code.store(code.load("i32", places, i), other_places, i)
-
-
-def _sort_by_insertion(code: Code, keys: Value, places: Value, n: Value, bits: int) -> None:
-    kind = f"i{bits}"
-    with code.loop(1, n) as i:
-        key, place = code.load(kind, keys, i), code.load("i32", places, i)
-        signed = key ^ -(1 << (bits - 1))
-        j = code.variable("i64", i)
-        with code.forever() as leave:
-            leave(j.get() == 0)
-            before = code.load(kind, keys, j.get() - 1)
-            leave((before ^ -(1 << (bits - 1))) <= signed)
-            code.store(before, keys, j.get())
-            code.store(code.load("i32", places, j.get() - 1), places, j.get())
-            j.add(-1)
-        code.store(key, keys, j.get())
-        code.store(place, places, j.get())
-
-
-@native("pppqqqqq")
-def _argsort(code: Code, first: Value, last: Value, arguments: list[Value], letter: str, digit: int) -> None:
-    """x, out (indices), scratch, n, rows, each (rows of a block), bytes of scratch of a block, flip.
-
-    digit: bits of a digit; 0: by insertion.
-    """
-    x, out, scratch, n, rows, each, room, flip = arguments
-    bits = SIGNED_BITS[INTEGERS[letter]]
-    with code.loop(first, last) as block:
-        base = code.at("i8", scratch, block * room)
-        keys = base
-        other_keys = code.at("i8", base, n * (bits // 8))
-        places = code.at("i8", base, n * (bits // 4))
-        other_places = code.at("i32", places, n)
-        counts = code.at("i32", other_places, n)
-        with code.loop(block * each, code.minimum((block + 1) * each, rows)) as row:
-            with code.loop(0, n) as i:
-                code.store(_key(code, letter, x, row * n + i, flip), keys, i)
-                code.store(code.cast(i, "i32"), places, i)
-            if digit:
-                _sort_by_digits(code, [keys, places, other_keys, other_places], counts, n, bits, digit)
-            else:
-                _sort_by_insertion(code, keys, places, n, bits)
-            with code.loop(0, n) as i:
-                code.store(code.cast(code.load("i32", places, i), "i64"), out, row * n + i)
-
-
-@native("ppppqqqqqqq")
-def _ranked(code: Code, first: Value, last: Value, arguments: list[Value], letter: str, digit: int) -> None:
-    """x, out (indices), scratch, ranks, n, rows, each (rows of a block), bytes of scratch of a block, flip, m, mode.
-
-    Mode 0: out (rows) is the index of the element of rank m in stable order. Mode 1: of the first NaN, if there is one.
-    Mode 2: of the lower median of the numbers. Mode 3: out (rows, m) are the indices of the m lowest, in order of index.
-    """
-    x, out, scratch, _, n, rows, each, room, flip, m, mode = arguments
-    kind = INTEGERS[letter]
-    bits = SIGNED_BITS[kind]
-    top = code.value(LARGEST.get(letter, 0), kind) if letter in "fd" else None
-    with code.loop(first, last) as block:
-        keys = code.at("i8", scratch, block * room)
-        left = code.at("i8", keys, n * (bits // 8))  # the keys that begin with the digits found so far
-        counts = code.at("i8", left, n * (bits // 8))
-        with code.loop(block * each, code.minimum((block + 1) * each, rows)) as row:
-            nans = code.variable("i64", 0)
-            with code.loop(0, n) as i:
-                key = _key(code, letter, x, row * n + i, flip)
-                code.store(key, keys, i)
-                code.store(key, left, i)
-                if top is not None:
-                    nan = (key ^ code.cast(flip, kind)) == (top ^ -(1 << (bits - 1)))
-                    nans.add(code.cast(nan, "i64", signed=False))
-            rank = code.variable("i64", code.select(mode == 3, m - 1, m))
-            with code.when(mode == 2):
-                numbers = n - nans.get()
-                rank.set(code.select(numbers > 0, (numbers - 1) // 2, 0))
-            with code.when((mode == 1) & (nans.get() > 0)):
-                rank.set(n - nans.get())
-            found = _key_of_rank(code, left, counts, n, rank, bits, digit)
-            _write_ranked(code, keys, out, n, row, (rank, found), m, mode, kind)
-
-
-def _key_of_rank(code: Code, left: Value, counts: Value, n: Value, rank, bits: int, digit: int):  # type: ignore[no-untyped-def]
-    """The key of the element of a rank, digit by digit from the highest; `rank` becomes the rank among equal keys."""
-    kind = f"i{bits}"
-    size, found = code.variable("i64", n), code.variable(kind, 0)
-    shift = bits
-    while shift > 0:
-        width = min(digit, shift)
-        shift -= width
-
-        def digit_of(key: Value, shift: int = shift, width: int = width) -> Value:
-            return code.cast((key >> shift) & ((1 << width) - 1), "i64", signed=False)
-
-        with code.loop(0, 1 << width) as d:
-            code.store(code.value(0, "i32"), counts, d)
-        with code.loop(0, size.get()) as i:
-            d = digit_of(code.load(kind, left, i))
-            code.store(code.load("i32", counts, d) + 1, counts, d)
-        d = code.variable("i64", 0)
-        with code.forever() as leave:
-            count = code.cast(code.load("i32", counts, d.get()), "i64")
-            leave(rank.get() < count)
-            rank.add(count * -1)
-            d.add(1)
-        found.set(found.get() | (code.cast(d.get(), kind) << shift))
-        if shift:
-            remaining = code.variable("i64", 0)
-            with code.loop(0, size.get()) as i:
-                key = code.load(kind, left, i)
-                code.store(key, left, remaining.get())
-                remaining.add(code.cast(digit_of(key) == d.get(), "i64", signed=False))
-            size.set(remaining.get())
-    return found
-
-
-def _write_ranked(code: Code, keys: Value, out: Value, n: Value, row: Value, found: tuple, m: Value, mode: Value,
-                  kind: str) -> None:  # fmt: skip
-    rank, key = found[0].get(), found[1].get()
-
-    def one() -> None:
-        equals = code.variable("i64", 0)
-        i = code.variable("i64", 0)
-        with code.forever() as leave:
-            equal = code.load(kind, keys, i.get()) == key
-            leave(equal & (equals.get() == rank))
-            equals.add(code.cast(equal, "i64", signed=False))
-            i.add(1)
-        code.store(i.get(), out, row)
-
-    def several() -> None:
-        sign = -(1 << (SIGNED_BITS[kind] - 1))
-        equals, written = code.variable("i64", 0), code.variable("i64", 0)
-        with code.loop(0, n) as i:
-            each = code.load(kind, keys, i)
-            equal = each == key
-            take = ((each ^ sign) < (key ^ sign)) | (equal & (equals.get() <= rank))
-            equals.add(code.cast(equal, "i64", signed=False))
-            with code.when(take):
-                code.store(i, out, row * m + written.get())
-                written.add(1)
-
-    code.choose(mode == 3, several, one)
 
 
 def _blocks(n: int, rows: int) -> tuple[int, int]:
@@ -221,18 +23,54 @@ def _blocks(n: int, rows: int) -> tuple[int, int]:
     return each, -(-rows // each)
 
 
+def sort(x: np.ndarray, descending: bool) -> tuple[np.ndarray, np.ndarray] | None:
+    """The elements of the rows of the contiguous x (*, n) in stable order, and their indices; NaN is larger than all numbers.
+
+    None for rows that are too long.
+    """
+    n, letter = x.shape[-1], x.dtype.char
+    if n > MOST:
+        return None
+    if x.size < PARALLEL:
+        return row_sort(letter * 2 + "q", letter, descending)(x)
+    rows = math.prod(x.shape[:-1])
+    values, indices = np.empty_like(x), np.empty(x.shape, np.int64)
+    each, blocks = _blocks(n, rows)
+    parallel(sort_rows(letter, descending), blocks, x, values, indices, n, rows, each, grain=2)  # type: ignore[arg-type]
+    return values, indices
+
+
 def argsort(x: np.ndarray, descending: bool) -> np.ndarray:
     """The indices that sort the rows of the contiguous x (*, n) stably; NaN is larger than all numbers."""
+    done = sort(x, descending)
+    if done is not None:
+        return done[1]
     n = x.shape[-1]
     rows = math.prod(x.shape[:-1])
     size = SIGNED_BITS[INTEGERS[x.dtype.char]] // 8
     out = np.empty(x.shape, np.int64)
-    digit = 0 if n <= SHORT else 8 if n < LONG or size < 4 else 11
+    digit = 8 if n < LONG or size < 4 else 11
     each, blocks = _blocks(n, rows)
     room = (n * (2 * size + 8) + 4 * (1 << digit) + 64) // 64 * 64 + 64
     args = x, out, np.empty(blocks * room, np.int8), n, rows, each, room, -1 if descending else 0
-    parallel(_argsort(x.dtype.char, digit), blocks, *args, grain=2)  # type: ignore[arg-type]
+    parallel(_order.argsort(x.dtype.char, digit), blocks, *args, grain=2)  # type: ignore[arg-type]
     return out
+
+
+def row_function(name: str, dtype: np.dtype, option: bool = False) -> Any:
+    """The ufunc of the last dimension of small arrays: "sort" or "topk", where `option` is descending, "median" or "nanmedian".
+
+    None for other types. Rows have at most MOST elements; of "topk" any number, and k is the size of a second operand of bools,
+    at most FEW where rows have more elements.
+    """
+    letter = dtype.char
+    if letter not in INTEGERS or not dtype.isnative:
+        return None
+    if name == "sort":
+        return row_sort(letter * 2 + "q", letter, option)
+    if name == "topk":
+        return row_topk(letter + "?" + letter + "q", letter, option)
+    return row_median(letter * 2 + "q", letter, name == "nanmedian")
 
 
 MODES = {"kth": 0, "median": 1, "nanmedian": 2, "lowest": 3}
@@ -244,14 +82,18 @@ def ranked(x: np.ndarray, m: int, mode: str, descending: bool = False) -> np.nda
     "median": of the first NaN where there is one; m is the median's rank. "nanmedian": of the numbers alone. "lowest": the
     indices (*, m) of the m lowest elements, in order of index. descending: ranks are counted from the largest.
     """
-    n = x.shape[-1]
+    n, letter = x.shape[-1], x.dtype.char
+    if n <= MOST and x.size < PARALLEL and mode != "lowest" and not descending:
+        if mode == "kth":
+            return row_kth(f"{letter}q{letter}q", letter)(x, np.int64(m))[1]
+        return row_function(mode, x.dtype)(x)[1]
     rows = math.prod(x.shape[:-1])
-    size = SIGNED_BITS[INTEGERS[x.dtype.char]] // 8
+    size = SIGNED_BITS[INTEGERS[letter]] // 8
     out = np.empty((*x.shape[:-1], m) if mode == "lowest" else x.shape[:-1], np.int64)
     digit = 8 if n < LONG or size < 4 else 11
     each, blocks = _blocks(n, rows)
     room = (n * 2 * size + 4 * (1 << digit) + 64) // 64 * 64 + 64
     scratch = np.empty(blocks * room, np.int8)
     args = x, out, scratch, out, n, rows, each, room, -1 if descending else 0, m, MODES[mode]
-    parallel(_ranked(x.dtype.char, digit), blocks, *args, grain=2)  # type: ignore[arg-type]
+    parallel(_order.ranked(x.dtype.char, digit), blocks, *args, grain=2)  # type: ignore[arg-type]
     return out

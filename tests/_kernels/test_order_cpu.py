@@ -9,7 +9,7 @@ import tdt
 from tdt._kernels import order_cpu
 from tests.helpers import require_torch
 
-SHAPES = [(40, 30), (5, 300), (2, 5000)]
+SHAPES = [(40, 30), (5, 300), (2, 2500), (1200, 30)]
 
 
 def rows(letter: str, shape: tuple[int, int]) -> np.ndarray:
@@ -83,3 +83,46 @@ def test_the_order_has_equal_bits_for_every_number_of_threads():
     finally:
         tdt.set_num_threads(before)
     assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])
+@pytest.mark.parametrize("shape", [(33,), (65,), (5, 7, 3), (40, 1), (2, 3000)])
+def test_small_tensors_are_sorted_as_pytorch_does(dtype: str, shape: tuple[int, ...]):
+    torch = require_torch()
+    values = (np.random.default_rng(2).standard_normal(shape) * 9).round().astype(dtype)
+    if dtype.startswith("float"):
+        values.flat[::5], values.flat[1::7], values.flat[2] = -0.0, np.nan, np.inf
+    for dim in range(len(shape)):
+        k = min(3, shape[dim])
+        for call in (
+            lambda t, x, dim=dim: t.sort(x, dim=dim, stable=True),
+            lambda t, x, dim=dim: t.sort(x, dim=dim, descending=True, stable=True),
+            lambda t, x, dim=dim, k=k: t.topk(x, k, dim).values,
+            lambda t, x, dim=dim, k=k: t.topk(x, k, dim, False).values,
+            lambda t, x, dim=dim: t.median(x, dim).values,
+            lambda t, x, dim=dim: t.nanmedian(x, dim, True).values,
+            lambda t, x, dim=dim, k=k: t.kthvalue(x, k, dim, True).values,
+        ):
+            expected = call(torch, torch.tensor(values))
+            for _ in range(2):  # by the general dispatch, and by the fast path
+                got = call(tdt, tdt.tensor(values))
+                for ours, theirs in zip(*([r] if hasattr(r, "dtype") else r for r in (got, expected)), strict=True):
+                    np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+    for whole in ("median", "nanmedian"):
+        ours, theirs = (getattr(x, whole)() for x in (tdt.tensor(values), torch.tensor(values)))
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+def test_gradients_of_small_sorted_tensors_go_to_their_places():
+    x = tdt.tensor(np.random.default_rng(3).permutation(40).astype("f").reshape(8, 5), requires_grad=True)
+    for call in (
+        lambda x: x.sort(0)[0][1],
+        lambda x: x.topk(2, 0)[0][1],
+        lambda x: x.median(0)[0],
+        lambda x: x.median(),
+    ):
+        for _ in range(2):
+            x.grad = None
+            call(x).sum().backward()
+            chosen = call(x.detach()).numpy().reshape(-1)
+            np.testing.assert_array_equal(x.grad.numpy() != 0, np.isin(x.detach().numpy(), chosen))

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from tdt import _kernels
 from tdt._backend.scatter import accumulate
 from tdt._core import dtype as _dtype
@@ -19,11 +21,18 @@ from tdt._core.writing import refuse_shared
 from tdt._ops._common import keep, store_into, wrap_dim
 from tdt._ops.elementwise._front import check_operands, refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import maximum, minimum
+from tdt._ops.reduce._along import along_path, choice_path, last, sortable
 from tdt._ops.reduce.reductions import _amax, _amin, refuse_empty
+from tdt.autograd._fast_path import FastPath
 from tdt.autograd._node_names import label
 from tdt.autograd._op import Op, finish, op
 
 __all__ = ["argsort", "kthvalue", "max", "median", "min", "mode", "msort", "nanmedian", "sort", "topk"]
+
+
+def _named(name: str, results: tuple[Tensor, ...]) -> Any:
+    """The results (values, indices) of a fast path, as the function returns them."""
+    return return_type(name)(*results)
 
 
 def _pair(name: str, record: Any, out: Any, x: Tensor, **attributes: Any) -> Any:
@@ -209,6 +218,11 @@ def _median_ops(name: str, place: Callable[..., Any]) -> tuple[Op, Op]:
 
 
 def _median_of(name: str, of_all: Op, along_dim: Op, input: Tensor, dim: int | None, keepdim: bool, out: Any) -> Any:
+    of_all_path, along_path_ = _MEDIAN_PATHS[name]
+    if dim is not None and out is None and (pair := along_path_(input, dim, keepdim)) is not None:
+        return _named(name, pair)
+    if dim is None and (fast := of_all_path(input, None, None)) is not None:
+        return fast
     tensor_argument(name, input)
     if dim is not None:
         d = wrap_dim(dim, input.ndim)
@@ -221,6 +235,30 @@ def _median_of(name: str, of_all: Op, along_dim: Op, input: Tensor, dim: int | N
 
 _median, _median_dim = _median_ops("median", _median_place)
 _nanmedian, _nanmedian_dim = _median_ops("nanmedian", _nanmedian_place)
+
+
+def _median_paths(name: str, of_all: Op, along_dim: Op) -> tuple[FastPath, FastPath]:
+    """The fast paths of a median of all elements and along a dimension."""
+
+    def find(dtype: Any, option: Any) -> Any:
+        return _kernels.row_order(name, dtype)
+
+    def prepare(dtype: Any, ndim: int, dim: None, option: None) -> tuple[Callable[[Any], Any], dict[str, Any]] | None:
+        function = find(dtype, None)
+
+        def compute(a: Any) -> Any:
+            flat = a.reshape(-1)
+            return function(flat)[0] if sortable(flat) else None
+
+        return None if function is None else (compute, {})
+
+    return FastPath(of_all, prepare), choice_path(along_dim, find, sortable)
+
+
+_MEDIAN_PATHS = {
+    "median": _median_paths("median", _median, _median_dim),
+    "nanmedian": _median_paths("nanmedian", _nanmedian, _nanmedian_dim),
+}
 
 
 @method()
@@ -362,10 +400,18 @@ def _argsort(xp: ModuleType, x: Any, dim: int, descending: bool) -> Any:
 def _sort(xp: ModuleType, x: Any, *, dim: int, descending: bool = False, keepdim: bool = True) -> Any:
     if not x.ndim:
         return x.copy(), xp.zeros((), "int64")
-    return _take(xp, x, _argsort(xp, x, dim, descending), dim, True)
+    fast = _kernels.in_order(x, dim, descending)
+    return _take(xp, x, _argsort(xp, x, dim, descending), dim, True) if fast is None else fast
 
 
 _add_gather_rule(_sort)
+_short_sort = along_path(
+    _sort,
+    lambda dtype, down: _kernels.row_order("sort", dtype, down),
+    lambda dtype: (dtype, np.int64),
+    sortable,
+    "descending",
+)
 
 
 @method()
@@ -389,6 +435,8 @@ def sort(
     >>> tdt.sort(tdt.tensor([3, 1, 2])).values
     tensor([1, 2, 3])
     """
+    if out is None and (fast := _short_sort(input, dim, descending)) is not None:
+        return _named("sort", fast)
     tensor_argument("sort", input)
     _check_out_values(out, input)
     return _pair("sort", _sort, out, input, dim=wrap_dim(dim, input.ndim), descending=bool(descending))
@@ -407,6 +455,8 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
     >>> tdt.argsort(tdt.tensor([3, 1, 2]))
     tensor([1, 2, 0])
     """
+    if (fast := _short_sort(input, dim, descending)) is not None:
+        return fast[1]
     tensor_argument("argsort", input)
     return sort(input.detach(), dim, descending)[1]
 
@@ -440,6 +490,33 @@ def _topk(xp: ModuleType, x: Any, *, k: int, dim: int, largest: bool = True, kee
 
 
 _add_gather_rule(_topk)
+MOST_INSERTED = 64  # of the elements chosen by insertion, whose time grows with k
+
+
+def _prepare_topk(
+    dtype: Any, ndim: int, which: tuple[int, int], largest: bool
+) -> tuple[Callable[[Any], Any], dict[str, Any]] | None:
+    """The short way with the arguments ((k, dim), largest)."""
+    k, dim = which
+    if not ndim or not 1 <= k <= MOST_INSERTED or (function := _kernels.row_order("topk", dtype, largest)) is None:
+        return None
+    d = wrap_dim(dim, ndim)
+    order, size = last(d, ndim), np.empty(k, np.bool_)
+
+    def compute(a: Any) -> Any:
+        if a.size < _kernels.LARGE_SORT or k > a.shape[d]:
+            return None
+        if order is None:
+            return function(a, size)
+        shape = (*a.shape[:d], k, *a.shape[d + 1 :])
+        outs = np.empty(shape, dtype), np.empty(shape, np.int64)
+        function(a.transpose(order), size, out=tuple([o.transpose(order) for o in outs]))
+        return outs
+
+    return compute, {"k": k, "dim": d, "largest": largest}
+
+
+_short_topk = FastPath(_topk, _prepare_topk)
 
 
 @method()
@@ -467,6 +544,8 @@ def topk(
     >>> tdt.topk(tdt.tensor([3, 1, 2]), 2).values
     tensor([3, 2])
     """
+    if out is None and (fast := _short_topk(input, (k, dim), largest)) is not None:
+        return _named("topk", fast)
     d = wrap_dim(dim, input.ndim)
     if not 0 <= k <= (input.shape[d] if input.ndim else 1):
         raise RuntimeError(f"selected index k out of range: k = {k} for dimension {d} of {list(input.shape)}")

@@ -1,0 +1,267 @@
+"""Sorting and selection along the last dimension of small arrays, as NumPy's generalised ufuncs.
+
+Keys are those of `_order`, as signed integers: ascending, or descending where inverted; NaN is last, or first. An
+element's place among few is the number of smaller keys, of equal ones those before it: all are counted by vectors, without a
+branch. Longer rows are sorted by digits. The order is stable, so that it is one, however it is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tdt._kernels._code import SIZES, Code, Value, native
+from tdt._kernels._conditions import LONGEST_ROW
+from tdt._kernels._gufunc import Operand, generalized
+from tdt._kernels._order import INTEGERS, LARGEST, SIGNED_BITS, key_of_rank, sort_by_digits
+
+FEW = 64  # elements of a row whose places are counted
+MOST = LONGEST_ROW  # elements of a row whose keys lie on the stack
+LANES = 8  # keys that are counted at a time
+DIGIT = 8  # bits
+
+
+class Row:
+    """The keys of a row on the stack.
+
+    Keys of up to 32 bits are the upper half of a word whose lower half is the element's index, so that no two are equal.
+    """
+
+    def __init__(self, code: Code, letter: str, x: Operand, n: Value, descending: bool):
+        self.code, self.letter, self.x, self.n, self.descending = code, letter, x, n, descending
+        self.kind = INTEGERS[letter]
+        self.packed = SIZES[self.kind] < 8
+        self.keys = code.array("i64", MOST)
+
+    def key(self, i: Value) -> Value:
+        """The key of an element, with its index if there is room."""
+        code, letter = self.code, self.letter
+        place = self.x.place(code, i)
+        if letter in "fd":
+            value = code.load({"f": "float", "d": "double"}[letter], place)
+            number = code.bits(value + 0.0, self.kind)  # -0 becomes 0
+            number = code.select(number < 0, number ^ LARGEST[letter], number)
+            number = code.select(value != value, LARGEST[letter], number)
+        else:
+            number = code.load(self.kind, place)
+        number = number ^ -1 if self.descending else number
+        return (code.cast(number, "i64") << 32) | i if self.packed else number
+
+    def read(self) -> None:
+        """Compute all keys."""
+        with self.code.loop(0, self.n) as i:
+            self.code.store(self.key(i), self.keys, i)
+
+    def counted(self, use: Callable[[Value, Value], None]) -> None:
+        """`use(i, place)` for each of at most FEW elements: its index, and its place in order."""
+        code, n = self.code, self.n
+        with code.loop(n, (n + (LANES - 1)) // LANES * LANES) as i:  # what a vector reads beyond them
+            code.store(code.value((1 << 63) - 1, "i64"), self.keys, i)
+        counts = code.array("i64", FEW)
+        with code.loop(0, n, LANES) as i:
+            own = code.load("i64", self.keys, i, LANES)
+            count = code.variable(own.kind, 0)
+            with code.loop(0, n) as j:
+                other = code.splat(code.load("i64", self.keys, j), LANES)
+                before = other < own
+                if not self.packed:
+                    before = before | ((other == own) & (code.splat(j - i, LANES) < code.counting(LANES)))
+                count.set(count.get() + code.cast(before, "i64"))
+            code.store(count.get(), counts, i)
+        with code.loop(0, n) as i:
+            use(i, code.load("i64", counts, i))
+
+    def value(self, i: Value) -> Value:
+        """An element's bits."""
+        return self.code.load(self.kind, self.x.place(self.code, i))
+
+
+def _sort_packed(row: Row) -> Value:
+    """Sort the keys by their upper halves; the address of the sorted ones."""
+    code, n, passes = row.code, row.n, SIGNED_BITS[row.kind] // DIGIT
+    many = 1 << DIGIT
+    counts, other = code.array("i32", passes * many), code.array("i64", MOST)
+    with code.loop(0, passes * many, LANES) as d:
+        code.store(code.value(0, f"<{LANES} x i32>"), counts, d)
+
+    def digit_of(key: Value, step: int) -> Value:
+        return (key >> (32 + step * DIGIT)) & (many - 1)
+
+    top = 31 + passes * DIGIT  # the key's sign, which is inverted; bits above it are of no account
+    with code.loop(0, n) as i:
+        key = code.load("i64", row.keys, i) ^ (-(1 << 63) if top == 63 else 1 << top)
+        code.store(key, row.keys, i)
+        for step in range(passes):
+            d = digit_of(key, step) + step * many
+            code.store(code.load("i32", counts, d) + 1, counts, d)
+    source, target = row.keys, other
+    for step in range(passes):
+        total = code.variable("i32", 0)
+        with code.loop(step * many, (step + 1) * many) as d:
+            count = code.load("i32", counts, d)
+            code.store(total.get(), counts, d)
+            total.add(count)
+        with code.loop(0, n) as i:
+            key = code.load("i64", source, i)
+            d = digit_of(key, step) + step * many
+            at = code.load("i32", counts, d)
+            code.store(at + 1, counts, d)
+            code.store(key, target, code.cast(at, "i64"))
+        source, target = target, source
+    return source
+
+
+def _sort_row(code: Code, operands: list[Operand], n: Value, letter: str, descending: bool) -> None:
+    x, values, indices = operands
+    row = Row(code, letter, x, n, descending)
+    row.read()
+
+    def put(i: Value, place: Value) -> None:
+        code.store(row.value(i), values.place(code, place))
+        code.store(i, indices.place(code, place))
+
+    def many() -> None:
+        if row.packed:
+            keys = _sort_packed(row)
+            with code.loop(0, n) as k:
+                put(code.load("i64", keys, k) & 0xFFFFFFFF, k)
+            return
+        places, other_places = code.array("i32", MOST), code.array("i32", MOST)
+        with code.loop(0, n) as i:
+            code.store(code.load("i64", row.keys, i) ^ -(1 << 63), row.keys, i)
+            code.store(code.cast(i, "i32"), places, i)
+        buffers = [row.keys, places, code.array("i64", MOST), other_places]
+        sort_by_digits(code, buffers, code.array("i32", 1 << DIGIT), n, 64, DIGIT)
+        with code.loop(0, n) as k:
+            put(code.cast(code.load("i32", places, k), "i64"), k)
+
+    code.choose(n <= FEW, lambda: row.counted(put), many)
+
+
+@generalized("(n)->(n),(n)")
+def row_sort(code: Code, operands: list[Operand], sizes: list[Value], letter: str, descending: bool) -> None:
+    """The elements in order, and their indices; rows of at most MOST."""
+    _sort_row(code, operands, sizes[0], letter, descending)
+
+
+@native("pppqqq")
+def sort_rows(code: Code, first: Value, last: Value, arguments: list[Value], letter: str, descending: bool) -> None:
+    """x, values, indices: contiguous (rows, n), n, rows, each (rows of a block)."""
+    *arrays, n, rows, each = arguments
+    sizes = SIZES[INTEGERS[letter]], SIZES[INTEGERS[letter]], 8
+    with code.loop(first * each, code.minimum(last * each, rows)) as row:
+        places = [code.at("i8", a, row * n * size) for a, size in zip(arrays, sizes, strict=True)]
+        strides = [(code.value(size, "i64"),) for size in sizes]
+        _sort_row(code, [Operand(*o) for o in zip(places, strides, strict=True)], n, letter, descending)
+
+
+@generalized("(n),(k)->(k),(k)")
+def row_topk(code: Code, operands: list[Operand], sizes: list[Value], letter: str, descending: bool) -> None:
+    """The first k elements in order, and their indices. The second operand gives k by its size."""
+    x, _, values, indices = operands
+    n, k = sizes
+    row = Row(code, letter, x, n, descending)
+
+    def put(i: Value, place: Value) -> None:
+        code.store(row.value(i), values.place(code, place))
+        code.store(i, indices.place(code, place))
+
+    def few() -> None:
+        row.read()
+
+        def first(i: Value, place: Value) -> None:
+            with code.when(place < k):
+                put(i, place)
+
+        row.counted(first)
+
+    def many() -> None:
+        """Insert each element that is smaller than the last of the first k so far, which are in order."""
+        places = row.keys if row.packed else code.array("i64", MOST)
+        found, last = code.variable("i64", 0), code.variable("i64", (1 << 63) - 1)
+        with code.loop(0, n) as i:
+            key = row.key(i)
+            with code.when((found.get() < k) | (key < last.get())):
+                j = code.variable("i64")
+                j.set(code.minimum(found.get(), k - 1))
+                with code.forever() as leave:
+                    leave(j.get() == 0)
+                    before = code.load("i64", row.keys, j.get() - 1)
+                    leave(before <= key)
+                    code.store(before, row.keys, j.get())
+                    if not row.packed:
+                        code.store(code.load("i64", places, j.get() - 1), places, j.get())
+                    j.add(-1)
+                code.store(key, row.keys, j.get())
+                if not row.packed:
+                    code.store(i, places, j.get())
+                found.set(code.minimum(found.get() + 1, k))
+                last.set(code.load("i64", row.keys, found.get() - 1))
+        with code.loop(0, k) as place:
+            i = code.load("i64", places, place)
+            put(i & 0xFFFFFFFF if row.packed else i, place)
+
+    code.choose(n <= FEW, few, many)
+
+
+@generalized("(n)->(),()")
+def row_median(code: Code, operands: list[Operand], sizes: list[Value], letter: str, nan: bool) -> None:
+    """The lower median and its index: of the numbers alone where `nan`, else of the first NaN if there is one."""
+    x, value, index = operands
+    (n,) = sizes
+    row = Row(code, letter, x, n, False)
+    row.read()
+    numbers = code.variable("i64", n)
+    if letter in "fd":
+        largest = LARGEST[letter]
+        with code.loop(0, n) as i:
+            key = code.load("i64", row.keys, i)
+            bad = ((key >> 32) if row.packed else key) == largest
+            numbers.add(code.cast(bad, "i64", signed=False) * -1)
+    good = numbers.get()
+    rank = code.select(good > 0, (good - 1) // 2, 0)
+    if not nan:
+        rank = code.select(good < n, good, rank)
+    _put_of_rank(code, row, rank, value, index)
+
+
+@generalized("(n),()->(),()")
+def row_kth(code: Code, operands: list[Operand], sizes: list[Value], letter: str) -> None:
+    """The element of a rank, the second operand, and its index."""
+    x, rank, value, index = operands
+    row = Row(code, letter, x, sizes[0], False)
+    row.read()
+    _put_of_rank(code, row, code.load("i64", rank.address), value, index)
+
+
+def _put_of_rank(code: Code, row: Row, rank: Value, value: Operand, index: Operand) -> None:
+    """Write the element whose place in order is `rank`, and its index."""
+
+    def put(i: Value) -> None:
+        code.store(row.value(i), value.address)
+        code.store(i, index.address)
+
+    def few() -> None:
+        def one(i: Value, place: Value) -> None:
+            with code.when(place == rank):
+                put(i)
+
+        row.counted(one)
+
+    def many() -> None:
+        # The keys that begin with the digits found so far, as integers without sign.
+        left, remaining = code.array("i64", MOST), code.variable("i64", rank)
+        with code.loop(0, row.n) as i:
+            code.store(code.load("i64", row.keys, i) ^ -(1 << 63), left, i)
+        counts = code.array("i32", 1 << DIGIT)
+        found = key_of_rank(code, left, counts, row.n, remaining, 64, DIGIT, 32 if row.packed else 0).get()
+        i = code.variable("i64", 0)
+        equals = code.variable("i64", 0)
+        with code.forever() as leave:
+            key = code.load("i64", row.keys, i.get()) ^ -(1 << 63)
+            equal = (key & -(1 << 32) if row.packed else key) == found
+            leave(equal & (equals.get() == remaining.get()))
+            equals.add(code.cast(equal, "i64", signed=False))
+            i.add(1)
+        put(i.get())
+
+    code.choose(row.n <= FEW, few, many)
