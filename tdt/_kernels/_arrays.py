@@ -9,6 +9,7 @@ import numpy as np
 from numpy import ndarray
 
 from tdt._backend.sums import total as _total
+from tdt._kernels._compilable import PARALLEL
 from tdt._kernels._conditions import (
     FEW,
     LARGE_BLAS,
@@ -168,6 +169,10 @@ def scanned(how: str, x: Any, dim: int, backwards: bool = False) -> Any:
     """The running "sum" or "prod" of a large array, as `scan_cpu.scan` says; None where no kernel applies."""
     if not SWITCHES.kernels or x.__class__ is not np.ndarray or x.size < LARGE_SCAN or x.dtype.char not in "fdlq":
         return None
+    if x.size < PARALLEL:
+        function, out = _row_scan(how, x.dtype, backwards), np.empty(x.shape, x.dtype)
+        function(x.swapaxes(dim, -1), out=out.swapaxes(dim, -1))
+        return out
     return _scan(how, np.ascontiguousarray(x), dim, x.dtype.char, backwards)
 
 
@@ -197,6 +202,11 @@ def in_order(x: Any, dim: int, descending: bool) -> Any:
 def row_order(name: str, dtype: Any, option: bool = False) -> Any:
     """As `order_cpu.row_function` says; None while kernels are switched off."""
     return _row_order(name, dtype, option) if SWITCHES.kernels else None
+
+
+def row_scan(name: str, dtype: Any, option: bool = False) -> Any:
+    """As `_row_scan.row_function` says; None while kernels are switched off."""
+    return _row_scan(name, dtype, option) if SWITCHES.kernels else None
 
 
 def argsorted(x: Any, dim: int, descending: bool) -> Any:
@@ -249,6 +259,7 @@ _large_product = lazy("product_cpu:product")
 _take_along, _put_along = lazy("index_cpu:take"), lazy("index_cpu:put")
 _scan, _extremes = lazy("scan_cpu:scan"), lazy("scan_cpu:extremes")
 _copy_into, _triangle = lazy("moves_cpu:copy_into"), lazy("moves_cpu:triangle")
+_row_scan = lazy("_row_scan:row_function")
 _sort, _row_order = lazy("order_cpu:sort"), lazy("order_cpu:row_function")
 _argsort, _ranked = lazy("order_cpu:argsort"), lazy("order_cpu:ranked")
 _row_function = lazy("fold_cpu:row_function")

@@ -7,6 +7,7 @@ import pytest
 
 import tdt
 from tdt._kernels import scan_cpu
+from tests.helpers import require_torch
 
 SHAPES = [((30, 40, 5), 1), ((1, 50, 70), 1), ((3000,), 0), ((7, 300), 1), ((300, 9), 0)]
 
@@ -47,3 +48,38 @@ def test_the_gradient_of_logcumsumexp_does_not_overflow():
     got = x.grad.numpy()
     assert np.isfinite(got).all()
     np.testing.assert_allclose(got.sum(), 2400, rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+@pytest.mark.parametrize("shape", [(40,), (5, 7, 3), (40, 1)])
+def test_scans_and_extremes_of_small_tensors_are_pytorchs(dtype: str, shape: tuple[int, ...]):
+    torch = require_torch()
+    values = np.random.default_rng(5).integers(-3, 4, shape).astype(dtype)
+    if dtype.startswith("float"):
+        values.flat[7], values.flat[30] = -0.0, np.nan
+    for dim in range(len(shape)):
+        for call in (
+            lambda t, x, dim=dim: [t.cumsum(x, dim), t.cumprod(x, dim)],
+            lambda t, x, dim=dim: [*t.cummax(x, dim), *t.cummin(x, dim)],
+            lambda t, x, dim=dim: [*t.max(x, dim), *t.min(x, dim, True)],
+            lambda t, x, dim=dim: [t.max(x), t.min(x)],
+        ):
+            expected = call(torch, torch.tensor(values))
+            for _ in range(2):  # by the general dispatch, and by the fast path
+                for ours, theirs in zip(call(tdt, tdt.tensor(values)), expected, strict=True):
+                    np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+                    assert ours.is_contiguous()
+
+
+def test_gradients_of_small_scans_are_pytorchs():
+    torch = require_torch()
+    values = np.random.default_rng(6).standard_normal((4, 9)).astype("f")
+    for call in (
+        lambda x: x.cumsum(0), lambda x: x.cumprod(1), lambda x: x.cummax(1)[0], lambda x: x.max(0)[0], lambda x: x.min(),
+    ):  # fmt: skip
+        theirs = torch.tensor(values, requires_grad=True)
+        (call(theirs) * 2).sum().backward()
+        for _ in range(2):
+            ours = tdt.tensor(values, requires_grad=True)
+            (call(ours) * 2).sum().backward()
+            np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), rtol=1e-5, atol=1e-6)

@@ -45,7 +45,7 @@ def along_path(
             if not takes(moved):
                 return None
             outs = tuple([np.empty(a.shape, t) for t in results])
-            function(moved, out=tuple([o.transpose(order) for o in outs]))
+            function(moved, *[o.transpose(order) for o in outs])
             return outs if len(outs) > 1 else outs[0]
 
         return compute, attributes
@@ -77,3 +77,8 @@ def choice_path(record: Op, find: Find, takes: Callable[[Any], bool]) -> FastPat
 def sortable(x: Any) -> bool:
     """Whether code for sorting the last dimension is worth loading for an array, and its rows are short enough for it."""
     return x.size >= _kernels.LARGE_SORT and x.shape[-1] <= _kernels.LONGEST_ROW
+
+
+def scannable(x: Any) -> bool:
+    """Whether code for the last dimension is worth loading for an array."""
+    return x.size >= _kernels.LARGE_SORT

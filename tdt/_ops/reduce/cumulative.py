@@ -18,7 +18,9 @@ from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import check_out_dtype, store_into, wrap_dim
 from tdt._ops.elementwise.binary_math import _logaddexp
-from tdt._ops.reduce.order import _add_gather_rule, _check_out_values, _pair
+from tdt._ops.reduce._along import along_path, scannable
+from tdt._ops.reduce.order import _add_gather_rule, _check_out_values, _named, _pair
+from tdt.autograd._fast_path import FastPath
 from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._op import Op, finish, op
 
@@ -35,6 +37,14 @@ def _cumsum(xp: ModuleType, x: Any, *, dim: int, reverse: bool = False) -> Any:
     return _backend.scan(xp, xp.add, x, dim) if xp is np else x.cumsum(dim, x.dtype) if x.ndim else x.copy()
 
 
+def _scan_path(record: Op, name: str, attribute: str = "") -> FastPath:
+    """The fast path with the arguments (dim, False)."""
+    return along_path(
+        record, lambda dtype, _: _kernels.row_scan(name, dtype), lambda dtype: (dtype,), scannable, attribute
+    )
+
+
+_short_cumsum = _scan_path(_cumsum, "sum", "reverse")
 _cumsum.vjp("x")(lambda g, dim, reverse: _cumsum(g, dim=dim, reverse=not reverse))
 
 
@@ -51,6 +61,8 @@ def cumsum(input: Tensor, dim: int, *, dtype: Dtype | None = None, out: Tensor |
     >>> tdt.cumsum(tdt.tensor([1, 2, 3]), 0)
     tensor([1, 3, 6])
     """
+    if dtype is None and out is None and (fast := _short_cumsum(input, dim, False)) is not None:
+        return fast
     x = _as_sum_type(input, dtype, out)
     return finish(_cumsum, out, x, dim=wrap_dim(dim, x.ndim))
 
@@ -69,6 +81,9 @@ def _cumprod(xp: ModuleType, x: Any, *, dim: int) -> Any:
     if fast is not None:
         return fast
     return _backend.scan(xp, xp.multiply, x, dim) if xp is np else x.cumprod(dim, x.dtype) if x.ndim else x.copy()
+
+
+_short_cumprod = _scan_path(_cumprod, "prod")
 
 
 @_cumprod.vjp("x")
@@ -98,6 +113,8 @@ def cumprod(input: Tensor, dim: int, *, dtype: Dtype | None = None, out: Tensor 
     >>> tdt.cumprod(tdt.tensor([1, 2, 3]), 0)
     tensor([1, 2, 6])
     """
+    if dtype is None and out is None and (fast := _short_cumprod(input, dim, False)) is not None:
+        return fast
     x = _as_sum_type(input, dtype, out)
     dim = wrap_dim(dim, x.ndim)
     return x.clone() if not x.ndim and out is None else finish(_cumprod, out, x, dim=dim)
@@ -129,6 +146,15 @@ _cummax = _cumulative_extreme_op("cummax", lambda a, b: a >= b)
 _cummin = _cumulative_extreme_op("cummin", lambda a, b: a <= b)
 
 
+def _extremes_path(record: Op, name: str) -> FastPath:
+    """The fast path with the arguments (dim, True)."""
+    find = lambda dtype, _: _kernels.row_scan(name, dtype)  # noqa: E731
+    return along_path(record, find, lambda dtype: (dtype, np.int64), scannable, "keepdim")
+
+
+_short_cummax, _short_cummin = _extremes_path(_cummax, "cummax"), _extremes_path(_cummin, "cummin")
+
+
 @method()
 @front
 def cummax(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
@@ -141,6 +167,8 @@ def cummax(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None)
     >>> tdt.cummax(tdt.tensor([2, 1, 3]), 0).values
     tensor([2, 2, 3])
     """
+    if out is None and (fast := _short_cummax(input, dim, True)) is not None:
+        return _named("cummax", fast)
     _check_out_values(out, input)
     return _pair("cummax", _cummax, out, input, dim=wrap_dim(dim, input.ndim))
 
@@ -157,6 +185,8 @@ def cummin(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None)
     >>> tdt.cummin(tdt.tensor([2, 1, 3]), 0).values
     tensor([2, 1, 1])
     """
+    if out is None and (fast := _short_cummin(input, dim, True)) is not None:
+        return _named("cummin", fast)
     _check_out_values(out, input)
     return _pair("cummin", _cummin, out, input, dim=wrap_dim(dim, input.ndim))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from types import ModuleType
@@ -21,8 +22,8 @@ from tdt._core.writing import refuse_shared
 from tdt._ops._common import keep, store_into, wrap_dim
 from tdt._ops.elementwise._front import check_operands, refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import maximum, minimum
-from tdt._ops.reduce._along import along_path, choice_path, last, sortable
-from tdt._ops.reduce.reductions import _amax, _amin, refuse_empty
+from tdt._ops.reduce._along import along_path, choice_path, last, scannable, sortable
+from tdt._ops.reduce.reductions import _amax, _amin, _short_amax, _short_amin, refuse_empty
 from tdt.autograd._fast_path import FastPath
 from tdt.autograd._node_names import label
 from tdt.autograd._op import Op, finish, op
@@ -83,6 +84,10 @@ def _index_op(name: str, find: Callable[..., Any], dtypes: frozenset, node: str 
     return along
 
 
+def _find_extreme(name: str, dtype: Any, option: Any) -> Any:
+    return _kernels.row_scan(name, dtype)
+
+
 def _extreme_op(name: str, method: str, node: str) -> Op:
     """The op of max or min along a dimension."""
 
@@ -102,10 +107,23 @@ _EXTREMES = {
     "max": (_extreme_op("max_dim", "max", "MaxBackward0"), _amax, maximum),
     "min": (_extreme_op("min_dim", "min", "MinBackward0"), _amin, minimum),
 }
+# By name: the fast paths along a dimension and of all elements.
+_EXTREME_PATHS = {
+    name: (choice_path(along_dim, functools.partial(_find_extreme, name), scannable), path)
+    for (name, (along_dim, _, _)), path in zip(_EXTREMES.items(), (_short_amax, _short_amin), strict=True)
+}
 
 
 def _extreme(name: str, input: Tensor, dim: Any, keepdim: bool, other: Tensor | None, out: Any) -> Any:
     """`max` or `min`, by name."""
+    if other is None and out is None:
+        along_path_, of_all_path = _EXTREME_PATHS[name]
+        if dim is None:
+            whole = of_all_path(input, None, False)
+            if whole is not None:
+                return label(whole, f"{name.capitalize()}Backward1")
+        elif (pair := along_path_(input, dim, keepdim)) is not None:
+            return _named(name, pair)
     along_dim, of_all, of_two = _EXTREMES[name]
     check_operands(name, input, dim if other is None else other)
     other = dim if isinstance(dim, Tensor) and not keepdim else other
@@ -510,7 +528,7 @@ def _prepare_topk(
             return function(a, size)
         shape = (*a.shape[:d], k, *a.shape[d + 1 :])
         outs = np.empty(shape, dtype), np.empty(shape, np.int64)
-        function(a.transpose(order), size, out=tuple([o.transpose(order) for o in outs]))
+        function(a.transpose(order), size, *[o.transpose(order) for o in outs])
         return outs
 
     return compute, {"k": k, "dim": d, "largest": largest}

@@ -15,6 +15,7 @@ from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX, REAL, REAL_NUMBERS, SCALAR_NAMES
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.methods import method
+from tdt._core.mode import state
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
 from tdt._ops._common import Dims, count, keep, store_into, wrap_dims
@@ -247,12 +248,19 @@ def nanmean(
     >>> tdt.nanmean(tdt.tensor([1.0, float("nan"), 3.0]))
     tensor(2.)
     """
+    if dtype is None and out is None and not (state.grad and input.requires_grad):
+        fast = _short_nanmean(input, dim, keepdim)
+        if fast is not None:
+            return fast
     if input.dtype.category < FLOAT:
         raise RuntimeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {SCALAR_NAMES[input.dtype]}"
         )
     result = nansum(input, dim, keepdim, dtype=dtype) / input.isnan().logical_not().sum(dim, keepdim)
     return result if out is None else store_into(out, result)
+
+
+_short_nanmean = fold_path(_nansum, float_fold("nanmean"))  # without a record: the quotient's is made of two ops
 
 
 @op(packed=True, node=by_dim("Prod"), autocast="float32")

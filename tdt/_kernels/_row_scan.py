@@ -1,0 +1,79 @@
+"""Running sums, products and extremes, and the extremes of rows with their places, of small arrays: generalised ufuncs.
+
+A row's results have the bits of `scan_cpu`, which computes them one by one in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tdt._kernels._code import Code, Value
+from tdt._kernels._fold import read, write
+from tdt._kernels._gufunc import Operand, generalized
+from tdt._kernels._syntax import FLOATS, element
+
+SCANNED, COMPARED = "fdlq", "fdbhilq"  # letters of the types that have code
+
+
+@generalized("(n)->(n)")
+def row_scan(code: Code, operands: list[Operand], sizes: list[Value], how: str, letter: str, backwards: bool) -> None:
+    """The running "sum" or "prod"."""
+    (x, out), (n,) = operands, sizes
+    wide = "double" if letter in "fd" else "i64"
+    total = code.variable(wide, int(how == "prod"))
+    with code.loop(0, n) as k:
+        i = n - 1 - k if backwards else k
+        value = code.cast(read(code, letter, x.place(code, i), 0), wide)
+        total.set(total.get() * value if how == "prod" else total.get() + value)
+        write(code, letter, total.get(), out.place(code, i), 0)
+
+
+@generalized("(n)->(n),(n)")
+def row_extremes(code: Code, operands: list[Operand], sizes: list[Value], how: str, letter: str) -> None:
+    """The running "max" or "min" and its last index; nan persists."""
+    (x, values, indices), (n,) = operands, sizes
+    first = read(code, letter, x.address, 0)
+    best, at = code.variable(first.kind, first), code.variable("i64", 0)
+    with code.loop(0, n) as k:
+        value, old = read(code, letter, x.place(code, k), 0), best.get()
+        better = (value >= old if how == "max" else value <= old) | (value != value)
+        best.set(code.select(better, value, old))
+        at.set(code.select(better, k, at.get()))
+        write(code, letter, best.get(), values.place(code, k), 0)
+        code.store(at.get(), indices.place(code, k))
+
+
+@generalized("(n)->(),()")
+def row_extreme(code: Code, operands: list[Operand], sizes: list[Value], how: str, letter: str) -> None:
+    """The first largest or smallest element ("max", "min"), or the first nan, and its index."""
+    (x, value, index), (n,) = operands, sizes
+    first = read(code, letter, x.address, 0)
+    best, at = code.variable(first.kind, first), code.variable("i64", 0)
+    with code.loop(1, n) as k:
+        number, old = read(code, letter, x.place(code, k), 0), best.get()
+        better = number > old if how == "max" else number < old
+        if element(first.kind) in FLOATS:
+            better = (better | (number != number)) & (old == old)
+        best.set(code.select(better, number, old))
+        at.set(code.select(better, k, at.get()))
+    write(code, letter, best.get(), value.address, 0)
+    code.store(at.get(), index.address)
+
+
+def row_function(name: str, dtype: np.dtype, option: bool = False) -> Callable[..., Any] | None:
+    """The ufunc of the last dimension, or None for other types.
+
+    Args:
+        name: "sum" and "prod" (running, from the end with `option`), "cummax", "cummin", "max", "min".
+    """
+    letter = dtype.char
+    if not dtype.isnative or letter not in (SCANNED if name in ("sum", "prod") else COMPARED):
+        return None
+    if name in ("sum", "prod"):
+        return row_scan(letter * 2, name, letter, option)
+    if name.startswith("cum"):
+        return row_extremes(letter * 2 + "q", name[3:], letter)
+    return row_extreme(letter * 2 + "q", name, letter)
