@@ -9,7 +9,6 @@ import numpy as np
 from numpy import ndarray
 
 from tdt._backend.sums import total as _total
-from tdt._kernels._compilable import PARALLEL
 from tdt._kernels._conditions import (
     FEW,
     LARGE_BLAS,
@@ -29,6 +28,7 @@ from tdt._kernels._conditions import (
 )
 from tdt._kernels._formulas import FLOAT32, LOWER, narrow, widen
 from tdt._kernels._registry import SWITCHES, chosen, kernel, lazy
+from tdt._kernels._threads import THREADS
 
 
 def product(xp: Any, a: Any, b: Any, bias: Any = None) -> Any:
@@ -169,7 +169,7 @@ def scanned(how: str, x: Any, dim: int, backwards: bool = False) -> Any:
     """The running "sum" or "prod" of a large array, as `scan_cpu.scan` says; None where no kernel applies."""
     if not SWITCHES.kernels or x.__class__ is not np.ndarray or x.size < LARGE_SCAN or x.dtype.char not in "fdlq":
         return None
-    if x.size < PARALLEL:
+    if x.size < THREADS.elementwise:
         function, out = _row_scan(how, x.dtype, backwards), np.empty(x.shape, x.dtype)
         function(x.swapaxes(dim, -1), out=out.swapaxes(dim, -1))
         return out

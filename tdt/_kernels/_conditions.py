@@ -42,6 +42,7 @@ LARGE_SCAN = 1 << 5  # elements of a running sum; of running extremes, which Num
 LARGE_EXTREMES = 1 << 5
 SIMPLE = "?bBhHiIlLqQefd"  # NumPy's letters of numbers of up to 8 bytes
 LARGE_SORT = 1 << 5  # elements to sort or to choose from: for fewer it is not worth while to load code
+PIECE = 1 << 17  # elements of a row that are folded one after the other: longer rows are cut, for threads
 LONGEST_ROW = 2048  # elements of a row that is sorted on the stack
 LARGE_MOVE = 1 << 17  # elements that are copied: a second thread saves more than the call costs
 LARGE_DRAW = 1 << 9  # words of the Mersenne Twister: NumPy takes as long for as many

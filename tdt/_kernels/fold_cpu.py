@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt._kernels._conditions import PIECE
 from tdt._kernels._fold import FOLDS, STEPS, STORED, UNSIGNED, columns, kind_of, rows
 from tdt._kernels._formulas import from_formula
 from tdt._kernels._jit import address_of
@@ -17,7 +18,6 @@ from tdt._kernels._row_fold import row_fold, row_logsumexp, row_variance
 from tdt._kernels._syntax import FLOATS
 from tdt._kernels._threads import THREADS
 
-PIECE = 1 << 17  # elements of a row that are folded one after the other: longer rows are cut, for threads
 UNITS = 1 << 13  # elements that a block of the pool's work has at least
 LINES = 128  # rows of a part of (A, n, B), at least
 PARTS = 16  # that the rows of (A, n, B) are cut into, at most
@@ -122,7 +122,7 @@ def fold(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any = None,
         dtype: of the result; None for x's.
         number: what the fold's `finish` needs.
     """
-    if 0 < x.size < THREADS.elementwise and x.flags.c_contiguous:
+    if _in_one_call(x):
         rows = _rows_for((name, x.dtype, x.ndim, axis, dtype))
         if rows is not None:
             return _by_rows(rows, x, keepdims)
@@ -137,6 +137,11 @@ def fold(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any = None,
     between = (source,) if step.along else (target, source)
     step.call((source, target, *between, *step.sizes, number, 1.0))
     return out
+
+
+def _in_one_call(x: np.ndarray) -> bool:
+    """Whether no row of x is cut into pieces, and one thread is to fold all of them."""
+    return 0 < x.size < THREADS.elementwise and x.size <= PIECE and x.flags.c_contiguous
 
 
 def _rows_for(key: tuple) -> tuple | None:
@@ -209,7 +214,7 @@ def variance(name: str, x: np.ndarray, axis: Any, keepdims: bool, count: int, di
     The differences are from the rounded mean; their sum, which is not 0 then, corrects the sum of the squares.
     """
     correction = count - divisor
-    if 0 < x.size < THREADS.elementwise and x.flags.c_contiguous and correction in (0, 1):
+    if _in_one_call(x) and correction in (0, 1):
         rows = _rows_for((name, x.dtype, x.ndim, axis, int(correction)))
         if rows is not None:
             return _by_rows(rows, x, keepdims)
@@ -227,7 +232,7 @@ _log_and_add = from_formula("log_and_add", lambda xp, total, top: xp.log(total) 
 
 def logsumexp(x: np.ndarray, axis: Any, keepdims: bool) -> Any:
     """log Σ exp(x), about the largest element where that is finite; None as for `fold`."""
-    if 0 < x.size < THREADS.elementwise and x.flags.c_contiguous:
+    if _in_one_call(x):
         rows = _rows_for(("logsumexp", x.dtype, x.ndim, axis, None))
         if rows is not None:
             return _by_rows(rows, x, keepdims)

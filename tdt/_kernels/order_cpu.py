@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from tdt._kernels import _order
-from tdt._kernels._compilable import PARALLEL
 from tdt._kernels._order import INTEGERS, SIGNED_BITS
 from tdt._kernels._pool import parallel
 from tdt._kernels._row_order import MOST, row_kth, row_median, row_sort, row_topk, sort_rows
+from tdt._kernels._threads import THREADS
 
 UNITS = 1 << 12  # elements that a block of the pool's work has at least
 LONG = 4096  # elements of a row from which digits have 11 bits
@@ -31,7 +31,7 @@ def sort(x: np.ndarray, descending: bool) -> tuple[np.ndarray, np.ndarray] | Non
     n, letter = x.shape[-1], x.dtype.char
     if n > MOST:
         return None
-    if x.size < PARALLEL:
+    if x.size < THREADS.elementwise:
         return row_sort(letter * 2 + "q", letter, descending)(x)
     rows = math.prod(x.shape[:-1])
     values, indices = np.empty_like(x), np.empty(x.shape, np.int64)
@@ -83,7 +83,7 @@ def ranked(x: np.ndarray, m: int, mode: str, descending: bool = False) -> np.nda
     indices (*, m) of the m lowest elements, in order of index. descending: ranks are counted from the largest.
     """
     n, letter = x.shape[-1], x.dtype.char
-    if n <= MOST and x.size < PARALLEL and mode != "lowest" and not descending:
+    if n <= MOST and x.size < THREADS.elementwise and mode != "lowest" and not descending:
         if mode == "kth":
             return row_kth(f"{letter}q{letter}q", letter)(x, np.int64(m))[1]
         return row_function(mode, x.dtype)(x)[1]

@@ -25,7 +25,7 @@ Compute = Callable[[np.ndarray], Any]
 
 
 class FastPath:
-    """Calls of an op on a contiguous NumPy tensor, on one thread, by a function saved for types and arguments.
+    """Calls of an op on a contiguous NumPy tensor of up to PIECE elements, by a function saved for types and arguments.
 
     Args:
         op: with one operand.
@@ -52,7 +52,8 @@ class FastPath:
         if (
             record is None
             or a.__class__ is not ndarray
-            or not 0 < a.size < THREADS.elementwise
+            or not 0 < a.size <= _kernels.PIECE
+            or a.size >= THREADS.elementwise
             or not a.flags.c_contiguous
         ):
             return None
