@@ -20,9 +20,9 @@ from tdt._kernels._registry import SWITCHES, When
 # The first kernel of a process costs about 40 ms where it was compiled before, and a second or two where it was not.
 # Below these many elements a call saves so little that a run of a thousand calls would not earn the 40 ms back.
 LARGE_STEP = 1 << 17
-# Multiply-adds of a convolution. At a million a kernel saves about 0.2 ms a call of the portable form's 0.3 to 0.5 ms, so
-# three kernels (50 ms a process) are paid back within a hundred training steps, and larger ones at once.
-LARGE_CONV = 1 << 20
+# Multiply-adds of a convolution. A kernel saves two thirds of the portable form's 0.1 to 0.3 ms a layer and step, of which a
+# process that loads all three (50 ms) has its time back after a few hundred steps.
+LARGE_CONV = 1 << 15
 # Multiply-adds of a convolution by Winograd's algorithm: its code takes a fifth of a second to compile, and a call saves half
 # a millisecond. With fewer channels than these the images' transforms take too large a part of the time, with fewer pixels of
 # the result (in the weight gradient) the weights' transforms.

@@ -27,7 +27,7 @@ from tdt._kernels._gemm import GRAIN
 from tdt._kernels._jit import address_of
 from tdt._kernels._layout import COPY, bordered, transposed
 from tdt._kernels._panels import lined_up, panels
-from tdt._kernels._phases import BORDERED, DEPTH, RUN, pixels, share_inside, three, used_cells, valid, windows
+from tdt._kernels._phases import BORDERED, DEPTH, pixels, share_inside, three, used_cells, valid, windows
 from tdt._kernels._pool import parallel
 from tdt._kernels._taps import Pairs, meetings
 from tdt._kernels._tile import Shape, address, choose
@@ -35,6 +35,7 @@ from tdt._kernels._turn import turner
 
 FEW_WEIGHTS = 1 << 14  # numbers that are packed sooner by each piece than by a call of the kernel
 ITEMS = 8  # pieces of work that there should at least be
+LARGE_CELL = 1 << 24  # multiply-adds of a cell of the kernel from which on it is worth a product of its own
 
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
@@ -88,8 +89,8 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
                      groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_weight_grad` for y (N, O, *spatial), x (N, C, *spatial); float32."""
     numbers = x.shape[2:], y.shape[2:], kernel, stride, padding, dilation
-    # With few channels a product for each cell costs more than the border.
-    if x.shape[1] // groups >= RUN and math.prod(map(share_inside, *numbers)) < BORDERED:
+    # A product for each cell costs more than the border, unless it is large.
+    if y.size * (x.shape[1] // groups) >= LARGE_CELL and math.prod(map(share_inside, *numbers)) < BORDERED:
         return _cell_by_cell(y, x, numbers, groups)
     out = _weight_grad(y, x, numbers, groups)
     if any(padding) and _border_counts(out, (slice(None), 0, *(0,) * len(kernel)), y):

@@ -208,7 +208,7 @@ def test_kernels_are_chosen_by_shape_and_dtype_alone():
         assert not depthwise(arrays, {**how, **more})
         assert when(arrays, {**how, **more}), name
         assert not when(tuple(a if a is None else a.astype(np.float64) for a in arrays), {**how, **more})
-        assert not when((arrays[0][:8], *arrays[1:]), {**how, **more}), "too little work"
+        assert not when((arrays[0][:1], *arrays[1:]), {**how, **more}), "too little work"
         assert not when((arrays[0][:0], *arrays[1:]), {**how, **more}), "nothing to do"
 
 
