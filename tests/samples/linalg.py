@@ -40,6 +40,15 @@ samples(
     call(x(0, 3), x(3, 2)),
     call(x(2, 0), x(0, 3)),
 )
+samples(
+    "addmm",
+    lambda a, b, c, beta, alpha: beta * a + alpha * np.matmul(b, c),
+    call(x(3, 2), x(3, 4, seed=1), x(4, 2, seed=2), beta=1, alpha=1),
+    call(x(2), x(3, 4, seed=1), x(4, 2, seed=2), beta=1, alpha=1),
+    call(x(3, 1), x(3, 4, seed=1), x(4, 2, seed=2), beta=2, alpha=-0.5),
+    call(x(2), x(2, 3, 4, seed=1), x(2, 4, 2, seed=2), beta=0.5, alpha=1),
+    call(x(3), x(3, 4, seed=1), x(4, seed=2), beta=1, alpha=2),
+)
 
 
 def vector_norm(a, ord, dim, keepdim):

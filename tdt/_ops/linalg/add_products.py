@@ -3,23 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
+import numpy as np
+
+from tdt import _kernels
 from tdt._core import dtype as _dtype
 from tdt._core.calls import as_numbers, front
-from tdt._core.dtype import FLOAT, SCALAR_NAMES
+from tdt._core.dtype import FLOAT, FLOATING, SCALAR_NAMES
 from tdt._core.methods import method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
 from tdt._ops._common import C_NAMES, Number, store_into
-from tdt._ops.linalg.products import _same_type, bmm, matmul
+from tdt._ops.linalg.products import _matmul_flops, _matmul_shape, _same_type, bmm, matmul
 from tdt.autograd._autocast import autocast
+from tdt.autograd._dispatch import apply
 from tdt.autograd._in_place_methods import by_copy
+from tdt.autograd._node import sum_to
 from tdt.autograd._node_names import label
+from tdt.autograd._op import op
 
 __all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm"]
 
+NUMBER_TYPES = (int, float)
+ONE_OP = {name: f"{name.capitalize()}Backward0" for name in ("addmm", "addmv", "baddbmm")}
 RANKS = {"addmm": (2, 2), "addmv": (2, 1), "addr": (1, 1), "addbmm": (3, 3), "baddbmm": (3, 3)}  # of the two factors
+
+
+@op(name="addmm", dtypes=FLOATING, promote=(), broadcasts=False, shape=lambda x, a, b, **how: _matmul_shape(a, b),
+    flops=lambda x, a, b, **how: _matmul_flops(a, b), autocast="lower")  # fmt: skip
+def _addmm(xp: ModuleType, x: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """beta · x + alpha · (a @ b) for matrices, stacks of them, or a matrix and a vector; x is broadcast to the product."""
+    if beta == 1 == alpha and x.shape == b.shape[-1:] and b.ndim > 1:
+        return _kernels.product(xp, a, b, x)
+    y = _kernels.product(xp, a, b)
+    if alpha != 1:
+        y *= alpha
+    if beta == 0:  # nan and inf in x are ignored
+        return y
+    y += x if beta == 1 else x * beta
+    return y
+
+
+def _scaled(g: Any, factor: float) -> Any:
+    return g if factor == 1 else g * factor
+
+
+_addmm.vjp("x")(lambda g, x_shape, beta: sum_to(_scaled(g, beta), x_shape))
+_addmm.fast_vjp("x")(lambda g, x_shape, beta: sum_to(_scaled(g, beta), x_shape))
+
+
+@_addmm.vjp("a")
+def _(g: Tensor, b: Tensor, alpha: float) -> Tensor:
+    g = _scaled(g, alpha)
+    return g.unsqueeze(-1) * b if b.ndim == 1 else g @ b.mT
+
+
+@_addmm.fast_vjp("a")
+def _(xp: ModuleType, g: Any, b: Any, alpha: float) -> Any:
+    g = _scaled(g, alpha)
+    return g[..., None] * b if b.ndim == 1 else _kernels.product(xp, g, b.swapaxes(-1, -2))
+
+
+@_addmm.vjp("b")
+def _(g: Tensor, a: Tensor, alpha: float) -> Tensor:
+    return a.mT @ _scaled(g, alpha)
+
+
+@_addmm.fast_vjp("b")
+def _(xp: ModuleType, g: Any, a: Any, alpha: float) -> Any:
+    return _kernels.product(xp, a.swapaxes(-1, -2), _scaled(g, alpha))
 
 
 def _add_product(
@@ -34,6 +88,8 @@ def _add_product(
 ) -> Tensor:
     """beta · input + alpha · product(a, b), with input broadcast to the product, and ignored if beta is 0."""
     ranks = RANKS[name]
+    if out is None and name in ONE_OP and _plain(ranks, input._a, a._a, b._a, beta, alpha):
+        return label(apply(_addmm, (input, a, b), {"beta": beta, "alpha": alpha}), ONE_OP[name])
     if a.ndim != ranks[0] or b.ndim != ranks[1]:
         raise RuntimeError(
             f"{name}: expected tensors of {ranks[0]} and {ranks[1]} dimensions to multiply, but got {a.ndim}D "
@@ -65,6 +121,22 @@ def _add_product(
         result = start + result if ranks == (1, 1) else result + start
     result = label(result.to(input.dtype), f"{name.capitalize()}Backward0")
     return result if out is None else store_into(out, result, exact=ranks != (1, 1))
+
+
+def _plain(ranks: tuple[int, int], x: Any, a: Any, b: Any, beta: Any, alpha: Any) -> bool:
+    """Whether all are NumPy's arrays of one real type, of shapes that fit, and numbers."""
+    if not (
+        x.__class__ is a.__class__ is b.__class__ is np.ndarray
+        and x.dtype is a.dtype is b.dtype
+        and x.dtype.char in "fd"
+    ):
+        return False
+    if type(alpha) not in NUMBER_TYPES or type(beta) not in NUMBER_TYPES or (a.ndim, b.ndim) != ranks:
+        return False
+    if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0] or (b.ndim > 2 and a.shape[:-2] != b.shape[:-2]):
+        return False
+    shape = _matmul_shape(a.shape, b.shape)
+    return x.ndim <= len(shape) and all(n in (1, m) for n, m in zip(reversed(x.shape), reversed(shape), strict=False))
 
 
 def _sum_of_products(batch1: Tensor, batch2: Tensor) -> Tensor:

@@ -1,0 +1,53 @@
+"""addmm, addmv and baddbmm, each one op: values, gradients of both orders and nodes as PyTorch's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tdt
+from tests.helpers import require_torch
+
+CASES = {
+    "addmm": [[(5, 7), (5, 3), (3, 7)], [(7,), (5, 3), (3, 7)], [(5, 1), (5, 3), (3, 7)], [(), (5, 0), (0, 7)]],
+    "addmv": [[(5,), (5, 3), (3,)], [(1,), (5, 3), (3,)]],
+    "baddbmm": [[(2, 5, 7), (2, 5, 3), (2, 3, 7)], [(7,), (2, 5, 3), (2, 3, 7)]],
+}
+FACTORS = [{}, {"beta": 2, "alpha": 0.5}, {"beta": 0}, {"alpha": -1.5}]
+
+
+def results(library, name, arrays, factors):
+    """The node's name, the value, the gradients and the gradients of their squares."""
+    tensors = [library.from_numpy(a.copy()).requires_grad_() for a in arrays]
+    y = getattr(library, name)(*tensors, **factors)
+    grads = library.autograd.grad((y * y).sum(), tensors, create_graph=True)
+    second = library.autograd.grad(sum((g * g).sum() for g in grads), tensors)
+    return y.grad_fn.name(), [t.detach().numpy() for t in (y, *grads, *second)]
+
+
+@pytest.mark.parametrize("factors", FACTORS, ids=str)
+@pytest.mark.parametrize("name", CASES)
+def test_values_gradients_and_nodes_are_pytorchs(name, factors):
+    torch = require_torch()
+    for shapes in CASES[name]:
+        arrays = [np.random.default_rng(len(s)).standard_normal(s).astype(np.float32) for s in shapes]
+        (ours, found), (theirs, expected) = (results(library, name, arrays, factors) for library in (tdt, torch))
+        assert ours == theirs
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+def test_a_bias_has_the_bits_of_linear():
+    x, w, b = tdt.randn(9, 20), tdt.randn(33, 20), tdt.randn(33)
+    assert tdt.equal(tdt.addmm(b, x, w.t()), tdt.nn.functional.linear(x, w, b))
+
+
+def test_nothing_of_an_ignored_input_reaches_the_result():
+    y = tdt.addmm(tdt.full((2, 2), float("nan")), tdt.ones(2, 3), tdt.ones(3, 2), beta=0)
+    assert tdt.equal(y, tdt.full((2, 2), 3.0))
+
+
+@pytest.mark.parametrize("shapes", [[(5, 6), (5, 3), (3, 7)], [(5, 7), (5, 3), (4, 7)], [(1, 5, 7), (5, 3), (3, 7)]])
+def test_shapes_that_do_not_fit_are_refused(shapes):
+    with pytest.raises(RuntimeError):
+        tdt.addmm(*(tdt.ones(s) for s in shapes))
