@@ -47,6 +47,7 @@ LONGEST_ROW = 2048  # elements of a row that is sorted on the stack
 LARGE_MOVE = 1 << 17  # elements that are copied: a second thread saves more than the call costs
 LARGE_DRAW = 1 << 9  # words of the Mersenne Twister: NumPy takes as long for as many
 LARGE_LOOKUP = 1 << 13  # elements of a gradient: NumPy's addition to places takes 8 ns for each
+FEW_PIXELS = 4  # of a plane: with fewer, a channel is no vector
 CACHED = 1 << 19  # elements of a group, or of a channels-last sample, that are read three times: two megabytes
 LARGE_RESAMPLE = 1 << 16  # elements of the result
 # Multiply-adds of a matrix product: some 25 µs on one thread. The value of an element does not depend on it.
@@ -221,6 +222,17 @@ def large_pixels(arrays: Sequence[Any], attributes: dict) -> bool:
         and x.dtype == np.float32
         and x.flags.c_contiguous
     )
+
+
+def float_planes(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Contiguous float32 (N, C, *) of several pixels, then float32 arrays or None."""
+    x = arrays[0]
+    if not SWITCHES.kernels or x.ndim < 3 or not x.flags.c_contiguous or x.size < FEW_PIXELS * x.shape[0] * x.shape[1]:
+        return False
+    for a in arrays:
+        if a is not None and a.dtype != FLOAT32:
+            return False
+    return x.size > 0
 
 
 def cached_groups(arrays: Sequence[Any], attributes: dict) -> bool:

@@ -8,7 +8,7 @@ import pytest
 import tdt
 from tdt import _kernels
 from tdt._backend.layout import to_front, to_last
-from tdt._kernels import _pool, group_norm_cpu
+from tdt._kernels import _pool, group_norm_cpu, plane_norm_cpu
 from tdt._kernels.norm_cpu import BLOCK, affine, batch_norm, batch_norm_sums, batch_norm_vjp, group_norm
 from tdt._ops.nn.batch_norm import _batch_norm
 from tdt._ops.nn.group_norm import _group_norm
@@ -70,6 +70,44 @@ GROUPS = {1: 1, 3: 3, 5: 5, 16: 4, 17: 1, 64: 8, 300: 30, BLOCK + 5: 13}
 
 
 GROUP_NORMS = pytest.mark.parametrize("group_norm", [group_norm, group_norm_cpu.group_norm], ids=["large", "cached"])
+
+
+IMAGES = [(2, 3, 1, 5), (5, 17, 6, 7), (3, 5, 4, 3, 2), (9, 50, 1, 2), (2, 3, 200, 101), (2, 3, 5), (1, 1, 2100)]
+
+
+@pytest.mark.parametrize("shape", IMAGES, ids=str)
+def test_planes_have_the_portable_results_and_gradients(shape):
+    x, w, b, g = array(shape, "contiguous"), numbers(shape[1], 1), numbers(shape[1], 2), array(shape, "contiguous", 3)
+    for groups in (0, 1, shape[1]):
+        op, how = (_group_norm, {"groups": groups, "eps": 1e-3}) if groups else (_batch_norm, {"eps": 1e-3})
+        name = "group_norm" if groups else "batch_norm"
+        found = getattr(plane_norm_cpu, name)(x, w, b, **how)
+        leaves = [tdt.tensor(v.astype(np.float64), requires_grad=True) for v in (x, w, b)]
+        outs = op(*leaves, **how)
+        for value, reference in zip(found, outs, strict=True):
+            np.testing.assert_allclose(value, reference.detach().numpy(), rtol=1e-5, atol=2e-5)
+        upstream = [np.random.default_rng(4).standard_normal(a.shape) for a in outs[:3]]
+        exact = tdt.autograd.grad(outs[:3], leaves, [tdt.tensor(v) for v in upstream], create_graph=True)
+        small = [v.astype("f") for v in upstream]
+        grads = getattr(plane_norm_cpu, f"{name}_vjp")(small[0], x, w, *found[1:3], *small[1:])
+        size = max(1.0, float(found[2].max())) ** 3 * g[0, 0].size ** 0.5
+        for ours, reference in zip(grads, exact, strict=True):
+            np.testing.assert_allclose(ours, reference.detach().numpy(), rtol=1e-4, atol=5e-5 * size)
+
+
+def test_planes_have_the_same_bits_on_all_threads(monkeypatch):
+    x, g, w = array((6, 8, 9, 7), "contiguous"), array((6, 8, 9, 7), "contiguous", 1), numbers(8, 1)
+    found = []
+    for grain in (1, 1 << 15):
+        monkeypatch.setattr(plane_norm_cpu, "GRAIN", grain)
+        batch, groups = (
+            plane_norm_cpu.batch_norm(x, w, w, eps=1e-5),
+            plane_norm_cpu.group_norm(x, w, w, groups=4, eps=1e-5),
+        )
+        arrays = [*batch, *groups, *plane_norm_cpu.batch_norm_vjp(g, x, w, *batch[1:3], *batch[1:3])]
+        arrays += plane_norm_cpu.group_norm_vjp(g, x, w, *groups[1:], *groups[1:])
+        found.append(b"".join(a.tobytes() for a in arrays))
+    assert found[0] == found[1]
 
 
 @GROUP_NORMS

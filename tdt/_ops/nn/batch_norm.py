@@ -13,7 +13,7 @@ from tdt._backend.layout import output_is_channels_last
 from tdt._core.dtype import FLOATING, bfloat16, check_category, float16, float32
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
-from tdt._kernels import chosen, kernel, large_channels
+from tdt._kernels import chosen, float_planes, kernel, large_channels
 from tdt._ops.shape.memory import in_output_format
 from tdt.autograd._inplace import is_plain, write
 from tdt.autograd._op import op
@@ -40,7 +40,7 @@ def _sum(xp: Any, a: Any) -> Any:
 
 @op(dtypes=FLOATING, promote=("x",), broadcasts=False, outputs=("out", "mean", "rstd", "var"), nondiff=("var",),
     shape=lambda x, w, b, **how: (x, (x[1],), (x[1],), (x[1],)), node="NativeBatchNormBackward0",
-    kernels=(kernel("norm_cpu:batch_norm", large_channels),))  # fmt: skip
+    kernels=(kernel("plane_norm_cpu:batch_norm", float_planes), kernel("norm_cpu:batch_norm", large_channels),))  # fmt: skip
 def _batch_norm(xp, x, w=None, b=None, *, eps):
     """The normalised input; per channel mean, 1 / √(variance + eps), and the unbiased variance."""
     kind = x.dtype.type
@@ -74,7 +74,10 @@ def _(g, needs, x, w, mean, rstd, g_out, g_mean, g_rstd):
     return gx, gw if needs[1] else None, gb if needs[2] else None
 
 
-_SLOPES = (kernel("norm_cpu:batch_norm_vjp", large_channels),)
+_SLOPES = (
+    kernel("plane_norm_cpu:batch_norm_vjp", float_planes),
+    kernel("norm_cpu:batch_norm_vjp", large_channels),
+)
 
 
 @_batch_norm.fast_vjp("x", "w", "b")

@@ -7,8 +7,9 @@ from typing import Any
 
 from tdt import _backend
 from tdt._core.dtype import FLOATING
-from tdt._core.tensor import Tensor
-from tdt._kernels import cached_groups, chosen, kernel, large_channels
+from tdt._core.tensor import Tensor, alias
+from tdt._kernels import cached_groups, chosen, float_planes, kernel, large_channels
+from tdt._ops._common import unrecorded
 from tdt._ops.nn.batch_norm import HALF, check_dtypes, grad_sums, input_grad, per_channel
 from tdt._ops.shape.memory import in_output_format
 from tdt.autograd._op import op
@@ -23,6 +24,9 @@ def _in_groups(x: Any, groups: int) -> Any:
     return x.reshape(x.shape[0], groups, x.shape[1] // groups, math.prod(x.shape[2:]))
 
 
+_PLANES = kernel("plane_norm_cpu:group_norm", float_planes)
+
+
 @op(
     dtypes=FLOATING,
     promote=("x",),
@@ -30,7 +34,11 @@ def _in_groups(x: Any, groups: int) -> Any:
     outputs=("out", "mean", "rstd"),
     shape=_shapes,
     node="NativeGroupNormBackward0",
-    kernels=(kernel("group_norm_cpu:group_norm", cached_groups), kernel("norm_cpu:group_norm", large_channels)),
+    kernels=(
+        _PLANES,
+        kernel("group_norm_cpu:group_norm", cached_groups),
+        kernel("norm_cpu:group_norm", large_channels),
+    ),
 )
 def _group_norm(xp, x, w=None, b=None, *, groups, eps):
     """`x` with mean 0 and variance 1 over each group of channels of each sample, times w, plus b."""
@@ -65,7 +73,10 @@ def _(needs, x, w, mean, rstd, g_out, g_mean, g_rstd, groups):
     return gx, (g_out * normed).sum((0, *places)) if needs[1] else None, g_out.sum((0, *places)) if needs[2] else None
 
 
-_SLOPES = (kernel("group_norm_cpu:group_norm_vjp", cached_groups),)
+_SLOPES = (
+    kernel("plane_norm_cpu:group_norm_vjp", float_planes),
+    kernel("group_norm_cpu:group_norm_vjp", cached_groups),
+)
 
 
 @_group_norm.fast_vjp("x", "w", "b")
@@ -116,20 +127,18 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
         raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
     if shape[0] * shape[1] // num_groups * math.prod(shape[2:]) == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(shape)}")
+    if unrecorded(input, weight, bias):
+        arrays = input._a, None if weight is None else weight._a, None if bias is None else bias._a
+        if _PLANES.when(arrays, {}):
+            _check_groups(input, num_groups, weight, bias)
+            return alias(_PLANES.function(*arrays, groups=num_groups, eps=eps)[0], None)
     return per_group(input, num_groups, weight, bias, eps)[0]
 
 
 def per_group(input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None,
               eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """`group_norm` for groups of any size; each group's mean, and the inverse of its deviation."""
-    shape = input._a.shape
-    if groups <= 0 or shape[1] % groups:
-        raise RuntimeError(f"Expected number of channels in input to be divisible by num_groups, but got input of shape "
-                           f"{list(shape)} and num_groups={groups}")  # fmt: skip
-    for name, value in (("weight", weight), ("bias", bias)):
-        if value is not None and value._a.shape != (shape[1],):
-            raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but got "
-                               f"{name} of shape {list(value.shape)} and input of shape {list(shape)}")  # fmt: skip
+    _check_groups(input, groups, weight, bias)
     check_dtypes(input, [weight, bias])
     x = in_output_format(input)
     half = x.dtype in HALF
@@ -138,6 +147,18 @@ def per_group(input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | 
         weight, bias = (None if v is None else v.float() for v in (weight, bias))
     out, mean, rstd = _group_norm(x, weight, bias, groups=groups, eps=eps)
     return out.to(input.dtype) if half else out, mean, rstd
+
+
+def _check_groups(input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None) -> None:
+    """RuntimeError if the channels are not divisible by the groups, or parameters are not one for each channel."""
+    shape = input._a.shape
+    if groups <= 0 or shape[1] % groups:
+        raise RuntimeError(f"Expected number of channels in input to be divisible by num_groups, but got input of shape "
+                           f"{list(shape)} and num_groups={groups}")  # fmt: skip
+    for name, value in (("weight", weight), ("bias", bias)):
+        if value is not None and value._a.shape != (shape[1],):
+            raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but got "
+                               f"{name} of shape {list(value.shape)} and input of shape {list(shape)}")  # fmt: skip
 
 
 __all__: list[str] = []

@@ -8,8 +8,9 @@ from typing import Any
 
 from tdt import _backend
 from tdt._core.dtype import FLOATING, finfo, float32
-from tdt._core.tensor import Tensor
+from tdt._core.tensor import Tensor, alias
 from tdt._kernels import chosen, float_layer, kernel
+from tdt._ops._common import unrecorded
 from tdt._ops.nn.batch_norm import HALF, check_dtypes
 from tdt._ops.shape.memory import in_output_format
 from tdt.autograd._op import op
@@ -20,6 +21,9 @@ def _row_shapes(x: tuple, w: tuple | None, b: tuple | None, *, dims: int, eps: f
     return x, of_rows, of_rows
 
 
+_ROWS = kernel("layer_norm_cpu:layer_norm", float_layer)
+
+
 @op(
     dtypes=FLOATING,
     promote=("x",),
@@ -27,7 +31,7 @@ def _row_shapes(x: tuple, w: tuple | None, b: tuple | None, *, dims: int, eps: f
     outputs=("out", "mean", "rstd"),
     shape=_row_shapes,
     node="NativeLayerNormBackward0",
-    kernels=(kernel("layer_norm_cpu:layer_norm", float_layer),),
+    kernels=(_ROWS,),
 )
 def _layer_norm(xp, x, w=None, b=None, *, dims, eps, centred=True):
     """`x` with mean 0 and variance 1 over its last `dims` dimensions, times w, plus b.
@@ -111,6 +115,11 @@ def layer_norm(
     >>> tdt.nn.functional.layer_norm(tdt.tensor([1.0, 3.0]), (2,))
     tensor([-1.0000,  1.0000])
     """
+    if unrecorded(input, weight, bias):
+        arrays = input._a, None if weight is None else weight._a, None if bias is None else bias._a
+        if _ROWS.when(arrays, {}):
+            dims = _check_rows("layer_norm", input, normalized_shape, weight=weight, bias=bias)
+            return alias(_ROWS.function(*arrays, dims=dims, eps=eps)[0], None)
     return normed_and_statistics(input, normalized_shape, weight, bias, eps)[0]
 
 
@@ -147,6 +156,11 @@ def rms_norm(
     tensor([ 1., -1.])
     """
     dims = _check_rows("rms_norm", input, normalized_shape, weight=weight)
+    if unrecorded(input, weight):
+        arrays = input._a, None if weight is None else weight._a, None
+        if _ROWS.when(arrays, {}):
+            eps = finfo(float32).eps if eps is None else eps
+            return alias(_ROWS.function(*arrays, dims=dims, eps=eps, centred=False)[0], None)
     x = in_output_format(input)
     x = x.float() if x.dtype in HALF else x
     if eps is None:

@@ -1,0 +1,229 @@
+"""Batch and group normalisation of contiguous float32 images (N, C, *) on the CPU, in two passes over memory.
+
+What shares its statistics is a unit: the channel of all samples, or the channels of a group of one sample. A unit's parts are
+blocks of memory, planes of a channel or a whole group; their moments about their own means are joined in double precision
+(T. F. Chan, G. H. Golub, R. J. LeVeque, 1983). A unit is computed by one thread, whatever its size.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tdt._kernels._arrays import total
+from tdt._kernels._code import Code, Value, native
+from tdt._kernels._jit import address_of
+from tdt._kernels._native import NativeKernel
+from tdt._kernels._pool import parallel
+from tdt._kernels._rows import LANES, contiguous, fma, for_each, load, store, summed
+from tdt._kernels.layer_norm_cpu import TWO, _equal
+
+GRAIN = 1 << 15  # elements that a thread should at least have
+# Arrays, then: units, elements to the next unit, parts, elements of a part, elements to the next part; and as numbers of
+# weights: those that are the same for all samples, to the next unit, planes of a part and their elements.
+SIZES = "qqqqqqqqq"
+
+
+def batch_norm(
+    x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None, *, eps: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The op `batch_norm`: the result, mean, 1 / √(variance + eps) and unbiased variance."""
+    out, mean, rstd, variance = _normed(x, w, b, _sizes(x, 0), (x.shape[1],), eps)
+    return out, mean, rstd, variance
+
+
+def group_norm(
+    x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None, *, groups: int, eps: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The op `group_norm`: the result, and the groups' statistics (N, groups)."""
+    return _normed(x, w, b, _sizes(x, groups), (x.shape[0], groups), eps)[:3]
+
+
+def batch_norm_vjp(
+    g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray, g_mean: np.ndarray, g_rstd: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """The gradients in x, w and b, from those of the result, the mean and 1 / √(variance + eps)."""
+    sums = np.empty((2, x.shape[1]), np.float32)
+    grad = _gradient(g, x, w, (mean, rstd, g_mean, g_rstd), sums, _sizes(x, 0))
+    return grad, sums[1], sums[0]
+
+
+def group_norm_vjp(g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray,
+                   g_mean: np.ndarray, g_rstd: np.ndarray) -> tuple[np.ndarray, ...]:  # fmt: skip
+    """The gradients in x, w and b, from those of the three results."""
+    sums = np.empty((2, *x.shape[:2]), np.float32)
+    grad = _gradient(g, x, w, (mean, rstd, g_mean, g_rstd), sums, _sizes(x, mean.shape[1]))
+    gb, gw = sums[:, 0] if len(x) == 1 else total(sums, 1)
+    return grad, gw, gb
+
+
+def _sizes(x: np.ndarray, groups: int) -> tuple[int, ...]:
+    """The sizes of `SIZES`; groups: 0 for batch norm."""
+    count, channels = x.shape[:2]
+    pixels = math.prod(x.shape[2:])
+    if not groups:
+        return channels, pixels, count, pixels, channels * pixels, channels, 1, 1, pixels
+    each = channels // groups
+    size = each * pixels
+    return count * groups, size, 1, size, size, groups, each, each, pixels
+
+
+def _normed(x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None, sizes: tuple[int, ...], shape: tuple[int, ...],
+            eps: float) -> tuple[np.ndarray, ...]:  # fmt: skip
+    channels = x.shape[1]
+    out, statistics = np.empty(x.shape, np.float32), np.empty((3, *shape), np.float32)
+    w, b = (_equal(channels, k) if v is None else contiguous(v) for v, k in ((w, 1), (b, 0)))
+    _run(_forward(), (contiguous(x), out, w, b, statistics), sizes, eps)
+    return out, *statistics
+
+
+def _gradient(g: np.ndarray, x: np.ndarray, w: np.ndarray | None, statistics: tuple[np.ndarray, ...], sums: np.ndarray,
+              sizes: tuple[int, ...]) -> np.ndarray:  # fmt: skip
+    grad = np.empty(x.shape, np.float32)
+    w = _equal(x.shape[1], 1) if w is None else contiguous(w)
+    arrays = contiguous(g), contiguous(x), grad, w, *map(contiguous, statistics), sums
+    _run(_backward(sums.ndim == 3), arrays, sizes)
+    return grad
+
+
+def _run(kernel: NativeKernel, arrays: tuple[np.ndarray, ...], sizes: tuple[int, ...], *numbers: float) -> None:
+    """Call the kernel on all units."""
+    units, grain = sizes[0], -(-GRAIN // (sizes[2] * sizes[3]))
+    if units < 2 * grain:
+        kernel.entry.call(kernel.entry.pack(*map(address_of, arrays), *sizes, *numbers), 0, units)
+    else:
+        parallel(kernel, units, *arrays, *sizes, *numbers, grain=grain)  # type: ignore[arg-type]
+
+
+class _Parts:
+    """The sizes of a call in the code, and loops over a unit's memory."""
+
+    def __init__(self, code: Code, sizes: list[Value]):
+        self.code = code
+        (self.units, self.to_unit, self.parts, self.size, self.to_part, self.period, self.to_weight, self.planes,
+         self.pixels) = sizes  # fmt: skip
+        self.count = code.cast(self.parts * self.size, "double")
+
+    def planes_of(self, unit: Value, part: Value) -> tuple[Value, Value]:
+        """The first element of a part, and its first weight."""
+        return unit * self.to_unit + part * self.to_part, (unit % self.period) * self.to_weight
+
+
+@native("ppppp" + SIZES + "d")
+def _forward(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """x, out, w, b, statistics (3, units), then the sizes and eps."""
+    x, out, w, b, statistics, *sizes, eps = arguments
+    parts = _Parts(code, sizes)
+    share = code.value(1.0, "double") / code.cast(parts.size, "double")
+    mean, squares, before = (code.variable("double") for _ in range(3))
+    with code.loop(first, last) as unit:
+        for variable in (mean, squares, before):
+            variable.set(0.0)
+        with code.loop(0, parts.parts) as part:
+            start, _ = parts.planes_of(unit, part)
+            part_mean, part_squares = _moments(code, code.at("float", x, start), parts.size, share)
+            moved = part_mean - mean.get()
+            together = before.get() + 1.0
+            weight = code.select(before.get() == 0.0, code.value(1.0, "double"), code.value(1.0, "double") / together)
+            mean.add(moved * weight)
+            between = moved * moved * before.get() * weight * code.cast(parts.size, "double")
+            squares.set(code.select(before.get() == 0.0, part_squares, squares.get() + part_squares + between))
+            before.set(together)
+        square = code.select(squares.get() < 0.0, 0.0, squares.get())  # of equal values it might round to less
+        rstd = code.cast(code.value(1.0, "double") / code.call("sqrt", square / parts.count + eps), "float")
+        centre = code.cast(mean.get(), "float")
+        rest = code.cast(mean.get() - code.cast(centre, "double"), "float")  # what the mean loses by rounding
+        for k, value in enumerate((centre, rstd, code.cast(square / (parts.count - 1.0), "float"))):
+            code.store(value, statistics, unit + parts.units * k)
+        with code.loop(0, parts.parts) as part:
+            start, weight_at = parts.planes_of(unit, part)
+            with code.loop(0, parts.planes) as plane:
+                scale = code.splat(rstd * code.load("float", w, weight_at + plane), LANES)
+                shift = code.splat(code.load("float", b, weight_at + plane), LANES)
+                centres, rests = code.splat(centre, LANES), code.splat(rest, LANES)
+                at = start + plane * parts.pixels
+                source, target = (code.at("float", a, at) for a in (x, out))
+
+                def write(i: Value, mask: Value | None, source: Value = source, target: Value = target, scale: Value = scale,
+                          shift: Value = shift, centres: Value = centres, rests: Value = rests) -> None:  # fmt: skip
+                    store(code, fma(code, load(code, source, i, mask) - centres - rests, scale, shift), target, i, mask)
+
+                for_each(code, parts.pixels, write)
+
+
+def _moments(code: Code, x: Value, n: Value, share: Value) -> tuple[Value, Value]:
+    """The mean of n elements, and the sum of squares about it; share: 1 / n."""
+    plain = summed(code, n, 1, lambda i, width, mask: (load(code, x, i, mask, width),))[0]
+    centre = code.cast(plain * share, "float")
+
+    def about(i: Value, width: int, mask: Value | None) -> tuple[Value, Value]:
+        d = load(code, x, i, mask, width) - code.splat(centre, width)
+        d = d if mask is None else code.select(mask, d, 0.0)
+        return d, d * d
+
+    deviation, square = summed(code, n, 2, about, TWO)
+    moved = deviation * share
+    return code.cast(centre, "double") + moved, square - deviation * moved
+
+
+@native("ppppppppp" + SIZES)
+def _backward(code: Code, first: Value, last: Value, arguments: list[Value], by_plane: bool) -> None:
+    """g, x, grad, w, mean, rstd, g_mean, g_rstd (units), sums (2, weights), then the sizes.
+
+    by_plane: whether each plane has sums of its own, as in group norm.
+    """
+    g, x, grad, w, means, rstds, g_means, g_rstds, sums, *sizes = arguments
+    parts = _Parts(code, sizes)
+    plain, weighted, all_plain, all_weighted = (code.variable("double") for _ in range(4))
+    with code.loop(first, last) as unit:
+        mean, rstd = (code.load("float", a, unit) for a in (means, rstds))
+        scale = code.cast(rstd, "double")
+        for variable in (plain, weighted, all_plain, all_weighted):
+            variable.set(0.0)
+
+        def sum_plane(at: Value, mean: Value = mean) -> list[Value]:
+            lines = [code.at("float", a, at) for a in (g, x)]
+
+            def terms(i: Value, width: int, mask: Value | None) -> tuple[Value, Value]:
+                value = load(code, lines[0], i, mask, width)
+                product = value * (load(code, lines[1], i, mask, width) - code.splat(mean, width))
+                return value, product if mask is None else code.select(mask, product, 0.0)
+
+            return summed(code, parts.pixels, 2, terms, TWO)
+
+        with code.loop(0, parts.parts) as part:
+            start, weight_at = parts.planes_of(unit, part)
+            with code.loop(0, parts.planes) as plane:
+                p, q = sum_plane(start + plane * parts.pixels)
+                if by_plane:
+                    place = unit * parts.planes + plane
+                    code.store(code.cast(p, "float"), sums, place)
+                    code.store(code.cast(q * scale, "float"), sums, parts.units * parts.planes + place)
+                weight = code.cast(code.load("float", w, weight_at + plane), "double")
+                plain.add(p)
+                weighted.add(q)
+                all_plain.add(p * weight)
+                all_weighted.add(q * weight)
+        if not by_plane:
+            code.store(code.cast(plain.get(), "float"), sums, unit)
+            code.store(code.cast(weighted.get() * scale, "float"), sums, parts.units + unit)
+        g_mean, g_rstd = (code.cast(code.load("float", a, unit), "double") for a in (g_means, g_rstds))
+        less = (all_plain.get() * scale - g_mean) / parts.count
+        # d rstd / d x = - rstd³ (x - mean) / count
+        steep = (all_weighted.get() * scale + g_rstd * scale) * scale * scale / parts.count
+        shift = code.splat(code.cast(less, "float"), LANES)
+        slope = code.splat(code.cast(code.value(0.0, "double") - steep, "float"), LANES)
+        centres = code.splat(mean, LANES)
+        with code.loop(0, parts.parts) as part:
+            start, weight_at = parts.planes_of(unit, part)
+            with code.loop(0, parts.planes) as plane:
+                by = code.splat(rstd * code.load("float", w, weight_at + plane), LANES)
+                lines = [code.at("float", a, start + plane * parts.pixels) for a in (g, x, grad)]
+
+                def write(i: Value, mask: Value | None, lines: list[Value] = lines, by: Value = by, slope: Value = slope,
+                          shift: Value = shift, centres: Value = centres) -> None:  # fmt: skip
+                    d = load(code, lines[1], i, mask) - centres
+                    store(code, fma(code, slope, d, load(code, lines[0], i, mask) * by - shift), lines[2], i, mask)
+
+                for_each(code, parts.pixels, write)
