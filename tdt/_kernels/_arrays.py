@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy import ndarray
 from tdt._backend.sums import total as _total
 from tdt._kernels._conditions import (
     FEW,
+    LARGE_ARITHMETIC,
     LARGE_BLAS,
     LARGE_EXTREMES,
     LARGE_FOLD,
@@ -19,9 +21,7 @@ from tdt._kernels._conditions import (
     LARGE_PRODUCT,
     LARGE_SCAN,
     LARGE_SORT,
-    LARGE_SUM,
     SIMPLE,
-    alike,
     large_for_blas,
     large_pairs,
     vectors_of_eight,
@@ -74,11 +74,35 @@ def _load_small_products() -> tuple:
     return _small_products
 
 
+def arithmetic(how: str) -> Callable[[Any, Any], Any] | None:
+    """A ufunc of two operands for large arrays, as `arithmetic_cpu.combined` says; None where it has none.
+
+    The second operand may be a number.
+    """
+    if how not in ("add", "subtract", "multiply", "true_divide"):
+        return None
+    ufunc = getattr(np, how)
+
+    def call(a: Any, b: Any) -> Any:
+        result = None
+        if SWITCHES.kernels and a.__class__ is np.ndarray:
+            if b.__class__ is np.ndarray:
+                result = _combined(how, a, b)
+            elif b.__class__ is float and THREADS.count > 1:
+                result = _combined(how, a, np.array(b, a.dtype))
+        return ufunc(a, b) if result is None else result
+
+    return call
+
+
 def add(a: Any, b: Any) -> Any:
     """a + b, of arrays."""
-    if a.size < LARGE_SUM or a.__class__ is not np.ndarray or (fast := chosen(ADD, np, a, b)) is None:
-        return a + b
-    return fast(a, b)
+    return a + b if a.size < LARGE_ARITHMETIC or a.__class__ is not np.ndarray else _large_sum(a, b)
+
+
+def multiply(a: Any, b: Any) -> Any:
+    """a · b, of arrays."""
+    return a * b if a.size < LARGE_ARITHMETIC or a.__class__ is not np.ndarray else _large_multiple(a, b)
 
 
 def folded(name: str, x: Any, axis: Any, keepdims: bool, dtype: Any = None, number: float = 0.0) -> Any:
@@ -265,4 +289,6 @@ _argsort, _ranked = lazy("order_cpu:argsort"), lazy("order_cpu:ranked")
 _row_function = lazy("fold_cpu:row_function")
 _logsumexp_over = lazy("fold_cpu:logsumexp")
 _fold_over, _variance_over = lazy("fold_cpu:fold"), lazy("fold_cpu:variance")
-ADD = (kernel("sum_cpu:add", alike(LARGE_SUM)),)
+_combined = lazy("arithmetic_cpu:combined")
+_large_sum: Any = arithmetic("add")
+_large_multiple: Any = arithmetic("multiply")

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from tdt._backend.layout import is_dense, memory_order, output_is_channels_last
+from tdt._backend.layout import is_dense, output_is_channels_last
 from tdt._backend.windows import output_sizes
 from tdt._kernels._formulas import BFLOAT16, FLOAT32
-from tdt._kernels._registry import SWITCHES, When
+from tdt._kernels._registry import SWITCHES
 
 # The first kernel of a process costs about 40 ms where it was compiled before, and a second or two where it was not.
 # Below these many elements a call saves so little that a run of a thousand calls would not earn the 40 ms back.
@@ -34,7 +34,7 @@ LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
 LARGE_NORM = 1 << 13  # elements: a training step of a layer takes a third of NumPy's 0.4 ms
 LARGE_LSTM = 1 << 14  # gates at all steps: a step of a few samples takes a fifth of the time
 LONG_LSTM = 8  # steps, each of which saves 10 µs, whatever its size
-LARGE_SUM = 1 << 18  # elements: from here on a second thread saves more than the dispatch costs
+LARGE_ARITHMETIC = 1 << 15  # elements of + - * /, from which on rows are combined faster than by NumPy
 LARGE_FOLD = 1 << 12  # elements of a sum of integers: NumPy takes about as long for as many
 FEW = 8  # elements that generated code adds one by one, in double precision
 LARGE_INDEX = 1 << 8  # elements taken or placed by an index
@@ -173,21 +173,6 @@ def large_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
         and attributes["dilation"] == (1, 1)
         and large_windows(arrays, attributes)
     )
-
-
-def alike(least: int) -> When:
-    """Condition: dense float32 arrays with equal strides and at least `least` elements."""
-
-    def when(arrays: Sequence[Any], attributes: dict) -> bool:
-        first = arrays[0]
-        return (
-            SWITCHES.kernels
-            and first.size >= least
-            and memory_order(first) is not None
-            and all(a.dtype == np.float32 and a.shape == first.shape and a.strides == first.strides for a in arrays)
-        )
-
-    return when
 
 
 def large_channels(arrays: Sequence[Any], attributes: dict) -> bool:

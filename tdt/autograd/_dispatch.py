@@ -18,7 +18,7 @@ from tdt._core.dtype import ALL_DTYPES, FLOAT, FLOAT8, dtype, of
 from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO, on_sparse
 from tdt._core.tensor import LEAF, Storage, Tensor, View, alias
-from tdt._kernels import chosen, for_small_arrays, narrow, widen
+from tdt._kernels import LARGE_ARITHMETIC, chosen, for_small_arrays, narrow, widen
 from tdt._kernels._threads import THREADS
 from tdt.autograd._meta import meta, on_meta
 from tdt.autograd._node import BackwardPlan, Node
@@ -136,6 +136,8 @@ def binary(op: Op, x: Any, y: Any) -> Any:
     if op.ufuncs is not None and a.size < THREADS.elementwise and (b is y or b.size < THREADS.elementwise):
         value = number_key(b) if b is y else b.dtype
         direct, numbers, _, _ = op.ufuncs.get((a.dtype, value)) or ufunc_of(op, [a.dtype, value], [a, b], NO_ATTRIBUTES)
+    elif op.large is not None and (a.size >= LARGE_ARITHMETIC or (b is not y and b.size >= LARGE_ARITHMETIC)):
+        direct = op.large
     try:
         result = op.forward(np, a, b) if direct is None else direct(a, *numbers) if numbers else direct(a, b)
     except (ValueError, OverflowError) as error:

@@ -119,6 +119,7 @@ class Op(Traits):
         # simple: nothing but the forward between operands and result. fast_path: `unary` and `binary` will do.
         self.simple = not (self.aux or self.sparse)
         self.direct: Callable[..., Any] | None = getattr(np, self.ufunc) if self.ufunc else None
+        self.large = _kernels.arithmetic(self.ufunc) if self.ufunc else None  # `direct` for LARGE_ARITHMETIC elements
         self.ufuncs: Any = None  # of a formula, for `elementwise`, by types and numbers
         if self.formula:
             self.ufuncs = {}

@@ -16,7 +16,7 @@ from tdt.train.checks import checkup
 from tests._kernels.damage import damages
 
 CODE = bytes(range(256)) * 9
-NAME = "sum_cpu._add-f41c_f41c.o"
+NAME = "arithmetic_cpu._combine-float-add-1-1.o"
 
 POSIX = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="the rights of files are POSIX's")
 

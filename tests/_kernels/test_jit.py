@@ -147,7 +147,7 @@ def test_a_child_forked_while_another_thread_loads_a_kernel_loads_its_own():
     code = """
         import os, threading, numpy as np
         from tdt._kernels import _jit
-        from tdt._kernels.sum_cpu import add
+        from tdt._kernels.arithmetic_cpu import combined
         held, done = threading.Event(), threading.Event()
         def hold():
             with _jit._loading:
@@ -155,10 +155,10 @@ def test_a_child_forked_while_another_thread_loads_a_kernel_loads_its_own():
         thread = threading.Thread(target=hold); thread.start(); held.wait()
         child = os.fork()
         if not child:
-            os._exit(int(add(np.ones(4, np.float32), np.ones(4, np.float32)).sum()))
+            os._exit(int(combined("add", np.ones((2, 8), np.float32), np.ones(8, np.float32)).sum()))
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])); done.set()
     """
     ended = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60
     )
-    assert ended.stdout == "8\n", ended.stderr
+    assert ended.stdout == "32\n", ended.stderr

@@ -10,8 +10,7 @@ from tdt._core.dtype import FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, REAL_NUMB
 from tdt._core.methods import function_alias, method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
-from tdt._kernels import LARGE_SUM
-from tdt._kernels import add as add_arrays
+from tdt._kernels import multiply as multiply_arrays
 from tdt._ops._common import Number, conj
 from tdt._ops._operators import arithmetic_operator
 from tdt._ops.elementwise._front import binary_op, check_operands, ufunc2
@@ -40,8 +39,7 @@ def _add(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> 
         y = _scaled(x, y, alpha)
     if out is not None:
         return xp.add(x, y, out=out)
-    large = x.__class__ is y.__class__ and x.size >= LARGE_SUM
-    return add_arrays(x, y) if large else x + y
+    return x + y
 
 
 _add.vjp("x")(lambda g: g)
@@ -99,9 +97,9 @@ def _mul(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
 
 
 _mul.vjp("x")(lambda g, y: g * conj(y))
-_mul.fast_vjp("x")(lambda g, y: g * y.conjugate())
+_mul.fast_vjp("x")(lambda g, y: multiply_arrays(g, y.conjugate()))
 _mul.vjp("y")(lambda g, x: g * conj(x))
-_mul.fast_vjp("y")(lambda g, x: g * x.conjugate())
+_mul.fast_vjp("y")(lambda g, x: multiply_arrays(g, x.conjugate()))
 
 
 @op(dtypes=FLOATING_AND_COMPLEX, to_float=True, ufunc="true_divide", lower=lambda xp, x, y: x / y)

@@ -1,0 +1,162 @@
+"""Sum, difference, product and quotient of two large arrays on the CPU: repeated operands row by row, on all threads.
+
+NumPy calls a loop for each row where an operand is repeated, and uses one thread; the values are the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from tdt._kernels._code import Code, Value, native
+from tdt._kernels._native import vector_width
+from tdt._kernels._pool import parallel
+from tdt._kernels._threads import THREADS
+
+PIECE = 1 << 12  # elements that a block of the pool's work has at least
+GRAIN = 8  # blocks a thread should at least have: about 10 µs of work
+UNROLLED = 4  # vectors in a round of the loop
+SHORT = 8  # elements of a row below which a loop over rows is not faster than NumPy's
+LONG = 1 << 11  # elements of a row from which on NumPy spends little between rows
+KINDS = {"f": "float", "d": "double"}
+OPERATIONS = {
+    "add": lambda x, y: x + y,
+    "subtract": lambda x, y: x - y,
+    "multiply": lambda x, y: x * y,
+    "true_divide": lambda x, y: x / y,
+}
+Dimension = tuple[int, int, int, int]  # its size; elements from one entry to the next in both operands and the result
+
+
+def combined(how: str, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+    """`how` of two arrays that broadcast, a ufunc of `OPERATIONS`, in memory as NumPy's result; None where NumPy is as fast.
+
+    They have one type, float32 or float64. An operand that has the result's shape must be without gaps in memory; the other
+    must be like it, or repeated along whole dimensions.
+    """
+    plan = _plan(a.shape, a.strides, b.shape, b.strides, a.dtype)
+    if plan is None or b.dtype != a.dtype:
+        return None
+    shape, strides, words, blocks, steps, long = plan
+    if long and (THREADS.count == 1 or blocks < 2 * GRAIN):
+        return None
+    out = np.empty(shape, a.dtype) if strides is None else np.empty_like(a if strides == a.strides else b)
+    routine = _combine(KINDS[a.dtype.char], how, *steps)
+    parallel(routine, blocks, a, b, out, *words, grain=GRAIN)
+    return out
+
+
+@functools.lru_cache(1024)
+def _plan(
+    a_shape: tuple[int, ...],
+    a_strides: tuple[int, ...],
+    b_shape: tuple[int, ...],
+    b_strides: tuple[int, ...],
+    dtype: Any,
+) -> tuple | None:
+    """The result's shape and strides (None: contiguous), the words of `_combine`, its blocks, the operands' steps in a row.
+
+    At last whether rows are so long that NumPy is as fast on one thread.
+    """
+    size = dtype.itemsize
+    if dtype.char not in KINDS or not dtype.isnative:
+        return None
+    try:
+        shape = np.broadcast_shapes(a_shape, b_shape)
+    except ValueError:
+        return None
+    whole = [strides for s, strides in ((a_shape, a_strides), (b_shape, b_strides)) if s == shape]
+    if len(whole) == 2 and whole[0] != whole[1]:
+        return None
+    contiguous = tuple(size * math.prod(shape[d + 1 :]) for d in range(len(shape)))
+    of_result = whole[0] if whole else contiguous
+    steps = [_steps(a_shape, a_strides, len(shape)), _steps(b_shape, b_strides, len(shape)), of_result]
+    found = [[n, *(s // size for s in each)] for n, *each in zip(shape, *steps, strict=True) if n != 1]
+    found.sort(key=lambda d: -d[3])
+    dims: list[list[int]] = []
+    expected = math.prod(shape)
+    for dimension in found:
+        n = dimension[0]
+        if dimension[3] * n != expected:  # gaps, or elements that overlap
+            return None
+        expected = dimension[3]
+        if dims and all(last == step * n for last, step in zip(dims[-1][1:], dimension[1:], strict=True)):
+            dims[-1] = [dims[-1][0] * n, *dimension[1:]]
+        else:
+            dims.append(dimension)
+    if not dims or dims[-1][0] < SHORT or not {tuple(dims[-1][1:3])} & {(1, 1), (1, 0), (0, 1)}:
+        return None
+    n, *inner = dims.pop()
+    length = n
+    if n >= 2 * PIECE:  # long rows are cut
+        length = PIECE
+        dims.append([-(-n // PIECE), *(PIECE * step for step in inner)])
+    if len(dims) > 3:
+        return None
+    dims = [[1, 0, 0, 0]] * (3 - len(dims)) + dims
+    rows = math.prod(d[0] for d in dims)
+    each = max(1, PIECE // length)
+    total = n if length < n else 1 << 62  # of what is left of a row that is cut, the last piece has less
+    words = (*(d[0] for d in dims), *(step for d in dims for step in d[1:]), length, total, rows, each)
+    return shape, None if of_result == contiguous else of_result, words, -(-rows // each), inner[:2], n >= LONG
+
+
+def _steps(shape: tuple[int, ...], strides: tuple[int, ...], ndim: int) -> list[int]:
+    """The strides of an operand as one of `ndim` dimensions, 0 where it is repeated."""
+    return [0] * (ndim - len(shape)) + [s if n != 1 else 0 for n, s in zip(shape, strides, strict=True)]
+
+
+@native("ppp" + "q" * 16)
+def _combine(code: Code, first: Value, last: Value, arguments: list[Value], kind: str, how: str, *inner: int) -> None:
+    """Both operands and the result; the sizes of three outer dimensions; for each the steps in the operands and the result;
+    elements of a row, of all that a cut row has, number of rows, rows of a block.
+
+    inner: steps of the operands within a row, 1, or 0 for one element.
+    """
+    arrays, sizes, steps, (length, total, rows, each) = arguments[:3], arguments[3:6], arguments[6:15], arguments[15:]
+    many = vector_width() // (2 if kind == "double" else 1)
+    start = first * each
+    upper = start // sizes[2]
+    i = upper // sizes[1]
+    j, k = code.variable("i64", upper - i * sizes[1]), code.variable("i64", start - upper * sizes[2])
+    places, jumps = [], []
+    for a in range(3):
+        s0, s1, s2 = steps[a::3]
+        places.append(code.variable("i64", i * s0 + j.get() * s1 + k.get() * s2))
+        back = (sizes[2] - 1) * s2
+        jumps.append((s2, s1 - back, s0 - (sizes[1] - 1) * s1 - back))
+    with code.loop(start, code.minimum(last * each, rows)):
+        count = code.minimum(length, total - k.get() * length)
+        at = [place.get() for place in places]
+        ones = [None if step else code.load(kind, x, place) for x, place, step in zip(arrays, at, inner, strict=False)]
+        spread = [None if one is None else code.splat(one, many) for one in ones]
+
+        def write(e: Value, vectors: int, width: int, repeated: list[Value | None]) -> None:
+            results = []
+            for u in range(vectors):
+                x, y = (
+                    code.load(kind, array, place + e + u * max(width, 1), width) if one is None else one
+                    for array, place, one in zip(arrays, at, repeated, strict=False)
+                )
+                results.append(OPERATIONS[how](x, y))
+            for u, value in enumerate(results):
+                code.store(value, arrays[2], at[2] + e + u * max(width, 1))
+
+        rounds, whole = count // (UNROLLED * many) * (UNROLLED * many), count // many * many
+        with code.loop(0, rounds, UNROLLED * many) as e:
+            write(e, UNROLLED, many, spread)
+        with code.loop(rounds, whole, many) as e:
+            write(e, 1, many, spread)
+        with code.loop(whole, count) as e:
+            write(e, 1, 0, ones)
+        k.add(1)
+        row_ends = k.get() == sizes[2]
+        j.set(code.select(row_ends, j.get() + 1, j.get()))
+        k.set(code.select(row_ends, 0, k.get()))
+        all_end = j.get() == sizes[1]
+        j.set(code.select(all_end, 0, j.get()))
+        for place, (step, next_row, next_all) in zip(places, jumps, strict=True):
+            place.add(code.select(all_end, next_all, code.select(row_ends, next_row, step)))
