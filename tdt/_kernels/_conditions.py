@@ -20,16 +20,14 @@ from tdt._kernels._registry import SWITCHES
 # The first kernel of a process costs about 40 ms where it was compiled before, and a second or two where it was not.
 # Below these many elements a call saves so little that a run of a thousand calls would not earn the 40 ms back.
 LARGE_STEP = 1 << 17
-# Multiply-adds of a convolution. A kernel saves two thirds of the portable form's 0.1 to 0.3 ms a layer and step, of which a
-# process that loads all three (50 ms) has its time back after a few hundred steps.
-LARGE_CONV = 1 << 15
+# Multiply-adds of a convolution of bfloat16: of fewer, conversion to float32 costs less than the tiles' registers.
+LARGE_PAIR_CONV = 1 << 15
 # Multiply-adds of a convolution by Winograd's algorithm: its code takes a fifth of a second to compile, and a call saves half
 # a millisecond. With fewer channels than these the images' transforms take too large a part of the time, with fewer pixels of
 # the result (in the weight gradient) the weights' transforms.
 LARGE_WINOGRAD = 1 << 26
 WINOGRAD_CHANNELS = 32
 MANY_PIXELS, MANY_SUMMED_PIXELS = 512, 384
-LARGE_GROUPS = 1 << 12  # of one in groups, each of which takes the portable form tens of microseconds
 LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
 LARGE_NORM = 1 << 13  # elements: a training step of a layer takes a third of NumPy's 0.4 ms
 LARGE_LSTM = 1 << 14  # gates at all steps: a step of a few samples takes a fifth of the time
@@ -59,42 +57,26 @@ def large_group(arrays: Sequence[Any], attributes: dict) -> bool:
     return SWITCHES.kernels and sum([a.size for a in arrays]) >= LARGE_STEP
 
 
-def large_image(arrays: Sequence[Any], attributes: dict) -> bool:
-    """As `large_convolution`, in two dimensions."""
-    return _large_image(arrays, attributes, LARGE_CONV)
-
-
-def _large_image(arrays: Sequence[Any], attributes: dict, least: int) -> bool:
-    return arrays[0].ndim == 4 and _large_convolution(arrays, attributes, least)
-
-
-def large_convolution(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Convolutions of float32 in one to three dimensions, by the multiply-adds of (x, w), (y, w) or (y, x)."""
-    return _large_convolution(arrays, attributes, LARGE_CONV)
+def convolution(arrays: Sequence[Any], attributes: dict, dtype: Any = FLOAT32) -> bool:
+    """Convolutions of float32 in one to three dimensions, of any size; arrays: (x, w, bias), (y, w, bias) or (y, x)."""
+    if not SWITCHES.kernels or not 3 <= arrays[0].ndim <= 5:
+        return False
+    return all(a is None or (a.dtype == dtype and a.size > 0) for a in arrays)
 
 
 def large_pair_convolution(arrays: Sequence[Any], attributes: dict) -> bool:
-    """As `large_convolution`, of bfloat16, in one group, on a processor with instructions for their products."""
-    return (
-        attributes["groups"] == 1
-        and _large_convolution(arrays, attributes, LARGE_CONV, BFLOAT16)
-        and multiplies_bfloat16()
-    )
-
-
-def _large_convolution(arrays: Sequence[Any], attributes: dict, least: int, dtype: Any = FLOAT32) -> bool:
+    """As `convolution`, of bfloat16, in one group, on a processor with instructions for their products."""
+    if attributes["groups"] != 1 or not convolution(arrays, attributes, BFLOAT16):
+        return False
     first, second = arrays[0], arrays[1]
-    if not SWITCHES.kernels or not 3 <= first.ndim <= 5:
-        return False
-    if any(a is not None and a.dtype != dtype for a in arrays) or not (first.size and second.size):
-        return False
     if "kernel" in attributes:  # the weight gradient: every y meets a window of x
-        return first.size * second.shape[1] // attributes["groups"] * math.prod(attributes["kernel"]) >= least
-    if "size" in attributes:  # the input gradient: every y meets the weights of its channel
-        return first.size * (second.size // second.shape[0]) >= least
-    how = attributes["stride"], attributes["padding"], attributes["dilation"]
-    windows = output_sizes(first.shape[2:], second.shape[2:], *how)
-    return first.shape[0] * math.prod(windows) * second.size >= least
+        work = first.size * second.shape[1] * math.prod(attributes["kernel"])
+    elif "size" in attributes:  # the input gradient: every y meets the weights of its channel
+        work = first.size * (second.size // second.shape[0])
+    else:
+        how = attributes["stride"], attributes["padding"], attributes["dilation"]
+        work = first.shape[0] * math.prod(output_sizes(first.shape[2:], second.shape[2:], *how)) * second.size
+    return work >= LARGE_PAIR_CONV and multiplies_bfloat16()
 
 
 def many_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
@@ -125,18 +107,18 @@ def many_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def pointwise(arrays: Sequence[Any], attributes: dict) -> bool:
-    """As `large_image`, of any size: kernels of 1 × 1, or as large as their stride; without padding."""
-    if attributes["groups"] != 1 or any(attributes["padding"]):
+    """Convolutions of images with kernels of 1 × 1, or as large as their stride; without padding."""
+    if attributes["groups"] != 1 or any(attributes["padding"]) or arrays[0].ndim != 4:
         return False
     kernel = attributes.get("kernel") or arrays[1].shape[2:]
     if math.prod(kernel) != 1 and (kernel != attributes["stride"] or max(attributes["dilation"]) > 1):
         return False
-    return _large_image(arrays, attributes, 1)
+    return convolution(arrays, attributes)
 
 
-def large_groups(arrays: Sequence[Any], attributes: dict) -> bool:
-    """As `large_image`, in several groups; and from few multiply-adds on, as the portable forms loop over groups."""
-    return attributes["groups"] > 1 and _large_image(arrays, attributes, LARGE_GROUPS)
+def groups_of_images(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Convolutions of images in several groups."""
+    return attributes["groups"] > 1 and arrays[0].ndim == 4 and convolution(arrays, attributes)
 
 
 def large_windows(arrays: Sequence[Any], attributes: dict) -> bool:

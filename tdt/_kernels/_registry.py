@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 When = Callable[[Sequence[Any], dict], bool]
+MOST_KEPT = 4096  # choices of a kernel by shape
 
 
 class Switches:
@@ -76,9 +77,31 @@ def kernel(path: str, when: When, *, lines: bool = False) -> Kernel:
     return registered
 
 
+class ByShape(tuple[Kernel, ...]):
+    """Kernels whose conditions depend on shapes, types and settings alone: which one applies is kept for each of these."""
+
+    def __init__(self, kernels: Sequence[Kernel]):
+        self._found: dict[tuple, Kernel | None] = {}
+
+    def first(self, arrays: Sequence[Any], attributes: dict) -> Kernel | None:
+        """The first that applies."""
+        kinds = [None if a is None else (a.shape, a.dtype) for a in arrays]
+        key = (SWITCHES.kernels, SWITCHES.winograd, *kinds, *attributes.items())
+        try:
+            return self._found[key]
+        except KeyError:
+            if len(self._found) >= MOST_KEPT:
+                self._found.clear()
+            found = self._found[key] = next((each for each in self if each.when(arrays, attributes)), None)
+            return found
+
+
 def chosen(kernels: Sequence[Kernel], xp: Any, *arrays: Any, **attributes: Any) -> Callable | None:
     """The first of `kernels` that applies to these arrays, or None."""
     if xp is np:
+        if isinstance(kernels, ByShape):
+            found = kernels.first(arrays, attributes)
+            return found and found.function
         for each in kernels:
             if each.when(arrays, attributes):
                 return each.function

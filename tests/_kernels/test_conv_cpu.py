@@ -163,7 +163,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(case, last):
 
 @pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
 @pytest.mark.parametrize(("per", "out"), [(1, 1), (1, 2), (2, 1), (4, 4), (8, 8), (16, 16), (3, 5)])
-def test_groups_have_kernels_of_their_own_from_little_work_on(per, out):
+def test_groups_have_kernels_of_their_own(per, out):
     x, y = np.zeros((2, 8 * per, 8, 8), np.float32), np.zeros((2, 8 * out, 8, 8), np.float32)
     w = np.zeros((8 * out, per, 3, 3), np.float32)
     for name, arrays, more in (
@@ -208,7 +208,6 @@ def test_kernels_are_chosen_by_shape_and_dtype_alone():
         assert not depthwise(arrays, {**how, **more})
         assert when(arrays, {**how, **more}), name
         assert not when(tuple(a if a is None else a.astype(np.float64) for a in arrays), {**how, **more})
-        assert not when((arrays[0][:1], *arrays[1:]), {**how, **more}), "too little work"
         assert not when((arrays[0][:0], *arrays[1:]), {**how, **more}), "nothing to do"
 
 

@@ -23,11 +23,11 @@ from tdt._core.dtype import FLOATING_AND_COMPLEX, NUMBERS, int64, of
 from tdt._core.tensor import Tensor
 from tdt._kernels import (
     LOWER,
-    Kernel,
+    ByShape,
     chosen,
+    convolution,
+    groups_of_images,
     kernel,
-    large_convolution,
-    large_groups,
     large_pair_convolution,
     many_tiles,
     narrow,
@@ -113,12 +113,14 @@ def _flat(w: Any, last: bool) -> Any:
     return (to_last(w) if last else w).reshape(w.shape[0], -1)
 
 
-def _kernels(name: str) -> tuple[Kernel, ...]:
-    return (
-        kernel(f"depthwise_cpu:{name}", large_groups, lines=True),
-        kernel(f"pointwise_cpu:{name}", pointwise, lines=True),
-        kernel(f"winograd_cpu:{name}", many_tiles),
-        kernel(f"conv_cpu:{name}", large_convolution),
+def _kernels(name: str) -> ByShape:
+    return ByShape(
+        (
+            kernel(f"depthwise_cpu:{name}", groups_of_images, lines=True),
+            kernel(f"pointwise_cpu:{name}", pointwise, lines=True),
+            kernel(f"winograd_cpu:{name}", many_tiles),
+            kernel(f"conv_cpu:{name}", convolution),
+        )
     )
 
 
