@@ -10,16 +10,12 @@ PyTorch's; its figure is the median of the ratios, above 1 where tdt is faster.
 
 from __future__ import annotations
 
-import argparse
-import os
-import time
-from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.conv import compared, geomean
+from benchmarks._pairs import begin_sweep, compared, summary, sweep_parser
 
 LARGEST = 1 << 31  # multiply-adds
 
@@ -107,6 +103,12 @@ FAMILIES: dict[str, Callable[[np.random.Generator], Shape]] = {
 }  # fmt: skip
 
 
+def _kind(shape: Shape) -> str:
+    """What makes a product hard to compute at the full rate."""
+    kinds = {"few rows": min(shape.m, shape.n) < 16, "short sums": shape.k <= 16, "small": shape.macs() < 1 << 20}
+    return next((name for name, holds in kinds.items() if holds), "large")
+
+
 def draw(rng: np.random.Generator, family: str = "") -> Shape:
     """A random shape of a family whose name contains a text."""
     names = [name for name in FAMILIES if family in name]
@@ -142,55 +144,19 @@ def call(library: Any, shape: Shape) -> Callable[[], object]:
     return without_recording
 
 
-def summary(found: list[tuple[Shape, float]], worst: int) -> None:
-    """Print geometric means and shares of slow shapes, and the slowest."""
-    groups: dict[str, list[float]] = defaultdict(list)
-    for shape, ratio in found:
-        for key in ("all", shape.family, shape.how):
-            groups[key].append(ratio)
-    print(f"\n{'':<14} shapes  geomean  below 0.95  below 0.85   least")
-    for key, ratios in groups.items():
-        below = [100 * sum(r < bound for r in ratios) / len(ratios) for bound in (0.95, 0.85)]
-        print(
-            f"{key:<14} {len(ratios):6}  {geomean(ratios):7.2f}  {below[0]:8.1f} %  {below[1]:8.1f} %  {min(ratios):6.2f}"
-        )
-    print("\nthe slowest")
-    for shape, ratio in sorted(found, key=lambda f: f[1])[:worst]:
-        print(f"{ratio:6.2f}  {shape}")
-
-
 def main() -> None:
     """Draw the shapes, measure them and print the summary."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=80, help="number of shapes (80)")
-    parser.add_argument("--seed", type=int, default=int(time.time()) % 10_000)
-    parser.add_argument("--threads", type=int, default=0, help="number of threads; 0: all cores")
-    parser.add_argument("--family", default="", help="families whose name contains this text")
-    parser.add_argument("--pairs", type=int, default=9, help="alternating measurements of a shape (9)")
-    parser.add_argument("--worst", type=int, default=12, help="how many of the slowest to print (12)")
-    parser.add_argument("--all", action="store_true", help="print a line for every shape")
-    args = parser.parse_args()
-    threads = args.threads or os.cpu_count() or 1
-    os.environ["OMP_NUM_THREADS"] = str(threads)
-    clock = time.process_time if threads == 1 else time.perf_counter
-    import torch
-
-    import tdt
-
-    torch.set_num_threads(threads)
-    tdt.set_num_threads(threads)
-    print(f"seed {args.seed}, {threads} threads, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, "
-          f"PyTorch {torch.__version__} | PyTorch's time / tdt's: above 1 is faster")  # fmt: skip
-    rng = np.random.default_rng(args.seed)
+    args = sweep_parser(__doc__, 80, 12).parse_args()
+    clock, tdt, torch, rng = begin_sweep(args)
     found = []
     for _ in range(args.count):
         shape = draw(rng, args.family)
         ratio, ours, theirs = compared(clock, call(tdt, shape), call(torch, shape), args.pairs)
-        found.append((shape, ratio))
+        found.append((ratio, (shape.family, shape.how, _kind(shape)), shape))
         if args.all:
             print(f"{ratio:6.2f}  {1e3 * ours:8.3f} / {1e3 * theirs:8.3f} ms {2e-9 * shape.macs() / ours:6.1f} GFLOP/s  "
                   f"{shape}", flush=True)  # fmt: skip
-    summary(found, args.worst)
+    summary(found, (0.95, 0.85), args.worst)
 
 
 if __name__ == "__main__":

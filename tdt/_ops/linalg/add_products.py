@@ -135,7 +135,9 @@ def _plain(ranks: tuple[int, int], x: Any, a: Any, b: Any, beta: Any, alpha: Any
         return False
     if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0] or (b.ndim > 2 and a.shape[:-2] != b.shape[:-2]):
         return False
-    shape = _matmul_shape(a.shape, b.shape)
+    shape = a.shape[:-1] + b.shape[1:] if b.ndim < 3 else (*a.shape[:-1], b.shape[-1])
+    if x.shape == shape or x.shape == shape[-1:]:
+        return True
     return x.ndim <= len(shape) and all(n in (1, m) for n, m in zip(reversed(x.shape), reversed(shape), strict=False))
 
 
