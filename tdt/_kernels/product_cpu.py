@@ -44,8 +44,10 @@ SHALLOW = (
 GRAIN = 1 << 19  # multiply-adds that a piece of work should at least have: some 5 µs
 PIECES = 2  # of each thread, so that one that starts late costs little
 FEW_PANELS = 4  # panels of columns up to which the left operand is read where it lies
-FEW_ROWS = 4  # rows of the left operand up to which nothing is packed
-SMALL = 1 << 20  # multiply-adds of a matrix up to which nothing is
+# Products of `_direct`: of few rows, or of few multiply-adds a matrix; where lines of the right operand are contiguous, of a
+# few rows more; where its columns are, of rows that fill vectors badly, as those of the transposed product would be.
+FEW_ROWS, FEW_ROWS_OF_LINES, FEW_COLUMNS, ROWS_BETWEEN = 4, 12, 16, 64
+SMALL = 1 << 20
 TURNED_ROWS = 128  # rows of the left operand up to which the transposed product may be computed
 TURNED_SIZE = 1 << 16  # elements of a piece of it, which is computed in scratch memory
 RIGHT_SIZE, LEFT_SIZE = DEPTH * (COLUMNS + 64), DEPTH * (ROWS + 32)  # elements of what is packed at a time
@@ -324,7 +326,7 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
     if not count * m * n * k:
         return Plan((*batch, m, n))
     many = len(_merged(batch, a_strides, b_strides)) > 2  # then a copy
-    direct = n == 1 or m <= FEW_ROWS or m * n * k <= SMALL
+    direct = _is_direct(m, n, k, b_strides[-2:])
     plan = Plan((*batch, m, n), tuple([many or (not direct and _lines(*each) is None)
                                        for each in ((a_shape, a_strides), (b_shape, b_strides))]))  # fmt: skip
     if plan.copied[0]:
@@ -364,6 +366,15 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
     ]  # fmt: skip
     plan.prepare(words, table, threads, count * m * n * k)
     return plan
+
+
+def _is_direct(m: int, n: int, k: int, strides: tuple[int, ...]) -> bool:
+    """Whether `_direct` computes a product, by the sizes and the strides of the right operand."""
+    if n == 1 or m <= FEW_ROWS or m * n * k <= SMALL:
+        return True
+    if strides[1] == 4:
+        return m <= FEW_ROWS_OF_LINES or n <= FEW_COLUMNS
+    return m <= ROWS_BETWEEN and 10 * _each(m, 1, vector_width()) > 11 * m
 
 
 def _cut(pieces: int, m: int, n: int) -> tuple[int, int]:

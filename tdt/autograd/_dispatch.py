@@ -126,7 +126,7 @@ def binary(op: Op, x: Any, y: Any) -> Any:
         else:
             b, dtype = y._a, a.dtype
             plan = op.plans.get(dtype) if dtype is b.dtype else op.plans.get((dtype, b.dtype))
-            if b.__class__ is not ndarray or not a.flags.c_contiguous:
+            if b.__class__ is not ndarray or (not a.flags.c_contiguous and op.lay is not None):
                 plan = None
     except AttributeError:
         plan = None

@@ -33,8 +33,7 @@ def restored():
 @pytest.fixture
 def packed(monkeypatch):
     """Packed operands at every size: else small products and few rows read them where they lie."""
-    monkeypatch.setattr(product_cpu, "SMALL", 0)
-    monkeypatch.setattr(product_cpu, "FEW_ROWS", 0)
+    monkeypatch.setattr(product_cpu, "_is_direct", lambda *sizes: False)
     product_cpu._plan.cache_clear()
 
 
