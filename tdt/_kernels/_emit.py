@@ -301,12 +301,15 @@ class Emitter:
         vectors = self.new(f"sdiv i64 {n}, {self.width}")
         vectors = self.new(f"select i1 {dense}, i64 {vectors}, i64 0")
         some = self.new(f"icmp sgt i64 {vectors}, 0")
-        self.lines += [f"  br i1 {some}, label %spread0, label %rest", "spread0:"]
+        self.lines += [f"  br i1 {some}, label %spread, label %rest", "spread:"]
         for k in range(self.inputs):
             # Also where the operand is dense: the first element is there (n > 0), and its buffer is not read then.
-            self.lines += self._fill(f"spread{k}", pointers[k], "0", buffers[k], STORED[self.types[k]][0], str(self.width),
-                                     f"spread{k + 1}")  # fmt: skip
-            self.lines.append(f"spread{k + 1}:")
+            kind, size = f"i{8 * sizes[k]}", sizes[k]
+            vector = f"<{self.width} x {kind}>"
+            first = self.new(f"load {kind}, ptr {pointers[k]}, align {size}")
+            first = self.new(f"insertelement {vector} poison, {kind} {first}, i64 0")
+            first = self.new(f"shufflevector {vector} {first}, {vector} poison, <{self.width} x i32> zeroinitializer")
+            self.lines.append(f"  store {vector} {first}, ptr {buffers[k]}, align {size}")
         self._call(bases, advances, vectors)
         self.lines += ["  br label %rest", "rest:"]
         start = self.new(f"mul i64 {vectors}, {self.width}")

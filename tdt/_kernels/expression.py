@@ -358,6 +358,7 @@ class Exact:
 
 for _function in (
     where,
+    rarely,
     ones,
     abs,
     sqrt,

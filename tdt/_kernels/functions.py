@@ -53,6 +53,7 @@ from tdt._kernels.expression import (
     multiply,
     negative,
     ones,
+    rarely,
     reciprocal,
     remainder,
     rint,
@@ -70,6 +71,6 @@ __all__ = [
     "as_expression", "asarray", "ceil", "copysign", "cos", "cosh", "entr", "erf", "erfc", "erfinv", "exp", "exp2", "expm1",
     "floor", "floor_divide", "fma", "fmax", "fmin", "fmod", "hypot", "isfinite", "isinf", "isnan", "log", "log10", "log1p",
     "log2", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum",
-    "multiply", "ndtr", "negative", "ones", "power", "reciprocal", "remainder", "rint", "sign", "sin", "sinh", "sqrt",
+    "multiply", "ndtr", "negative", "ones", "power", "rarely", "reciprocal", "remainder", "rint", "sign", "sin", "sinh", "sqrt",
     "square", "tan", "tanh", "true_divide", "trunc", "where", "xlog1py", "zeros_like",
 ]  # fmt: skip

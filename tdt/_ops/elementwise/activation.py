@@ -7,6 +7,7 @@ from typing import Any
 
 from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX
 from tdt._core.tensor import Tensor
+from tdt._kernels import from_formula
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._activations import run
 from tdt._ops.elementwise._front import special_functions, tensor_argument
@@ -24,7 +25,8 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 def _elu(xp, x, *, alpha, scale, input_scale):
     kind = x.dtype.type
     below = kind(alpha * scale) * xp.expm1(xp.minimum(x, kind(0)) * kind(input_scale))
-    return xp.where(x <= 0, below, x * kind(scale))
+    choose = getattr(xp, "rarely", xp.where)  # vectors of positive numbers need no exponential
+    return choose(x <= 0, below, x * kind(scale))
 
 
 @_elu.vjp("x")
@@ -153,12 +155,15 @@ def _halves(x: Any, dim: int) -> tuple[Any, Any]:
     return x[*before, :half], x[*before, half:]
 
 
+_gated = from_formula("glu", lambda xp, value, gate: value / (xp.exp(-gate) + 1), 2, ())[0]
+_gate_gradient = from_formula(
+    "glu_gate_gradient", lambda xp, by_value, value, gate: by_value * value * (1 - 1 / (xp.exp(-gate) + 1)), 3, ()
+)[0]
+
+
 @op(dtypes=FLOATING)
 def _glu(xp, x, *, dim):
-    value, gate = _halves(x, dim)
-    s = xp.exp(-gate)
-    s += 1
-    return xp.divide(value, s, out=s)
+    return _gated(xp, *_halves(x, dim))
 
 
 @_glu.vjp("x")
@@ -172,9 +177,8 @@ def _(g, x, dim):
 def _(xp, g, x, dim):
     (value, gate), grad = _halves(x, dim), xp.empty_like(x)
     by_value, by_gate = _halves(grad, dim)
-    s = 1 / (1 + xp.exp(-gate))
-    xp.multiply(g, s, out=by_value)
-    xp.multiply(by_value * value, 1 - s, out=by_gate)
+    _gated(xp, g, gate, out=by_value)
+    _gate_gradient(xp, by_value, value, gate, out=by_gate)
     return grad
 
 

@@ -11,6 +11,7 @@ from tdt import _backend
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.dtype import FLOATING
 from tdt._core.tensor import Tensor
+from tdt._kernels import from_formula, total
 from tdt._ops.nn.loss._front import check_pair, reduced, reduction_of
 from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
@@ -21,16 +22,16 @@ def _reduced_pair_shape(x: tuple, y: tuple, *, reduction: str, **how: Any) -> tu
     return check_broadcast(x, y) if reduction == "none" else ()
 
 
-def _total(d: Any, total: Any, reduction: str) -> Any:
+def _total(d: Any, sum_: Any, reduction: str) -> Any:
     """The sum over the elements of `d`, or the mean, which of nothing is NaN."""
     if reduction == "sum":
-        return total
-    return total / d.dtype.type(d.size) if d.size else total * np.nan
+        return sum_
+    return sum_ / d.dtype.type(d.size) if d.size else sum_ * np.nan
 
 
-def _each(g: Any, d: Any, reduction: str) -> Any:
-    """The gradient that reaches each element of `d`."""
-    return g / max(math.prod(d.shape), 1) if reduction == "mean" else g
+def _each(g: Any, shape: tuple[int, ...], reduction: str) -> Any:
+    """The gradient that reaches each of the differences, of this shape."""
+    return g / max(math.prod(shape), 1) if reduction == "mean" else g
 
 
 @op(dtypes=FLOATING, shape=_reduced_pair_shape, autocast="float32")
@@ -45,29 +46,43 @@ def _mse_loss(xp, x, y, *, reduction):
 @_mse_loss.vjp("x")
 def _(g, x, y, reduction):
     d = x - y
-    return d * (2 * _each(g, d, reduction))
+    return d * (2 * _each(g, d.shape, reduction))
 
 
 @_mse_loss.vjp("y")
 def _(g, x, y, reduction):
     d = y - x
-    return d * (2 * _each(g, d, reduction))
+    return d * (2 * _each(g, d.shape, reduction))
 
 
-@op(dtypes=FLOATING, aux=("slope",), shape=_reduced_pair_shape, autocast="float32")
+def _slope(xp: Any, d: Any, delta: Any) -> Any:
+    return xp.minimum(xp.maximum(d, -delta), delta)
+
+
+def _loss(xp: Any, x: Any, y: Any, *, delta: float) -> Any:
+    d = x - y
+    slope = _slope(xp, d, delta)
+    return slope * (d - slope * x.dtype.type(0.5))
+
+
+def _slope_times(xp: Any, g: Any, x: Any, y: Any, *, delta: float) -> Any:
+    return _slope(xp, x - y, delta) * g
+
+
+_huber = from_formula("huber_loss", _loss, 2, ("delta",))[0]
+_huber_gradient = from_formula("huber_loss_gradient", _slope_times, 3, ("delta",))[0]
+
+
+@op(dtypes=FLOATING, shape=_reduced_pair_shape, autocast="float32")
 def _huber_loss(xp, x, y, *, delta, reduction):
-    d = xp.subtract(x, y)
-    slope = xp.clip(d, -delta, delta)
-    if reduction == "none":
-        return slope * (d - slope * d.dtype.type(0.5)), slope
-    slopes = slope.reshape(-1)
-    return _total(d, _backend.dot(slopes, d.reshape(-1)) - _backend.dot(slopes, slopes) / 2, reduction), slope
+    losses = xp.asarray(_huber(xp, x, y, delta=delta))
+    return losses if reduction == "none" else _total(losses, total(losses), reduction)
 
 
 def _huber_rule(g: Tensor, x: Tensor, y: Tensor, delta: float, reduction: str) -> Tensor:
     d = x - y
     # The slope is d.clamp(-delta, delta), but for second gradients, where delta itself counts as straight.
-    return d.where(d.abs() < delta, d.sign() * delta) * _each(g, d, reduction)
+    return d.where(d.abs() < delta, d.sign() * delta) * _each(g, d.shape, reduction)
 
 
 @_huber_loss.vjp("x")
@@ -76,8 +91,8 @@ def _(g, x, y, delta, reduction):
 
 
 @_huber_loss.fast_vjp("x")
-def _(xp, g, slope, reduction):
-    return slope * _each(g, slope, reduction)
+def _(xp, g, x, y, delta, reduction):
+    return _huber_gradient(xp, _each(g, np.broadcast_shapes(x.shape, y.shape), reduction), x, y, delta=delta)
 
 
 @_huber_loss.vjp("y")
@@ -86,8 +101,8 @@ def _(g, x, y, delta, reduction):
 
 
 @_huber_loss.fast_vjp("y")
-def _(xp, g, slope, reduction):
-    return slope * -_each(g, slope, reduction)
+def _(xp, g, x, y, delta, reduction):
+    return _huber_gradient(xp, _each(g, np.broadcast_shapes(x.shape, y.shape), reduction), y, x, delta=delta)
 
 
 def _check_weight(input: Tensor, weight: Tensor) -> None:
