@@ -69,6 +69,25 @@ def store(code: Code, value: Value, address: Value, i: Any, mask: Value | None) 
     )
 
 
+def allocated(code: Code, *counts: Value) -> list[Value]:
+    """Memory for so many floats each, until `release` of the first address; the code fails where there is none."""
+    total = counts[0]
+    for count in counts[1:]:
+        total = total + count
+    found = [code.function("malloc", "ptr", total * 4)]
+    with code.when(code.cast(found[0], "i64") == 0):
+        code.fail()
+    for count in counts[:-1]:
+        found.append(code.at("float", found[-1], count))
+    return found
+
+
+def release(code: Code, memory: Value) -> None:
+    """Free what `allocated` gave."""
+    code.lines.append(f"  call void @free(ptr {memory.name})")
+    code.declared.add("declare void @free(ptr)")
+
+
 def for_each(code: Code, n: Value, body: Callable[[Value, Value | None], None], count: int = LANES) -> None:
     """`body(i, mask)` for vectors of `count` elements of a row from i on; mask: None, or those that the row still has."""
     whole = n & -count

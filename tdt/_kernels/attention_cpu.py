@@ -20,7 +20,7 @@ from tdt._kernels._exponential import exp_of_negative
 from tdt._kernels._jit import address_of
 from tdt._kernels._native import NativeKernel, target_triple, vector_width
 from tdt._kernels._pool import parallel
-from tdt._kernels._rows import LANES, fma, for_each, largest, load, mask_of, store, summed
+from tdt._kernels._rows import LANES, allocated, fma, for_each, largest, load, mask_of, release, store, summed
 
 ROWS, FEW_ROWS, MANY_KEYS = 48, 12, 4096  # queries whose scores are in memory at a time; with more keys, FEW_ROWS
 CHUNK = 4 * ROWS  # queries for which the keys are turned once
@@ -323,24 +323,11 @@ def _transposed(code: Code, lines: list[Value]) -> list[Value]:
     return lines
 
 
-def _memory(code: Code, *counts: Value) -> list[Value]:
-    """Room for so many floats each; the first is the address that is freed."""
-    total = counts[0]
-    for count in counts[1:]:
-        total = total + count
-    found = [code.function("malloc", "ptr", total * 4)]
-    with code.when(code.cast(found[0], "i64") == 0):
-        code.fail()
-    for count in counts[:-1]:
-        found.append(code.at("float", found[-1], count))
-    return found
-
-
 @native(WORDS)
 def _forward(code: Code, first: Value, last: Value, arguments: list[Value], width: int) -> None:
     heads = _Heads(code, arguments, *lanes_and_rows(width)[:2])
     factors = code.array("float", ROWS)
-    panels, scores = _memory(code, heads.pitch * heads.width, heads.room * heads.pitch)
+    panels, scores = allocated(code, heads.pitch * heads.width, heads.room * heads.pitch)
     with code.loop(first, last) as unit:
         head = unit // heads.chunks
         q, k, v, out, mask, keep, *_ = heads.head(head)
@@ -376,8 +363,7 @@ def _forward(code: Code, first: Value, last: Value, arguments: list[Value], widt
                 line = code.at("float", out[0], (i + r) * out[1])
                 by = code.splat(code.load("float", factors, r), LANES)
                 for_each(code, heads.size, _scaling(code, line, by))
-    code.lines.append(f"  call void @free(ptr {panels.name})")
-    code.declared.add("declare void @free(ptr)")
+    release(code, panels)
 
 
 def _scaling(code: Code, line: Value, by: Value) -> Callable[[Value, Value | None], None]:
@@ -402,7 +388,7 @@ def _soften(code: Code, row: Value, count: Value) -> tuple[Value, Value]:
 def _backward(code: Code, first: Value, last: Value, arguments: list[Value], width: int) -> None:
     heads = _Heads(code, arguments, *lanes_and_rows(width)[:2])
     of_scores = heads.room * heads.pitch
-    panels, others, scores, towards = _memory(
+    panels, others, scores, towards = allocated(
         code, heads.pitch * heads.width, heads.pitch * heads.size, of_scores, of_scores
     )
     with code.loop(first, last) as head:
@@ -429,8 +415,7 @@ def _backward(code: Code, first: Value, last: Value, arguments: list[Value], wid
             heads.means(towards, k, heads.width, gq, i, rows, 1)
             heads.sums(scores, g, heads.size, gv, i, rows, visible)
             heads.sums(towards, q, heads.width, gk, i, rows, visible)
-    code.lines.append(f"  call void @free(ptr {panels.name})")
-    code.declared.add("declare void @free(ptr)")
+    release(code, panels)
 
 
 def _dot(code: Code, a: tuple[Value, Value], b: tuple[Value, Value], row: Value, size: Value) -> Value:

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from tdt._backend.layout import empty_output
+from tdt._backend.windows import output_sizes
 from tdt._core.tensor import Tensor
+from tdt._ops._common import unrecorded
 from tdt._ops.nn._windows import tuple_of
 
 
@@ -80,6 +82,32 @@ def _check_window(name: str, kernel: tuple, stride: tuple, padding: tuple, dilat
             raise RuntimeError(
                 f"pad should be smaller than or equal to half of kernel size, but got pad={p} and kernel_size={k}"
             )
+
+
+def plain_windows(nd: int, input: Any, kernel: Any, stride: Any, padding: Any, dilation: Any,
+                  ceil_mode: bool) -> dict[str, Any] | None:  # fmt: skip
+    """The attributes of a pooling of a batch that nothing records; None where arguments have to be checked first."""
+    try:
+        if not unrecorded(input) or input._a.ndim != nd + 2:
+            return None
+        return _windows(nd, input._a.shape, kernel, stride, padding, dilation, ceil_mode)
+    except (AttributeError, TypeError):  # no tensor, or lists
+        return None
+
+
+@functools.lru_cache(1024, typed=True)
+def _windows(nd: int, shape: tuple, kernel: Any, stride: Any, padding: Any, dilation: Any,
+             ceil_mode: bool) -> dict[str, Any] | None:  # fmt: skip
+    """Attributes for images of a shape; None for windows that cannot be."""
+    values = {"kernel": kernel, "stride": kernel if stride is None or stride == () else stride, "padding": padding,
+              "dilation": dilation}  # fmt: skip
+    try:
+        how: dict[str, Any] = {what: tuple_of(value, nd, what) for what, value in values.items()}
+        _check_window("", *how.values())
+    except (RuntimeError, TypeError):
+        return None
+    out = output_sizes(shape[2:], *how.values(), ceil_mode)
+    return {**how, "ceil_mode": ceil_mode} if all(shape) and min(out) > 0 else None
 
 
 def check_size(x: Tensor, shape: tuple) -> None:

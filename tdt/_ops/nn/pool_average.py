@@ -15,11 +15,11 @@ import numpy as np
 from tdt._backend.layout import empty_output, output_is_channels_last, to_last
 from tdt._backend.windows import output_sizes
 from tdt._core.dtype import FLOATING, check_category, int64
-from tdt._core.tensor import Tensor
-from tdt._kernels import chosen, kernel, large_last
+from tdt._core.tensor import Tensor, alias
+from tdt._kernels import chosen, float_images, kernel, large_last
 from tdt._ops._common import Ints, store_into
 from tdt._ops.elementwise.piecewise import relu
-from tdt._ops.nn._pooling import adaptive_size, check_size, framed, full_size, place, window_of
+from tdt._ops.nn._pooling import adaptive_size, check_size, framed, full_size, place, plain_windows, window_of
 from tdt._ops.nn._resampling import Axis
 from tdt._ops.nn._windows import tuple_of
 from tdt._ops.nn.pool_max import max_pool1d, max_pool2d, max_pool3d
@@ -57,9 +57,26 @@ def _counts(
     return first if (counts == first).all() else counts  # a number is faster than a table of it
 
 
+_MEANS = (kernel("plane_pool_cpu:window_means", float_images, lines=True),)
+_MEANS_GRAD = (kernel("plane_pool_cpu:window_means_vjp", float_images, lines=True),)
+
+
+@functools.lru_cache(256)
+def _divisors(
+    size: tuple, out: tuple, kernel: tuple, stride: tuple, padding: tuple, include_pad: bool, divisor: int | None
+) -> Any:
+    """`_divisor` for the kernels of float32: a vector of one number, or of one for each window."""
+    found = _divisor(np, size, out, kernel, stride, padding, include_pad, divisor, np.dtype(np.float32))
+    return np.ascontiguousarray(found, np.float32).reshape(-1)
+
+
 @op(dtypes=FLOATING | {int64}, shape=_avg_shape, node=by_windows("AvgPool{}DBackward0"), autocast=by_rank_of_pool)
 def _avg_pool(xp, x, *, kernel, stride, padding, ceil_mode, include_pad, divisor):
     shape = _avg_shape(x.shape, kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode)
+    how = {"kernel": kernel, "stride": stride, "padding": padding}
+    if fast := chosen(_MEANS, xp, x, out=shape[2:], **how):
+        by = _divisors(x.shape[2:], shape[2:], kernel, stride, padding, include_pad, divisor)
+        return fast(x, by, out=shape[2:], **how)
     total = _sums(xp, x, kernel, stride, padding, shape[2:])
     out = empty_output(xp, shape, x.dtype, x)
     by = _divisor(xp, x.shape[2:], shape[2:], kernel, stride, padding, include_pad, divisor, x.dtype)
@@ -123,11 +140,14 @@ def _(xp, g, x_shape, kernel, stride, padding, ceil_mode, include_pad, divisor):
 @op(dtypes=FLOATING, shape=lambda y, *, size, **how: (*y[:2], *size))
 def avg_pool_grad(xp, y, *, size, kernel, stride, padding, ceil_mode, include_pad, divisor):
     out = y.shape[2:]
+    how = {"size": tuple(size), "kernel": kernel, "stride": stride, "padding": padding}
+    y = xp.ascontiguousarray(y) if 0 in y.strides else y
+    if fast := chosen(_MEANS_GRAD, xp, y, **how):
+        return fast(y, _divisors(how["size"], out, kernel, stride, padding, include_pad, divisor), **how)
     full = full_size(size, out, kernel, stride, padding, (1,) * len(kernel))
     grad = y / _divisor(xp, size, out, kernel, stride, padding, include_pad, divisor, y.dtype)
     if _is_whole(size, out, kernel, padding):
         return xp.broadcast_to(grad, (*y.shape[:2], *size)).copy()
-    how = {"size": size, "kernel": kernel, "stride": stride, "padding": padding}
     if fast := chosen(_WINDOW_SPREAD, xp, grad, **how):
         return fast(grad, **how)
     for d, (k, s, n) in enumerate(zip(kernel, stride, out, strict=True), 2):
@@ -150,8 +170,14 @@ def _avg_pool_nd(name: str, nd: int, input: Tensor, kernel_size: Any, stride: An
                  count_include_pad: bool, divisor_override: int | None, out: Tensor | None = None) -> Tensor:  # fmt: skip
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
+    if out is None and (how := plain_windows(nd, input, kernel_size, stride, padding, 1, bool(ceil_mode))):
+        a = input._a
+        if chosen(_MEANS, np, a, kernel=how["kernel"]):
+            how = {k: v for k, v in how.items() if k != "dilation"}
+            result = _avg_pool.forward(np, a, **how, include_pad=bool(count_include_pad), divisor=divisor_override)
+            return alias(result, None)
     single, x, sizes = window_of(name, nd, input, kernel_size=kernel_size, stride=stride, padding=padding)
-    how: dict[str, Any] = dict(zip(("kernel", "stride", "padding"), sizes, strict=True), ceil_mode=bool(ceil_mode))
+    how = dict(zip(("kernel", "stride", "padding"), sizes, strict=True), ceil_mode=bool(ceil_mode))
     check_size(x, _avg_shape(x._a.shape, **how))
     result = _avg_pool(x, **how, include_pad=bool(count_include_pad), divisor=divisor_override)
     result = result.squeeze(0) if single else result

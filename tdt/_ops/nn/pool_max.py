@@ -14,10 +14,10 @@ import numpy as np
 from tdt._backend.layout import empty_output, to_layout_of
 from tdt._backend.windows import output_sizes
 from tdt._core.dtype import FLOATING, REAL, REAL_NUMBERS, check_category
-from tdt._core.tensor import Tensor
-from tdt._kernels import chosen, kernel, large_tiles, large_windows
+from tdt._core.tensor import Tensor, alias
+from tdt._kernels import chosen, float_images, kernel, large_tiles, large_windows
 from tdt._ops._common import Ints
-from tdt._ops.nn._pooling import check_size, framed, full_size, place, window_of
+from tdt._ops.nn._pooling import check_size, framed, full_size, place, plain_windows, window_of
 from tdt._ops.nn._windows import offsets, reached
 from tdt.autograd._autocast import by_rank_of_pool
 from tdt.autograd._node_names import by_windows, node_name
@@ -35,7 +35,9 @@ def _max_shape(x: tuple, *, kernel: tuple, stride: tuple, padding: tuple, dilati
 _SLOPES = (
     kernel("pool_cpu:max_pool_vjp", large_tiles),
     kernel("pool_cpu:max_pool_any_vjp", large_windows, lines=True),
+    kernel("plane_pool_cpu:max_pool_vjp", float_images, lines=True),
 )
+_PLANES = kernel("plane_pool_cpu:max_pool", float_images, lines=True)
 
 
 @op(
@@ -43,7 +45,11 @@ _SLOPES = (
     shape=_max_shape,
     node=by_windows("MaxPool{}DWithIndicesBackward0"),
     autocast=by_rank_of_pool,
-    kernels=(kernel("pool_cpu:max_pool", large_tiles), kernel("pool_cpu:max_pool_any", large_windows, lines=True)),
+    kernels=(
+        kernel("pool_cpu:max_pool", large_tiles),
+        _PLANES,
+        kernel("pool_cpu:max_pool_any", large_windows, lines=True),
+    ),
 )
 def _max_pool(xp, x, *, kernel, stride, padding, dilation, ceil_mode):
     shape = _max_shape(x.shape, kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
@@ -177,10 +183,13 @@ def _(g, x_shape, indices):
 
 def _max_pool_nd(name: str, nd: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
                  ceil_mode: bool, indices: bool) -> Any:  # fmt: skip
+    if not indices and (how := plain_windows(nd, input, kernel_size, stride, padding, dilation, bool(ceil_mode))):
+        fast = chosen(_max_pool.kernels, np, input._a, **how)
+        if fast is not None:
+            return alias(fast(input._a, **how), None)
     single, x, sizes = window_of(
         name, nd, input, kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation
     )
-    how: dict[str, Any]
     how = dict(zip(("kernel", "stride", "padding", "dilation"), sizes, strict=True), ceil_mode=bool(ceil_mode))
     check_size(x, _max_shape(x._a.shape, **how))
     if indices:

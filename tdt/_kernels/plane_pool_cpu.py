@@ -1,0 +1,243 @@
+"""Pooling of contiguous float32 images (N, C, H, W) and its gradients on the CPU, of any size, plane by plane.
+
+A window is a rectangle: of each row of windows, the rows of cells are folded into one line, in vectors, and then its columns.
+Sums have the order of the portable form, cells of a column first.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tdt._backend.windows import output_sizes
+from tdt._kernels._code import Code, Value, native
+from tdt._kernels._jit import address_of
+from tdt._kernels._native import NativeKernel
+from tdt._kernels._pool import parallel
+from tdt._kernels._rows import LANES, allocated, for_each, load, release, store
+from tdt._kernels._syntax import lanes
+
+GRAIN = 1 << 15  # elements that a thread should at least have
+# Sizes of the image and of the result, then kernel, stride, padding and dilation, each down and across.
+SIZES = "q" * 12
+
+
+def max_pool(
+    x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool
+) -> np.ndarray:
+    """The op `max_pool`: the largest element of each window; NaN wins over every number."""
+    out = output_sizes(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)
+    found = np.empty((*x.shape[:2], *out), np.float32)
+    _run(_maxima(_step(stride)), found, (x, found), (*x.shape[2:], *out, *kernel, *stride, *padding, *dilation))
+    return found
+
+
+def max_pool_vjp(g: np.ndarray, found: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple,
+                 dilation: tuple, ceil_mode: bool) -> np.ndarray:  # fmt: skip
+    """The gradient in x: each window gives its own to the first cell that equals the largest, or to its last NaN."""
+    grad = np.zeros(x.shape, np.float32)
+    sizes = *x.shape[2:], *found.shape[2:], *kernel, *stride, *padding, *dilation
+    _run(_maxima_grad(), found, (np.ascontiguousarray(g), np.ascontiguousarray(found), x, grad), sizes)
+    return grad
+
+
+def window_means(
+    x: np.ndarray, counts: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, out: tuple
+) -> np.ndarray:
+    """The sum of each window, divided by `counts`, (1,) or (OH, OW)."""
+    found = np.empty((*x.shape[:2], *out), np.float32)
+    sizes = *x.shape[2:], *out, *kernel, *stride, *padding, 1, 1
+    _run(_means(_step(stride)), found, (x, found, counts), (*sizes, int(counts.size > 1)))
+    return found
+
+
+def window_means_vjp(
+    g: np.ndarray, counts: np.ndarray, *, size: tuple, kernel: tuple, stride: tuple, padding: tuple
+) -> np.ndarray:
+    """For each element of images of this size, the sum of g / counts over the windows that contain it."""
+    grad = np.empty((*g.shape[:2], *size), np.float32)
+    sizes = *size, *g.shape[2:], *kernel, *stride, *padding, 1, 1
+    _run(_means_grad(), grad, (np.ascontiguousarray(g), grad, counts), (*sizes, int(counts.size > 1)))
+    return grad
+
+
+def _step(stride: tuple) -> int:
+    """The distance of windows across for which the code is written; 0 for any."""
+    return stride[1] if stride[1] < 3 else 0
+
+
+def _run(kernel: NativeKernel, found: np.ndarray, arrays: tuple[np.ndarray, ...], sizes: tuple[int, ...]) -> None:
+    """Call the kernel on all planes."""
+    planes = found.shape[0] * found.shape[1]
+    grain = -(-GRAIN // max(found[0, 0].size * math.prod(sizes[4:6]), 1))
+    if planes < 2 * grain:
+        kernel.entry.call(kernel.entry.pack(*map(address_of, arrays), *sizes), 0, planes)
+    else:
+        parallel(kernel, planes, *arrays, *sizes, grain=grain)  # type: ignore[arg-type]
+
+
+class _Windows:
+    """The sizes of a call in the code."""
+
+    def __init__(self, code: Code, sizes: list[Value]):
+        self.code = code
+        (self.height, self.width, self.rows, self.columns, self.down, self.across, self.stride, self.step, self.above,
+         self.left, self.dilation, self.spread) = sizes  # fmt: skip
+
+    def line(self) -> Value:
+        """The elements of a row with its borders, as far as the last window reaches and a vector beyond."""
+        reach = (self.columns - 1) * self.step + (self.across - 1) * self.spread + 1
+        return self.code.maximum(reach, self.left + self.width) + 2 * LANES * 2
+
+    def cells(self, row: Value) -> tuple[Value, Value]:
+        """The first and last kernel rows [first, last) of a row of windows that lie in the image."""
+        code, top = self.code, row * self.stride - self.above
+        zero = code.value(0, "i64")
+        first = code.select(top < 0, (zero - top + (self.dilation - 1)) // self.dilation, 0)
+        last = (self.height - top + (self.dilation - 1)) // self.dilation
+        return first, code.minimum(self.down, last)
+
+
+def _larger(code: Code, a: Value, b: Value) -> Value:
+    return code.select((b > a) | (b != b), b, a)
+
+
+def _added(code: Code, a: Value, b: Value) -> Value:
+    return a + b
+
+
+def _folded(code: Code, first: Value, last: Value, arguments: list[Value], windows: _Windows, step: int, start: float,
+            how: str, divided: bool) -> None:  # fmt: skip
+    """Fold every window of the planes [first, last) of x into out."""
+    x, out = arguments[:2]
+    combine = _larger if how == "max" else _added
+    line = allocated(code, windows.line())[0]
+    fill = code.value(start, f"<{LANES} x float>")
+    for_each(code, windows.line(), lambda i, mask: store(code, fill, line, i, mask))
+    inside = code.at("float", line, windows.left)
+    with code.loop(first, last) as plane, code.loop(0, windows.rows) as row:
+        image = code.at("float", x, plane * windows.height * windows.width)
+        top = row * windows.stride - windows.above
+        begin, end = windows.cells(row)
+
+        def down(i: Value, mask: Value | None, image: Value = image, top: Value = top, begin: Value = begin,
+                 end: Value = end) -> None:  # fmt: skip
+            total = code.variable(f"<{LANES} x float>", start)
+            with code.loop(begin, end) as k:
+                cells = load(code, image, (top + k * windows.dilation) * windows.width + i, mask)
+                total.set(combine(code, total.get(), cells))
+            store(code, total.get(), inside, i, mask)
+
+        for_each(code, windows.width, down)
+        place = (plane * windows.rows + row) * windows.columns
+
+        def put(value: Value, i: Value, mask: Value | None, place: Value = place, row: Value = row) -> None:
+            if divided:
+                single = not lanes(value.kind)
+                value = value / _count(code, arguments, row * windows.columns + i, mask, single)
+            store(code, value, code.at("float", out, place), i, mask)
+
+        def across(i: Value, mask: Value | None) -> None:
+            total = code.variable(f"<{LANES} x float>", start)
+            with code.loop(0, windows.across) as k:
+                cells = code.load("float", line, i * step + k * windows.spread, LANES * step)
+                cells = code.shuffle(cells, cells, range(0, LANES * step, step)) if step > 1 else cells
+                total.set(combine(code, total.get(), cells))
+            put(total.get(), i, mask)
+
+        if step:
+            for_each(code, windows.columns, across)
+        else:
+            with code.loop(0, windows.columns) as j:
+                total = code.variable("float", start)
+                with code.loop(0, windows.across) as k:
+                    total.set(
+                        combine(code, total.get(), code.load("float", line, j * windows.step + k * windows.spread))
+                    )
+                put(total.get(), j, None)
+    release(code, line)
+
+
+def _count(code: Code, arguments: list[Value], place: Value, mask: Value | None, single: bool = False) -> Value:
+    """What the sums of windows from `place` on are divided by: one number for all, or an element of a table each."""
+    counts, table = arguments[2], arguments[-1]
+    many = code.variable("float" if single else f"<{LANES} x float>")
+
+    def each() -> None:
+        many.set(code.load("float", counts, place) if single else load(code, counts, place, mask, other=1.0))
+
+    code.choose(table != 0, each, lambda: many.set(code.splat(code.load("float", counts), 0 if single else LANES)))
+    return many.get()
+
+
+@native("pp" + SIZES)
+def _maxima(code: Code, first: Value, last: Value, arguments: list[Value], step: int) -> None:
+    """x, out, sizes."""
+    _folded(code, first, last, arguments, _Windows(code, arguments[2:]), step, -math.inf, "max", False)
+
+
+@native("ppp" + SIZES + "q")
+def _means(code: Code, first: Value, last: Value, arguments: list[Value], step: int) -> None:
+    """x, out, counts, sizes, whether counts is a table."""
+    _folded(code, first, last, arguments, _Windows(code, arguments[3:-1]), step, 0.0, "sum", True)
+
+
+@native("ppp" + SIZES + "q")
+def _means_grad(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """g, grad, counts, sizes, whether counts is a table."""
+    g, grad = arguments[:2]
+    windows = _Windows(code, arguments[3:-1])
+    line = allocated(code, windows.line())[0]
+    inside, zeros = code.at("float", line, windows.left), code.value(0.0, f"<{LANES} x float>")
+    with code.loop(first, last) as plane:
+        image = code.at("float", grad, plane * windows.height * windows.width)
+        for_each(code, windows.height * windows.width, lambda i, mask, image=image: store(code, zeros, image, i, mask))
+        with code.loop(0, windows.rows) as row:
+            for_each(code, windows.line(), lambda i, mask: store(code, zeros, line, i, mask))
+            place = row * windows.columns
+            with code.loop(0, windows.columns) as j:
+                value = code.load("float", g, plane * windows.rows * windows.columns + place + j)
+                value = value / _count(code, arguments, place + j, None, single=True)
+                with code.loop(j * windows.step, j * windows.step + windows.across) as i:
+                    code.store(code.load("float", line, i) + value, line, i)
+            top = row * windows.stride - windows.above
+            begin, end = windows.cells(row)
+            with code.loop(top + begin, top + end) as i:
+                target = code.at("float", image, i * windows.width)
+
+                def add(k: Value, mask: Value | None, target: Value = target) -> None:
+                    store(code, load(code, target, k, mask) + load(code, inside, k, mask), target, k, mask)
+
+                for_each(code, windows.width, add)
+    release(code, line)
+
+
+@native("pppp" + SIZES)
+def _maxima_grad(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """g, out, x, grad (zeros), sizes."""
+    g, out, x, grad, *sizes = arguments
+    windows = _Windows(code, sizes)
+    winner, found = code.variable("i64"), code.variable("i64")
+    with code.loop(first, last) as plane, code.loop(0, windows.rows) as row:
+        begin, end = windows.cells(row)
+        base = plane * windows.height * windows.width
+        with code.loop(0, windows.columns) as j:
+            place = (plane * windows.rows + row) * windows.columns + j
+            largest = code.load("float", out, place)
+            missing = code.cast(largest != largest, "i64", signed=False)
+            found.set(0)
+            with code.loop(begin, end) as down, code.loop(0, windows.across) as across:
+                column = j * windows.step - windows.left + across * windows.spread
+                with code.when((column >= 0) & (column < windows.width)):
+                    at = (
+                        base + (row * windows.stride - windows.above + down * windows.dilation) * windows.width + column
+                    )
+                    cell = code.load("float", x, at)
+                    equal = code.cast((cell == largest) | (cell != cell), "i64", signed=False)
+                    # The first of equal numbers, the last NaN.
+                    with code.when(equal > found.get() * (1 - missing)):
+                        winner.set(at)
+                        found.set(1)
+            with code.when(found.get() != 0):
+                code.store(code.load("float", grad, winner.get()) + code.load("float", g, place), grad, winner.get())
