@@ -19,19 +19,19 @@ PHASE, BLOCK = 14, 6  # words in a row of the tables of a `_phases.Gather`
 # the tile and of a function of `_turn`; whether weights are packed where they are used, and bytes for that which have to be 0
 # before; whether the result is channels-last. Then pieces of all lines of targets, of a line, and of the columns of a group;
 # panels of a piece; lines of a piece, targets of a line; lines in all; depth, height and width of the result; elements of a
-# sample of the bordered source, channels of the result.
+# sample of the bordered source, and of a group in it; channels of the result.
 GATHER = (*PANEL, "offsets", "phases", "phase_count", "blocks", "tile_rows", "tile", "turn_plain", "lazy", "unset", "last",
           "pieces", "along", "parts", "together", "down", "across", "all_lines", "depth", "height", "width", "volume",
-          "channels")  # fmt: skip
+          "group_step", "channels")  # fmt: skip
 
 # The words of `sum_windows`: addresses of the offsets of a sample's windows in the bordered image, of the kernel's runs in a
-# window (and how many there are), of the rows of a block in the order of the result; elements of a sample of the image, cells
-# of a run, channels of a piece, panels of a piece, pieces of the channels and of the columns; windows in all and in a sample;
-# channels and columns in a group, panels in a group, cells of the kernel; groups; the tile; whether the result is
-# channels-last; addresses of the tile and of a function of `_turn`.
-WINDOWS = ("offsets", "starts", "start_count", "order", "volume", "joined", "some", "together", "parts", "column_parts",
-           "all_windows", "in_sample", "channels", "columns", "in_group", "cells", "groups", "tile_rows", "tile_columns",
-           "last", "tile", "turn")  # fmt: skip
+# window (and how many there are), of the rows of a block in the order of the result; elements of a sample of the image, and
+# of a group in it; cells of a run, channels of a piece, panels of a piece, pieces of the channels and of the columns; windows
+# in all and in a sample; channels and columns in a group, panels in a group, cells of the kernel; groups; the tile; whether the
+# result is channels-last; addresses of the tile and of a function of `_turn`.
+WINDOWS = ("offsets", "starts", "start_count", "order", "volume", "group_step", "joined", "some", "together", "parts",
+           "column_parts", "all_windows", "in_sample", "channels", "columns", "in_group", "cells", "groups", "tile_rows",
+           "tile_columns", "last", "tile", "turn")  # fmt: skip
 
 
 @native("qqqqp")
@@ -79,7 +79,7 @@ def gather(code: Code, first: Value, last: Value, arguments: list[Value]) -> Non
                     added = code.select(ends & (bias != 0), bias + 4 * of_all * p.tile_columns, zero)
                     c = target + 4 * (j - begin) * p.tile_columns
                     with code.loop(0, count, p.tile_rows) as i:
-                        call(code, p.tile, image + 4 * group * p.summed, sources + 8 * i, offsets + 8 * cell, cells, run, b,
+                        call(code, p.tile, image + 4 * group * p.group_step, sources + 8 * i, offsets + 8 * cell, cells, run, b,
                              0, c, sources + 8 * (i + ROWS), added, code.minimum(count - i, p.tile_rows), wide,
                              begins)  # fmt: skip
         with code.when(p.last == 0):
@@ -161,7 +161,7 @@ def sum_windows(code: Code, first: Value, last: Value, arguments: list[Value]) -
             with code.loop(begin, end) as j:
                 b = right + 4 * (low * p.groups * p.in_group + (group * p.in_group + j) * count) * p.tile_columns
                 with code.loop(0, p.start_count) as run:
-                    a = image + 4 * (group * p.channels + channel + code.load("i64", starts, run))
+                    a = image + 4 * (group * p.group_step + channel + code.load("i64", starts, run))
                     to = local + 4 * (run * p.joined * p.some * pitch + (j - begin) * p.tile_columns)
                     with code.loop(0, here * p.joined, p.tile_rows) as i:
                         call(code, p.tile, a + 4 * i, 0, at, count, 0, b, 0, to + 4 * i * pitch, pitch, 0,

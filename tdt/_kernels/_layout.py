@@ -18,28 +18,32 @@ from tdt._kernels._turn import turner
 COPY = 1 << 16  # elements that a thread should at least copy: about 20 µs
 CHUNK = 32  # columns that are turned together: their lines stay in the level-one cache until they are full
 IMAGE = ("channels", "depth", "height", "width", "front", "top", "left", "out_depth", "out_height", "out_width", "last",
-         "turn")  # fmt: skip
+         "turn", "groups")  # fmt: skip
 TRANSPOSE = ("rows", "columns", "turn")
 
 
-def bordered(x: np.ndarray, size: tuple, start: tuple) -> np.ndarray:
-    """(N, C, *spatial) as contiguous (N, *size, C) with element (0, …, 0) at `start`; zero-padded and cropped to `size`."""
-    count, channels, *shape = x.shape
-    last = channels == 1 or not x.flags.c_contiguous
+def bordered(x: np.ndarray, size: tuple, start: tuple, groups: int = 1) -> np.ndarray:
+    """(N, C, *spatial) as contiguous (N · groups, *size, C / groups), with element (0, …, 0) at `start`; zero-padded and
+    cropped to `size`."""
+    count, every, *shape = x.shape
+    channels = every // groups
+    last = every == 1 or not x.flags.c_contiguous
     lines = np.ascontiguousarray(to_last(x)) if last else x
-    if tuple(shape) == tuple(size) and not any(start):
-        return lines if last else transposed(x, channels, math.prod(shape)).reshape(count, *shape, channels)
-    out = np.empty((count, *size, channels), np.float32)
+    if tuple(shape) == tuple(size) and not any(start) and not (last and groups > 1):
+        if last:
+            return lines
+        return transposed(x, channels, math.prod(shape)).reshape(count * groups, *shape, channels)
+    out = np.empty((count * groups, *size, channels), np.float32)
     line = size[-1] * channels
-    parallel(_image(), out.size // line, lines, out, _image_words(channels, tuple(shape), size, start, last),
+    parallel(_image(), out.size // line, lines, out, _image_words(channels, tuple(shape), size, start, last, groups),
              grain=-(-COPY // line))  # fmt: skip
     return out
 
 
 def transposed(x: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    """(N, rows, columns) as (N, columns, rows), both flat."""
+    """(N, rows, columns), of any shape, as (N, columns, rows), flat."""
     out = np.empty(x.size, np.float32)
-    pieces = x.shape[0] * -(-columns // CHUNK)
+    pieces = x.size // (rows * columns) * -(-columns // CHUNK)
     parallel(
         _transpose(),
         pieces,
@@ -52,10 +56,10 @@ def transposed(x: np.ndarray, rows: int, columns: int) -> np.ndarray:
 
 
 @functools.lru_cache(256)
-def _image_words(channels: int, shape: tuple, size: tuple, start: tuple, last: bool) -> np.ndarray:
+def _image_words(channels: int, shape: tuple, size: tuple, start: tuple, last: bool, groups: int) -> np.ndarray:
     missing = 3 - len(size)
     ones, zeros = (1,) * missing, (0,) * missing
-    return np.array([channels, *ones, *shape, *zeros, *start, *ones, *size, last, turner()])
+    return np.array([channels, *ones, *shape, *zeros, *start, *ones, *size, last, turner(), groups])
 
 
 @functools.lru_cache(256)
@@ -84,7 +88,8 @@ def check_indices(indices: np.ndarray, size: int) -> None:
 
 @native("qqp")
 def _image(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
-    """Lines [first, last) of a bordered image (N, D', H', W', C), from (N, C, D, H, W), or (N, D, H, W, C) if `last`."""
+    """Lines [first, last) of a bordered image (N · groups, D', H', W', C), from (N, groups · C, D, H, W), or
+    (N, D, H, W, groups · C) if `last`."""
     x, out, words = arguments
     p = code.words(words, IMAGE)
     size = p.out_width * p.channels
@@ -104,11 +109,23 @@ def _image(code: Code, first: Value, last: Value, arguments: list[Value]) -> Non
         with code.when(inside):
             lines, inner = p.depth * p.height * p.width, (d * p.height + h) * p.width + low - p.left
             flat, planes = (n * lines + inner) * p.channels, n * p.channels * lines + inner
+
+            def pixels() -> None:
+                sample = n // p.groups
+                of_group = sample * lines * p.groups * p.channels + (n - sample * p.groups) * p.channels
+                with code.loop(low, high) as k:
+                    source = of_group + (inner + k - low) * p.groups * p.channels
+                    code.copy(target + 4 * k * p.channels, x + 4 * source, 4 * p.channels)
+
             code.choose(
-                p.last != 0,
-                lambda: code.copy(target + 4 * start, x + 4 * flat, 4 * (end - start)),
+                p.last == 0,
                 lambda: call(
                     code, p.turn, x + 4 * planes, lines, high - low, target + 4 * start, p.channels, 0, p.channels
+                ),
+                lambda: code.choose(
+                    p.groups == 1,
+                    lambda: code.copy(target + 4 * start, x + 4 * flat, 4 * (end - start)),
+                    pixels,
                 ),
             )
 

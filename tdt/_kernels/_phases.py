@@ -69,24 +69,24 @@ def three(values: tuple, missing: int) -> tuple:
 
 @functools.lru_cache(64)
 def windows(size: tuple, result: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, channels: int,
-            groups: int, exact: bool) -> Gather:  # fmt: skip
-    """The result: each window gathers pixels of `channels` in each of `groups`. exact: no border is summed."""
+            exact: bool) -> Gather:  # fmt: skip
+    """The result: each window gathers pixels of `channels`. exact: no border is summed."""
     phases = [
         [Phase(0, 1, o, s, tuple((k * d - p, k) for k in range(cells)))]
         for o, cells, s, p, d in zip(result, kernel, stride, padding, dilation, strict=True)
     ]
-    return _gather(phases, size, kernel, channels, groups, exact)
+    return _gather(phases, size, kernel, channels, exact)
 
 
 @functools.lru_cache(64)
 def pixels(size: tuple, result: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, channels: int,
-           groups: int, exact: bool) -> Gather:  # fmt: skip
-    """The input gradient: each of the pixels of an image of `size` gathers windows of `channels` in each of `groups`."""
+           exact: bool) -> Gather:  # fmt: skip
+    """The input gradient: each of the pixels of an image of `size` gathers windows of `channels`."""
     phases = []
     for numbers in zip(size, kernel, stride, padding, dilation, strict=True):
         found = [_phase(remainder, *numbers) for remainder in range(numbers[2])]
         phases.append([phase for phase in found if phase.count])
-    return _gather(phases, result, kernel, channels, groups, exact)
+    return _gather(phases, result, kernel, channels, exact)
 
 
 def share_inside(size: int, result: int, kernel: int, stride: int, padding: int, dilation: int) -> float:
@@ -129,7 +129,7 @@ def _phase(remainder: int, size: int, kernel: int, stride: int, padding: int, di
     return Phase(first, stride, count, 1, tuple(sorted(cells)))
 
 
-def _gather(phases: list[list[Phase]], source: tuple, kernel: tuple, channels: int, groups: int, exact: bool) -> Gather:
+def _gather(phases: list[list[Phase]], source: tuple, kernel: tuple, channels: int, exact: bool) -> Gather:
     border, size, inside, split, padded = [], [], [], False, False
     for dimension, length in zip(phases, source, strict=True):
         if exact or _share(dimension, length) < BORDERED:
@@ -141,7 +141,7 @@ def _gather(phases: list[list[Phase]], source: tuple, kernel: tuple, channels: i
         size.append(max(ends, default=0) + low + 1)
         padded = padded or low > 0 or low + length < size[-1]
         inside.append([p._replace(cells=tuple((at + low, k) for at, k in p.cells)) for p in dimension])
-    return Gather(tuple(border), tuple(size), *_tables(inside, size, kernel, channels, groups, split), padded)
+    return Gather(tuple(border), tuple(size), *_tables(inside, size, kernel, channels, split), padded)
 
 
 def _share(phases: list[Phase], length: int) -> float:
@@ -169,11 +169,10 @@ def _parts(phase: Phase, length: int) -> list[Phase]:
     ]  # fmt: skip
 
 
-def _tables(phases: list, size: list, kernel: tuple, channels: int, groups: int, split: bool) -> tuple:
+def _tables(phases: list, size: list, kernel: tuple, channels: int, split: bool) -> tuple:
     """Phases, blocks, offsets, lines and whole of `Gather`."""
-    every = channels * groups
     _, height, width = three(tuple(size), 1)
-    steps = height * width * every, width * every, every
+    steps = height * width * channels, width * channels, channels
     count = math.prod(kernel)
     lines = np.full((channels, count), -1)
     rows: list[tuple] = []
@@ -192,7 +191,7 @@ def _tables(phases: list, size: list, kernel: tuple, channels: int, groups: int,
              (cell[0][1] * down + cell[1][1]) * across + cell[2][1])
             for cell in itertools.product(*(p.cells for p in parts))
         ]  # fmt: skip
-        joined = len(parts[2].cells) if groups == 1 and not split and _consecutive(parts[2].cells) else 1
+        joined = len(parts[2].cells) if not split and _consecutive(parts[2].cells) else 1
         joined = joined if joined * channels <= DEPTH else 1
         for low, high, first, end in _blocks(taken, joined, channels, split):
             run = joined * (end - first)

@@ -104,7 +104,7 @@ def _weight_grad(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> n
     channels, columns = x.shape[1] // groups, y.shape[1] // groups
     last = output_is_channels_last(y, x)
     full = tuple((n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(size, kernel, stride, dilation, strict=True))
-    image = bordered(x, full, padding)
+    image = bordered(x, full, padding, groups)
     shape = choose(columns)
     items, grain, words, _ = _windows(x.shape, y.shape, full, kernel, stride, dilation, groups, last, shape)
     out = np.empty((groups * columns, *kernel, channels) if last else (groups * columns, channels, *kernel), np.float32)
@@ -175,7 +175,7 @@ class _Plan(NamedTuple):
 
     def compute(self, source: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
         """The result for such arrays."""
-        image = bordered(source, self.size, self.border)
+        image = bordered(source, self.size, self.border, self.bias[0])
         packed, (panel_count, elements, grain) = w, self.panels
         if panel_count:
             packed = (np.empty if self.filled else np.zeros)(elements, np.float32)
@@ -195,7 +195,7 @@ def _plan(source: tuple, weight: tuple, numbers: tuple, groups: int, forward: bo
     sides = (weight[0] // groups, weight[1]) if forward else (weight[1], weight[0] // groups)
     columns, summed = sides
     target = result if forward else size
-    table = (windows if forward else pixels)(*numbers, summed, groups, exact)
+    table = (windows if forward else pixels)(*numbers, summed, exact)
     lines = np.ascontiguousarray(table.lines.T if weights_last else table.lines)
     shape = choose(columns)
     in_group, cells, channels = -(-columns // shape.columns), math.prod(kernel), columns * groups
@@ -208,7 +208,7 @@ def _plan(source: tuple, weight: tuple, numbers: tuple, groups: int, forward: bo
         address_of(lines), lines.size, columns, summed, cells, weights_last, forward, in_group, shape.columns,
         turner("scatter"), turner("lines"), address_of(table.offsets), address_of(table.phases), len(table.phases),
         address_of(table.blocks), shape.rows, address("rows", shape, places=True), turner(), lazy, unset, last, *cut,
-        math.prod(table.size) * summed * groups, channels,
+        math.prod(table.size) * summed * groups, math.prod(table.size) * summed, channels,
     ])  # fmt: skip
     first = slice(1) if forward else tuple(map(slice, stride))
     out = (source[0], *target, channels) if last else (source[0], channels, *target)
@@ -250,10 +250,9 @@ def _pieces(count: int, size: tuple, columns: int, groups: int, in_group: int, s
 def _windows(x: tuple, y: tuple, full: tuple, kernel: tuple, stride: tuple, dilation: tuple, groups: int, last: bool,
              shape: Shape) -> tuple:  # fmt: skip
     """How many pieces of work `sum_windows` has, and a thread should at least have; its words, and what they point into."""
-    every, size = x[1], y[2:]
-    channels, columns = every // groups, y[1] // groups
+    size, channels, columns = y[2:], x[1] // groups, y[1] // groups
     _, height, width = three(full, 1)
-    steps = height * width * every, width * every, every
+    steps = height * width * channels, width * channels, channels
     offsets = _offsets(three(size, 1), [n * s for n, s in zip(three(stride, 1), steps, strict=True)])
     cells = math.prod(kernel)
     in_group = -(-columns // shape.columns)
@@ -269,7 +268,7 @@ def _windows(x: tuple, y: tuple, full: tuple, kernel: tuple, stride: tuple, dila
         else:
             break
     some = min(channels, some - some % shape.rows or some)
-    merged = groups == 1 and some == channels and dilation[-1] == 1
+    merged = some == channels and dilation[-1] == 1
     window = three(kernel, 1)
     starts = _offsets(window, [n * s for n, s in zip(three(dilation, 1), steps, strict=True)])
     joined = window[2] if merged else 1
@@ -278,9 +277,10 @@ def _windows(x: tuple, y: tuple, full: tuple, kernel: tuple, stride: tuple, dila
     order = (rows % cells * some + rows // cells) * together * shape.columns
     parts = -(-channels // some), -(-in_group // together)
     items = groups * math.prod(parts)
+    group = math.prod(full) * channels
     words = np.array([
-        address_of(offsets), address_of(starts), starts.size, address_of(order), math.prod(full) * every, joined, some,
-        together, *parts, y[0] * math.prod(size), math.prod(size), channels, columns, in_group, cells, groups, shape.rows,
+        address_of(offsets), address_of(starts), starts.size, address_of(order), group * groups, group, joined, some, together,
+        *parts, y[0] * math.prod(size), math.prod(size), channels, columns, in_group, cells, groups, shape.rows,
         shape.columns, last, address("cells", shape), turner("plain" if last else "gather"),
     ])  # fmt: skip
     return items, -(-GRAIN * items // max(1, math.prod(y) * channels * cells)), words, (offsets, starts, order)

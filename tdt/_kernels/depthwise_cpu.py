@@ -1,7 +1,7 @@
 """Convolution in two dimensions in groups, in float32 on the CPU, and its gradients.
 
 Contiguous images are computed as they lie by `_planes`. What follows here is for channels-last images in groups of few
-channels, and for what `_planes` cannot compute; other groups go to `conv_cpu` one after the other.
+channels, and for what `_planes` cannot compute; groups of more channels go to `conv_cpu`.
 
 Depthwise (every channel has its own kernel), or with small groups (`_grouped`). As in `conv_cpu`, but for the tile: a column
 of the result is a channel, and reads its own channel, or those of its group, from the image.
@@ -38,15 +38,19 @@ from tdt._kernels._stencil import stencil, stencil_edge
 from tdt._kernels._taps import ROWS, patches, targets
 from tdt._kernels.conv_cpu import _channels_last, _ordered, _pairs
 
+# Channels in a group from which on `conv_cpu` is faster, times the stride in the result; and in the weight gradient.
+WIDE, WIDE_SUMMED = 16, 8
+
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
          groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv` for x (N, C, H, W), w (O, C / groups, KH, KW), b (O,) or None; groups > 1."""
     last = output_is_channels_last(x, w)
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    if not last and (out := _planes.result(x, w, b, **how)) is not None:
+    wide = min(w.shape[1], len(w) // groups) * max(stride) >= WIDE
+    if not last and not wide and (out := _planes.result(x, w, b, **how)) is not None:
         return out
-    if not _has_tile(x.shape[1], len(w), groups):
+    if (wide and not last) or not _has_tile(x.shape[1], len(w), groups):
         return conv_cpu.conv(x, w, b, **how)
     size = output_sizes(x.shape[2:], w.shape[2:], stride, padding, dilation)
     bias = np.zeros(len(w), np.float32) if b is None else np.ascontiguousarray(b)
@@ -59,9 +63,10 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
     """The op `conv_input_grad` for y (N, O, OH, OW), w (O, C / groups, KH, KW), b (C,) or None; groups > 1."""
     last = output_is_channels_last(y, w)
     how = {"size": size, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    if not last and (out := _planes.input_grad(y, w, b, **how)) is not None:
+    wide = min(w.shape[1], len(w) // groups) >= WIDE
+    if not last and not wide and (out := _planes.input_grad(y, w, b, **how)) is not None:
         return out
-    if not _has_tile(w.shape[1] * groups, len(w), groups):
+    if wide or not _has_tile(w.shape[1] * groups, len(w), groups):
         return conv_cpu.conv_input_grad(y, w, b, **how)
     pairs = _pairs(size, y.shape[2:], w.shape[2:], stride, padding, dilation)
     per = w.shape[1]
@@ -75,9 +80,10 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
     """The op `conv_weight_grad` for y (N, O, OH, OW), x (N, C, H, W); groups > 1."""
     last = output_is_channels_last(y, x)
     how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    if not last and (out := _planes.weight_grad(y, x, **how)) is not None:
+    wide = min(x.shape[1], y.shape[1]) // groups >= WIDE_SUMMED
+    if not last and not wide and (out := _planes.weight_grad(y, x, **how)) is not None:
         return out
-    if not _has_tile(x.shape[1], y.shape[1], groups):
+    if (wide and not last) or not _has_tile(x.shape[1], y.shape[1], groups):
         return conv_cpu.conv_weight_grad(y, x, **how)
     right, image = _channels_last(y), _channels_last(x)
     channels = x.shape[1]
