@@ -272,3 +272,44 @@ def test_a_users_autograd_function_casts_its_inputs_and_runs_backward_alike():
         Product.apply(x.bfloat16(), x).sum().backward()
     assert calls == [(tdt.float32, False), (tdt.float32, False)]
     assert x.grad.tolist() == [[4.0, 4.0], [4.0, 4.0]]
+
+
+WEIGHTED = {
+    "linear": ((6, 5), (4, 5), lambda x, w, b: tdt.nn.functional.linear(x, w, b)),
+    "conv2d": ((2, 3, 6, 6), (4, 3, 3, 3), lambda x, w, b: tdt.nn.functional.conv2d(x, w, b, padding=1)),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_weights_stay_float32_where_bfloat16_is_computed_in_float32(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tdt._kernels._dots.available", lambda: "")
+    *shapes, function = WEIGHTED[name]
+    x, w, b = (tdt.randn(shape).requires_grad_() for shape in (*shapes, (4,)))
+    low = x.detach().bfloat16().requires_grad_()
+    with autocast("cpu"):
+        out = function(low, w, b)
+    expected = function(low.detach().float(), w, b)
+    assert out.dtype is tdt.bfloat16 and tdt.equal(out, expected.bfloat16())
+    g = tdt.randn(out.shape).bfloat16()
+    ours = tdt.autograd.grad(out, (low, w, b), g)
+    assert [t.dtype for t in ours] == [tdt.bfloat16, tdt.float32, tdt.float32]
+    tdt.testing.assert_close(ours[1:], tdt.autograd.grad(expected, (w, b), g.float()))
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+@pytest.mark.parametrize("instructions", ["", "emulated-amx"])
+def test_second_derivatives_under_autocast(name: str, instructions: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tdt._kernels._dots.available", lambda: instructions)
+    *shapes, function = WEIGHTED[name]
+    found = []
+    for low in (True, False):
+        tdt.manual_seed(0)
+        x, w, b = (tdt.randn(shape).requires_grad_() for shape in (*shapes, (4,)))
+        with autocast("cpu", enabled=low):
+            loss = function(x, w, b).float().square().sum()
+        gx, gw = tdt.autograd.grad(loss, (x, w), create_graph=True)
+        (gx.square().sum() + gw.square().sum()).backward()
+        found.append((gx, gw, x.grad, w.grad))
+    for ours, expected in zip(*found, strict=True):
+        assert ours.dtype is tdt.float32
+        tdt.testing.assert_close(ours, expected, rtol=0.05, atol=0.05 * expected.abs().max().item())

@@ -65,6 +65,7 @@ from tdt._kernels._conditions import (
     large_tiles,
     large_windows,
     many_tiles,
+    multiplies_bfloat16,
     pointwise,
 )
 from tdt._kernels._formulas import (
@@ -142,6 +143,7 @@ __all__ = [
     "large_windows",
     "logsumexp",
     "many_tiles",
+    "multiplies_bfloat16",
     "moved",
     "multiply",
     "narrow",

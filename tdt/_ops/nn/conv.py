@@ -19,7 +19,7 @@ from tdt._backend import namespace
 from tdt._backend.layout import empty_as, output_is_channels_last, to_front, to_last, to_layout_of
 from tdt._backend.windows import output_sizes
 from tdt._core.calls import front
-from tdt._core.dtype import FLOATING_AND_COMPLEX, NUMBERS, int64, of
+from tdt._core.dtype import FLOATING_AND_COMPLEX, NUMBERS, bfloat16, float32, int64, of
 from tdt._core.tensor import Tensor
 from tdt._kernels import (
     LOWER,
@@ -46,7 +46,7 @@ from tdt._ops.nn._windows import (
     workspace,
 )
 from tdt._ops.nn.pad import pad
-from tdt.autograd._autocast import cast_for
+from tdt.autograd._autocast import cast_operands, casts_on
 from tdt.autograd._op import op
 
 _CHUNK = 1 << 20  # bytes of im2col workspace at a time: about an L2 cache
@@ -156,6 +156,7 @@ def _by_pairs(op: Any, xp: Any, arrays: tuple, attributes: dict) -> Any:
     autocast="lower",
     kernels=_kernels("conv"),
     half=True,
+    float32_weights=True,
 )
 def conv(xp, x, w, b=None, *, stride, padding, dilation, groups):
     if x.dtype in LOWER:
@@ -195,7 +196,9 @@ def _conv_group(xp, x, w, b, out, stride, padding, dilation, last):
 @conv.vjp("x", "w", "b")
 def _(g, needs, x, w, stride, padding, dilation, groups):
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    gx = conv_input_grad(g, w.conj(), None, size=tuple(x.shape[2:]), **how) if needs[0] else None
+    low = x.dtype
+    g, x = (t if t.dtype is w.dtype else t.to(w.dtype) for t in (g, x))
+    gx = conv_input_grad(g, w.conj(), None, size=tuple(x.shape[2:]), **how).to(low) if needs[0] else None
     gw = conv_weight_grad(g, x.conj(), kernel=tuple(w.shape[2:]), **how) if needs[1] else None
     gb = g.sum((0, *range(2, g.ndim))) if needs[2] else None
     return gx, gw, gb
@@ -234,7 +237,7 @@ def _gradients_in_half_precision(xp, g, needs, x, w, how):
     if not any(left[:2]):
         return gx, gw, total(g, (0, *range(2, g.ndim))) if needs[2] else None
     wide_g, wide_x, wide_w = widen((g, x, w))
-    others = narrow(_gradients(xp, wide_g, left, wide_x, wide_w, how), x.dtype)
+    others = _gradients(xp, wide_g, left, wide_x, wide_w, how)  # which are rounded where the operand was
     return tuple(b if a is None else a for a, b in zip((gx, gw, None), others, strict=True))
 
 
@@ -430,8 +433,12 @@ def check_arguments(name: str, size: tuple, dtype: Any, weight: tuple, weight_dt
 def kinds(x: Tensor, w: Tensor, b: Tensor | None) -> tuple[Any, ...]:
     """The shape and NumPy's dtype of each operand, as the checks of arguments take them."""
     x, w = x._a, w._a
-    bias = (None, None) if b is None else (b._a.shape, b._a.dtype)
-    return (x.shape, x.dtype, w.shape, w.dtype, *bias)
+    kept = (
+        x.dtype == bfloat16.np and w.dtype == float32.np and casts_on("cpu")
+    )  # weights that stay float32 under autocast
+    dtypes = [x.dtype if kept and a.dtype == float32.np else a.dtype for a in (w, w if b is None else b._a)]
+    bias = (None, None) if b is None else (b._a.shape, dtypes[1])
+    return (x.shape, x.dtype, w.shape, dtypes[0], *bias)
 
 
 @functools.lru_cache(4096)
@@ -456,7 +463,7 @@ def _conv_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | N
     for value, what in ((input, "input"), (weight, "weight")):
         if not isinstance(value, Tensor):
             raise TypeError(f"{name}(): argument '{what}' must be Tensor, not {type(value).__name__}")
-    input, weight, bias = cast_for("lower", input, weight, bias)
+    input, weight, bias = cast_operands(conv, input, weight, bias)
     single = input.ndim == nd + 1
     if not single and input.ndim != nd + 2:
         raise RuntimeError(f"Expected {nd + 1}D (unbatched) or {nd + 2}D (batched) input to {name}, "

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from tdt import _kernels
-from tdt._core.dtype import NUMBERS, SCALAR_NAMES
+from tdt._core.dtype import NUMBERS, SCALAR_NAMES, bfloat16, float32
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
-from tdt.autograd._autocast import autocast, cast_for
+from tdt.autograd._autocast import autocast, cast_operands, casts_on
 from tdt.autograd._dispatch import apply
 from tdt.autograd._node_names import ranks
 from tdt.autograd._op import op
@@ -39,8 +39,11 @@ def _linear_node_name(node: Any) -> str:
     node=_linear_node_name,
     autocast="lower",
     half=True,
+    float32_weights=True,
 )
 def _linear(xp, x, w, b=None):
+    if x.dtype != w.dtype:  # half precision, and weights in float32
+        return _kernels.narrow(_linear.forward(xp, *_kernels.widen((x, w, b))), x.dtype)
     # One product of two matrices: NumPy multiplies a stack of matrices one by one.
     y = _kernels.product(xp, x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), w.shape[-1]), w.T, b)
     return y if x.ndim == 2 else y.reshape(_shape(x.shape, w.shape, b))
@@ -48,15 +51,19 @@ def _linear(xp, x, w, b=None):
 
 @_linear.vjp("x", "w", "b")
 def _(g, needs, x, w):
+    low = x.dtype
+    g, x = (t if t.dtype is w.dtype else t.to(w.dtype) for t in (g, x))
     matrix, count = w if w.ndim == 2 else w.unsqueeze(0), math.prod(x.shape[:-1])
     rows = g.reshape(count, matrix.shape[0])
-    gx = (rows @ matrix.conj()).reshape(x.shape) if needs[0] else None
+    gx = (rows @ matrix.conj()).reshape(x.shape).to(low) if needs[0] else None
     gw = (rows.transpose(0, 1) @ x.conj().reshape(count, matrix.shape[1])).reshape(w.shape) if needs[1] else None
     return gx, gw, rows.sum(0).reshape(w.shape[:-1]) if needs[2] else None
 
 
 @_linear.fast_vjp("x", "w", "b")
 def _(xp, g, needs, x, w):
+    if x.dtype != w.dtype:
+        g, x = _kernels.widen((g, x))
     if w.dtype.kind == "c":
         x, w = x.conj(), w.conj()
     count, out, inside = math.prod(x.shape[:-1]), math.prod(w.shape[:-1]), w.shape[-1]
@@ -85,18 +92,23 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         x, w = input._a, weight._a
         fits = (
             x.shape[-1] == w.shape[-1]
-            and x.dtype == w.dtype
+            and (x.dtype == w.dtype or _weights_are_kept(input, weight))
             and (bias is None or (bias._a.shape == w.shape[:-1] and bias._a.dtype == w.dtype))
         )
     except (AttributeError, IndexError):
         fits = False
     if not fits or w.ndim > 2:
-        input, weight, bias = cast_for("lower", input, weight, bias)
+        input, weight, bias = cast_operands(_linear, input, weight, bias)
         bias = _explain(input, weight, bias)
     if out is None:
         return apply(_linear, (input, weight, bias), {})
     refuse_out(out, input)
     return _linear.into(out, input, weight, bias)
+
+
+def _weights_are_kept(input: Tensor, weight: Tensor) -> bool:
+    """Whether autocast is active, and the weights may stay float32."""
+    return casts_on(input.device.type) and input.dtype is bfloat16 and weight.dtype is float32
 
 
 def _explain(input: Any, weight: Any, bias: Any) -> Tensor | None:
@@ -115,8 +127,9 @@ def _explain(input: Any, weight: Any, bias: Any) -> Tensor | None:
             f"(mat1 and mat2 shapes cannot be multiplied, {math.prod(x[:-1])}x{x[-1]} and {w[-1]}x{math.prod(w[:-1])}). "
             "Did you forget Flatten or the size of the layer before?"
         )
+    kept = weight if _weights_are_kept(input, weight) else input
     for other, name in ((weight, "weight"), (bias, "bias")):
-        if other is not None and other.dtype is not input.dtype:
+        if other is not None and other.dtype is not kept.dtype:
             raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {SCALAR_NAMES[input.dtype].lower()} != "
                                f"{SCALAR_NAMES[other.dtype].lower()} (the {name} of linear)")  # fmt: skip
     if bias is not None:
