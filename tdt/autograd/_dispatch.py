@@ -1,12 +1,13 @@
 """The call of an op on tensors, in four steps: gather the operands, compute, wrap the result, record the call.
 
-`apply` takes every call. `unary` and `binary` gather the one or two operands of the common case without a loop; what
-`Plan.fast_path` does not cover they hand to `apply`. All three record by `_record`.
+`apply` takes every call. `unary`, `binary` and `ternary` gather the one to three operands of the common case without a loop; what
+`Plan.fast_path` does not cover they hand to `apply`. All record by `_record`.
 """
 
 from __future__ import annotations
 
 from operator import itemgetter
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -156,6 +157,31 @@ def binary(op: Op, x: Any, y: Any) -> Any:
         mask = 1 if y_edge is None else 2 if x_edge is None else 3
         edges = ((x, 0) if x_edge is LEAF else x_edge, (y, 0) if y_edge is LEAF else y_edge)
         _record(op, plan, mask, edges, (x, y), (a, b), op.defaults, (out,))
+    return out
+
+
+def ternary(op: Op, x: Any, y: Any, z: Any) -> Any:
+    """`apply` for three operands without attributes, of an op that is not elementwise: the third may be None."""
+    record = state.fast_record
+    try:
+        a, b, c = x._a, y._a, None if z is None else z._a
+        plan = op.plans.get((a.dtype, b.dtype, NoneType if c is None else c.dtype))
+    except AttributeError:
+        plan = None
+    if (
+        plan is None or not plan.direct or plan.casts is not None or plan.by_rank is not None or record is None
+        or not (a.__class__ is b.__class__ is ndarray) or not (c is None or c.__class__ is ndarray)
+    ):  # fmt: skip
+        return apply(op, (x, y, z), {})
+    result = op.forward(np, a, b, c)
+    out = _new(Tensor)
+    out._a = result if result.__class__ is ndarray else _backend.as_array(result)
+    out._st = Storage()
+    out._edge = out._view = out._grad = None
+    if record:
+        edges, mask, nowhere = _edges_of((x, y, z))
+        if mask:
+            _record(op, plan, mask, edges, (x, y, z), (a, b, c), op.defaults, (out,), nowhere)
     return out
 
 

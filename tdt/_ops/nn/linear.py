@@ -10,7 +10,7 @@ from tdt._core.dtype import NUMBERS, SCALAR_NAMES, bfloat16, float32
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt.autograd._autocast import autocast, cast_operands, casts_on
-from tdt.autograd._dispatch import apply
+from tdt.autograd._dispatch import ternary
 from tdt.autograd._node_names import ranks
 from tdt.autograd._op import op
 
@@ -101,7 +101,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         input, weight, bias = cast_operands(_linear, input, weight, bias)
         bias = _explain(input, weight, bias)
     if out is None:
-        return apply(_linear, (input, weight, bias), {})
+        return ternary(_linear, input, weight, bias)
     refuse_out(out, input)
     return _linear.into(out, input, weight, bias)
 
