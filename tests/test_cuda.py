@@ -77,7 +77,7 @@ SETTINGS = """
     backends.cuda.math_sdp_enabled() backends.cuda.mem_efficient_sdp_enabled() backends.cuda.cudnn_sdp_enabled()
     backends.cuda.matmul.allow_fp16_reduced_precision_reduction backends.cuda.matmul.allow_fp16_accumulation
     backends.cuda.matmul.allow_bf16_reduced_precision_reduction
-    backends.mps.is_available() backends.mps.is_built() backends.mkldnn.allow_tf32
+    backends.cpu.get_cpu_capability() backends.mps.is_available() backends.mps.is_built() backends.mkldnn.allow_tf32
     get_float32_matmul_precision() set_float32_matmul_precision("x") are_deterministic_algorithms_enabled()
     is_deterministic_algorithms_warn_only_enabled() get_deterministic_debug_mode()
     set_deterministic_debug_mode("x") set_deterministic_debug_mode(5) set_deterministic_debug_mode(1.5)

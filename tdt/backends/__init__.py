@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Self
 
 from tdt import _kernels
-from tdt.backends import cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum
+from tdt.backends import cpu, cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum
 
-__all__ = ["cuda", "cudnn", "kernels", "mkl", "mkldnn", "mps", "openmp", "opt_einsum", "winograd"]
+__all__ = ["cpu", "cuda", "cudnn", "kernels", "mkl", "mkldnn", "mps", "openmp", "opt_einsum", "winograd"]
 
 
 class _Setting:

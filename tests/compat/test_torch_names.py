@@ -12,7 +12,7 @@ from tdt import _about
 from tdt.compat import _torch_names
 from tests.helpers import require_torch
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CLASSES = """
 Tensor Size dtype device layout memory_format finfo no_grad enable_grad inference_mode autocast FloatStorage UntypedStorage
 nn.Parameter nn.Module nn.Linear nn.Conv2d nn.BatchNorm1d nn.LSTM nn.MultiheadAttention nn.CrossEntropyLoss nn.Sequential
@@ -42,7 +42,7 @@ print(json.dumps(modules))
 """
 SUBMODULES = """
 amp.autocast_mode amp.grad_scaler autograd.function autograd.functional autograd.gradcheck autograd.graph backends.cuda
-backends.cudnn backends.mkldnn backends.mps backends.openmp cuda.amp cuda.memory distributions.kl fft func linalg
+backends.cpu backends.cudnn backends.mkldnn backends.mps backends.openmp cuda.amp cuda.memory distributions.kl fft func linalg
 multiprocessing nn.common_types nn.functional nn.init nn.modules.utils nn.parallel nn.parameter nn.utils.clip_grad
 nn.utils.parametrizations nn.utils.rnn optim.lr_scheduler optim.swa_utils random serialization sparse special storage types
 utils.checkpoint utils.data.dataloader utils.data.distributed utils.data.sampler utils.dlpack utils.hooks version

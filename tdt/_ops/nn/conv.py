@@ -433,10 +433,10 @@ def check_arguments(name: str, size: tuple, dtype: Any, weight: tuple, weight_dt
 def kinds(x: Tensor, w: Tensor, b: Tensor | None) -> tuple[Any, ...]:
     """The shape and NumPy's dtype of each operand, as the checks of arguments take them."""
     x, w = x._a, w._a
-    kept = (
+    float32_weights = (
         x.dtype == bfloat16.np and w.dtype == float32.np and casts_on("cpu")
     )  # weights that stay float32 under autocast
-    dtypes = [x.dtype if kept and a.dtype == float32.np else a.dtype for a in (w, w if b is None else b._a)]
+    dtypes = [x.dtype if float32_weights and a.dtype == float32.np else a.dtype for a in (w, w if b is None else b._a)]
     bias = (None, None) if b is None else (b._a.shape, dtypes[1])
     return (x.shape, x.dtype, w.shape, dtypes[0], *bias)
 

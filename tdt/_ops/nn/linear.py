@@ -92,7 +92,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         x, w = input._a, weight._a
         fits = (
             x.shape[-1] == w.shape[-1]
-            and (x.dtype == w.dtype or _weights_are_kept(input, weight))
+            and (x.dtype == w.dtype or _weights_stay_float32(input, weight))
             and (bias is None or (bias._a.shape == w.shape[:-1] and bias._a.dtype == w.dtype))
         )
     except (AttributeError, IndexError):
@@ -106,7 +106,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     return _linear.into(out, input, weight, bias)
 
 
-def _weights_are_kept(input: Tensor, weight: Tensor) -> bool:
+def _weights_stay_float32(input: Tensor, weight: Tensor) -> bool:
     """Whether autocast is active, and the weights may stay float32."""
     return casts_on(input.device.type) and input.dtype is bfloat16 and weight.dtype is float32
 
@@ -127,9 +127,9 @@ def _explain(input: Any, weight: Any, bias: Any) -> Tensor | None:
             f"(mat1 and mat2 shapes cannot be multiplied, {math.prod(x[:-1])}x{x[-1]} and {w[-1]}x{math.prod(w[:-1])}). "
             "Did you forget Flatten or the size of the layer before?"
         )
-    kept = weight if _weights_are_kept(input, weight) else input
+    like = weight if _weights_stay_float32(input, weight) else input
     for other, name in ((weight, "weight"), (bias, "bias")):
-        if other is not None and other.dtype is not kept.dtype:
+        if other is not None and other.dtype is not like.dtype:
             raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {SCALAR_NAMES[input.dtype].lower()} != "
                                f"{SCALAR_NAMES[other.dtype].lower()} (the {name} of linear)")  # fmt: skip
     if bias is not None:
