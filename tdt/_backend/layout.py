@@ -87,19 +87,33 @@ def dense(xp: Any, result: Any, operands: list) -> Any:
     return result if result.flags.c_contiguous else xp.ascontiguousarray(result)
 
 
+def is_descending(strides: tuple[int, ...]) -> bool:
+    """Whether each dimension has a smaller stride than the one before it, so that they alone decide the order."""
+    before = 1 << 62
+    for s in strides:
+        if not 0 < s < before:
+            return False
+        before = s
+    return True
+
+
 def in_order(xp: Any, result: Any, operands: list) -> Any:
     """`result` of an elementwise op in the memory order that PyTorch gives it; NumPy has it mostly, else it is copied.
 
     The order of two dimensions follows the first operand that has steps in both. NumPy asks them all. Where none has,
     which order results depends on the way of sorting, so this is PyTorch's: by insertion, from the innermost dimension on.
     """
+    first = operands[0]
+    decisive = getattr(first, "shape", None) == result.shape
     if result.flags.c_contiguous:
+        if decisive and is_descending(first.strides):
+            return result
         for a in operands:
             if hasattr(a, "flags") and not a.flags.c_contiguous:
                 break
         else:
             return result
-    if not result.size:
+    if not result.size or (decisive and result.strides == first.strides and 0 not in first.strides):
         return result
     operands = [a for a in operands if getattr(a, "ndim", 0)]
     shape = result.shape

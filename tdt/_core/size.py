@@ -8,6 +8,8 @@ from typing import Any, SupportsIndex, overload
 
 from tdt import _about
 
+_item: Any = tuple.__getitem__
+
 
 class Size(tuple[int, ...]):
     """A shape: a tuple with `numel()`.
@@ -28,8 +30,7 @@ class Size(tuple[int, ...]):
     @overload
     def __getitem__(self, index: slice) -> Size: ...
     def __getitem__(self, index: Any) -> Any:
-        picked = tuple.__getitem__(self, index)
-        return Size(picked) if isinstance(index, slice) else picked
+        return Size(_item(self, index)) if index.__class__ is slice else _item(self, index)
 
     def __add__(self, other: Iterable[int]) -> Size:  # type: ignore[override]
         return Size(tuple.__add__(self, tuple(other)))

@@ -13,6 +13,7 @@ from tdt._core import dtype as _dtype
 from tdt._core.dtype import BY_NUMPY
 from tdt._core.size import Size
 
+_FLOAT32 = _dtype.float32.np
 LEAF = ("leaf", 0)  # the edge of a leaf tensor that requires a gradient
 
 
@@ -98,8 +99,11 @@ class Tensor:
     @property
     def dtype(self) -> _dtype.dtype:
         """Data type of the elements."""
-        found = BY_NUMPY.get(self._a.dtype)
-        return _dtype.of(self._a.dtype) if found is None else found
+        kind = self._a.dtype
+        if kind is _FLOAT32:  # a lookup takes as long as all the rest
+            return _dtype.float32
+        found = BY_NUMPY.get(kind)
+        return _dtype.of(kind) if found is None else found
 
     @property
     def device(self) -> device:

@@ -85,6 +85,7 @@ class _lu_unpack_result(NamedTuple):
     P: Tensor
     L: Tensor
     U: Tensor
+_FLOAT32: Any
 LEAF: Any
 class Storage:
     """The state that a tensor shares with all its views."""

@@ -69,7 +69,6 @@ from tdt._kernels._conditions import (
     pointwise,
 )
 from tdt._kernels._formulas import (
-    CONVERSIONS,
     LOWER,
     astype,
     for_small_arrays,
@@ -94,7 +93,6 @@ from tdt._kernels._registry import (
 __all__ = [
     "ByShape",
     "CACHED",
-    "CONVERSIONS",
     "KERNELS",
     "Kernel",
     "LARGE_ARITHMETIC",

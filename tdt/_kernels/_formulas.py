@@ -17,7 +17,7 @@ FLOAT32, FLOAT16, BFLOAT16 = np.dtype(np.float32), np.dtype(np.float16), np.dtyp
 LOWER = frozenset((FLOAT16, BFLOAT16))
 GENERATED = frozenset((FLOAT32, FLOAT16, BFLOAT16, np.dtype(np.float64)))
 # By the types of source and target.
-CONVERSIONS: dict[tuple, Callable | None] = dict.fromkeys(itertools.permutations((FLOAT32, FLOAT16, BFLOAT16), 2))
+CONVERSIONS: dict[tuple, Any] = dict.fromkeys(itertools.permutations((FLOAT32, FLOAT16, BFLOAT16), 2))
 
 
 def widen(arrays: Sequence[Any]) -> list:
@@ -34,14 +34,15 @@ def narrow(results: Any, low: Any) -> Any:
 
 def astype(x: Any, dtype: Any) -> Any:
     """`x.astype(dtype)`, by vector instructions between float32, float16 and bfloat16."""
-    if SWITCHES.kernels and x.__class__ is np.ndarray and (types := (x.dtype, dtype)) in CONVERSIONS:
-        run = CONVERSIONS[types]
+    if SWITCHES.kernels and x.__class__ is np.ndarray:
+        run = CONVERSIONS.get((x.dtype, dtype), False)
         if run is None:
             from tdt._kernels.generated import conversion
 
-            run = CONVERSIONS[types] = conversion(*types)
-        result = run(x)
-        return result if result.__class__ is np.ndarray else np.asarray(result)
+            run = CONVERSIONS[x.dtype, dtype] = conversion(x.dtype, dtype)
+        if run:
+            result = run(x)
+            return result if result.__class__ is np.ndarray else np.asarray(result)
     return x.astype(dtype)
 
 

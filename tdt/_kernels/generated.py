@@ -75,6 +75,10 @@ class Function:
         return self._on_words if self.as_words else self.ufunc
 
     def _on_words(self, *operands: np.ndarray) -> Any:
+        count = len(operands) - 1
+        if not self.bfloat16_out and count == self.ufunc.nin:  # type: ignore[attr-defined]  # written into bfloat16
+            operands[count][...] = self._on_words(*operands[:count])
+            return operands[count]
         result = self.ufunc(*[a.view(WORD) if a.dtype.char == "E" else a for a in operands])
         return result.view(BFLOAT16) if self.bfloat16_out else result
 

@@ -10,7 +10,7 @@ import numpy as np
 from tdt._core.creation import from_numpy
 from tdt._core.methods import rename
 from tdt._core.tensor import Tensor
-from tdt.autograd._dispatch import binary
+from tdt.autograd._dispatch import NO_ATTRIBUTES, apply, binary
 from tdt.autograd._inplace import write
 from tdt.autograd._node_names import label
 from tdt.autograd._op import Op
@@ -37,7 +37,8 @@ def arithmetic_operator(name: str, record: Op, reflected_node: str = "") -> None
             return _not_a_tensor(name, self)
         if not isinstance(other, NUMBERS):
             return NotImplemented
-        return label(record(other, self), reflected_node) if reflected_node else record(other, self)
+        out = apply(record, (other, self), NO_ATTRIBUTES)
+        return label(out, reflected_node) if reflected_node else out
 
     def augmented(self: Tensor, other: Any) -> Any:
         if other.__class__ is Tensor or isinstance(other, NUMBERS):

@@ -127,13 +127,14 @@ def binary(op: Op, x: Any, y: Any) -> Any:
         else:
             b, dtype = y._a, a.dtype
             plan = op.plans.get(dtype) if dtype is b.dtype else op.plans.get((dtype, b.dtype))
-            if b.__class__ is not ndarray or (not a.flags.c_contiguous and op.lay is not None):
+            if b.__class__ is not ndarray:
                 plan = None
     except AttributeError:
         plan = None
     if plan is None or not plan.fast_path or a.__class__ is not ndarray or record is None:
         return apply(op, (x, y), {})
     direct, numbers = plan.function, ()
+    lay = None if b is y or op.lay is None or a.flags.c_contiguous else op.lay
     if op.ufuncs is not None and a.size < THREADS.elementwise and (b is y or b.size < THREADS.elementwise):
         value = number_key(b) if b is y else b.dtype
         direct, numbers, _, _ = op.ufuncs.get((a.dtype, value)) or ufunc_of(op, [a.dtype, value], [a, b], NO_ATTRIBUTES)
@@ -143,6 +144,8 @@ def binary(op: Op, x: Any, y: Any) -> Any:
         result = op.forward(np, a, b) if direct is None else direct(a, *numbers) if numbers else direct(a, b)
     except (ValueError, OverflowError) as error:
         result = _recover(op, np, [a, b], op.defaults, error)
+    if lay is not None:
+        result = lay(np, result, [a, b])
     out = _new(Tensor)
     out._a = result if result.__class__ is ndarray else _backend.as_array(result)
     out._st = Storage()
@@ -253,7 +256,7 @@ def number_key(x: float | None) -> Any:
 def ufunc_of(op: Op, key: list, arrays: list, attributes: dict) -> tuple:
     """(ufunc, the numbers that follow the arrays, all attributes, a function that picks the arrays unless all are arrays).
 
-    The ufunc is None where none is generated, or no plan was made yet. What is found is kept in `op.ufuncs`.
+    The ufunc is None where none is generated. What is found is kept in `op.ufuncs`.
 
     Args:
         key: the types of arrays and the `number_key` of numbers.
@@ -261,7 +264,7 @@ def ufunc_of(op: Op, key: list, arrays: list, attributes: dict) -> tuple:
     if attributes:
         values = attributes.values()
         key += attributes
-        key += values if all(values) else map(repr, values)  # 0.0 and -0.0 are equal
+        key += values if all(values) else [value or repr(value) for value in values]  # 0.0 and -0.0 are equal
     types: Any = tuple(key) if len(key) > 1 else key[0]
     try:
         found = op.ufuncs.get(types)
@@ -269,8 +272,9 @@ def ufunc_of(op: Op, key: list, arrays: list, attributes: dict) -> tuple:
         return NO_UFUNC
     if found is not None:
         return found
-    plan = op.plans.get(tuple([a.dtype if a.__class__ is ndarray else a.__class__ for a in arrays]))
-    if plan is None or plan.by_rank is not None or not plan.fast_path:
+    kinds = tuple([a.dtype if a.__class__ is ndarray else a.__class__ for a in arrays])
+    plan = op.plans.get(kinds) or _slow_plan(op, kinds, arrays)[1]
+    if plan.by_rank is not None or not plan.fast_path:
         return NO_UFUNC
     if not TENSOR_TYPES.isdisjoint(map(type, attributes.values())):
         return NO_UFUNC
@@ -494,6 +498,8 @@ def _recover(op: Op, xp: Any, arrays: list, attributes: dict, error: Exception) 
 
 def _wrap(op: Op, results: tuple, operands: tuple, attributes: dict) -> tuple[Tensor, ...]:
     """Tensors around the results; NumPy's scalars become 0-d arrays."""
+    if op.multi_view and state.fast_record is not None and type(operands[0]._a) is ndarray and operands[0]._a.size:
+        return _views(op, operands[0], results, attributes)
     outs = []
     for k, r in enumerate(results):
         t = alias(r if r.__class__ is ndarray else _backend.as_array(r), None)
@@ -501,6 +507,21 @@ def _wrap(op: Op, results: tuple, operands: tuple, attributes: dict) -> tuple[Te
             _link(op, operands[0], t, attributes, k if op.multi_view else None)
         if state.inference and t._view is None:
             t._st.inference = True
+        outs.append(t)
+    return tuple(outs)
+
+
+def _views(op: Op, x: Tensor, results: tuple, attributes: dict) -> tuple[Tensor, ...]:
+    """Tensors around several views of the memory of `x`."""
+    outs = []
+    storage, source = x._st, x._view
+    creation_meta, version = "multi" if state.fast_record else "no_grad", storage.version
+    base, base_array = (x, x._a) if source is None else (source.base, source.base_array)
+    for k, r in enumerate(results):
+        t = _new(Tensor)
+        t._a, t._st = r, storage
+        t._edge = t._grad = None
+        t._view = View(base, source, (op, attributes, k), version, creation_meta, base_array)
         outs.append(t)
     return tuple(outs)
 

@@ -17,11 +17,12 @@ from tdt._core.float8 import astype
 from tdt._core.mode import no_grad, real
 from tdt._core.tensor import Tensor, wrap
 from tdt._core.writing import check_memory
-from tdt._kernels import CONVERSIONS
+from tdt._kernels import LOWER
 from tdt.autograd._node import sum_to
 from tdt.autograd._op import op
 from tdt.autograd._views import look
 
+FLOAT32 = _dtype.float32.np
 # (source, target) of conversions of the common types that are NumPy's. Half precision and float8 have their own.
 _COMMON = [d.np for d in (_dtype.float32, _dtype.float64, _dtype.int64, _dtype.int32, _dtype.uint8, _dtype.bool)]
 BY_NUMPY_ALONE = {(source, target) for source in _COMMON for target in _COMMON}
@@ -40,10 +41,10 @@ BY_NUMPY_ALONE = {(source, target) for source in _COMMON for target in _COMMON}
 def _convert(xp, x, *, dtype):
     """Conversion to another dtype: the op that promotion, autocast, `.to` and `.float()` share."""
     source, target = x.dtype, dtype.np
-    if (source, target) in BY_NUMPY_ALONE:
-        out = x.astype(target)
-    elif (source, target) in CONVERSIONS:
+    if (source is FLOAT32 and target in LOWER) or (target is FLOAT32 and source in LOWER):
         out = _kernels.astype(x, target)
+    elif (source, target) in BY_NUMPY_ALONE:
+        out = x.astype(target)
     else:
         if source.kind == "c" and dtype.category < _dtype.COMPLEX and dtype.category != _dtype.BOOL:
             x = x.real

@@ -12,7 +12,7 @@ from tdt._core.methods import rename
 from tdt._core.mode import enable_grad, real, state
 from tdt._core.tensor import LEAF, Tensor, View, alias
 from tdt._core.writing import check_memory
-from tdt.autograd._inplace import check_writable, is_plain
+from tdt.autograd._inplace import check_writable, is_plain, write
 from tdt.autograd._op_table import OPS
 
 
@@ -21,11 +21,11 @@ def by_op(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
     record = OPS[name]
 
     def method(input: Tensor, *operands: Any, **attributes: Any) -> Tensor:
-        if "out" in attributes:
+        if attributes and "out" in attributes:
             raise _no_out(name)
         if record.tensors_only and operands and not isinstance(operands[0], Tensor):
             check_call()
-        return record.inplace(input, *operands, **attributes)
+        return write(record, input, operands, attributes)
 
     return _in_place(method, function, name)
 
@@ -38,9 +38,11 @@ def by_copy(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]
             raise _no_out(name)
         try:
             # The op may keep its input for backward, which must not change.
-            recorded = state.grad and any(
-                isinstance(x, Tensor) and x.requires_grad for x in (input, *args, *kwargs.values())
-            )
+            recorded = False
+            if state.grad:
+                for x in (input, *args, *kwargs.values()):
+                    if isinstance(x, Tensor) and (x._edge is not None or x._view is not None) and x.requires_grad:
+                        recorded = True
             return overwrite(input, function(OPS["clone"](input) if recorded else input, *args, **kwargs))
         except (AttributeError, TypeError):
             check_call()

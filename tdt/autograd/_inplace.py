@@ -73,57 +73,63 @@ def is_plain(x: Any) -> bool:
 def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) -> bool:  # noqa: C901  (helper calls cost time)
     """Compute into the memory of `out` without any detour, in the common case; False, with nothing done, in all others.
 
-    The common case: nothing is recorded, and the operands are numbers, or contiguous NumPy tensors of the same shape and
-    dtype as `out` that are `out` itself or share no memory with it.
+    The common case: nothing is recorded, `out` is a contiguous NumPy tensor, and the operands are numbers, or NumPy tensors
+    of its shape and dtype that are `out` itself or share no memory with it.
     """
     record, kind = state.fast_record, out.__class__
-    if record is None or kind not in TENSOR_TYPES or (record and _may_require_grad(out)):
+    if record is None or kind not in TENSOR_TYPES:
         return False
-    a, storage, dtype = out._a, out._st, out._a.dtype
+    if record and (out._edge is not None or (out._view is not None and out._view.base._edge is not None)):
+        return False
+    a, storage = out._a, out._st
+    dtype = a.dtype
     if a.__class__ is not ndarray or not a.flags.c_contiguous or storage.inference:
         return False
     arrays: list[Any] = []
-    types: list[Any] = []
+    key: list[Any] = []  # of the plan, and of the ufunc
+    generated = op.ufuncs is not None and a.size < THREADS.elementwise
     for t in operands:
         kind = t.__class__
         if t is out:
             arrays.append(a)
-            types.append(dtype)
+            key.append(dtype)
         elif kind in TENSOR_TYPES:
             b = t._a
             if b is not a:
                 if b.__class__ is not ndarray or b.dtype is not dtype or b.shape != a.shape or t._st is storage:
                     return False
-                if not b.flags.c_contiguous or (
-                    (a.base is not b.base or b.base is not None) and may_share_memory(a, b)
-                ):
+                if (a.base is not b.base or b.base is not None) and may_share_memory(a, b):
                     return False
-            if record and _may_require_grad(t):
+            if record and (t._edge is not None or (t._view is not None and t._view.base._edge is not None)):
                 return False
             arrays.append(b)
-            types.append(dtype)
+            key.append(dtype)
         elif t is None or (kind is float and dtype.kind == "f") or (kind is int and dtype.kind in "fiu"):
             arrays.append(t)
-            types.append(kind)
+            key.append(number_key(t) if generated else kind)
         else:
             return False
-    plan = op.plans.get(tuple(types))
-    if plan is None or not plan.direct or plan.by_rank is not None or (op.to_float and dtype.kind in "biu"):
-        return False
-    if attributes and not TENSOR_TYPES.isdisjoint(map(type, attributes.values())):
+    if op.to_float and dtype.kind in "biu":
         return False
     try:
-        ufunc = None
-        if op.ufuncs is not None and a.size < THREADS.elementwise:
-            key = [dtype if x.__class__ is ndarray else number_key(x) for x in arrays]
+        if generated:
             ufunc, numbers, _, pick = ufunc_of(op, key, arrays, attributes)
-        if ufunc is not None:
-            result = ufunc(*arrays if pick is None else pick(arrays), *numbers, a)
-        elif op.ufunc and op.ufuncs is None and not attributes:
-            result = op.direct(*arrays, a)  # type: ignore[misc]
-        else:
-            attributes = {**op.defaults, **attributes} if op.defaults else attributes
-            result = op.forward(np, *arrays, **attributes, out=a)
+            if ufunc is not None:
+                ufunc(*arrays if pick is None else pick(arrays), *numbers, a)
+                storage.bump_version()
+                return True
+            key = [dtype if x.__class__ is ndarray else x.__class__ for x in arrays]
+        plan = op.plans.get(dtype if len(key) == 1 or (len(key) == 2 and key[1] is dtype) else tuple(key))
+        if plan is None or not plan.direct or plan.by_rank is not None:
+            return False
+        if attributes and not TENSOR_TYPES.isdisjoint(map(type, attributes.values())):
+            return False
+        if op.ufunc and op.ufuncs is None and not attributes:
+            op.direct(*arrays, a)  # type: ignore[misc]
+            storage.bump_version()
+            return True
+        attributes = {**op.defaults, **attributes} if op.defaults else attributes
+        result = op.forward(np, *arrays, **attributes, out=a)
     except (ValueError, OverflowError):
         return False  # the general path raises PyTorch's error
     if result is not a:

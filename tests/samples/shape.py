@@ -115,6 +115,11 @@ SECOND = ((OPS["slice"], {"spec": (1, ...)}, None),)
 samples("copy_slices", written, *(call(A, x(3, 4), chain=SECOND, order=order) for order in ((0, 1, 2), (2, 0, 1))))
 samples("unaware", np.copy, call(A))
 
+samples(
+    "rot90",
+    lambda a, turns, dims: np.rot90(a, turns, dims),
+    *[call(A, turns=turns, dims=(2, 0)) for turns in range(4)],
+)
 samples("flip", lambda a, dims: np.flip(a, dims), call(A, dims=(0, 2)), call(z(3), dims=(0,)))
 samples(
     "roll",

@@ -12,6 +12,7 @@ from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._activations import run
 from tdt._ops.elementwise._front import special_functions, tensor_argument
 from tdt._ops.shape.join import cat
+from tdt.autograd._dispatch import unary
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
 
@@ -330,12 +331,13 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     >>> tdt.nn.functional.glu(tdt.tensor([1.0, 2.0, 0.0, 0.0]))
     tensor([0.5000, 1.0000])
     """
-    if not tensor_argument("glu", input).ndim:
+    shape = tensor_argument("glu", input)._a.shape
+    if not shape:
         raise RuntimeError("glu does not support scalars because halving size must be even")
-    dim = wrap_dim(dim, input.ndim)
-    if input.shape[dim] % 2:
-        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {input.shape[dim]}")
-    return _glu(input, dim=dim)
+    dim = wrap_dim(dim, len(shape))
+    if shape[dim] % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {shape[dim]}")
+    return unary(_glu, input, {"dim": dim})
 
 
 def softsign(input: Tensor) -> Tensor:

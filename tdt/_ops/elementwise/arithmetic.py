@@ -14,8 +14,9 @@ from tdt._kernels import multiply as multiply_arrays
 from tdt._ops._common import Number, conj
 from tdt._ops._operators import arithmetic_operator
 from tdt._ops.elementwise._front import binary_op, check_operands, ufunc2
-from tdt.autograd._dispatch import binary
+from tdt.autograd._dispatch import NO_ATTRIBUTES, apply, binary
 from tdt.autograd._in_place_methods import by_op
+from tdt.autograd._inplace import write
 from tdt.autograd._node_names import by_number, label
 from tdt.autograd._op import finish, op
 
@@ -73,6 +74,8 @@ def _scaled(x: Any, y: Any, alpha: Any) -> Any:
     """alpha · y; RuntimeError where the result's dtype cannot hold alpha."""
     dtype: Any = getattr(x, "dtype", getattr(y, "dtype", None))
     kind = dtype.kind
+    if alpha.__class__ is float and kind == "f":
+        return y * alpha
     if isinstance(alpha, bool) and kind != "b":
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
     if isinstance(alpha, float) and kind in "biu":
@@ -342,8 +345,13 @@ def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     >>> tdt.rsub(tdt.tensor([1, 2]), 10)
     tensor([9, 8])
     """
-    check_operands("rsub", input, other)
-    return label(_sub(other, input, alpha=alpha), f"RsubBackward{0 if isinstance(other, Tensor) else 1}")
+    if input.__class__ is not Tensor or other.__class__ is not Tensor:
+        check_operands("rsub", input, other)
+    if other.__class__ is Tensor and alpha.__class__ is int and alpha == 1:
+        out = binary(_sub, other, input)
+    else:
+        out = apply(_sub, (other, input), {"alpha": alpha})
+    return out if out._edge is None else label(out, f"RsubBackward{0 if isinstance(other, Tensor) else 1}")
 
 
 @method(aliases=("multiply",), in_place=by_op)
@@ -448,7 +456,7 @@ subtract = function_alias("subtract", of=sub)
 def sub_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """In-place version of `sub`."""
     if alpha.__class__ is int and alpha == 1:
-        return _sub.inplace(input, other)
+        return write(_sub, input, (other,), NO_ATTRIBUTES)
     return _sub.inplace(input, other, alpha=alpha)
 
 
@@ -457,7 +465,7 @@ def sub_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
 def add_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """In-place version of `add`."""
     if alpha.__class__ is int and alpha == 1:
-        return _add.inplace(input, other)
+        return write(_add, input, (other,), NO_ATTRIBUTES)
     return _add.inplace(input, other, alpha=alpha)
 
 

@@ -174,7 +174,8 @@ def xlogy(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None 
 @method(in_place=by_op)
 @front
 @binary_op(
-    lambda xp, x, y: xp.where(x == 0, y, x > 0).astype(x.dtype),
+    lambda xp, x, y: xp.where(x == 0, y, xp.where(x > 0, x.dtype.type(1), x.dtype.type(0))),
+    formula=True,
     dtypes=REAL,
     numbers="none",
     check=lambda x, y: _check_same_dtype("heaviside", x, y),

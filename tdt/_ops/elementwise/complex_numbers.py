@@ -13,6 +13,7 @@ from tdt._core.dtype import COMPLEX_ONLY, FLOAT8S, FLOATING
 from tdt._core.methods import method, tensor_property
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import make_op, refuse_out, tensor_argument
+from tdt.autograd._dispatch import binary
 from tdt.autograd._in_place_methods import by_op
 from tdt.autograd._op import finish, op
 
@@ -204,9 +205,13 @@ def view_as_complex(input: Tensor) -> Tensor:
     return _view_as_complex(input)
 
 
+FLOAT32, FLOAT64 = _dtype.float32.np, _dtype.float64.np
+
+
 @op(dtypes=FLOATING)
 def _complex(xp: ModuleType, x: Any, y: Any) -> Any:
-    out = xp.empty(np.broadcast_shapes(x.shape, y.shape), np.result_type(x.dtype, np.complex64))
+    shape = x.shape if x.shape == y.shape else np.broadcast_shapes(x.shape, y.shape)
+    out = xp.empty(shape, np.complex128 if x.dtype == np.float64 else np.complex64)
     out.real, out.imag = x, y
     return out
 
@@ -227,6 +232,10 @@ def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> tdt.complex(tdt.tensor([1.0]), tdt.tensor([2.0]))
     tensor([1.+2.j])
     """
+    if out is None and real.__class__ is imag.__class__ is Tensor:
+        kind = real._a.dtype
+        if kind is imag._a.dtype and kind in (FLOAT32, FLOAT64):
+            return binary(_complex, real, imag)
     tensor_argument("complex", real, "real")
     tensor_argument("complex", imag, "imag", 2)
     if real.dtype is not imag.dtype:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from tdt._core import dtype as _dtype
 from tdt._core.from_data import fill_number
 from tdt._core.methods import method
@@ -13,6 +15,7 @@ from tdt._core.tensor import Tensor
 from tdt._kernels import from_formula
 from tdt._ops._common import Number
 from tdt._ops._operators import arithmetic_operator
+from tdt.autograd._arrays import as_tensor, compute, on_arrays
 from tdt.autograd._dispatch import binary
 from tdt.autograd._in_place_methods import by_op
 from tdt.autograd._node_names import by_number
@@ -150,6 +153,10 @@ def float_power(input: Tensor | Number, exponent: Tensor | Number, *, out: Tenso
     >>> tdt.float_power(tdt.tensor([2]), -1)
     tensor([0.5000], dtype=tdt.float64)
     """
+    if out is None and input.__class__ is exponent.__class__ is Tensor and on_arrays(input, exponent):
+        x, y = input._a, exponent._a
+        if x.shape == y.shape and x.dtype == np.float32:
+            return as_tensor(compute(_pow, x.astype(np.float64), y.astype(np.float64)))
     return finish(_pow, out, *widened(input, exponent))
 
 

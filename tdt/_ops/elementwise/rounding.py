@@ -23,6 +23,7 @@ from tdt._ops.elementwise._front import (
     ufunc2,
     unary_op,
 )
+from tdt.autograd._dispatch import unary
 from tdt.autograd._in_place_methods import by_copy, by_op
 from tdt.autograd._op import finish, op
 from tdt.autograd._op_table import OPS
@@ -360,6 +361,7 @@ def _round(xp: ModuleType, x: Any, *, decimals: int = 0) -> Any:
     return xp.rint(x * scale) / scale if decimals > 0 else xp.rint(x / scale) * scale
 
 
+ROUND_TO_INTEGERS = {"decimals": 0}
 _round.vjp("x")(_zero_gradient)
 _round.fast_vjp("x")(_zeros)
 
@@ -379,6 +381,8 @@ def round(input: Tensor, *, decimals: int | None = None, out: Tensor | None = No
     >>> tdt.round(tdt.tensor([0.5, 1.5]))
     tensor([0., 2.])
     """
+    if out is None and decimals is None and input.__class__ is Tensor:
+        return unary(_round, input, ROUND_TO_INTEGERS)
     tensor_argument("round", input)
     if decimals is not None:
         check_category("round", FLOATING, input.dtype)
@@ -430,12 +434,16 @@ def nan_to_num(
     >>> tdt.nan_to_num(tdt.tensor([float("nan"), 1.0]))
     tensor([0., 1.])
     """
-    refuse_out(out, tensor_argument("nan_to_num", input))
-    if input.dtype.category >= _dtype.FLOAT:
-        largest = _largest(input.dtype)
+    kind = input.dtype
+    if kind.category >= _dtype.FLOAT:
+        largest = _largest(kind)
         posinf = largest if posinf is None else posinf
         neginf = -largest if neginf is None else neginf
-    return finish(_nan_to_num, out, input, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
+    attributes = {"nan": 0.0 if nan is None else nan, "posinf": posinf, "neginf": neginf}
+    if out is None:
+        return unary(_nan_to_num, input, attributes)
+    refuse_out(out, input)
+    return _nan_to_num.into(out, input, **attributes)
 
 
 @method()

@@ -149,6 +149,8 @@ def _set_directly(x: Tensor, key: Any, value: Any) -> bool:
     Returns: False, with nothing done, for all others.
     """
     a = x._a
+    if key.__class__ is Tensor:
+        return _set_at(x, key, value)
     spec = _plain(a.shape, key if key.__class__ is tuple else (key,))
     if spec is None:
         return False
@@ -157,9 +159,38 @@ def _set_directly(x: Tensor, key: Any, value: Any) -> bool:
         if not is_plain(value) or value._a.dtype is not a.dtype or value._a.shape != view.shape:
             return False
         view[...] = value._a
-    elif value.__class__ in (float, int) and a.dtype.kind == "f" and a.dtype.itemsize >= 4 and -LARGE < value < LARGE:
+    elif _fits(value, a):
         a[decoded(spec)] = value
     else:
+        return False
+    x._st.bump_version()
+    return True
+
+
+def _fits(value: Any, a: Any) -> bool:
+    """Whether a Python number can be written to an array as it is."""
+    return value.__class__ in (float, int) and a.dtype.kind == "f" and a.dtype.itemsize >= 4 and -LARGE < value < LARGE
+
+
+def _set_at(x: Tensor, key: Tensor, value: Any) -> bool:
+    """As `_set_directly`, to the elements that a mask or a tensor of integers names."""
+    a, k = x._a, key._a
+    if k.__class__ is not np.ndarray or not k.ndim or not a.ndim or key._st is x._st:
+        return False
+    if not (k.dtype == np.bool_ and k.shape == a.shape[: k.ndim]) and k.dtype != np.int64:
+        return False
+    if value.__class__ is Tensor:
+        v = value._a
+        if k.dtype != np.int64 or v.shape != k.shape + a.shape[1:] or not is_plain(value):
+            return False
+        if v.dtype is not a.dtype or value._st is x._st:
+            return False
+        value = v
+    elif not _fits(value, a):
+        return False
+    try:
+        a[k] = value
+    except IndexError:  # of which `index_put_` says more
         return False
     x._st.bump_version()
     return True

@@ -5,9 +5,13 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from tdt._core.dtype import int64
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import tensor_argument
+from tdt._ops.index.scatter import all_in_range
+from tdt.autograd._dispatch import unary
 from tdt.autograd._op import op
 
 
@@ -34,10 +38,13 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """
     if tensor_argument("one_hot", tensor).dtype is not int64:
         raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, but got {tensor.dtype}")
-    if not tensor.numel():
+    if not tensor._a.size:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return tensor.new_zeros((*tensor.shape, num_classes))
+    a = tensor._a
+    if num_classes > 0 and a.__class__ is np.ndarray and all_in_range(a, num_classes):
+        return unary(_one_hot, tensor, {"classes": num_classes})
     first, last = int(tensor.min()), int(tensor.max())
     if first < 0:
         raise RuntimeError(f"Class values must be non-negative, but one is {first}")

@@ -24,7 +24,7 @@ from tdt._ops.elementwise.arithmetic import wrapped
 from tdt._ops.elementwise.select import fitting
 from tdt._ops.index.scatter import all_in_range, at_least_1d, gather, in_range, scatter_reduce
 from tdt._ops.shape.memory import in_format
-from tdt.autograd._dispatch import converted
+from tdt.autograd._dispatch import apply, converted
 from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._node_names import by_number
 from tdt.autograd._op import finish, op
@@ -36,9 +36,10 @@ __all__ = [
 
 
 def _vector_index(name: str, index: Tensor) -> None:
-    if index.ndim > 1:
+    a = index._a
+    if a.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector")
-    if index.dtype not in (_dtype.int64, _dtype.int32):
+    if a.dtype != np.int64 and index.dtype not in (_dtype.int64, _dtype.int32):
         raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index")
 
 
@@ -92,10 +93,11 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     tensor([7, 5])
     """
     _vector_index("index_select", index)
+    if out is None:
+        return apply(_index_select, (input, index), {"dim": wrap_dim(dim, input._a.ndim)})
     refuse_out(out, input)
-    if out is not None:
-        check_memory(out)  # before it is resized
-    return finish(_index_select, out, input, index, dim=wrap_dim(dim, input.ndim))
+    check_memory(out)  # before it is resized
+    return _index_select.into(out, input, index, dim=wrap_dim(dim, input.ndim))
 
 
 @op(promote=(), broadcasts=False)

@@ -20,6 +20,7 @@ from tdt._core.writing import refuse_shared
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.elementwise.select import fitting
+from tdt.autograd._dispatch import apply
 from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._node_names import by_number
 from tdt.autograd._op import finish, op
@@ -47,10 +48,11 @@ def _count_along(xp: ModuleType, n: int, after: int) -> Any:
 UNSIGNED = {np.dtype(f"i{size}"): np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 
 
-def all_in_range(index: np.ndarray, n: int) -> bool:
+def all_in_range(index: Any, n: int) -> bool:
     """Whether all integers lie in [0, n): a negative one is a large one if its bits are read without sign."""
     unsigned = UNSIGNED.get(index.dtype)
-    return bool(np.maximum.reduce(index if unsigned is None else index.view(unsigned), None) < n)
+    bits = index if unsigned is None else index.view(unsigned)
+    return bool((np.maximum.reduce(bits, None) if bits.__class__ is np.ndarray else bits.max()) < n)
 
 
 def in_range(index: Any, n: int, dim: int) -> None:
@@ -123,7 +125,9 @@ _scatter.vjp("src")(lambda g, index, src_shape, dim: _padded(_gather(g, index, d
 
 def _index_checked(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None = None) -> int:
     """`dim` from the front, after PyTorch's checks of index and source against x."""
-    d = wrap_dim(dim, x.ndim)
+    d = wrap_dim(dim, x._a.ndim)
+    if src is None and index._a.shape == x._a.shape and index._a.dtype == np.int64:
+        return d
     if index.numel() and index.dtype not in (_dtype.int64, _dtype.int32):
         raise RuntimeError(f"{name}(): Expected dtype int64 for index")
     if src is not None and src.dtype is not x.dtype:
@@ -168,9 +172,11 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     tensor([[2],
             [3]])
     """
+    if out is None:
+        return apply(_gather, (input, index), {"dim": _index_checked("gather", input, dim, index)})
     refuse_out(out, input)
     refuse_shared(out, input, index)
-    return finish(_gather, out, input, index, dim=_index_checked("gather", input, dim, index))
+    return _gather.into(out, input, index, dim=_index_checked("gather", input, dim, index))
 
 
 REDUCE = {"add": "sum", "multiply": "prod"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -11,13 +12,15 @@ from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, SCALAR_NAMES, check_category, float32, float64, promote_types
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor, wrap
-from tdt._ops._common import store_into
+from tdt._ops._common import store_into, wrap_dim
 from tdt._ops.elementwise._front import tensor_argument
-from tdt._ops.linalg.norms import norm, vector_norm
+from tdt._ops.linalg.norms import _vector_norm, norm, vector_norm
 from tdt._ops.nn.embedding import embedding
 from tdt._ops.shape.join import cat
+from tdt.autograd._arrays import as_tensor, compute, on_arrays
 from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
+from tdt.autograd._op_table import OPS
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
@@ -29,8 +32,18 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
     >>> tdt.nn.functional.normalize(tdt.tensor([[3.0, 4.0]]))
     tensor([[0.6000, 0.8000]])
     """
+    if out is None and input.__class__ is Tensor and on_arrays(input) and _has_norm(input, p, dim, eps):
+        a = input._a
+        return as_tensor(compute(OPS["div"], a, _clamped_norm(a, float(p), (wrap_dim(dim, a.ndim),), eps)))
     result = input / norm(input, p, dim, keepdim=True).clamp_min(eps).expand_as(input)
     return result if out is None else store_into(out, result)
+
+
+def _has_norm(x: Tensor, p: Any, dim: Any, eps: Any = 0.0) -> bool:
+    """Whether the norm of order `p` along one dimension is a number for each vector of `x`, whatever its size."""
+    a = x._a
+    plain = p.__class__ in (int, float) and dim.__class__ is int and eps.__class__ in (int, float)
+    return plain and p >= 0 and a.dtype.kind == "f" and a.size != 0 and a.ndim != 0
 
 
 @front
@@ -52,9 +65,18 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     )
     if common.category != FLOAT:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {SCALAR_NAMES[common]}")
+    if on_arrays(x1, x2) and x1._a.shape == x2._a.shape and _has_norm(x1, 2, dim, eps):
+        d = (wrap_dim(dim, x1._a.ndim),)
+        units = [compute(OPS["div"], a, _clamped_norm(a, 2.0, d, eps)) for a in (x1._a, x2._a)]
+        return as_tensor(compute(OPS["sum"], compute(OPS["mul"], *units), dim=d))
     shape = check_broadcast(x1._a.shape, x2._a.shape)
     x1, x2 = ((x if x.is_floating_point() else x.to(common)).expand(shape) for x in (x1, x2))
     return (_unit(x1, dim, eps) * _unit(x2, dim, eps)).sum(dim)
+
+
+def _clamped_norm(a: Any, p: float, dims: tuple[int, ...], eps: float) -> Any:
+    """The norms of an array's vectors, or `eps` if that is larger."""
+    return compute(OPS["clamp"], compute(_vector_norm, a, ord=p, dim=dims, keepdim=True), eps, None)
 
 
 def _unit(x: Tensor, dim: int, eps: float) -> Tensor:
@@ -75,6 +97,9 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     >>> tdt.pairwise_distance(tdt.tensor([[3.0, 0.0]]), tdt.tensor([[0.0, 4.0]]), eps=0.0)
     tensor([5.])
     """
+    if on_arrays(x1, x2) and x1._a.shape == x2._a.shape and _has_norm(x1, p, -1, eps):
+        shifted = compute(OPS["add"], compute(OPS["sub"], x1._a, x2._a), eps)
+        return as_tensor(compute(_vector_norm, shifted, ord=float(p), dim=(x1._a.ndim - 1,), keepdim=keepdim))
     return norm(x1 - x2 + eps, p, -1, keepdim)
 
 
@@ -109,6 +134,9 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     if tensor_argument("pdist", input).ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     _check("pdist", p, X1=input)
+    if on_arrays(input) and _has_norm(input, p, 1) and input._a.shape[0] > 1:
+        first, second = [input._a.take(rows, 0) for rows in _pairs(input._a.shape[0])]
+        return as_tensor(compute(_vector_norm, compute(OPS["sub"], first, second), ord=float(p), dim=(1,)))
     first, second = (wrap(rows).to(input.device) for rows in _pairs(input._a.shape[0]))
     return _norms("pdist", embedding(input, first) - embedding(input, second), p)
 

@@ -16,8 +16,9 @@ from tdt._core.methods import function_alias, method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import check_out_dtype, store_into, wrap_dim
 from tdt._ops.elementwise._front import tensor_argument
+from tdt.autograd._arrays import as_tensor, compute, on_arrays
 from tdt.autograd._autocast import autocast, cast_for
-from tdt.autograd._dispatch import binary
+from tdt.autograd._dispatch import binary, unary
 from tdt.autograd._node_names import node_name, ranks
 from tdt.autograd._op import op
 from tdt.autograd._views import follow
@@ -317,6 +318,10 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> tdt.inner(tdt.tensor([1.0, 2.0]), tdt.tensor([3.0, 4.0]))
     tensor(11.)
     """
+    if out is None and input.ndim == other.ndim == 2 and on_arrays(input, other):
+        x, y = input._a, other._a
+        if x.shape[1] == y.shape[1] and x.size and y.size and x.dtype.kind != "b":
+            return as_tensor(compute(_matmul, x, y.T))
     if not input.ndim or not other.ndim:
         return input * other if out is None else store_into(out, input * other)
     if input.shape[-1] != other.shape[-1]:
@@ -377,7 +382,7 @@ def tensordot(
     return result if out is None else store_into(out, result, exact=True)
 
 
-@op(name="trace", dtypes=NUMBERS)
+@op(name="trace", dtypes=NUMBERS, autocast="float32")
 def _trace(xp: ModuleType, x: Any) -> Any:
     return _kernels.total(x.diagonal(), None, "int64" if x.dtype.kind in "biu" else None)
 
@@ -398,7 +403,6 @@ def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...]) -> Any:
 
 @method()
 @front
-@autocast("float32")
 def trace(input: Tensor) -> Tensor:
     """Sum of the diagonal of a matrix.
 
@@ -410,11 +414,9 @@ def trace(input: Tensor) -> Tensor:
     >>> tdt.trace(tdt.ones(2, 2))
     tensor(2.)
     """
-    tensor_argument("trace", input)
-    if input.ndim != 2:
+    if input._a.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
-    check_category("trace", NUMBERS, input.dtype)
-    return _trace(input)
+    return unary(_trace, input)
 
 
 @method()

@@ -19,6 +19,7 @@ from tdt._ops.nn.dropout import _check_probability, _drop
 from tdt._ops.nn.embedding import _embedding, _renorm, check_embedding
 from tdt._ops.nn.embedding_bag import MODES
 from tdt._ops.nn.pool_uneven import _adaptive_max_pool_nd
+from tdt.autograd._dispatch import apply
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -100,7 +101,8 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
     row = check_embedding(weight, input, padding_idx)
     if max_norm is not None:
         _renorm(weight, input, max_norm, norm_type)
-    return _embedding(weight, input, padding_idx=row, by_frequency=scale_grad_by_freq, sparse=sparse)
+    attributes = {"padding_idx": row, "by_frequency": scale_grad_by_freq, "sparse": sparse}
+    return apply(_embedding, (weight, input), attributes)
 
 
 def embedding_bag(

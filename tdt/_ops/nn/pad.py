@@ -11,6 +11,7 @@ import numpy as np
 from tdt._backend.layout import empty_output
 from tdt._core.dtype import ALL, FLOAT8_SIGNED, NUMBERS, check_category
 from tdt._core.tensor import Tensor, wrap
+from tdt.autograd._dispatch import unary
 from tdt.autograd._op import op
 
 
@@ -25,8 +26,8 @@ def _pad_border_node_name(node: Any) -> str:
 
 @op(dtypes=ALL, computes=False, shape=_pad_shape, node="ConstantPadNdBackward0", float8=FLOAT8_SIGNED)
 def pad_constant(xp, x, *, before, after, value):
-    out = empty_output(xp, _pad_shape(x.shape, before=before, after=after), x.dtype, x)
-    source, target = _places(x.shape, before, after)
+    shape, source, target = _places(x.shape, before, after)
+    out = empty_output(xp, shape, x.dtype, x)
     if any(n > 0 for n in before + after):
         out[...] = value
     out[target] = x[source]
@@ -34,13 +35,13 @@ def pad_constant(xp, x, *, before, after, value):
 
 
 @functools.lru_cache(1024)
-def _places(size: tuple, before: tuple, after: tuple) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """Which cells of the input remain, and where they are in the result."""
+def _places(shape: tuple, before: tuple, after: tuple) -> tuple[tuple, tuple, tuple]:
+    """The padded shape, the index of the part of the input that is kept, and its place in the result."""
     source, target = [], []
-    for n, b, a in zip(size, before, after, strict=True):
+    for n, b, a in zip(shape, before, after, strict=True):
         source.append(slice(max(0, -b), n - max(0, -a)))
         target.append(slice(max(0, b), max(0, b) + n - max(0, -a) - max(0, -b)))
-    return tuple(source), tuple(target)
+    return _pad_shape(shape, before=before, after=after), tuple(source), tuple(target)
 
 
 @pad_constant.vjp("x")
@@ -184,21 +185,23 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tens
     tensor([2., 1., 2.])
     """
     before, after = _sides(input, pad)
-    small = [d for d, n in enumerate(input._a.shape) if n + before[d] + after[d] < 0]
-    if small:
-        raise RuntimeError(f"The input size {input.shape[small[0]]}, plus negative padding {before[small[0]]} and "
-                           f"{after[small[0]]}, resulted in a negative output size")  # fmt: skip
-    return pad_constant(input, before=before, after=after, value=value)
+    for n, b, a in zip(input._a.shape, before, after, strict=True):
+        if n + b + a < 0:
+            raise RuntimeError(
+                f"The input size {n}, plus negative padding {b} and {a}, resulted in a negative output size"
+            )
+    return unary(pad_constant, input, {"before": before, "after": after, "value": value})
 
 
 def _sides(input: Tensor, pad: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The cells before and after each dimension, from pairs that begin at the last one."""
+    ndim = input._a.ndim
     if len(pad) % 2:
         raise RuntimeError(f"Padding length must be divisible by 2, but got {len(pad)} numbers")
-    if len(pad) > 2 * input.ndim:
+    if len(pad) > 2 * ndim:
         raise RuntimeError(f"Padding length should be less than or equal to two times the input dimension but got padding "
-                           f"length {len(pad)} and input of dimension {input.ndim}")  # fmt: skip
-    rest = (0,) * (input.ndim - len(pad) // 2)
+                           f"length {len(pad)} and input of dimension {ndim}")  # fmt: skip
+    rest = (0,) * (ndim - len(pad) // 2)
     return rest + tuple(pad[-2::-2]), rest + tuple(pad[-1::-2])
 
 

@@ -20,9 +20,11 @@ from tdt._ops._common import check_out_dtype, store_into, wrap_dim
 from tdt._ops.elementwise.binary_math import _logaddexp
 from tdt._ops.reduce._along import along_path, scannable
 from tdt._ops.reduce.order import _add_gather_rule, _check_out_values, _named, _pair
+from tdt.autograd._arrays import as_tensor, compute, on_arrays
 from tdt.autograd._fast_path import FastPath
 from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._op import Op, finish, op
+from tdt.autograd._op_table import OPS
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp"]
 
@@ -244,6 +246,12 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tenso
     return finish(_logcumsumexp, out, input, dim=wrap_dim(dim, input.ndim))
 
 
+def neighbours(x: Any, d: int, op: Op) -> Any:
+    """`op` of each element but the first along `d` and the one before it, of arrays."""
+    before = (slice(None),) * d
+    return compute(op, x[(*before, slice(1, None))], x[(*before, slice(None, -1))])
+
+
 @method()
 @front
 def diff(
@@ -269,14 +277,17 @@ def diff(
     >>> tdt.diff(tdt.tensor([1, 4, 9]))
     tensor([3, 5])
     """
-    from tdt._ops.shape.join import cat
-    from tdt._ops.shape.views import slice_along
-
-    if not input.ndim:
+    ndim = input._a.ndim
+    if not ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
-    d = wrap_dim(dim, input.ndim)
+    d = wrap_dim(dim, ndim)
+    if n == 1 and prepend is append is out is None and on_arrays(input) and input._a.dtype.kind != "b":
+        return as_tensor(neighbours(input._a, d, OPS["sub"]))
+    from tdt._ops.shape.join import cat
+    from tdt._ops.shape.views import slice_along
+
     parts = [x for x in (prepend, input, append) if x is not None]
     x = cat(parts, d) if n and len(parts) > 1 else input
     for _ in range(builtins.min(n, x.shape[d])):

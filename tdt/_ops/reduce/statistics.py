@@ -12,9 +12,12 @@ from tdt._core.methods import function_alias, method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import store_into, with_out, wrap_dim
 from tdt._ops.linalg.norms import vector_norm
+from tdt._ops.reduce.cumulative import neighbours
 from tdt._ops.shape.views import slice_along
+from tdt.autograd._arrays import as_tensor, compute, on_arrays
 from tdt.autograd._autocast import autocast
 from tdt.autograd._in_place_methods import by_copy
+from tdt.autograd._op_table import OPS
 
 __all__ = [
     "corrcoef", "cov", "cumulative_trapezoid", "gradient", "nanquantile", "quantile", "renorm", "trapezoid", "trapz",
@@ -255,8 +258,18 @@ def _steps(name: str, y: Tensor, x: Tensor | None, dx: float, dim: int) -> tuple
 
 def _neighbour_sums(y: Tensor, d: int) -> Tensor:
     """The sums of neighbouring elements along `d`."""
+    if on_arrays(y):
+        return as_tensor(neighbours(y._a, d, OPS["add"]))
     n = y.shape[d]
     return y.narrow(d, 0, n - 1) + y.narrow(d, 1, n - 1)
+
+
+def _double_areas(y: Tensor, x: Tensor | None, dim: int) -> tuple[Any, int]:
+    """Twice the areas below the curve between neighbouring points along `dim`, as an array; None where ops compute them."""
+    if x is None or not on_arrays(y, x) or y._a.shape != x._a.shape or y._a.dtype.kind != "f" or not y._a.size:
+        return None, 0
+    d = wrap_dim(dim, y._a.ndim)
+    return compute(OPS["mul"], neighbours(y._a, d, OPS["add"]), neighbours(x._a, d, OPS["sub"])), d
 
 
 @front
@@ -273,11 +286,19 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -
     >>> tdt.trapezoid(tdt.tensor([1.0, 2.0, 3.0]))
     tensor(4.)
     """
+    areas, d = _double_areas(y, x, dim)
+    if areas is not None:
+        return as_tensor(compute(OPS["div"], compute(OPS["sum"], areas, dim=(d,)), 2))
     width, d = _steps("trapezoid", y, x, dx, dim)
     if not y.shape[d]:
         return y.new_zeros(y.shape).sum(d)
     if isinstance(width, Tensor):
         return (_neighbour_sums(y, d) * width).sum(d) / 2
+    if width.__class__ in (int, float) and on_arrays(y) and y._a.dtype.kind == "f":
+        a, add = y._a, OPS["add"]
+        ends = compute(add, a.take(0, d), a.take(-1, d))
+        inner = compute(OPS["sub"], compute(OPS["sum"], a, dim=(d,)), compute(OPS["mul"], ends, 0.5))
+        return as_tensor(compute(OPS["mul"], inner, width))
     return (y.sum(d) - (y.select(d, 0) + y.select(d, -1)) * 0.5) * width
 
 
@@ -298,6 +319,9 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, d
     >>> tdt.cumulative_trapezoid(tdt.tensor([1.0, 2.0, 3.0]))
     tensor([1.5000, 4.0000])
     """
+    areas, d = _double_areas(y, x, dim)
+    if areas is not None:
+        return as_tensor(compute(OPS["div"], compute(OPS["cumsum"], areas, dim=d), 2))
     width, d = _steps("cumulative_trapezoid", y, x, dx, dim)
     if isinstance(width, Tensor):
         return (_neighbour_sums(y, d) * width).cumsum(d) / 2

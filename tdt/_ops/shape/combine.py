@@ -16,6 +16,8 @@ from tdt._core.dtype import SCALAR_NAMES
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise.complex_numbers import complex as complex_
 from tdt._ops.shape.join import cat, meshgrid, stack
+from tdt.autograd._arrays import as_tensor, compute, on_arrays
+from tdt.autograd._op_table import OPS
 
 __all__ = ["cartesian_prod", "combinations", "polar", "vander"]
 
@@ -88,9 +90,9 @@ def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> tdt.polar(tdt.tensor([1.0, 2.0]), tdt.tensor([0.0, 1.0]))
     tensor([1.0000+0.0000j, 1.0806+1.6829j])
     """
-    for place, (name, x) in enumerate((("abs", abs), ("angle", angle)), 1):
-        if not isinstance(x, Tensor):
-            raise TypeError(f"polar(): argument '{name}' (position {place}) must be Tensor, not {type(x).__name__}")
+    if not isinstance(abs, Tensor) or not isinstance(angle, Tensor):
+        place, name, x = (1, "abs", abs) if not isinstance(abs, Tensor) else (2, "angle", angle)
+        raise TypeError(f"polar(): argument '{name}' (position {place}) must be Tensor, not {type(x).__name__}")
     if abs.dtype not in (supported := (_dtype.float16, _dtype.float32, _dtype.float64)) or angle.dtype not in supported:
         names = f"{SCALAR_NAMES[abs.dtype]} and {SCALAR_NAMES[angle.dtype]}"
         raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {names}")
@@ -100,6 +102,10 @@ def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
             "second argument"
         )
     _dtype.check_category("polar_cpu", frozenset((_dtype.float32, _dtype.float64)), abs.dtype)
+    if out is None and on_arrays(abs, angle) and abs._a.shape == angle._a.shape:
+        size, phi = abs._a, angle._a
+        parts = [compute(OPS["mul"], size, compute(OPS[name], phi)) for name in ("cos", "sin")]
+        return as_tensor(compute(OPS["complex"], *parts))
     return complex_(abs * angle.cos(), abs * angle.sin(), out=out)
 
 

@@ -155,8 +155,10 @@ def adjoint(input: Tensor) -> Tensor:
     >>> tdt.adjoint(tdt.zeros(2, 3)).shape
     tdt.Size([3, 2])
     """
-    out = transpose(input, -2, -1)
-    return out.conj() if out._a.dtype.kind == "c" else out
+    if input._a.ndim == 2 and input._a.dtype.kind != "c":
+        out = view_of(_permute, input, {"dims": (1, 0)})
+        return out if out._edge is None else label(out, "TransposeBackward0")
+    return transpose(input, -2, -1).conj()
 
 
 @method(aliases=("moveaxis",))

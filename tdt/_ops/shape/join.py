@@ -11,14 +11,17 @@ import numpy as np
 from tdt import _backend, _kernels
 from tdt._backend.layout import joined
 from tdt._core import dtype as _dtype
-from tdt._core.calls import as_shape, front
+from tdt._core.calls import TENSOR_TYPES, as_shape, front
 from tdt._core.dtype import FLOAT8S
 from tdt._core.memory_format import contiguous_format
 from tdt._core.methods import function_alias, method
-from tdt._core.tensor import Tensor
+from tdt._core.mode import state
+from tdt._core.tensor import Tensor, wrap
 from tdt._core.writing import refuse_shared
 from tdt._ops._common import wrap_dim
-from tdt.autograd._dispatch import apply
+from tdt._ops.shape.views import _expand, _reshape
+from tdt.autograd._arrays import unrecorded
+from tdt.autograd._dispatch import apply, view_of
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
 from tdt.autograd._views import follow
@@ -98,6 +101,11 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     >>> tdt.cat([tdt.tensor([1, 2]), tdt.tensor([3])])
     tensor([1, 2, 3])
     """
+    if out is None and (arrays := _arrays_of(tensors, dim)) is not None:
+        try:
+            return wrap(np.concatenate(arrays, dim))
+        except ValueError:  # the general way raises PyTorch's error
+            pass
     tensors = _checked("cat", tensors)
     if out is not None:
         refuse_shared(out, *tensors)
@@ -115,6 +123,28 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
         return apply(_cat, tuple(tensors), {"dim": d})
     _castable(out, tensors)
     return finish(_cat, out, *tensors, dim=d)
+
+
+def _arrays_of(tensors: Any, dim: Any) -> list[np.ndarray] | None:
+    """The arrays of contiguous NumPy tensors of one dtype and number of dimensions, small and not recorded; else None."""
+    record, arrays, size = state.fast_record, [], 0
+    if record is None or dim.__class__ is not int or tensors.__class__ not in (list, tuple) or not tensors:
+        return None
+    first: Any = None
+    for x in tensors:
+        kind = x.__class__
+        if kind not in TENSOR_TYPES or not unrecorded(x):
+            return None
+        a = x._a
+        if first is None:
+            first, dtype, ndim = a, a.dtype, a.ndim
+        elif a.dtype is not dtype or a.ndim != ndim:
+            return None
+        if not a.flags.c_contiguous:
+            return None
+        size += a.size
+        arrays.append(a)
+    return arrays if ndim and size < _kernels.LARGE_MOVE else None
 
 
 concat = function_alias("concat", of=cat)
@@ -186,6 +216,11 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
     tensor([[1, 3],
             [2, 4]])
     """
+    if out is None and (arrays := _arrays_of(tensors, dim)) is not None:
+        shape = arrays[0].shape
+        d = dim if dim >= 0 else dim + len(shape) + 1
+        if 0 <= d < len(shape) and all(a.shape == shape for a in arrays):
+            return wrap(np.concatenate(arrays, d).reshape((*shape[:d], len(arrays), *shape[d:])))
     tensors = _checked("stack", tensors)
     first = tensors[0]._a.shape
     for i, x in enumerate(tensors):
@@ -356,12 +391,18 @@ def repeat(input: Tensor, *repeats: int | Sequence[int]) -> Tensor:
             [1, 2, 1, 2]])
     """
     times = as_shape(repeats)
-    extra = len(times) - input.ndim
+    extra = len(times) - input._a.ndim
     if extra < 0:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     if any(n < 0 for n in times):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(times)}: {list(times)}")
-    sizes = (1,) * extra + tuple(input._a.shape)
+    sizes = (1,) * extra + input._a.shape
+    if unrecorded(input):
+        a = input._a
+        out = np.empty([k * size for k, size in zip(times, sizes, strict=True)], a.dtype)
+        parts = out.reshape([n for pair in zip(times, sizes, strict=True) for n in pair])
+        parts[...] = a.reshape([n for size in sizes for n in (1, size)])
+        return wrap(out)
     spread = input.reshape([n for size in sizes for n in (1, size)])
     spread = spread.expand([n for k, size in zip(times, sizes, strict=True) for n in (k, size)])
     return spread.clone(memory_format=contiguous_format).reshape(
@@ -425,8 +466,6 @@ def repeat_interleave(
                            f"repeats.size(0) = {repeats.numel()} and input.size({d}) = {n}")  # fmt: skip
     if (times < 0).any() if isinstance(repeats, Tensor) else times < 0:
         raise RuntimeError("repeats can not be negative")
-    from tdt._core.tensor import wrap
-
     xp = _backend.namespace(x._a)
     return x.index_select(
         d, wrap(xp.repeat(xp.arange(n), times if isinstance(times, int) else xp.broadcast_to(times.reshape(-1), (n,))))
@@ -455,15 +494,17 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: Literal["ij", "xy"] 
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     for x in vectors:
-        if x.ndim > 1:
+        if x._a.ndim > 1:
             raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {x}")
-        if x.dtype is not vectors[0].dtype:
+        if x._a.dtype != vectors[0]._a.dtype:
             raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
     swap = indexing == "xy" and len(vectors) > 1
     if swap:
         vectors[:2] = vectors[1::-1]
-    shape = [x.numel() for x in vectors]
-    grids = [x.reshape([-1 if k == i else 1 for k in range(len(vectors))]).expand(shape) for i, x in enumerate(vectors)]
+    shape = tuple([x._a.size for x in vectors])
+    one = (1,) * len(vectors)
+    grids = [view_of(_reshape, x, {"shape": (*one[:i], -1, *one[i + 1 :])}) for i, x in enumerate(vectors)]
+    grids = [view_of(_expand, x, {"shape": shape}) for x in grids]
     if swap:
         grids[:2] = grids[1::-1]
     return tuple(grids)

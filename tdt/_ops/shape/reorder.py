@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 from tdt import _kernels
 from tdt._backend.layout import in_order
@@ -14,9 +17,11 @@ from tdt._core.calls import as_shape, front
 from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
+from tdt._kernels import LARGE_MOVE
+from tdt._kernels._conditions import LARGE_FOLD
 from tdt._ops._common import is_int, wrap_dim
 from tdt._ops.shape.join import in_rows
-from tdt.autograd._node_names import node_name
+from tdt.autograd._dispatch import unary
 from tdt.autograd._op import op
 
 __all__ = ["flip", "fliplr", "flipud", "roll", "rot90"]
@@ -24,14 +29,21 @@ __all__ = ["flip", "fliplr", "flipud", "roll", "rot90"]
 
 @op(computes=False)
 def _flip(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
-    reverse = slice(None, None, -1)
-    flipped = x[tuple([reverse if d in dims else slice(None) for d in range(x.ndim)])]
+    flipped = x[_backwards(dims, x.ndim)]
     if x.flags.c_contiguous:
+        if x.size < LARGE_FOLD:
+            return flipped.copy()
         out = xp.empty(x.shape, x.dtype)
         if not _kernels.moved(out, flipped):
             out[...] = flipped
         return out
     return in_order(xp, flipped.copy(order="K"), [x])
+
+
+@functools.lru_cache
+def _backwards(dims: tuple[int, ...], ndim: int) -> tuple[slice, ...]:
+    """The index that reverses `dims`."""
+    return tuple([slice(None, None, -1) if d in dims else slice(None) for d in range(ndim)])
 
 
 _flip.vjp("x")(lambda g, dims: _flip(g, dims=dims))
@@ -49,12 +61,19 @@ def flip(input: Tensor, dims: int | Sequence[int]) -> Tensor:
     >>> tdt.flip(tdt.arange(3), (0,))
     tensor([2, 1, 0])
     """
-    dims = tuple([wrap_dim(d, input.ndim) for d in as_shape((dims,) if not isinstance(dims, int) else ((dims,),))])
+    dims = as_shape((dims,) if not isinstance(dims, int) else ((dims,),))
+    return unary(_flip, input, {"dims": _reversed_dims(dims, input._a.ndim)})
+
+
+@functools.lru_cache
+def _reversed_dims(dims: tuple[int, ...], ndim: int) -> tuple[int, ...]:
+    """`dims` counted from the front; RuntimeError where one is named twice."""
+    dims = tuple([wrap_dim(d, ndim) for d in dims])
     if len(set(dims)) != len(dims):
         raise RuntimeError(
             f"dim {next(d for d in dims if dims.count(d) > 1)} appears multiple times in the list of dims"
         )
-    return _flip(input, dims=dims if input.ndim else ())
+    return dims if ndim else ()
 
 
 @method()
@@ -70,9 +89,9 @@ def fliplr(input: Tensor) -> Tensor:
     >>> tdt.fliplr(tdt.tensor([[1, 2]]))
     tensor([[2, 1]])
     """
-    if input.ndim < 2:
+    if input._a.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
-    return flip(input, (1,))
+    return unary(_flip, input, {"dims": (1,)})
 
 
 @method()
@@ -88,9 +107,9 @@ def flipud(input: Tensor) -> Tensor:
     >>> tdt.flipud(tdt.tensor([1, 2]))
     tensor([2, 1])
     """
-    if input.ndim < 1:
+    if input._a.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
-    return flip(input, (0,))
+    return unary(_flip, input, {"dims": (0,)})
 
 
 @op(computes=False, packed=True, float8=FLOAT8S)
@@ -104,7 +123,14 @@ def _roll(xp: ModuleType, x: Any, *, shifts: tuple[int, ...], dims: tuple[int, .
 
 def _rolled(xp: ModuleType, x: Any, shift: int, d: int) -> Any:
     """A copy of `x` with the entries shifted along dimension d."""
-    before, start = (slice(None),) * d, -shift % x.shape[d] if x.shape[d] else 0
+    start = -shift % x.shape[d] if x.shape[d] else 0
+    if xp is np and x.size < LARGE_MOVE:
+        out, n = xp.empty(x.shape, x.dtype), x.shape[d] - start
+        rows, moved = (x, out) if not d else (x.swapaxes(0, d), out.swapaxes(0, d))
+        moved[:n] = rows[start:]
+        moved[n:] = rows[:start]
+        return out
+    before = (slice(None),) * d
     parts = x[(*before, slice(start, None))], x[(*before, slice(None, start))]
     return xp.concatenate(parts, d) if (fast := in_rows(parts, d)) is None else fast
 
@@ -129,6 +155,8 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: Dims = None) -> Tenso
     >>> tdt.roll(tdt.arange(4), 1)
     tensor([3, 0, 1, 2])
     """
+    if shifts.__class__ is dims.__class__ is int and input._a.ndim:
+        return unary(_roll, input, {"shifts": (shifts,), "dims": (wrap_dim(dims, input._a.ndim),)})
     shifts = tuple(map(operator.index, (shifts,) if is_int(shifts) else shifts))
     dims = None if dims is None or dims == () else (dims,) if is_int(dims) else tuple(dims)
     if not shifts:
@@ -140,9 +168,19 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: Dims = None) -> Tenso
     return _roll(input, shifts=shifts, dims=None if dims is None else tuple([wrap_dim(d, input.ndim) for d in dims]))
 
 
+@op(computes=False, name="rot90")
+def _rot90(xp: ModuleType, x: Any, *, turns: int, dims: tuple[int, int]) -> Any:
+    a, b = dims
+    turned = _flip.forward(xp, x, dims=((), (b,), (a, b), (a,))[turns])
+    return turned.swapaxes(a, b) if turns % 2 else turned
+
+
+_rot90.vjp("x")(lambda g, turns, dims: _rot90(g, turns=-turns % 4, dims=dims))
+_rot90.fast_vjp("x")(lambda xp, g, turns, dims: _rot90.forward(xp, g, turns=-turns % 4, dims=dims))
+
+
 @method()
 @front
-@node_name("Rot90Backward0")
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """A copy with the plane `dims` rotated by k · 90°, from the first towards the second dimension.
 
@@ -157,20 +195,16 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
-    if input.ndim < 2:
-        raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
+    ndim = input._a.ndim
+    if ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {ndim}")
     a, b = dims
-    if a == b or abs(a - b) == input.ndim:
+    if a == b or abs(a - b) == ndim:
         raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {a} and dim1 = {b}")
     for d in dims:
-        if not -input.ndim <= d < input.ndim:
+        if not -ndim <= d < ndim:
             raise RuntimeError(f"Rotation dim{list(dims).index(d)} out of range, dim{list(dims).index(d)} = {d}")
-    turns = k % 4
-    if turns == 0:
-        return input.clone()
-    if turns == 2:
-        return flip(input, (a, b))
-    return flip(input, (b,)).transpose(a, b) if turns == 1 else flip(input, (a,)).transpose(a, b)
+    return unary(_rot90, input, {"turns": k % 4, "dims": (a % ndim, b % ndim)})
 
 
 @method("flip")

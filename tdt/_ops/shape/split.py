@@ -105,10 +105,11 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
     """
     if not isinstance(split_size_or_sections, (int, Tensor)):
         return split_with_sizes(tensor, split_size_or_sections, dim)
-    if not tensor.ndim:
+    shape = tensor._a.shape
+    if not shape:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
-    d, size = wrap_dim(dim, tensor.ndim), operator.index(split_size_or_sections)
-    n = tensor._a.shape[d]
+    d, size = wrap_dim(dim, len(shape)), operator.index(split_size_or_sections)
+    n = shape[d]
     if size < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
     if size == 0 and n:
@@ -162,16 +163,17 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     >>> tdt.chunk(tdt.arange(5), 2)
     (tensor([0, 1, 2]), tensor([3, 4]))
     """
-    if not input.ndim:
+    shape = input._a.shape
+    if not shape:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    d = wrap_dim(dim, input.ndim)
-    n = input._a.shape[d]
-    size = -(-n // chunks)
+    d = wrap_dim(dim, len(shape))
+    size = -(-shape[d] // chunks)
     if not size:
         return _split(input, sizes=(0,) * chunks, dim=d)
-    return split(input, size, d)
+    rest = shape[d] % size
+    return _split(input, sizes=(size,) * (shape[d] // size) + ((rest,) if rest else ()), dim=d)
 
 
 @method()

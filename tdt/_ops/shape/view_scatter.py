@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from tdt._backend import overlaps_itself
 from tdt._core.calls import front
 from tdt._core.methods import method
-from tdt._core.tensor import Tensor
+from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import store_into
 from tdt._ops.shape.memory import clone, copy_
 from tdt._ops.shape.split import as_strided, memory, storage_offset
 from tdt._ops.shape.views import diagonal, select, slice_along
+from tdt.autograd._arrays import on_arrays
 from tdt.autograd._node_names import node_name
 
 __all__ = ["as_strided_scatter", "diagonal_scatter", "select_scatter", "slice_scatter"]
@@ -84,6 +87,12 @@ def slice_scatter(
     >>> tdt.slice_scatter(tdt.zeros(4), tdt.ones(2), 0, 0, None, 2)
     tensor([1., 0., 1., 0.])
     """
+    if out is None and input._a.__class__ is np.ndarray and input._a.base is None and on_arrays(input, src):
+        copied = wrap(input._a.copy())
+        view = slice_along(copied, dim, start, end, step)._a
+        if view.shape == src._a.shape:
+            view[...] = src._a
+            return copied
     copied = _clone(input)
     result = _placed("slice_scatter", copied, slice_along(copied, dim, start, end, step), src)
     return result if out is None else store_into(out, result, exact=True)

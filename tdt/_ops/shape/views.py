@@ -313,6 +313,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     tdt.Size([2, 12])
     """
     shape = input._a.shape
+    if start_dim == 0 and end_dim == -1 and len(shape) > 1:
+        return view_of(_reshape, input, {"shape": (input._a.size,)})
     flat = _flat_shape(shape, start_dim, end_dim)
     if flat == shape:
         return input
@@ -489,7 +491,9 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
 @op(view=True, float8=FLOAT8S)
 def _diagonal(xp: ModuleType, x: Any, *, offset: int, dim1: int, dim2: int) -> Any:
     diagonal = x.diagonal(offset, dim1, dim2)
-    return diagonal if diagonal.flags.writeable else writable(xp, diagonal, x)
+    if xp.__name__ == "numpy" and x.flags.writeable:  # which NumPy has locked
+        diagonal.setflags(True)
+    return diagonal
 
 
 @_diagonal.vjp("x")
@@ -525,7 +529,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     ndim = input._a.ndim
     if ndim < 2:
         follow(input)
-    a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
+    a, b = (dim1, dim2) if ndim > 1 and dim1 == 0 and dim2 == 1 else (wrap_dim(dim1, ndim), wrap_dim(dim2, ndim))
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     return view_of(_diagonal, input, {"offset": offset, "dim1": a, "dim2": b})

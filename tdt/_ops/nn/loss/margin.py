@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from tdt._core.dtype import SCALAR_NAMES, int64
 from tdt._core.ranges import arange
 from tdt._core.tensor import Tensor
 from tdt._ops.linalg.distance import pairwise_distance
 from tdt._ops.nn.loss._front import check_tensors, reduced, reduction_of
+from tdt.autograd._arrays import as_tensor, on_arrays
 from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
 
@@ -72,6 +75,12 @@ def hinge(input: Tensor, target: Tensor, margin: float, reduction: str) -> Tenso
     """`hinge_embedding_loss` without the deprecated arguments."""
     check_tensors("hinge_embedding_loss", input=input, target=target)
     # For integers the margin is one too, as in PyTorch.
+    if on_arrays(input, target) and input._a.dtype.kind == "f" and input._a.shape == target._a.shape:
+        x, y = input._a, target._a
+        zero = x.dtype.type(0)
+        losses = np.where(y != -1, x, zero)
+        losses += np.where(y != 1, np.maximum(x.dtype.type(margin) - x, zero), zero)
+        return reduced(as_tensor(losses), reduction)
     limit = margin if input.is_floating_point() else input.new_full((), margin)
     far = (limit - input).clamp(min=0).where(target != 1, 0)
     return reduced(input.where(target + 1 != 0, 0) + far, reduction)
