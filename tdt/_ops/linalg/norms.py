@@ -11,7 +11,7 @@ from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.methods import method
-from tdt._core.tensor import Tensor
+from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import Dims, keep, store_into, wrap_dims
 from tdt._ops.linalg._matrices import check_float
 from tdt._ops.linalg.decompositions import svd
@@ -67,6 +67,15 @@ def _(g: Tensor, x: Tensor, out: Tensor, ord: float, dim: tuple[int, ...] | None
     if ord < 2:
         return x.sgn() * size ** (ord - 1) * (g / out ** (ord - 1)).masked_fill(out == 0, 0)
     return x * size ** (ord - 2) * (g / out ** (ord - 1)).masked_fill(out == 0, 0)
+
+
+@_vector_norm.fast_vjp("x")
+def _(xp: ModuleType, g: Any, x: Any, out: Any, ord: float, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
+    if ord == 2:
+        g, out = keep(g, dim, x.shape, keepdim), keep(out, dim, x.shape, keepdim)
+        return xp.asarray(g * xp.where(out == 0, out, x / out))
+    rule = _vector_norm.rules["x"].function
+    return rule(wrap(g), wrap(x), wrap(out), ord, dim, keepdim)._a
 
 
 @front

@@ -140,7 +140,7 @@ def _cumulative_extreme_op(name: str, better: Callable[[Any, Any], Any]) -> Op:
             indices[i] = xp.where(replaces, i, indices[i - 1])
         return result, index
 
-    _add_gather_rule(cumulative)
+    _add_gather_rule(cumulative, repeated=True)
     return cumulative
 
 

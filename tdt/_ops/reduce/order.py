@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _kernels
-from tdt._backend.scatter import accumulate
+from tdt._backend.scatter import accumulate, add_at
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import REAL, REAL_NUMBERS
@@ -23,7 +23,7 @@ from tdt._ops._common import keep, store_into, wrap_dim
 from tdt._ops.elementwise._front import check_operands, refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import maximum, minimum
 from tdt._ops.reduce._along import along_path, choice_path, last, scannable, sortable
-from tdt._ops.reduce.reductions import _amax, _amin, _short_amax, _short_amin, refuse_empty
+from tdt._ops.reduce.reductions import _amax, _amin, _short_amax, _short_amin, among_ties, refuse_empty
 from tdt.autograd._fast_path import FastPath
 from tdt.autograd._node_names import label
 from tdt.autograd._op import Op, finish, op
@@ -47,8 +47,11 @@ def _check_out_values(out: Any, x: Tensor) -> None:
         refuse_out(out[0], x)
 
 
-def _add_gather_rule(record: Any) -> None:
-    """Register the gradient of an op that selects elements along `dim`: it is scattered to `indices`."""
+def _add_gather_rule(record: Any, repeated: bool = False) -> None:
+    """Register the gradient of an op that selects elements along `dim`: it is scattered to `indices`.
+
+    repeated: whether an index may occur more than once.
+    """
 
     @record.vjp("x")
     def _(g_values: Tensor, x_shape: tuple[int, ...], indices: Tensor, dim: int, keepdim: bool) -> Tensor:
@@ -57,6 +60,22 @@ def _add_gather_rule(record: Any) -> None:
         if not keepdim:
             g_values, indices = g_values.unsqueeze(dim), indices.unsqueeze(dim)
         return g_values.new_zeros(x_shape).scatter_add(dim, indices, g_values)
+
+    @record.fast_vjp("x")
+    def _(xp: ModuleType, g_values: Any, x_shape: tuple[int, ...], indices: Any, dim: int, keepdim: bool) -> Any:
+        if not x_shape:
+            return g_values
+        if not keepdim:
+            g_values, indices = xp.expand_dims(g_values, dim), xp.expand_dims(indices, dim)
+        out, last = xp.zeros(x_shape, g_values.dtype), len(x_shape) - 1
+        place = [xp.arange(n).reshape((n,) + (1,) * (last - d)) for d, n in enumerate(indices.shape)]
+        place[dim] = indices
+        if repeated:
+            if not _kernels.placed(out, indices, g_values, dim, "sum"):
+                add_at(out, tuple(place), g_values)
+        else:
+            out[tuple(place)] = g_values
+        return out
 
 
 def _take(xp: ModuleType, x: Any, index: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
@@ -232,6 +251,7 @@ def _median_ops(name: str, place: Callable[..., Any]) -> tuple[Op, Op]:
         ties = (x == out) | (x.isnan() & out.isnan())
         return keep(g, None, x.shape, False) * ties / ties.sum()
 
+    of_all.fast_vjp("x")(lambda xp, g, x, out: among_ties(xp, g, x, out, None))
     return of_all, _index_op(f"{name}_dim", place, REAL_NUMBERS, f"{name.capitalize()}Backward1")
 
 

@@ -397,6 +397,20 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | 
     return finish(_logsumexp, out, input, dim=wrap_dims(dim, input.ndim), keepdim=keepdim)
 
 
+def among_ties(xp: ModuleType, g: Any, x: Any, best: Any, dim: AllDims) -> Any:
+    """The gradient (array) of an extreme, divided equally among the elements that equal it, or that are nan as it is.
+
+    g, best: broadcastable to x.
+    """
+    ties = x == best
+    missing = xp.isnan(best)
+    if missing.any():
+        ties |= xp.isnan(x) & missing
+    number = _kernels.folded("count", ties, dim, True, g.dtype)
+    number = ties.sum(dim, g.dtype, None, True) if number is None else number
+    return xp.asarray(g * ties / number)
+
+
 def _extreme_op(name: str) -> Op:
     """The op of `amax` or `amin`."""
     reduction = name[1:]
@@ -411,6 +425,10 @@ def _extreme_op(name: str) -> Op:
         best = keep(out, dim, x.shape, keepdim)
         ties = (x == best) | (x.isnan() & best.isnan())
         return keep(g, dim, x.shape, keepdim) * ties / ties.sum(dim, keepdim=True)
+
+    @extreme.fast_vjp("x")
+    def _(xp: ModuleType, g: Any, x: Any, out: Any, dim: AllDims, keepdim: bool) -> Any:
+        return among_ties(xp, keep(g, dim, x.shape, keepdim), x, keep(out, dim, x.shape, keepdim), dim)
 
     return extreme
 

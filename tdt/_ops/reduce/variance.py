@@ -55,6 +55,15 @@ def _(g: Tensor, x: Tensor, dim: AllDims, correction: float, keepdim: bool) -> T
     return keep(g, dim, x.shape, keepdim) * scale * centred
 
 
+@_var.fast_vjp("x")
+def _(xp: ModuleType, g: Any, x: Any, dim: AllDims, correction: float, keepdim: bool) -> Any:
+    n = count(x.shape, dim)
+    free = n - correction
+    centred = x - _mean.forward(xp, x, dim=dim, keepdim=True)
+    scale = 2.0 / free if free > 0 else math.inf if n else math.nan
+    return xp.asarray(keep(g, dim, x.shape, keepdim) * scale * centred)
+
+
 @op(dtypes=FLOATING_AND_COMPLEX, packed=True)
 def _std(xp: ModuleType, x: Any, *, dim: AllDims = None, correction: float = 1, keepdim: bool = False) -> Any:
     n = count(x.shape, dim)
@@ -66,6 +75,12 @@ def _std(xp: ModuleType, x: Any, *, dim: AllDims = None, correction: float = 1, 
 def _(g: Tensor, x: Tensor, out: Tensor, dim: AllDims, correction: float, keepdim: bool) -> Tensor:
     of_var = (g / (out * 2)).masked_fill(out == 0, 0)
     return _var.rules["x"].function(of_var, x, dim, correction, keepdim)
+
+
+@_std.fast_vjp("x")
+def _(xp: ModuleType, g: Any, x: Any, out: Any, dim: AllDims, correction: float, keepdim: bool) -> Any:
+    of_var = xp.asarray(xp.where(out == 0, out, g / (out * 2)))
+    return _var.rules["x"].fast(xp, of_var, x, dim, correction, keepdim)  # type: ignore[misc]
 
 
 def _variance_options(
