@@ -152,6 +152,13 @@ def total(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -
     return _total(x, axis, dtype, keepdims)
 
 
+def polynomial(name: str, x: Any, n: Any, limit: int, shifted: bool) -> Any:
+    """Orthogonal polynomials of the degrees n at x, as `recurrence_cpu.polynomial` says; None where no kernel applies."""
+    if not SWITCHES.kernels or x.__class__ is not np.ndarray or x.dtype.char not in "fd" or x.dtype != n.dtype:
+        return None
+    return _polynomial(name, x, n, limit, shifted)
+
+
 def taken(x: Any, index: Any, dim: int, negative: bool = False) -> Any:
     """Many entries of x along `dim`, as `index_cpu.take` says; None where no kernel applies or an index is out of range."""
     if not SWITCHES.kernels or x.__class__ is not np.ndarray or index.__class__ is not np.ndarray or not x.ndim:
@@ -283,6 +290,7 @@ _large_product = lazy("product_cpu:product")
 _take_along, _put_along = lazy("index_cpu:take"), lazy("index_cpu:put")
 _scan, _extremes = lazy("scan_cpu:scan"), lazy("scan_cpu:extremes")
 _copy_into, _triangle = lazy("moves_cpu:copy_into"), lazy("moves_cpu:triangle")
+_polynomial = lazy("recurrence_cpu:polynomial")
 _row_scan = lazy("_row_scan:row_function")
 _sort, _row_order = lazy("order_cpu:sort"), lazy("order_cpu:row_function")
 _argsort, _ranked = lazy("order_cpu:argsort"), lazy("order_cpu:ranked")

@@ -8,29 +8,32 @@ from typing import Any
 
 import numpy as np
 
+from tdt import _kernels
 from tdt._core.tensor import Tensor
+from tdt._kernels._recurrence import RECURRENCES
 from tdt._ops._common import Number
 from tdt._ops.elementwise._front import binary_op
 from tdt._ops.elementwise.special import FLOAT_OR_DOUBLE, without_gradient
 
-Step = Callable[[int, Any, Any, Any], Any]  # (k, x, degree k - 1, degree k) → degree k + 1
 
-
-def _forward(start: Callable[[Any], Any], step: Step, closed: Any, limits: dict[str, int]) -> Callable[..., Any]:
+def _forward(name: str, closed: Any, limits: dict[str, int], shifted: bool = False) -> Callable[..., Any]:
     """A forward that computes a polynomial by recurrence.
 
     Args:
-        start: the polynomial of degree 1.
-        step: computes the next degree from the last two.
+        name: of `RECURRENCES`.
         closed: closed form inside (-1, 1), used for degrees above HIGH; None for none.
-        limits: by dtype, the degree above which the result is nan.
+        limits: by letter of dtype, the degree above which the result is nan.
+        shifted: whether it is that of 2x - 1.
     """
+    start, step = RECURRENCES[name]
 
     def forward(xp: ModuleType, x: Any, n: Any) -> Any:
         dtype = (x if hasattr(x, "dtype") else n).dtype
-        if xp is np and x.__class__ is n.__class__ is np.ndarray and x.shape == n.shape and n.size:
-            if n.max() < 1 and n.min() > -1:
-                return np.ones(n.shape, dtype)
+        if x.__class__ is n.__class__ is np.ndarray:
+            fast = _kernels.polynomial(name, x, n, limits.get(dtype.char, 1000) if closed is None else HIGH, shifted)
+            if fast is not None:
+                return fast
+        x = 2 * x - 1 if shifted else x
         x, degree = xp.asarray(x, dtype), xp.asarray(n).astype(xp.int64)
         if x.shape != degree.shape:
             x, degree = xp.broadcast_arrays(x, degree)
@@ -42,7 +45,7 @@ def _forward(start: Callable[[Any], Any], step: Step, closed: Any, limits: dict[
             inside = xp.where(use_closed, x, 0)
             out = xp.where(use_closed, closed(xp, inside, degree.astype(dtype)), out)
             remaining = xp.where(use_closed, 0, degree)
-        limit = limits.get(dtype.name)
+        limit = limits.get(dtype.char)
         if limit is not None and highest > limit:
             out, remaining = xp.where(remaining > limit, xp.nan, out), xp.where(remaining > limit, 0, remaining)
         before, last = one, start(x)
@@ -58,10 +61,6 @@ def _forward(start: Callable[[Any], Any], step: Step, closed: Any, limits: dict[
 HIGH = 8  # for higher degrees PyTorch uses the closed forms
 
 
-def _chebyshev(k: int, x: Any, before: Any, last: Any) -> Any:
-    return 2 * x * last - before
-
-
 def _third(xp: ModuleType, x: Any, n: Any) -> Any:
     return xp.cos((n + 0.5) * xp.arccos(x)) / xp.cos(xp.arccos(x) / 2)
 
@@ -70,22 +69,17 @@ def _fourth(xp: ModuleType, x: Any, n: Any) -> Any:
     return xp.sin((n + 0.5) * xp.arccos(x)) / xp.sin(xp.arccos(x) / 2)
 
 
-CHEBYSHEV: dict[str, tuple[str, Callable[[Any], Any], Any]] = {
-    "t": ("first", lambda x: x, lambda xp, x, n: xp.cos(n * xp.arccos(x))),
-    "u": ("second", lambda x: 2 * x, lambda xp, x, n: xp.sin((n + 1) * xp.arccos(x)) / xp.sin(xp.arccos(x))),
-    "v": ("third", lambda x: 2 * x - 1, _third),
-    "w": ("fourth", lambda x: 2 * x + 1, _fourth),
+CHEBYSHEV: dict[str, Any] = {
+    "t": lambda xp, x, n: xp.cos(n * xp.arccos(x)),
+    "u": lambda xp, x, n: xp.sin((n + 1) * xp.arccos(x)) / xp.sin(xp.arccos(x)),
+    "v": _third,
+    "w": _fourth,
 }
-HERMITE = {"float32": 128, "float64": 512}
+HERMITE = {"f": 128, "d": 512}
 
 
-def _shifted(forward: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda xp, x, n: forward(xp, 2 * x - 1, n)
-
-
-def _chebyshev_forward(kind: str) -> Callable[..., Any]:
-    _, start, closed = CHEBYSHEV[kind]
-    return _forward(start, _chebyshev, closed, {})
+def _chebyshev_forward(kind: str, shifted: bool = False) -> Callable[..., Any]:
+    return _forward(kind, CHEBYSHEV[kind], {}, shifted)
 
 
 @without_gradient
@@ -153,7 +147,7 @@ def chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number, *, out: T
 
 
 @without_gradient
-@binary_op(_shifted(_chebyshev_forward("t")), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
+@binary_op(_chebyshev_forward("t", shifted=True), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
 def shifted_chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """The Chebyshev polynomial of the first kind of degree `n` at 2 · input - 1. It has no derivative here.
 
@@ -169,7 +163,7 @@ def shifted_chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number, *
 
 
 @without_gradient
-@binary_op(_shifted(_chebyshev_forward("u")), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
+@binary_op(_chebyshev_forward("u", shifted=True), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
 def shifted_chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """The Chebyshev polynomial of the second kind of degree `n` at 2 · input - 1. It has no derivative here.
 
@@ -185,7 +179,7 @@ def shifted_chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number, *
 
 
 @without_gradient
-@binary_op(_shifted(_chebyshev_forward("v")), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
+@binary_op(_chebyshev_forward("v", shifted=True), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
 def shifted_chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """The Chebyshev polynomial of the third kind of degree `n` at 2 · input - 1. It has no derivative here.
 
@@ -201,7 +195,7 @@ def shifted_chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number, *
 
 
 @without_gradient
-@binary_op(_shifted(_chebyshev_forward("w")), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
+@binary_op(_chebyshev_forward("w", shifted=True), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
 def shifted_chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """The Chebyshev polynomial of the fourth kind of degree `n` at 2 · input - 1. It has no derivative here.
 
@@ -218,7 +212,7 @@ def shifted_chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number, *
 
 @without_gradient
 @binary_op(
-    _forward(lambda x: 2 * x, lambda k, x, before, last: 2 * x * last - 2 * k * before, None, HERMITE),
+    _forward("h", None, HERMITE),
     dtypes=FLOAT_OR_DOUBLE,
     to_float=True,
     numbers="any",
@@ -240,7 +234,7 @@ def hermite_polynomial_h(input: Tensor | Number, n: Tensor | Number, *, out: Ten
 
 @without_gradient
 @binary_op(
-    _forward(lambda x: x, lambda k, x, before, last: x * last - k * before, None, HERMITE),
+    _forward("he", None, HERMITE),
     dtypes=FLOAT_OR_DOUBLE,
     to_float=True,
     numbers="any",
@@ -262,7 +256,7 @@ def hermite_polynomial_he(input: Tensor | Number, n: Tensor | Number, *, out: Te
 
 @without_gradient
 @binary_op(
-    _forward(lambda x: 1 - x, lambda k, x, before, last: ((2 * k + 1 - x) * last - k * before) / (k + 1), None, {}),
+    _forward("l", None, {}),
     dtypes=FLOAT_OR_DOUBLE,
     to_float=True,
     numbers="any",
@@ -283,7 +277,7 @@ def laguerre_polynomial_l(input: Tensor | Number, n: Tensor | Number, *, out: Te
 
 @without_gradient
 @binary_op(
-    _forward(lambda x: x, lambda k, x, before, last: ((2 * k + 1) * x * last - k * before) / (k + 1), None, {}),
+    _forward("p", None, {}),
     dtypes=FLOAT_OR_DOUBLE,
     to_float=True,
     numbers="any",
