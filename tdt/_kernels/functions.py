@@ -6,6 +6,7 @@ functions have the names of NumPy's, and special functions those of SciPy's.
 
 from __future__ import annotations
 
+from tdt._kernels._bessel import i0, i0e, i1, i1e, k0, k0e, k1, k1e
 from tdt._kernels._exponential import (
     arccosh,
     arcsinh,
@@ -24,6 +25,8 @@ from tdt._kernels._exponential import (
     sinh,
     tanh,
 )
+from tdt._kernels._gamma import digamma, trigamma
+from tdt._kernels._gamma import lgamma as gammaln
 from tdt._kernels._special import entr, erf, erfc, erfinv, ndtr, xlog1py
 from tdt._kernels._trigonometric import arccos, arcsin, arctan, arctan2, cos, sin, tan
 from tdt._kernels.expression import (
@@ -68,9 +71,10 @@ from tdt._kernels.expression import (
 
 __all__ = [
     "Expression", "abs", "absolute", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
-    "as_expression", "asarray", "ceil", "copysign", "cos", "cosh", "entr", "erf", "erfc", "erfinv", "exp", "exp2", "expm1",
-    "floor", "floor_divide", "fma", "fmax", "fmin", "fmod", "hypot", "isfinite", "isinf", "isnan", "log", "log10", "log1p",
-    "log2", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum",
-    "multiply", "ndtr", "negative", "ones", "power", "rarely", "reciprocal", "remainder", "rint", "sign", "sin", "sinh", "sqrt",
-    "square", "tan", "tanh", "true_divide", "trunc", "where", "xlog1py", "zeros_like",
+    "as_expression", "asarray", "ceil", "copysign", "cos", "cosh", "digamma", "entr", "erf", "erfc", "erfinv", "exp", "exp2",
+    "expm1", "floor", "floor_divide", "fma", "fmax", "fmin", "fmod", "gammaln", "hypot", "i0", "i0e", "i1", "i1e", "isfinite",
+    "isinf", "isnan", "k0", "k0e", "k1", "k1e", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "ndtr", "negative", "ones", "power",
+    "rarely", "reciprocal", "remainder", "rint", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trigamma", "true_divide",
+    "trunc", "where", "xlog1py", "zeros_like",
 ]  # fmt: skip

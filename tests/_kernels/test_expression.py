@@ -18,6 +18,7 @@ BOUNDS = {
     "exp": 1.0, "expm1": 1.4, "exp2": 1.0, "tanh": 1.5, "log": 0.9, "log1p": 1.5, "erf": 1.0, "sqrt": 0.5, "log2": 1.1,
     "log10": 1.3, "sinh": 1.2, "cosh": 1.2, "arcsinh": 0.6, "arccosh": 0.6, "arctanh": 0.6, "sin": 0.9, "cos": 0.9, "tan": 1.5,
     "arcsin": 1.2, "arccos": 1.0, "arctan": 1.2, "erfc": 0.6, "erfinv": 0.8, "ndtr": 0.6,
+    "gammaln": 0.6, "i0": 0.6, "i0e": 0.6, "i1": 0.6, "i1e": 0.6, "k0": 0.6, "k0e": 0.6, "k1": 0.6, "k1e": 0.6,
 }  # fmt: skip
 STEP = 30_011  # every so many of the 2^32 float32 numbers
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1.17549435e-38, 88.72284, 88.8, -87.4, -103.9, -104.2,
@@ -42,6 +43,30 @@ def test_the_error_is_within_the_bound_and_special_values_are_exact(name):
     finite = np.isfinite(rounded)
     ulp = np.maximum(np.spacing(np.abs(rounded[finite])), np.float32(1e-45)).astype(np.float64)
     assert np.max(np.abs(found[finite] - exact[finite]) / ulp) <= BOUNDS[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "exact"), [("digamma", scipy.special.psi), ("trigamma", lambda x: scipy.special.zeta(2, x))]
+)
+def test_derivatives_of_lgamma_are_within_the_bound(name, exact):
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.uniform(0, 12, 20_000), 10.0 ** rng.uniform(-30, 30, 20_000)]).astype(np.float32)
+    expected, found = exact(x.astype(np.float64)), Elementwise(name, lambda xp, x: getattr(xp, name)(x))((x,))
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(expected.astype(np.float32))
+    np.testing.assert_array_equal(np.isfinite(found), finite)
+    ulp = np.maximum(np.spacing(np.abs(expected[finite].astype(np.float32))), np.float32(1e-45)).astype(np.float64)
+    assert np.max(np.abs(found[finite] - expected[finite]) / ulp) <= 0.6
+    mirrored = -rng.uniform(0, 30, 20_000)[:, None]  # of x and 1 - x
+    near = np.abs(mirrored - np.rint(mirrored)) > 0.1
+    both = np.where(near, np.concatenate([mirrored, 1 - mirrored], 1), 0.5).astype(np.float32)
+    left, right = tdt.tensor(both).unbind(1)
+    function = tdt.digamma if name == "digamma" else lambda x: tdt.polygamma(1, x)
+    angle = np.pi * (both[:, 0].astype(np.float64) % 1)
+    cotangent = np.pi / np.tan(angle) if name == "digamma" else np.pi**2 / np.sin(angle) ** 2
+    sign = 1 if name == "digamma" else -1
+    difference = sign * function(right).numpy().astype(np.float64) - function(left).numpy()
+    np.testing.assert_allclose(difference if sign == 1 else -difference, cotangent, rtol=3e-5, atol=3e-5)
 
 
 @pytest.mark.parametrize("name, part", [("exp", "exp_of_negative"), ("log", "log_from_1")])

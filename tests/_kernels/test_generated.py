@@ -46,6 +46,7 @@ SETTINGS = {
     "fmax": {}, "fmin": {}, "pow": {}, "hypot": {}, "sin": {}, "tan": {}, "asin": {}, "atan": {}, "sinh": {}, "asinh": {},
     "log2": {}, "log10": {}, "erfc": {}, "erfinv": {}, "logit": {"eps": 0.1}, "atan2": {}, "fmod": {}, "remainder": {},
     "logaddexp": {}, "xlogy": {}, "nan_to_num": {"nan": 0.5, "posinf": 2.0, "neginf": -3.0},
+    "i0": {}, "i1e": {},
 }  # fmt: skip
 # All operands of functions of several, from one array, element by element.
 OPERANDS = {

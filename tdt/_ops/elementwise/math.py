@@ -6,6 +6,9 @@ import math
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
+from tdt import _kernels
 from tdt._core.calls import front
 from tdt._core.dtype import FLOATING
 from tdt._core.methods import method
@@ -315,11 +318,17 @@ def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def _lgamma(xp: ModuleType, x: Any, *, out: Any = None) -> Any:
-    return special("gammaln")(xp, xp.where(x == -xp.inf, -x, x), out=out)  # SciPy returns -inf for -inf, PyTorch inf
+    return special("gammaln")(xp, xp.where(x == -math.inf, -x, x), out=out)  # SciPy returns -inf for -inf, PyTorch inf
 
 
 @method(in_place=by_op)
-@unary_op(_lgamma, vjp=lambda g, x: g * digamma(x), dtypes=FLOATING)  # type: ignore[has-type]
+@unary_op(
+    _lgamma,
+    formula=True,
+    vjp=lambda g, x: g * digamma(x),  # type: ignore[has-type]
+    fast_vjp=lambda xp, g, x: g * _digamma_forward(xp, x),
+    dtypes=FLOATING,
+)
 def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The natural logarithm of |Γ(x)| of each element, where Γ is the gamma function.
 
@@ -333,11 +342,28 @@ def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def _digamma_forward(xp: ModuleType, x: Any) -> Any:
     """SciPy's psi is nan at 0; PyTorch's is -inf at 0.0 and inf at -0.0."""
+    if hasattr(xp, "digamma"):
+        return xp.digamma(x)
     return xp.where(x == 0, -xp.copysign(xp.full_like(x, xp.inf), x), special_functions(xp).psi(x))
 
 
+def _trigamma_forward(xp: ModuleType, x: Any) -> Any:
+    return (
+        xp.trigamma(x) if hasattr(xp, "trigamma") else special_functions(xp).polygamma(xp.asarray(1), x).astype(x.dtype)
+    )
+
+
+_trigamma = _kernels.from_formula("trigamma", _trigamma_forward, 1, ())[0]
+
+
 @method(in_place=by_op)
-@unary_op(_digamma_forward, vjp=lambda g, x: g * polygamma(1, x), dtypes=FLOATING)
+@unary_op(
+    _digamma_forward,
+    formula=True,
+    vjp=lambda g, x: g * polygamma(1, x),
+    fast_vjp=lambda xp, g, x: g * _trigamma_forward(xp, x),
+    dtypes=FLOATING,
+)
 def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The derivative of lgamma, ψ(x) = Γ'(x) / Γ(x), of each element.
 
@@ -350,6 +376,8 @@ def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def _polygamma_forward(xp: ModuleType, x: Any, *, n: int) -> Any:
+    if n == 1 and xp is np:
+        return _trigamma(xp, x)
     functions = special_functions(xp)
     return (functions.psi(x) if n == 0 else functions.polygamma(xp.asarray(n), x)).astype(x.dtype)
 

@@ -34,7 +34,7 @@ __all__ = ["i0", "igamma", "igammac", "mvlgamma"]
 
 @method(in_place=by_op, in_place_function=True)
 @front
-@unary_op(special("i0"), vjp=lambda g, x: g * i1(x), dtypes=FLOATING)  # type: ignore[has-type]
+@unary_op(special("i0"), formula=True, vjp=lambda g, x: g * i1(x), dtypes=FLOATING)  # type: ignore[has-type]
 def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 0.
 
@@ -49,15 +49,21 @@ def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 FLOAT_OR_DOUBLE = frozenset((_dtype.float32, _dtype.float64))
 F = TypeVar("F", bound=Callable[..., Any])
 SQRT_2PI = math.sqrt(2 * math.pi)
+EPSILON = 2.0**-52
 
 
 def _quotient(out: Tensor, x: Tensor) -> Tensor:
-    """out / x for i1 and i1e, and at 0 their derivative there."""
-    return (out / x.masked_fill(x == 0, 1)).masked_fill(x == 0, 0.5)
+    """out / x for i1 and i1e, and near 0, where both may be too small for that, their derivative at 0."""
+    near = x.abs() <= EPSILON
+    return (out / x.masked_fill(near, 1)).masked_fill(near, 0.5)
 
 
 @unary_op(
-    special("i1"), vjp=lambda g, x, out: g * (i0(x) - _quotient(out, x)), dtypes=FLOATING, node="SpecialI1Backward0"
+    special("i1"),
+    formula=True,
+    vjp=lambda g, x, out: g * (i0(x) - _quotient(out, x)),
+    dtypes=FLOATING,
+    node="SpecialI1Backward0",
 )
 def i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 1.
@@ -72,6 +78,7 @@ def i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @unary_op(
     special("i0e"),
+    formula=True,
     vjp=lambda g, x, out: g * (i1e(x) - x.sgn() * out),  # type: ignore[has-type]
     dtypes=FLOATING,
     node="SpecialI0EBackward0",
@@ -89,6 +96,7 @@ def i0e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @unary_op(
     special("i1e"),
+    formula=True,
     vjp=lambda g, x, out: g * (i0e(x) - out * x.sgn() - _quotient(out, x)),
     dtypes=FLOATING,
     node="SpecialI1EBackward0",
@@ -193,7 +201,7 @@ def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def _spherical_bessel_j0(xp: ModuleType, x: Any) -> Any:
-    return xp.where(xp.isinf(x), 0, xp.where(x == 0, 1, xp.sin(x) / x)).astype(x.dtype)
+    return xp.where(abs(x) == math.inf, x.dtype.type(0), xp.where(x == 0, x.dtype.type(1), xp.sin(x) / x))
 
 
 def _airy(xp: ModuleType, x: Any) -> Any:
@@ -280,7 +288,7 @@ def bessel_y1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @without_gradient
-@unary_op(special("i0"), dtypes=FLOAT_OR_DOUBLE)
+@unary_op(special("i0"), formula=True, dtypes=FLOAT_OR_DOUBLE)
 def modified_bessel_i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 0, without a derivative, which `i0` has.
 
@@ -293,7 +301,7 @@ def modified_bessel_i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @without_gradient
-@unary_op(special("i1"), dtypes=FLOAT_OR_DOUBLE)
+@unary_op(special("i1"), formula=True, dtypes=FLOAT_OR_DOUBLE)
 def modified_bessel_i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 1, without a derivative, which `i1` has.
 
@@ -306,7 +314,7 @@ def modified_bessel_i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @without_gradient
-@unary_op(special("k0"), dtypes=FLOAT_OR_DOUBLE)
+@unary_op(special("k0"), formula=True, dtypes=FLOAT_OR_DOUBLE)
 def modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the second kind of order 0. It has no derivative here.
 
@@ -319,7 +327,7 @@ def modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @without_gradient
-@unary_op(special("k1"), dtypes=FLOAT_OR_DOUBLE)
+@unary_op(special("k1"), formula=True, dtypes=FLOAT_OR_DOUBLE)
 def modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the second kind of order 1. It has no derivative here.
 
@@ -332,7 +340,7 @@ def modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @without_gradient
-@unary_op(special("k0e"), dtypes=FLOAT_OR_DOUBLE)
+@unary_op(special("k0e"), formula=True, dtypes=FLOAT_OR_DOUBLE)
 def scaled_modified_bessel_k0(x: Tensor, *, out: Tensor | None = None) -> Tensor:
     """modified_bessel_k0 scaled by exp(x), which does not underflow. It has no derivative here.
 
@@ -345,7 +353,7 @@ def scaled_modified_bessel_k0(x: Tensor, *, out: Tensor | None = None) -> Tensor
 
 
 @without_gradient
-@unary_op(special("k1e"), dtypes=FLOAT_OR_DOUBLE)
+@unary_op(special("k1e"), formula=True, dtypes=FLOAT_OR_DOUBLE)
 def scaled_modified_bessel_k1(x: Tensor, *, out: Tensor | None = None) -> Tensor:
     """modified_bessel_k1 scaled by exp(x), which does not underflow. It has no derivative here.
 
@@ -358,7 +366,7 @@ def scaled_modified_bessel_k1(x: Tensor, *, out: Tensor | None = None) -> Tensor
 
 
 @without_gradient
-@unary_op(_spherical_bessel_j0, dtypes=FLOAT_OR_DOUBLE)
+@unary_op(_spherical_bessel_j0, formula=True, dtypes=FLOAT_OR_DOUBLE)
 def spherical_bessel_j0(x: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The spherical Bessel function of the first kind of order 0, sin(x) / x. It has no derivative here.
 
