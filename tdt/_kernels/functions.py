@@ -74,7 +74,7 @@ __all__ = [
     "as_expression", "asarray", "ceil", "copysign", "cos", "cosh", "digamma", "entr", "erf", "erfc", "erfinv", "exp", "exp2",
     "expm1", "floor", "floor_divide", "fma", "fmax", "fmin", "fmod", "gammaln", "hypot", "i0", "i0e", "i1", "i1e", "isfinite",
     "isinf", "isnan", "k0", "k0e", "k1", "k1e", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "ndtr", "negative", "ones", "power",
-    "rarely", "reciprocal", "remainder", "rint", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trigamma", "true_divide",
+    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "ndtr", "negative", "ones", "power", "rarely",
+    "reciprocal", "remainder", "rint", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trigamma", "true_divide",
     "trunc", "where", "xlog1py", "zeros_like",
 ]  # fmt: skip
