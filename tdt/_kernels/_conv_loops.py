@@ -12,6 +12,7 @@ from tdt._kernels._tile import call
 ROWS = 192  # targets in a block
 COLUMNS = 256  # channels in a block, at most
 SCRATCH = ROWS * COLUMNS  # numbers of a block
+TURNED = 8  # channels that are turned to planes together
 WIDEST = 64  # columns of a tile, at most
 PHASE, BLOCK = 14, 6  # words in a row of the tables of a `_phases.Gather`
 
@@ -125,8 +126,10 @@ def _to_planes(code: Code, p: SimpleNamespace, out: Value, local: Value, pitch: 
         n = at // in_sample
         stop = code.minimum((n + 1) * in_sample, high)
         to = ((n * p.channels + column) * in_sample + at - n * in_sample) * p.width + left
-        call(code, p.turn_plain, local + 4 * (at - low) * wide * pitch, pitch, here, out + 4 * to, in_sample * p.width, 0,
-             (stop - at) * wide)  # fmt: skip
+        source = local + 4 * (at - low) * wide * pitch
+        with code.loop(0, here, TURNED) as k:  # a few planes at a time: of many, lines are written in two parts
+            call(code, p.turn_plain, source + 4 * k, pitch, code.minimum(here - k, TURNED),
+                 out + 4 * (to + k * in_sample * p.width), in_sample * p.width, 0, (stop - at) * wide)  # fmt: skip
         line.set(stop)
 
 

@@ -17,9 +17,10 @@ from tdt._kernels._turn import turner
 
 COPY = 1 << 16  # elements that a thread should at least copy: about 20 µs
 CHUNK = 32  # columns that are turned together: their lines stay in the level-one cache until they are full
+PLANES = 8  # fewer to planes: lines at distances of powers of two meet in few sets of the cache
 IMAGE = ("channels", "depth", "height", "width", "front", "top", "left", "out_depth", "out_height", "out_width", "last",
          "turn", "groups")  # fmt: skip
-TRANSPOSE = ("rows", "columns", "turn")
+TRANSPOSE = ("rows", "columns", "chunk", "turn")
 
 
 def bordered(x: np.ndarray, size: tuple, start: tuple, groups: int = 1) -> np.ndarray:
@@ -43,15 +44,10 @@ def bordered(x: np.ndarray, size: tuple, start: tuple, groups: int = 1) -> np.nd
 def transposed(x: np.ndarray, rows: int, columns: int) -> np.ndarray:
     """(N, rows, columns), of any shape, as (N, columns, rows), flat."""
     out = np.empty(x.size, np.float32)
-    pieces = x.size // (rows * columns) * -(-columns // CHUNK)
-    parallel(
-        _transpose(),
-        pieces,
-        np.ascontiguousarray(x),
-        out,
-        _transpose_words(rows, columns),
-        grain=-(-COPY // (rows * CHUNK)),
-    )
+    chunk = PLANES if columns < rows else CHUNK
+    pieces = x.size // (rows * columns) * -(-columns // chunk)
+    words = _transpose_words(rows, columns, chunk)
+    parallel(_transpose(), pieces, np.ascontiguousarray(x), out, words, grain=-(-COPY // (rows * chunk)))
     return out
 
 
@@ -63,8 +59,8 @@ def _image_words(channels: int, shape: tuple, size: tuple, start: tuple, last: b
 
 
 @functools.lru_cache(256)
-def _transpose_words(rows: int, columns: int) -> np.ndarray:
-    return np.array([rows, columns, turner()])
+def _transpose_words(rows: int, columns: int, chunk: int) -> np.ndarray:
+    return np.array([rows, columns, chunk, turner()])
 
 
 def like(a: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -132,15 +128,15 @@ def _image(code: Code, first: Value, last: Value, arguments: list[Value]) -> Non
 
 @native("qqp")
 def _transpose(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
-    """Pieces of (N, rows, columns) to (N, columns, rows); a piece has CHUNK columns."""
+    """Pieces of (N, rows, columns) to (N, columns, rows); a piece has `chunk` columns."""
     x, out, words = arguments
     p = code.words(words, TRANSPOSE)
-    pieces = (p.columns + CHUNK - 1) // CHUNK
+    pieces = (p.columns + p.chunk - 1) // p.chunk
     with code.loop(first, last) as number:
         n = number // pieces
-        low = (number - n * pieces) * CHUNK
+        low = (number - n * pieces) * p.chunk
         start = n * p.rows * p.columns
-        call(code, p.turn, x + 4 * (start + low), p.columns, code.minimum(p.columns - low, CHUNK),
+        call(code, p.turn, x + 4 * (start + low), p.columns, code.minimum(p.columns - low, p.chunk),
              out + 4 * (start + low * p.rows), p.rows, 0, p.rows)  # fmt: skip
 
 

@@ -75,11 +75,21 @@ class Turn(Routine):
                 groups = builder.lshr(builder.add(values["high"], self.number(BLOCK - 1)), self.number(3))
                 self.loop(groups, [self.number(0)], lambda state: self.group(self.smaller(state[0], last), state[0]))
             with few:
-                self.group(self.number(0), self.number(0), values["high"])
+                # Lines that follow each other closely are written whole, each over the end of the one before.
+                close = builder.icmp_signed("==", values["pitch"], values["high"])
+                many = builder.sub(builder.lshr(values["count"], self.number(3)), self.number(1))
+                none = self.number(0)
+                whole = (
+                    builder.select(builder.and_(close, self.less(none, many)), many, none) if form == "plain" else none
+                )
+                self.group(none, none, values["high"], whole)
         builder.ret_void()
 
-    def group(self, first: Any, number: Any, count: Any = None) -> list[Any]:
-        """Turn the eight rows from `first` on, or `count` of them; the number of the next."""
+    def group(self, first: Any, number: Any, count: Any = None, whole: Any = None) -> list[Any]:
+        """Turn the eight rows from `first` on, or `count` of them; the number of the next.
+
+        whole: of how many blocks of eight lines all eight elements may be written, before others that are written later.
+        """
         builder, values = self.builder, self.values
         index = [builder.add(first, self.number(i)) for i in range(BLOCK)]
         if count is not None:
@@ -91,7 +101,7 @@ class Turn(Routine):
             offsets = [builder.mul(i, values["step"]) for i in index]
         sources = [builder.add(values["source"], self.bytes_of(offset)) for offset in offsets]
 
-        def block(state: list[Any]) -> list[Any]:
+        def block(state: list[Any], count: Any) -> list[Any]:
             k, line = state
             offset = self.bytes_of(k)
             rows = turned(self, [builder.add(source, offset) for source in sources])
@@ -108,7 +118,11 @@ class Turn(Routine):
                 row = builder.insert_element(row, element, self.i32(i))
             return [builder.add(k, self.number(1)), self.store_line(row, k, line, out, count)]
 
-        state = self.loop(builder.lshr(values["count"], self.number(3)), [self.number(0), out], block)
+        state, blocks = [self.number(0), out], builder.lshr(values["count"], self.number(3))
+        if whole is not None:
+            state = self.loop(whole, state, lambda state: block(state, None))
+            blocks = builder.sub(blocks, whole)
+        state = self.loop(blocks, state, lambda state: block(state, count))
         self.loop(builder.and_(values["count"], self.number(BLOCK - 1)), state, single)
         return [builder.add(number, self.number(BLOCK))]
 
