@@ -9,6 +9,7 @@ over the width in order, and every result the sum over blocks of `DEPTH` keys, w
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._emit import inline
 from tdt._kernels._exponential import exp_of_negative
-from tdt._kernels._jit import address_of
+from tdt._kernels._jit import Entry, address_of
 from tdt._kernels._native import NativeKernel, target_triple, vector_width
 from tdt._kernels._pool import parallel
 from tdt._kernels._rows import LANES, allocated, fma, for_each, largest, load, mask_of, release, store, summed
@@ -29,7 +30,9 @@ GRAIN = 1 << 15  # multiply-adds that a thread should at least have
 SQUARE = 8  # elements of a block that is turned in registers
 STRIDES = 3  # of the batch, of heads and of rows
 ARRAYS = 10  # q, k, v, out, mask, keep, g, gq, gk, gv
-WORDS = "q" + "q" * (1 + STRIDES) * ARRAYS + "qqqqqqqdd"
+WORDS = "q" * (1 + ARRAYS + STRIDES * ARRAYS) + "qqqqqqqdd"
+ADDRESSES = struct.Struct("=" + "q" * (1 + ARRAYS)).pack
+MOST_CALLS = 1000
 
 
 def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, keep: np.ndarray | None,
@@ -46,29 +49,63 @@ def attention_vjp(g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, ma
     _run(_backward(vector_width()), 1, (q, k, v, out, mask, keep, g, gq, gk, gv), norms, causal, scale, dropped)
 
 
+class _Call:
+    """A kernel for arrays of certain shapes and strides, as the pool calls it with their addresses.
+
+    The kernel's words are the addresses, then what depends on the shapes alone.
+    """
+
+    __slots__ = ("kernel", "name", "units", "grain", "rest", "strided")
+
+    def __init__(self, kernel: NativeKernel, arrays: tuple, chunks: int, causal: bool, scale: float, dropped: float):
+        q, k, v = arrays[:3]
+        self.kernel, self.name = kernel, kernel.name
+        # Of a few arrays, such as those turned by hand, the elements of a row do not lie side by side: they are copied.
+        self.strided = [a is not None and a.shape[-1] != 1 and a.strides[-1] != a.itemsize for a in arrays]
+        words: list[Any] = []
+        for a, strided in zip(arrays, self.strided, strict=True):
+            steps = () if a is None else (np.empty(a.shape, np.bool_).strides if strided else
+                                          [s // a.itemsize for s in a.strides])[:-1]  # fmt: skip
+            words += (*(0,) * (STRIDES - len(steps)), *steps)
+        words += (0,) * (STRIDES * (ARRAYS - len(arrays)))
+        length, places, width, size = q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1]
+        heads = q.shape[-3] if q.ndim > 2 else 1
+        words += heads, length, places, width, size, chunks, int(causal)
+        self.rest = struct.pack(f"={len(words)}qdd", *words, scale, 1 / (1 - dropped))
+        self.units = math.prod(q.shape[:-2]) * chunks
+        self.grain = -(-GRAIN // max(1, length * places * (width + size) // chunks))
+
+    def prepare(self, arrays: tuple) -> tuple[Entry, bytes]:
+        """As `NativeKernel.prepare`."""
+        addresses = [0 if a is None else address_of(a) for a in arrays]
+        return self.kernel.entry, ADDRESSES(*addresses, *(0,) * (1 + ARRAYS - len(addresses))) + self.rest
+
+    def __call__(self, first: int, last: int, *arrays: Any) -> None:
+        """Compute units [first, last) on the calling thread."""
+        entry, words = self.prepare(arrays)
+        entry.call(words, first, last)
+
+
+_calls: dict[tuple, _Call] = {}
+
+
 def _run(kernel: NativeKernel, chunks: int, arrays: tuple, norms: np.ndarray, causal: bool, scale: float,
          dropped: float) -> None:  # fmt: skip
     """Call the kernel on all heads, each divided into chunks of queries."""
-    arrays = tuple([a if a is None or a.shape[-1] == 1 or a.strides[-1] == a.itemsize else np.ascontiguousarray(a)
-                    for a in arrays])  # fmt: skip
-    q, k, v = arrays[:3]
-    words: list[Any] = [address_of(norms)]
-    for a in arrays:
-        if a is None:
-            words += 0, 0, 0, 0
-        else:
-            size = a.itemsize
-            words += (address_of(a), *(0,) * (4 - a.ndim), *[s // size for s in a.strides[:-1]])
-    words += (0,) * ((1 + STRIDES) * (ARRAYS - len(arrays)))
-    length, places, width, size = q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1]
-    heads = q.shape[-3] if q.ndim > 2 else 1
-    words += heads, length, places, width, size, chunks, int(causal), scale, 1 / (1 - dropped)
-    units = math.prod(q.shape[:-2]) * chunks
-    work = length * places * (width + size) // chunks
-    if units * work < 2 * GRAIN:
-        kernel.entry.call(kernel.entry.pack(*words), 0, units)
+    key = (kernel.name, causal, scale, dropped, *[a if a is None else (a.shape, a.strides) for a in arrays])
+    call = _calls.get(key)
+    if call is None:
+        if len(_calls) > MOST_CALLS:
+            _calls.clear()
+        call = _calls[key] = _Call(kernel, arrays, chunks, causal, scale, dropped)
+    if True in call.strided:
+        arrays = tuple(
+            [np.ascontiguousarray(a) if strided else a for a, strided in zip(arrays, call.strided, strict=True)]
+        )
+    if call.units < 2 * call.grain:
+        call(0, call.units, norms, *arrays)
     else:
-        parallel(kernel, units, *words, grain=-(-GRAIN // work))  # type: ignore[arg-type]
+        parallel(call, call.units, norms, *arrays, grain=call.grain)  # type: ignore[arg-type]
 
 
 class _Heads:
@@ -77,10 +114,11 @@ class _Heads:
     def __init__(self, code: Code, arguments: list[Value], lanes: int, rows: int):
         """lanes: elements of a tile's rows; rows: of a tile."""
         self.code, self.lanes, self.rows = code, lanes, rows
-        norms, *rest = arguments
+        norms, *addresses = arguments[: 1 + ARRAYS]
+        rest = arguments[1 + ARRAYS :]
         self.top_and_sum = code.cast(norms, "ptr")  # of each row: its largest score and the inverse of its sum
-        places = (1 + STRIDES) * ARRAYS
-        self.bases = [rest[k : k + 1 + STRIDES] for k in range(0, places, 1 + STRIDES)]
+        places = STRIDES * ARRAYS
+        self.bases = [[address, *rest[STRIDES * k :][:STRIDES]] for k, address in enumerate(addresses)]
         (self.heads, self.length, self.places, self.width, self.size, self.chunks, causal, scale, share) = rest[places:]
         self.causal = causal != 0
         self.scale, self.share = code.cast(scale, "float"), code.cast(share, "float")

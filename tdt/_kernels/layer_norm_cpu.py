@@ -46,6 +46,16 @@ def layer_norm(
     return out.reshape(x.shape), mean.reshape(shape), rstd.reshape(shape)
 
 
+def normed(
+    x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None, *, dims: int, eps: float, centred: bool = True
+) -> np.ndarray:
+    """The result of `layer_norm` alone."""
+    if dims != 1:
+        return layer_norm(x, w, b, dims=dims, eps=eps, centred=centred)[0]
+    n = x.shape[-1]
+    return _layer_norm(centred)(contiguous(x), _flat(w, n, 1), _flat(b, n, 0), eps)[0]
+
+
 def layer_norm_vjp(g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray,
                    g_mean: np.ndarray, g_rstd: np.ndarray, *, dims: int,
                    centred: bool = True) -> tuple[np.ndarray, ...]:  # fmt: skip

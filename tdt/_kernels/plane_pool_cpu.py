@@ -15,7 +15,7 @@ from tdt._kernels._code import Code, Value, native
 from tdt._kernels._jit import address_of
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel
-from tdt._kernels._rows import LANES, allocated, for_each, load, release, store
+from tdt._kernels._rows import LANES, allocated, for_each, load, release, row_function, store, summed
 from tdt._kernels._syntax import lanes
 
 GRAIN = 1 << 15  # elements that a thread should at least have
@@ -46,6 +46,9 @@ def window_means(
     x: np.ndarray, counts: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, out: tuple
 ) -> np.ndarray:
     """The sum of each window, divided by `counts`, (1,) or (OH, OW)."""
+    if kernel == x.shape[2:] and out == (1, 1) and padding == (0, 0):  # one window, the whole plane
+        means = _plane_means()(x.reshape(*x.shape[:2], -1), counts[:1].reshape(()))
+        return means.reshape(*x.shape[:2], 1, 1)
     found = np.empty((*x.shape[:2], *out), np.float32)
     sizes = *x.shape[2:], *out, *kernel, *stride, *padding, 1, 1
     _run(_means(_step(stride)), found, (x, found, counts), (*sizes, int(counts.size > 1)))
@@ -57,6 +60,10 @@ def window_means_vjp(
 ) -> np.ndarray:
     """For each element of images of this size, the sum of g / counts over the windows that contain it."""
     grad = np.empty((*g.shape[:2], *size), np.float32)
+    if kernel == size and g.shape[2:] == (1, 1) and padding == (0, 0):
+        planes, n = g.size, math.prod(size)
+        parallel(_spread(), planes, g, grad, counts, n, grain=-(-GRAIN // n))  # type: ignore[arg-type]
+        return grad
     sizes = *size, *g.shape[2:], *kernel, *stride, *padding, 1, 1
     _run(_means_grad(), grad, (np.ascontiguousarray(g), grad, counts), (*sizes, int(counts.size > 1)))
     return grad
@@ -181,6 +188,23 @@ def _maxima(code: Code, first: Value, last: Value, arguments: list[Value], step:
 def _means(code: Code, first: Value, last: Value, arguments: list[Value], step: int) -> None:
     """x, out, counts, sizes, whether counts is a table."""
     _folded(code, first, last, arguments, _Windows(code, arguments[3:-1]), step, 0.0, "sum", True)
+
+
+@row_function("(n),()->()", "fff")
+def _plane_means(code: Code, pointers: list[Value], n: Value) -> None:
+    x, count, out = pointers
+    total = summed(code, n, 1, lambda i, width, mask: (load(code, x, i, mask, width),))[0]
+    code.store(code.cast(total / code.cast(code.load("float", count), "double"), "float"), out)
+
+
+@native("pppq")
+def _spread(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """g (planes), grad (planes, n), count, n."""
+    g, grad, count, n = arguments
+    with code.loop(first, last) as plane:
+        value = code.splat(code.load("float", g, plane) / code.load("float", count), LANES)
+        image = code.at("float", grad, plane * n)
+        for_each(code, n, lambda i, mask: store(code, value, image, i, mask))
 
 
 @native("ppp" + SIZES + "q")

@@ -7,7 +7,7 @@ nothing but -inf give NaN in the whole row, as inf - inf and the sum do.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -39,6 +39,11 @@ ONCE = (LANES,)  # for sums of exponentials, each of which takes many registers
 def softmax(x: np.ndarray, *, dim: int) -> np.ndarray:
     """exp(x) scaled to sum to 1 over the last dimension."""
     return _softmax()(contiguous(x))
+
+
+def ufunc(name: str) -> Callable[[np.ndarray], np.ndarray]:
+    """NumPy's function of contiguous arrays that "softmax" or "log_softmax" calls on one thread."""
+    return (_softmax if name == "softmax" else _log_softmax)().small
 
 
 def log_softmax(x: np.ndarray, *, dim: int) -> np.ndarray:

@@ -140,6 +140,21 @@ def test_the_ops_use_the_kernels_for_rows_of_any_size_and_layout(name, called):
             assert found.strides == expected.strides
 
 
+@pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
+@pytest.mark.parametrize("name", NAMES)
+def test_the_short_way_of_small_tensors_is_recorded_and_has_the_same_bits(name):
+    x, g = logits((3, 4, 9)), logits((3, 4, 9), 1)
+    for _ in range(2):  # the first call makes the plan
+        leaf = tdt.tensor(x, requires_grad=True)
+        out = getattr(F, name)(leaf, -1)
+        out.backward(tdt.tensor(g))
+        expected = getattr(softmax_cpu, name)(x, dim=2)
+        np.testing.assert_array_equal(out.detach().numpy(), expected)
+        np.testing.assert_array_equal(leaf.grad.numpy(), getattr(softmax_cpu, f"{name}_vjp")(g, expected, dim=2))
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        getattr(F, name)(leaf, 3)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_row_has_the_same_bits_in_every_array(name, monkeypatch):
     """By one call of NumPy's, in blocks for threads, strided, and with other rows beside it."""

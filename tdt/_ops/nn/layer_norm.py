@@ -22,6 +22,7 @@ def _row_shapes(x: tuple, w: tuple | None, b: tuple | None, *, dims: int, eps: f
 
 
 _ROWS = kernel("layer_norm_cpu:layer_norm", float_layer)
+_RESULT = kernel("layer_norm_cpu:normed", float_layer)
 
 
 @op(
@@ -117,9 +118,9 @@ def layer_norm(
     """
     if unrecorded(input, weight, bias):
         arrays = input._a, None if weight is None else weight._a, None if bias is None else bias._a
-        if _ROWS.when(arrays, {}):
+        if _RESULT.when(arrays, {}):
             dims = _check_rows("layer_norm", input, normalized_shape, weight=weight, bias=bias)
-            return alias(_ROWS.function(*arrays, dims=dims, eps=eps)[0], None)
+            return alias(_RESULT.function(*arrays, dims=dims, eps=eps), None)
     return normed_and_statistics(input, normalized_shape, weight, bias, eps)[0]
 
 
@@ -158,9 +159,9 @@ def rms_norm(
     dims = _check_rows("rms_norm", input, normalized_shape, weight=weight)
     if unrecorded(input, weight):
         arrays = input._a, None if weight is None else weight._a, None
-        if _ROWS.when(arrays, {}):
+        if _RESULT.when(arrays, {}):
             eps = finfo(float32).eps if eps is None else eps
-            return alias(_ROWS.function(*arrays, dims=dims, eps=eps, centred=False)[0], None)
+            return alias(_RESULT.function(*arrays, dims=dims, eps=eps, centred=False), None)
     x = in_output_format(input)
     x = x.float() if x.dtype in HALF else x
     if eps is None:

@@ -17,7 +17,7 @@ from tdt._backend.windows import output_sizes
 from tdt._core.dtype import FLOATING, check_category, int64
 from tdt._core.tensor import Tensor, alias
 from tdt._kernels import chosen, float_images, kernel, large_last
-from tdt._ops._common import Ints, store_into
+from tdt._ops._common import Ints, store_into, unrecorded
 from tdt._ops.elementwise.piecewise import relu
 from tdt._ops.nn._pooling import adaptive_size, check_size, framed, full_size, place, plain_windows, window_of
 from tdt._ops.nn._resampling import Axis
@@ -68,6 +68,16 @@ def _divisors(
     """`_divisor` for the kernels of float32: a vector of one number, or of one for each window."""
     found = _divisor(np, size, out, kernel, stride, padding, include_pad, divisor, np.dtype(np.float32))
     return np.ascontiguousarray(found, np.float32).reshape(-1)
+
+
+@functools.lru_cache(1024)
+def _sizes_of(
+    shape: tuple, kernel: tuple, stride: tuple, padding: tuple, ceil_mode: bool, include_pad: bool, divisor: int | None
+) -> tuple[Any, dict[str, Any]]:
+    """The divisors of images of a shape, and the kernel's other arguments."""
+    out = output_sizes(shape[2:], kernel, stride, padding, (1,) * len(kernel), ceil_mode)
+    by = _divisors(shape[2:], out, kernel, stride, padding, include_pad, divisor)
+    return by, {"kernel": kernel, "stride": stride, "padding": padding, "out": out}
 
 
 @op(dtypes=FLOATING | {int64}, shape=_avg_shape, node=by_windows("AvgPool{}DBackward0"), autocast=by_rank_of_pool)
@@ -172,10 +182,10 @@ def _avg_pool_nd(name: str, nd: int, input: Tensor, kernel_size: Any, stride: An
         raise RuntimeError("divisor must be not zero")
     if out is None and (how := plain_windows(nd, input, kernel_size, stride, padding, 1, bool(ceil_mode))):
         a = input._a
-        if chosen(_MEANS, np, a, kernel=how["kernel"]):
-            how = {k: v for k, v in how.items() if k != "dilation"}
-            result = _avg_pool.forward(np, a, **how, include_pad=bool(count_include_pad), divisor=divisor_override)
-            return alias(result, None)
+        if fast := chosen(_MEANS, np, a, kernel=how["kernel"]):
+            windows = how["kernel"], how["stride"], how["padding"], how["ceil_mode"]
+            by, numbers = _sizes_of(a.shape, *windows, bool(count_include_pad), divisor_override)
+            return alias(fast(a, by, **numbers), None)
     single, x, sizes = window_of(name, nd, input, kernel_size=kernel_size, stride=stride, padding=padding)
     how = dict(zip(("kernel", "stride", "padding"), sizes, strict=True), ceil_mode=bool(ceil_mode))
     check_size(x, _avg_shape(x._a.shape, **how))
@@ -262,6 +272,14 @@ def avg_pool3d(
 
 
 def _adaptive_avg_pool_nd(name: str, nd: int, input: Tensor, output_size: Any) -> Tensor:
+    if output_size == 1 or output_size == (1,) * nd:
+        try:
+            whole = input._a.shape[2:]
+        except AttributeError:
+            whole = ()
+        if len(whole) == nd and 0 not in input._a.shape and unrecorded(input):
+            if chosen(_MEANS, np, input._a, kernel=whole):
+                return _avg_pool_nd(name, nd, input, whole, whole, 0, False, True, None)
     out = adaptive_size(name, nd, input, output_size)
     check_category(name, FLOATING, input.dtype)
     size = input._a.shape[-nd:]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,11 @@ from tdt._core.calls import front
 from tdt._core.dtype import FLOATING, as_dtype, dtype
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
-from tdt._kernels import float_rows, kernel
+from tdt._kernels import enabled, float_rows, kernel
+from tdt._kernels._formulas import FLOAT32
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import tensor_argument
+from tdt.autograd._fast_path import FastPath
 from tdt.autograd._op import Op, finish, op
 
 
@@ -89,6 +92,22 @@ for _record in (_softmax, _log_softmax):
     _leave_to_kernels(_record)
 
 
+def _fast_path(record: Op) -> FastPath:
+    """The short way of contiguous float32 arrays along their last dimension."""
+
+    def prepare(dtype: Any, ndim: int, dim: Any, option: Any) -> tuple[Callable[[Any], Any], dict[str, Any]] | None:
+        if dtype != FLOAT32 or not enabled() or not ndim or wrap_dim(dim, ndim) != ndim - 1:
+            return None
+        from tdt._kernels import softmax_cpu
+
+        return softmax_cpu.ufunc(record.name), {"dim": ndim - 1}
+
+    return FastPath(record, prepare)
+
+
+_fast_softmax, _fast_log_softmax = _fast_path(_softmax), _fast_path(_log_softmax)
+
+
 def _as_dtype(name: str, input: Tensor, dtype: dtype | None) -> Tensor:
     tensor_argument(name, input)
     return input if dtype is None or input.dtype is as_dtype(dtype) else input.to(as_dtype(dtype))
@@ -109,6 +128,8 @@ def softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor 
     >>> tdt.softmax(tdt.tensor([0.0, 0.0]), dim=0)
     tensor([0.5000, 0.5000])
     """
+    if dtype is None and out is None and (result := _fast_softmax(input, dim, None)) is not None:
+        return result
     input = _as_dtype("softmax", input, dtype)
     return finish(_softmax, out, input, dim=wrap_dim(dim, input.ndim))
 
@@ -128,6 +149,8 @@ def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Ten
     >>> tdt.log_softmax(tdt.tensor([0.0, 0.0]), dim=0)
     tensor([-0.6931, -0.6931])
     """
+    if dtype is None and out is None and (result := _fast_log_softmax(input, dim, None)) is not None:
+        return result
     input = _as_dtype("log_softmax", input, dtype)
     return finish(_log_softmax, out, input, dim=wrap_dim(dim, input.ndim))
 
