@@ -31,7 +31,7 @@ WORDS = ("a", "a_row", "a_k", "b", "b_k", "b_column", "c", "c_row", "m", "n", "k
 TILE_WORDS = ("a", "a_row", "a_k", "b", "b_step", "c", "c_row", "bias", "wide", "count", "again")
 # Rows by vectors a row.
 TWO = (6, 4, 3, 2, 1)
-ONE = (12, 4, 1)
+ONE = (8, 4, 1)
 WIDE = {1: 8, 2: 4, 3: 4}
 TURNED = {1: 2, 2: 2}  # by groups of eight columns
 OPEN_ROWS = 12  # up to so many, lines are read where they lie
@@ -41,7 +41,7 @@ STREAMS, STREAMED = (1, 2, 4), 2048  # rows, and columns at most, of which lines
 STREAMED_LINES = 8  # by rows: so many of them at a time
 LONG, MANY = 1 << 12, 1 << 18  # bytes from such a line to the next, at least, and elements of the matrix
 RUN = 16  # elements of a column that are turned at a time: a cache line
-LINES, COLUMNS = "tdt_pack_lines", "tdt_pack_columns"
+LINES, COLUMNS, ONE_COLUMNS = "tdt_pack_lines", "tdt_pack_columns", "tdt_pack_one_vector"
 
 
 class Tile(Routine):
@@ -53,6 +53,10 @@ class Tile(Routine):
         self.rows, self.vectors = rows, vectors
         builder, values = self.builder, self.values
         self.targets = [builder.add(values["c"], builder.mul(self.number(r), values["c_row"])) for r in range(rows)]
+        for target in self.targets:
+            for offset in range(0, 4 * vectors * width, 64):
+                args = [self.at(target, offset, self.i8), self.i32(0), self.i32(3), self.i32(1)]
+                self.intrinsic("llvm.prefetch.p0", self.ir.VoidType(), args)
         self.whole()
         builder.ret_void()
 
@@ -265,6 +269,7 @@ def modules(width: int) -> list[Any]:
     """The IR of all tiles, of the packing of panels, and of `direct`, which calls them."""
     found = [WRITERS[kind](name, rows, vectors, width).module for (kind, rows, vectors), name in NAMES.items()]
     found += [Lines(2 * width, width, LINES).module, Columns(2 * width, width, COLUMNS).module]
+    found.append(Columns(width, width, ONE_COLUMNS).module)
     return [*found, Direct(width).module()]
 
 
@@ -295,7 +300,7 @@ class Direct:
         head = [f"define void @{NAME}({', '.join(f'i64 %{name}' for name in WORDS)}) {{", "entry:"]
         words = ", ".join(["i64"] * len(TILE_WORDS))
         declared = [f"declare void @{name}({words})" for name in NAMES.values()]
-        declared += [f"declare void @{name}({', '.join(['i64'] * 6)})" for name in (LINES, COLUMNS)]
+        declared += [f"declare void @{name}({', '.join(['i64'] * 6)})" for name in (LINES, COLUMNS, ONE_COLUMNS)]
         code = self.code
         return "\n".join(
             [*head, *code.variables, *code.lines, "  ret void", "}", *declared, *sorted(code.declared), ""]
@@ -355,14 +360,18 @@ class Direct:
         """Panels that are packed on the stack first, from column `first` on."""
         code, word, columns = self.code, self.word, 2 * self.width
 
-        def pack(source: Value, depth: Value, wide: Value) -> None:
+        def pack(source: Value, depth: Value, wide: Value) -> Value:
             if lines:
                 self._call(LINES, source, word["b_k"] >> 2, depth, self.panel, 0, wide)
-            else:
-                code.choose(word["b_k"] == 4, lambda: turn(source, depth, wide), lambda: copy(source, depth, wide))
+                return code.value(4 * columns, "i64")
+            contiguous = word["b_k"] == 4
+            code.choose(contiguous, lambda: turn(source, depth, wide), lambda: copy(source, depth, wide))
+            return code.select(contiguous & (wide <= self.width), 2 * columns, code.value(4 * columns, "i64"))
 
         def turn(source: Value, depth: Value, wide: Value) -> None:
-            self._call(COLUMNS, source, word["b_column"] >> 2, depth, self.panel, 0, wide)
+            one, two = (Value(code, f"ptrtoint (ptr @{name} to i64)", "i64") for name in (ONE_COLUMNS, COLUMNS))
+            function = code.select(wide <= self.width, one, two)
+            call(code, function, source, word["b_column"] >> 2, depth, self.panel, 0, wide)
 
         def copy(source: Value, depth: Value, wide: Value) -> None:
             panel = code.cast(self.panel, "ptr")
@@ -374,14 +383,15 @@ class Direct:
             self._blocks(first, part, pack)
 
     def _blocks(
-        self, first: Value | int, part: tuple[Value, Value], pack: Callable[[Value, Value, Value], None] | None
+        self, first: Value | int, part: tuple[Value, Value], pack: Callable[[Value, Value, Value], Value] | None
     ) -> None:
         """All rows, and columns from `first` on, in blocks of columns of which the lines fill a panel's memory.
 
         A block of a shallow sum has many columns: then it is computed a few rows at a time, so that rows are written from one
         end to the other, and not in pieces of a tile's width.
 
-        pack: writes the panels of a block: for the address of its first element, the depth and the number of columns.
+        pack: writes the panels of a block: for the address of its first element, the depth and the number of columns. It
+            gives the bytes from line to line.
         """
         code, word, (pc, depth), columns = self.code, self.word, part, 2 * self.width
         size = code.value(DEPTH, "i64") // code.select(depth == 0, 1, depth) * columns
@@ -389,11 +399,10 @@ class Direct:
         with code.loop(first, word["n"], size) as block:
             wide = code.minimum(word["n"] - block, size)
             source = word["b"] + pc * word["b_k"] + block * word["b_column"]
-            if pack is not None:
-                pack(source, depth, wide)
+            step = word["b_k"] if pack is None else pack(source, depth, wide)
             with code.loop(0, word["m"], height) as low, code.loop(0, wide, columns) as j:
-                lines = (source + 4 * j, word["b_k"]) if pack is None else (self.panel + 4 * j * depth, 4 * columns)
-                self._rows((low, code.minimum(word["m"], low + height)), block + j, part, lines)
+                lines = source + 4 * j if pack is None else self.panel + 4 * j * depth
+                self._rows((low, code.minimum(word["m"], low + height)), block + j, part, (lines, step))
 
     def _of_columns(self) -> None:
         """Columns: of a few rows turned in registers as far as there are enough for a tile; packed where they are not."""
@@ -433,7 +442,7 @@ class Direct:
             # 4 + 4 and 4 + 3 rows are faster than 6 + 2 and 6 + 1.
             six = (left == 6) | (left > 8)
             rows = code.select(six, 6, code.minimum(left, 4))
-            rows = code.select(one, code.select(left >= 12, 12, code.select(left >= 4, 4, code.value(1, "i64"))), rows)
+            rows = code.select(one, code.select(left >= 8, 8, code.select(left >= 4, 4, code.value(1, "i64"))), rows)
             tests = {(r, 2): rows == r for r in TWO} | {(r, 1): one & (rows == r) for r in ONE}
             self._tile(self._chosen(tests)[0], i, j, part, wide, lines)
             row.set(i + rows)

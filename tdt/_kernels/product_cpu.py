@@ -326,7 +326,7 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
     if not count * m * n * k:
         return Plan((*batch, m, n))
     many = len(_merged(batch, a_strides, b_strides)) > 2  # then a copy
-    direct = _is_direct(m, n, k, b_strides[-2:])
+    direct = _is_direct(m, n, k, a_strides[-2:], b_strides[-2:])
     plan = Plan((*batch, m, n), tuple([many or (not direct and _lines(*each) is None)
                                        for each in ((a_shape, a_strides), (b_shape, b_strides))]))  # fmt: skip
     if plan.copied[0]:
@@ -368,12 +368,12 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
     return plan
 
 
-def _is_direct(m: int, n: int, k: int, strides: tuple[int, ...]) -> bool:
-    """Whether `_direct` computes a product, by the sizes and the strides of the right operand."""
-    if n == 1 or m <= FEW_ROWS or m * n * k <= SMALL:
+def _is_direct(m: int, n: int, k: int, left: tuple[int, ...], right: tuple[int, ...]) -> bool:
+    """Whether `_direct` computes a product, by the sizes and the strides of the operands."""
+    if n == 1 or m <= FEW_ROWS or m * n * k < SMALL:
         return True
-    if strides[1] == 4:
-        return m <= FEW_ROWS_OF_LINES or n <= FEW_COLUMNS
+    if right[1] == 4:
+        return m <= FEW_ROWS_OF_LINES or n <= (FEW_COLUMNS if left[1] == 4 else 2 * FEW_COLUMNS)
     return m <= ROWS_BETWEEN and 10 * _each(m, 1, vector_width()) > 11 * m
 
 
