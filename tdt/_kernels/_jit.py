@@ -43,11 +43,12 @@ if hasattr(os, "register_at_fork"):
 # The offset of the data pointer in an array object, which NumPy's C API guarantees. `__array_interface__` and `ctypes`
 # take six times as long.
 ADDRESS = object.__basicsize__
+from_address = ctypes.c_size_t.from_address
 
 
 def address_of(array: np.ndarray) -> int:
     """The address of the first element."""
-    return ctypes.c_size_t.from_address(id(array) + ADDRESS).value
+    return from_address(id(array) + ADDRESS).value
 
 
 class Entry(NamedTuple):

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from tdt._kernels import _jit
-from tdt._kernels._jit import Entry, address_of, entry_at
+from tdt._kernels._jit import ADDRESS, Entry, entry_at, from_address
 from tdt._kernels._loader import load
 
+ndarray = np.ndarray
 _libraries: dict[str, tuple[list[int], Any]] = {}  # by name: the functions' addresses, and what keeps their memory
 
 
@@ -64,7 +65,11 @@ class NativeKernel:
 
     def prepare(self, args: Sequence[Any]) -> tuple[Entry, bytes]:
         """As `_jit.Kernel.prepare`."""
-        return self.entry, self.entry.pack(*[address_of(a) if isinstance(a, np.ndarray) else a for a in args])
+        entry = self.entry
+        words = [
+            from_address(id(a) + ADDRESS).value if a.__class__ is ndarray or isinstance(a, ndarray) else a for a in args
+        ]
+        return entry, entry.pack(*words)
 
     def __call__(self, first: int, last: int, *args: Any) -> bool:
         """Compute blocks [first, last) on the calling thread; whether the code did not fail."""

@@ -49,6 +49,14 @@ def batch_norm_vjp(
     return grad, sums[1], sums[0]
 
 
+def moving_average(running: np.ndarray, value: np.ndarray, *, momentum: float) -> np.ndarray:
+    """running (1 - momentum) + value momentum, rounded once, written to `running`, which is contiguous."""
+    entry = _moving_average().entry
+    value = contiguous(value)
+    entry.call(entry.pack(address_of(running), address_of(value), momentum), 0, running.size)
+    return running
+
+
 def group_norm_vjp(g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray,
                    g_mean: np.ndarray, g_rstd: np.ndarray) -> tuple[np.ndarray, ...]:  # fmt: skip
     """The gradients in x, w and b, from those of the three results."""
@@ -227,3 +235,15 @@ def _backward(code: Code, first: Value, last: Value, arguments: list[Value], by_
                     store(code, fma(code, slope, d, load(code, lines[0], i, mask) * by - shift), lines[2], i, mask)
 
                 for_each(code, parts.pixels, write)
+
+
+@native("ppd")
+def _moving_average(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    running, value, momentum = arguments
+    weights = [code.splat(weight, LANES) for weight in (1.0 - momentum, momentum)]
+
+    def move(i: Value, mask: Value | None) -> None:
+        old, new = (code.cast(load(code, a, i, mask), "double") for a in (running, value))
+        store(code, code.cast(old * weights[0] + new * weights[1], "float"), running, i, mask)
+
+    for_each(code, last, move)

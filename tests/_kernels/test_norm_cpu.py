@@ -10,7 +10,7 @@ from tdt import _kernels
 from tdt._backend.layout import to_front, to_last
 from tdt._kernels import _pool, group_norm_cpu, plane_norm_cpu
 from tdt._kernels.norm_cpu import BLOCK, affine, batch_norm, batch_norm_sums, batch_norm_vjp, group_norm
-from tdt._ops.nn.batch_norm import _batch_norm
+from tdt._ops.nn.batch_norm import _batch_norm, _moving_average
 from tdt._ops.nn.group_norm import _group_norm
 
 SHAPES = [
@@ -225,3 +225,12 @@ def test_a_layer_computes_the_portable_results(last):
     for fast, portable in zip(*found, strict=True):
         np.testing.assert_allclose(fast, portable, rtol=1e-3, atol=1e-3 * np.abs(portable).max())
         assert fast.strides == portable.strides
+
+
+@pytest.mark.parametrize("channels", [1, 7, 16, 45])
+def test_running_statistics_have_the_bits_of_the_portable_form(channels):
+    rng = np.random.default_rng(channels)
+    running, value = rng.standard_normal((2, channels)).astype(np.float32)
+    expected = _moving_average.forward(np, running, value, momentum=0.1)
+    assert plane_norm_cpu.moving_average(running, value, momentum=0.1) is running
+    np.testing.assert_array_equal(running, expected)

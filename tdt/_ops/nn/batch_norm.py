@@ -13,7 +13,7 @@ from tdt._backend.layout import output_is_channels_last
 from tdt._core.dtype import FLOATING, bfloat16, check_category, float16, float32
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
-from tdt._kernels import chosen, float_planes, kernel, large_channels
+from tdt._kernels import chosen, float_planes, float_rows, kernel, large_channels
 from tdt._ops.shape.memory import in_output_format
 from tdt.autograd._inplace import is_plain, write
 from tdt.autograd._op import op
@@ -275,12 +275,18 @@ def _by_batch(x: Tensor, running_mean: Tensor | None, running_var: Tensor | None
             continue
         a, b = running._a, value._a
         if is_plain(running) and b.__class__ is np.ndarray and a.shape == b.shape and a.dtype is b.dtype:
-            _moving_average.forward(np, a, b, momentum=momentum, out=a)
+            if fast := chosen(_MOVING_AVERAGE, np, a, b):
+                fast(a, b, momentum=momentum)
+            else:
+                _moving_average.forward(np, a, b, momentum=momentum, out=a)
             running._st.bump_version()
         else:
             with no_grad():
                 write(_moving_average, running, (value,), {"momentum": momentum})
     return out, mean, rstd
+
+
+_MOVING_AVERAGE = (kernel("plane_norm_cpu:moving_average", float_rows),)
 
 
 @op(dtypes=FLOATING)
