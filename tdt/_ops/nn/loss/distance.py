@@ -92,7 +92,8 @@ def _(g, x, y, delta, reduction):
 
 @_huber_loss.fast_vjp("x")
 def _(xp, g, x, y, delta, reduction):
-    return _huber_gradient(xp, _each(g, np.broadcast_shapes(x.shape, y.shape), reduction), x, y, delta=delta)
+    each = xp.asarray(_each(g, check_broadcast(x.shape, y.shape), reduction))
+    return _huber_gradient(xp, each, x, y, delta=delta)
 
 
 @_huber_loss.vjp("y")
@@ -102,7 +103,8 @@ def _(g, x, y, delta, reduction):
 
 @_huber_loss.fast_vjp("y")
 def _(xp, g, x, y, delta, reduction):
-    return _huber_gradient(xp, _each(g, np.broadcast_shapes(x.shape, y.shape), reduction), y, x, delta=delta)
+    each = xp.asarray(_each(g, check_broadcast(x.shape, y.shape), reduction))
+    return _huber_gradient(xp, each, y, x, delta=delta)
 
 
 def _check_weight(input: Tensor, weight: Tensor) -> None:
