@@ -37,7 +37,7 @@ ndarray = np.ndarray
 _new = object.__new__
 
 
-def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:
+def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:  # noqa: C901  (helper calls cost time)
     """`apply` for one operand: the fast path for a NumPy tensor, as far as `Plan.fast_path` allows it."""
     record = state.fast_record
     try:
@@ -51,7 +51,14 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:
     edge = (x._edge if x._view is None else edge_of(x)) if record and op.rules else None
     ufunc: Any = None
     if op.ufuncs is not None and a.size < THREADS.elementwise:
-        found = None if attributes else op.ufuncs.get(dtype)
+        if not attributes:
+            found = op.ufuncs.get(dtype)
+        else:
+            try:
+                values = attributes.values()
+                found = op.ufuncs.get((dtype, *attributes, *values)) if all(values) else None
+            except TypeError:  # a value that is not hashable
+                found = None
         ufunc, numbers, named, _ = found or ufunc_of(op, [dtype], [a], attributes)
     if ufunc is not None:
         attributes, result = named, ufunc(a, *numbers) if numbers else ufunc(a)

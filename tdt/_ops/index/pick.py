@@ -58,7 +58,8 @@ def _check_range(index: Any, n: int) -> None:
 def _index_select(xp: ModuleType, x: Any, index: Any, *, dim: int) -> Any:
     n = x.shape[dim] if x.ndim else 1
     index = index.reshape(-1)
-    fast = _kernels.taken(x, index, dim)
+    few = dim < x.ndim - 1 and x.size < _kernels.LARGE_MOVE and index.size <= n  # NumPy copies whole entries as fast
+    fast = None if few else _kernels.taken(x, index, dim)
     if fast is not None:
         return fast
     _check_range(index, n)

@@ -26,22 +26,23 @@ def _pad_border_node_name(node: Any) -> str:
 
 @op(dtypes=ALL, computes=False, shape=_pad_shape, node="ConstantPadNdBackward0", float8=FLOAT8_SIGNED)
 def pad_constant(xp, x, *, before, after, value):
-    shape, source, target = _places(x.shape, before, after)
+    shape, source, target, grows = _places(x.shape, before, after)
     out = empty_output(xp, shape, x.dtype, x)
-    if any(n > 0 for n in before + after):
+    if grows:
         out[...] = value
     out[target] = x[source]
     return out
 
 
 @functools.lru_cache(1024)
-def _places(shape: tuple, before: tuple, after: tuple) -> tuple[tuple, tuple, tuple]:
-    """The padded shape, the index of the part of the input that is kept, and its place in the result."""
+def _places(shape: tuple, before: tuple, after: tuple) -> tuple[tuple, tuple, tuple, bool]:
+    """The padded shape, the index of the part of the input that is kept, its place in the result, and whether cells are added."""
     source, target = [], []
     for n, b, a in zip(shape, before, after, strict=True):
         source.append(slice(max(0, -b), n - max(0, -a)))
         target.append(slice(max(0, b), max(0, b) + n - max(0, -a) - max(0, -b)))
-    return _pad_shape(shape, before=before, after=after), tuple(source), tuple(target)
+    grows = max(before + after, default=0) > 0
+    return _pad_shape(shape, before=before, after=after), tuple(source), tuple(target), grows
 
 
 @pad_constant.vjp("x")

@@ -125,7 +125,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     return finish(_cat, out, *tensors, dim=d)
 
 
-def _arrays_of(tensors: Any, dim: Any) -> list[np.ndarray] | None:
+def _arrays_of(tensors: Any, dim: Any, same_shape: bool = False) -> list[np.ndarray] | None:
     """The arrays of contiguous NumPy tensors of one dtype and number of dimensions, small and not recorded; else None."""
     record, arrays, size = state.fast_record, [], 0
     if record is None or dim.__class__ is not int or tensors.__class__ not in (list, tuple) or not tensors:
@@ -138,7 +138,7 @@ def _arrays_of(tensors: Any, dim: Any) -> list[np.ndarray] | None:
         a = x._a
         if first is None:
             first, dtype, ndim = a, a.dtype, a.ndim
-        elif a.dtype is not dtype or a.ndim != ndim:
+        elif a.dtype is not dtype or (a.shape != first.shape if same_shape else a.ndim != ndim):
             return None
         if not a.flags.c_contiguous:
             return None
@@ -216,10 +216,10 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
     tensor([[1, 3],
             [2, 4]])
     """
-    if out is None and (arrays := _arrays_of(tensors, dim)) is not None:
+    if out is None and (arrays := _arrays_of(tensors, dim, same_shape=True)) is not None:
         shape = arrays[0].shape
         d = dim if dim >= 0 else dim + len(shape) + 1
-        if 0 <= d < len(shape) and all(a.shape == shape for a in arrays):
+        if 0 <= d < len(shape):
             return wrap(np.concatenate(arrays, d).reshape((*shape[:d], len(arrays), *shape[d:])))
     tensors = _checked("stack", tensors)
     first = tensors[0]._a.shape
