@@ -149,10 +149,10 @@ class Avx512:
     def dot(self, sums: Value, x: Value, y: Value) -> Value:
         """The sums and the products of vectors of pairs."""
         code = self.code
-        name, pairs = "llvm.x86.avx512bf16.dpbf16ps.512", "<32 x bfloat>"
-        code.declared.add(f"declare <16 x float> @{name}(<16 x float>, {pairs}, {pairs})")
-        x, y = (code.new(pairs, f"bitcast {v.kind} {v.name} to {pairs}") for v in (x, y))
-        arguments = f"<16 x float> {sums.name}, {pairs} {x.name}, {pairs} {y.name}"
+        # Pairs are words to LLVM 15; later ones read this too, and make vectors of bfloat16 of them.
+        name, kinds = "llvm.x86.avx512bf16.dpbf16ps.512", "<16 x float>, <16 x i32>, <16 x i32>"
+        code.declared.add(f"declare <16 x float> @{name}({kinds})")
+        arguments = f"<16 x float> {sums.name}, <16 x i32> {x.name}, <16 x i32> {y.name}"
         return code.new("<16 x float>", f"call <16 x float> @{name}({arguments})")
 
     def block(self, a: Value, b: Value, steps: Value, c: Value, begins: Value) -> None:
