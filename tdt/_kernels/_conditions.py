@@ -22,12 +22,12 @@ from tdt._kernels._registry import SWITCHES
 LARGE_STEP = 1 << 17
 # Multiply-adds of a convolution of bfloat16: of fewer, conversion to float32 costs less than the tiles' registers.
 LARGE_PAIR_CONV = 1 << 15
-# Multiply-adds of a convolution by Winograd's algorithm: its code takes a fifth of a second to compile, and a call saves half
-# a millisecond. With fewer channels than these the images' transforms take too large a part of the time, with fewer pixels of
-# the result (in the weight gradient) the weights' transforms.
-LARGE_WINOGRAD = 1 << 26
+# Multiply-adds of a convolution by Winograd's algorithm: its code takes a fifth of a second to compile, and a call saves a
+# quarter of a millisecond. With fewer channels than these the images' transforms take too large a part of the time, with fewer
+# pixels of the result, counted by the share of their tiles that they fill, the weights' transforms.
+LARGE_WINOGRAD = 1 << 25
 WINOGRAD_CHANNELS = 32
-MANY_PIXELS, MANY_SUMMED_PIXELS = 512, 384
+MANY_PIXELS = 192
 LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
 LARGE_NORM = 1 << 13  # elements: a training step of a layer takes a third of NumPy's 0.4 ms
 LARGE_LSTM = 1 << 14  # gates at all steps: a step of a few samples takes a fifth of the time
@@ -100,7 +100,7 @@ def many_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
         height, width = attributes.get("size") or [n + 2 * p - 2 for n, p in zip(first.shape[2:], padding, strict=True)]
     tiles, pixels = first.shape[0] * -(-height // 2) * -(-width // 2), first.shape[0] * height * width
     return (
-        pixels >= (MANY_SUMMED_PIXELS if of_weights else MANY_PIXELS)
+        pixels * pixels >= 4 * tiles * MANY_PIXELS
         and pixels >= 3 * tiles  # else most tiles are cut off by the edges
         and pixels * channels * out_channels * 9 >= LARGE_WINOGRAD
     )

@@ -20,7 +20,7 @@ import numpy as np
 
 DEPTH = 288  # terms that a tile sums at a time, at most: they and as many lines of weights fit in a level-one cache
 RUN = 32  # channels that are summed together, at least, where there are more
-BORDERED = 0.75  # share of pairs of targets and cells inside of the source below which the border is left out
+BORDERED = 0.75  # share of pairs of targets and cells inside of the source up to which the border is left out
 
 
 class Phase(NamedTuple):
@@ -132,7 +132,7 @@ def _phase(remainder: int, size: int, kernel: int, stride: int, padding: int, di
 def _gather(phases: list[list[Phase]], source: tuple, kernel: tuple, channels: int, exact: bool) -> Gather:
     border, size, inside, split, padded = [], [], [], False, False
     for dimension, length in zip(phases, source, strict=True):
-        if exact or _share(dimension, length) < BORDERED:
+        if exact or _share(dimension, length) <= BORDERED:
             dimension, split = [part for phase in dimension for part in _parts(phase, length)], True
         places = [at for p in dimension for at, _ in p.cells]
         ends = [at + (p.count - 1) * p.source_step for p in dimension for at, _ in p.cells]
