@@ -21,7 +21,9 @@ from tdt._kernels._conditions import (
     LARGE_PRODUCT,
     LARGE_SCAN,
     LARGE_SORT,
+    NUMBERS,
     SIMPLE,
+    SMALL_INDEXED,
     large_for_blas,
     large_pairs,
     vectors_of_eight,
@@ -163,10 +165,15 @@ def taken(x: Any, index: Any, dim: int, negative: bool = False) -> Any:
     """Many entries of x along `dim`, as `index_cpu.take` says; None where no kernel applies or an index is out of range."""
     if not SWITCHES.kernels or x.__class__ is not np.ndarray or index.__class__ is not np.ndarray or not x.ndim:
         return None
+    if x.shape == index.shape and LARGE_INDEX <= x.size < SMALL_INDEXED and x.dtype.char in NUMBERS:
+        return _take_rows(x, index, dim, negative) if index.dtype.char in "lqi" else None
     if not _indexed(x.shape, index, dim) or x.itemsize > 8 or not x.size:
         return None
     if index.ndim == 1 and dim < x.ndim - 1 and x.ndim > 1 and index.size * x.size // x.shape[dim] < LARGE_MOVE:
         return None  # NumPy copies whole entries as fast
+    if x.size < SMALL_INDEXED and index.size < SMALL_INDEXED and x.dtype.char in NUMBERS:
+        if index.ndim == x.ndim or dim == x.ndim - 1:
+            return _take_rows(x, index, dim, negative)
     return _take_along(x, index, dim, negative)
 
 
@@ -184,7 +191,18 @@ def placed(out: Any, index: Any, source: Any, dim: int, how: str, negative: bool
         return False
     if index.ndim == out.ndim and source.shape != index.shape:
         source = source[tuple([slice(n) for n in index.shape])]
+    if how == "sum" and out.size < SMALL_INDEXED and index.size < SMALL_INDEXED and source.ndim == out.ndim:
+        return _add_rows(out, index, source, dim, negative)
     return _put_along(out, index, np.ascontiguousarray(source), dim, how, negative)
+
+
+def searched(edges: Any, x: Any, target: str, right: bool) -> Any:
+    """The places of x in sorted edges of its type, as `_row_index.search` says; None where no kernel applies."""
+    if not SWITCHES.kernels or x.__class__ is not np.ndarray or edges.dtype != x.dtype or x.dtype.char not in NUMBERS:
+        return None
+    if not edges.size or not x.ndim or x.size < LARGE_INDEX:
+        return None
+    return _search_rows(edges, x, target, right)
 
 
 def _indexed(shape: tuple[int, ...], index: Any, dim: int) -> bool:
@@ -287,6 +305,7 @@ PRODUCT_OF_HALF = (kernel("bfloat16_cpu:product", large_pairs),)
 PRODUCT = (kernel("blas_cpu:product", large_for_blas),)
 _small_products: tuple = ()
 _large_product = lazy("product_cpu:product")
+_take_rows, _add_rows, _search_rows = lazy("_row_index:take"), lazy("_row_index:add"), lazy("_row_index:search")
 _take_along, _put_along = lazy("index_cpu:take"), lazy("index_cpu:put")
 _scan, _extremes = lazy("scan_cpu:scan"), lazy("scan_cpu:extremes")
 _copy_into, _triangle = lazy("moves_cpu:copy_into"), lazy("moves_cpu:triangle")

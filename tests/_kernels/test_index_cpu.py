@@ -10,6 +10,7 @@ import pytest
 import tdt
 from tdt import _kernels
 from tdt._kernels import index_cpu
+from tests.helpers import require_torch
 
 SHAPES = [((30, 40, 5), 1), ((1, 100, 70), 1), ((3000,), 0), ((7, 300), 1)]
 
@@ -65,3 +66,44 @@ def test_placed_values_have_equal_bits_for_every_number_of_threads():
     finally:
         tdt.set_num_threads(before)
     assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+@pytest.mark.parametrize("shape", [(60,), (9, 8), (3, 5, 7)])
+def test_small_tensors_are_indexed_as_pytorch_does(dtype: str, shape: tuple[int, ...]):
+    torch = require_torch()
+    rng = np.random.default_rng(3)
+    values = rng.integers(-9, 9, shape).astype(dtype)
+    for dim, n in enumerate(shape):
+        index, vector = rng.integers(0, n, shape), rng.integers(0, n, 40)
+        added = rng.integers(-9, 9, (*shape[:dim], 40, *shape[dim + 1 :])).astype(dtype)
+        ours, theirs = ([t.tensor(a) for a in (values, index, vector, added)] for t in (tdt, torch))
+        for call in (
+            lambda t, x, i, v, a, dim=dim: t.gather(x, dim, i),
+            lambda t, x, i, v, a, dim=dim: t.scatter_add(x, dim, i, x),
+            lambda t, x, i, v, a, dim=dim: t.index_select(x, dim, v),
+            lambda t, x, i, v, a, dim=dim: t.index_add(x, dim, v, a),
+        ):
+            got = call(tdt, *ours)
+            np.testing.assert_array_equal(got.numpy(), call(torch, *theirs).numpy())
+            assert got.is_contiguous()
+        index.flat[5] = n
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            tdt.gather(ours[0], dim, tdt.tensor(index))
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            tdt.scatter_add(ours[0], dim, tdt.tensor(index), ours[0])
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_small_tensors_are_searched_as_pytorch_does(right: bool):
+    torch = require_torch()
+    rng = np.random.default_rng(4)
+    edges, x = np.sort(rng.integers(-5, 6, (3, 12)), -1).astype("f"), rng.integers(-7, 8, (3, 20)).astype("f")
+    x[0, 3], edges[1, 10:] = np.nan, np.nan
+    for e, v in ((edges, x), (edges[1], x), (edges[0].astype("l"), x[1:].astype("l"))):
+        for small in (False, True):
+            ours, theirs = (
+                t.searchsorted(t.tensor(e), t.tensor(v), right=right, out_int32=small) for t in (tdt, torch)
+            )
+            assert ours.dtype is (tdt.int32 if small else tdt.int64)
+            np.testing.assert_array_equal(ours.numpy(), theirs.numpy())

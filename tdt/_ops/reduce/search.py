@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tdt import _kernels
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import REAL_NUMBERS, SCALAR_NAMES
@@ -24,6 +25,8 @@ __all__ = ["bucketize", "isin", "searchsorted", "unravel_index"]
 @op(promote=("edges", "x"), broadcasts=False, dtypes=REAL_NUMBERS)
 def _searchsorted(xp: ModuleType, edges: Any, x: Any, order: Any = None, *, right: bool, small: bool) -> Any:
     side, kind = "right" if right else "left", "int32" if small else "int64"
+    if order is None and (fast := _kernels.searched(edges, x, "i" if small else "l", right)) is not None:
+        return fast
     rows = edges if order is None else xp.take_along_axis(edges, order, -1)
     found = xp.empty(x.shape, kind)
     search = xp.searchsorted

@@ -1,0 +1,107 @@
+"""Elements of small arrays along the last dimension by indices, and search in sorted rows: generalised ufuncs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tdt._kernels._code import Code, Value
+from tdt._kernels._gufunc import Operand, generalized
+
+KINDS = {"f": "float", "d": "double", "i": "i32", "l": "i64", "q": "i64", "h": "i16", "b": "i8"}
+INDICES = {"l": "i64", "q": "i64", "i": "i32"}
+
+
+def _number(code: Code, index: Operand, k: Value, kind: str, n: Value, negative: bool, failed: Operand) -> Value:
+    """Index k, counted from the end where it is `negative`; 0, and `failed` becomes 1, where it is out of range."""
+    number = code.cast(code.load(kind, index.place(code, k)), "i64")
+    number = code.select(number < 0, number + n, number) if negative else number
+    bad = (number < 0) | (number >= n)
+    with code.when(bad):
+        code.store(code.value(1, "i64"), failed.address)
+    return code.select(bad, 0, number)
+
+
+@generalized("(n),(m),()->(m)")
+def row_take(code: Code, operands: list[Operand], sizes: list[Value], letter: str, index_letter: str,
+             negative: bool) -> None:  # fmt: skip
+    """x, index, a word that becomes 1 for an index out of range; x has elements."""
+    x, index, failed, out = operands
+    n, m = sizes
+    with code.loop(0, m) as k:
+        number = _number(code, index, k, INDICES[index_letter], n, negative, failed)
+        code.store(code.load(KINDS[letter], x.place(code, number)), out.place(code, k))
+
+
+@generalized("(n),(m),(m),()->()")
+def row_add(code: Code, operands: list[Operand], sizes: list[Value], letter: str, index_letter: str,
+            negative: bool) -> None:  # fmt: skip
+    """x, which is written to, index, what is added there in order, a word as in `row_take`; the result has no meaning."""
+    x, index, source, failed, out = operands
+    n, m = sizes
+    kind = KINDS[letter]
+    with code.loop(0, m) as k:
+        number = _number(code, index, k, INDICES[index_letter], n, negative, failed)
+        place = x.place(code, number)
+        code.store(code.load(kind, place) + code.load(kind, source.place(code, k)), place)
+    code.store(code.value(0, "i8"), out.address)
+
+
+@generalized("(n),(m)->(m)")
+def row_search(code: Code, operands: list[Operand], sizes: list[Value], letter: str, target: str, right: bool) -> None:
+    """Sorted edges, x: how many edges are less than x, or with `right` not greater. The search goes right of a nan."""
+    edges, x, out = operands
+    n, m = sizes
+    kind = KINDS[letter]
+    with code.loop(0, m) as k:
+        value = code.load(kind, x.place(code, k))
+        low, high = code.variable("i64", 0), code.variable("i64", n)
+        with code.forever() as leave:
+            leave(low.get() >= high.get())
+            middle = (low.get() + high.get()) // 2
+            edge = code.load(kind, edges.place(code, middle))
+            stop = edge > value if right else edge >= value
+            high.set(code.select(stop, middle, high.get()))
+            low.set(code.select(stop, low.get(), middle + 1))
+        code.store(code.cast(low.get(), INDICES[target]), out.place(code, k))
+
+
+_codes: dict[tuple, Any] = {}
+
+
+def _code_for(record: Any, letter: str, index_letter: str, negative: bool) -> Any:
+    key = record, letter, index_letter, negative
+    code = _codes.get(key)
+    if code is None:
+        types = letter + index_letter + ("q" + letter if record is row_take else letter + "q?")
+        code = _codes[key] = record(types, letter, index_letter, negative)
+    return code
+
+
+def take(x: np.ndarray, index: np.ndarray, dim: int, negative: bool) -> np.ndarray | None:
+    """The elements of x at `index`, a vector or of x's shape but for `dim`; None for an index out of range."""
+    code = _code_for(row_take, x.dtype.char, index.dtype.char, negative)
+    failed = np.zeros((), np.int64)
+    if dim == x.ndim - 1:
+        out = code(x, index, failed)
+    else:
+        out = np.empty(index.shape, x.dtype)
+        code(x.swapaxes(dim, -1), index.swapaxes(dim, -1), failed, out.swapaxes(dim, -1))
+    return None if failed else out
+
+
+def add(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, negative: bool) -> bool:
+    """Add `source` to `out` at `index`, of source's shape or a vector, in order; whether all indices are in range."""
+    code = _code_for(row_add, out.dtype.char, index.dtype.char, negative)
+    failed = np.zeros((), np.int64)
+    if index.ndim == out.ndim:
+        index = index.swapaxes(dim, -1)
+    code(out.swapaxes(dim, -1), index, source.swapaxes(dim, -1), failed)
+    return not failed
+
+
+def search(edges: np.ndarray, x: np.ndarray, target: str, right: bool) -> np.ndarray:
+    """The places of x (*, m) in the sorted edges (n) or (*, n), as integers of the type `target`."""
+    letter = x.dtype.char
+    return row_search(letter + letter + target, letter, target, right)(edges, x)
