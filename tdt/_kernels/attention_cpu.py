@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -229,27 +229,34 @@ def _tile(code: Code, rows: Value, a: Value, a_row: Value, a_next: Value, b: Val
           c_row: Value, more: Value, columns: Value, *, lanes: int, most: int) -> None:  # fmt: skip
     """c (rows, columns) = a (rows, depth) · b (depth, columns), added to c if `more`; each element is one chain of sums."""
 
-    def body(count: int, mask: Value | None) -> None:
+    def body(first: Value, count: int, mask: Value | None) -> None:
         totals = [code.variable(f"<{lanes} x float>", 0.0) for _ in range(count)]
-        lines = [code.at("float", a, a_row * r) for r in range(count)]
+        lines = [code.at("float", a, a_row * (first + r)) for r in range(count)]
         with code.loop(0, depth) as k:
             right, place = load(code, b, b_next * k, mask, lanes), a_next * k
             for line, total in zip(lines, totals, strict=True):
                 total.set(_multiplied(code, code.splat(code.load("float", line, place), lanes), right, total.get()))
         for r, total in enumerate(totals):
-            line = code.at("float", c, c_row * r)
+            line = code.at("float", c, c_row * (first + r))
             with code.when(more != 0):
                 total.set(load(code, line, 0, mask, lanes) + total.get())
             store(code, total.get(), line, 0, mask)
 
-    def of_rows(count: int, mask: Value | None) -> None:
-        if count == 1:
-            body(1, mask)
-        else:
-            code.choose(rows == count, lambda: body(count, mask), lambda: of_rows(count - 1, mask))
+    def in_groups(counts: Sequence[int], mask: Value | None) -> None:
+        at = code.variable("i64", 0)
+        for count in counts:
+            start = at.get()
+            stop = start + (rows - start) // count * count
+            with code.loop(start, stop, count) as first:
+                body(first, count, mask)
+            at.set(stop)
 
+    third = most // 3
     mask = mask_of(code, columns, lanes)
-    code.choose(columns == lanes, lambda: of_rows(most, None), lambda: of_rows(most, mask))
+    # Few variants, each of which takes tens of milliseconds to compile.
+    code.choose(
+        columns == lanes, lambda: in_groups((most, 2 * third, third, 1), None), lambda: in_groups((2 * third, 1), mask)
+    )
 
 
 def _line(code: Code, a: Value, b: Value, b_next: Value, depth: Value, c: Value, more: Value, *, lanes: int) -> None:

@@ -16,7 +16,8 @@ from tdt._kernels._code import Code, Value, native
 from tdt._kernels._jit import address_of
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel
-from tdt._kernels._rows import LANES, contiguous, fma, for_each, load, store, summed
+from tdt._kernels._rows import LANES, across, contiguous, fma, for_each, load, store, summed
+from tdt._kernels._syntax import vector
 from tdt._kernels.layer_norm_cpu import TWO, _equal
 
 GRAIN = 1 << 15  # elements that a thread should at least have
@@ -162,17 +163,18 @@ def _forward(code: Code, first: Value, last: Value, arguments: list[Value]) -> N
 
 def _moments(code: Code, x: Value, n: Value, share: Value) -> tuple[Value, Value]:
     """The mean of n elements, and the sum of squares about it; share: 1 / n."""
-    plain = summed(code, n, 1, lambda i, width, mask: (load(code, x, i, mask, width),))[0]
-    centre = code.cast(plain * share, "float")
+    plain = code.variable(vector("double", LANES), 0.0)  # a mean near 0 is the difference of large sums
+    for_each(code, n, lambda i, mask: plain.add(code.cast(load(code, x, i, mask), "double")))
+    mean = across(code, plain.get()) * share
+    centre = code.cast(mean, "float")
 
-    def about(i: Value, width: int, mask: Value | None) -> tuple[Value, Value]:
+    def squares(i: Value, width: int, mask: Value | None) -> tuple[Value]:
         d = load(code, x, i, mask, width) - code.splat(centre, width)
         d = d if mask is None else code.select(mask, d, 0.0)
-        return d, d * d
+        return (d * d,)
 
-    deviation, square = summed(code, n, 2, about, TWO)
-    moved = deviation * share
-    return code.cast(centre, "double") + moved, square - deviation * moved
+    moved = mean - code.cast(centre, "double")
+    return mean, summed(code, n, 1, squares)[0] - moved * moved * code.cast(n, "double")
 
 
 @native("ppppppppp" + SIZES)
