@@ -33,14 +33,14 @@ TILE_WORDS = ("a", "a_row", "a_k", "b", "b_step", "c", "c_row", "bias", "wide", 
 TWO = (6, 4, 3, 2, 1)
 ONE = (8, 4, 1)
 WIDE = {1: 8, 2: 4, 3: 4}
-TURNED = {1: 2, 2: 2}  # by groups of eight columns
+TURNED = {1: 2, 2: 1}  # by groups of eight columns
 OPEN_ROWS = 12  # up to so many, lines are read where they lie
 OPEN_SIZE = 1 << 13  # bytes of a panel's lines, from the first to the last, that lie in the nearest cache
 BLOCK_ROWS = 12  # rows that are computed at a time where a panel's memory has room for several panels
 STREAMS, STREAMED = (1, 2, 4), 2048  # rows, and columns at most, of which lines are read along their whole length
 STREAMED_LINES = 8  # by rows: so many of them at a time
 LONG, MANY = 1 << 12, 1 << 18  # bytes from such a line to the next, at least, and elements of the matrix
-RUN = 16  # elements of a column that are turned at a time: a cache line
+RUN = 32  # elements of a column that are turned at a time: two cache lines
 LINES, COLUMNS, ONE_COLUMNS = "tdt_pack_lines", "tdt_pack_columns", "tdt_pack_one_vector"
 
 
@@ -251,6 +251,11 @@ class TurnedTile(Tile):
             lambda state: products(state, RUN, lines_of),
         )  # fmt: skip
         rest = builder.and_(values["count"], self.number(RUN - 1))
+        state = self.loop(
+            builder.lshr(rest, self.number(BLOCK.bit_length() - 1)), state,
+            lambda state: products(state, BLOCK, lambda columns: turned(self, columns)),
+        )  # fmt: skip
+        rest = builder.and_(rest, self.number(BLOCK - 1))
         return self.loop(rest, state, lambda state: products(state, 1, single))[2:]
 
 

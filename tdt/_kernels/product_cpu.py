@@ -48,6 +48,7 @@ FEW_PANELS = 4  # panels of columns up to which the left operand is read where i
 # few rows more; where its columns are, of rows that fill vectors badly, as those of the transposed product would be.
 FEW_ROWS, FEW_ROWS_OF_LINES, FEW_COLUMNS, ROWS_BETWEEN = 4, 12, 16, 64
 SMALL = 1 << 20
+CACHED = 1 << 19  # elements of the right operand that stay in a cache when lines are read in pieces, as `_direct` does
 TURNED_ROWS = 128  # rows of the left operand up to which the transposed product may be computed
 TURNED_SIZE = 1 << 16  # elements of a piece of it, which is computed in scratch memory
 RIGHT_SIZE, LEFT_SIZE = DEPTH * (COLUMNS + 64), DEPTH * (ROWS + 32)  # elements of what is packed at a time
@@ -373,7 +374,7 @@ def _is_direct(m: int, n: int, k: int, left: tuple[int, ...], right: tuple[int, 
     if n == 1 or m <= FEW_ROWS or m * n * k < SMALL:
         return True
     if right[1] == 4:
-        return m <= FEW_ROWS_OF_LINES or n <= (FEW_COLUMNS if left[1] == 4 else 2 * FEW_COLUMNS)
+        return (m <= FEW_ROWS_OF_LINES and n * k <= CACHED) or n <= (FEW_COLUMNS if left[1] == 4 else 2 * FEW_COLUMNS)
     return m <= ROWS_BETWEEN and 10 * _each(m, 1, vector_width()) > 11 * m
 
 
