@@ -313,3 +313,42 @@ def test_second_derivatives_under_autocast(name: str, instructions: str, monkeyp
     for ours, expected in zip(*found, strict=True):
         assert ours.dtype is tdt.float32
         tdt.testing.assert_close(ours, expected, rtol=0.05, atol=0.05 * expected.abs().max().item())
+
+
+def uses_of_one_weight(library: Any, **settings: Any) -> tuple[bool, Any]:
+    """Whether two products share the cast of a weight, and the weight's gradient."""
+    rng = np.random.default_rng(0)
+    w, x = (library.tensor(rng.standard_normal((8, 8)).astype(np.float32)) for _ in range(2))
+    w.requires_grad_()
+    with library.autocast("cpu", **settings):
+        first, second = library.mm(x, w), library.mm(x * 3, w)
+    (first.float().sum() + second.float().sum()).backward()
+    return first.grad_fn.next_functions[1][0] is second.grad_fn.next_functions[1][0], w.grad.tolist()
+
+
+@pytest.mark.parametrize("settings", [{}, {"cache_enabled": False}], ids=str)
+def test_a_parameter_is_cast_once_in_a_block(settings: dict[str, bool]):
+    shared, gradient = uses_of_one_weight(tdt, **settings)
+    theirs = uses_of_one_weight(require_torch(), **settings)
+    assert shared is theirs[0] is settings.get("cache_enabled", True)
+    np.testing.assert_allclose(gradient, theirs[1], rtol=2e-2, atol=2e-2)
+
+
+def test_a_cast_is_forgotten_where_it_no_longer_holds():
+    w, x = tdt.ones(4, 4, requires_grad=True), tdt.ones(4, 4)
+    with autocast("cpu"):
+        with tdt.no_grad():
+            tdt.mm(x, w)
+        first = tdt.mm(x, w)
+        assert first.requires_grad
+        with autocast("cpu", dtype=tdt.float16):
+            assert tdt.mm(x, w).dtype is tdt.float16
+        with tdt.no_grad():
+            w.mul_(2)
+        assert tdt.mm(x, w)[0, 0] == 8
+        before = tdt.mm(x, w).grad_fn.next_functions[1][0]
+        assert tdt.mm(x, w).grad_fn.next_functions[1][0] is before
+        tdt.clear_autocast_cache()
+        assert tdt.mm(x, w).grad_fn.next_functions[1][0] is not before
+    with autocast("cpu"):
+        assert tdt.mm(x, w).grad_fn.next_functions[1][0] is not before

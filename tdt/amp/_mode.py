@@ -47,7 +47,7 @@ class autocast:
         dtype: bfloat16 or float16; default: bfloat16 on the CPU, float16 on a GPU. Another dtype, or a missing GPU, disables
             the block with a warning.
         enabled: False turns autocast off inside an outer block.
-        cache_enabled: stored, without effect: tdt does not cache cast weights.
+        cache_enabled: cast a parameter once for all its uses, until the outermost block ends or the parameter changes.
     Raises:
         ValueError: when `device_type` is not a string.
         RuntimeError: when the device type is unknown.
@@ -93,7 +93,9 @@ class autocast:
         outer, below = (handler.dtypes, handler.below) if isinstance(handler, Casting) else ({}, handler)
         dtypes = {**outer, self.device: self.fast_dtype} if self._enabled else _without(outer, self.device)
         defaults.cache = self.cache_enabled
-        _set({"handler": Casting(dtypes, below) if dtypes else below})
+        outer_casts = getattr(handler, "casts", None)
+        casts = ({} if outer_casts is None else outer_casts) if self.cache_enabled else None
+        _set({"handler": Casting(dtypes, below, casts) if dtypes else below})
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -188,7 +190,7 @@ def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
 
 
 def is_autocast_cache_enabled() -> bool:
-    """The flag of `set_autocast_cache_enabled`; tdt does not cache cast weights.
+    """Whether autocast blocks cast a parameter once for all its uses, unless they say otherwise.
 
     >>> import tdt
     >>> tdt.is_autocast_cache_enabled()
@@ -198,7 +200,7 @@ def is_autocast_cache_enabled() -> bool:
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Set the flag that `is_autocast_cache_enabled` returns; it has no other effect.
+    """Set whether autocast blocks cast a parameter once for all its uses, unless they say otherwise.
 
     >>> import tdt
     >>> tdt.set_autocast_cache_enabled(True)
@@ -207,11 +209,13 @@ def set_autocast_cache_enabled(enabled: bool) -> None:
 
 
 def clear_autocast_cache() -> None:
-    """Does nothing: tdt does not cache cast weights.
+    """Forget the parameters that the active autocast block has cast.
 
     >>> import tdt
     >>> tdt.clear_autocast_cache()
     """
+    if isinstance(state.handler, Casting) and state.handler.casts is not None:
+        state.handler.casts.clear()
 
 
 def custom_fwd(

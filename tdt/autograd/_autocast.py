@@ -17,7 +17,7 @@ import numpy as np
 
 from tdt._core import dtype as _dtype
 from tdt._core.mode import _Mode, state
-from tdt._core.tensor import Tensor
+from tdt._core.tensor import LEAF, Tensor
 from tdt._core.wrapping import wraps
 from tdt._kernels import multiplies_bfloat16
 from tdt.autograd._dispatch import apply
@@ -29,10 +29,16 @@ CAST = frozenset((_dtype.float32.np, *LOW))
 
 
 class Casting:
-    """The handler. `dtypes`: target dtype by device type; `below`: the next handler, usually None."""
+    """The handler.
 
-    def __init__(self, dtypes: dict[str, _dtype.dtype], below: Any) -> None:
-        self.dtypes, self.below = dtypes, below
+    Attributes:
+        dtypes: target dtype by device type.
+        below: the next handler, usually None.
+        casts: by the number of a leaf that requires grad: (the leaf, its version, the cast); None without a cache.
+    """
+
+    def __init__(self, dtypes: dict[str, _dtype.dtype], below: Any, casts: dict[int, tuple] | None = None) -> None:
+        self.dtypes, self.below, self.casts = dtypes, below, casts
 
     def __call__(self, op: Any, operands: tuple, attributes: dict, target: Any) -> Any:
         handler, fast_record = state.handler, state.fast_record
@@ -71,7 +77,15 @@ class Casting:
     def _lowered(self, x: Any) -> Any:
         dtype = self.dtypes.get(x.device.type) if isinstance(x, Tensor) else None
         other = dtype is not None and x._a.dtype in CAST and x._a.dtype != dtype.np
-        return self._converted(x, dtype) if other else x
+        if not other:
+            return x
+        if self.casts is None or x._edge is not LEAF or x._view is not None or not state.grad or x._a.dtype in LOW:
+            return self._converted(x, dtype)
+        leaf, version, cast = self.casts.get(id(x), (None, 0, None))
+        if leaf is not x or version != x._st.version or cast.dtype is not dtype:
+            cast = self._converted(x, dtype)
+            self.casts[id(x)] = x, x._st.version, cast
+        return cast
 
     def _widened(self, x: Any) -> Any:
         low = isinstance(x, Tensor) and x._a.dtype in LOW and x.device.type in self.dtypes
