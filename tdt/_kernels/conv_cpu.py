@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from tdt._kernels._turn import turner
 
 FEW_WEIGHTS = 1 << 14  # numbers that are packed sooner by each piece than by a call of the kernel
 ITEMS = 8  # pieces of work that there should at least be
+PLAIN = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
 LARGE_CELL = 1 << 24  # multiply-adds of a cell of the kernel from which on it is worth a product of its own
 
 
@@ -42,8 +43,9 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
          groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv` for x (N, C, *spatial), w (O, C / groups, *kernel), b (O,) or None; float32."""
     result = output_sizes(x.shape[2:], w.shape[2:], stride, padding, dilation)
-    if w.shape[1:] == (x.shape[1], 1, 1, 1) and stride == (1, 1, 1) and not any(padding) and x.flags.c_contiguous:
-        return _as_images(x, w, b)
+    if _of_one_cell(w.shape[2:], stride, padding, groups):
+        out = _pointwise().conv(_image(x), _image(w), b, **PLAIN)
+        return _volume(out, (len(x), len(w), *result), output_is_channels_last(x, w))
     numbers = x.shape[2:], result, w.shape[2:], stride, padding, dilation
     return _gathered(x, w, b, numbers, groups, True)
 
@@ -51,18 +53,34 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
 def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, size: tuple, stride: tuple, padding: tuple,
                     dilation: tuple, groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_input_grad` for y (N, O, *spatial), w (O, C / groups, *kernel), b (C,) or None; float32."""
+    if _of_one_cell(w.shape[2:], stride, padding, groups):
+        image = _image(y)
+        out = _pointwise().conv_input_grad(image, _image(w), b, size=image.shape[2:], **PLAIN)
+        return _volume(out, (len(y), w.shape[1], *size), output_is_channels_last(y, w))
     numbers = tuple(size), y.shape[2:], w.shape[2:], stride, padding, dilation
     return _gathered(y, w, b, numbers, groups, False)
 
 
-def _as_images(x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
-    """A convolution of volumes with a kernel of one cell, as one of images."""
+def _of_one_cell(kernel: tuple, stride: tuple, padding: tuple, groups: int) -> bool:
+    """Whether it is a convolution of volumes with a kernel of one cell: one of images, `pointwise_cpu`'s."""
+    return kernel == (1, 1, 1) == stride and not any(padding) and groups == 1
+
+
+def _pointwise() -> Any:
     from tdt._kernels import pointwise_cpu
 
-    image = x.reshape(*x.shape[:3], -1)
-    how = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
-    out = pointwise_cpu.conv(image, np.ascontiguousarray(w).reshape(*w.shape[:2], 1, 1), b, **how)
-    return np.ascontiguousarray(out).reshape(len(x), len(w), *x.shape[2:])
+    return pointwise_cpu
+
+
+def _image(x: np.ndarray) -> np.ndarray:
+    """A volume as a contiguous image of as many rows as it is deep."""
+    return np.ascontiguousarray(x).reshape(*x.shape[:3], -1)
+
+
+def _volume(image: np.ndarray, shape: tuple, last: bool) -> np.ndarray:
+    """An image as a volume, contiguous or channels-last."""
+    out = np.ascontiguousarray(image).reshape(shape)
+    return to_front(np.ascontiguousarray(to_last(out))) if last else out
 
 
 def _used(w: np.ndarray, numbers: tuple) -> tuple:
@@ -88,6 +106,9 @@ def _border_counts(out: np.ndarray, first: tuple, w: np.ndarray) -> bool:
 def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
                      groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_weight_grad` for y (N, O, *spatial), x (N, C, *spatial); float32."""
+    if _of_one_cell(kernel, stride, padding, groups):
+        out = _pointwise().conv_weight_grad(_image(y), _image(x), kernel=(1, 1), **PLAIN)
+        return _volume(out, (*out.shape[:2], 1, 1, 1), output_is_channels_last(y, x))
     numbers = x.shape[2:], y.shape[2:], kernel, stride, padding, dilation
     # A product for each cell costs more than the border, unless it is large.
     if y.size * (x.shape[1] // groups) >= LARGE_CELL and math.prod(map(share_inside, *numbers)) < BORDERED:

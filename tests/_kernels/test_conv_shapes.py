@@ -9,17 +9,21 @@ from tdt._backend.layout import to_front, to_last
 from tdt._kernels import _pool, conv_cpu
 from tests.helpers import require_torch
 
+ONE_CELL = -1  # a seed, whose kernel has one cell
+
 
 def drawn(seed: int, dims: int) -> tuple:
     """x, w, b, and how they are convolved."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(abs(seed))
 
     def some(low: int, high: int) -> tuple[int, ...]:
         return tuple(int(n) for n in rng.integers(low, high + 1, dims))
 
-    groups = int(rng.choice([1, 1, 2, 3]))
+    groups, one_cell = int(rng.choice([1, 1, 2, 3])), seed == ONE_CELL
     channels, out = (int(n) for n in rng.integers(1, 40, 2))
     kernel, stride, dilation, padding = some(1, 5 - dims // 2), some(1, 3), some(1, 4), some(0, 4)
+    if one_cell:
+        groups, kernel, stride, padding = 1, (1,) * dims, (1,) * dims, (0,) * dims
     least = [d * (k - 1) + 1 - 2 * p for k, d, p in zip(kernel, dilation, padding, strict=True)]
     size = tuple(max(n, m) for n, m in zip(some(1, (300, 18, 8)[dims - 1]), least, strict=True))
     shapes = (int(rng.integers(1, 5)), channels * groups, *size), (out * groups, channels, *kernel), (out * groups,)
@@ -40,7 +44,7 @@ def channels_last(a: np.ndarray) -> np.ndarray:
     return to_front(np.ascontiguousarray(to_last(a)))
 
 
-SHAPES = [(seed, dims) for dims in (1, 2, 3) for seed in range(12)]
+SHAPES = [(seed, dims) for dims in (1, 2, 3) for seed in range(12)] + [(ONE_CELL, 3)]
 
 
 @pytest.mark.parametrize(("seed", "dims"), SHAPES)
@@ -60,7 +64,7 @@ def test_any_shape_agrees_with_pytorch_in_every_memory_order_bit_for_bit(seed, d
             np.testing.assert_array_equal(value, again)
 
 
-@pytest.mark.parametrize(("seed", "dims"), [(1, 1), (2, 2), (3, 3)])
+@pytest.mark.parametrize(("seed", "dims"), [(1, 1), (2, 2), (3, 3), (ONE_CELL, 3)])
 def test_bits_do_not_depend_on_the_number_of_threads_in_any_dimension(seed, dims):
     x, w, b, how = drawn(seed, dims)
     x = np.tile(x, (max(1, (1 << 20) // x.size), *(1,) * (dims + 1)))
