@@ -12,8 +12,9 @@ from tdt import _kernels
 from tdt._backend.layout import output_is_channels_last
 from tdt._core.dtype import FLOATING, bfloat16, check_category, float16, float32
 from tdt._core.mode import no_grad
-from tdt._core.tensor import Tensor
+from tdt._core.tensor import Tensor, alias
 from tdt._kernels import chosen, float_planes, float_rows, kernel, large_channels
+from tdt._ops._common import unrecorded
 from tdt._ops.shape.memory import in_output_format
 from tdt.autograd._inplace import is_plain, write
 from tdt.autograd._op import op
@@ -269,7 +270,12 @@ def check_dtypes(input: Tensor, params: Sequence[Tensor | None]) -> None:
 def _by_batch(x: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None,
               bias: Tensor | None, momentum: float, eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Normalised by the batch's own statistics, towards which the running ones move."""
-    out, mean, rstd, var = _batch_norm(x, weight, bias, eps=eps)
+    results: Any = None
+    if unrecorded(x, weight, bias):
+        arrays = x._a, None if weight is None else weight._a, None if bias is None else bias._a
+        if fast := chosen(_batch_norm.kernels, np, *arrays, eps=eps):
+            results = [alias(a, None) for a in fast(*arrays, eps=eps)]
+    out, mean, rstd, var = results or _batch_norm(x, weight, bias, eps=eps)
     for running, value in ((running_mean, mean), (running_var, var)):
         if running is None:
             continue

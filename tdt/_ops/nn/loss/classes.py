@@ -8,8 +8,9 @@ import numpy as np
 
 from tdt import _backend
 from tdt._core.dtype import FLOATING, SCALAR_NAMES, int64, uint8
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, alias, wrap
 from tdt._kernels import chosen, float_rows, kernel
+from tdt._ops._common import unrecorded
 from tdt._ops.nn.loss._front import check_tensors, reduction_of
 from tdt._ops.nn.softmax import log_softmax, softmax
 from tdt.autograd._node_names import ranks
@@ -158,7 +159,7 @@ _ROWS_GRAD = (kernel("softmax_cpu:cross_entropy_vjp", float_rows),)
     autocast="float32",
 )
 def _cross_entropy(xp, x, target, weight=None, *, reduction, ignore_index):
-    if weight is None and xp is np and x.ndim == 2 and _is_plain(x, target, reduction, ignore_index):
+    if weight is None and xp is np and _is_plain(x, target, reduction, ignore_index):
         found = _MEAN.function(x, target, mean=reduction == "mean")
         if found is not None:
             loss, exps, sums = found
@@ -179,7 +180,7 @@ def _cross_entropy(xp, x, target, weight=None, *, reduction, ignore_index):
 
 def _is_plain(x: Any, target: Any, reduction: str, ignore_index: int) -> bool:
     """Whether a kernel can compute the reduced loss in one call, unless a class is out of range, as an ignored one may be."""
-    if reduction == "none" or 0 <= ignore_index < x.shape[1] or target.dtype != np.int64:
+    if x.ndim != 2 or reduction == "none" or 0 <= ignore_index < x.shape[1] or target.dtype != np.int64:
         return False
     return _MEAN.when((x,), {})
 
@@ -316,6 +317,10 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
         return _probability_loss(input, target, weight, reduction, label_smoothing)
     target = _check_classes(input, target, weight)
     if not label_smoothing:
+        if weight is None and unrecorded(input, target) and _is_plain(input._a, target._a, reduction, ignore_index):
+            found = _MEAN.function(input._a, target._a, mean=reduction == "mean")
+            if found is not None:
+                return alias(np.asarray(found[0]), None)
         return _cross_entropy(input, target, weight, reduction=reduction, ignore_index=ignore_index)
     return _smoothed(input, target, weight, reduction, ignore_index, label_smoothing)
 
