@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 When = Callable[[Sequence[Any], dict], bool]
-MOST_KEPT = 4096  # choices of a kernel by shape
+MOST_SAVED = 4096  # choices of a kernel by shape
 
 
 class Switches:
@@ -78,7 +78,7 @@ def kernel(path: str, when: When, *, lines: bool = False) -> Kernel:
 
 
 class ByShape(tuple[Kernel, ...]):
-    """Kernels whose conditions depend on shapes, types and settings alone: which one applies is kept for each of these."""
+    """Kernels whose conditions depend on shapes, types and settings alone: which one applies is saved for each of these."""
 
     def __init__(self, kernels: Sequence[Kernel]):
         self._found: dict[tuple, Kernel | None] = {}
@@ -90,7 +90,7 @@ class ByShape(tuple[Kernel, ...]):
         try:
             return self._found[key]
         except KeyError:
-            if len(self._found) >= MOST_KEPT:
+            if len(self._found) >= MOST_SAVED:
                 self._found.clear()
             found = self._found[key] = next((each for each in self if each.when(arrays, attributes)), None)
             return found
