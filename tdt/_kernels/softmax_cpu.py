@@ -143,8 +143,10 @@ def _short_log_softmax(code: Code, pointers: list[Value], n: Value, mask: Value)
 
 
 def _short_softmax_grad(code: Code, pointers: list[Value], n: Value, mask: Value) -> None:
-    g, out = [load(code, pointer, 0, mask) for pointer in pointers[:2]]
-    store(code, out * (g - code.splat(across(code, g * out), LANES)), pointers[2], 0, mask)
+    # In double precision: of few classes the difference may be much smaller than its terms.
+    g, out = [code.cast(load(code, pointer, 0, mask), "double") for pointer in pointers[:2]]
+    slope = out * (g - code.splat(across(code, g * out), LANES))
+    store(code, code.cast(slope, "float"), pointers[2], 0, mask)
 
 
 def _inverse(code: Code, total: Value) -> Value:
