@@ -343,7 +343,7 @@ def clamp_min(input: Tensor, min: Tensor | _Number, *, out: Tensor | None = None
 def clamp_min_(input: Tensor, min: Tensor | _Number) -> Tensor:  # tdt/_ops/elementwise/select.py
     """In-place version of `clamp_min`."""
 def clear_autocast_cache() -> None:  # tdt/amp/_mode.py
-    """Does nothing: tdt does not cache cast weights."""
+    """Forget the parameters that the active autocast block has cast."""
 def clip(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/select.py
     """Each element limited to the interval [min, max]; where min > max the result is max."""
 def clip_(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:  # tdt/_ops/elementwise/select.py
@@ -711,7 +711,7 @@ def is_anomaly_check_nan_enabled() -> builtins.bool:  # tdt/autograd/_anomaly.py
 def is_anomaly_enabled() -> builtins.bool:  # tdt/autograd/_anomaly.py
     """Whether anomaly mode is on in this thread."""
 def is_autocast_cache_enabled() -> builtins.bool:  # tdt/amp/_mode.py
-    """The flag of `set_autocast_cache_enabled`; tdt does not cache cast weights."""
+    """Whether autocast blocks cast a parameter once for all its uses, unless they say otherwise."""
 def is_autocast_cpu_enabled() -> builtins.bool:  # tdt/amp/_mode.py
     """Whether an `autocast("cpu")` block is active."""
 def is_autocast_enabled(device_type: str = 'cuda') -> builtins.bool:  # tdt/amp/_mode.py
@@ -1168,7 +1168,7 @@ def selu_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/activation.py
 def set_anomaly_enabled(mode: builtins.bool, check_nan: builtins.bool = True) -> None:  # tdt/autograd/_anomaly.py
     """Turn anomaly mode on or off for this thread. check_nan: look for NaN in gradients too."""
 def set_autocast_cache_enabled(enabled: builtins.bool) -> None:  # tdt/amp/_mode.py
-    """Set the flag that `is_autocast_cache_enabled` returns; it has no other effect."""
+    """Set whether autocast blocks cast a parameter once for all its uses, unless they say otherwise."""
 def set_autocast_dtype(device_type: str, dtype: _dtype) -> None:  # tdt/amp/_mode.py
     """Set the default dtype of `autocast` blocks for a device type."""
 def set_default_device(device: _device | str | builtins.int | None) -> None:  # tdt/_backend/device.py

@@ -14,15 +14,17 @@ from tdt._kernels._code import Code, Value
 from tdt._kernels._fold import read, write
 from tdt._kernels._gufunc import Operand, generalized
 from tdt._kernels._syntax import FLOATS, element
+from tdt._kernels.scan_cpu import running_type
 
 SCANNED, COMPARED = "fdlq", "fdbhilq"  # letters of the types that have code
+RUNNING = ("sum", "narrow", "prod")
 
 
 @generalized("(n)->(n)")
 def row_scan(code: Code, operands: list[Operand], sizes: list[Value], how: str, letter: str, backwards: bool) -> None:
-    """The running "sum" or "prod"."""
+    """The running "sum" or "prod"; "narrow": sums in x's own type."""
     (x, out), (n,) = operands, sizes
-    wide = "double" if letter in "fd" else "i64"
+    wide = running_type(how, letter)
     total = code.variable(wide, int(how == "prod"))
     with code.loop(0, n) as k:
         i = n - 1 - k if backwards else k
@@ -67,12 +69,12 @@ def row_function(name: str, dtype: np.dtype, option: bool = False) -> Callable[.
     """The ufunc of the last dimension, or None for other types.
 
     Args:
-        name: "sum" and "prod" (running, from the end with `option`), "cummax", "cummin", "max", "min".
+        name: "sum", "narrow" and "prod" (running, from the end with `option`), "cummax", "cummin", "max", "min".
     """
     letter = dtype.char
-    if not dtype.isnative or letter not in (SCANNED if name in ("sum", "prod") else COMPARED):
+    if not dtype.isnative or letter not in (SCANNED if name in RUNNING else COMPARED):
         return None
-    if name in ("sum", "prod"):
+    if name in RUNNING:
         return row_scan(letter * 2, name, letter, option)
     if name.startswith("cum"):
         return row_extremes(letter * 2 + "q", name[3:], letter)

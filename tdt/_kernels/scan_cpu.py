@@ -23,7 +23,7 @@ def _step(code: Code, how: str, so_far: Value, x: Value) -> Value:
     return so_far * x if how == "prod" else so_far + x
 
 
-def _wide(how: str, letter: str) -> str:
+def running_type(how: str, letter: str) -> str:
     """The type of the running results."""
     if how == "narrow":
         return {"f": "float", "d": "double"}[letter]
@@ -34,7 +34,7 @@ def _wide(how: str, letter: str) -> str:
 def _rows(code: Code, first: Value, last: Value, arguments: list[Value], how: str, letter: str) -> None:
     """x, out, n, rows, each (groups of rows of a block), whether backwards, unused. A group is `TOGETHER` rows."""
     x, out, n, rows, each, backwards, _ = arguments
-    wide, start = _wide(how, letter), int(how == "prod")
+    wide, start = running_type(how, letter), int(how == "prod")
     groups = (rows + (TOGETHER - 1)) // TOGETHER
     with code.loop(first * each, code.minimum(last * each, groups)) as group:
         row = group * TOGETHER
@@ -59,7 +59,7 @@ def _rows(code: Code, first: Value, last: Value, arguments: list[Value], how: st
 def _columns(code: Code, first: Value, last: Value, arguments: list[Value], how: str, letter: str) -> None:
     """x, out, n, B, units (tiles of all A), whether backwards, tiles of an A."""
     x, out, n, width, units, backwards, tiles = arguments
-    wide, start = _wide(how, letter), int(how == "prod")
+    wide, start = running_type(how, letter), int(how == "prod")
     with code.loop(first, code.minimum(last, units)) as unit:
         outer = unit // tiles
         left = (unit - outer * tiles) * WIDTH

@@ -166,7 +166,7 @@ def form(dense: Op) -> Callable[[Callable[..., Any]], Op]:
     def register(forward: Callable[..., Any]) -> Op:
         traits = {f.name: getattr(dense, f.name) for f in fields(Traits)}
         overrides = {"sparse": True, "view": False, "multi_view": False, "broadcasts": False, "elementwise": False,
-                 "same_shape": False, "packed": False, "ufunc": "", "check": None, "kernels": ()}  # fmt: skip
+                 "same_shape": False, "packed": False, "ufunc": "", "check": None, "kernels": (), "half": False}  # fmt: skip
         sparse_op = Op(forward, dense.name, {**traits, **overrides})
         for rule in dense.rules.values():
             sparse_op.rules.update(dict.fromkeys(rule.wrt, Rule(rule.wrt, rule.function)))

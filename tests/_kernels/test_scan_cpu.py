@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tdt
+from tdt import _kernels
 from tdt._kernels import scan_cpu
 from tests.helpers import require_torch
 
@@ -40,6 +41,14 @@ def test_running_extremes_keep_nan_and_the_last_of_equal_elements(shape: tuple[i
         replaces = (moved[k] >= best) | np.isnan(moved[k])
         best, place = np.where(replaces, moved[k], best), np.where(replaces, k, place)
         np.testing.assert_array_equal(at[k], place)
+
+
+@pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
+@pytest.mark.parametrize("letter", ["f", "d"])
+def test_narrow_sums_of_small_and_of_large_rows_are_numpys(letter: str):
+    for shape in ((1, 600), (3, 50_000)):
+        x = np.random.default_rng(0).random(shape).astype(letter)
+        np.testing.assert_array_equal(_kernels.scanned("narrow", x, 1), np.cumsum(x, axis=1, dtype=letter))
 
 
 def test_the_gradient_of_logcumsumexp_does_not_overflow():
