@@ -105,7 +105,7 @@ class Emitter(Assembler):
 
         Without it LLVM orders long code by the sums instead of by the lines read, and has too few registers.
         """
-        letter = {"x86": "x", "aar": "w", "arm": "w"}.get(target_triple()[:3])
+        letter = {"x86": "v", "aar": "w", "arm": "w"}.get(target_triple()[:3])
         if letter is None or self.width > vector_width():  # vectors of several registers
             return values
         kind = self.ir.LiteralStructType([self.vector] * len(values)) if len(values) > 1 else self.vector
