@@ -54,3 +54,16 @@ def test_half_precision_is_summed_in_float32():
     ones = tdt.ones(5000, 3, dtype=tdt.float16)
     assert ones.sum(0).tolist() == [5000.0] * 3
     assert ones.bfloat16().cumsum(0)[-1].tolist() == [4992.0] * 3
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, (0, 2), (0, 2, 3), (1, 3), (0, 1, 2, 3)])
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (1, 32, 1, 1), (2, 1, 1, 31), (1, 1, 31, 31)], ids=str)
+def test_sums_of_a_repeated_array_are_numpys(shape, axis):
+    x = np.broadcast_to(np.random.default_rng(0).integers(0, 9, shape).astype(np.float32), (2, 32, 31, 31))
+    np.testing.assert_array_equal(total(x, axis), x.sum(axis, np.float64))
+
+
+def test_the_gradient_of_a_sum_of_a_large_convolution_reaches_its_bias():
+    layer = tdt.nn.Conv2d(1, 3, 2)
+    layer(tdt.ones(20, 1, 40, 41)).sum().backward()
+    np.testing.assert_array_equal(layer.bias.grad.numpy(), np.full(3, 20 * 39 * 40, np.float32))

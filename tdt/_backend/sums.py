@@ -109,17 +109,19 @@ def scan(xp: Any, function: Any, x: Any, axis: int) -> Any:
 
 def _coalesced(x: np.ndarray, groups: list[bool]) -> tuple[np.ndarray, list[bool]]:
     """x with neighbouring axes of one group joined where memory allows it, and the groups of the new axes."""
-    shape, strides, joined = [1], [0], [True]
+    shape: list[int] = []
+    strides: list[int] = []
+    joined: list[bool] = []
     for n, stride, group in zip(x.shape, x.strides, groups, strict=True):
         if n == 1:
             continue
-        if joined[-1] == group and strides[-1] == stride * n:
+        if joined and joined[-1] == group and strides[-1] == stride * n:
             shape[-1], strides[-1] = shape[-1] * n, stride
         else:
             shape.append(n)
             strides.append(stride)
             joined.append(group)
-    return x.reshape(shape[1:] or [1]), joined[1:] or [True]
+    return x.reshape(shape or [1]), joined or [True]
 
 
 def _sum_rows(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
