@@ -57,6 +57,8 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None) -> Any:
         return fast(a, b, bias)
     # For small matrices `dot` has a third of the cost.
     out = a.dot(b) if a.ndim == 2 == b.ndim else xp.matmul(a, b)
+    if out.ndim > 3:  # NumPy keeps the order of stacks in memory
+        out = xp.ascontiguousarray(out)
     return out if bias is None else xp.add(out, bias, out=out)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tdt._kernels import _pool
+from tdt._kernels import _pool, enabled
 from tdt._kernels._code import native
 from tdt._kernels._jit import jit
 
@@ -152,7 +152,7 @@ def test_a_forked_child_creates_its_own_pool():
     code = """
 import os, sys
 import numpy as np
-from tdt._kernels import _pool
+from tdt._kernels import _pool, enabled
 from tdt._kernels.arithmetic_cpu import combined
 _pool.set_num_threads(3)
 x = np.linspace(-3, 3, 200_000, dtype=np.float32)
@@ -213,6 +213,7 @@ def test_the_blas_leaves_the_cores_to_the_pool():
         assert _pool.get_num_threads() == 1
 
 
+@pytest.mark.skipif(not enabled(), reason="kernels are off")
 def test_a_process_whose_threads_are_awake_ends_without_an_error():
     code = (
         "import tdt\nfrom tdt._kernels import _pool\ntdt.set_num_threads(4)\n_pool.SPINS = 1 << 40\n"

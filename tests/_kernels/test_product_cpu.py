@@ -107,6 +107,7 @@ def test_direct_products_in_vectors_of_sixteen_have_the_same_bits():
                 np.testing.assert_array_equal(_direct.ufuncs(16)[each](*arguments), _direct.ufuncs(8)[each](*arguments))
 
 
+@pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
 def test_a_vector_has_the_bits_of_a_row_and_of_a_column():
     a, b = matrices(40, 70, DEPTH + 60)
     whole = product(a, b)
