@@ -25,7 +25,7 @@ from typing import Any
 
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._native import NativeKernel, linked, target_triple
-from tdt._kernels._syntax import FLOATS, constant, element, intrinsic, lanes, vector
+from tdt._kernels._syntax import FLOATS, constant, element, intrinsic, vector, vector_length
 
 SIZES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "half": 2, "float": 4, "double": 8, "ptr": 8}
 COMPARED = {"<": ("olt", "slt"), "<=": ("ole", "sle"), ">": ("ogt", "sgt"), ">=": ("oge", "sge"), "==": ("oeq", "eq"),
@@ -92,7 +92,7 @@ class Value:
         other = self.code.value(other, self.kind)
         real, whole = COMPARED[how]
         test = f"fcmp {real}" if element(self.kind) in FLOATS else f"icmp {whole}"
-        return self.code.new(vector("i1", lanes(self.kind)), f"{test} {self.kind} {self.name}, {other.name}")
+        return self.code.new(vector("i1", vector_length(self.kind)), f"{test} {self.kind} {self.name}, {other.name}")
 
     def __lt__(self, other: Any) -> Value:
         return self._compare("<", other)
@@ -184,12 +184,12 @@ class Code:
         place, many = self.at(kind, address, index), vector(kind, count)
         return self.new(many, f"load {many}, ptr {place.name}, align {SIZES[kind]}")
 
-    def load_first(self, kind: str, address: Value, count: Value, lanes: int) -> Value:
+    def load_first(self, kind: str, address: Value, count: Value, width: int) -> Value:
         """The first `count` elements from an address in a vector, all of it if they are more, else zeros behind them."""
-        many, mask = vector(kind, lanes), vector("i1", lanes)
-        places = Value(self, f"<{', '.join(f'i64 {k}' for k in range(lanes))}>", vector("i64", lanes))
-        used = places < self.splat(count, lanes)
-        name = f"@llvm.masked.load.v{lanes}{'f32' if kind == 'float' else 'f64'}.p0"
+        many, mask = vector(kind, width), vector("i1", width)
+        places = Value(self, f"<{', '.join(f'i64 {k}' for k in range(width))}>", vector("i64", width))
+        used = places < self.splat(count, width)
+        name = f"@llvm.masked.load.v{width}{'f32' if kind == 'float' else 'f64'}.p0"
         self.declared.add(f"declare {many} {name}(ptr, i32, {mask}, {many})")
         text = f"call {many} {name}(ptr {address.name}, i32 {SIZES[kind]}, {mask} {used.name}, {many} zeroinitializer)"
         return self.new(many, text)
@@ -202,7 +202,7 @@ class Code:
 
     def cast(self, value: Value, kind: str, signed: bool = True) -> Value:
         """The number in another type; an integer that is too large loses its upper bits."""
-        kind = vector(kind, lanes(value.kind))
+        kind = vector(kind, vector_length(value.kind))
         source, target = element(value.kind), element(kind)
         if source == target:
             return value
@@ -222,7 +222,7 @@ class Code:
 
     def bits(self, value: Value, kind: str) -> Value:
         """The same bits as another type."""
-        kind = vector(kind, lanes(value.kind))
+        kind = vector(kind, vector_length(value.kind))
         return self.new(kind, f"bitcast {value.kind} {value.name} to {kind}")
 
     def select(self, test: Value, yes: Any, no: Any) -> Value:
@@ -290,7 +290,7 @@ class Code:
 
     def halves(self, value: Value) -> tuple[Value, Value]:
         """The first and the second half of a vector; elements where they are single ones."""
-        kind, count = element(value.kind), lanes(value.kind)
+        kind, count = element(value.kind), vector_length(value.kind)
         if count == 2:
             return self.extract(value, 0), self.extract(value, 1)
         half = count // 2

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tdt._kernels._angles import RESULTS, TABLE, TABLE_NAME, angle
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._native import has_feature, target_triple, vector_width
-from tdt._kernels._syntax import constant, element, intrinsic, lanes, vector
+from tdt._kernels._syntax import constant, element, intrinsic, vector, vector_length
 from tdt._kernels.expression import Expression
 
 if TYPE_CHECKING:
@@ -474,7 +474,7 @@ class _Inline(Emitter):
 
     def __init__(self, code: Code, kind: str):
         """kind: the type of the vectors."""
-        self.code, self.width, self.real = code, lanes(kind), element(kind)
+        self.code, self.width, self.real = code, vector_length(kind), element(kind)
         self.double = self.real == "double"
         self.lines, self.declared, self.count, self.block = code.lines, code.declared, 0, ""
         self.vector, self.words = f"<{self.width} x {self.real}>", f"<{self.width} x i32>"
@@ -498,7 +498,7 @@ def functions_of(kind: str) -> Any:
 def inline(code: Code, formula: Callable[..., Expression], *values: Value) -> Value:
     """The code's values of a formula of expressions, such as `functions.exp`; values: vectors of one type, or numbers."""
     kind = values[0].kind
-    many = kind if lanes(kind) else vector(kind, 1)
+    many = kind if vector_length(kind) else vector(kind, 1)
     emitter = _Inline(code, many)
     loads = [v.name if kind == many else code.new(many, f"bitcast {kind} {v.name} to {many}").name for v in values]
     result = emitter.value(formula(*[Expression("input", k) for k in range(len(values))]), loads, {})

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tdt._kernels._code import SIZES, Code, Value, native
-from tdt._kernels._syntax import FLOATS, element, lanes
+from tdt._kernels._syntax import FLOATS, element, vector_length
 
 STEPS = 16  # vectors, or rows, that a block has
 BYTES = 256  # of the accumulators of a block: eight of AVX2's registers, four of AVX-512's
@@ -168,7 +168,7 @@ def _first(code: Code, values: Values, number: Value, divisor: Value) -> Values:
 
 
 def _divided(code: Code, values: Values, number: Value, divisor: Value) -> Values:
-    return (values[0] / code.splat(number, lanes(values[0].kind)),)
+    return (values[0] / code.splat(number, vector_length(values[0].kind)),)
 
 
 def _root(code: Code, values: Values, number: Value, divisor: Value) -> Values:
@@ -190,7 +190,7 @@ def _exclusive(code: Code, a: Values, b: Values) -> Values:
 def _variance(code: Code, values: Values, number: Value, divisor: Value) -> Values:
     """From the sums of differences from a number near the mean, and of their squares; number: how many elements there are."""
     sums, squares = values
-    number, divisor = (code.splat(n, lanes(sums.kind)) for n in (number, divisor))
+    number, divisor = (code.splat(n, vector_length(sums.kind)) for n in (number, divisor))
     return ((squares - sums * sums / number) / divisor,)
 
 
@@ -272,7 +272,7 @@ class Stage:
         return self.fold.finish(self.code, values, *numbers)[0]
 
     def put_wide(self, values: Values, address: Value, index: Value, each: int) -> None:
-        code, count = self.code, lanes(values[0].kind)
+        code, count = self.code, vector_length(values[0].kind)
         if each == 1:
             code.store(values[0], address, index)
         elif not count:
@@ -290,7 +290,7 @@ class Stage:
 
     def across(self, values: Values) -> Values:
         """The accumulators of all lanes joined, in halves."""
-        while lanes(values[0].kind):
+        while vector_length(values[0].kind):
             pairs = [self.code.halves(v) for v in values]
             values = self.combine(tuple([p[0] for p in pairs]), tuple([p[1] for p in pairs]))
         return values

@@ -25,7 +25,7 @@ from tdt._kernels._emit import LOOP
 from tdt._kernels._gufunc import ufunc_at
 from tdt._kernels._native import NativeKernel, linked
 from tdt._kernels._pool import parallel
-from tdt._kernels._syntax import constant, lanes, vector
+from tdt._kernels._syntax import constant, vector, vector_length
 from tdt._kernels._threads import THREADS
 
 LANES, MANY = 16, 64  # elements of a vector
@@ -62,7 +62,7 @@ def store(code: Code, value: Value, address: Value, i: Any, mask: Value | None) 
     if mask is None:
         code.store(value, address, i)
         return
-    place, name = code.at("float", address, i), f"@llvm.masked.store.v{lanes(value.kind)}f32.p0"
+    place, name = code.at("float", address, i), f"@llvm.masked.store.v{vector_length(value.kind)}f32.p0"
     code.declared.add(f"declare void {name}({value.kind}, ptr, i32, {mask.kind})")
     code.lines.append(
         f"  call void {name}({value.kind} {value.name}, ptr {place.name}, i32 4, {mask.kind} {mask.name})"
@@ -149,7 +149,7 @@ def folded(code: Code, start: Any, stop: Value, count: int, terms: Terms, zero: 
 
 def _narrowed(code: Code, value: Value, count: int, combine: Any) -> Value:
     """A vector's halves joined until it has `count` elements."""
-    while lanes(value.kind) > count:
+    while vector_length(value.kind) > count:
         value = combine(code, *code.halves(value))
     return value
 

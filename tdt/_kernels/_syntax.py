@@ -13,7 +13,7 @@ def element(kind: str) -> str:
     return kind.partition(" x ")[2][:-1] if kind[0] == "<" else kind
 
 
-def lanes(kind: str) -> int:
+def vector_length(kind: str) -> int:
     """How many elements a vector has; 0 for a scalar."""
     return int(kind[1:].partition(" ")[0]) if kind[0] == "<" else 0
 
@@ -26,7 +26,7 @@ def vector(kind: str, count: int) -> str:
 def constant(value: float, kind: str) -> str:
     """A number as a constant of a type, a vector's elements being equal. LLVM reads floats exactly as the bits of a double,
     for a float one that a float holds."""
-    inner, count = element(kind), lanes(kind)
+    inner, count = element(kind), vector_length(kind)
     if inner in FLOATS:
         if inner == "float" and abs(value) < LARGEST_FLOAT:
             value = struct.unpack("<f", struct.pack("<f", value))[0]
@@ -38,6 +38,6 @@ def constant(value: float, kind: str) -> str:
 
 def intrinsic(name: str, kind: str) -> str:
     """The name of LLVM's function `name` of a type, such as @llvm.sqrt.v8f32."""
-    inner, count = element(kind), lanes(kind)
+    inner, count = element(kind), vector_length(kind)
     suffix = {"float": "f32", "double": "f64"}.get(inner, inner)
     return f"@llvm.{name}.v{count}{suffix}" if count else f"@llvm.{name}.{suffix}"

@@ -16,7 +16,7 @@ from tdt._kernels._jit import address_of
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel
 from tdt._kernels._rows import LANES, allocated, for_each, load, release, row_function, store, summed
-from tdt._kernels._syntax import lanes
+from tdt._kernels._syntax import vector_length
 
 GRAIN = 1 << 15  # elements that a thread should at least have
 # Sizes of the image and of the result, then kernel, stride, padding and dilation, each down and across.
@@ -141,7 +141,7 @@ def _folded(code: Code, first: Value, last: Value, arguments: list[Value], windo
 
         def put(value: Value, i: Value, mask: Value | None, place: Value = place, row: Value = row) -> None:
             if divided:
-                single = not lanes(value.kind)
+                single = not vector_length(value.kind)
                 value = value / _count(code, arguments, row * windows.columns + i, mask, single)
             store(code, value, code.at("float", out, place), i, mask)
 
