@@ -163,6 +163,8 @@ def owner(array: Any) -> Any:
 def raw(array: Any) -> Any:
     """All bytes of the memory that `array` is a view of, as a flat uint8 array."""
     whole = owner(array)
+    if whole.flags.c_contiguous:
+        return whole.reshape(-1).view(np.uint8)
     if not whole.flags.forc and (size := byte_bounds(whole)[1] - byte_bounds(whole)[0]) > whole.nbytes:  # it has gaps
         return as_strided(whole, (size // whole.itemsize,), (whole.itemsize,)).view(np.uint8)
     return whole.transpose(sorted(range(whole.ndim), key=lambda d: -whole.strides[d])).reshape(-1).view(np.uint8)

@@ -132,6 +132,8 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
             "given numpy array has byte order different from the native byte order. Conversion between byte orders "
             "is currently not supported."
         )
+    if ndarray.__class__ is not np.ndarray and not isinstance(ndarray, _backend.MetaArray):
+        ndarray = ndarray.view(np.ndarray)  # a subclass, such as a memory map, has operators of its own
     created = _finished(ndarray, False)
     created._st.whole = ndarray  # the rest of the enclosing array does not belong to the tensor's storage
     return created

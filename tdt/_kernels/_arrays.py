@@ -26,33 +26,45 @@ from tdt._kernels._conditions import (
     SMALL_INDEXED,
     large_for_blas,
     large_pairs,
+    mixed_matrices,
     vectors_of_eight,
 )
-from tdt._kernels._formulas import FLOAT32, LOWER, narrow, widen
+from tdt._kernels._formulas import FLOAT32, LOWER, from_formula, narrow, widen
 from tdt._kernels._registry import SWITCHES, chosen, kernel, lazy
 from tdt._kernels._threads import THREADS
 
 
-def product(xp: Any, a: Any, b: Any, bias: Any = None) -> Any:
+def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any:
     """a @ b, for matrices, vectors or stacks of matrices, plus a bias for each column of a matrix.
 
     In float32 an element has one value, whatever the sizes, the strides and the code that computes it. The product of two
-    vectors is NumPy's. Half precision is summed in float32.
+    vectors is NumPy's. Half precision is summed in float32 and rounded once; it may meet float32.
+
+    dtype: of the result, for an operand of half precision: that or float32; None: the left operand's.
     """
-    if a.dtype in LOWER:
-        if a.size * b.shape[-1] >= LARGE_PRODUCT and (fast := chosen(PRODUCT_OF_HALF, xp, a, b)):
-            return fast(a, b, bias)
-        return narrow(product(xp, *widen((a, b, bias))), a.dtype)
     if a.__class__ is ndarray and a.dtype == FLOAT32 == b.dtype and SWITCHES.kernels and (a.ndim > 1 or b.ndim > 1):
         functions = _small_products or _load_small_products()
         if functions:
             size = a.size * b.shape[1] if a.ndim == 2 == b.ndim else _multiply_adds(a.shape, b.shape)
             if size < LARGE_PRODUCT:
-                small, small_biased = functions
+                small, small_biased, parts, required = functions
                 if a.ndim > 3 or b.ndim > 3:  # else they lie in this order anyway
-                    return small(a, b, order="C") if bias is None else small_biased(a, b, bias, order="C")
-                return small(a, b) if bias is None else small_biased(a, b, bias)
+                    out = small(a, b, order="C") if bias is None else small_biased(a, b, bias, order="C")
+                else:
+                    out = small(a, b) if bias is None else small_biased(a, b, bias)
+                if required[0]:
+                    parts.compile()
+                return out
             return _large_product(a, b, bias)
+    if a.dtype in LOWER or b.dtype in LOWER:
+        dtype = a.dtype if dtype is None else dtype
+        if a.size * b.shape[-1] >= LARGE_PRODUCT:
+            if dtype == a.dtype and (fast := chosen(PRODUCT_OF_HALF, xp, a, b)):
+                return fast(a, b, bias)
+            if chosen(PRODUCT_OF_MIXED, xp, a, b):
+                return _large_product(a, b, bias, dtype)
+        result = product(xp, *widen((a, b, bias)))
+        return result if dtype == FLOAT32 else narrow(result, dtype)
     if xp is np and a.size * b.shape[-1] >= LARGE_BLAS and (fast := chosen(PRODUCT, xp, a, b)):
         return fast(a, b, bias)
     # For small matrices `dot` has a third of the cost.
@@ -69,12 +81,15 @@ def _multiply_adds(a: tuple[int, ...], b: tuple[int, ...]) -> int:
 
 
 def _load_small_products() -> tuple:
-    """The functions of small products, and of those with a bias; none where the processor has no vectors of eight."""
+    """The functions of small products and of those with a bias, their parts, and `Parts.required`.
+
+    Nothing where the processor has no vectors of eight.
+    """
     global _small_products
     if vectors_of_eight():
-        from tdt._kernels._direct import ufuncs
+        from tdt._kernels._direct import parts, ufuncs
 
-        _small_products = ufuncs()
+        _small_products = (*ufuncs(), parts(), parts().required)
     return _small_products
 
 
@@ -101,7 +116,19 @@ def arithmetic(how: str) -> Callable[[Any, Any], Any] | None:
 
 def add(a: Any, b: Any) -> Any:
     """a + b, of arrays."""
-    return a + b if a.size < LARGE_ARITHMETIC or a.__class__ is not np.ndarray else _large_sum(a, b)
+    if a.__class__ is not np.ndarray:
+        return a + b
+    if a.dtype in LOWER and a.dtype == b.dtype:  # NumPy converts element by element
+        return _half_sum(np, a, b)
+    return a + b if a.size < LARGE_ARITHMETIC else _large_sum(a, b)
+
+
+def add_to(a: Any, b: Any) -> None:
+    """a += b, of arrays."""
+    if a.__class__ is np.ndarray and a.dtype in LOWER and a.dtype == b.dtype:
+        _half_sum(np, a, b, out=a)
+    else:
+        a += b
 
 
 def multiply(a: Any, b: Any) -> Any:
@@ -156,11 +183,23 @@ def total(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -
     return _total(x, axis, dtype, keepdims)
 
 
-def polynomial(name: str, x: Any, n: Any, limit: int, shifted: bool) -> Any:
-    """Orthogonal polynomials of the degrees n at x, as `recurrence_cpu.polynomial` says; None where no kernel applies."""
-    if not SWITCHES.kernels or x.__class__ is not np.ndarray or x.dtype.char not in "fd" or x.dtype != n.dtype:
+def zeta(x: Any, q: Any) -> Any:
+    """Hurwitz's zeta function of float32, as `zeta_cpu.zeta` says; None where no kernel applies."""
+    if not SWITCHES.kernels or not (x.__class__ is ndarray is q.__class__) or not (x.dtype == FLOAT32 == q.dtype):
         return None
-    return _polynomial(name, x, n, limit, shifted)
+    return _zeta(x, q)
+
+
+def distances(name: str, p: float, *arrays: Any) -> Any:
+    """ "pdist" or "cdist" of order p, or a gradient of one, as `distance_cpu` says; None where there is no code."""
+    function, orders = _DISTANCES[name]
+    if p not in orders or not SWITCHES.kernels:
+        return None
+    dtype = arrays[0].dtype
+    for a in arrays:
+        if a.__class__ is not ndarray or a.dtype is not dtype:
+            return None
+    return function(*arrays, p) if dtype.char in "fd" else None
 
 
 def taken(x: Any, index: Any, dim: int, negative: bool = False) -> Any:
@@ -177,6 +216,39 @@ def taken(x: Any, index: Any, dim: int, negative: bool = False) -> Any:
         if index.ndim == x.ndim or dim == x.ndim - 1:
             return _take_rows(x, index, dim, negative)
     return _take_along(x, index, dim, negative)
+
+
+def taken_at_once(x: Any, index: Any, dim: Any) -> Any:
+    """`taken` for few elements of arrays of one shape; None where there are more, or it does not apply."""
+    n = x.ndim
+    if (
+        x.shape != index.shape or not LARGE_INDEX <= x.size < SMALL_INDEXED or not SWITCHES.kernels or dim.__class__ is not int
+        or not -n <= dim < n or x.dtype.char not in NUMBERS or index.dtype.char not in "lqi"
+    ):  # fmt: skip
+        return None
+    return _take_rows(x, index, dim % n, False)
+
+
+def added_at_once(x: Any, index: Any, source: Any, dim: Any) -> Any:
+    """A copy of x with `source` added at `index`, for few elements of arrays of one shape; None as in `taken_at_once`."""
+    n = x.ndim
+    if (
+        x.shape != index.shape or x.shape != source.shape or not LARGE_INDEX <= x.size < SMALL_INDEXED or not SWITCHES.kernels
+        or dim.__class__ is not int or not -n <= dim < n or x.dtype is not source.dtype or x.dtype.char not in "fdilq"
+        or index.dtype.char not in "lqi"
+    ):  # fmt: skip
+        return None
+    out = x.copy()
+    return out if _add_rows(out, index, source, dim % n, False) else None
+
+
+def entries(x: Any, index: Any) -> Any:
+    """Few rows of a small contiguous array, as `_row_index.entries` says; None where no kernel applies."""
+    if not SWITCHES.kernels or not x.flags.c_contiguous or x.dtype.char not in SIMPLE or index.dtype.char not in "lqi":
+        return None
+    if index.ndim != 1 or not x.ndim or not LARGE_INDEX <= index.size * (x.size // max(len(x), 1)) < LARGE_MOVE:
+        return None
+    return _entries(x, index)
 
 
 def placed(out: Any, index: Any, source: Any, dim: int, how: str, negative: bool = False) -> bool:
@@ -304,14 +376,23 @@ def triangle(x: Any, edge: int, lower: bool) -> Any:
 
 
 PRODUCT_OF_HALF = (kernel("bfloat16_cpu:product", large_pairs),)
+PRODUCT_OF_MIXED = (kernel("product_cpu:product", mixed_matrices),)
 PRODUCT = (kernel("blas_cpu:product", large_for_blas),)
 _small_products: tuple = ()
 _large_product = lazy("product_cpu:product")
 _take_rows, _add_rows, _search_rows = lazy("_row_index:take"), lazy("_row_index:add"), lazy("_row_index:search")
+_entries = lazy("_row_index:entries")
 _take_along, _put_along = lazy("index_cpu:take"), lazy("index_cpu:put")
 _scan, _extremes = lazy("scan_cpu:scan"), lazy("scan_cpu:extremes")
 _copy_into, _triangle = lazy("moves_cpu:copy_into"), lazy("moves_cpu:triangle")
-_polynomial = lazy("recurrence_cpu:polynomial")
+_DISTANCES = {
+    "pdist": (lazy("distance_cpu:pdist"), (2.0, 1.0, 0.0, math.inf)),
+    "cdist": (lazy("distance_cpu:cdist"), (2.0, 1.0, 0.0, math.inf)),
+    "pdist_gradient": (lazy("distance_cpu:pdist_gradient"), (2.0, 1.0)),
+    "cdist_gradient": (lazy("distance_cpu:cdist_gradient"), (2.0, 1.0)),
+}
+_zeta = lazy("zeta_cpu:zeta")
+polynomial = lazy("recurrence_cpu:polynomial")
 _row_scan = lazy("_row_scan:row_function")
 _sort, _row_order = lazy("order_cpu:sort"), lazy("order_cpu:row_function")
 _argsort, _ranked = lazy("order_cpu:argsort"), lazy("order_cpu:ranked")
@@ -319,5 +400,6 @@ _row_function = lazy("fold_cpu:row_function")
 _logsumexp_over = lazy("fold_cpu:logsumexp")
 _fold_over, _variance_over = lazy("fold_cpu:fold"), lazy("fold_cpu:variance")
 _combined = lazy("arithmetic_cpu:combined")
+_half_sum = from_formula("sum_of_two", lambda xp, a, b: a + b, 2, ())[0]
 _large_sum: Any = arithmetic("add")
 _large_multiple: Any = arithmetic("multiply")

@@ -122,7 +122,7 @@ def _read(path: Path) -> bytes:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or not belongs_to_user(status) or status.st_size > LARGEST:
             raise OSError(f"{path} is no kernel of this user's")
-        return file.read(LARGEST)
+        return file.read(status.st_size)  # a limit above it would allocate as much for a moment
 
 
 def _checksum(path: Path, code: bytes) -> bytes:

@@ -62,6 +62,9 @@ class Value:
     def __truediv__(self, other: Any) -> Value:
         return self._binary(other, "fdiv", "sdiv")
 
+    def __rtruediv__(self, other: Any) -> Value:
+        return self._binary(other, "fdiv", "sdiv", swap=True)
+
     def __floordiv__(self, other: Any) -> Value:
         """The quotient of integers, rounded towards zero."""
         return self._binary(other, "fdiv", "sdiv")
@@ -75,6 +78,9 @@ class Value:
 
     def __or__(self, other: Any) -> Value:
         return self._binary(other, "", "or")
+
+    def __invert__(self) -> Value:
+        return self._binary(-1, "", "xor")
 
     def __xor__(self, other: Any) -> Value:
         return self._binary(other, "", "xor")
@@ -404,10 +410,12 @@ class Code:
         return [self.load(kinds[letter], words, k) for k, letter in enumerate(letters)]
 
 
-def native(words: str) -> Callable[[Callable[..., None]], Callable[..., NativeKernel]]:
+def native(words: str, *, vectorize: bool = True) -> Callable[[Callable[..., None]], Callable[..., NativeKernel]]:
     """Make `write(code, first, last, arguments, *parameters)` a function of the parameters that gives the compiled code.
 
-    words: the type of each argument: "p" for an array (or its address), "q" for an integer, "d" for a float.
+    Args:
+        words: the type of each argument: "p" for an array (or its address), "q" for an integer, "d" for a float.
+        vectorize: as in `linked`; False for code without loops over numbers that are to become vectors: it compiles sooner.
     """
 
     def decorate(write: Callable[..., None]) -> Callable[..., NativeKernel]:
@@ -416,7 +424,9 @@ def native(words: str) -> Callable[[Callable[..., None]], Callable[..., NativeKe
         @functools.cache
         def compiled_for(*parameters: Any) -> NativeKernel:
             name = "-".join([f"{module}.{write.__name__}", *map(str, parameters)])
-            [address] = linked(name, [ENTRY], lambda: written(write, words, parameters), optimize=True)
+            [address] = linked(
+                name, [ENTRY], lambda: written(write, words, parameters), optimize=True, vectorize=vectorize
+            )
             return NativeKernel(name, address, words.replace("p", "q"))
 
         functools.update_wrapper(compiled_for, write)

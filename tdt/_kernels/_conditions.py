@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt._backend.layout import is_dense, output_is_channels_last
+from tdt._backend.layout import is_dense, output_is_channels_last, to_last
 from tdt._backend.windows import output_sizes
 from tdt._kernels._formulas import BFLOAT16, FLOAT32
 from tdt._kernels._registry import SWITCHES
@@ -22,12 +22,18 @@ from tdt._kernels._registry import SWITCHES
 LARGE_STEP = 1 << 17
 # Multiply-adds of a convolution of bfloat16: of fewer, conversion to float32 costs less than the tiles' registers.
 LARGE_PAIR_CONV = 1 << 15
-# Multiply-adds of a convolution by Winograd's algorithm: its code takes a fifth of a second to compile, and a call saves a
-# quarter of a millisecond. With fewer channels than these the images' transforms take too large a part of the time, with fewer
-# pixels of the result, counted by the share of their tiles that they fill, the weights' transforms.
-LARGE_WINOGRAD = 1 << 25
+# Multiply-adds by Winograd's algorithm of a sample, and of a weight gradient: its code takes a fifth of a second to compile.
+# With fewer channels than these the images' transforms take too large a part of the time, with fewer pixels, counted by the share
+# of their tiles that they fill, the weights' transforms. Results and input gradients are judged by a single image, so that they
+# do not depend on the batch: one of 7 × 7 pixels would pay from batches of four on, one of 8 × 8 from two on.
+LARGE_WINOGRAD, LARGE_WINOGRAD_SUM = 1 << 21, 1 << 25
 WINOGRAD_CHANNELS = 32
-MANY_PIXELS = 192
+MANY_PIXELS, MANY_SUMMED_PIXELS = 64, 192
+# Channels on one side, with which others are no vector; pairs of channels of which a weight gradient is computed so, cells of a
+# kernel for few channels of the image; the share of vectors of eight along a row that has to be used; and multiply-adds of a
+# sample, of which fewer do not earn back the time to compile.
+FEW_CHANNELS, FEW_PAIRS, FEW_CELLS, FILLED, LARGE_FEW = 4, 64, 25, 0.75, 1 << 15
+MOST_CELLS = 64  # of a kernel, all of which are written out in the code of `_planes` and `_pixels`
 LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
 LARGE_NORM = 1 << 13  # elements: a training step of a layer takes a third of NumPy's 0.4 ms
 LARGE_LSTM = 1 << 14  # gates at all steps: a step of a few samples takes a fifth of the time
@@ -46,6 +52,7 @@ PIECE = 1 << 17  # elements of a row that are folded one after the other: longer
 LONGEST_ROW = 2048  # elements of a row that is sorted on the stack
 LARGE_MOVE = 1 << 17  # elements that are copied: a second thread saves more than the call costs
 LARGE_DRAW = 1 << 9  # words of the Mersenne Twister: NumPy takes as long for as many
+MANY_DRAWS = 1 << 5  # numbers that take several words each, drawn one by one
 LARGE_LOOKUP = 1 << 13  # elements of a gradient: NumPy's addition to places takes 8 ns for each
 FEW_PIXELS = 4  # of a plane: with fewer, a channel is no vector
 CACHED = 1 << 19  # elements of a group, or of a channels-last sample, that are read three times: two megabytes
@@ -97,14 +104,16 @@ def many_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
     if channels % 16 or out_channels % 16 or min(channels, out_channels) < WINOGRAD_CHANNELS:
         return False
     if of_weights:
+        count, many, large = first.shape[0], MANY_SUMMED_PIXELS, LARGE_WINOGRAD_SUM
         height, width = first.shape[2:]
     else:
+        count, many, large = 1, MANY_PIXELS, LARGE_WINOGRAD
         height, width = attributes.get("size") or [n + 2 * p - 2 for n, p in zip(first.shape[2:], padding, strict=True)]
-    tiles, pixels = first.shape[0] * -(-height // 2) * -(-width // 2), first.shape[0] * height * width
+    tiles, pixels = count * -(-height // 2) * -(-width // 2), count * height * width
     return (
-        pixels * pixels >= 4 * tiles * MANY_PIXELS
+        pixels * pixels >= 4 * tiles * many
         and pixels >= 3 * tiles  # else most tiles are cut off by the edges
-        and pixels * channels * out_channels * 9 >= LARGE_WINOGRAD
+        and pixels * channels * out_channels * 9 >= large
     )
 
 
@@ -119,8 +128,37 @@ def pointwise(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def groups_of_images(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Convolutions of images in several groups."""
-    return attributes["groups"] > 1 and arrays[0].ndim == 4 and convolution(arrays, attributes)
+    """Convolutions of images in several groups, or in one if one side has few channels."""
+    if arrays[0].ndim != 4 or not convolution(arrays, attributes):
+        return False
+    return attributes["groups"] > 1 or (few_channels(arrays, attributes) and not pointwise(arrays, attributes))
+
+
+def few_pairs(channels: int, out_channels: int) -> bool:
+    """Whether a weight gradient with few channels on one side is summed along rows, not channel by channel."""
+    return out_channels <= FEW_CHANNELS or channels * out_channels <= FEW_PAIRS
+
+
+def few_channels(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Convolutions of images with so few channels on one side that vectors along rows are faster than along channels."""
+    first, second = arrays[0], arrays[1]
+    of_weights = "kernel" in attributes
+    kernel, stride = attributes["kernel"] if of_weights else second.shape[2:], attributes["stride"]
+    channels, out_channels = (second.shape[1], first.shape[1]) if of_weights else second.shape[1::-1]
+    cells = math.prod(kernel)
+    if min(channels, out_channels) > FEW_CHANNELS or cells > MOST_CELLS or max(stride) > 2:
+        return False
+    if of_weights:
+        height, width = first.shape[2:]
+        fast = few_pairs(channels, out_channels) or (cells <= FEW_CELLS and out_channels % 8 == 0)
+    elif "size" in attributes:
+        height, width = (-(-n // s) for n, s in zip(attributes["size"], stride, strict=True))
+        fast = True
+    else:
+        height, width = output_sizes(first.shape[2:], kernel, stride, attributes["padding"], attributes["dilation"])
+        fast = out_channels <= FEW_CHANNELS or cells <= FEW_CELLS
+    work = height * width * cells * channels * out_channels
+    return fast and work >= LARGE_FEW and width >= FILLED * (width + -width % 8)
 
 
 def large_windows(arrays: Sequence[Any], attributes: dict) -> bool:
@@ -200,14 +238,40 @@ def large_pixels(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def float_planes(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Contiguous float32 (N, C, *) of several pixels, then float32 arrays or None."""
+    """As `float_images_of_channels`, of several pixels."""
     x = arrays[0]
-    if not SWITCHES.kernels or x.ndim < 3 or not x.flags.c_contiguous or x.size < FEW_PIXELS * x.shape[0] * x.shape[1]:
+    return float_images_of_channels(arrays, attributes) and x.size >= FEW_PIXELS * x.shape[0] * x.shape[1]
+
+
+def float_images_of_channels(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Contiguous float32 (N, C, *) of any number of pixels, then float32 arrays or None.
+
+    Or bfloat16, and so are arrays of x's shape; all others are float32.
+    """
+    x = arrays[0]
+    if x.dtype == BFLOAT16:
+        arrays = [a for a in arrays if a is not None and (a.dtype != BFLOAT16 or a.shape != x.shape)]
+        of_params = not arrays or _float_operands(arrays)
+        return x.ndim > 2 and x.flags.c_contiguous and x.size > 0 and SWITCHES.kernels and of_params
+    return x.ndim > 2 and x.flags.c_contiguous and _float_operands(arrays)
+
+
+def float_channels(arrays: Sequence[Any], attributes: dict) -> bool:
+    """float32 (N, C, *) whose channels lie side by side, without gaps, then float32 arrays or None."""
+    x = arrays[0]
+    if x.ndim == 2:
+        return x.flags.c_contiguous and _float_operands(arrays)
+    return x.ndim > 2 and x.strides[1] == x.itemsize and to_last(x).flags.c_contiguous and _float_operands(arrays)
+
+
+def _float_operands(arrays: Sequence[Any]) -> bool:
+    """float32 arrays, of which the first is not empty, or None."""
+    if not SWITCHES.kernels or not arrays[0].size:
         return False
-    for a in arrays:
+    for a in arrays:  # noqa: SIM110  (all() would take twice the time)
         if a is not None and a.dtype != FLOAT32:
             return False
-    return x.size > 0
+    return True
 
 
 def cached_groups(arrays: Sequence[Any], attributes: dict) -> bool:
@@ -240,10 +304,31 @@ def float_rows(arrays: Sequence[Any], attributes: dict) -> bool:
     return True
 
 
-def float_layer(arrays: Sequence[Any], attributes: dict) -> bool:
-    """float32 rows x, or (x, g), optionally followed by parameters for the elements of a row, or None."""
-    if not SWITCHES.kernels or not arrays[0].size:
+def float_columns(arrays: Sequence[Any], attributes: dict) -> bool:
+    """float32 arrays of one shape, for an op along a dimension that is not the last one, `dim`."""
+    first = arrays[0]
+    if not SWITCHES.kernels or not first.size or not 0 <= attributes["dim"] < first.ndim - 1:
         return False
+    return all(a.dtype == FLOAT32 and a.shape == first.shape for a in arrays)
+
+
+def float_logits(arrays: Sequence[Any], attributes: dict) -> bool:
+    """float32 arrays that are not empty, or None."""
+    return arrays[0].ndim > 0 and _float_operands(arrays)
+
+
+def float_layer(arrays: Sequence[Any], attributes: dict) -> bool:
+    """float32 rows x, or (x, g), optionally followed by parameters for the elements of a row, or None.
+
+    Or bfloat16, with parameters of float32.
+    """
+    x = arrays[0]
+    if not SWITCHES.kernels or not x.size:
+        return False
+    if x.dtype == BFLOAT16:
+        kinds = [a.dtype for a in arrays if a is not None]
+        count = kinds.count(BFLOAT16)
+        return count < len(kinds) == count + kinds.count(FLOAT32) and kinds[count - 1] == BFLOAT16
     for a in arrays:  # noqa: SIM110  (all() would take twice the time)
         if a is not None and a.dtype != FLOAT32:
             return False
@@ -268,14 +353,21 @@ def large_draw(arrays: Sequence[Any], attributes: dict) -> bool:
     return SWITCHES.kernels and attributes["n"] >= LARGE_DRAW
 
 
+def many_draws(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Numbers that take several words of a generator each, so many that generated code is worth loading."""
+    return SWITCHES.kernels and attributes["n"] >= MANY_DRAWS
+
+
 def float_attention(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Float32 q, k and v with at most two leading dimensions, and a float32 mask whose rows are contiguous."""
+    """Float32 or bfloat16 q, k and v with at most two leading dimensions, and a mask of float32 or bools."""
     q, k, v, mask, _ = arrays
     if not SWITCHES.kernels or len(q.shape) > 4 or not (q.size and k.size and v.size):
         return False
-    if q.dtype != FLOAT32 or k.dtype != FLOAT32 or v.dtype != FLOAT32:
+    if q.dtype != k.dtype or q.dtype != v.dtype:
         return False
-    return mask is None or (mask.dtype == FLOAT32 and (mask.shape[-1] == 1 or mask.strides[-1] == mask.itemsize))
+    if q.dtype != FLOAT32 and q.dtype != BFLOAT16:
+        return False
+    return mask is None or mask.dtype == FLOAT32 or mask.dtype == np.bool_
 
 
 def large_pairs(arrays: Sequence[Any], attributes: dict) -> bool:
@@ -290,6 +382,13 @@ def large_pairs(arrays: Sequence[Any], attributes: dict) -> bool:
         and a.shape[:-2] == b.shape[:-2]
         and multiplies_bfloat16()
     )
+
+
+def mixed_matrices(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Matrices, or stacks of them, of bfloat16 and float32."""
+    kinds = (BFLOAT16, FLOAT32)
+    a, b = arrays
+    return SWITCHES.kernels and a.dtype in kinds and b.dtype in kinds and min(a.ndim, b.ndim) > 1 and vectors_of_eight()
 
 
 def multiplies_bfloat16() -> bool:

@@ -12,6 +12,7 @@ from tdt._kernels._tile import call
 ROWS = 192  # targets in a block
 COLUMNS = 256  # channels in a block, at most
 SCRATCH = ROWS * COLUMNS  # numbers of a block
+SUMMED = 96  # windows that a weight gradient sums at a time: as much of both operands stays in a level-one cache
 TURNED = 8  # channels that are turned to planes together
 WIDEST = 64  # columns of a tile, at most
 PHASE, BLOCK = 14, 6  # words in a row of the tables of a `_phases.Gather`
@@ -35,7 +36,7 @@ WINDOWS = ("offsets", "starts", "start_count", "order", "volume", "group_step", 
            "tile_columns", "last", "tile", "turn")  # fmt: skip
 
 
-@native("qqqqp")
+@native("qqqqp", vectorize=False)
 def gather(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     """Pieces [first, last) of a result, or an input gradient: some lines of targets, or a part of a line, and some panels of
     columns. Weights are packed, unless `lazy`; the bias has as many columns, or its address is 0."""
@@ -133,13 +134,13 @@ def _to_planes(code: Code, p: SimpleNamespace, out: Value, local: Value, pitch: 
         line.set(stop)
 
 
-@native("qqqp")
+@native("qqqp", vectorize=False)
 def sum_windows(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     """Pieces [first, last) of the weight gradient: some channels, with all cells, and some panels of `right`."""
     image, right, out, words = arguments
     p = code.words(words, WINDOWS)
     local = code.cast(code.array("float", SCRATCH), "i64")
-    table = code.array("i64", DEPTH)
+    table = code.array("i64", SUMMED)
     at = code.cast(table, "i64")
     offsets, starts = code.cast(p.offsets, "ptr"), code.cast(p.starts, "ptr")
     pitch = p.together * p.tile_columns
@@ -152,8 +153,8 @@ def sum_windows(code: Code, first: Value, last: Value, arguments: list[Value]) -
         end = code.minimum(begin + p.together, p.in_group)
         here = code.minimum(p.some, p.channels - channel)
         place, base = code.variable("i64", 0), code.variable("i64", 0)  # of a window in its sample, and of the sample
-        with code.loop(0, p.all_windows, DEPTH) as low:
-            count = code.minimum(p.all_windows - low, DEPTH)
+        with code.loop(0, p.all_windows, SUMMED) as low:
+            count = code.minimum(p.all_windows - low, SUMMED)
             with code.loop(0, count) as i:
                 code.store(code.load("i64", offsets, place.get()) + base.get(), table, i)
                 place.add(1)

@@ -206,11 +206,11 @@ def available() -> str:
     """
     chosen = os.environ.get("TDT_BFLOAT16")
     if chosen is not None:
-        return chosen if chosen in WAYS and (chosen in EMULATED or chosen in _supported()) else ""
-    return next(iter(_supported()), "")
+        return chosen if chosen in WAYS and (chosen in EMULATED or chosen in supported()) else ""
+    return next(iter(supported()), "")
 
 
-def _supported() -> list[str]:
+def supported() -> list[str]:
     """What the processor and the operating system have, the fastest first."""
     found = []
     if processor_has("amx-tile", "amx-bf16") and amx_permitted():

@@ -462,11 +462,12 @@ def module(output: Expression, types: str, width: int | None = None) -> str | No
     """The IR of a formula, for the storage types of its inputs and its output; None where this processor has no
     instructions to convert float16.
 
-    width: float32 numbers in a vector; None: as many as this processor's registers hold.
+    width: float32 numbers in a vector; None: as many as this processor's registers hold, and 16 where results are bfloat16,
+    whose words are joined sixteen at a time: on AVX2 they are computed in two registers, side by side.
     """
     if "e" in types and target_triple().startswith("x86") and not has_feature("f16c"):
         return None
-    return Emitter(output, types, width or vector_width()).module()
+    return Emitter(output, types, width or (16 if types[-1] == "E" else vector_width())).module()
 
 
 class _Inline(Emitter):

@@ -314,7 +314,7 @@ def _joined(variables: list, stage: Stage, values: Values, some: Any) -> None:
     some.set(1)
 
 
-@native("pppqqqqqdd")
+@native("pppqqqqqdd", vectorize=False)
 def rows(code: Code, first: Value, last: Value, arguments: list[Value], name: str, source: str, target: str,
          kind: str) -> None:  # fmt: skip
     """Fold rows that are contiguous; a block is `each` of the pieces of `piece` elements that rows are cut into.
@@ -384,7 +384,7 @@ def _fold_vectors(stage: Stage, x: Value, total: Any, stop: Value, shift: Value 
             total.set(begin + whole)
 
 
-@native("ppppqqqqqqdd")
+@native("ppppqqqqqqdd", vectorize=False)
 def columns(code: Code, first: Value, last: Value, arguments: list[Value], name: str, source: str, target: str,
             kind: str) -> None:  # fmt: skip
     """Fold x (A, n, B) over its middle dimension; a block is `each` of the A · pieces parts.

@@ -52,11 +52,12 @@ class Operand(NamedTuple):
         return code.at("i8", self.address, offset)
 
 
-def generalized(signature: str) -> Callable[[Callable[..., None]], Callable[..., Callable]]:
+def generalized(signature: str, *, vectorize: bool = True) -> Callable[[Callable[..., None]], Callable[..., Callable]]:
     """Make `write(code, operands, sizes, *parameters)` a function `(types, *parameters)` that gives the ufunc.
 
     Args:
         signature: NumPy's, such as "(n),(n)->(n)", with names of one letter.
+        vectorize: as in `native`.
 
     `write` computes one row: `operands` are its `Operand`s, inputs first, `sizes` the named dimensions in order of their
     first occurrence. `types` of the ufunc: the letter of each operand's elements, "E" for bfloat16 (given as uint16).
@@ -69,7 +70,9 @@ def generalized(signature: str) -> Callable[[Callable[..., None]], Callable[...,
         @functools.cache
         def ufunc_for(types: str, *parameters: Any) -> Callable:
             name = "-".join([f"{module}.{write.__name__}", types, *map(str, parameters)])
-            [address] = linked(name, [LOOP], lambda: written(write, signature, types, parameters), optimize=True)
+            [address] = linked(
+                name, [LOOP], lambda: written(write, signature, types, parameters), optimize=True, vectorize=vectorize
+            )
             return ufunc_at(address, signature, types, inputs, write.__name__.strip("_"))
 
         functools.update_wrapper(ufunc_for, write)
@@ -113,10 +116,10 @@ def contiguous(code: Code, operand: Operand, kind: str, start: Value, count: Val
     return place.get()
 
 
-def ufunc_at(address: int, signature: str, types: str, inputs: int, name: str) -> Callable:
-    """The ufunc whose inner loop is at an address."""
+def ufunc_at(address: int, signature: str, types: str, inputs: int, name: str, data: int | None = None) -> Callable:
+    """The ufunc whose inner loop is at an address; the loop gets the address `data` as its last argument."""
     numbers = bytes(np.dtype(AS_KNOWN.get(letter, letter)).num for letter in types)
-    loops, data = (ctypes.c_void_p * 1)(address), (ctypes.c_void_p * 1)(None)
+    loops, data = (ctypes.c_void_p * 1)(address), (ctypes.c_void_p * 1)(data)
     texts = name.encode(), signature.encode()
     _alive.append((loops, data, numbers, texts))
     return _from_loop()(loops, data, numbers, 1, inputs, len(types) - inputs, -1, texts[0], b"", 0, texts[1])

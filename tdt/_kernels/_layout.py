@@ -1,4 +1,4 @@
-"""Conversion of images between memory formats, optionally with a border of zeros."""
+"""Conversion of images between memory formats, optionally with a border of zeros; of bfloat16 to float32 on the way."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._kernels._code import Code, Value, native
+from tdt._kernels._formulas import BFLOAT16, widen
 from tdt._kernels._intrinsics import transpose8
 from tdt._kernels._jit import jit
 from tdt._kernels._pool import parallel
@@ -19,16 +20,18 @@ COPY = 1 << 16  # elements that a thread should at least copy: about 20 µs
 CHUNK = 32  # columns that are turned together: their lines stay in the level-one cache until they are full
 PLANES = 8  # fewer to planes: lines at distances of powers of two meet in few sets of the cache
 IMAGE = ("channels", "depth", "height", "width", "front", "top", "left", "out_depth", "out_height", "out_width", "last",
-         "turn", "groups")  # fmt: skip
-TRANSPOSE = ("rows", "columns", "chunk", "turn")
+         "turn", "groups", "element")  # fmt: skip
+TRANSPOSE = ("rows", "columns", "chunk", "turn", "element")
 
 
 def bordered(x: np.ndarray, size: tuple, start: tuple, groups: int = 1) -> np.ndarray:
     """(N, C, *spatial) as contiguous (N · groups, *size, C / groups), with element (0, …, 0) at `start`; zero-padded and
-    cropped to `size`."""
+    cropped to `size`. Of float32 or bfloat16; the result is float32."""
     count, every, *shape = x.shape
     channels = every // groups
     last = every == 1 or not x.flags.c_contiguous
+    if last:
+        [x] = widen((x,))
     lines = np.ascontiguousarray(to_last(x)) if last else x
     if tuple(shape) == tuple(size) and not any(start) and not (last and groups > 1):
         if last:
@@ -36,31 +39,34 @@ def bordered(x: np.ndarray, size: tuple, start: tuple, groups: int = 1) -> np.nd
         return transposed(x, channels, math.prod(shape)).reshape(count * groups, *shape, channels)
     out = np.empty((count * groups, *size, channels), np.float32)
     line = size[-1] * channels
-    parallel(_image(), out.size // line, lines, out, _image_words(channels, tuple(shape), size, start, last, groups),
-             grain=-(-COPY // line))  # fmt: skip
+    words = _image_words(channels, tuple(shape), size, start, last, groups, lines.itemsize)
+    parallel(_image(), out.size // line, lines, out, words, grain=-(-COPY // line))
     return out
 
 
 def transposed(x: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    """(N, rows, columns), of any shape, as (N, columns, rows), flat."""
+    """(N, rows, columns), of any shape, of float32 or bfloat16, as (N, columns, rows) of float32, flat."""
     out = np.empty(x.size, np.float32)
     chunk = PLANES if columns < rows else CHUNK
     pieces = x.size // (rows * columns) * -(-columns // chunk)
-    words = _transpose_words(rows, columns, chunk)
+    words = _transpose_words(rows, columns, chunk, x.itemsize)
     parallel(_transpose(), pieces, np.ascontiguousarray(x), out, words, grain=-(-COPY // (rows * chunk)))
     return out
 
 
 @functools.lru_cache(256)
-def _image_words(channels: int, shape: tuple, size: tuple, start: tuple, last: bool, groups: int) -> np.ndarray:
+def _image_words(
+    channels: int, shape: tuple, size: tuple, start: tuple, last: bool, groups: int, element: int
+) -> np.ndarray:
     missing = 3 - len(size)
     ones, zeros = (1,) * missing, (0,) * missing
-    return np.array([channels, *ones, *shape, *zeros, *start, *ones, *size, last, turner(), groups])
+    turn = turner(half=element == BFLOAT16.itemsize)
+    return np.array([channels, *ones, *shape, *zeros, *start, *ones, *size, last, turn, groups, element])
 
 
 @functools.lru_cache(256)
-def _transpose_words(rows: int, columns: int, chunk: int) -> np.ndarray:
-    return np.array([rows, columns, chunk, turner()])
+def _transpose_words(rows: int, columns: int, chunk: int, element: int) -> np.ndarray:
+    return np.array([rows, columns, chunk, turner(half=element == BFLOAT16.itemsize), element])
 
 
 def like(a: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -82,7 +88,7 @@ def check_indices(indices: np.ndarray, size: int) -> None:
         raise IndexError(f"indices from {indices.min()} to {indices.max()} are out of range for {size} rows or classes")
 
 
-@native("qqp")
+@native("qqp", vectorize=False)
 def _image(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     """Lines [first, last) of a bordered image (N · groups, D', H', W', C), from (N, groups · C, D, H, W), or
     (N, D, H, W, groups · C) if `last`."""
@@ -116,7 +122,15 @@ def _image(code: Code, first: Value, last: Value, arguments: list[Value]) -> Non
             code.choose(
                 p.last == 0,
                 lambda: call(
-                    code, p.turn, x + 4 * planes, lines, high - low, target + 4 * start, p.channels, 0, p.channels
+                    code,
+                    p.turn,
+                    x + p.element * planes,
+                    lines,
+                    high - low,
+                    target + 4 * start,
+                    p.channels,
+                    0,
+                    p.channels,
                 ),
                 lambda: code.choose(
                     p.groups == 1,
@@ -126,7 +140,7 @@ def _image(code: Code, first: Value, last: Value, arguments: list[Value]) -> Non
             )
 
 
-@native("qqp")
+@native("qqp", vectorize=False)
 def _transpose(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     """Pieces of (N, rows, columns) to (N, columns, rows); a piece has `chunk` columns."""
     x, out, words = arguments
@@ -136,7 +150,7 @@ def _transpose(code: Code, first: Value, last: Value, arguments: list[Value]) ->
         n = number // pieces
         low = (number - n * pieces) * p.chunk
         start = n * p.rows * p.columns
-        call(code, p.turn, x + 4 * (start + low), p.columns, code.minimum(p.columns - low, p.chunk),
+        call(code, p.turn, x + p.element * (start + low), p.columns, code.minimum(p.columns - low, p.chunk),
              out + 4 * (start + low * p.rows), p.rows, 0, p.rows)  # fmt: skip
 
 

@@ -20,10 +20,14 @@ from tdt._kernels._jit import ADDRESS, Entry, entry_at, from_address
 from tdt._kernels._loader import load
 
 ndarray = np.ndarray
+# LLVM's passes for code that states its vectors: a tenth of the time of all passes, which also look for vectors in loops.
+FEW_PASSES = ("sroa", "simplify_cfg", "new_gvn", "instruction_combine", "simplify_cfg")
 _libraries: dict[str, tuple[list[int], Any]] = {}  # by name: the functions' addresses, and what keeps their memory
 
 
-def linked(name: str, symbols: Sequence[str], write: Callable[[], Any], *, optimize: bool = False) -> list[int]:
+def linked(
+    name: str, symbols: Sequence[str], write: Callable[[], Any], *, optimize: bool = False, vectorize: bool = True
+) -> list[int]:
     """The addresses of a module's functions: linked before, or from the cache, or compiled now.
 
     Args:
@@ -32,6 +36,7 @@ def linked(name: str, symbols: Sequence[str], write: Callable[[], Any], *, optim
         write: returns the module, as text or llvmlite's, or a list of modules that call each other; None if this processor
             lacks an instruction for it. The result is an empty list then, in later processes too.
         optimize: run LLVM's optimizer on IR that is text; else it is compiled as it is written.
+        vectorize: let the optimizer make vectors of loops over numbers; else it runs `FEW_PASSES`.
     """
     library = _libraries.get(name)
     if library is None:
@@ -43,7 +48,7 @@ def linked(name: str, symbols: Sequence[str], write: Callable[[], Any], *, optim
                 code = _cache.load(f"{name}.o")
                 if code is None:
                     module = write()
-                    code = b"" if module is None else compiled(module, optimize=optimize)
+                    code = b"" if module is None else compiled(module, optimize=optimize, vectorize=vectorize)
                     _cache.keep(f"{name}.o", code)
                 library = _libraries[name] = load(code, symbols) if code else ([], None)
                 # Code is never freed: the pool's threads still run it while the interpreter ends and clears its modules.
@@ -93,23 +98,36 @@ def ufunc_function(place: int, *kinds: Any) -> Any:
 # Everything below but `vector_width` imports llvmlite.
 
 
-def compiled(module: Any, *, optimize: bool = False) -> bytes:
+def compiled(module: Any, *, optimize: bool = False, vectorize: bool = True) -> bytes:
     """The object code of a module, or of a list of them, as `linked` says. optimize: loops are not unrolled."""
     import llvmlite.binding as llvm
 
-    machine = target_machine()
     modules = module if isinstance(module, list) else [module]
     parsed = [llvm.parse_assembly(str(each)) for each in modules]
     for each, written in zip(parsed, modules, strict=True):
         if optimize and isinstance(written, str):
-            options = llvm.create_pipeline_tuning_options(speed_level=2)
-            options.loop_unrolling = False
-            builder = llvm.create_pass_builder(machine, options)
-            builder.getModulePassManager().run(each, llvm.create_pass_builder(machine, options))
+            _optimize(each, vectorize)
     for other in parsed[1:]:
         parsed[0].link_in(other)
     parsed[0].verify()
-    return machine.emit_object(parsed[0])
+    return target_machine().emit_object(parsed[0])
+
+
+def _optimize(module: Any, vectorize: bool) -> None:
+    """Run LLVM's optimizer on a module of llvmlite's."""
+    import llvmlite.binding as llvm
+
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_unrolling = False
+    builder = llvm.create_pass_builder(target_machine(), options)
+    if vectorize:
+        passes = builder.getModulePassManager()
+        builder = llvm.create_pass_builder(target_machine(), options)  # the first one's state is spent
+    else:
+        passes = llvm.create_new_module_pass_manager()
+        for name in FEW_PASSES:
+            getattr(passes, f"add_{name}_pass")()
+    passes.run(module, builder)
 
 
 @functools.cache

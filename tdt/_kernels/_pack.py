@@ -1,5 +1,7 @@
 """Packing of matrices into the panels that register tiles read (`_tile`), and turning of blocks; functions without Numba.
 
+Matrices are of float32, or of bfloat16, which is converted to float32 on the way (`half`).
+
 A panel is [k][columns]: for each k, the elements of a tile's rows or columns lie together. A packer fills as many panels as
 `high` columns need, one after the other (panel p from out + p · count · columns on). It has one of two forms, after the
 order of the elements in memory:
@@ -27,16 +29,18 @@ WORDS = ("source", "step", "count", "out", "pitch", "high")
 BLOCK = 8  # rows and columns that are turned at a time
 
 
-def packer(form: str, columns: int, width: int) -> int:
+def packer(form: str, columns: int, width: int, half: bool = False) -> int:
     """The address of a function, for `pack`, that fills panels of so many columns.
 
     Args:
         form: "lines" or "columns": which of them are contiguous in memory.
         width: floats in a vector.
+        half: the matrix is of bfloat16; steps count its elements.
     """
     assert form in ("lines", "columns"), f"a form is lines or columns, not {form}"
-    name = f"pack_{form}_{columns}x{width}"
-    return linked(name, [FUNCTION], lambda: (Lines if form == "lines" else Columns)(columns, width).module)[0]
+    name = f"pack_{form}_{columns}x{width}{'_half' * half}"
+    written = Lines if form == "lines" else Columns
+    return linked(name, [FUNCTION], lambda: written(columns, width, half=half).module)[0]
 
 
 def turner() -> int:
@@ -44,15 +48,48 @@ def turner() -> int:
     return linked("turn", [FUNCTION], lambda: Columns(0, BLOCK).module)[0]
 
 
-class Lines(Routine):
+class Source(Routine):
+    """A function that reads a matrix of float32, or of bfloat16 if `half`, as float32."""
+
+    def __init__(self, words: tuple[str, ...], width: int, half: bool, name: str = FUNCTION):
+        super().__init__(words, width, name)
+        self.half, self.size = half, 2 if half else 4
+
+    def element_at(self, address: Any, offset: Any) -> Any:
+        """The element at so many bytes after an address."""
+        value = self.builder.load(self.at(address, offset, self.ir.IntType(16) if self.half else self.f32))
+        if not self.half:
+            return value
+        return self.builder.bitcast(self.builder.shl(self.builder.zext(value, self.i32), self.i32(16)), self.f32)
+
+
+def elements_at(routine: Routine, address: Any, index: int, count: int, half: bool = False, mask: Any = None) -> Any:
+    """The `count` floats from element `index` on of an array of float32, or bfloat16; zeros where the mask is not set."""
+    builder, ir, size = routine.builder, routine.ir, 2 if half else 4
+    kind = ir.VectorType(ir.IntType(16) if half else routine.f32, count)
+    pointer = routine.at(address, size * index, kind)
+    if mask is None:
+        value = builder.load(pointer)
+        value.align = size
+    else:
+        name, zeros = f"llvm.masked.load.v{count}{'i16' if half else 'f32'}.p0", ir.Constant(kind, [0] * count)
+        value = routine.intrinsic(name, kind, [pointer, routine.i32(size), mask, zeros])
+    if not half:
+        return value
+    words = ir.VectorType(routine.i32, count)
+    value = builder.shl(builder.zext(value, words), ir.Constant(words, [16] * count))
+    return builder.bitcast(value, ir.VectorType(routine.f32, count))
+
+
+class Lines(Source):
     """Copies lines of `high` elements into panels of `columns`, one after the other: eight lines of each panel at a time, so
     that lines are read as streams and panels written in whole cache lines."""
 
-    def __init__(self, columns: int, width: int, name: str = FUNCTION):
-        super().__init__(WORDS, width, name)
+    def __init__(self, columns: int, width: int, name: str = FUNCTION, half: bool = False):
+        super().__init__(WORDS, width, half, name)
         builder, values = self.builder, self.values
         self.columns, self.line = columns, self.number(4 * columns)
-        self.step, self.panel = self.bytes_of(values["step"]), builder.mul(values["count"], self.line)
+        self.step, self.panel = self.bytes_of(values["step"], self.size), builder.mul(values["count"], self.line)
         panels = builder.udiv(values["high"], self.number(columns))
         rest = builder.urem(values["high"], self.number(columns))
         starts = range(0, columns, width)
@@ -81,22 +118,22 @@ class Lines(Routine):
 
     def copy(self, source: Any, out: Any, count: int, masks: list[Any]) -> list[Any]:
         """Copy some lines of one panel; the addresses for the next one."""
-        after = self.builder.add(source, self.line), self.builder.add(out, self.panel)
+        after = self.builder.add(source, self.number(self.size * self.columns)), self.builder.add(out, self.panel)
         for u in range(count):
             for k, mask in enumerate(masks):
                 start = k * self.width
-                value = self.read(source, 4 * start, mask)
+                value = elements_at(self, source, start, self.width, self.half, mask)
                 store_lanes(self, value, out, 4 * (u * self.columns + start), min(self.width, self.columns - start))
             source = self.builder.add(source, self.step)
         return list(after)
 
 
-class Columns(Routine):
+class Columns(Source):
     """Turns columns into lines: of panels of `columns` elements, one after the other, or, if that is 0, of up to eight,
     `pitch` apart."""
 
-    def __init__(self, columns: int, width: int, name: str = FUNCTION):
-        super().__init__(WORDS, BLOCK, name)
+    def __init__(self, columns: int, width: int, name: str = FUNCTION, half: bool = False):
+        super().__init__(WORDS, BLOCK, half, name)
         builder, values = self.builder, self.values
         self.line = self.number(4 * columns) if columns else self.bytes_of(values["pitch"])
         self.last = builder.sub(values["high"], self.number(1))
@@ -125,48 +162,46 @@ class Columns(Routine):
         """Turn the eight columns from `first` on, of which so many are stored (0: `high`); where the next eight begin."""
         builder, values = self.builder, self.values
         index = [self.smaller(builder.add(first, self.number(i)), self.last) for i in range(BLOCK)]
-        step = self.bytes_of(values["step"])
+        step = self.bytes_of(values["step"], self.size)
         sources = [builder.add(values["source"], builder.mul(i, step)) for i in index]
         mask = None if lanes else self.mask(values["high"])
 
         def block(state: list[Any]) -> list[Any]:
             offset, target = state
-            for row in turned(self, [builder.add(source, offset) for source in sources]):
+            for row in turned(self, [builder.add(source, offset) for source in sources], self.half):
                 store_lanes(self, row, target, 0, lanes or BLOCK, mask)
                 target = builder.add(target, self.line)
-            return [builder.add(offset, self.number(4 * BLOCK)), target]
+            return [builder.add(offset, self.number(self.size * BLOCK)), target]
 
         def single(state: list[Any]) -> list[Any]:
             """One line, an element at a time: of fewer than eight that are left."""
             offset, target = state
             value = self.zero
             for i, source in enumerate(sources):
-                element = builder.load(self.at(source, offset, self.f32))
-                value = builder.insert_element(value, element, self.i32(i))
+                value = builder.insert_element(value, self.element_at(source, offset), self.i32(i))
             store_lanes(self, value, target, 0, lanes or BLOCK, mask)
-            return [builder.add(offset, self.number(4)), builder.add(target, self.line)]
+            return [builder.add(offset, self.number(self.size)), builder.add(target, self.line)]
 
         state = self.loop(builder.lshr(values["count"], self.number(3)), [self.number(0), out], block)
         self.loop(builder.and_(values["count"], self.number(BLOCK - 1)), state, single)
         return [builder.add(first, self.number(BLOCK)), builder.add(out, self.number(4 * BLOCK))]
 
 
-def turned(routine: Routine, addresses: list[Any]) -> list[Any]:
-    """The eight vectors of eight at these addresses, as a block turned.
+def turned(routine: Routine, addresses: list[Any], half: bool = False) -> list[Any]:
+    """The eight vectors of eight floats at these addresses, or of bfloat16, as a block turned.
 
     Rows i and i + 4 are loaded as the halves of a vector; so each of them is turned by four shuffles within halves, where
     shuffles of whole vectors would take twice as many.
     """
     builder, ir = routine.builder, routine.ir
-    half = ir.VectorType(routine.f32, BLOCK // 2)
 
     def shuffled(a: Any, b: Any, order: list[int]) -> Any:
         lanes = ir.VectorType(ir.IntType(32), len(order))
         return builder.shuffle_vector(a, b, ir.Constant(lanes, order))
 
     lines = []
-    for offset in (0, 16):
-        halves = [builder.load(routine.at(address, offset, half), align=4) for address in addresses]
+    for start in (0, BLOCK // 2):
+        halves = [elements_at(routine, address, start, BLOCK // 2, half) for address in addresses]
         rows = [shuffled(halves[i], halves[i + 4], list(range(8))) for i in range(4)]
         low, high = [0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15]
         pairs = [shuffled(rows[i], rows[i + 1], order) for order in (low, high) for i in (0, 2)]

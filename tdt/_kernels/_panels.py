@@ -63,7 +63,7 @@ def panel(code: Code, p: SimpleNamespace, w: Value, out: Value, number: Value, l
     code.choose(p.forward != 0, forward, lambda: code.choose(along, lines, cells))
 
 
-@native("qqp")
+@native("qqp", vectorize=False)
 def panels(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     """Panels [first, last) of the weights, all lines of them."""
     weights, out, words = arguments
@@ -97,7 +97,7 @@ def _lined_up_words(
     return np.array([windows, pixels, columns, in_group, groups, depth, shape.columns, last, function])
 
 
-@native("qqp")
+@native("qqp", vectorize=False)
 def _line_up(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     """Blocks [first, last) of `lined_up`."""
     y, out, words = arguments

@@ -6,6 +6,8 @@ import functools
 from typing import NamedTuple
 
 BUFFER = 1 << 15  # floats: 128 KB of the stack
+PIXEL_BUFFER = 1 << 13  # floats: a chunk of the gradient of `_pixels`
+TOGETHER = 2  # targets in a row that a weight gradient of `_pixels` sums in a round of the loop
 SUMS = 1 << 14  # floats: sums of the weight gradient, on the stack too
 
 WORDS = {
@@ -13,7 +15,13 @@ WORDS = {
                "width", "target_height", "target_width", "rows", "columns", "tile_rows", "tile_columns", "top", "left",
                "pitch"),
     "weights": ("source", "gradient", "target", "samples", "inner", "outer", "groups", "height", "width", "target_height",
-                "target_width", "tile_rows", "tile_columns", "top", "left", "pitch", "together"),
+                "target_width", "tile_rows", "tile_columns", "top", "left", "pitch", "together", "part"),
+    "pixel_values": ("source", "weight", "bias", "target", "chunks", "strips", "inner", "group_vectors", "source_channels",
+                     "target_channels", "source_chunk", "target_chunk", "height", "width", "target_height", "target_width",
+                     "rows", "columns", "tile_rows", "top", "left", "line", "buffer_columns"),
+    "pixel_weights": ("source", "gradient", "target", "samples", "inner", "group_vectors", "source_channels",
+                      "target_channels", "source_chunk", "target_chunk", "height", "width", "target_height", "target_width",
+                      "tile_rows", "top", "left", "line", "buffer_columns", "turn", "chunks", "part"),
 }  # fmt: skip
 
 
@@ -36,6 +44,34 @@ class Kind(NamedTuple):
     tile: tuple[int, int, int]
     vector: int
     single: bool
+
+
+class PixelKind(NamedTuple):
+    """What the machine code for channels-last images is made for.
+
+    Attributes:
+        what, kernel, stride, dilation, padding, vector: as of `Kind`.
+        form: how a vector of targets meets its sources. "own": each its own channel; "mixed": a vector holds several groups of
+            `per` channels; "spread": all targets of a vector are of one group, and meet one number at a time.
+        per: channels of a group that are written out: of "mixed", and of "spread" weights how many are summed at once.
+        tile: rows and columns of targets in registers.
+        pixel: floats from one pixel of the buffer to the next.
+        out: targets in a chunk of channels.
+        planes: images are contiguous instead, and turned as they are copied to the buffer; only of "weights".
+    """
+
+    what: str
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: tuple[int, int]
+    form: str
+    per: int
+    tile: tuple[int, int]
+    pixel: int
+    out: int
+    vector: int
+    planes: bool
 
 
 class Tap(NamedTuple):

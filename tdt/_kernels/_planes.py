@@ -7,9 +7,10 @@ of s along the row, its columns are separated into s phases, so that every vecto
     input gradient   the same of the result's gradient, with a set of taps for each phase of the pixel (i, j)
     weight gradient  g[m, k, tap] = Σ_samples Σ_ij y[m, i, j] · x[k, i · stride + row of tap, j · stride + column of tap]
 
-for the channels k and m of one group: depthwise has one of each, and a tile of several rows instead of channels. Padding is
-multiplied too, so weights have to be finite (the caller asks). An element is summed with `fma` in the order k, column of the
-kernel, row of the kernel, whatever the tile. Blocks of the pool's work: (sample, group), or (group, k) for the weights.
+for the channels k and m of one group: depthwise has one of each, and a tile of several rows instead of channels. Images in one
+group are computed so where one side has few channels (`_conditions.few_channels`). Padding is multiplied too, so weights have
+to be finite (the caller asks). An element is summed with `fma` in the order k, column of the kernel, row of the kernel, whatever
+the tile. Blocks of the pool's work: (sample, group), or (part of the samples, group, k) for the weights.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from tdt._backend.windows import output_sizes
+from tdt._kernels._conditions import MOST_CELLS
 from tdt._kernels._native import NativeKernel, linked, vector_width
 from tdt._kernels._plane_taps import BUFFER, SUMS, WORDS, Kind, taps
 from tdt._kernels._pool import parallel
@@ -48,7 +50,7 @@ def function(kind: Kind) -> NativeKernel:
 GRAIN = 1 << 20  # multiply-adds that a thread should at least have
 NEAR = 6144  # floats of a buffer that is read once or twice: they stay in the L1 cache
 CHAIN = 512  # vectors that the weight gradient sums one after another
-MOST_CELLS = 64  # of a kernel, all of which are written out in the code
+PARTS = 4  # pieces that a weight gradient is cut into where there are as many samples
 
 
 def result(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
@@ -169,13 +171,16 @@ def weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, p
     if plan is None:
         return None
     kind, *blocks, pitch, together = plan
-    out = np.empty((y.shape[1], inner, *kernel), np.float32)
-    work = y.size // groups * math.prod(kernel)
+    part = -(-len(y) // max(1, min(len(y), PARTS // (groups * inner))))
+    parts = -(-len(y) // part)
+    out = np.empty((parts, y.shape[1], inner, *kernel), np.float32)
+    work = y.size // groups * math.prod(kernel) // parts
     parallel(
-        function(kind), groups * inner, np.ascontiguousarray(x), np.ascontiguousarray(y), out, y.shape[0], inner, outer, groups,
-        *x.shape[2:], *size, *blocks, *padding, pitch, together, grain=-(-GRAIN // work),
+        function(kind), parts * groups * inner, np.ascontiguousarray(x), np.ascontiguousarray(y), out, len(y), inner, outer,
+        groups, *x.shape[2:], *size, *blocks, *padding, pitch, together, part, grain=-(-GRAIN // work),
     )  # fmt: skip
-    return out if np.isfinite(out).all() else None
+    total = out[0] if parts == 1 else out.sum(0)
+    return total if np.isfinite(total).all() else None
 
 
 @functools.lru_cache(256)

@@ -1,4 +1,4 @@
-"""The instructions of `_planes`: arithmetic, loops, and the copy to the buffer."""
+"""The instructions of `_planes` and `_pixels`: arithmetic and loops; and the copy to the buffer of `_planes`."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from typing import Any
 
 from tdt._kernels._assembler import Assembler
 from tdt._kernels._native import target_triple, vector_width
-from tdt._kernels._plane_taps import BUFFER, WORDS, Kind, taps
+from tdt._kernels._plane_taps import BUFFER, WORDS, Kind, PixelKind, taps
 
 
-class Emitter(Assembler):
+class Instructions(Assembler):
     """Writes the kernel of a kind. Offsets count floats."""
 
-    def __init__(self, kind: Kind):
+    def __init__(self, kind: Kind | PixelKind, words: str):
         super().__init__("planes", kind.vector)
         self.kind = kind
         self.taps = taps(*kind[:5])
         # Steps of the buffer: a target's row and column begin at so many of its rows and columns.
         self.down, self.across = (1, 1) if kind.what == "input" else kind.stride
-        name = "weights" if kind.what == "weights" else "values"
-        first, last, self.values = self.begin_kernel(name, WORDS[name])
+        first, last, self.values = self.begin_kernel(words, WORDS[words])
         self.buffer = self.local(BUFFER)
         self.prepare()
         self.loop(first, last, 1, lambda block: self.block(block))
@@ -78,6 +77,10 @@ class Emitter(Assembler):
         if isinstance(offset, int):
             return base if offset == 0 else self.builder.add(base, self.number(4 * offset))
         return self.builder.add(base, self.builder.shl(offset, self.number(2)))
+
+    def zeros(self, address: Any, low: Any, high: Any) -> None:
+        """Zeros from `low` to `high`, and up to a vector more."""
+        self.loop(low, high, self.width, lambda j: self.store(self.zero, self.at(address, j)))
 
     def splat(self, address: Any) -> Any:
         """A vector of one float, repeated."""
@@ -142,11 +145,14 @@ class Emitter(Assembler):
             results.append(phi)
         return results
 
-    # The buffer: planes of rows, each of `across` phases of `pitch` columns.
 
-    def zeros(self, address: Any, low: Any, high: Any) -> None:
-        """Zeros from `low` to `high`, and up to a vector more."""
-        self.loop(low, high, self.width, lambda j: self.store(self.zero, self.at(address, j)))
+class Emitter(Instructions):
+    """Writes a kernel for contiguous images, with the copy to their buffer."""
+
+    def __init__(self, kind: Kind):
+        super().__init__(kind, "weights" if kind.what == "weights" else "values")
+
+    # The buffer: planes of rows, each of `across` phases of `pitch` columns.
 
     def fill(self, plane: Any, place: Any, row: Any, column: Any, rows: Any) -> None:
         """Copy `rows` rows of the plane at an address to one at `place`, from this row and column of targets on."""

@@ -26,15 +26,19 @@ class Weights(Emitter):
 
     def block(self, index: Any) -> None:
         value = self.value
+        every = self.mul(value("groups"), value("inner"))
+        part, index = self.divided(index, every), self.rest(index, every)
         group, k = self.divided(index, value("inner")), self.rest(index, value("inner"))
+        begin = self.mul(part, value("part"))
+        end = self.smaller(self.add(begin, value("part")), value("samples"))
         plane = self.mul(value("height"), value("width"))
         size = self.mul(value("target_height"), value("target_width"))
-        channels, line_step = self.mul(value("groups"), value("inner")), self.mul(value("pitch"), self.across)
+        line_step = self.mul(value("pitch"), self.across)
         count = self.mul(value("outer"), self.cells * self.width)
         self.zeros(self.place, 0, count)
 
         def samples(n: Any) -> None:
-            here = self.smaller(value("together"), self.sub(value("samples"), n))
+            here = self.smaller(value("together"), self.sub(end, n))
 
             def strip(row: Any) -> None:
                 rows = self.smaller(value("tile_rows"), self.sub(value("target_height"), row))
@@ -46,7 +50,7 @@ class Weights(Emitter):
 
                     def copy(i: Any) -> None:
                         source = self.at(
-                            value("source"), self.mul(self.add(self.mul(self.add(n, i), channels), index), plane)
+                            value("source"), self.mul(self.add(self.mul(self.add(n, i), every), index), plane)
                         )
                         self.fill(source, self.at(self.buffer, self.mul(i, step)), row, column, filled)
 
@@ -61,10 +65,9 @@ class Weights(Emitter):
 
             self.loop(0, value("target_height"), value("tile_rows"), strip)
 
-        self.loop(0, value("samples"), value("together"), samples)
-        base = self.at(
-            value("target"), self.mul(self.add(self.mul(group, value("outer"), value("inner")), k), self.cells)
-        )
+        self.loop(begin, end, value("together"), samples)
+        first = self.mul(self.add(self.mul(part, value("groups")), group), value("outer"), value("inner"))
+        base = self.at(value("target"), self.mul(self.add(first, k), self.cells))
 
         def total(m: Any) -> None:
             target = self.at(base, self.mul(m, value("inner"), self.cells))

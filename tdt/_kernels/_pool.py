@@ -99,7 +99,7 @@ class State:
         self.write(0, LEFT)
 
 
-@native("p")
+@native("p", vectorize=False)
 def _serve(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     """The loop of thread number `first` until the pool is closed: join jobs, and sleep after `last` checks without one."""
     state = State(code, arguments[0])
@@ -127,7 +127,7 @@ def _serve(code: Code, first: Value, last: Value, arguments: list[Value]) -> Non
         code.choose(is_open, join, lambda: code.choose(looks.get() < last, lambda: state.wait(looks.get()), sleep))
 
 
-@native("p")
+@native("p", vectorize=False)
 def _lead(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     """The caller's part: open the job in `state`, work on it, and close it when all threads have left."""
     state = State(code, arguments[0])

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from tdt._kernels import _pack
-from tdt._kernels._gemm import GRAIN
 from tdt._kernels._jit import Kernel, address_of, jit
 from tdt._kernels._pool import parallel
-from tdt._kernels._tile import Shape, address, place, rates, tile
+from tdt._kernels._tile import GRAIN, Shape, address, place, rates, tile
 
 BLOCK = 8  # samples: few, so that small batches too are shared among threads
 LARGE = 1 << 18  # weights that fill a level-two cache: blocks of twice as many samples use them while they are cached

@@ -30,7 +30,7 @@ class Switches:
 
 
 SWITCHES = Switches()
-UFUNCS: list[dict] = []  # what dispatch keeps of `ufunc_for`, by op; emptied when kernels are switched
+UFUNCS: list[dict] = []  # ufuncs and kernels that calls have found, by op; emptied when kernels are switched
 
 
 def enabled() -> bool:
@@ -41,8 +41,7 @@ def enabled() -> bool:
 def enable(on: bool) -> None:
     """Switch all kernels."""
     SWITCHES.kernels = on
-    for ufuncs in UFUNCS:
-        ufuncs.clear()
+    _forget()
 
 
 def winograd_enabled() -> bool:
@@ -53,6 +52,12 @@ def winograd_enabled() -> bool:
 def enable_winograd(on: bool) -> None:
     """Allow or forbid Winograd's algorithm."""
     SWITCHES.winograd = on
+    _forget()
+
+
+def _forget() -> None:
+    for found in UFUNCS:
+        found.clear()
 
 
 class Kernel:

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from tdt._kernels._code import Code, Value
+from tdt._kernels._code import Code, Value, Variable
 from tdt._kernels._gufunc import Operand, generalized
 
 KINDS = {"f": "float", "d": "double", "i": "i32", "l": "i64", "q": "i64", "h": "i16", "b": "i8"}
 INDICES = {"l": "i64", "q": "i64", "i": "i32"}
 
 
-def _number(code: Code, index: Operand, k: Value, kind: str, n: Value, negative: bool, failed: Operand) -> Value:
+def _number(code: Code, index: Operand, k: Value, kind: str, n: Value, negative: bool, failed: Variable) -> Value:
     """Index k, counted from the end where it is `negative`; 0, and `failed` becomes 1, where it is out of range."""
     number = code.cast(code.load(kind, index.place(code, k)), "i64")
     number = code.select(number < 0, number + n, number) if negative else number
     bad = (number < 0) | (number >= n)
-    with code.when(bad):
-        code.store(code.value(1, "i64"), failed.address)
+    failed.set(failed.get() | code.cast(bad, "i64"))
     return code.select(bad, 0, number)
+
+
+@contextlib.contextmanager
+def _noting(code: Code, failed: Operand) -> Iterator[Variable]:
+    """A variable; if the block makes it 1, the word `failed` becomes 1."""
+    found = code.variable("i64", 0)
+    yield found
+    with code.when(found.get() != 0):
+        code.store(found.get(), failed.address)
 
 
 @generalized("(n),(m),()->(m)")
@@ -29,8 +39,8 @@ def row_take(code: Code, operands: list[Operand], sizes: list[Value], letter: st
     """x, index, a word that becomes 1 for an index out of range; x has elements."""
     x, index, failed, out = operands
     n, m = sizes
-    with code.loop(0, m) as k:
-        number = _number(code, index, k, INDICES[index_letter], n, negative, failed)
+    with _noting(code, failed) as found, code.loop(0, m) as k:
+        number = _number(code, index, k, INDICES[index_letter], n, negative, found)
         code.store(code.load(KINDS[letter], x.place(code, number)), out.place(code, k))
 
 
@@ -41,11 +51,22 @@ def row_add(code: Code, operands: list[Operand], sizes: list[Value], letter: str
     x, index, source, failed, out = operands
     n, m = sizes
     kind = KINDS[letter]
-    with code.loop(0, m) as k:
-        number = _number(code, index, k, INDICES[index_letter], n, negative, failed)
+    with _noting(code, failed) as found, code.loop(0, m) as k:
+        number = _number(code, index, k, INDICES[index_letter], n, negative, found)
         place = x.place(code, number)
         code.store(code.load(kind, place) + code.load(kind, source.place(code, k)), place)
     code.store(code.value(0, "i8"), out.address)
+
+
+@generalized("(n,d),(m),()->(m,d)")
+def row_entries(code: Code, operands: list[Operand], sizes: list[Value], index_letter: str) -> None:
+    """Rows of bytes, which lie side by side, an index, a word as in `row_take`: the rows at the index."""
+    x, index, failed, out = operands
+    n, d, m = sizes
+    zero = code.value(0, "i64")
+    with _noting(code, failed) as found, code.loop(0, m) as k:
+        number = _number(code, index, k, INDICES[index_letter], n, False, found)
+        code.copy(out.place(code, k, zero), x.place(code, number, zero), d)
 
 
 @generalized("(n),(m)->(m)")
@@ -89,6 +110,21 @@ def take(x: np.ndarray, index: np.ndarray, dim: int, negative: bool) -> np.ndarr
         out = np.empty(index.shape, x.dtype)
         code(x.swapaxes(dim, -1), index.swapaxes(dim, -1), failed, out.swapaxes(dim, -1))
     return None if failed else out
+
+
+def entries(x: np.ndarray, index: np.ndarray) -> np.ndarray | None:
+    """The rows x[index] of a contiguous array, for a vector of indices; None for an index out of range."""
+    letter = index.dtype.char
+    code = _entries.get(letter)
+    if code is None:
+        code = _entries[letter] = row_entries(f"B{letter}qB", letter)
+    failed = np.zeros((), np.int64)
+    rows = x.view(np.uint8) if x.ndim == 2 else x.reshape(len(x), -1).view(np.uint8)
+    out = code(rows, index, failed).view(x.dtype)
+    return None if failed else out if x.ndim == 2 else out.reshape(len(index), *x.shape[1:])
+
+
+_entries: dict[str, Any] = {}
 
 
 def add(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, negative: bool) -> bool:

@@ -32,7 +32,7 @@ LANES, MANY = 16, 64  # elements of a vector
 BLOCK = 1024  # elements of a row that are summed in single precision
 UNITS = 1 << 12  # elements that a block of the pool's work has at least
 GRAIN = 4  # blocks that a thread should at least have
-DTYPES = {"f": np.dtype(np.float32), "d": np.dtype(np.float64), "l": np.dtype(np.int64)}
+DTYPES = {"f": np.dtype(np.float32), "d": np.dtype(np.float64), "l": np.dtype(np.int64), "E": np.dtype(np.uint16)}
 
 
 def fma(code: Code, a: Value, b: Value, c: Value) -> Value:
@@ -200,7 +200,7 @@ class RowFunction:
     Args:
         write: (code, addresses of the operands' and results' rows, n, *parameters) writes the code of one row.
         signature: NumPy's, with the one size n; such as "(n),()->(n)".
-        types: NumPy's letters of the operands, then of the results.
+        types: NumPy's letters of the operands, then of the results; "E" for bfloat16, given as uint16.
     """
 
     def __init__(self, write: Callable[..., None], signature: str, types: str, parameters: tuple):
@@ -240,13 +240,18 @@ def contiguous(x: np.ndarray) -> np.ndarray:
     return x if x.flags.c_contiguous else np.ascontiguousarray(x)
 
 
-def row_function(signature: str, types: str) -> Callable[[Callable[..., None]], Callable[..., RowFunction]]:
-    """Make `write(code, pointers, n, *parameters)` a function of the parameters that gives the compiled `RowFunction`."""
+def row_function(
+    signature: str, types: str, half: str = ""
+) -> Callable[[Callable[..., None]], Callable[..., RowFunction]]:
+    """Make `write(code, pointers, n, *parameters)` a function of the parameters that gives the compiled `RowFunction`.
+
+    half: the types if the last of the parameters is true.
+    """
 
     def decorate(write: Callable[..., None]) -> Callable[..., RowFunction]:
         @functools.cache
         def compiled_for(*parameters: Any) -> RowFunction:
-            return RowFunction(write, signature, types, parameters)
+            return RowFunction(write, signature, half if half and parameters[-1] else types, parameters)
 
         functools.update_wrapper(compiled_for, write)
         return compiled_for

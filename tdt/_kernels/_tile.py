@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 WORDS = ("a", "rows", "cells", "count", "run", "b", "step", "c", "pitch", "bias", "high", "wide", "first")
 LEFT = ("panel", "rows", "cells")
 FUNCTION = "tdt_function"  # the symbol of every function written here
+GRAIN = 1 << 21  # multiply-adds that a thread should at least have: about 40 µs
 UNROLLED = 4  # steps of the sum in a round of the loop
 
 # {(rows, vectors a row): rate}, the best first: the sums, the vectors of b and an element of a fill the registers. The fewer

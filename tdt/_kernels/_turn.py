@@ -12,21 +12,22 @@ from typing import Any
 
 from tdt._kernels._jit import intrinsic
 from tdt._kernels._native import linked
-from tdt._kernels._pack import BLOCK, turned
+from tdt._kernels._pack import BLOCK, Source, turned
 from tdt._kernels._tile import FUNCTION, Routine, call_of_words
 
 WORDS = ("source", "step", "count", "out", "pitch", "table", "high")
 FORMS = ("plain", "scatter", "gather", "lines")
 
 
-def turner(form: str = "plain") -> int:
+def turner(form: str = "plain", half: bool = False) -> int:
     """The address of a function, for `turn`. form: "scatter" takes lines, and "gather" rows, from the table.
 
     "lines" turns nothing: it copies `high` elements of each of `count` rows, `step` apart, to the lines of the table.
+    half: the source is of bfloat16, and is converted to float32; not for "lines".
     """
     assert form in FORMS, f"form is one of {FORMS}, not {form}"
-    name = f"turn-{form}"
-    return linked(name, [FUNCTION], lambda: (Lines() if form == "lines" else Turn(form)).module)[0]
+    name = f"turn-{form}{'-half' * half}"
+    return linked(name, [FUNCTION], lambda: (Lines() if form == "lines" else Turn(form, half)).module)[0]
 
 
 class Lines(Routine):
@@ -60,11 +61,11 @@ class Lines(Routine):
         builder.ret_void()
 
 
-class Turn(Routine):
+class Turn(Source):
     """Eight rows at a time, whose columns become lines."""
 
-    def __init__(self, form: str):
-        super().__init__(WORDS, BLOCK)
+    def __init__(self, form: str, half: bool = False):
+        super().__init__(WORDS, BLOCK, half)
         builder, values = self.builder, self.values
         self.form = form
         self.scale = self.bytes_of(values["pitch"])
@@ -99,12 +100,12 @@ class Turn(Routine):
             offsets = [self.entry(values["table"], i) for i in index]
         else:
             offsets = [builder.mul(i, values["step"]) for i in index]
-        sources = [builder.add(values["source"], self.bytes_of(offset)) for offset in offsets]
+        sources = [builder.add(values["source"], self.bytes_of(offset, self.size)) for offset in offsets]
 
         def block(state: list[Any], count: Any) -> list[Any]:
             k, line = state
-            offset = self.bytes_of(k)
-            rows = turned(self, [builder.add(source, offset) for source in sources])
+            offset = self.bytes_of(k, self.size)
+            rows = turned(self, [builder.add(source, offset) for source in sources], self.half)
             for i, row in enumerate(rows):
                 line = self.store_line(row, builder.add(k, self.number(i)), line, out, count)
             return [builder.add(k, self.number(BLOCK)), line]
@@ -112,10 +113,9 @@ class Turn(Routine):
         def single(state: list[Any]) -> list[Any]:
             """One line: of fewer than eight that are left."""
             k, line = state
-            row, offset = self.zero, self.bytes_of(k)
+            row, offset = self.zero, self.bytes_of(k, self.size)
             for i, source in enumerate(sources):
-                element = builder.load(self.at(source, offset, self.f32))
-                row = builder.insert_element(row, element, self.i32(i))
+                row = builder.insert_element(row, self.element_at(source, offset), self.i32(i))
             return [builder.add(k, self.number(1)), self.store_line(row, k, line, out, count)]
 
         state, blocks = [self.number(0), out], builder.lshr(values["count"], self.number(3))

@@ -20,7 +20,7 @@ PIECE = 1 << 12  # elements that a block of the pool's work has at least
 GRAIN = 8  # blocks a thread should at least have: about 10 µs of work
 UNROLLED = 4  # vectors in a round of the loop
 SHORT = 8  # elements of a row below which a loop over rows is not faster than NumPy's
-LONG = 1 << 11  # elements of a row from which on NumPy spends little between rows
+LONG = 1 << 11  # elements of a row of both operands from which on NumPy spends little between rows
 KINDS = {"f": "float", "d": "double"}
 OPERATIONS = {
     "add": lambda x, y: x + y,
@@ -59,7 +59,7 @@ def _plan(
 ) -> tuple | None:
     """The result's shape and strides (None: contiguous), the words of `_combine`, its blocks, the operands' steps in a row.
 
-    At last whether rows are so long that NumPy is as fast on one thread.
+    At last whether rows of both are so long that NumPy is as fast on one thread. (Where one repeats a number it is not.)
     """
     size = dtype.itemsize
     if dtype.char not in KINDS or not dtype.isnative:
@@ -101,7 +101,8 @@ def _plan(
     each = max(1, PIECE // length)
     total = n if length < n else 1 << 62  # of what is left of a row that is cut, the last piece has less
     words = (*(d[0] for d in dims), *(step for d in dims for step in d[1:]), length, total, rows, each)
-    return shape, None if of_result == contiguous else of_result, words, -(-rows // each), inner[:2], n >= LONG
+    long = n >= LONG and inner[:2] == [1, 1]
+    return shape, None if of_result == contiguous else of_result, words, -(-rows // each), inner[:2], long
 
 
 def _steps(shape: tuple[int, ...], strides: tuple[int, ...], ndim: int) -> list[int]:

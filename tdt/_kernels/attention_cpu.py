@@ -4,6 +4,8 @@ The scores of `ROWS` queries and all keys that they see are products with the ke
 keys; they become weights, and go into a second product, before the next rows are looked at: memory grows with the keys, not
 with queries times keys. Where a query sees only the keys up to its own, tiles behind are left out. Every score is the sum
 over the width in order, and every result the sum over blocks of `DEPTH` keys, whatever the number of queries.
+
+Of bfloat16 (`half`), the rows of a head are converted into memory of its thread first, and results are rounded once.
 """
 
 from __future__ import annotations
@@ -15,9 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from tdt._kernels import _bfloat16
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._emit import inline
 from tdt._kernels._exponential import exp_of_negative
+from tdt._kernels._formulas import BFLOAT16
 from tdt._kernels._jit import Entry, address_of
 from tdt._kernels._native import NativeKernel, target_triple, vector_width
 from tdt._kernels._pool import parallel
@@ -29,24 +33,35 @@ DEPTH = 512  # keys that are summed in one chain
 GRAIN = 1 << 15  # multiply-adds that a thread should at least have
 SQUARE = 8  # elements of a block that is turned in registers
 STRIDES = 3  # of the batch, of heads and of rows
-ARRAYS = 10  # q, k, v, out, mask, keep, g, gq, gk, gv
-WORDS = "q" * (1 + ARRAYS + STRIDES * ARRAYS) + "qqqqqqqdd"
+ARRAYS = 11  # q, k, v, out, mask, keep, g, gq, gk, gv, g_mask
+MASK, KEEP = 4, 5  # places among them; their strides are in bytes
+WORDS = "q" * (1 + ARRAYS + STRIDES * ARRAYS) + "qqqqqqqqdd"
 ADDRESSES = struct.Struct("=" + "q" * (1 + ARRAYS)).pack
 MOST_CALLS = 1000
 
 
 def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, keep: np.ndarray | None,
               out: np.ndarray, norms: np.ndarray, *, causal: bool, scale: float, dropped: float) -> None:  # fmt: skip
-    """The op `attention` for (*, T, E), with at most two dimensions before T; `out` and `norms` are written to."""
-    chunks = -(-q.shape[-2] // CHUNK)
-    _run(_forward(vector_width()), chunks, (q, k, v, out, mask, keep), norms, causal, scale, dropped)
+    """The op `attention` for (*, T, E), with at most two dimensions before T; `out` and `norms` are written to.
+
+    mask: of numbers or of bools, broadcastable to (*, T, S).
+    """
+    chunks, mask = -(-q.shape[-2] // CHUNK), _with_keys(mask, k)
+    kernel = _forward(vector_width(), q.dtype == BFLOAT16)
+    _run(kernel, chunks, (q, k, v, out, mask, keep), norms, causal, scale, dropped)
 
 
 def attention_vjp(g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None,
                   keep: np.ndarray | None, out: np.ndarray, norms: np.ndarray, gq: np.ndarray, gk: np.ndarray,
-                  gv: np.ndarray, *, causal: bool, scale: float, dropped: float) -> None:  # fmt: skip
-    """Add the gradients in q, k and v from `g`, that in `out`, to gq, gk and gv."""
-    _run(_backward(vector_width()), 1, (q, k, v, out, mask, keep, g, gq, gk, gv), norms, causal, scale, dropped)
+                  gv: np.ndarray, g_mask: np.ndarray | None, *, causal: bool, scale: float, dropped: float) -> None:  # fmt: skip
+    """Add the gradients in q, k and v from `g`, that in `out`, to gq, gk and gv, which are zeros; g_mask gets that in scores."""
+    arrays = q, k, v, out, _with_keys(mask, k), keep, g, gq, gk, gv, g_mask
+    _run(_backward(vector_width(), q.dtype == BFLOAT16), 1, arrays, norms, causal, scale, dropped)
+
+
+def _with_keys(mask: np.ndarray | None, k: np.ndarray) -> np.ndarray | None:
+    """The mask with an element for each key."""
+    return mask if mask is None or mask.shape[-1] == k.shape[-2] else np.repeat(mask, k.shape[-2], -1)
 
 
 class _Call:
@@ -63,14 +78,23 @@ class _Call:
         # Of a few arrays, such as those turned by hand, the elements of a row do not lie side by side: they are copied.
         self.strided = [a is not None and a.shape[-1] != 1 and a.strides[-1] != a.itemsize for a in arrays]
         words: list[Any] = []
-        for a, strided in zip(arrays, self.strided, strict=True):
-            steps = () if a is None else (np.empty(a.shape, np.bool_).strides if strided else
-                                          [s // a.itemsize for s in a.strides])[:-1]  # fmt: skip
+        for place, (a, strided) in enumerate(zip(arrays, self.strided, strict=True)):
+            steps = [] if a is None else _steps(a, strided, place in (MASK, KEEP))
             words += (*(0,) * (STRIDES - len(steps)), *steps)
         words += (0,) * (STRIDES * (ARRAYS - len(arrays)))
         length, places, width, size = q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1]
         heads = q.shape[-3] if q.ndim > 2 else 1
-        words += heads, length, places, width, size, chunks, int(causal)
+        mask = arrays[MASK]
+        words += (
+            heads,
+            length,
+            places,
+            width,
+            size,
+            chunks,
+            int(causal),
+            int(mask is not None and mask.dtype == np.bool_),
+        )
         self.rest = struct.pack(f"={len(words)}qdd", *words, scale, 1 / (1 - dropped))
         self.units = math.prod(q.shape[:-2]) * chunks
         self.grain = -(-GRAIN // max(1, length * places * (width + size) // chunks))
@@ -86,13 +110,19 @@ class _Call:
         entry.call(words, first, last)
 
 
+def _steps(a: np.ndarray, strided: bool, in_bytes: bool) -> list[int]:
+    """The elements, or bytes, to the next entry of each dimension but the last one; 0 where there is one entry."""
+    strides = np.empty(a.shape, a.dtype).strides if strided else a.strides
+    return [0 if n == 1 else s if in_bytes else s // a.itemsize for n, s in zip(a.shape, strides, strict=True)][:-1]
+
+
 _calls: dict[tuple, _Call] = {}
 
 
 def _run(kernel: NativeKernel, chunks: int, arrays: tuple, norms: np.ndarray, causal: bool, scale: float,
          dropped: float) -> None:  # fmt: skip
     """Call the kernel on all heads, each divided into chunks of queries."""
-    key = (kernel.name, causal, scale, dropped, *[a if a is None else (a.shape, a.strides) for a in arrays])
+    key = (kernel.name, causal, scale, dropped, *[a if a is None else (a.shape, a.strides, a.itemsize) for a in arrays])
     call = _calls.get(key)
     if call is None:
         if len(_calls) > MOST_CALLS:
@@ -111,16 +141,21 @@ def _run(kernel: NativeKernel, chunks: int, arrays: tuple, norms: np.ndarray, ca
 class _Heads:
     """The code's arguments, and the addresses of a head's arrays."""
 
-    def __init__(self, code: Code, arguments: list[Value], lanes: int, rows: int):
-        """lanes: elements of a tile's rows; rows: of a tile."""
+    def __init__(self, code: Code, arguments: list[Value], lanes: int, rows: int, half: bool):
+        """lanes: elements of a tile's rows; rows: of a tile; half: arrays but the mask and its gradient are of bfloat16."""
         self.code, self.lanes, self.rows = code, lanes, rows
+        self.kinds = [
+            "i8" if k in (MASK, KEEP) else "i16" if half and k != ARRAYS - 1 else "float" for k in range(ARRAYS)
+        ]
         norms, *addresses = arguments[: 1 + ARRAYS]
         rest = arguments[1 + ARRAYS :]
         self.top_and_sum = code.cast(norms, "ptr")  # of each row: its largest score and the inverse of its sum
         places = STRIDES * ARRAYS
         self.bases = [[address, *rest[STRIDES * k :][:STRIDES]] for k, address in enumerate(addresses)]
-        (self.heads, self.length, self.places, self.width, self.size, self.chunks, causal, scale, share) = rest[places:]
-        self.causal = causal != 0
+        (self.heads, self.length, self.places, self.width, self.size, self.chunks, causal, of_bools, scale, share) = (
+            rest[places:]
+        )
+        self.causal, self.of_bools = causal != 0, of_bools != 0
         self.scale, self.share = code.cast(scale, "float"), code.cast(share, "float")
         self.pitch = ((self.places + (lanes - 1)) & -lanes) + lanes  # of scores: not a power of two
         self.room = code.select(self.places > MANY_KEYS, code.value(FEW_ROWS, "i64"), ROWS)
@@ -139,8 +174,26 @@ class _Heads:
         code = self.code
         batch = head // self.heads
         number = head - batch * self.heads
-        return [(code.at("i8" if k == 5 else "float", code.cast(at, "ptr"), batch * by_batch + number * by_head), by_row)
-                for k, (at, by_batch, by_head, by_row) in enumerate(self.bases)]  # fmt: skip
+        return [(code.at(kind, code.cast(at, "ptr"), batch * by_batch + number * by_head), by_row)
+                for kind, (at, by_batch, by_head, by_row) in zip(self.kinds, self.bases, strict=True)]  # fmt: skip
+
+    def converted(
+        self, array: tuple[Value, Value], start: Any, stop: Value, size: Value, memory: Value
+    ) -> tuple[Value, Value]:
+        """Rows [start, stop) of an array of bfloat16 in memory for floats: address and step of all rows, as if they were."""
+        code = self.code
+        out = code.at("float", memory, 0 - code.value(start, "i64") * size)
+        with code.loop(start, stop) as row:
+            line, target = code.at("i16", array[0], row * array[1]), code.at("float", out, row * size)
+            for_each(code, size, lambda i, mask: store(code, _bfloat16.load(code, line, i, mask), target, i, mask))
+        return out, size
+
+    def put(self, source: tuple[Value, Value], stop: Value, size: Value, array: tuple[Value, Value]) -> None:
+        """Round the first rows of `source` into an array of bfloat16."""
+        code = self.code
+        with code.loop(0, stop) as row:
+            line, target = code.at("float", source[0], row * source[1]), code.at("i16", array[0], row * array[1])
+            for_each(code, size, lambda i, mask: _bfloat16.store(code, load(code, line, i, mask), target, i, mask))
 
     def visible(self, row: Any) -> Value:
         """How many keys the queries before a row see."""
@@ -194,29 +247,43 @@ class _Heads:
                           code.minimum(size - d, self.lanes))  # fmt: skip
 
     def add_mask(self, mask: tuple[Value, Value], row: Value, scores: Value, count: Value) -> None:
-        """Add a row of the mask to its scores, where there is a mask."""
+        """Add a row of the mask to its scores, or set those to -inf where it is False, if there is a mask."""
         code = self.code
-        with code.when(self.bases[4][0] != 0):
-            line = code.at("float", mask[0], row * mask[1])
+
+        def numbers() -> None:
             for_each(
                 code, count, lambda i, m: store(code, load(code, scores, i, m) + load(code, line, i, m), scores, i, m)
             )
 
+        def bools() -> None:
+            self.select(line, scores, count, lambda value, width: value, -math.inf)
+
+        with code.when(self.bases[MASK][0] != 0):
+            line = code.at("i8", mask[0], row * mask[1])
+            code.choose(self.of_bools, bools, numbers)
+
     def drop(self, keep: tuple[Value, Value], row: Value, values: Value, count: Value, factor: Value | None) -> None:
         """Set the values that are dropped to 0 and multiply others by the factor, where weights are dropped."""
         code = self.code
-        with code.when(self.bases[5][0] != 0):
+        with code.when(self.bases[KEEP][0] != 0):
             line = code.at("i8", keep[0], row * keep[1])
+            scaled = lambda value, width: value if factor is None else value * code.splat(factor, width)  # noqa: E731
+            self.select(line, values, count, scaled, 0.0)
 
-            def few(i: Value, count: int) -> None:
-                value = code.load("float", values, i, count)
-                value = value if factor is None else value * code.splat(factor, count)
-                code.store(code.select(code.load("i8", line, i, count) != 0, value, 0.0), values, i)
+    def select(
+        self, line: Value, values: Value, count: Value, change: Callable[[Value, int], Value], other: float
+    ) -> None:
+        """Write `change` of the values where a line of bools is True, else another number, in place."""
+        code = self.code
 
-            with code.loop(0, count & -LANES, LANES) as i:
-                few(i, LANES)
-            with code.loop(count & -LANES, count) as i:
-                few(i, 0)
+        def few(i: Value, width: int) -> None:
+            value = change(code.load("float", values, i, width), width)
+            code.store(code.select(code.load("i8", line, i, width) != 0, value, other), values, i)
+
+        with code.loop(0, count & -LANES, LANES) as i:
+            few(i, LANES)
+        with code.loop(count & -LANES, count) as i:
+            few(i, 0)
 
     def clear(self, values: Value, start: Value, stop: Value) -> None:
         """Set the elements [start, stop) to 0."""
@@ -369,15 +436,25 @@ def _transposed(code: Code, lines: list[Value]) -> list[Value]:
 
 
 @native(WORDS)
-def _forward(code: Code, first: Value, last: Value, arguments: list[Value], width: int) -> None:
-    heads = _Heads(code, arguments, *lanes_and_rows(width)[:2])
+def _forward(code: Code, first: Value, last: Value, arguments: list[Value], width: int, half: bool) -> None:
+    heads = _Heads(code, arguments, *lanes_and_rows(width)[:2], half)
     factors = code.array("float", ROWS)
-    panels, scores = allocated(code, heads.pitch * heads.width, heads.room * heads.pitch)
+    sizes = [heads.pitch * heads.width, heads.room * heads.pitch]
+    if half:
+        sizes += [heads.width * CHUNK, heads.places * heads.width, heads.places * heads.size, heads.size * CHUNK]
+    panels, scores, *rooms = allocated(code, *sizes)
     with code.loop(first, last) as unit:
         head = unit // heads.chunks
         q, k, v, out, mask, keep, *_ = heads.head(head)
         start = (unit - head * heads.chunks) * CHUNK
         stop = code.minimum(start + CHUNK, heads.length)
+        result = out
+        if half:
+            reached = heads.visible(stop)
+            q = heads.converted(q, start, stop, heads.width, rooms[0])
+            k, v = (heads.converted(a, 0, reached, n, room)
+                    for a, n, room in ((k, heads.width, rooms[1]), (v, heads.size, rooms[2])))  # fmt: skip
+            out = code.at("float", rooms[3], 0 - start * heads.size), heads.size
         with code.when(heads.length != 1):
             heads.turn(*k, heads.visible(stop), heads.width, heads.scale, panels)
         with code.loop(start, stop, heads.room) as i:
@@ -407,12 +484,26 @@ def _forward(code: Code, first: Value, last: Value, arguments: list[Value], widt
             with code.loop(0, rows) as r:
                 line = code.at("float", out[0], (i + r) * out[1])
                 by = code.splat(code.load("float", factors, r), LANES)
-                for_each(code, heads.size, _scaling(code, line, by))
+                target = code.at("i16" if half else "float", result[0], (i + r) * result[1])
+                for_each(code, heads.size, _scaling(code, line, by, target, _bfloat16.store if half else store))
     release(code, panels)
 
 
-def _scaling(code: Code, line: Value, by: Value) -> Callable[[Value, Value | None], None]:
-    return lambda i, mask: store(code, load(code, line, i, mask) * by, line, i, mask)
+def _scaling(
+    code: Code, line: Value, by: Value, out: Value, write: Callable[..., None]
+) -> Callable[[Value, Value | None], None]:
+    return lambda i, mask: write(code, load(code, line, i, mask) * by, out, i, mask)
+
+
+def _copying(code: Code, line: Value, out: Value, by: Value) -> Callable[[Value, Value | None], None]:
+    """Copy a line to `out`, then scale it."""
+
+    def write(i: Value, mask: Value | None) -> None:
+        value = load(code, line, i, mask)
+        store(code, value, out, i, mask)
+        store(code, value * by, line, i, mask)
+
+    return write
 
 
 def _soften(code: Code, row: Value, count: Value) -> tuple[Value, Value]:
@@ -430,14 +521,26 @@ def _soften(code: Code, row: Value, count: Value) -> tuple[Value, Value]:
 
 
 @native(WORDS)
-def _backward(code: Code, first: Value, last: Value, arguments: list[Value], width: int) -> None:
-    heads = _Heads(code, arguments, *lanes_and_rows(width)[:2])
+def _backward(code: Code, first: Value, last: Value, arguments: list[Value], width: int, half: bool) -> None:
+    heads = _Heads(code, arguments, *lanes_and_rows(width)[:2], half)
     of_scores = heads.room * heads.pitch
-    panels, others, scores, towards = allocated(
-        code, heads.pitch * heads.width, heads.pitch * heads.size, of_scores, of_scores
-    )
+    sizes = [heads.pitch * heads.width, heads.pitch * heads.size, of_scores, of_scores]
+    shapes = [(heads.length, heads.width), (heads.places, heads.width), (heads.places, heads.size)]  # of q, k, v
+    if half:
+        all_shapes = [*shapes, *[(heads.length, heads.size)] * 2, *shapes]  # then out, g, and the gradients
+        sizes += [rows * columns for rows, columns in all_shapes]
+    panels, others, scores, towards, *rooms = allocated(code, *sizes)
     with code.loop(first, last) as head:
-        q, k, v, out, mask, keep, g, gq, gk, gv = heads.head(head)
+        q, k, v, out, mask, keep, g, gq, gk, gv, g_mask = heads.head(head)
+        results = gq, gk, gv
+        if half:
+            q, k, v, out, g = (
+                heads.converted(a, 0, rows, size, room)
+                for a, (rows, size), room in zip((q, k, v, out, g), all_shapes, rooms, strict=False)
+            )
+            gq, gk, gv = ((room, size) for room, (_, size) in zip(rooms[5:], shapes, strict=True))
+            for room, (rows, size) in zip(rooms[5:], shapes, strict=True):
+                code.clear(room, rows * size * 4)
         reached = heads.visible(heads.length)
         heads.turn(*k, reached, heads.width, heads.scale, panels)
         heads.turn(*v, reached, heads.size, code.value(1.0, "float"), others)
@@ -453,13 +556,22 @@ def _backward(code: Code, first: Value, last: Value, arguments: list[Value], wid
                 heads.drop(keep, i + r, g_row, count, heads.share)
                 place = (head * heads.length + i + r) * 2
                 top, norm = (code.load("float", heads.top_and_sum, place + n) for n in range(2))
-                _gradients(code, row, g_row, count, top, norm, _dot(code, g, out, i + r, heads.size), heads.scale)
+                shared = _dot(code, g, out, i + r, heads.size)
+                of_scores_too = heads.bases[ARRAYS - 1][0] != 0
+                factor = code.select(of_scores_too, code.value(1.0, "float"), heads.scale)
+                _gradients(code, row, g_row, count, top, norm, shared, factor)
+                with code.when(of_scores_too):
+                    line = code.at("float", g_mask[0], (i + r) * g_mask[1])
+                    for_each(code, count, _copying(code, g_row, line, code.splat(heads.scale, LANES)))
                 heads.drop(keep, i + r, row, count, heads.share)
                 heads.clear(row, count, visible)
                 heads.clear(g_row, count, visible)
             heads.means(towards, k, heads.width, gq, i, rows, 1)
             heads.sums(scores, g, heads.size, gv, i, rows, visible)
             heads.sums(towards, q, heads.width, gk, i, rows, visible)
+        if half:
+            for source, (rows, size), result in zip((gq, gk, gv), shapes, results, strict=True):
+                heads.put(source, rows, size, result)
     release(code, panels)
 
 

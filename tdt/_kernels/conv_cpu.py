@@ -22,15 +22,14 @@ import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
-from tdt._kernels._conv_loops import COLUMNS, ROWS, SCRATCH, gather, sum_windows
-from tdt._kernels._gemm import GRAIN
+from tdt._kernels._conv_loops import COLUMNS, ROWS, SCRATCH, SUMMED, gather, sum_windows
+from tdt._kernels._formulas import widen
 from tdt._kernels._jit import address_of
-from tdt._kernels._layout import COPY, bordered, transposed
+from tdt._kernels._layout import COPY, bordered
 from tdt._kernels._panels import lined_up, panels
-from tdt._kernels._phases import BORDERED, DEPTH, pixels, share_inside, three, used_cells, valid, windows
+from tdt._kernels._phases import BORDERED, pixels, share_inside, three, used_cells, valid, windows
 from tdt._kernels._pool import parallel
-from tdt._kernels._taps import Pairs, meetings
-from tdt._kernels._tile import Shape, address, choose
+from tdt._kernels._tile import GRAIN, Shape, address, choose
 from tdt._kernels._turn import turner
 
 FEW_WEIGHTS = 1 << 14  # numbers that are packed sooner by each piece than by a call of the kernel
@@ -53,7 +52,7 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
 def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, size: tuple, stride: tuple, padding: tuple,
                     dilation: tuple, groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_input_grad` for y (N, O, *spatial), w (O, C / groups, *kernel), b (C,) or None; float32."""
-    if _of_one_cell(w.shape[2:], stride, padding, groups):
+    if _of_one_cell(w.shape[2:], stride, padding, groups) and tuple(size) == y.shape[2:]:
         image = _image(y)
         out = _pointwise().conv_input_grad(image, _image(w), b, size=image.shape[2:], **PLAIN)
         return _volume(out, (len(y), w.shape[1], *size), output_is_channels_last(y, w))
@@ -106,7 +105,8 @@ def _border_counts(out: np.ndarray, first: tuple, w: np.ndarray) -> bool:
 def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
                      groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_weight_grad` for y (N, O, *spatial), x (N, C, *spatial); float32."""
-    if _of_one_cell(kernel, stride, padding, groups):
+    [y] = widen((y,))
+    if _of_one_cell(kernel, stride, padding, groups) and x.shape[2:] == y.shape[2:]:
         out = _pointwise().conv_weight_grad(_image(y), _image(x), kernel=(1, 1), **PLAIN)
         return _volume(out, (*out.shape[:2], 1, 1, 1), output_is_channels_last(y, x))
     numbers = x.shape[2:], y.shape[2:], kernel, stride, padding, dilation
@@ -129,7 +129,7 @@ def _weight_grad(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> n
     shape = choose(columns)
     items, grain, words, _ = _windows(x.shape, y.shape, full, kernel, stride, dilation, groups, last, shape)
     out = np.empty((groups * columns, *kernel, channels) if last else (groups * columns, channels, *kernel), np.float32)
-    parallel(sum_windows(), items, image, lined_up(y, groups, DEPTH, shape), out, words, grain=grain)
+    parallel(sum_windows(), items, image, lined_up(y, groups, SUMMED, shape), out, words, grain=grain)
     return to_front(out) if last else out
 
 
@@ -282,7 +282,7 @@ def _windows(x: tuple, y: tuple, full: tuple, kernel: tuple, stride: tuple, dila
         together -= 1
     some = max(1, min(channels, SCRATCH // (cells * together * shape.columns)))
     while groups * -(-channels // some) * -(-in_group // together) < ITEMS:
-        if some > 2 * shape.rows:
+        if some > 2 * shape.rows and cells * some >= 8 * shape.rows:  # else y is read again for few products
             some = -(-some // 2)
         elif together > 1:
             together = -(-together // 2)
@@ -311,24 +311,3 @@ def _offsets(counts: tuple, steps: list[int]) -> np.ndarray:
     """Sums of a multiple of each step, in order."""
     each = [np.arange(n) * s for n, s in zip(counts, steps, strict=True)]
     return (each[0][:, None, None] + each[1][:, None] + each[2]).reshape(-1)
-
-
-def _pairs(
-    size: tuple, windows: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple
-) -> tuple[Pairs, Pairs]:
-    rows, columns = map(meetings, size, windows, kernel, stride, padding, dilation)
-    return rows, columns
-
-
-def _channels_last(x: np.ndarray) -> np.ndarray:
-    """(N, C, H, W) as contiguous (N, H, W, C)."""
-    ordered = to_last(x)
-    return ordered if ordered.flags.c_contiguous else bordered(x, x.shape[2:], (0,) * (x.ndim - 2))
-
-
-def _ordered(out: np.ndarray, last: bool) -> np.ndarray:
-    """The result (N, H, W, C) as (N, C, H, W) in the memory order that is asked for."""
-    if last:
-        return to_front(out)
-    count, height, width, channels = out.shape
-    return transposed(out, height * width, channels).reshape(count, channels, height, width)

@@ -18,6 +18,7 @@ import math
 from typing import Any
 
 INFINITY, NAN = math.inf, math.nan
+LARGEST = (2 - 2.0**-23) * 2.0**127  # of float32
 
 
 class Expression:
@@ -278,6 +279,16 @@ def hypot(x: Expression, y: Expression) -> Expression:
     x, y = x * factor, y * factor
     size = sqrt(fma(x, x, y * y)) * where(larger > 1e15, 2.0**64, where(larger < 1e-15, 2.0**-100, 1))
     return where((x >= INFINITY) | (y >= INFINITY), INFINITY, size)
+
+
+def nextafter(x: Expression, y: Expression) -> Expression:
+    """The float32 number next to x in the direction of y: x and more than half of the distance, rounded from float64."""
+    wide = to_double(x)
+    step = abs(wide) * (1.25 * 2.0**-24)
+    step = where(step < 0.75 * 2.0**-149, 0.75 * 2.0**-149, step)
+    value = to_float(where(y > x, wide + step, wide - step))
+    value = where(abs(x) >= INFINITY, copysign(LARGEST, x), value)
+    return where((x != x) | (y != y), x + y, where(x == y, y, value))
 
 
 def asarray(value: Any, dtype: Any = None) -> Expression:

@@ -1,4 +1,7 @@
-"""Layer normalisation and its gradients over rows of float32 on the CPU: a row stays in the cache."""
+"""Layer normalisation and its gradients over rows of float32 on the CPU: a row stays in the cache.
+
+Rows of bfloat16, with parameters in float32, are read and written by the same code (`half`).
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ import math
 
 import numpy as np
 
+from tdt._kernels import _bfloat16, _rows
 from tdt._kernels._arrays import total
 from tdt._kernels._code import Code, Value, native
+from tdt._kernels._formulas import BFLOAT16
 from tdt._kernels._jit import address_of
 from tdt._kernels._pool import get_num_threads, parallel
 from tdt._kernels._rows import (
@@ -36,8 +41,7 @@ def layer_norm(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The op `layer_norm`: the result, and mean and 1 / √(variance + eps) of every row."""
     if dims == 1:
-        n = x.shape[-1]
-        out, mean, rstd = _layer_norm(centred)(contiguous(x), _flat(w, n, 1), _flat(b, n, 0), np.float64(eps))
+        out, mean, rstd = _of_rows(x, w, b, eps, centred)
         shape = (*x.shape[:-1], 1)
         return out, np.asarray(mean).reshape(shape), np.asarray(rstd).reshape(shape)
     lead = x.shape[: x.ndim - dims]
@@ -52,8 +56,19 @@ def normed(
     """The result of `layer_norm` alone."""
     if dims != 1:
         return layer_norm(x, w, b, dims=dims, eps=eps, centred=centred)[0]
-    n = x.shape[-1]
-    return _layer_norm(centred)(contiguous(x), _flat(w, n, 1), _flat(b, n, 0), eps)[0]
+    return _of_rows(x, w, b, eps, centred)[0]
+
+
+def _of_rows(
+    x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None, eps: float, centred: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The three results, for the last dimension."""
+    n, half = x.shape[-1], x.dtype == BFLOAT16
+    x = contiguous(x)
+    out, mean, rstd = _layer_norm(centred, half)(
+        x.view(np.uint16) if half else x, _flat(w, n, 1), _flat(b, n, 0), np.float64(eps)
+    )
+    return out.view(BFLOAT16) if half else out, mean, rstd
 
 
 def layer_norm_vjp(g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray,
@@ -64,12 +79,12 @@ def layer_norm_vjp(g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.
     n, count = math.prod(shape), mean.size
     g, x, mean, rstd, g_mean, g_rstd = map(contiguous, (g, x, mean, rstd, g_mean, g_rstd))
     weights = _flat(w, n, 1)
-    grad = np.empty(x.shape, np.float32)
+    grad = np.empty(x.shape, x.dtype)
     each = max(LEAST_ROWS, min(MOST_ROWS, BLOCK // n))
     blocks = -(-count // each)
     sums = np.empty((2, blocks, n), np.float32)
     args = g, x, grad, mean, rstd, g_mean, g_rstd, weights, sums[0], sums[1], n, count, each
-    kernel = _backward(centred)
+    kernel = _backward(centred, x.dtype == BFLOAT16)
     if x.size < PARALLEL or get_num_threads() == 1:
         entry = kernel.entry
         entry.call(entry.pack(*map(address_of, args[:10]), n, count, each), 0, blocks)
@@ -112,9 +127,10 @@ def _refined(code: Code, centre: Value, deviation: Value, square: Value, share: 
     return code.cast(code.cast(centre, "double") + moved, "float"), square - deviation * moved
 
 
-def _short(code: Code, pointers: list[Value], n: Value, mask: Value, centred: bool) -> None:
+def _short(code: Code, pointers: list[Value], n: Value, mask: Value, centred: bool, half: bool) -> None:
     x, w, b, eps, out, *_ = pointers
-    values, share = load(code, x, 0, mask), _inverse(code, n)
+    memory = _bfloat16 if half else _rows
+    values, share = memory.load(code, x, 0, mask), _inverse(code, n)
     if centred:
         centre = code.cast(code.cast(across(code, values), "double") * share, "float")
         d = code.select(mask, values - code.splat(centre, LANES), 0.0)
@@ -124,7 +140,7 @@ def _short(code: Code, pointers: list[Value], n: Value, mask: Value, centred: bo
         mean, square = code.value(0.0, "float"), code.cast(across(code, values * values), "double")
     rstd = _inverse_deviation(code, square, share, code.load("double", eps))
     normed = (values - code.splat(mean, LANES)) * code.splat(rstd, LANES)
-    store(code, fma(code, normed, load(code, w, 0, mask), load(code, b, 0, mask)), out, 0, mask)
+    memory.store(code, fma(code, normed, load(code, w, 0, mask), load(code, b, 0, mask)), out, 0, mask)
     _put_statistics(code, pointers, mean, rstd)
 
 
@@ -133,17 +149,18 @@ def _put_statistics(code: Code, pointers: list[Value], mean: Value, rstd: Value)
     code.store(rstd, pointers[6])
 
 
-@row_function("(n),(n),(n),()->(n),(),()", "fffdfff")
+@row_function("(n),(n),(n),()->(n),(),()", "fffdfff", half="EffdEff")
 @by_length(_short)
-def _layer_norm(code: Code, pointers: list[Value], n: Value, centred: bool) -> None:
+def _layer_norm(code: Code, pointers: list[Value], n: Value, centred: bool, half: bool) -> None:
     x, w, b, eps, out, *_ = pointers
+    memory = _bfloat16 if half else _rows
     share = _inverse(code, n)
     if centred:
-        total_of_row = summed(code, n, 1, lambda i, width, mask: (load(code, x, i, mask, width),))[0]
+        total_of_row = summed(code, n, 1, lambda i, width, mask: (memory.load(code, x, i, mask, width),))[0]
         centre = code.cast(total_of_row * share, "float")
 
         def about(i: Value, width: int, mask: Value | None) -> tuple[Value, Value]:
-            d = load(code, x, i, mask, width) - code.splat(centre, width)
+            d = memory.load(code, x, i, mask, width) - code.splat(centre, width)
             d = d if mask is None else code.select(mask, d, 0.0)
             return d, d * d
 
@@ -152,7 +169,7 @@ def _layer_norm(code: Code, pointers: list[Value], n: Value, centred: bool) -> N
     else:
 
         def squares(i: Value, width: int, mask: Value | None) -> tuple[Value]:
-            value = load(code, x, i, mask, width)
+            value = memory.load(code, x, i, mask, width)
             return (value * value,)
 
         mean, square = code.value(0.0, "float"), summed(code, n, 1, squares)[0]
@@ -160,15 +177,15 @@ def _layer_norm(code: Code, pointers: list[Value], n: Value, centred: bool) -> N
     centres, scales = code.splat(mean, LANES), code.splat(rstd, LANES)
 
     def write(i: Value, mask: Value | None) -> None:
-        normed = (load(code, x, i, mask) - centres) * scales
-        store(code, fma(code, normed, load(code, w, i, mask), load(code, b, i, mask)), out, i, mask)
+        normed = (memory.load(code, x, i, mask) - centres) * scales
+        memory.store(code, fma(code, normed, load(code, w, i, mask), load(code, b, i, mask)), out, i, mask)
 
     for_each(code, n, write)
     _put_statistics(code, pointers, mean, rstd)
 
 
 @native("ppppppppppqqq")
-def _backward(code: Code, first: Value, last: Value, arguments: list[Value], centred: bool) -> None:
+def _backward(code: Code, first: Value, last: Value, arguments: list[Value], centred: bool, half: bool) -> None:
     """g, x, grad, mean, rstd, g_mean, g_rstd, w, sums of columns for gw and for gb (blocks, n), n, rows, rows of a block."""
     *_, at_gw, at_gb, n, count, each = arguments
     numbers = [code.array("float", TOGETHER) for _ in range(4)]
@@ -181,29 +198,30 @@ def _backward(code: Code, first: Value, last: Value, arguments: list[Value], cen
         with code.loop(number * each, end, TOGETHER) as top:
             bottom = code.minimum(top + TOGETHER, end)
             with code.loop(top, bottom) as row:
-                found = _numbers_of_row(code, arguments, row, centred)
+                found = _numbers_of_row(code, arguments, row, centred, half)
                 for array, value in zip(numbers, found, strict=True):
                     code.store(value, array, row - top)
 
             def together(top: Value = top, gw: Value = gw, gb: Value = gb) -> None:
-                _columns(code, arguments, top, TOGETHER, numbers, gw, gb)
+                _columns(code, arguments, top, TOGETHER, numbers, gw, gb, half)
 
             def singly(top: Value = top, bottom: Value = bottom, gw: Value = gw, gb: Value = gb) -> None:
                 with code.loop(top, bottom) as row:
-                    _columns(code, arguments, row, 1, [code.at("float", a, row - top) for a in numbers], gw, gb)
+                    _columns(code, arguments, row, 1, [code.at("float", a, row - top) for a in numbers], gw, gb, half)
 
             code.choose(bottom - top == TOGETHER, together, singly)
 
 
-def _numbers_of_row(code: Code, arguments: list[Value], row: Value, centred: bool) -> list[Value]:
+def _numbers_of_row(code: Code, arguments: list[Value], row: Value, centred: bool, half: bool) -> list[Value]:
     """What a row's gradient is made of: its mean and 1 / deviation, and what is subtracted, once and times x - mean."""
     g, x, _, means, rstds, g_means, g_rstds, w, _, _, n, *_ = arguments
-    g, x = (code.at("float", a, row * n) for a in (g, x))
+    memory = _bfloat16 if half else _rows
+    g, x = (code.at("i16" if half else "float", a, row * n) for a in (g, x))
     mean, rstd, g_mean, g_rstd = (code.load("float", a, row) for a in (means, rstds, g_means, g_rstds))
 
     def terms(i: Value, width: int, mask: Value | None) -> tuple[Value, Value]:
-        v = load(code, g, i, mask, width) * load(code, w, i, mask, width)
-        d = load(code, x, i, mask, width) - code.splat(mean, width)
+        v = memory.load(code, g, i, mask, width) * load(code, w, i, mask, width)
+        d = memory.load(code, x, i, mask, width) - code.splat(mean, width)
         product = v * d
         return v, product if mask is None else code.select(mask, product, 0.0)
 
@@ -216,21 +234,22 @@ def _numbers_of_row(code: Code, arguments: list[Value], row: Value, centred: boo
 
 
 def _columns(
-    code: Code, arguments: list[Value], row: Value, count: int, numbers: list[Value], gw: Value, gb: Value
+    code: Code, arguments: list[Value], row: Value, count: int, numbers: list[Value], gw: Value, gb: Value, half: bool
 ) -> None:
     """The gradient of `count` rows, and their part of the sums of columns."""
     all_g, all_x, all_grad, *_, w, _, _, n, _, _ = arguments
+    memory = _bfloat16 if half else _rows
     rows = []
     for k in range(count):
-        addresses = [code.at("float", a, (row + k) * n) for a in (all_g, all_x, all_grad)]
+        addresses = [code.at("i16" if half else "float", a, (row + k) * n) for a in (all_g, all_x, all_grad)]
         rows.append((addresses, [code.splat(code.load("float", a, k), LANES) for a in numbers]))
 
     def write(i: Value, mask: Value | None) -> None:
         weighted, plain, factor = load(code, gw, i, mask), load(code, gb, i, mask), load(code, w, i, mask)
         for (g_row, x_row, grad), (mean, rstd, shift, slope) in rows:
-            g = load(code, g_row, i, mask)
-            d = load(code, x_row, i, mask) - mean
-            store(code, fma(code, slope, d, g * factor * rstd - shift), grad, i, mask)
+            g = memory.load(code, g_row, i, mask)
+            d = memory.load(code, x_row, i, mask) - mean
+            memory.store(code, fma(code, slope, d, g * factor * rstd - shift), grad, i, mask)
             weighted, plain = fma(code, g, d * rstd, weighted), plain + g
         store(code, weighted, gw, i, mask)
         store(code, plain, gb, i, mask)

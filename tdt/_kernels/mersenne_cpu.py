@@ -18,7 +18,7 @@ MASK_7, MASK_15 = 0x9D2C5680, 0xEFC60000
 ROOM = 2 * SIZE  # words that are made before they are used
 
 
-def _renew(code: Code, state: Value) -> None:
+def renew(code: Code, state: Value) -> None:
     """The next 624 words of the state."""
 
     def some(start: int, stop: int, ahead: int) -> None:
@@ -38,22 +38,26 @@ def _twist(code: Code, state: Value, place: Value, following: Value, other: Valu
     code.store(twisted ^ code.select((y & 1) != 0, code.value(TWIST, "i32"), 0), state, place)
 
 
+def tempered(y: Value) -> Value:
+    """The word that is drawn of one of the state."""
+    y = y ^ (y >> 11)
+    y = y ^ ((y << 7) & MASK_7)
+    y = y ^ ((y << 15) & MASK_15)
+    return y ^ (y >> 18)
+
+
 def _fill(code: Code, state: Value, place: Variable, words: Value, count: Value) -> None:
     """Write the next `count` words to `words`."""
     done = code.variable("i64", 0)
     with code.forever() as leave:
         leave(done.get() >= count)
         with code.when(place.get() == SIZE):
-            _renew(code, state)
+            renew(code, state)
             place.set(0)
         many = code.minimum(count - done.get(), code.value(SIZE, "i64") - place.get())
         begin, to = place.get(), done.get()
         with code.loop(0, many) as i:
-            y = code.load("i32", state, begin + i)
-            y = y ^ (y >> 11)
-            y = y ^ ((y << 7) & MASK_7)
-            y = y ^ ((y << 15) & MASK_15)
-            code.store(y ^ (y >> 18), words, to + i)
+            code.store(tempered(code.load("i32", state, begin + i)), words, to + i)
         place.add(many)
         done.add(many)
 

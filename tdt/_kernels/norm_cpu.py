@@ -1,4 +1,4 @@
-"""Batch and group normalisation in float32 on the CPU: two passes over memory forward, two backward.
+"""Group normalisation in float32 on the CPU, where no cache holds a group: two passes over memory forward, two backward.
 
 An image is rows of channels (channels-last; also (N, C) inputs), or planes of one channel each (contiguous). Sums are
 taken over blocks that a cache holds, about a centre near the block's own mean (T. F. Chan, G. H. Golub, R. J. LeVeque,
@@ -22,44 +22,6 @@ WIDTH = 128  # floats of a row, at least: narrower images are seen as wider ones
 BLOCK = 1 << 15  # elements of a block of rows
 GRAIN = 1 << 15  # elements that a thread should at least have
 ZERO = np.float32(0)
-
-
-def batch_norm(
-    x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None, *, eps: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The op `batch_norm` for x (N, C, *) without gaps: the result, mean, 1 / √(variance + eps) and unbiased variance."""
-    view, channels = _View(x, 1), x.shape[1]
-    parts = view.parts(3)
-    view.run(_row_moments if view.by_rows else _plane_moments, x, parts)
-    mean, rstd, variance = (np.empty(channels, np.float32) for _ in range(3))
-    numbers, sums = np.empty((3, view.columns), np.float32), np.empty((2, view.columns))
-    scale, shift = _or_ones(w, channels), np.zeros(channels, np.float32) if b is None else b
-    _join_moments(
-        0, 1, view.by_column(parts), *view.counts, scale, shift, float(eps), mean, rstd, variance, numbers, sums
-    )
-    out = np.empty_like(x)
-    view.run(_row_affine if view.by_rows else _plane_affine, x, numbers[:, None], out)
-    return out, mean, rstd, variance
-
-
-def batch_norm_vjp(
-    g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray, g_mean: np.ndarray, g_rstd: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """The gradients in x, w and b, from those of the result, the mean and 1 / √(variance + eps)."""
-    view, channels = _View(x, 1), x.shape[1]
-    parts, g = view.parts(2), like(g, x)
-    view.run(_row_sums if view.by_rows else _plane_sums, g, x, view.spread(mean), parts)
-    gw, gb = np.empty(channels, np.float32), np.empty(channels, np.float32)
-    numbers, sums = np.empty((4, view.columns), np.float32), np.empty((2, view.columns))
-    of_channels = map(np.ascontiguousarray, (_or_ones(w, channels), mean, rstd, g_mean, g_rstd))
-    _join_sums(0, 1, view.by_column(parts), *view.counts, *of_channels, gw, gb, numbers, sums)
-    grad = np.empty_like(x)
-    view.run(_row_input_grad if view.by_rows else _plane_input_grad, g, x, numbers[:, None], grad)
-    return grad, gw, gb
-
-
-def _or_ones(w: np.ndarray | None, channels: int) -> np.ndarray:
-    return np.ones(channels, np.float32) if w is None else w
 
 
 def group_norm(
@@ -155,10 +117,6 @@ class _View:
         """Room for so many sums per block and column, or per plane."""
         return np.empty((count, self.blocks, self.columns) if self.by_rows else (count, self.blocks), np.float32)
 
-    def by_column(self, parts: np.ndarray) -> np.ndarray:
-        """Parts as (sums, parts of a column, columns)."""
-        return parts.reshape(len(parts), -1, self.columns)
-
     def spread(self, v: np.ndarray) -> np.ndarray:
         """Numbers per channel, or sample and channel, as the kernels read them: (samples, columns)."""
         return self.numbers(v)[0]
@@ -189,80 +147,6 @@ class _View:
         mean = (counts * means).sum(axis=1) / total
         variance = (squares + counts * ((means - mean[:, None]) ** 2 - deviations**2)).sum(axis=1) / total
         return mean, np.maximum(variance, 0)  # of equal values it might round to less
-
-
-@jit
-def _join_moments(first, last, moments, each, end, w, b, eps, mean, rstd, variance, numbers, sums):
-    """Each channel's statistics from those of the parts of its columns, and what its columns are normalised by."""
-    centres, deviations, squares = moments[0], moments[1], moments[2]
-    centre, scale, shift, total, means = numbers[0], numbers[1], numbers[2], sums[0], sums[1]
-    parts, columns, channels = moments.shape[1], moments.shape[2], w.size
-    count = (each * (parts - 1) + end) * (columns // channels)
-    for j in range(columns):
-        total[j] = 0.0
-    for k in range(parts):
-        size, c_row, d_row = each if k < parts - 1 else end, centres[k], deviations[k]
-        for j in range(columns):
-            total[j] += size * c_row[j] + d_row[j]
-    for c in range(channels):
-        v = 0.0
-        for j in range(c, columns, channels):
-            v += total[j]
-        v /= count
-        for j in range(c, columns, channels):
-            means[j] = v
-            total[j] = 0.0
-    for k in range(parts):
-        size, c_row, d_row, s_row = each if k < parts - 1 else end, centres[k], deviations[k], squares[k]
-        for j in range(columns):
-            d = d_row[j] / size
-            moved = c_row[j] + d - means[j]
-            total[j] += s_row[j] + size * (moved * moved - d * d)
-    for c in range(channels):
-        v = 0.0
-        for j in range(c, columns, channels):
-            v += total[j]
-        v = 0.0 if v < 0.0 else v  # of equal values it might round to less
-        inverse = 1.0 / math.sqrt(v / count + eps)
-        mean[c] = means[c]
-        rstd[c] = inverse
-        variance[c] = v / (count - 1.0)
-        for j in range(c, columns, channels):
-            centre[j] = means[c]
-            scale[j] = inverse * w[c]
-            shift[j] = b[c]
-
-
-@jit
-def _join_sums(first, last, sums, each, end, w, mean, rstd, g_mean, g_rstd, gw, gb, numbers, totals):
-    """Each channel's gradients from the sums of its columns' parts, and the numbers of the input's gradient."""
-    plain, weighted = sums[0], sums[1]
-    centre, scale, slope, shift, total, other = numbers[0], numbers[1], numbers[2], numbers[3], totals[0], totals[1]
-    parts, columns, channels = sums.shape[1], sums.shape[2], w.size
-    count = (each * (parts - 1) + end) * (columns // channels)
-    for j in range(columns):
-        total[j] = 0.0
-        other[j] = 0.0
-    for k in range(parts):
-        p_row, w_row = plain[k], weighted[k]
-        for j in range(columns):
-            total[j] += p_row[j]
-            other[j] += w_row[j]
-    for c in range(channels):
-        p, q, r = 0.0, 0.0, np.float64(rstd[c])
-        for j in range(c, columns, channels):
-            p += total[j]
-            q += other[j]
-        q *= r
-        gb[c] = p
-        gw[c] = q
-        steep = (q * w[c] + g_rstd[c] * r) * r * r / count  # d rstd / d x = - rstd³ (x - mean) / count
-        less = (p * r * w[c] - g_mean[c]) / count
-        for j in range(c, columns, channels):
-            centre[j] = mean[c]
-            scale[j] = r * w[c]
-            slope[j] = steep
-            shift[j] = less
 
 
 @jit

@@ -132,7 +132,7 @@ def _part(rows, row, column, block, like):
     return array_at(rows[row, column] + start * like.itemsize, size, like)
 
 
-@native("pqqpqp")
+@native("pqqpqp", vectorize=False)
 def _sgd(code: Code, first: Value, last: Value, arguments: list[Value], kind: str, moving: bool, nesterov: bool, decaying: bool,
          width: int) -> None:  # fmt: skip
     """Blocks [first, last) of a table's rows, `words` long. No product is fused with a sum: NumPy's formulas give these bits."""

@@ -8,22 +8,28 @@ blocks of memory, planes of a channel or a whole group; their moments about thei
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
+from tdt._kernels import _bfloat16, _rows
 from tdt._kernels._arrays import total
 from tdt._kernels._code import Code, Value, native
+from tdt._kernels._formulas import BFLOAT16
+from tdt._kernels._gufunc import Operand, generalized
 from tdt._kernels._jit import address_of
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel
-from tdt._kernels._rows import LANES, across, contiguous, fma, for_each, load, store, summed
+from tdt._kernels._rows import LANES, across, contiguous, fma, for_each, load, row_function, store, summed
 from tdt._kernels._syntax import vector
+from tdt._kernels._threads import THREADS
 from tdt._kernels.layer_norm_cpu import TWO, _equal
 
 GRAIN = 1 << 15  # elements that a thread should at least have
 # Arrays, then: units, elements to the next unit, parts, elements of a part, elements to the next part; and as numbers of
 # weights: those that are the same for all samples, to the next unit, planes of a part and their elements.
 SIZES = "qqqqqqqqq"
+_ONE, _ZERO = np.float32(1), np.float32(0)
 
 
 def batch_norm(
@@ -41,6 +47,31 @@ def group_norm(
     return _normed(x, w, b, _sizes(x, groups), (x.shape[0], groups), eps)[:3]
 
 
+def batch_norm_eval(x: np.ndarray, mean: np.ndarray, var: np.ndarray, w: np.ndarray | None, b: np.ndarray | None, *,
+                    eps: float) -> np.ndarray:  # fmt: skip
+    """The op `batch_norm_eval`: the input normalised by statistics of its channels."""
+    planes = x if x.ndim == 3 else x.reshape(*x.shape[:2], -1)
+    numbers = mean, var, _ONE if w is None else w, _ZERO if b is None else b
+    if x.size >= THREADS.elementwise:
+        numbers = tuple(np.broadcast_to(v, x.shape[:2]) for v in numbers)
+    half = x.dtype == BFLOAT16
+    out = _evaluated(half)(planes.view(np.uint16) if half else planes, *numbers, eps)
+    return (out.view(BFLOAT16) if half else out).reshape(x.shape)
+
+
+def batch_norm_eval_vjp(
+    g: np.ndarray, x: np.ndarray, mean: np.ndarray, scale: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """scale · g, and the sums of g and of g (x - mean) over each channel."""
+    grad, sums = np.empty(x.shape, np.float32), np.empty((2, x.shape[1]), np.float32)
+    _run(
+        _evaluated_backward(),
+        (contiguous(g), contiguous(x), grad, contiguous(mean), contiguous(scale), sums),
+        _sizes(x, 0),
+    )
+    return grad, sums[0], sums[1]
+
+
 def batch_norm_vjp(
     g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray, g_mean: np.ndarray, g_rstd: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
@@ -52,9 +83,7 @@ def batch_norm_vjp(
 
 def moving_average(running: np.ndarray, value: np.ndarray, *, momentum: float) -> np.ndarray:
     """running (1 - momentum) + value momentum, rounded once, written to `running`, which is contiguous."""
-    entry = _moving_average().entry
-    value = contiguous(value)
-    entry.call(entry.pack(address_of(running), address_of(value), momentum), 0, running.size)
+    _moving_average("ffdf")(running, contiguous(value), momentum, running)
     return running
 
 
@@ -81,18 +110,18 @@ def _sizes(x: np.ndarray, groups: int) -> tuple[int, ...]:
 def _normed(x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None, sizes: tuple[int, ...], shape: tuple[int, ...],
             eps: float) -> tuple[np.ndarray, ...]:  # fmt: skip
     channels = x.shape[1]
-    out, statistics = np.empty(x.shape, np.float32), np.empty((3, *shape), np.float32)
+    out, statistics = np.empty(x.shape, x.dtype), np.empty((3, *shape), np.float32)
     w, b = (_equal(channels, k) if v is None else contiguous(v) for v, k in ((w, 1), (b, 0)))
-    _run(_forward(), (contiguous(x), out, w, b, statistics), sizes, eps)
+    _run(_forward(x.dtype == BFLOAT16), (contiguous(x), out, w, b, statistics), sizes, eps)
     return out, *statistics
 
 
 def _gradient(g: np.ndarray, x: np.ndarray, w: np.ndarray | None, statistics: tuple[np.ndarray, ...], sums: np.ndarray,
               sizes: tuple[int, ...]) -> np.ndarray:  # fmt: skip
-    grad = np.empty(x.shape, np.float32)
+    grad = np.empty(x.shape, x.dtype)
     w = _equal(x.shape[1], 1) if w is None else contiguous(w)
     arrays = contiguous(g), contiguous(x), grad, w, *map(contiguous, statistics), sums
-    _run(_backward(sums.ndim == 3), arrays, sizes)
+    _run(_backward(sums.ndim == 3, x.dtype == BFLOAT16), arrays, sizes)
     return grad
 
 
@@ -120,8 +149,9 @@ class _Parts:
 
 
 @native("ppppp" + SIZES + "d")
-def _forward(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
-    """x, out, w, b, statistics (3, units), then the sizes and eps."""
+def _forward(code: Code, first: Value, last: Value, arguments: list[Value], half: bool) -> None:
+    """x, out, w, b, statistics (3, units), then the sizes and eps. half: x and out are of bfloat16."""
+    memory, kind = (_bfloat16, "i16") if half else (_rows, "float")
     x, out, w, b, statistics, *sizes, eps = arguments
     parts = _Parts(code, sizes)
     share = code.value(1.0, "double") / code.cast(parts.size, "double")
@@ -131,7 +161,7 @@ def _forward(code: Code, first: Value, last: Value, arguments: list[Value]) -> N
             variable.set(0.0)
         with code.loop(0, parts.parts) as part:
             start, _ = parts.planes_of(unit, part)
-            part_mean, part_squares = _moments(code, code.at("float", x, start), parts.size, share)
+            part_mean, part_squares = _moments(code, code.at(kind, x, start), parts.size, share, memory)
             moved = part_mean - mean.get()
             together = before.get() + 1.0
             weight = code.select(before.get() == 0.0, code.value(1.0, "double"), code.value(1.0, "double") / together)
@@ -152,17 +182,36 @@ def _forward(code: Code, first: Value, last: Value, arguments: list[Value]) -> N
                 shift = code.splat(code.load("float", b, weight_at + plane), LANES)
                 centres, rests = code.splat(centre, LANES), code.splat(rest, LANES)
                 at = start + plane * parts.pixels
-                source, target = (code.at("float", a, at) for a in (x, out))
+                source, target = (code.at(kind, a, at) for a in (x, out))
 
                 def write(i: Value, mask: Value | None, source: Value = source, target: Value = target, scale: Value = scale,
                           shift: Value = shift, centres: Value = centres, rests: Value = rests) -> None:  # fmt: skip
-                    store(code, fma(code, load(code, source, i, mask) - centres - rests, scale, shift), target, i, mask)
+                    value = memory.load(code, source, i, mask) - centres - rests
+                    memory.store(code, fma(code, value, scale, shift), target, i, mask)
 
                 for_each(code, parts.pixels, write)
 
 
-def _moments(code: Code, x: Value, n: Value, share: Value) -> tuple[Value, Value]:
-    """The mean of n elements, and the sum of squares about it; share: 1 / n."""
+@row_function("(n),(),(),(),(),()->(n)", "fffffdf", half="EffffdE")
+def _evaluated(code: Code, pointers: list[Value], n: Value, half: bool) -> None:
+    memory = _bfloat16 if half else _rows
+    x, mean, var, w, b, eps, out = pointers
+    deviation = code.call("sqrt", code.cast(code.load("float", var), "double") + code.load("double", eps))
+    rstd = code.cast(code.value(1.0, "double") / deviation, "float")
+    centre, scale, shift = (
+        code.splat(value, LANES)
+        for value in (code.load("float", mean), rstd * code.load("float", w), code.load("float", b))
+    )
+
+    def write(i: Value, mask: Value | None) -> None:
+        memory.store(code, fma(code, memory.load(code, x, i, mask) - centre, scale, shift), out, i, mask)
+
+    for_each(code, n, write)
+
+
+def _moments(code: Code, x: Value, n: Value, share: Value, memory: Any) -> tuple[Value, Value]:
+    """The mean of n elements, and the sum of squares about it; share: 1 / n; memory: `_rows` or `_bfloat16`."""
+    load = memory.load
     plain = code.variable(vector("double", LANES), 0.0)  # a mean near 0 is the difference of large sums
     for_each(code, n, lambda i, mask: plain.add(code.cast(load(code, x, i, mask), "double")))
     mean = across(code, plain.get()) * share
@@ -178,11 +227,12 @@ def _moments(code: Code, x: Value, n: Value, share: Value) -> tuple[Value, Value
 
 
 @native("ppppppppp" + SIZES)
-def _backward(code: Code, first: Value, last: Value, arguments: list[Value], by_plane: bool) -> None:
+def _backward(code: Code, first: Value, last: Value, arguments: list[Value], by_plane: bool, half: bool) -> None:
     """g, x, grad, w, mean, rstd, g_mean, g_rstd (units), sums (2, weights), then the sizes.
 
-    by_plane: whether each plane has sums of its own, as in group norm.
+    by_plane: whether each plane has sums of its own, as in group norm. half: g, x and grad are of bfloat16.
     """
+    memory, kind = (_bfloat16, "i16") if half else (_rows, "float")
     g, x, grad, w, means, rstds, g_means, g_rstds, sums, *sizes = arguments
     parts = _Parts(code, sizes)
     plain, weighted, all_plain, all_weighted = (code.variable("double") for _ in range(4))
@@ -193,11 +243,11 @@ def _backward(code: Code, first: Value, last: Value, arguments: list[Value], by_
             variable.set(0.0)
 
         def sum_plane(at: Value, mean: Value = mean) -> list[Value]:
-            lines = [code.at("float", a, at) for a in (g, x)]
+            lines = [code.at(kind, a, at) for a in (g, x)]
 
             def terms(i: Value, width: int, mask: Value | None) -> tuple[Value, Value]:
-                value = load(code, lines[0], i, mask, width)
-                product = value * (load(code, lines[1], i, mask, width) - code.splat(mean, width))
+                value = memory.load(code, lines[0], i, mask, width)
+                product = value * (memory.load(code, lines[1], i, mask, width) - code.splat(mean, width))
                 return value, product if mask is None else code.select(mask, product, 0.0)
 
             return summed(code, parts.pixels, 2, terms, TWO)
@@ -229,23 +279,52 @@ def _backward(code: Code, first: Value, last: Value, arguments: list[Value], by_
             start, weight_at = parts.planes_of(unit, part)
             with code.loop(0, parts.planes) as plane:
                 by = code.splat(rstd * code.load("float", w, weight_at + plane), LANES)
-                lines = [code.at("float", a, start + plane * parts.pixels) for a in (g, x, grad)]
+                lines = [code.at(kind, a, start + plane * parts.pixels) for a in (g, x, grad)]
 
                 def write(i: Value, mask: Value | None, lines: list[Value] = lines, by: Value = by, slope: Value = slope,
                           shift: Value = shift, centres: Value = centres) -> None:  # fmt: skip
-                    d = load(code, lines[1], i, mask) - centres
-                    store(code, fma(code, slope, d, load(code, lines[0], i, mask) * by - shift), lines[2], i, mask)
+                    d = memory.load(code, lines[1], i, mask) - centres
+                    value = fma(code, slope, d, memory.load(code, lines[0], i, mask) * by - shift)
+                    memory.store(code, value, lines[2], i, mask)
 
                 for_each(code, parts.pixels, write)
 
 
-@native("ppd")
-def _moving_average(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
-    running, value, momentum = arguments
-    weights = [code.splat(weight, LANES) for weight in (1.0 - momentum, momentum)]
+@native("pppppp" + SIZES, vectorize=False)
+def _evaluated_backward(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """g, x, grad, mean, scale (units), sums (2, units), then the sizes."""
+    g, x, grad, means, scales, sums, *sizes = arguments
+    parts = _Parts(code, sizes)
+    totals = [code.variable("double") for _ in range(2)]
+    with code.loop(first, last) as unit:
+        mean, scale = (code.load("float", a, unit) for a in (means, scales))
+        for total in totals:
+            total.set(0.0)
+        with code.loop(0, parts.parts) as part:
+            start, _ = parts.planes_of(unit, part)
+            lines = [code.at("float", a, start) for a in (g, x, grad)]
+
+            def terms(i: Value, width: int, mask: Value | None, lines: list[Value] = lines, mean: Value = mean,
+                      scale: Value = scale) -> tuple[Value, Value]:  # fmt: skip
+                value = load(code, lines[0], i, mask, width)
+                store(code, value * code.splat(scale, width), lines[2], i, mask)
+                product = value * (load(code, lines[1], i, mask, width) - code.splat(mean, width))
+                return value, product if mask is None else code.select(mask, product, 0.0)
+
+            for total, found in zip(totals, summed(code, parts.size, 2, terms, TWO), strict=True):
+                total.add(found)
+        for k, total in enumerate(totals):
+            code.store(code.cast(total.get(), "float"), sums, unit + parts.units * k)
+
+
+@generalized("(n),(n),()->(n)", vectorize=False)
+def _moving_average(code: Code, operands: list[Operand], sizes: list[Value]) -> None:
+    running, value, momentum, out = operands
+    new = code.load("double", momentum.address)
+    weights = [code.splat(weight, LANES) for weight in (1.0 - new, new)]
 
     def move(i: Value, mask: Value | None) -> None:
-        old, new = (code.cast(load(code, a, i, mask), "double") for a in (running, value))
-        store(code, code.cast(old * weights[0] + new * weights[1], "float"), running, i, mask)
+        old, new = (code.cast(load(code, a, i, mask), "double") for a in (running.address, value.address))
+        store(code, code.cast(old * weights[0] + new * weights[1], "float"), out.address, i, mask)
 
-    for_each(code, last, move)
+    for_each(code, sizes[0], move)

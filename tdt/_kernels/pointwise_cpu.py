@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import numpy as np
@@ -76,7 +77,10 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
     """The op `conv_input_grad` for y (N, O, OH, OW), w (O, C, KH, KW), b (C,) or None; as `conv`."""
     kernel, channels, count = w.shape[2:], w.shape[1], y.shape[0]
     if output_is_channels_last(y, w):
-        flat = product(np, to_last(y).reshape(-1, len(w)), to_last(w).reshape(len(w), -1))
+        covered = b is not None and _covered(y.shape[2:], kernel, stride, size)
+        bias = np.tile(b, math.prod(kernel)) if covered else None
+        flat = product(np, to_last(y).reshape(-1, len(w)), to_last(w).reshape(len(w), -1), bias)
+        b = None if covered else b
         patches = flat.reshape(count, *y.shape[2:], *kernel, channels).transpose(0, 5, 1, 2, 3, 4)
     else:
         images, w = y.reshape(*y.shape[:2], -1), w.reshape(len(w), -1)
@@ -104,8 +108,7 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
 def _patches(x: np.ndarray, kernel: tuple, stride: tuple, size: tuple) -> np.ndarray:
     """(N, C, H, W) as contiguous (N, cells of a patch, patches)."""
     if kernel == (1, 1):
-        if stride != (1, 1):
-            x = x[:, :, :: stride[0], :: stride[1]]
+        x = _targets(x, stride, size)
         return np.ascontiguousarray(x).reshape(*x.shape[:2], -1)
     x = x[:, :, : size[0] * kernel[0], : size[1] * kernel[1]]
     parts = x.reshape(*x.shape[:2], size[0], kernel[0], size[1], kernel[1]).transpose(0, 1, 3, 5, 2, 4)
@@ -115,34 +118,48 @@ def _patches(x: np.ndarray, kernel: tuple, stride: tuple, size: tuple) -> np.nda
 def _patches_last(x: np.ndarray, kernel: tuple, stride: tuple, size: tuple) -> np.ndarray:
     """(N, C, H, W), channels-last, as (N · patches, cells of a patch)."""
     if kernel == (1, 1):
-        return np.ascontiguousarray(to_last(x[:, :, :: stride[0], :: stride[1]])).reshape(-1, x.shape[1])
+        return np.ascontiguousarray(to_last(_targets(x, stride, size))).reshape(-1, x.shape[1])
     x = x[:, :, : size[0] * kernel[0], : size[1] * kernel[1]]
     parts = x.reshape(*x.shape[:2], size[0], kernel[0], size[1], kernel[1]).transpose(0, 2, 4, 3, 5, 1)
     return np.ascontiguousarray(parts).reshape(x.shape[0] * math.prod(size), -1)
+
+
+def _targets(x: np.ndarray, stride: tuple, size: tuple) -> np.ndarray:
+    """The pixels that windows of one cell lie on: an output padding adds some that none does."""
+    return x[:, :, : size[0] * stride[0] : stride[0], : size[1] * stride[1] : stride[1]]
 
 
 def _spread(patches: np.ndarray, b: np.ndarray | None, size: tuple, stride: tuple, last: bool) -> np.ndarray:
     """Patches (N, C, rows, columns, KH, KW) where they lie in images of `size`, zeros elsewhere, plus b for each channel."""
     count, channels, *windows, down, across = patches.shape
     shape = count, channels, *size
-    covered = (windows[0] * stride[0], windows[1] * stride[1]) == size and (down, across) == stride
+    covered = _covered(windows, (down, across), stride, size)
     if covered and stride == (1, 1):
         out = patches[:, :, :, :, 0, 0]
     else:
         ordered = (count, *size, channels) if last else shape
         out = (np.empty if covered else np.zeros)(ordered, np.float32)
         out = to_front(out) if last else out
+        if covered and last:  # the cells of a row of a patch follow each other
+            rows = to_last(out).reshape(count, windows[0], down, windows[1], -1)
+            rows[...] = patches.transpose(0, 2, 4, 3, 5, 1).reshape(rows.shape)
+            return out if b is None else np.add(out, b[:, None, None], out=out)
         for i in range(down):
             for j in range(across):
                 out[:, :, i :: stride[0], j :: stride[1]][:, :, : windows[0], : windows[1]] = patches[..., i, j]
     return out if b is None else np.add(out, b[:, None, None], out=out)
 
 
+def _covered(windows: Sequence[int], kernel: tuple, stride: tuple, size: tuple) -> bool:
+    """Whether patches cover an image of `size`."""
+    return kernel == stride and (windows[0] * stride[0], windows[1] * stride[1]) == tuple(size)
+
+
 def _images(w: np.ndarray, x: np.ndarray, b: np.ndarray | None) -> np.ndarray:
     """w · x[n] for each sample of x (N, K, P), plus b for each row."""
     (count, depth, pixels), rows = x.shape, len(w)
-    if x.size * rows < LARGE:
-        out = np.matmul(w, x)
+    if x.size * rows < LARGE and depth <= DEPTH:  # a longer sum would be added to the bias in parts below
+        out = product(np, w, x)
         return out if b is None else np.add(out, b[:, None], out=out)
     x = np.ascontiguousarray(x)
     if not w.flags.c_contiguous:  # w', whose rows are copied as they are read many times

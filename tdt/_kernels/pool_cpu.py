@@ -14,13 +14,13 @@ import numpy as np
 from tdt._backend.layout import empty_output, output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
 from tdt._kernels._code import Code, Value, native
-from tdt._kernels._gemm import tile_shape, vector_size
 from tdt._kernels._jit import intrinsic, jit
 from tdt._kernels._layout import transposed
 from tdt._kernels._native import vector_width
 from tdt._kernels._pool import parallel
 
 GRAIN = 1 << 16  # elements that a thread should at least have: about 20 µs
+VECTOR = vector_width()
 ZERO, LOWEST = np.float32(0), np.float32(-np.inf)
 
 
@@ -133,7 +133,7 @@ def _maximum(code: Code, a: Value, b: Value) -> Value:
     return code.select((b > a) | (b != b), b, a)
 
 
-@native("ppqqq")
+@native("ppqqq", vectorize=False)
 def _forward_last(code: Code, first: Value, last: Value, arguments: list[Value], width: int) -> None:
     """Samples [first, last) of x (N, H, W, C), to out (N, H // 2, W // 2, C)."""
     x, out, rows, columns, channels = arguments
@@ -152,7 +152,7 @@ def _forward_last(code: Code, first: Value, last: Value, arguments: list[Value],
             _of_vectors(code, channels, width, largest)
 
 
-@native("ppqq")
+@native("ppqq", vectorize=False)
 def _forward_planes(code: Code, first: Value, last: Value, arguments: list[Value], width: int) -> None:
     """Planes [first, last) of x (N · C, H, W), to out (N · C, H // 2, W // 2)."""
     x, out, rows, columns = arguments
@@ -176,7 +176,7 @@ def _forward_planes(code: Code, first: Value, last: Value, arguments: list[Value
         _of_vectors(code, across, width, largest)
 
 
-@native("ppppqqq")
+@native("ppppqqq", vectorize=False)
 def _backward(code: Code, first: Value, last: Value, arguments: list[Value], width: int) -> None:
     """Samples [first, last) of the gradient of x (N, H, W, C), from those of the result."""
     g, x, out, grad, rows, columns, channels = arguments
@@ -284,7 +284,7 @@ def route(typingctx: Any, x: Any, out: Any, g: Any, grad: Any, cells: Any, place
     from numba.core import cgutils, types
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        width = tile_shape()[2]
+        width = VECTOR
         floats, ints = ir.VectorType(ir.FloatType(), width), ir.VectorType(ir.IntType(32), width)
         arrays = [context.make_array(kind)(context, builder, args[i]).data for i, kind in enumerate(signature.args[:5])]
         x, out, g, grad, cells = arrays
@@ -351,8 +351,8 @@ def _backward_any(
                                 here[count] = ((n * height + h) * width + v) * channels
                                 count += 1
                 place = ((n * rows + i) * columns + j) * channels
-                whole = channels - channels % vector_size()
-                for c in range(0, whole, vector_size()):
+                whole = channels - channels % VECTOR
+                for c in range(0, whole, VECTOR):
                     route(x, out, g, grad, here, place, c, count)
                 for c in range(whole, channels):
                     winner = -1

@@ -6,7 +6,8 @@
 
 after Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008. A tile sums up to DEPTH products in
 order with `fma`, and these sums are added in order: an element has one value, whatever the size and the memory order of
-the matrices, the tile, the cut into blocks and the number of threads.
+the matrices, the tile, the cut into blocks and the number of threads. Operands of bfloat16 are converted while they are packed; a
+result of bfloat16 is rounded a panel at a time, when its sums are complete.
 
 Operands may be transposed or stacked, without a copy. Where the right one has few readers (rows of the left) packing would
 cost more than it saves: if its columns are contiguous as in `linear`, the transposed product is computed, with the left operand
@@ -17,6 +18,7 @@ columns are cut for the threads.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import os
 import struct
@@ -26,7 +28,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tdt._kernels import _direct
+from tdt._kernels._bfloat16 import round_block
 from tdt._kernels._code import Code, Value, native
+from tdt._kernels._formulas import FLOAT32, narrow, widen
 from tdt._kernels._jit import Entry, address_of
 from tdt._kernels._native import NativeKernel, vector_width
 from tdt._kernels._pack import packer, turner
@@ -42,6 +46,7 @@ SHALLOW = (
     32  # depth up to which a block has one tile's rows: what is written counts most, and is then written row by row
 )
 GRAIN = 1 << 19  # multiply-adds that a piece of work should at least have: some 5 µs
+PACKED = 12  # multiply-adds that take as long as to pack an element
 PIECES = 2  # of each thread, so that one that starts late costs little
 FEW_PANELS = 4  # panels of columns up to which the left operand is read where it lies
 # Products of `_direct`: of few rows, or of few multiply-adds a matrix; where lines of the right operand are contiguous, of a
@@ -60,14 +65,16 @@ CELL = 32  # where the table of a plan has a 0: a tile has fewer rows
  R_INNER, R_COLUMN, R_K, R_STEP, C_NEXT, PITCH, TILE_ROWS, TILE_COLUMNS, TILE, LEFT, RIGHT, TURN,
  TABLE) = range(28)  # fmt: skip
 LINE, WORD = 8, 8  # words of a cache line, bytes of a word
-FLOAT32 = np.dtype(np.float32)
-ADDRESSES = struct.Struct("=qqqq").pack
+ADDRESSES = struct.Struct("=qqqqq").pack
 
 
-@native("pqqqqqqqq")
+@native("pqqqqqqqqq", vectorize=False)
 def _pieces(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
-    """Pieces of products left @ right: blocks of rows and columns of each matrix of a stack. Addresses are words."""
-    words, flags, parts, scratch, scratch_size, l_all, r_all, c_all, bias = arguments
+    """Pieces of products left @ right: blocks of rows and columns of each matrix of a stack. Addresses are words.
+
+    half_all: of the result in bfloat16, or 0. Then sums of more than DEPTH products are in `c_all` until they are complete.
+    """
+    words, flags, parts, scratch, scratch_size, l_all, r_all, c_all, bias, half_all = arguments
     plan = [code.load("i64", words, k) for k in range(TABLE + 1)]
     number = code.variable("i64", 0)
     with code.forever() as leave:  # until a part of the scratch memory is free
@@ -87,6 +94,7 @@ def _pieces(code: Code, first: Value, last: Value, arguments: list[Value]) -> No
         l_piece = l_all + outer * plan[L_OUTER] + inner * plan[L_INNER] + low * plan[L_ROW]
         r_piece = r_all + outer * plan[R_OUTER] + inner * plan[R_INNER]
         c_piece = c_all + matrix * plan[C_NEXT]
+        half = code.select(half_all == 0, 0, half_all + (matrix * plan[C_NEXT] >> 1) + 2 * low * plan[PITCH])
         # A turned product is computed in scratch memory first.
         out = code.select(turns, turned, c_piece + 4 * low * plan[PITCH])
         pitch = code.select(turns, plan[N], plan[PITCH])
@@ -95,9 +103,12 @@ def _pieces(code: Code, first: Value, last: Value, arguments: list[Value]) -> No
             with code.loop(0, plan[K], DEPTH) as pc:
                 _block(code, plan, (left, right), (l_piece + pc * plan[L_K], r_piece + pc * plan[R_K] + jc * plan[R_COLUMN]),
                        (height, wide, code.minimum(plan[K] - pc, DEPTH)), (out + 4 * jc, pitch), pc,
-                       _bias_of(code, turns, bias, jc))  # fmt: skip
+                       _bias_of(code, turns, bias, jc), (code.select(turns | (half == 0), 0, half + 2 * jc), turned))  # fmt: skip
         with code.when(turns):
             _turn(code, plan, turned, pitch, height, c_piece + 4 * low, _bias_of(code, bias == 0, bias, low))
+            with code.when(half_all != 0):
+                to = half_all + (matrix * plan[C_NEXT] >> 1) + 2 * low
+                round_block(code, plan[N], height, c_piece + 4 * low, plan[PITCH], to, plan[PITCH])
     _add(code, flags, number.get(), -1)
 
 
@@ -107,18 +118,22 @@ def _bias_of(code: Code, none: Value, bias: Value, first: Value) -> Value:
 
 
 def _block(code: Code, plan: list[Value], packed: tuple, operands: tuple, sizes: tuple, result: tuple, pc: Value,
-           bias: Value) -> None:  # fmt: skip
+           bias: Value, rounded: tuple) -> None:  # fmt: skip
     """All tiles of a block of columns and of the sum from `pc` on.
 
     packed: addresses for the packed left and right operand. operands: those of their first elements. sizes: rows, columns,
-    depth. result: address and pitch.
+    depth. result: address and pitch. rounded: address of the result in bfloat16, or 0, and memory for a panel of it.
     """
     (left, right), (l_all, r_block), (height, wide, depth), (out, pitch) = packed, operands, sizes, result
+    half, panel = rounded
     rows, columns = plan[TILE_ROWS], plan[TILE_COLUMNS]
     packs = plan[LEFT] != 0
     call(code, plan[RIGHT], r_block, plan[R_STEP], depth, right, 0, wide)
     begins = code.cast(pc == 0, "i64")
     ends = code.select(pc + depth == plan[K], bias, 0)
+    half = code.select(pc + depth == plan[K], half, 0)
+    alone = (half != 0) & (pc == 0)  # then the sums need not be kept
+    to = code.select(alone, columns, pitch)
     with code.loop(0, height, plan[BLOCK_ROWS]) as ic:
         tall = code.minimum(plan[BLOCK_ROWS], height - ic)
         with code.when(packs):
@@ -130,9 +145,11 @@ def _block(code: Code, plan: list[Value], packed: tuple, operands: tuple, sizes:
             added = code.select(ends == 0, 0, ends + 4 * j)
             here = code.minimum(columns, wide - j)
             with code.loop(0, tall, rows) as i:
+                sums, high = code.select(alone, panel, out + 4 * ((ic + i) * pitch + j)), code.minimum(rows, tall - i)
                 call(code, plan[TILE], l_block + i * l_next, plan[TABLE], plan[TABLE] + 8 * CELL, count, depth,
-                     right + 4 * j * depth, 0, out + 4 * ((ic + i) * pitch + j), pitch, added, code.minimum(rows, tall - i), here,
-                     begins)  # fmt: skip
+                     right + 4 * j * depth, 0, sums, to, added, high, here, begins)  # fmt: skip
+                with code.when(half != 0):
+                    round_block(code, high, here, sums, to, half + 2 * ((ic + i) * plan[PITCH] + j), plan[PITCH])
 
 
 def _turn(code: Code, plan: list[Value], turned: Value, pitch: Value, height: Value, out: Value, bias: Value) -> None:
@@ -153,19 +170,23 @@ def _add(code: Code, flags: Value, number: Value, value: int) -> Value:
 
 
 class Operand(NamedTuple):
-    """Where the elements of a stack of matrices lie, in bytes: a line is a row of the left or a column of the right one."""
+    """Where the elements of a stack of matrices lie, in bytes: a line is a row of the left or a column of the right one.
+
+    size: bytes of an element: 4 of float32, 2 of bfloat16.
+    """
 
     outer: int
     inner: int
     line: int
     k: int
+    size: int
 
     def step(self) -> int:
         """Elements from one contiguous run to the next."""
-        return (self.line if self.k == 4 else self.k) // 4
+        return (self.line if self.k == self.size else self.k) // self.size
 
     def packer(self, columns: int, width: int) -> int:
-        return packer("columns" if self.k == 4 else "lines", columns, width)
+        return packer("columns" if self.k == self.size else "lines", columns, width, self.size == 2)
 
 
 class _Scratch:
@@ -209,14 +230,18 @@ class Plan:
         turned: whether it is the transposed product.
         pieces: of the work; 0: the sum is empty.
         grain: pieces that a thread should at least have.
-        entry, start: the kernel, and its packed arguments but the last four.
+        entry, start: the kernel, and its packed arguments but the addresses of arrays.
+        summed: whether a result of bfloat16 needs memory for its sums.
         references: what the arguments point into.
+        parts: of `_direct`, if it is that code, which takes float32 alone: some may be required afterwards.
     """
 
-    __slots__ = ("shape", "copied", "turned", "pieces", "grain", "entry", "start", "references")
+    __slots__ = ("shape", "copied", "turned", "pieces", "grain", "entry", "start", "references", "summed", "parts")
 
     def __init__(self, shape: tuple, copied: tuple[bool, bool] = (False, False)):
         self.shape, self.copied, self.turned, self.pieces = shape, copied, False, 0
+        self.summed = False
+        self.parts: _direct.Parts | None = None
 
     def prepare(self, words: list[int], table: np.ndarray, threads: int, work: int) -> None:
         """Set all else. words: of the plan but the address of `table`. work: multiply-adds."""
@@ -224,17 +249,20 @@ class Plan:
         plan = np.array([*words, address_of(table)], np.int64)
         pieces = work // (plan[M] * plan[N] * plan[K]) * plan[DOWN] * plan[ACROSS]
         arguments = (plan, address_of(scratch.flags), scratch.parts, scratch.address, scratch.size)
-        self._prepare(_pieces(), arguments, pieces, work, (plan, table, scratch))
+        self._prepare(_pieces(), arguments, 5, pieces, work, (plan, table, scratch))
 
     def prepare_direct(self, words: list[int], pieces: int, work: int) -> None:
         """Set all else, for the code of `_direct`. words: of its plan. work: multiply-adds."""
         plan = np.array(words, np.int64)
-        self._prepare(_direct.pieces(vector_width()), (plan,), pieces, work, (plan,))
+        self.parts = _direct.parts()
+        self._prepare(_direct.pieces(), (plan, self.parts.table), 4, pieces, work, (plan,))
 
-    def _prepare(self, kernel: NativeKernel, arguments: tuple, pieces: int, work: int, references: tuple) -> None:
+    def _prepare(
+        self, kernel: NativeKernel, arguments: tuple, addresses: int, pieces: int, work: int, references: tuple
+    ) -> None:
         self.pieces, self.grain = pieces, -(-GRAIN * pieces // work)
-        self.entry, packed = kernel.prepare((*arguments, 0, 0, 0, 0))
-        self.start, self.references = packed[: -4 * WORD], references
+        self.entry, packed = kernel.prepare((*arguments, *(0,) * addresses))
+        self.start, self.references = packed[: -addresses * WORD], references
 
 
 class _Job:
@@ -252,53 +280,64 @@ class _Job:
         self.entry.call(self.words, first, last)
 
 
-def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
-    """a @ b for float32 (..., M, K) and (..., K, N), plus a bias (N,); one of them may be a vector instead."""
+def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, dtype: np.dtype = FLOAT32) -> np.ndarray:
+    """a @ b for (..., M, K) and (..., K, N), plus a bias (N,); one of them may be a vector instead.
+
+    Operands and result may be float32 or bfloat16, each of them; it is summed in float32, and rounded once.
+    """
     if a.shape[:-2] != b.shape[:-2] or a.ndim < 2 or b.ndim < 2:
-        return _unlike(a, b, bias)
-    plan = _plan(a.shape, a.strides, b.shape, b.strides, get_num_threads())
-    out = np.empty(plan.shape, FLOAT32)
+        return _unlike(a, b, bias, dtype)
+    sizes = (a.itemsize, b.itemsize)
+    plan = _plan(a.shape, a.strides, b.shape, b.strides, get_num_threads(), sizes)
+    if plan.parts is not None and (dtype is not FLOAT32 or sizes != (4, 4)):
+        return narrow(product(*widen((a, b, bias))), dtype)
+    half = None if dtype is FLOAT32 else np.empty(plan.shape, dtype)
+    out = np.empty(plan.shape if half is None or plan.summed else 0, FLOAT32)
     if not plan.pieces:
-        out[...] = 0 if bias is None else bias
-        return out
+        result = out if half is None else half
+        result[...] = 0 if bias is None else bias
+        return result
     if plan.copied[0]:
         a = np.ascontiguousarray(a)
     if plan.copied[1]:
         b = np.ascontiguousarray(b)
     where = 0
     if bias is not None:
-        bias = np.ascontiguousarray(bias)
+        bias = np.ascontiguousarray(bias if bias.dtype is FLOAT32 else widen((bias,))[0])
         where = address_of(bias)
     left, right = (b, a) if plan.turned else (a, b)
-    words = plan.start + ADDRESSES(address_of(left), address_of(right), address_of(out), where)
+    rounded = 0 if half is None else address_of(half)
+    words = plan.start + ADDRESSES(address_of(left), address_of(right), address_of(out), where, rounded)
     if plan.pieces > plan.grain and get_num_threads() > 1:
         parallel(_Job(plan.entry, words), plan.pieces, grain=plan.grain)  # type: ignore[arg-type]
     else:
         plan.entry.call(words, 0, plan.pieces)
-    return out
+    if plan.parts is not None and plan.parts.required[0]:
+        plan.parts.compile()
+    return out if half is None else half
 
 
-def _unlike(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+def _unlike(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None, dtype: np.dtype) -> np.ndarray:
     """The product of a vector and matrices, or of stacks that are broadcast."""
     if a.ndim == 1:
-        return product(a[None], b, bias)[..., 0, :]
+        return product(a[None], b, bias, dtype)[..., 0, :]
     if b.ndim == 1:
-        return product(a, b[:, None], bias)[..., 0]
+        return product(a, b[:, None], bias, dtype)[..., 0]
     if b.ndim == 2 and a.flags.c_contiguous:
-        return product(a.reshape(-1, a.shape[-1]), b, bias).reshape(*a.shape[:-1], b.shape[1])
+        return product(a.reshape(-1, a.shape[-1]), b, bias, dtype).reshape(*a.shape[:-1], b.shape[1])
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
-    return product(a, b, bias)
+    return product(a, b, bias, dtype)
 
 
-def _lines(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int] | None:
-    """The strides of a matrix, one of which is an element; None if neither is."""
+def _lines(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> tuple[int, int] | None:
+    """The strides of a matrix, one of which is an element, of so many bytes; None if neither is."""
     (height, width), (row, column) = shape[-2:], strides[-2:]
-    if row != 4 and column != 4:
+    if row != size and column != size:
         if width == 1:
-            return row, 4  # a stride that is never used
-        return (4, column) if height == 1 else None
-    return None if any(step % 4 for step in strides) else (row, column)
+            return row, size  # a stride that is never used
+        return (size, column) if height == 1 else None
+    return None if any(step % size for step in strides) else (row, column)
 
 
 def _merged(sizes: tuple[int, ...], a: tuple[int, ...], b: tuple[int, ...]) -> list[tuple[int, int, int]]:
@@ -314,48 +353,51 @@ def _merged(sizes: tuple[int, ...], a: tuple[int, ...], b: tuple[int, ...]) -> l
     return found
 
 
-def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of a contiguous array."""
-    return tuple(4 * math.prod(shape[k + 1 :]) for k in range(len(shape)))
+def _contiguous(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """The strides of a contiguous array of elements of so many bytes."""
+    return tuple(size * math.prod(shape[k + 1 :]) for k in range(len(shape)))
 
 
 @functools.lru_cache(512)
-def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, threads: int) -> Plan:
-    """The plan of a product."""
+def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, threads: int,
+          sizes: tuple[int, int] = (4, 4)) -> Plan:  # fmt: skip
+    """The plan of a product. sizes: bytes of an element of each operand."""
     batch, (m, k), n = a_shape[:-2], a_shape[-2:], b_shape[-1]
     count = math.prod(batch)
     if not count * m * n * k:
         return Plan((*batch, m, n))
     many = len(_merged(batch, a_strides, b_strides)) > 2  # then a copy
-    direct = _is_direct(m, n, k, a_strides[-2:], b_strides[-2:])
-    plan = Plan((*batch, m, n), tuple([many or (not direct and _lines(*each) is None)
-                                       for each in ((a_shape, a_strides), (b_shape, b_strides))]))  # fmt: skip
+    direct = _is_direct(m, n, k, a_strides[-1] == sizes[0], b_strides[-1] == sizes[1])
+    lines = _lines(a_shape, a_strides, sizes[0]), _lines(b_shape, b_strides, sizes[1])
+    plan = Plan((*batch, m, n), tuple([many or (not direct and each is None) for each in lines]))
     if plan.copied[0]:
-        a_strides = _contiguous(a_shape)
+        a_strides = _contiguous(a_shape, sizes[0])
     if plan.copied[1]:
-        b_strides = _contiguous(b_shape)
+        b_strides = _contiguous(b_shape, sizes[1])
     stacks = [(1, 0, 0), (1, 0, 0), *_merged(batch, a_strides, b_strides)][-2:]
-    per = max(1, min(threads * PIECES if threads > 1 else 1, count * m * n * k // GRAIN) // count)
+    pieces = max(1, min(threads * PIECES, count * m * n * k // GRAIN)) if threads > 1 else 1
+    pieces = pieces if pieces < threads else -(-pieces // threads) * threads
     if direct:
-        down, across = (per, 1) if n == 1 else _cut(per, m, n)
-        rows, columns = _each(m, down, 16), _each(n, across, 64)
+        rows, columns = _cut(pieces, count, (m, n), (16, 64), threads)
         down, across = -(-m // rows), -(-n // columns)
         (_, a_outer, b_outer), (inner, a_inner, b_inner) = stacks
         words = [inner, down, across, rows, columns, a_outer, a_inner, *a_strides[-2:], b_outer, b_inner, *b_strides[-2:],
                  4 * m * n, 4 * n, m, n, k]  # fmt: skip
         plan.prepare_direct(words, count * down * across, count * m * n * k)
         return plan
-    left = Operand(stacks[0][1], stacks[1][1], *_lines(a_shape, a_strides))
-    right = Operand(stacks[0][2], stacks[1][2], *reversed(_lines(b_shape, b_strides)))
+    left = Operand(stacks[0][1], stacks[1][1], *_lines(a_shape, a_strides, sizes[0]), sizes[0])
+    right = Operand(stacks[0][2], stacks[1][2], *reversed(_lines(b_shape, b_strides, sizes[1])), sizes[1])
     pitch, most = n, m
-    if right.k == 4 and m <= TURNED_ROWS and m * (n + k) < n * k:
+    if right.k == right.size and m <= TURNED_ROWS and m * (n + k) < n * k:
         plan.turned = True
         left, right, m, n, most = right, left, n, m, TURNED_SIZE // m
+    plan.summed = plan.turned or k > DEPTH
     shape = choose(n)
-    unpacked = left.k == 4 and (plan.turned or -(-n // shape.columns) <= FEW_PANELS)
+    unpacked = left.k == left.size == 4 and (plan.turned or -(-n // shape.columns) <= FEW_PANELS)
     how = "rows" if unpacked else "panel"
-    down, across = (max(per, -(-m // most)), 1) if plan.turned else _cut(per, m, n)
-    rows, columns = _each(m, down, shape.rows), _each(n, across, shape.columns)
+    rows, columns = _cut(
+        pieces, count, (m, n), (shape.rows, n if plan.turned else shape.columns), threads, -(-m // most)
+    )
     table = np.zeros(CELL + 1, np.int64)
     table[:CELL] = np.arange(CELL) * (left.line // 4)
     words = [
@@ -369,19 +411,40 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
     return plan
 
 
-def _is_direct(m: int, n: int, k: int, left: tuple[int, ...], right: tuple[int, ...]) -> bool:
-    """Whether `_direct` computes a product, by the sizes and the strides of the operands."""
+def _is_direct(m: int, n: int, k: int, left: bool, right: bool) -> bool:
+    """Whether `_direct` computes a product, by the sizes and whether the rows of the operands are contiguous."""
     if n == 1 or m <= FEW_ROWS or m * n * k < SMALL:
         return True
-    if right[1] == 4:
-        return (m <= FEW_ROWS_OF_LINES and n * k <= CACHED) or n <= (FEW_COLUMNS if left[1] == 4 else 2 * FEW_COLUMNS)
+    if right:
+        return (m <= FEW_ROWS_OF_LINES and n * k <= CACHED) or n <= (FEW_COLUMNS if left else 2 * FEW_COLUMNS)
     return m <= ROWS_BETWEEN and 10 * _each(m, 1, vector_width()) > 11 * m
 
 
-def _cut(pieces: int, m: int, n: int) -> tuple[int, int]:
-    """Into how many blocks of rows, and of columns, so that little is packed twice."""
-    found = [(down, -(-pieces // down)) for down in range(1, pieces + 1)]
-    return min(found, key=lambda cut: (cut[0] - 1) * n + (cut[1] - 1) * m)
+def _cut(pieces: int, count: int, sizes: tuple[int, int], steps: tuple[int, int], threads: int,
+         least: int = 1) -> tuple[int, int]:  # fmt: skip
+    """Rows and columns of a piece, of about `pieces` of `count` matrices, so that threads have equal shares.
+
+    Args:
+        sizes, steps: rows and columns of a matrix, and of which numbers those of a piece are multiples.
+        least: blocks of rows that a matrix has at least.
+    """
+    m, n = sizes
+    per = max(-(-pieces // count), least + threads - 1)
+    cuts = [(down, across) for down in range(least, per + 1) for across in range(1, per // down + 1)]
+    found = [(_each(m, down, steps[0]), _each(n, across, steps[1])) for down, across in cuts]
+    return found[0] if len(found) == 1 else min(found, key=lambda piece: _time(piece, count, sizes, threads))
+
+
+def _time(piece: tuple[int, int], count: int, sizes: tuple[int, int], threads: int) -> float:
+    """About the time of the thread with the largest share, in multiply-adds for each product of a sum."""
+    m, n = sizes
+    heights, widths = ([min(each, size - start) for start in range(0, size, each)]
+                       for each, size in zip(piece, sizes, strict=True))  # fmt: skip
+    areas = [height * width for height in heights for width in widths] * count
+    ends = [len(areas) * thread // threads for thread in range(threads + 1)]  # as the pool cuts them
+    largest = max(sum(areas[start:end]) for start, end in itertools.pairwise(ends))
+    late = max(areas) / 4  # a thread that starts late leaves whole pieces to the others
+    return largest + late + PACKED * count * ((len(heights) - 1) * n + (len(widths) - 1) * m) / threads
 
 
 def _each(size: int, parts: int, step: int) -> int:

@@ -7,45 +7,90 @@ from typing import Any
 import numpy as np
 
 from tdt._kernels._code import Code, Value
-from tdt._kernels._gufunc import Operand, generalized
+from tdt._kernels._gufunc import Operand, contiguous, generalized
 from tdt._kernels._recurrence import RECURRENCES
+from tdt._kernels._registry import SWITCHES
+
+KINDS = {"f": "float", "d": "double"}
+BYTES = 32  # of a vector
+LONG = 16  # elements of a row from which on rows are computed one by one
+BLOCK = 256  # elements that are copied where they do not lie side by side
 
 
-@generalized("(),(),()->()")
-def _polynomial(code: Code, operands: list[Operand], sizes: list[Value], name: str, letter: str, limit: int,
-                shifted: bool) -> None:  # fmt: skip
-    """x, n, a word that becomes 1 where a degree is above `limit`."""
-    x, n, failed, out = operands
+def _any(code: Code, test: Value, lanes: int) -> Value:
+    return code.new(f"i{lanes}", f"bitcast <{lanes} x i1> {test.name} to i{lanes}") != 0
+
+
+def _values(code: Code, name: str, x: Value, n: Value, limit: int, lanes: int, failed: Operand) -> Value:
+    """The polynomials of a vector of degrees at a vector of places."""
     start, step = RECURRENCES[name]
-    kind = {"f": "float", "d": "double"}[letter]
-    value, number = code.load(kind, x.address), code.load(kind, n.address)
-    value = 2 * value - 1 if shifted else value
-    known = (number > -1) & (number < limit + 1)
-    degree = code.cast(code.select(known, number, -1.0), "i64")
-    with code.when(number >= limit + 1):
+    kind = x.kind
+    with code.when(_any(code, n >= limit + 1, lanes)):
         code.store(code.value(1, "i64"), failed.address)
-    before, last = code.variable(kind, 1.0), code.variable(kind, 1.0)
-    with code.when(degree < 0):
-        last.set(0.0)
-    with code.when(degree > 0):
-        last.set(start(value))
-    with code.loop(1, degree) as k:
-        following = step(code.cast(k, kind), value, before.get(), last.get())
+    known = (n > -1) & (n < limit + 1)
+    degree = code.cast(code.select(known, n, -1.0), "i32")
+    result, before, last = (code.variable(kind, value) for value in (1.0, 1.0, start(x)))
+    k = code.variable("i32", 1)
+    result.set(code.select(degree > 0, last.get(), code.select(degree < 0, 0.0, result.get())))
+    with code.forever() as leave:
+        more = degree > code.splat(k.get(), lanes)
+        leave(~_any(code, more, lanes))
+        following = step(code.cast(code.splat(k.get(), lanes), kind.split()[-1][:-1]), x, before.get(), last.get())
         before.set(last.get())
         last.set(following)
-    code.store(last.get(), out.address)
+        result.set(code.select(more, following, result.get()))
+        k.add(1)
+    return result.get()
+
+
+@generalized("(n),(n),()->(n)", vectorize=False)
+def _polynomial(code: Code, operands: list[Operand], sizes: list[Value], name: str, letter: str, limit: int,
+                shifted: bool) -> None:  # fmt: skip
+    """x, n, a word that becomes 1 where a degree is above `limit`; the result's elements lie side by side."""
+    *inputs, failed, out = operands
+    (count,) = sizes
+    kind = KINDS[letter]
+    lanes = BYTES // (4 if letter == "f" else 8)
+    buffers, rest = [code.array(kind, BLOCK) for _ in inputs], code.array(kind, lanes)
+    with code.loop(0, count, BLOCK) as begin:
+        many = code.minimum(count - begin, BLOCK)
+        arrays = [contiguous(code, o, kind, begin, many, b) for o, b in zip(inputs, buffers, strict=True)]
+        target = out.place(code, begin)
+        with code.loop(0, many, lanes) as i:
+            left = many - i
+            loaded = [code.variable(f"<{lanes} x {kind}>", 0.0) for _ in arrays]
+            for array, each in zip(arrays, loaded, strict=True):
+                each.set(code.load_first(kind, code.at(kind, array, i), left, lanes))
+            x, n = (each.get() for each in loaded)
+            value = _values(code, name, 2 * x - 1 if shifted else x, n, limit, lanes, failed)
+
+            def few(value: Value = value, i: Value = i, left: Value = left, target: Value = target) -> None:
+                code.store(value, rest)
+                with code.loop(0, left) as k:
+                    code.store(code.load(kind, rest, k), target, i + k)
+
+            code.choose(left >= lanes, lambda value=value, i=i, target=target: code.store(value, target, i), few)
 
 
 _codes: dict[tuple, Any] = {}
 
 
-def polynomial(name: str, x: Any, n: Any, limit: int, shifted: bool) -> Any:
-    """The polynomial of the degrees n at x, which have the same type; None where a degree is above `limit`."""
-    code = _codes.get((name, x.dtype, limit, shifted))
+def polynomial(name: str, x: np.ndarray, n: np.ndarray, limit: int, shifted: bool) -> Any:
+    """The polynomial of the degrees n at x; None where a degree is above `limit`, or types differ, or kernels are off."""
+    if not SWITCHES.kernels or x.dtype is not n.dtype or x.dtype.char not in KINDS:
+        return None
+    dtype, shape = x.dtype, x.shape
+    code = _codes.get((name, dtype, limit, shifted))
     if code is None:
-        letter = x.dtype.char
-        code = _polynomial(f"{letter}{letter}q{letter}", name, letter, limit, shifted)
-        _codes[name, x.dtype, limit, shifted] = code
+        letter = dtype.char
+        code = _codes[name, dtype, limit, shifted] = _polynomial(
+            f"{letter}{letter}q{letter}", name, letter, limit, shifted
+        )
     failed = np.zeros((), np.int64)
-    out = code(x, n, failed)
-    return None if failed else out if out.__class__ is np.ndarray else np.asarray(out)
+    if shape == n.shape and shape and shape[-1] >= LONG and x.flags.c_contiguous and n.flags.c_contiguous:
+        out = code(x, n, failed)
+    else:
+        x, n = np.broadcast_arrays(x, n)
+        shape = x.shape
+        out = code(x.reshape(-1), n.reshape(-1), failed).reshape(shape)
+    return None if failed else out

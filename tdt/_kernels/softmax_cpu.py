@@ -1,4 +1,4 @@
-"""Softmax, its logarithm, cross-entropy and their gradients over rows of float32 on the CPU.
+"""Softmax, its logarithm and their gradients over rows of float32 on the CPU.
 
 A row is read again while the cache still holds it, so each array passes through memory once. NaN, +inf, and a row of
 nothing but -inf give NaN in the whole row, as inf - inf and the sum do.
@@ -7,16 +7,14 @@ nothing but -inf give NaN in the whole row, as inf - inf and the sum do.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from tdt._kernels import functions
-from tdt._kernels._code import Code, Value, Variable
+from tdt._kernels._code import Code, Value
 from tdt._kernels._emit import inline
 from tdt._kernels._exponential import exp_of_negative, log_from_1
-from tdt._kernels._gufunc import Operand, generalized
-from tdt._kernels._layout import check_indices
 from tdt._kernels._rows import (
     LANES,
     across,
@@ -27,11 +25,11 @@ from tdt._kernels._rows import (
     larger,
     largest,
     load,
+    mask_of,
     row_function,
     store,
     summed,
 )
-from tdt._kernels._threads import THREADS
 
 ONCE = (LANES,)  # for sums of exponentials, each of which takes many registers
 
@@ -61,40 +59,6 @@ def log_softmax_vjp(g: np.ndarray, out: np.ndarray, *, dim: int) -> np.ndarray:
     return _log_softmax_grad()(contiguous(g), contiguous(out))
 
 
-def cross_entropy(x: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For rows x (N, C) and classes t (N,): the losses, exp(x - the row's maximum), and its sums over rows."""
-    return _cross_entropy()(contiguous(x), t)
-
-
-def cross_entropy_vjp(exps: np.ndarray, sums: np.ndarray, t: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """The gradient in x, from the losses' gradients `scale` (N,) or ()."""
-    check_indices(t, exps.shape[1])
-    return _cross_entropy_grad()(contiguous(exps), sums, t, scale)
-
-
-def mean_cross_entropy(x: np.ndarray, t: np.ndarray, *, mean: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """The sum or the mean of the losses of `cross_entropy`, and what the gradient needs; None where a class is out of range."""
-    x, t = contiguous(x), contiguous(t)
-    if x.size < THREADS.elementwise:
-        _, exps, sums, loss, wrong = _small_cross_entropy("flffffl", mean)(x, t)
-        return None if wrong else (loss, exps, sums)
-    if _count_outside("lll")(t, x.shape[1]):
-        return None
-    losses, exps, sums = _cross_entropy()(x, t)
-    return _mean_of("ff", mean)(losses), exps, sums
-
-
-def mean_cross_entropy_vjp(
-    exps: np.ndarray, sums: np.ndarray, t: np.ndarray, g: np.ndarray, *, mean: bool
-) -> np.ndarray:
-    """The gradient in x, from the gradient `g` of the sum or the mean of the losses."""
-    if exps.size < THREADS.elementwise:
-        grad, wrong = _small_cross_entropy_grad("fflffl", mean)(exps, sums, t, g)
-        if not wrong:
-            return grad
-    return cross_entropy_vjp(exps, sums, t, g / g.dtype.type(len(t)) if mean else g)
-
-
 def _exponentials(code: Code, x: Value, n: Value, out: Value | None = None) -> tuple[Value, Value]:
     """A row's maximum, and the sum of exp(x - maximum); these numbers are written to `out`."""
     top = largest(code, n, x)
@@ -109,8 +73,8 @@ def _exponentials(code: Code, x: Value, n: Value, out: Value | None = None) -> t
     return top, summed(code, n, 1, terms, ONCE)[0]
 
 
-def _log(code: Code, x: Value) -> Value:
-    """The natural logarithm of a float64 number from 1 on, as float32."""
+def log_of(code: Code, x: Value) -> Value:
+    """The natural logarithms of float64 numbers from 1 on, as float32."""
     return inline(code, log_from_1, code.cast(x, "float"))
 
 
@@ -123,11 +87,24 @@ def _short_exponentials(code: Code, x: Value, mask: Value) -> tuple[Value, Value
     return values, e, code.cast(across(code, e), "double"), top
 
 
-def _short_cross_entropy(code: Code, pointers: list[Value], n: Value, mask: Value) -> None:
-    x, t, loss, exps, sums = pointers
-    _, e, total, top = _short_exponentials(code, x, mask)
-    store(code, e, exps, 0, mask)
-    _finish_cross_entropy(code, top, total, x, t, loss, sums)
+def row_exponentials(code: Code, x: Value, n: Value, out: Value) -> tuple[Value, Value]:
+    """A row's maximum, and the sum of exp(x - maximum) in double precision; these numbers are written to `out`."""
+    top, total = code.variable("float"), code.variable("double")
+
+    def short() -> None:
+        mask = mask_of(code, n)
+        _, e, together, most = _short_exponentials(code, x, mask)
+        store(code, e, out, 0, mask)
+        top.set(most)
+        total.set(together)
+
+    def long() -> None:
+        most, together = _exponentials(code, x, n, out)
+        top.set(most)
+        total.set(together)
+
+    code.choose(n <= LANES, short, long)
+    return top.get(), total.get()
 
 
 def _short_softmax(code: Code, pointers: list[Value], n: Value, mask: Value) -> None:
@@ -139,7 +116,7 @@ def _short_softmax(code: Code, pointers: list[Value], n: Value, mask: Value) -> 
 def _short_log_softmax(code: Code, pointers: list[Value], n: Value, mask: Value) -> None:
     x, out = pointers
     values, _, total, _ = _short_exponentials(code, x, mask)
-    store(code, values - code.splat(_log(code, total), LANES), out, 0, mask)
+    store(code, values - code.splat(log_of(code, total), LANES), out, 0, mask)
 
 
 def _short_softmax_grad(code: Code, pointers: list[Value], n: Value, mask: Value) -> None:
@@ -167,7 +144,7 @@ def _softmax(code: Code, pointers: list[Value], n: Value) -> None:
 def _log_softmax(code: Code, pointers: list[Value], n: Value) -> None:
     x, out = pointers
     top, total = _exponentials(code, x, n)
-    shift, log = code.splat(top, LANES), code.splat(_log(code, total), LANES)
+    shift, log = code.splat(top, LANES), code.splat(log_of(code, total), LANES)
     # Twice subtracted, as shift + log would be rounded.
     for_each(code, n, lambda i, mask: store(code, load(code, x, i, mask) - shift - log, out, i, mask))
 
@@ -196,88 +173,3 @@ def _log_softmax_grad(code: Code, pointers: list[Value], n: Value) -> None:
         store(code, fma(code, e, less, load(code, g, i, mask)), grad, i, mask)
 
     for_each(code, n, write)
-
-
-@by_length(_short_cross_entropy)
-def _cross_entropy_row(code: Code, pointers: list[Value], n: Value) -> None:
-    x, t, loss, exps, sums = pointers
-    top, total = _exponentials(code, x, n, exps)
-    _finish_cross_entropy(code, top, total, x, t, loss, sums)
-
-
-def _finish_cross_entropy(code: Code, top: Value, total: Value, x: Value, t: Value, loss: Value, sums: Value) -> None:
-    right = code.load("float", x, code.load("i64", t))
-    code.store(_log(code, total) - (right - top), loss)
-    code.store(code.cast(total, "float"), sums)
-
-
-_cross_entropy = row_function("(n),()->(),(n),()", "flfff")(_cross_entropy_row)
-
-
-def _cross_entropy_grad_row(code: Code, pointers: list[Value], n: Value) -> None:
-    exps, total, t, scale, grad = pointers
-    by, place = code.load("float", scale), code.load("i64", t)
-    share = code.splat(by / code.load("float", total), LANES)
-    for_each(code, n, lambda i, mask: store(code, load(code, exps, i, mask) * share, grad, i, mask))
-    code.store(code.load("float", grad, place) - by, grad, place)
-
-
-_cross_entropy_grad = row_function("(n),(),(),()->(n)", "fflff")(_cross_entropy_grad_row)
-
-
-def _rows_of(code: Code, operands: Sequence[Operand], count: Value) -> Iterator[tuple[Value, list[Value]]]:
-    """In a loop over rows: which one, and its address in each operand."""
-    with code.loop(0, count) as row:
-        yield row, [code.at("i8", o.address, row * o.strides[0]) for o in operands]
-
-
-def _class_of(code: Code, place: Value, n: Value, wrong: Variable, checked: Value) -> None:
-    """Copy a row's class to `checked`; 0 where it is out of range, which is counted."""
-    t = code.load("i64", place)
-    outside = (t < 0) | (t >= n)
-    wrong.add(code.cast(outside, "i64", signed=False))
-    code.store(code.select(outside, 0, t), checked)
-
-
-def _mean(code: Code, losses: Value, count: Value, mean: bool) -> Value:
-    total = summed(code, count, 1, lambda i, width, mask: (load(code, losses, i, mask, width),))[0]
-    return code.cast(total / code.cast(count, "double") if mean else total, "float")
-
-
-@generalized("(m,n),(m)->(m),(m,n),(m),(),()")
-def _small_cross_entropy(code: Code, operands: list[Operand], sizes: list[Value], mean: bool) -> None:
-    x, t, losses, exps, sums, loss, wrong = operands
-    count, n = sizes
-    outside, checked = code.variable("i64", 0), code.array("i64", 1)
-    for _, (x_row, place, at_loss, row, at_sum) in _rows_of(code, (x, t, losses, exps, sums), count):
-        _class_of(code, place, n, outside, checked)
-        _cross_entropy_row(code, [x_row, checked, at_loss, row, at_sum], n)
-    code.store(_mean(code, losses.address, count, mean), loss.address)
-    code.store(outside.get(), wrong.address)
-
-
-@generalized("(m,n),(m),(m),()->(m,n),()")
-def _small_cross_entropy_grad(code: Code, operands: list[Operand], sizes: list[Value], mean: bool) -> None:
-    exps, sums, t, g, grad, wrong = operands
-    count, n = sizes
-    outside, checked, by = code.variable("i64", 0), code.array("i64", 1), code.array("float", 1)
-    share = code.load("float", g.address)
-    code.store(share / code.cast(count, "float") if mean else share, by)
-    for _, (row, at_sum, place, out) in _rows_of(code, (exps, sums, t, grad), count):
-        _class_of(code, place, n, outside, checked)
-        _cross_entropy_grad_row(code, [row, at_sum, checked, by, out], n)
-    code.store(outside.get(), wrong.address)
-
-
-@generalized("(n)->()")
-def _mean_of(code: Code, operands: list[Operand], sizes: list[Value], mean: bool) -> None:
-    code.store(_mean(code, operands[0].address, sizes[0], mean), operands[1].address)
-
-
-@generalized("(n),()->()")
-def _count_outside(code: Code, operands: list[Operand], sizes: list[Value]) -> None:
-    t, classes, out = operands
-    outside, checked, n = code.variable("i64", 0), code.array("i64", 1), code.load("i64", classes.address)
-    for _, (place,) in _rows_of(code, (t,), sizes[0]):
-        _class_of(code, place, n, outside, checked)
-    code.store(outside.get(), out.address)

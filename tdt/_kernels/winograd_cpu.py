@@ -19,7 +19,7 @@ import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._kernels import _tile, conv_cpu
-from tdt._kernels._gemm import GRAIN
+from tdt._kernels._formulas import widen
 from tdt._kernels._layout import bordered, transposed
 from tdt._kernels._native import NativeKernel, linked, vector_width
 from tdt._kernels._pack import packer, turner
@@ -197,7 +197,7 @@ def _block(tiles: int, channels: int, rows: int) -> int:
 
 def _grain(work: int) -> int:
     """How many blocks of so many multiply-adds a thread should at least have."""
-    return -(-GRAIN // work)
+    return -(-_tile.GRAIN // work)
 
 
 def _scratch(blocks: int, size: int) -> tuple[np.ndarray, int, np.ndarray, int]:
@@ -221,6 +221,6 @@ def _kernels(width: int) -> dict[str, NativeKernel]:
 
 
 def _channels_last(x: np.ndarray) -> np.ndarray:
-    """(N, C, H, W) as contiguous (N, H, W, C)."""
+    """(N, C, H, W), of float32 or bfloat16, as contiguous (N, H, W, C) of float32."""
     ordered = to_last(x)
-    return ordered if ordered.flags.c_contiguous else bordered(x, x.shape[2:], (0, 0))
+    return widen((ordered,))[0] if ordered.flags.c_contiguous else bordered(x, x.shape[2:], (0, 0))

@@ -63,7 +63,7 @@ class MersenneTwister:
         return self._generator
 
     @property
-    def _state(self) -> np.ndarray:
+    def words(self) -> np.ndarray:
         """A view of NumPy's state: 624 words, and the position of the next one."""
         return np.ctypeslib.as_array((ctypes.c_uint32 * (WORDS + 1)).from_address(self._bits.ctypes.state_address))
 
@@ -76,20 +76,20 @@ class MersenneTwister:
 
     def raw(self, n: int) -> np.ndarray:
         """The next `n` 32-bit words, in uint64."""
-        if n >= LARGE_DRAW and (fast := chosen(_WORDS, np, self._state, n=n)):
-            return fast(self._state, n)
+        if n >= LARGE_DRAW and (fast := chosen(_WORDS, np, self.words, n=n)):
+            return fast(self.words, n)
         return self._bits.random_raw(n)
 
     def drawn(self, n: int, how: str, dtype: Any, low: float = 0.0, high: float = 1.0, bound: int = 0) -> Any:
         """`n` numbers computed as they are drawn, as `mersenne_cpu.draw` says; None where there are few, or kernels are off."""
-        if n < LARGE_DRAW or (fast := chosen(_DRAW, np, self._state, n=n)) is None:
+        if n < LARGE_DRAW or (fast := chosen(_DRAW, np, self.words, n=n)) is None:
             return None
-        return fast(self._state, n, how, dtype, low, high, bound)
+        return fast(self.words, n, how, dtype, low, high, bound)
 
     def raw64(self, n: int) -> np.ndarray:
         """The next `n` 64-bit words (uint64); of the two draws for each, the first is the high half."""
-        if 2 * n >= LARGE_DRAW and (fast := chosen(_PAIRS, np, self._state, n=2 * n)):
-            return fast(self._state, n)
+        if 2 * n >= LARGE_DRAW and (fast := chosen(_PAIRS, np, self.words, n=2 * n)):
+            return fast(self.words, n)
         pairs = self._bits.random_raw(2 * n)
         high = pairs[0::2] << np.uint64(32)
         high |= pairs[1::2]

@@ -9,12 +9,17 @@ generation of binomial random variates (1993). Small means: multiplication of un
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tdt._kernels import chosen, kernel, many_draws
 from tdt._random._generator import Generator
+from tdt._random._mersenne import MersenneTwister
 from tdt._random.draws import narrow, uniform
+
+_POISSON, _BINOMIAL = (kernel("counts_cpu:poisson", many_draws),), (kernel("counts_cpu:binomial", many_draws),)
 
 
 class Uniforms:
@@ -52,6 +57,9 @@ def poisson(gen: Generator, rate: Any) -> Any:
     """A Poisson number of each mean in `rate`, in its dtype. RuntimeError for a negative one."""
     if not bool((rate >= 0).all()):
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+    if fast := _fast(_POISSON, gen, rate.size):
+        with gen.lock:
+            return narrow(fast(gen.engine.words, rate.astype(np.float64, "C")), rate.dtype)
     with gen.lock:
         draw = Uniforms(gen, 3 * rate.size)
         values = [_poisson(float(mean), draw) for mean in rate.reshape(-1).tolist()]
@@ -70,12 +78,25 @@ def gamma(gen: Generator, concentration: Any) -> Any:
 
 def binomial(gen: Generator, count: Any, prob: Any) -> Any:
     """The number of successes in `count` trials of probability `prob`, elementwise, in their dtype."""
+    if fast := _fast(_BINOMIAL, gen, count.size):
+        with gen.lock:
+            return fast(gen.engine.words, np.ascontiguousarray(count), np.ascontiguousarray(prob), STIRLING)
     with gen.lock:
         draw = Uniforms(gen, 3 * count.size)
+        rounded = _to_float32 if count.dtype == np.float32 else float
         pairs = zip(count.reshape(-1).tolist(), prob.reshape(-1).tolist(), strict=True)
-        values = [_binomial(float(n), float(p), draw) for n, p in pairs]
+        values = [_binomial(float(n), float(p), draw, rounded) for n, p in pairs]
         draw.close()
     return _array(gen, values, count)
+
+
+def _fast(kernels: Any, gen: Generator, n: int) -> Any:
+    """The kernel that draws as the loops here do, for many numbers of a generator of the CPU, or None."""
+    return chosen(kernels, np, n=n) if isinstance(gen.engine, MersenneTwister) else None
+
+
+def _to_float32(x: float) -> float:
+    return float(np.float32(x))
 
 
 def _array(gen: Generator, values: list[float], like: Any) -> Any:
@@ -128,21 +149,24 @@ def _gamma(shape: float, draw: Uniforms) -> float:
             return boost * d * v
 
 
-def _binomial(count: float, prob: float, draw: Uniforms) -> float:
+def _binomial(count: float, prob: float, draw: Uniforms, rounded: Callable[[float], float]) -> float:
+    """rounded: a result as PyTorch computes it in the dtype of `count` and `prob`."""
     if count <= 0 or prob <= 0:
         return 0
     if prob >= 1:
         return count
     if prob > 0.5:
-        return count - _fewer(count, 1 - prob, draw)
-    return _fewer(count, prob, draw) if prob <= 0.5 else math.nan
+        return count - _fewer(count, rounded(1 - prob), draw, rounded)
+    return _fewer(count, prob, draw, rounded) if prob <= 0.5 else math.nan
 
 
-def _fewer(count: float, prob: float, draw: Uniforms) -> float:
-    """A binomial number for a probability of at most one half."""
-    if count * prob >= 10:
-        return _rejected(count, prob, draw)
-    trials, n, log_failure = 0.0, 0, math.log1p(-prob)
+def _fewer(count: float, prob: float, draw: Uniforms, rounded: Callable[[float], float]) -> float:
+    """A binomial number for a probability of at most one half; NaN for a count of NaN."""
+    if count != count:
+        return count
+    if rounded(count * prob) >= 10:
+        return _rejected(count, prob, draw, rounded)
+    trials, n, log_failure = 0.0, 0, rounded(math.log1p(-prob))
     while True:
         u = draw()
         trials += math.ceil(math.log(u) / log_failure) if u else math.inf
@@ -151,33 +175,40 @@ def _fewer(count: float, prob: float, draw: Uniforms) -> float:
         n += 1
 
 
-def _rejected(count: float, prob: float, draw: Uniforms) -> float:
-    deviation = math.sqrt(count * prob * (1 - prob))
+def _rejected(count: float, prob: float, draw: Uniforms, rounded: Callable[[float], float]) -> float:
+    mean, other = rounded(count * prob), rounded(1 - prob)
+    deviation = rounded(math.sqrt(rounded(mean * other)))
     b = 1.15 + 2.53 * deviation
     a = -0.0873 + 0.0248 * b + 0.01 * prob
-    c, v_r, r = count * prob + 0.5, 0.92 - 4.2 / b, prob / (1 - prob)
-    alpha, m = (2.83 + 5.1 / b) * deviation, math.floor((count + 1) * prob)
+    c, v_r, r, more = mean + 0.5, 0.92 - 4.2 / b, rounded(prob / other), rounded(count + 1)
+    alpha, m = (2.83 + 5.1 / b) * deviation, math.floor(rounded(more * prob))
     while True:
         u, v = draw() - 0.5, draw()
         us = 0.5 - abs(u)
-        k = math.floor((2 * a / us + b) * u + c) if us else -1
+        k = rounded(math.floor((2 * a / us + b) * u + c)) if us else -1
         if us >= 0.07 and v <= v_r:
             return k
         if k < 0 or k > count or not v:
             continue
+        rest, next_k = rounded(rounded(count - k) + 1), rounded(k + 1)
         bound = (
             (m + 0.5) * math.log((m + 1) / (r * (count - m + 1)))
-            + (count + 1) * math.log((count - m + 1) / (count - k + 1))
-            + (k + 0.5) * math.log(r * (count - k + 1) / (k + 1))
-            + _stirling(m) + _stirling(count - m) - _stirling(k) - _stirling(count - k)
+            + more * math.log((count - m + 1) / rest)
+            + (k + 0.5) * math.log(r * rest / next_k)
+            + _stirling(m) + _stirling(count - m) - _stirling(k) - _stirling(rounded(count - k))
         )  # fmt: skip
         if math.log(v * alpha / (a / (us * us) + b)) <= bound:
             return k
 
 
 def _stirling(k: float) -> float:
-    """The error of Stirling's formula for log k!."""
+    """The error of Stirling's formula for log k!, for k up to 9 by a table, which drops a fraction as PyTorch's does."""
     if k <= 9:
-        return math.lgamma(k + 1) - ((k + 0.5) * math.log(k + 1) - (k + 1) + 0.5 * math.log(2 * math.pi))
+        return STIRLING[int(k)]
     square = (k + 1) ** 2
     return (1 / 12 - (1 / 360 - 1 / 1260 / square) / square) / (k + 1)
+
+
+STIRLING = tuple(
+    math.lgamma(k + 1) - ((k + 0.5) * math.log(k + 1) - (k + 1) + 0.5 * math.log(2 * math.pi)) for k in range(10)
+)

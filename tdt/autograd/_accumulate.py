@@ -10,6 +10,7 @@ import numpy as np
 
 from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt._core.writing import check_memory
+from tdt._kernels import add, add_to
 
 ndarray = np.ndarray
 _lock = threading.Lock()
@@ -19,7 +20,7 @@ def sum_of(a: Any, b: Any) -> Any:
     """The sum of two gradients; sparse + sparse is sparse, dense + sparse is dense."""
     if b.__class__ is not ndarray and getattr(b, "is_sparse", False) and not getattr(a, "is_sparse", False):
         return b + a
-    total = a + b
+    total = add(a, b)
     return total if total.__class__ is ndarray or not isinstance(total, np.generic) else np.asarray(total)  # of two 0-d
 
 
@@ -48,7 +49,7 @@ def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
                 leaf._grad = wrap(sum_of(grad._a, g))
             else:
                 check_memory(grad)
-                grad._a += g
+                add_to(grad._a, g)
                 grad._st.bump_version()
     if leaf._post_hooks:
         for hook in tuple(leaf._post_hooks.values()):

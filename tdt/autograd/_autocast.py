@@ -35,10 +35,12 @@ class Casting:
         dtypes: target dtype by device type.
         below: the next handler, usually None.
         casts: by the number of a leaf that requires grad: (the leaf, its version, the cast); None without a cache.
+        alone: whether there is no other handler, so that ops without a policy need not come here.
     """
 
     def __init__(self, dtypes: dict[str, _dtype.dtype], below: Any, casts: dict[int, tuple] | None = None) -> None:
         self.dtypes, self.below, self.casts = dtypes, below, casts
+        self.alone = below is None
 
     def __call__(self, op: Any, operands: tuple, attributes: dict, target: Any) -> Any:
         handler, fast_record = state.handler, state.fast_record

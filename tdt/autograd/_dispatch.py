@@ -40,6 +40,8 @@ _new = object.__new__
 def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:  # noqa: C901  (helper calls cost time)
     """`apply` for one operand: the fast path for a NumPy tensor, as far as `Plan.fast_path` allows it."""
     record = state.fast_record
+    if record is None and not op.autocast:
+        record = state.uncast_record
     try:
         a = x._a
         dtype = a.dtype
@@ -55,8 +57,7 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:  # noqa: C90
             found = op.ufuncs.get(dtype)
         else:
             try:
-                values = attributes.values()
-                found = op.ufuncs.get((dtype, *attributes, *values)) if all(values) else None
+                found = op.ufuncs.get((dtype, *attributes, *attribute_key(attributes)))
             except TypeError:  # a value that is not hashable
                 found = None
         ufunc, numbers, named, _ = found or ufunc_of(op, [dtype], [a], attributes)
@@ -90,6 +91,8 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:  # noqa: C90
 def view_of(op: Op, x: Any, attributes: dict) -> Any:
     """`unary` for an op of all dtypes whose result is a view of `x`; attributes are complete, numbers or tuples of them."""
     record = state.fast_record
+    if record is None and not op.autocast:
+        record = state.uncast_record
     try:
         a, source = x._a, x._view
     except AttributeError:
@@ -126,6 +129,8 @@ def view_of(op: Op, x: Any, attributes: dict) -> Any:
 def binary(op: Op, x: Any, y: Any) -> Any:
     """`apply` for two operands without attributes: the fast path for NumPy tensors, the second may be a number."""
     record = state.fast_record
+    if record is None and not op.autocast:
+        record = state.uncast_record
     try:
         a = x._a
         kind = y.__class__
@@ -145,7 +150,11 @@ def binary(op: Op, x: Any, y: Any) -> Any:
     if op.ufuncs is not None and a.size < THREADS.elementwise and (b is y or b.size < THREADS.elementwise):
         value = number_key(b) if b is y else b.dtype
         direct, numbers, _, _ = op.ufuncs.get((a.dtype, value)) or ufunc_of(op, [a.dtype, value], [a, b], NO_ATTRIBUTES)
-    elif op.large is not None and (a.size >= LARGE_ARITHMETIC or (b is not y and b.size >= LARGE_ARITHMETIC)):
+    elif (
+        op.large is not None
+        and plan.low is None
+        and (a.size >= LARGE_ARITHMETIC or (b is not y and b.size >= LARGE_ARITHMETIC))
+    ):
         direct = op.large
     try:
         result = op.forward(np, a, b) if direct is None else direct(a, *numbers) if numbers else direct(a, b)
@@ -173,6 +182,8 @@ def binary(op: Op, x: Any, y: Any) -> Any:
 def ternary(op: Op, x: Any, y: Any, z: Any) -> Any:
     """`apply` for three operands without attributes, of an op that is not elementwise: the third may be None."""
     record = state.fast_record
+    if record is None and not op.autocast:
+        record = state.uncast_record
     try:
         a, b, c = x._a, y._a, None if z is None else z._a
         plan = op.plans.get((a.dtype, b.dtype, NoneType if c is None else c.dtype))
@@ -198,6 +209,8 @@ def ternary(op: Op, x: Any, y: Any, z: Any) -> Any:
 def elementwise(op: Op, operands: tuple[Any, ...], attributes: dict) -> Any:
     """The fast path for ops with a generated ufunc, on small contiguous NumPy tensors and numbers; None for all others."""
     record = state.fast_record
+    if record is None and (op.autocast or (record := state.uncast_record) is None):
+        return None
     key: list[Any] = []
     arrays: list[Any] = []
     recorded = False
@@ -215,9 +228,10 @@ def elementwise(op: Op, operands: tuple[Any, ...], attributes: dict) -> Any:
             key.append(number_key(x))
         else:
             return None
-    if record is None:
-        return None
-    found = None if attributes else op.ufuncs.get(tuple(key))
+    try:
+        found = op.ufuncs.get((*key, *attributes, *attribute_key(attributes)) if attributes else tuple(key))
+    except TypeError:  # a value that is not hashable
+        found = None
     ufunc, numbers, attributes, pick = found or ufunc_of(op, key, arrays, attributes)
     edges, mask, nowhere = _edges_of(operands) if recorded and record and op.rules else NO_EDGES
     if ufunc is None or nowhere:
@@ -260,6 +274,12 @@ def number_key(x: float | None) -> Any:
     return (x,) if x.__class__ is int else x or repr(x)
 
 
+def attribute_key(attributes: dict) -> Any:
+    """The values of attributes in a key of `Op.ufuncs`: 0.0 and -0.0 are equal."""
+    values = attributes.values()
+    return values if all(values) else [value or repr(value) for value in values]
+
+
 def ufunc_of(op: Op, key: list, arrays: list, attributes: dict) -> tuple:
     """(ufunc, the numbers that follow the arrays, all attributes, a function that picks the arrays unless all are arrays).
 
@@ -269,9 +289,8 @@ def ufunc_of(op: Op, key: list, arrays: list, attributes: dict) -> tuple:
         key: the types of arrays and the `number_key` of numbers.
     """
     if attributes:
-        values = attributes.values()
         key += attributes
-        key += values if all(values) else [value or repr(value) for value in values]  # 0.0 and -0.0 are equal
+        key += attribute_key(attributes)
     types: Any = tuple(key) if len(key) > 1 else key[0]
     try:
         found = op.ufuncs.get(types)
@@ -308,6 +327,8 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
             attributes = as_numbers(op.name, attributes)
             break
     record, inference = state.fast_record, False
+    if record is None and not op.autocast:
+        record = state.uncast_record
     if record is None:
         if state.handler is not None:
             return state.handler(op, operands, attributes, target)
@@ -545,7 +566,8 @@ def _link(op: Op, x: Tensor, t: Tensor, attributes: dict, k: int | None = None) 
         again = op.forward(_backend.namespace(x._a), _backend.with_strides(x._a), **attributes)
         t._a = again if k is None else again[k]
     st = t._st = x._st
-    creation_meta = "" if state.fast_record else "inference" if state.inference else "no_grad"
+    recorded = state.fast_record or state.uncast_record
+    creation_meta = "" if recorded else "inference" if state.inference else "no_grad"
     if op.multi_view:
         creation_meta = creation_meta or "multi"
     source, step = x._view, (op, attributes, k)

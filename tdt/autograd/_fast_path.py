@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tdt.autograd._op import Op
 
 MOST_SAVED = 1000
+PIECE = _kernels.PIECE
 ndarray, asarray = np.ndarray, np.asarray
 _new = object.__new__
 
@@ -49,19 +50,23 @@ class FastPath:
         except (AttributeError, TypeError):
             return None
         record = state.fast_record
+        if record is None and not self.op.autocast:
+            record = state.uncast_record
         if (
             record is None
             or a.__class__ is not ndarray
-            or not 0 < a.size <= _kernels.PIECE
+            or not 0 < a.size <= PIECE
             or a.size >= THREADS.elementwise
             or not a.flags.c_contiguous
         ):
             return None
         if found is None:
             found = self._find(a, dim, option)
-        compute, plan, attributes, kinds = found
+        compute, plan, attributes, dim_kind, option_kind = found
         # 1 == True == 1.0, so that a key does not tell them apart.
-        if compute is None or (dim.__class__, option.__class__) != kinds or (kinds[0] is tuple and not _plain(dim)):
+        if compute is None or dim.__class__ is not dim_kind or option.__class__ is not option_kind:
+            return None
+        if dim_kind is tuple and dim and not _plain(dim):
             return None
         edge = (x._edge if x._view is None else edge_of(x)) if record else None
         result = compute(a)
@@ -87,7 +92,7 @@ class FastPath:
         """What to do with such a call: the function (None for `apply`), the plan, the attributes, the arguments' types."""
         plan = self.op.plans.get((a.dtype,))
         if plan is None or not (_plain(dim) and _plain(option)):  # until `apply` has made it
-            return None, None, None, None
+            return None, None, None, None, None
         found = None
         if plan.direct and plan.by_rank is None and plan.low is None:
             found = self.prepare(a.dtype, a.ndim, dim, option)
@@ -95,7 +100,7 @@ class FastPath:
             self.saved.clear()
         compute, attributes = found or (None, None)
         attributes = {**self.op.defaults, **attributes} if attributes else self.op.defaults
-        saved = self.saved[a.dtype, a.ndim, dim, option] = compute, plan, attributes, (dim.__class__, option.__class__)
+        saved = self.saved[a.dtype, a.ndim, dim, option] = compute, plan, attributes, dim.__class__, option.__class__
         return saved
 
 

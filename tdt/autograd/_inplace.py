@@ -64,7 +64,9 @@ def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None
 def is_plain(x: Any) -> bool:
     """Whether `x` is a contiguous NumPy tensor that may be written to without a record or a check."""
     kind = x.__class__
-    if kind not in TENSOR_TYPES or state.fast_record is None or (state.grad and _may_require_grad(x)):
+    if kind not in TENSOR_TYPES or (state.grad and _may_require_grad(x)):
+        return False
+    if state.fast_record is None and state.uncast_record is None:
         return False
     a = x._a
     return a.__class__ is ndarray and a.flags.c_contiguous and not x._st.inference
@@ -77,6 +79,8 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
     of its shape and dtype that are `out` itself or share no memory with it.
     """
     record, kind = state.fast_record, out.__class__
+    if record is None and not op.autocast:
+        record = state.uncast_record
     if record is None or kind not in TENSOR_TYPES:
         return False
     if record and (out._edge is not None or (out._view is not None and out._view.base._edge is not None)):

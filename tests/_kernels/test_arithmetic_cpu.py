@@ -117,3 +117,11 @@ def test_large_tensors_and_their_gradients_take_it(monkeypatch):
     _ = tdt.ones(300, 100) - 1, row / 2, tdt.ones(300, 100).int() + row.int(), row - row
     assert all(how == "add" or np.shape(b) == () for how, a, b in calls)
     np.testing.assert_array_equal(x.grad.numpy(), np.full((400, 100), 2, np.float32))
+
+
+def test_long_rows_times_a_number_are_not_left_to_numpy_on_one_thread(monkeypatch):
+    monkeypatch.setattr(arithmetic_cpu.THREADS, "count", 1)
+    monkeypatch.setattr(arithmetic_cpu, "LONG", 1 << 11)
+    x, by = np.random.default_rng(0).standard_normal((2, 3, 4096)).astype(np.float32), np.float32([[[2], [3], [5]]])
+    np.testing.assert_array_equal(arithmetic_cpu.combined("multiply", x, by), x * by)
+    assert arithmetic_cpu.combined("multiply", x, x) is None

@@ -18,7 +18,7 @@ SHAPES = [
     ((2,), 2 * ROWS - 1, 259, 8, 40), ((1, 2), 37, 41, 65, 131), ((2, 1), 200, 7, 16, 1),
     ((1, 1), 9, 300, 1, 31), ((1, 1), 5, DEPTH + 1, 8, 8),
 ]  # fmt: skip
-ARRAYS = ["out", "q", "k", "v"]
+ARRAYS = ["out", "q", "k", "v", "mask"]
 
 
 def operands(lead, length, places, width, size, seed=0):
@@ -36,8 +36,9 @@ def by_kernel(q, k, v, g, mask=None, keep=None, **how):
     out, norms = np.zeros((*q.shape[:-1], v.shape[-1]), np.float32), np.empty((*q.shape[:-1], 2), np.float32)
     attention(q, k, v, mask, keep, out, norms, **how)
     grads = [np.zeros(a.shape, np.float32) for a in (q, k, v)]
-    attention_vjp(g, q, k, v, mask, keep, out, norms, *grads, **how)
-    return out, *grads
+    of_mask = np.zeros(mask.shape, np.float32) if mask is not None and mask.dtype == np.float32 else None
+    attention_vjp(g, q, k, v, mask, keep, out, norms, *grads, of_mask, **how)
+    return (out, *grads) if of_mask is None else (out, *grads, of_mask)
 
 
 def by_rule(q, k, v, g, mask=None, keep=None, kind=np.float64, **how):
@@ -45,15 +46,17 @@ def by_rule(q, k, v, g, mask=None, keep=None, kind=np.float64, **how):
     how = {"causal": False, "scale": 0.3, "dropped": 0.0, **how}
     leaves = [tdt.tensor(a.astype(kind), requires_grad=True) for a in (q, k, v)]
     others = [None if a is None else tdt.tensor(a if a.dtype == bool else a.astype(kind)) for a in (mask, keep)]
+    if mask is not None and mask.dtype != bool:
+        leaves.append(others[0].requires_grad_())
     with tdt.backends.kernels(False):
-        out = _attention(*leaves, *others, **how)
+        out = _attention(*leaves[:3], *others, **how)
         grads = tdt.autograd.grad((out * tdt.tensor(g.astype(kind))).sum(), leaves, create_graph=True)
     return tuple(t.detach().numpy() for t in (out, *grads))
 
 
 def compare(arrays, mask=None, keep=None, **how):
     found, expected = by_kernel(*arrays, mask, keep, **how), by_rule(*arrays, mask, keep, **how)
-    for name, a, b in zip(ARRAYS, found, expected, strict=True):
+    for name, a, b in zip(ARRAYS[: len(expected)], found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=4e-6 * max(1, np.abs(b).max(initial=0)), err_msg=name)
 
 
@@ -77,6 +80,21 @@ def test_masks_and_dropped_weights(shape):
         compare(operands(*shape), mask, causal=causal)
         compare(operands(*shape), one, keep, causal=causal, dropped=0.3)
         compare(operands(*shape), None, keep, causal=causal, dropped=0.3)
+        for allowed in (mask > -1, mask[..., :1, :] > -1, mask[(0,) * len(lead)] > -1, mask[..., :1] > -1):
+            compare(operands(*shape), allowed, causal=causal)
+
+
+@pytest.mark.parametrize("length", [1, 70])
+def test_a_mask_of_bools_has_the_bits_of_one_of_numbers(length):
+    arrays, rng = operands((2, 3), length, 130, 16, 16), np.random.default_rng(0)
+    for shape in ((length, 130), (2, 1, 1, 130), (2, 3, length, 130), (3, length, 1), (1, 1)):
+        allowed = rng.random(shape) < 0.8
+        masks = allowed, np.where(allowed, 0, -np.inf).astype(np.float32)
+        found = [by_kernel(*arrays, np.broadcast_to(mask, (2, 3, length, 130))) for mask in masks]
+        found.append(by_kernel(*arrays, allowed))
+        for one, other, third in zip(*found, strict=False):
+            np.testing.assert_array_equal(one, other)
+            np.testing.assert_array_equal(one, third)
 
 
 @pytest.mark.parametrize("column", [0, 16, 36])  # in a vector's body and in its tail
@@ -90,7 +108,7 @@ def test_special_values(column):
     mask[0, 9] = 1e30
     with np.errstate(all="ignore"):
         found, expected = by_kernel(q, k, v, g, mask), by_rule(q, k, v, g, mask, kind=np.float32)
-    for name, a, b in zip(ARRAYS, found, expected, strict=True):
+    for name, a, b in zip(ARRAYS[: len(expected)], found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5, err_msg=name)
     for bad in (np.nan, np.inf):
         broken = q.copy()
@@ -147,7 +165,8 @@ def test_attention_uses_them_for_float32_weights(monkeypatch):
 
     assert run(length) == run(length, is_causal=True) == run(length, attn_mask=tdt.zeros(length, length)) == both
     assert run(8) == run(1) == both
-    assert run(length, dtype=tdt.float64) == run(length, attn_mask=tdt.zeros(length, 1)) == []
-    mask = tdt.zeros(length, length, requires_grad=True)  # its gradient has all weights: by the portable form
-    assert run(length, attn_mask=mask) == both[:1]
+    assert run(length, attn_mask=tdt.zeros(length, 1)) == run(length, attn_mask=tdt.ones(1, length) > 0) == both
+    assert run(length, dtype=tdt.float64) == []
+    mask = tdt.zeros(length, length, requires_grad=True)
+    assert run(length, attn_mask=mask) == both
     assert mask.grad.shape == mask.shape

@@ -1,4 +1,7 @@
-"""Products of bfloat16 by pairs: packing, blocks and rounding, with AMX's and AVX-512-BF16's instructions emulated."""
+"""Products of bfloat16 by pairs: packing, blocks and rounding, with AMX's and AVX-512-BF16's instructions emulated.
+
+Where the processor has the instructions, they run too, and have to give the emulated ones' bits.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from tests._kernels.watch import watch
 from tests.helpers import require, require_torch
 
 BFLOAT16 = ml_dtypes.bfloat16
-WAYS = ("emulated-amx", "emulated-avx512_bf16")
+WAYS = ("emulated-amx", "emulated-avx512_bf16", *_dots.supported())
 pytestmark = pytest.mark.skipif(not tdt.backends.kernels.enabled(), reason="kernels are off")
 
 
@@ -81,6 +84,22 @@ def test_a_long_sum_in_several_parts_is_rounded_once(way: str):
 def test_a_stack_may_repeat_one_matrix(way: str):
     a, b = np.broadcast_to(numbers(33, 40), (3, 33, 40)), numbers(3, 40, 34, seed=1)
     assert_rounded(bfloat16_cpu.product(a, b), a, b)
+
+
+@pytest.mark.parametrize("name", ["amx", "avx512_bf16"])
+@pytest.mark.parametrize("size", [(1, 1, 1), (33, 70, 45), (64, 600, 96)], ids=str)
+def test_instructions_of_the_processor_give_the_emulated_bits(
+    name: str, size: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+):
+    if name not in WAYS:
+        pytest.skip(f"a processor or system without {name}")
+    rows, depth, columns = size
+    a, b = numbers(rows, depth), numbers(depth, columns, seed=1)
+    results = []
+    for way in (name, f"emulated-{name}"):
+        monkeypatch.setattr(_dots, "available", lambda way=way: way)
+        results.append(bfloat16_cpu.product(a, b))
+    np.testing.assert_array_equal(*(each.view(np.uint16) for each in results))
 
 
 def test_both_instructions_agree_but_for_rounding(monkeypatch: pytest.MonkeyPatch):

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,16 @@ def test_saved_kernels_are_loaded_and_the_folder_has_nothing_else(folder):
     assert _cache.load(NAME) == CODE
     assert [path.name for path in folder.iterdir()] == _cache.names() == [NAME]
     assert (folder / NAME).read_bytes().startswith(CODE)  # so that objdump reads it
+
+
+def test_loading_a_kernel_takes_memory_of_its_size(folder):
+    tracemalloc.start()
+    try:
+        assert _cache.load(NAME) == CODE
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 10 * len(CODE) + 100_000
 
 
 def test_a_damaged_kernel_counts_as_missing_and_is_replaced(folder):

@@ -197,7 +197,7 @@ def test_layers_with_a_group_for_each_channel_of_one_side_are_right(channels):
 
 @pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
 def test_kernels_are_chosen_by_shape_and_dtype_alone():
-    x, w = np.zeros((64, 1, 8, 8), np.float32), np.zeros((32, 1, 3, 3), np.float32)
+    x, w = np.zeros((64, 8, 8, 8), np.float32), np.zeros((32, 8, 3, 3), np.float32)
     y, how = np.zeros((64, 32, 8, 8), np.float32), {**PLAIN, "padding": (1, 1)}
     for name, arrays, more in (
         ("conv", (x, w, None), {}),

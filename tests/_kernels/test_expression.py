@@ -45,6 +45,38 @@ def test_the_error_is_within_the_bound_and_special_values_are_exact(name):
     assert np.max(np.abs(found[finite] - exact[finite]) / ulp) <= BOUNDS[name]
 
 
+@pytest.mark.parametrize("name", ["j0", "j1", "y0", "y1", "airy_ai"])
+def test_functions_that_oscillate_are_rounded_once_near_and_far(name):
+    exact_of = getattr(scipy.special, name, lambda x: scipy.special.airy(x)[0])
+    far = 150 if name == "airy_ai" else 1e4
+    sizes = np.concatenate([np.arange(1, 30, 0.0037), np.geomspace(1e-30, far, 5000)]).astype(np.float32)
+    x = sizes if name[0] == "y" else np.concatenate([sizes, -sizes])
+    with np.errstate(all="ignore"):
+        found = Elementwise(name, lambda xp, x: getattr(xp, name)(x))((x,))
+        exact = exact_of(x.astype(np.float64))
+        exact[np.isnan(exact)] = 0  # SciPy's Airy function from 104 on
+        rounded = exact.astype(np.float32)
+    ulp = np.maximum(np.spacing(np.abs(rounded)), np.float32(1e-45)).astype(np.float64)
+    assert np.max(np.abs(found - exact)[np.isfinite(rounded)] / ulp[np.isfinite(rounded)]) <= 1.0
+    np.testing.assert_array_equal(np.isinf(found), np.isinf(rounded))
+
+
+# Of 1e10, 16385.3 and 3e38 as float32 numbers, by mpmath with 120 digits.
+LARGE_BESSEL = {
+    "j0": (2.175591750246892e-06, -0.00277342303665539, 1.2723538528194067e-20),
+    "j1": (-7.676508175684158e-06, -0.0055823088538722995, 4.427389153129226e-20),
+    "y0": (-7.676508175792937e-06, -0.0055822242198383465, 4.427389153129226e-20),
+    "y1": (-2.175591750630717e-06, 0.0027732526955071427, -1.2723538528194067e-20),
+}
+
+
+@pytest.mark.parametrize("name", LARGE_BESSEL)
+def test_bessel_functions_of_large_numbers_are_exact(name):
+    x = np.array([1e10, 16385.3, 3e38], np.float32)
+    found = Elementwise(name, lambda xp, x: getattr(xp, name)(x))((x,))
+    np.testing.assert_allclose(found, LARGE_BESSEL[name], rtol=1.2e-7)
+
+
 @pytest.mark.parametrize(
     ("name", "exact"), [("digamma", scipy.special.psi), ("trigamma", lambda x: scipy.special.zeta(2, x))]
 )

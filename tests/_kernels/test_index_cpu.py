@@ -107,3 +107,35 @@ def test_small_tensors_are_searched_as_pytorch_does(right: bool):
             )
             assert ours.dtype is (tdt.int32 if small else tdt.int64)
             np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int16", "bool"])
+def test_few_rows_by_an_index_are_those_of_numpy_and_an_index_out_of_range_is_refused(dtype):
+    rng = np.random.default_rng(0)
+    for shape in ((33, 30), (5, 4, 9), (70,)):
+        x = (rng.standard_normal(shape) * 9).astype(dtype)
+        index = rng.integers(0, shape[0], 40)
+        t, i = tdt.from_numpy(x), tdt.from_numpy(index)
+        np.testing.assert_array_equal(t.index_select(0, i).numpy(), x[index])
+        if len(shape) == 2:
+            np.testing.assert_array_equal(tdt.nn.functional.embedding(i, t).numpy(), x[index])
+        for bad in (-1, shape[0]):
+            i[7] = bad
+            with pytest.raises(IndexError, match="out of range"):
+                t.index_select(0, i)
+            if len(shape) == 2:
+                with pytest.raises(IndexError, match="out of range"):
+                    tdt.nn.functional.embedding(i, t)
+
+
+@pytest.mark.parametrize("bad", [-1, 9])
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_few_elements_by_an_index_out_of_range_are_refused_and_nothing_is_written(dim, bad):
+    x, source = tdt.rand(9, 9), tdt.ones(9, 9)
+    index = tdt.randint(9, (9, 9))
+    index[4, 5] = bad
+    before = x.clone()
+    for call in (lambda: x.gather(dim, index), lambda: x.scatter_add(dim, index, source)):
+        with pytest.raises(RuntimeError, match=f"index {bad} is out of bounds for dimension"):
+            call()
+    assert tdt.equal(x, before)

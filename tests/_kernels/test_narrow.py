@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tdt._kernels._gemm import tile_shape
+from tdt._kernels._native import vector_width
 
 ROOT = Path(__file__).parents[2]
-# Name → features, and the shape of the register tile that they give.
-CPUS = {"haswell": ("+avx,+avx2,+fma,+sse4.2,-avx512f", (6, 2, 8)), "x86-64": ("+sse2,-avx", (6, 2, 4))}
+# Name → features, and the numbers in a vector that they give.
+CPUS = {"haswell": ("+avx,+avx2,+fma,+sse4.2,-avx512f", 8), "x86-64": ("+sse2,-avx", 4)}
 CHECKS = """
-from tdt._kernels._gemm import tile_shape
-assert tile_shape() == {shape}, tile_shape()
-from tests._kernels import test_conv_cpu, test_expression, test_generated, test_pool_cpu, test_recurrent_cpu, test_softmax_cpu
+from tdt._kernels._native import vector_width
+assert vector_width() == {width}, vector_width()
+from tests._kernels import test_class_loss_cpu, test_conv_cpu, test_expression, test_generated, test_pool_cpu, test_recurrent_cpu
 # The other kernels are made of the same parts.
 for case in test_conv_cpu.ALL:
     for last in (False, True):
@@ -27,7 +27,7 @@ test_generated.test_special_values("softplus", 1)
 test_expression.test_the_error_is_within_the_bound_and_special_values_are_exact("expm1")
 test_generated.test_values_and_gradients_at_sizes_off_every_vector_width("softplus", 127)
 for shape in [(70, 17), (3, 1000)]:
-    test_softmax_cpu.test_cross_entropy(shape)
+    test_class_loss_cpu.test_losses_and_gradients_of_rows(shape)
 for sizes, size in [*test_recurrent_cpu.PADDED, test_recurrent_cpu.PACKED[0]]:
     test_recurrent_cpu.compare("gru", sizes, size)
 for last in (False, True):
@@ -40,13 +40,13 @@ for last in (False, True):
 @pytest.mark.skipif(not sys.platform.startswith("linux") or os.uname().machine != "x86_64", reason="names x86 vectors")
 def test_machines_with_shorter_vectors_get_the_same_values(tmp_path):
     processes = []
-    for name, (features, shape) in CPUS.items():  # at once: compiling takes most of the time
-        if shape == tile_shape():
+    for name, (features, width) in CPUS.items():  # at once: compiling takes most of the time
+        if width == vector_width():
             continue  # every other test runs on such vectors
         environment = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features, "XDG_CACHE_HOME": str(tmp_path / name),
                        "TDT_KERNELS": ""}  # fmt: skip
         processes.append(subprocess.Popen(
-            [sys.executable, "-c", CHECKS.format(shape=shape)], cwd=ROOT, stderr=subprocess.PIPE, text=True,
+            [sys.executable, "-c", CHECKS.format(width=width)], cwd=ROOT, stderr=subprocess.PIPE, text=True,
             env={**os.environ, **environment, "PYTHONPATH": str(ROOT)},
         ))  # fmt: skip
     assert processes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -53,6 +54,43 @@ def test_a_kernel_gets_addresses_and_numbers_and_reports_failure(files, optimize
     assert NativeKernel("add", add, "qd")(0, 1, x, 0.25) is True
     assert x[0] == 1.75
     assert NativeKernel("fail", fail, "")(0, 1) is False
+
+
+LOOP = """
+define i64 @entry(ptr %words, i64 %first, i64 %last) {
+entry:
+  %place = alloca i64
+  store i64 0, ptr %place
+  br label %head
+head:
+  %k = load i64, ptr %place
+  %more = icmp slt i64 %k, %last
+  br i1 %more, label %body, label %end
+body:
+  %i = load i64, ptr %place
+  %at = getelementptr double, ptr %words, i64 %i
+  %x = load double, ptr %at, align 8
+  %y = fmul double %x, 1.5
+  store double %y, ptr %at, align 8
+  %next = add i64 %i, 1
+  store i64 %next, ptr %place
+  br label %head
+end:
+  ret i64 0
+}
+"""
+
+
+def test_loops_give_the_same_values_with_all_passes_and_with_few(files):
+    for vectorize in (True, False):
+        module = f'target triple = "{target_triple()}"\n{LOOP}'
+        [address] = linked(
+            f"loop{vectorize}", ["entry"], lambda module=module: module, optimize=True, vectorize=vectorize
+        )
+        x = np.arange(9.0)
+        assert NativeKernel("loop", address, "").entry.call(x.ctypes.data_as(ctypes.c_char_p), 0, 8) == 0
+        np.testing.assert_array_equal(x, [0, 1.5, 3, 4.5, 6, 7.5, 9, 10.5, 8])
+    assert files["loopFalse.o"] != files["loopTrue.o"]
 
 
 def test_a_module_is_written_once_for_all_processes(files, monkeypatch):

@@ -8,9 +8,10 @@ import pytest
 import tdt
 from tdt import _kernels
 from tdt._backend.layout import to_front, to_last
-from tdt._kernels import _pool, group_norm_cpu, plane_norm_cpu
-from tdt._kernels.norm_cpu import BLOCK, affine, batch_norm, batch_norm_sums, batch_norm_vjp, group_norm
-from tdt._ops.nn.batch_norm import _batch_norm, _moving_average
+from tdt._kernels import _pool, group_norm_cpu, plane_norm_cpu, row_norm_cpu
+from tdt._kernels._threads import THREADS
+from tdt._kernels.norm_cpu import BLOCK, affine, batch_norm_sums, group_norm
+from tdt._ops.nn.batch_norm import _batch_norm, _batch_norm_eval, _moving_average
 from tdt._ops.nn.group_norm import _group_norm
 
 SHAPES = [
@@ -28,6 +29,49 @@ def array(shape: tuple, order: str, seed: int = 0) -> np.ndarray:
 
 def numbers(channels: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).uniform(-2, 2, channels).astype(np.float32)
+
+
+def module_of(x: np.ndarray):
+    """The kernels of batch norm for this shape and memory order."""
+    return row_norm_cpu if x.ndim == 2 or not x.flags.c_contiguous else plane_norm_cpu
+
+
+def batch_norm(x, w, b, **how):
+    return module_of(x).batch_norm(x, w, b, **how)
+
+
+def batch_norm_vjp(g, x, *rest):
+    return module_of(x).batch_norm_vjp(g, x, *rest)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_statistics_that_are_arguments(shape, order):
+    x, g = array(shape, order), array(shape, "contiguous", 3)
+    mean, var, w, b = (np.abs(numbers(shape[1], k)) + np.float32(0.1) for k in range(4))
+    found = module_of(x).batch_norm_eval(x, mean, var, w, b, eps=1e-3)
+    expected = _batch_norm_eval.forward(np, *(v.astype(np.float64) for v in (x, mean, var, w, b)), eps=1e-3)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    grad, plain, weighted = module_of(x).batch_norm_eval_vjp(g, x, mean, w)
+    axes, by_channel = (0, *range(2, x.ndim)), (-1, *(1,) * (x.ndim - 2))
+    np.testing.assert_array_equal(grad, g * w.reshape(by_channel))
+    np.testing.assert_allclose(plain, g.sum(axes, dtype=np.float64), rtol=2e-7)
+    products = g.astype(np.float64) * (x - mean.reshape(by_channel))
+    np.testing.assert_allclose(weighted, products.sum(axes), rtol=2e-6)
+    assert found.strides == grad.strides == x.strides
+
+
+@pytest.mark.parametrize("shape", [(4000, 100), (9, 24, 50, 31)], ids=str)
+def test_rows_have_the_same_bits_in_one_call_and_on_threads(shape, monkeypatch):
+    x, g, w = array(shape, "channels-last"), array(shape, "channels-last", 1), np.abs(numbers(shape[1], 1))
+    found = []
+    for grain in (1 << 30, 1):
+        monkeypatch.setattr(row_norm_cpu, "GRAIN", grain)
+        normed = row_norm_cpu.batch_norm(x, w, w, eps=1e-5)
+        arrays = [*normed, *row_norm_cpu.batch_norm_vjp(g, x, w, *normed[1:3], *normed[1:3])]
+        arrays += [row_norm_cpu.batch_norm_eval(x, w, w, w, w, eps=1e-5), *row_norm_cpu.batch_norm_eval_vjp(g, x, w, w)]
+        found.append(b"".join(a.tobytes() for a in arrays))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -93,6 +137,28 @@ def test_planes_have_the_portable_results_and_gradients(shape):
         size = max(1.0, float(found[2].max())) ** 3 * g[0, 0].size ** 0.5
         for ours, reference in zip(grads, exact, strict=True):
             np.testing.assert_allclose(ours, reference.detach().numpy(), rtol=1e-4, atol=5e-5 * size)
+
+
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("shape", [(2, 5, 3, 3), (3, 4, 21), (4, 16, 33, 40)], ids=str)
+def test_running_statistics_normalise_planes_as_the_portable_form_does_and_alike_in_every_batch(
+    shape, affine, monkeypatch
+):
+    monkeypatch.setattr(THREADS, "elementwise", 5000)
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal(shape, np.float32)
+    mean, var, w, b = (rng.random(shape[1], np.float32) for _ in range(4))
+    if not affine:
+        w = b = None
+    tensors = [None if a is None else tdt.tensor(a) for a in (mean, var, w, b)]
+    got = tdt.nn.functional.batch_norm(tdt.tensor(x), *tensors, training=False).numpy()
+    with tdt.backends.kernels(False):
+        want = tdt.nn.functional.batch_norm(tdt.tensor(x), *tensors, training=False).numpy()
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    recorded = tdt.nn.functional.batch_norm(tdt.tensor(x, requires_grad=True), *tensors, training=False)
+    assert np.array_equal(got, recorded.detach().numpy())
+    alone = tdt.nn.functional.batch_norm(tdt.tensor(x[:1]), *tensors, training=False).numpy()
+    assert np.array_equal(got[:1], alone)
 
 
 def test_planes_have_the_same_bits_on_all_threads(monkeypatch):
@@ -225,6 +291,15 @@ def test_a_layer_computes_the_portable_results(last):
     for fast, portable in zip(*found, strict=True):
         np.testing.assert_allclose(fast, portable, rtol=1e-3, atol=1e-3 * np.abs(portable).max())
         assert fast.strides == portable.strides
+
+
+@pytest.mark.parametrize("order", [(0, 2, 1), (0, 3, 1, 2), (2, 0, 1, 3), (0, 4, 1, 2, 3)], ids=str)
+def test_a_result_lies_in_memory_the_same_with_and_without_a_graph(order):
+    x = tdt.randn(*range(2, 2 + len(order))).permute(order)
+    channels = x.shape[1]
+    out = tdt.nn.functional.batch_norm(x.requires_grad_(), tdt.zeros(channels), tdt.ones(channels))
+    with tdt.no_grad():
+        assert tdt.nn.functional.batch_norm(x, tdt.zeros(channels), tdt.ones(channels)).stride() == out.stride()
 
 
 @pytest.mark.parametrize("channels", [1, 7, 16, 45])

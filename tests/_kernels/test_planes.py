@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import random
 
 import numpy as np
 import pytest
 
+import tdt
 from tdt._kernels import _planes, _pool, depthwise_cpu
+from tests._kernels.watch import watch
 from tests.helpers import require_torch
 
 # (samples, groups, channels in and out of a group, size, kernel, stride, padding, dilation)
@@ -18,6 +21,8 @@ CASES = [
     (3, 2, 17, 6, (13, 21), (3, 3), (2, 1), (1, 0), (1, 1)),
     (1, 4, 4, 4, (1, 300), (1, 7), (1, 1), (0, 3), (1, 1)),
     (2, 2, 5, 11, (6, 9), (1, 1), (1, 2), (0, 0), (1, 1)),
+    (7, 1, 3, 17, (9, 22), (3, 3), (2, 2), (1, 1), (1, 1)),
+    (5, 1, 18, 2, (6, 14), (5, 3), (1, 1), (2, 1), (1, 1)),
 ]
 
 
@@ -63,6 +68,25 @@ def test_values_are_those_of_pytorch(case):
     check(case)
 
 
+@pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
+def test_convolutions_with_few_channels_on_one_side_are_computed_here(monkeypatch):
+    called = watch(monkeypatch, *(f"depthwise_cpu:{name}" for name in ("conv", "conv_input_grad", "conv_weight_grad")))
+    for channels, out, kernel, count in (
+        (3, 16, 3, 3),
+        (1, 32, 5, 3),
+        (20, 2, 3, 3),
+        (3, 64, 3, 3),
+        (3, 34, 3, 2),
+        (8, 16, 3, 0),
+        (3, 8, 1, 0),
+    ):
+        x = tdt.zeros(2, channels, 16, 16, requires_grad=True)
+        w = tdt.zeros(out, channels, kernel, kernel, requires_grad=True)
+        tdt.nn.functional.conv2d(x, w, padding=kernel // 2).sum().backward()
+        assert len(called) == count, f"{channels} -> {out}, {kernel}: {called}"
+        called.clear()
+
+
 def test_values_are_right_for_random_shapes():
     draw = random.Random(3).choice
     for _ in range(2):
@@ -95,7 +119,7 @@ def test_vectors_of_sixteen_give_the_same_values(monkeypatch):
             plan.cache_clear()
 
 
-@pytest.mark.parametrize("case", [CASES[0], CASES[3]], ids=str)
+@pytest.mark.parametrize("case", [CASES[0], CASES[3], CASES[6]], ids=str)
 def test_bits_do_not_depend_on_the_number_of_threads(case, monkeypatch):
     monkeypatch.setattr(_planes, "GRAIN", 1)
     x, w, b, how = problem(case)

@@ -11,6 +11,8 @@ import tdt
 from tdt import _kernels
 from tdt._kernels import _direct, _pool, product_cpu
 from tdt._kernels._conditions import vectors_of_eight
+from tdt._kernels._direct_parts import STREAMED
+from tdt._kernels._gufunc import ufunc_at
 from tdt._kernels._tile import choose
 from tdt._kernels.product_cpu import COLUMNS, DEPTH, ROWS, product
 from tests.helpers import require_torch
@@ -35,6 +37,24 @@ def packed(monkeypatch):
     """Packed operands at every size: else small products and few rows read them where they lie."""
     monkeypatch.setattr(product_cpu, "_is_direct", lambda *sizes: False)
     product_cpu._plan.cache_clear()
+
+
+def direct(width: int | None = None) -> tuple:
+    """The functions of `_direct`, which compile what they require and check that they give the same bits with it."""
+    parts = _direct.parts(width)
+
+    def checked(ufunc):
+        def call(*operands, **how):
+            first = ufunc(*operands, **how).copy()
+            parts.compile()
+            second = ufunc(*operands, **how)
+            np.testing.assert_array_equal(first, second)
+            return second
+
+        return call
+
+    plain, biased = _direct.ufuncs(width)
+    return checked(plain), checked(biased)
 
 
 def matrices(rows: int, columns: int, depth: int, batch: tuple = ()) -> tuple[np.ndarray, np.ndarray]:
@@ -66,7 +86,7 @@ def test_every_memory_order_number_of_threads_and_form_has_the_same_bits(size, m
     a, b = matrices(*size)
     expected = product(a, b)
     close(expected, a, b)
-    small, _ = _direct.ufuncs()
+    small, _ = direct()
     for form in ("direct", "packed"):
         if form == "packed":
             request.getfixturevalue("packed")
@@ -79,16 +99,16 @@ def test_every_memory_order_number_of_threads_and_form_has_the_same_bits(size, m
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4])
 def test_long_lines_read_along_their_whole_length_have_the_same_bits(rows, packed):
-    for columns, depth in ((1030, DEPTH + 1), (2 * _direct.STREAMED + 3, 2 * DEPTH + 1)):
+    for columns, depth in ((1030, DEPTH + 1), (2 * STREAMED + 3, 2 * DEPTH + 1)):
         a, b = matrices(rows, columns, depth)
         bias = np.arange(columns, dtype=np.float32)
-        small, biased = _direct.ufuncs()
+        small, biased = direct()
         np.testing.assert_array_equal(small(a, b), product(a, b))
         np.testing.assert_array_equal(biased(a, b, bias), product(a, b, bias))
 
 
 def test_nothing_is_written_outside_the_result():
-    small, _ = _direct.ufuncs()
+    small, _ = direct()
     for rows, columns in ((1, 9), (2, 40), (7, 1), (13, 17), (30, 70)):
         a, b = matrices(rows, columns, 20)
         memory = np.full(rows * columns + 64, 7, np.float32)
@@ -98,20 +118,44 @@ def test_nothing_is_written_outside_the_result():
             assert (memory[:32] == 7).all() and (memory[-32:] == 7).all()
 
 
+@pytest.mark.parametrize("width", [8, 16])
+@pytest.mark.parametrize(
+    ("size", "part"),
+    [
+        ((9, 40, 30), ("lines", 6, 2)),
+        ((1, 200, 30), ("lines", 1, 8)),
+        ((1, 33, 40), ("columns", 1, 2)),
+        ((30, 5, 400), ("pack_columns", 0, 1)),
+    ],
+)
+def test_a_product_requires_few_parts_and_has_the_same_bits_before_they_are_compiled(size, part, width):
+    a, b = matrices(*size)
+    b = np.ascontiguousarray(b.T).T if "columns" in part[0] else b
+    parts = _direct.Parts(width)
+    small = ufunc_at(_direct._addresses(width)[0], _direct.SIGNATURES["tdt_loop"], "fff", 2, "product", parts.table)
+    before = small(a, b)
+    assert parts.required[0]
+    while parts.required[0]:
+        parts.compile()
+        np.testing.assert_array_equal(small(a, b), before)
+    assert part in parts.compiled() and len(parts.compiled()) <= 5
+    np.testing.assert_array_equal(before, product(a, b))
+
+
 def test_direct_products_in_vectors_of_sixteen_have_the_same_bits():
     for size in ((1, 70, 40), (2, 40, 30), (4, 1100, DEPTH + 9), (9, 33, 20), (30, 40, DEPTH + 1), (40, 1, 50)):
         a, b = matrices(*size)
         bias = np.arange(size[1], dtype=np.float32)
         for left, right in zip(orders(a), orders(b), strict=True):
             for each, arguments in zip(range(2), ((left, right), (left, right, bias)), strict=True):
-                np.testing.assert_array_equal(_direct.ufuncs(16)[each](*arguments), _direct.ufuncs(8)[each](*arguments))
+                np.testing.assert_array_equal(direct(16)[each](*arguments), direct(8)[each](*arguments))
 
 
 @pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
 def test_a_vector_has_the_bits_of_a_row_and_of_a_column():
     a, b = matrices(40, 70, DEPTH + 60)
     whole = product(a, b)
-    small, _ = _direct.ufuncs()
+    small, _ = direct()
     for multiply in (product, small, lambda x, y: _kernels.product(np, x, y)):
         np.testing.assert_array_equal(multiply(a[3], b), whole[3])
         np.testing.assert_array_equal(multiply(a, b[:, 5]), whole[:, 5])
@@ -167,9 +211,10 @@ def test_broadcast_stacks_and_rows():
 def test_a_bias_is_added_to_every_row(size):
     a, b = matrices(*size)
     bias = np.random.default_rng(3).normal(size=2 * size[1]).astype(np.float32)
-    for each in (bias[: size[1]], bias[::2]):
+    for each in (bias[: size[1]], bias[::2], bias[::-2], np.broadcast_to(bias[0], size[1])):
         for right in (b, np.ascontiguousarray(b.T).T):
-            np.testing.assert_array_equal(product(a, right, each), product(a, b) + each)
+            for function in (product, functools.partial(_kernels.product, np)):
+                np.testing.assert_array_equal(function(a, right, each), product(a, b) + each)
 
 
 @pytest.mark.parametrize(("rows", "columns", "depth"), [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0)])
@@ -177,7 +222,7 @@ def test_empty_matrices_and_sums(rows, columns, depth):
     a, b = matrices(rows, columns, depth, (2,))
     np.testing.assert_array_equal(product(a, b), np.zeros((2, rows, columns), np.float32))
     bias = np.arange(columns, dtype=np.float32)
-    small, biased = _direct.ufuncs()
+    small, biased = direct()
     np.testing.assert_array_equal(small(a, b), np.zeros((2, rows, columns), np.float32))
     for function in (product, biased):
         np.testing.assert_array_equal(function(a, b, bias), np.zeros((2, rows, columns), np.float32) + bias)
@@ -229,3 +274,18 @@ def test_stacks_in_permuted_order_give_contiguous_results():
     y = x @ x.transpose(-1, -2)
     assert y.is_contiguous()
     np.testing.assert_array_equal(y[2, 4].numpy(), (x[2, 4] @ x[2, 4].t()).numpy())
+
+
+@pytest.mark.parametrize("count, m, n, k", [(1, 128, 192, 64), (1, 64, 200, 800), (3, 512, 128, 512), (1, 1024, 128, 13),
+                                            (1, 256, 768, 10), (1, 1000, 2048, 1)])  # fmt: skip
+def test_two_threads_have_shares_that_differ_by_an_eighth_at_most(count, m, n, k):
+    pieces = min(2 * product_cpu.PIECES, count * m * n * k // product_cpu.GRAIN)
+    rows, columns = product_cpu._cut(pieces, count, (m, n), (6, 16), 2)
+    areas = [
+        min(rows, m - i) * min(columns, n - j)
+        for _ in range(count)
+        for i in range(0, m, rows)
+        for j in range(0, n, columns)
+    ]
+    half = len(areas) // 2  # as the pool cuts them
+    assert max(sum(areas[:half]), sum(areas[half:])) <= 1.125 * sum(areas) / 2

@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FILES = ("attention_cpu", "conv_cpu", "layer_norm_cpu", "planes", "product_cpu", "plane_pool_cpu", "softmax_cpu")
+FILES = (
+    "attention_cpu",
+    "conv_cpu",
+    "layer_norm_cpu",
+    "pixels",
+    "planes",
+    "product_cpu",
+    "plane_pool_cpu",
+    "softmax_cpu",
+)
 
 
 @pytest.mark.long

@@ -175,8 +175,8 @@ def test_shape_and_dtype_alone_choose_winograd():
 
     assert chosen(8, 64, 64, 32) == [True] * 3
     assert chosen(8, 64, 64, 32, 2) == [True] * 3
-    assert chosen(3, 512, 512, 8) == [True] * 3 and chosen(2, 512, 512, 8) == [False] * 3, "few pixels"
-    assert chosen(5, 512, 512, 7) == [False] * 3 and chosen(6, 512, 512, 7) == [True] * 3, "few pixels in many tiles"
+    assert chosen(3, 512, 512, 8) == [True] * 3 and chosen(2, 512, 512, 8) == [True, True, False], "few pixels"
+    assert chosen(5, 512, 512, 7) == [False] * 3 and chosen(6, 512, 512, 7) == [False, False, True], "in many tiles"
     assert chosen(64, 512, 512, 3) == [False] * 3, "tiles across the edges"
     assert chosen(16, 32, 64, 8) == [False] * 3, "little work"
     assert chosen(8, 40, 64, 32) == chosen(8, 64, 40, 32) == [False] * 3, "channels that fill no vector"
@@ -187,6 +187,24 @@ def test_shape_and_dtype_alone_choose_winograd():
     for name, (arrays, how) in zip(NAMES, calls(8, 64, 64, 32), strict=True):
         doubles = [a if a is None else np.broadcast_to(np.float64(0), a.shape) for a in arrays]
         assert not KERNELS[f"winograd_cpu:{name}"].when(doubles, how)
+
+
+@pytest.mark.parametrize(
+    "case", [(64, 64, 8, 3), (32, 48, 7, 3), (3, 16, 20, 3), (40, 24, 5, 1), (300, 12, 2, 1)], ids=str
+)
+def test_the_values_of_a_sample_do_not_depend_on_its_batch(case):
+    channels, out, size, kernel = case
+    rng = np.random.default_rng(0)
+    x = tdt.tensor(rng.standard_normal((9, channels, size, size), np.float32), requires_grad=True)
+    w, b = (tdt.tensor(rng.standard_normal(s, np.float32)) for s in ((out, channels, kernel, kernel), (out,)))
+    whole = tdt.nn.functional.conv2d(x, w, b, padding=kernel // 2)
+    for count in (1, 2):
+        part = tdt.nn.functional.conv2d(x[:count], w, b, padding=kernel // 2)
+        gradients = [
+            tdt.autograd.grad(y[:count].square().sum(), x, retain_graph=True)[0][:count] for y in (whole, part)
+        ]
+        for value, expected in ((part, whole[:count]), gradients):
+            np.testing.assert_array_equal(value.detach().numpy(), expected.detach().numpy())
 
 
 @pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")

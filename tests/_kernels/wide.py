@@ -55,27 +55,29 @@ def widen() -> None:
 def assemble_planes() -> None:
     """Assemble grouped convolutions, whose order of instructions is fixed by an assembly that only AVX-512 can read."""
     from tdt._backend.windows import output_sizes
-    from tdt._kernels import _planes, _planes_emit
-    from tests._kernels.test_planes import CASES, problem
+    from tdt._kernels import _pixels, _planes, _planes_emit
+    from tests._kernels import test_pixels, test_planes
 
     def only_assembled(name: str, symbols: list[str], write: Callable[[], Any]) -> list[int]:
         assemble(write())
         raise OnlyAssembled
 
-    linked, _planes.linked = _planes.linked, only_assembled
-    for case in CASES:
-        x, w, b, how = problem(case)
+    linked = _planes.linked
+    _planes.linked = _pixels.linked = only_assembled  # type: ignore[assignment]
+    cases = [(_planes, case) for case in test_planes.CASES] + [(_pixels, case) for case in test_pixels.CASES]
+    for kernels, case in cases:
+        x, w, b, how = test_planes.problem(case)
         size = output_sizes(x.shape[2:], w.shape[2:], how["stride"], how["padding"], how["dilation"])
         y = np.zeros((len(x), len(w), *size), np.float32)
         for compute in (
-            lambda x=x, w=w, b=b, how=how: _planes.result(x, w, b, **how),
-            lambda y=y, w=w, x=x, how=how: _planes.input_grad(y, w, None, size=x.shape[2:], **how),
-            lambda y=y, w=w, x=x, how=how: _planes.weight_grad(y, x, kernel=w.shape[2:], **how),
+            lambda k=kernels, x=x, w=w, b=b, how=how: k.result(x, w, b, **how),
+            lambda k=kernels, y=y, w=w, x=x, how=how: k.input_grad(y, w, None, size=x.shape[2:], **how),
+            lambda k=kernels, y=y, w=w, x=x, how=how: k.weight_grad(y, x, kernel=w.shape[2:], **how),
         ):
             with contextlib.suppress(OnlyAssembled):
                 compute()
-    _planes.linked = linked
-    assert len(assembled) > 2 * len(CASES)
+    _planes.linked = _pixels.linked = linked
+    assert len(assembled) > 2 * len(cases)
     _planes_emit.vector_width = lambda: 8  # the others are run
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tdt
+from tests._kernels.watch import watch
 from tests.helpers import require_torch
 from tests.nn._compare import agree, agree_error, agree_module, numbers
 
@@ -20,6 +21,17 @@ OPTIONS = [
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_conv_transpose2d_is_pytorchs(options, dtype):
     agree_module(lambda lib: lib.nn.ConvTranspose2d(4, 8, 3, **options), numbers(2, 4, 5, 6, dtype=dtype))
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
+@pytest.mark.parametrize("nd", [1, 2, 3])
+def test_an_output_padding_of_a_kernel_of_one_cell(nd, last):
+    def run(lib, x, w, b):
+        order = (None, lib.channels_last, lib.channels_last_3d)[nd - 1] if last else None
+        x = x if order is None else x.contiguous(memory_format=order)
+        return getattr(lib.nn.functional, f"conv_transpose{nd}d")(x, w, b, dilation=2, output_padding=1)
+
+    agree(run, numbers(2, 8, *(4, 5, 6)[:nd]), numbers(8, 4, *(1,) * nd), numbers(4))
 
 
 @pytest.mark.parametrize("size", [(10, 12), (11, 13), (2, 8, 10, 13)])
@@ -96,6 +108,25 @@ REFUSED = [
 @pytest.mark.parametrize(("case", "clause"), REFUSED)
 def test_refusals_have_pytorchs_class_and_clause(case, clause):
     agree_error(case, clause)
+
+
+@pytest.mark.parametrize("name", ["conv2d", "conv_transpose2d"])
+def test_a_call_that_was_checked_before_follows_the_switches_and_still_refuses_other_types(name, monkeypatch):
+    path = "conv_cpu:conv" if name == "conv2d" else "conv_cpu:conv_input_grad"
+    called = watch(monkeypatch, path)
+    x, w = tdt.ones(1, 2, 4, 4), tdt.ones(2, 2, 3, 3)
+    conv = lambda stride=(1, 1): getattr(tdt.nn.functional, name)(  # noqa: E731
+        x, w, stride=stride, padding=(1, 1), dilation=(1, 1), **({} if name == "conv2d" else {"output_padding": (0, 0)})
+    )
+    with tdt.backends.kernels(True):
+        first, again = conv(), conv()
+        assert called == [path] * 2
+        assert tdt.equal(first, again)
+        with pytest.raises(TypeError, match="must be tuple of ints"):
+            conv((1.0, 1.0))
+    with tdt.backends.kernels(False):
+        conv()
+    assert len(called) == 2
 
 
 @pytest.mark.parametrize("pad", [0, 1, 3])

@@ -388,6 +388,34 @@ def test_module_list_and_dict_behave_like_a_list_and_a_dict():
     assert [n for n, _ in table.named_parameters()] == ["b.weight", "b.bias"]
 
 
+@pytest.mark.parametrize(
+    "kind, size", [("Linear", (3, 3)), ("Conv1d", (3, 3, 1)), ("LayerNorm", (3,)), ("BatchNorm1d", (3,))]
+)
+def test_a_layer_computes_with_a_weight_that_its_class_defines_as_a_property(kind, size):
+    for lib in (tdt, torch):
+        base = getattr(lib.nn, kind)
+        halved = type(
+            "Halved", (base,), {"weight": property(lambda self, like=base: 0.5 * like.__getattr__(self, "weight"))}
+        )
+        args = size[:1] if kind.endswith("Norm") or kind.startswith("Batch") else size
+        plain, layer = base(*args).eval(), halved(*args).eval()
+        layer.load_state_dict(plain.state_dict())
+        x = lib.ones(2, 3, 4) if kind == "Conv1d" else lib.tensor([[1.0, 2.0, 4.0]])
+        with lib.no_grad():
+            plain.weight.mul_(0.5)
+            assert lib.allclose(plain(x), layer(x))
+
+
+def test_a_layer_computes_with_the_attributes_that_its_class_computes():
+    class Halved(nn.Linear):
+        def __getattr__(self, name):
+            found = super().__getattr__(name)
+            return 0.5 * found if name == "weight" else found
+
+    layer, x = Halved(2, 3, bias=False), tdt.ones(4, 2)
+    assert tdt.equal(layer(x), x @ (0.5 * layer._parameters["weight"]).t())
+
+
 def test_apply_visits_children_before_their_parent():
     visited = []
     nn.Sequential(nn.Linear(1, 1), nn.ReLU()).apply(lambda m: visited.append(type(m).__name__))

@@ -121,6 +121,7 @@ def test_cross_map_norm_is_pytorchs_while_its_sums_hold_the_first_channel_rightl
     lambda lib: lib.nn.functional.group_norm(lib.ones(2, 4, dtype=lib.float64), 2, lib.ones(4)),
     lambda lib: lib.nn.functional.layer_norm(lib.ones(3, 4), 4),
     lambda lib: lib.nn.functional.layer_norm(lib.ones(3, 4), (4,), lib.ones(4, dtype=lib.float64)),
+    lambda lib: lib.nn.functional.layer_norm(lib.ones(3, 4, dtype=lib.int64), (4,)),
     lambda lib: lib.nn.GroupNorm(2, 5),
     lambda lib: lib.nn.CrossMapLRN2d(3)(lib.ones(3, 4)),
     lambda lib: lib.nn.SyncBatchNorm(3)(lib.ones(3)),

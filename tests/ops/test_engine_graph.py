@@ -312,6 +312,14 @@ def test_no_grad_enable_grad_and_inference_mode_nest():
         y.add_(1)
 
 
+@pytest.mark.parametrize("outer", [tdt.no_grad, tdt.inference_mode])
+def test_inference_mode_of_false_records_inside_of_any_mode(outer):
+    with outer():
+        with tdt.inference_mode(False):
+            assert (tdt.ones(1, requires_grad=True) * 2).requires_grad
+        assert not tdt.is_grad_enabled()
+
+
 def test_a_tensor_created_in_inference_mode_stays_out_of_every_graph():
     normal = tdt.ones(2)
     with tdt.inference_mode():

@@ -176,6 +176,26 @@ def test_random_keys_mean_what_they_mean_in_pytorch(what):
         assert problem is None, f"TDT_SEED={SEED + number}: {what} of shape {shape} [{key}]: {problem}"
 
 
+@pytest.mark.parametrize(
+    ("shape", "key", "value"),
+    [
+        ((3, 0, 2), (slice(None), [0, 1, 2]), (3, 3, 2)),
+        ((3, 0, 2), (slice(None), [0, 1, 2]), (5, 7)),
+        ((3, 4), ([0, 1], [0, 1, 2]), (5, 7)),
+        ((3, 4), ([0, 1],), (5, 7)),
+        ((3, 4), ([0, 9],), (2, 4)),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_of_several_errors_of_a_write_the_one_that_pytorch_finds_first_is_raised(shape, key, value, dtype):
+    raised = []
+    for lib in (tdt, torch):
+        with pytest.raises((IndexError, RuntimeError)) as error:
+            lib.zeros(shape)[key] = lib.zeros(value, dtype=getattr(lib, dtype))
+        raised.append((error.type, str(error.value)[:25]))
+    assert raised[0] == raised[1]
+
+
 CONVERTING = {
     "copy_": lambda x, v: x.copy_(v),
     "fill_": lambda x, v: x.fill_(v),

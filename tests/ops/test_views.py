@@ -75,3 +75,21 @@ def test_new_dimensions_of_size_1_have_pytorchs_strides():
         x = library.zeros(2, 3)
         assert [x.unsqueeze(d).stride() for d in range(3)] == [(6, 3, 1), (3, 3, 1), (3, 1, 1)]
         assert x[:, None, :, None].expand(2, 4, 3, 1).stride() == (3, 0, 1, 1)
+
+
+@pytest.mark.parametrize("spec", [(0,), (1, 1, 6, 2), (0, -3, None), (1, 5, 2)], ids=str)
+def test_slice_scatter_of_contiguous_tensors_has_pytorchs_values_gradients_and_node(spec):
+    results = []
+    for lib in (tdt, require_torch()):
+        x = (lib.arange(40.0).reshape(5, 8) / 8).requires_grad_()
+        part = (slice(None),) * spec[0] + (slice(*spec[1:]) if len(spec) > 1 else slice(None),)
+        src = x.detach()[part].clone().requires_grad_()
+        out = lib.slice_scatter(x, src, *spec)
+        (out * lib.arange(40.0).reshape(5, 8)).sum().backward()
+        results.append((out.tolist(), x.grad.tolist(), src.grad.tolist(), out.grad_fn.name()))
+    assert results[0] == results[1]
+
+
+def test_gradients_of_slice_scatter_have_gradients():
+    x, src = (tdt.rand(4, n, dtype=tdt.float64, requires_grad=True) for n in (5, 2))
+    assert tdt.autograd.gradgradcheck(lambda x, src: tdt.slice_scatter(x, src, 1, 1, 5, 2), (x, src))

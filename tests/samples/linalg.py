@@ -1,5 +1,7 @@
 """Samples of products and factorisations. Matrices are well conditioned and singular values apart."""
 
+import math
+
 import numpy as np
 
 import tdt
@@ -218,3 +220,14 @@ samples(
     call(HERMITIAN, UPLO="U"),
     constrain=symmetric,
 )
+
+for _name, _apply, *_operands in (
+    ("pdist", lambda torch, a, p: torch.pdist(a, p), distinct(4, 3)),
+    ("cdist", lambda torch, a, b, p: torch.cdist(a, b, p), x(2, 4, 3), x(2, 2, 3, seed=1, low=3, high=5)),
+):
+    samples(
+        _name,
+        by_torch(_apply),
+        *(call(*_operands, p=p) for p in (1.0, 2.0, 3.0)),
+        *(call(*_operands, p=p, grad=False) for p in (0.0, math.inf)),
+    )

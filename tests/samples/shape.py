@@ -139,3 +139,18 @@ samples(
     call(A, before=(0, 1, 2), after=(0, 0, 1), value=0.5),
     call(A, before=(0, -1, 1), after=(1, 0, -2), value=0),
 )
+
+
+def overwritten(a, src, spec):
+    out = a.copy()
+    out[index_of(spec)] = src
+    return out
+
+
+samples(
+    "slice_scatter",
+    overwritten,
+    call(A, x(2, 3, 2, seed=1), spec=(EVERY, EVERY, (None, None, 2), ...)),
+    call(A, x(1, 3, 4, seed=1), spec=((1, 9, None), ...)),
+    call(A, x(0, 3, 4), spec=((2, 1, None), ...)),
+)

@@ -8,6 +8,9 @@ import math
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
+from tdt import _kernels
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import ALL, FLOAT8_SIGNED, FLOATING, NUMBERS, REAL, REAL_NUMBERS, check_category
@@ -283,10 +286,19 @@ absolute = function_alias("absolute", of=abs)
 negative = function_alias("negative", of=neg)
 
 
+_next_of_type = ufunc2("nextafter")
+_next_float32 = _kernels.from_formula("nextafter", _next_of_type, 2, ())[0]
+
+
+def _nextafter(xp: ModuleType, x: Any, y: Any) -> Any:
+    """By a formula of float32, which would give half precision the numbers next to it in float32."""
+    return (_next_float32 if x.dtype == np.float32 else _next_of_type)(xp, x, y)
+
+
 @method(in_place=by_op)
 @front
 @binary_op(
-    ufunc2("nextafter"),
+    _nextafter,
     vjp={"x": lambda g, x, y: g.masked_fill(x == y, 0), "y": lambda g: g.new_zeros(g.shape)},
     dtypes=FLOATING,
     numbers="none",

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from tdt import _kernels
 from tdt._backend import to_device
 from tdt._backend.device import CPU
 from tdt._core import dtype as _dtype
@@ -205,6 +206,8 @@ def _spherical_bessel_j0(xp: ModuleType, x: Any) -> Any:
 
 
 def _airy(xp: ModuleType, x: Any) -> Any:
+    if hasattr(xp, "airy_ai"):
+        return xp.airy_ai(x)
     values = xp.asarray(special_functions(np).airy(to_device(x, CPU))[0])  # CuPy has no airy
     return xp.where((x > 104) & (x < xp.inf), 0, values)  # Ai underflows float64 there; SciPy returns nan for large x
 
@@ -214,7 +217,7 @@ def without_gradient(function: F) -> F:
 
     @wraps(function)
     def outside(*args: Any, **kwargs: Any) -> Tensor:
-        if kwargs.get("out") is None:  # the op has no rules, and records nothing
+        if not kwargs or kwargs.get("out") is None:  # the op has no rules, and records nothing
             return function(*args, **kwargs)
         with no_grad():
             return function(*args, **kwargs)
@@ -223,7 +226,7 @@ def without_gradient(function: F) -> F:
 
 
 @without_gradient
-@unary_op(_airy, dtypes=FLOAT_OR_DOUBLE)
+@unary_op(_airy, formula=True, dtypes=FLOAT_OR_DOUBLE)
 def airy_ai(x: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Airy function Ai of each element. It has no derivative here.
 
@@ -236,7 +239,7 @@ def airy_ai(x: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @without_gradient
-@unary_op(special("j0"), dtypes=FLOAT_OR_DOUBLE)
+@unary_op(special("j0"), formula=True, dtypes=FLOAT_OR_DOUBLE)
 def bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Bessel function of the first kind of order 0. It has no derivative here.
 
@@ -249,7 +252,7 @@ def bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @without_gradient
-@unary_op(special("j1"), dtypes=FLOAT_OR_DOUBLE)
+@unary_op(special("j1"), formula=True, dtypes=FLOAT_OR_DOUBLE)
 def bessel_j1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Bessel function of the first kind of order 1. It has no derivative here.
 
@@ -262,7 +265,7 @@ def bessel_j1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @without_gradient
-@unary_op(special("y0"), dtypes=FLOAT_OR_DOUBLE)
+@unary_op(special("y0"), formula=True, dtypes=FLOAT_OR_DOUBLE)
 def bessel_y0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Bessel function of the second kind of order 0. It has no derivative here.
 
@@ -275,7 +278,7 @@ def bessel_y0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @without_gradient
-@unary_op(special("y1"), dtypes=FLOAT_OR_DOUBLE)
+@unary_op(special("y1"), formula=True, dtypes=FLOAT_OR_DOUBLE)
 def bessel_y1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Bessel function of the second kind of order 1. It has no derivative here.
 
@@ -391,6 +394,12 @@ def _binary(name: str) -> Any:
     return forward
 
 
+def _zeta(xp: ModuleType, x: Any, y: Any) -> Any:
+    x, y = _same_dtype(xp, x, y)
+    fast = _kernels.zeta(x, y)
+    return special_functions(xp).zeta(x, y) if fast is None else fast
+
+
 def _no_zeta_rule(g: Tensor) -> Tensor:
     raise NotImplementedError("the derivative for 'zeta' is not implemented.")
 
@@ -427,7 +436,7 @@ def xlog1py(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | Non
 
 
 @binary_op(
-    _binary("zeta"),
+    _zeta,
     vjp={"x": _no_zeta_rule, "y": lambda g, x, y: g * -x * zeta(x + 1, y)},  # type: ignore[has-type]
     to_float=True,
     numbers="any",

@@ -294,14 +294,16 @@ def _sinc_forward(xp: ModuleType, x: Any) -> Any:
 
 def _sinc_rule(g: Tensor, x: Tensor) -> Tensor:
     angle = math.pi * x
-    slope = (angle * angle.cos() - angle.sin()) / (angle * x)
-    return g * slope.masked_fill(x == 0, 0).conj()
+    square = angle * x  # 0 also where it underflows
+    slope = (angle * angle.cos() - angle.sin()) / square
+    return g * slope.masked_fill(square == 0, 0).conj()
 
 
 def _sinc_grad(xp: ModuleType, g: Any, x: Any) -> Any:
     angle = x * x.dtype.type(math.pi)
-    zero = x == 0
-    slope = (angle * xp.cos(angle) - xp.sin(angle)) / xp.where(zero, one(xp, x.dtype), angle * x)
+    square = angle * x  # 0 also where it underflows
+    zero = square == 0
+    slope = (angle * xp.cos(angle) - xp.sin(angle)) / xp.where(zero, one(xp, x.dtype), square)
     return g * xp.where(zero, x.dtype.type(0), slope).conjugate()
 
 

@@ -481,21 +481,21 @@ def _put_operands(
         raise IndexError(f"too many indices for tensor of dimension {x.ndim} (got {len(full)})")
     dims = tuple([d for d, t in enumerate(full) if t is not None])
     tensors: list[Any] = [full[d] for d in dims]
-    _check_broadcast(tensors)
-    if values.dtype is not x.dtype:
-        raise RuntimeError(
-            f"Index put requires the source and destination dtypes match, got {_dtype.SCALAR_NAMES[x.dtype]} for the "
-            f"destination and {_dtype.SCALAR_NAMES[values.dtype]} for the source."
-        )
     _check_shapes(x._a.shape, tensors, dims)
     target = _indexed_shape(x._a.shape, tensors, dims)
     try:
-        return tensors, dims, _fitted(values, target)
+        fitted = _fitted(values, target)
     except RuntimeError:
         raise RuntimeError(
             f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of "
             f"shape {list(target)}"
         ) from None
+    if values.dtype is not x.dtype:
+        raise RuntimeError(
+            f"Index put requires the source and destination dtypes match, got {_dtype.SCALAR_NAMES[x.dtype]} for the "
+            f"destination and {_dtype.SCALAR_NAMES[values.dtype]} for the source."
+        )
+    return tensors, dims, fitted
 
 
 @method()

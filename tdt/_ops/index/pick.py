@@ -16,7 +16,7 @@ from tdt._core.calls import front
 from tdt._core.dtype import FLOAT8S, REAL_NUMBERS, SCALAR_NAMES, check_category
 from tdt._core.memory_format import preserve_format
 from tdt._core.methods import method
-from tdt._core.tensor import Tensor
+from tdt._core.tensor import Tensor, wrap
 from tdt._core.writing import check_memory, refuse_shared
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
@@ -24,6 +24,7 @@ from tdt._ops.elementwise.arithmetic import wrapped
 from tdt._ops.elementwise.select import fitting
 from tdt._ops.index.scatter import all_in_range, at_least_1d, gather, in_range, scatter_reduce
 from tdt._ops.shape.memory import in_format
+from tdt.autograd._arrays import unrecorded
 from tdt.autograd._dispatch import apply, converted
 from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._node_names import by_number
@@ -58,6 +59,8 @@ def _check_range(index: Any, n: int) -> None:
 def _index_select(xp: ModuleType, x: Any, index: Any, *, dim: int) -> Any:
     n = x.shape[dim] if x.ndim else 1
     index = index.reshape(-1)
+    if not dim and (fast := _kernels.entries(x, index) if xp is np else None) is not None:
+        return fast
     few = dim < x.ndim - 1 and x.size < _kernels.LARGE_MOVE and index.size <= n  # NumPy copies whole entries as fast
     fast = None if few else _kernels.taken(x, index, dim)
     if fast is not None:
@@ -95,6 +98,8 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     """
     _vector_index("index_select", index)
     if out is None:
+        if not dim and unrecorded(input) and (fast := _kernels.entries(input._a, index._a)) is not None:
+            return wrap(fast)
         return apply(_index_select, (input, index), {"dim": wrap_dim(dim, input._a.ndim)})
     refuse_out(out, input)
     check_memory(out)  # before it is resized

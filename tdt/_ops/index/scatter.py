@@ -20,6 +20,7 @@ from tdt._core.writing import refuse_shared
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.elementwise.select import fitting
+from tdt.autograd._arrays import unrecorded
 from tdt.autograd._dispatch import apply
 from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._node_names import by_number
@@ -173,6 +174,10 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
             [3]])
     """
     if out is None:
+        if input.__class__ is index.__class__ is Tensor and unrecorded(input) and index._a.__class__ is np.ndarray:
+            fast = _kernels.taken_at_once(input._a, index._a, dim)
+            if fast is not None:
+                return wrap(fast)
         return apply(_gather, (input, index), {"dim": _index_checked("gather", input, dim, index)})
     refuse_out(out, input)
     refuse_shared(out, input, index)
@@ -259,6 +264,15 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Ten
     >>> tdt.scatter_add(tdt.zeros(2), 0, tdt.tensor([1, 1]), tdt.ones(2))
     tensor([0., 2.])
     """
+    if (
+        out is None
+        and input.__class__ is index.__class__ is src.__class__ is Tensor
+        and unrecorded(input)
+        and unrecorded(src)
+    ):
+        fast = _kernels.added_at_once(input._a, index._a, src._a, dim) if index._a.__class__ is np.ndarray else None
+        if fast is not None:
+            return wrap(fast)
     refuse_out(out, input)
     return finish(_scatter_add, out, input, index, src, dim=_index_checked("scatter_add", input, dim, index, src))
 

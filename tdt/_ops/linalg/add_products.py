@@ -18,7 +18,7 @@ from tdt._core.tensor import Tensor
 from tdt._ops._common import C_NAMES, Number, store_into
 from tdt._ops.linalg.products import _matmul_flops, _matmul_shape, _same_type, bmm, matmul
 from tdt.autograd._autocast import autocast
-from tdt.autograd._dispatch import apply
+from tdt.autograd._dispatch import apply, ternary
 from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._node import sum_to
 from tdt.autograd._node_names import label
@@ -89,6 +89,8 @@ def _add_product(
     """beta · input + alpha · product(a, b), with input broadcast to the product, and ignored if beta is 0."""
     ranks = RANKS[name]
     if out is None and name in ONE_OP and _plain(ranks, input._a, a._a, b._a, beta, alpha):
+        if beta == 1 == alpha:
+            return label(ternary(_addmm, input, a, b), ONE_OP[name])
         return label(apply(_addmm, (input, a, b), {"beta": beta, "alpha": alpha}), ONE_OP[name])
     if a.ndim != ranks[0] or b.ndim != ranks[1]:
         raise RuntimeError(
@@ -125,17 +127,14 @@ def _add_product(
 
 def _plain(ranks: tuple[int, int], x: Any, a: Any, b: Any, beta: Any, alpha: Any) -> bool:
     """Whether all are NumPy's arrays of one real type, of shapes that fit, and numbers."""
-    if not (
-        x.__class__ is a.__class__ is b.__class__ is np.ndarray
-        and x.dtype is a.dtype is b.dtype
-        and x.dtype.char in "fd"
-    ):
+    if not (x.__class__ is a.__class__ is b.__class__ is np.ndarray and x.dtype is a.dtype is b.dtype):
         return False
-    if type(alpha) not in NUMBER_TYPES or type(beta) not in NUMBER_TYPES or (a.ndim, b.ndim) != ranks:
+    if x.dtype.char not in "fd" or alpha.__class__ not in NUMBER_TYPES or beta.__class__ not in NUMBER_TYPES:
         return False
-    if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0] or (b.ndim > 2 and a.shape[:-2] != b.shape[:-2]):
+    left, right = a.shape, b.shape
+    if (len(left), len(right)) != ranks or left[-1] != right[-2 if ranks[1] > 1 else 0] or left[:-2] != right[:-2]:
         return False
-    shape = a.shape[:-1] + b.shape[1:] if b.ndim < 3 else (*a.shape[:-1], b.shape[-1])
+    shape = left[:-1] + right[1:] if len(right) < 3 else (*left[:-1], right[-1])
     if x.shape == shape or x.shape == shape[-1:]:
         return True
     return x.ndim <= len(shape) and all(n in (1, m) for n, m in zip(reversed(x.shape), reversed(shape), strict=False))

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import functools
+import math
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from tdt import _kernels
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.calls import front
-from tdt._core.dtype import FLOAT, SCALAR_NAMES, check_category, float32, float64, promote_types
+from tdt._core.dtype import FLOAT, SCALAR_NAMES, float32, float64, promote_types
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import store_into, wrap_dim
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.linalg.norms import _vector_norm, norm, vector_norm
-from tdt._ops.nn.embedding import embedding
 from tdt._ops.shape.join import cat
 from tdt.autograd._arrays import as_tensor, compute, on_arrays
 from tdt.autograd._autocast import autocast
-from tdt.autograd._node_names import node_name
+from tdt.autograd._dispatch import unary
+from tdt.autograd._op import op
 from tdt.autograd._op_table import OPS
 
 
@@ -112,14 +115,49 @@ def _check(name: str, p: float, **tensors: Tensor) -> None:
         raise RuntimeError(f"{name} only supports non-negative p values, but got {p}")
 
 
-def _norms(name: str, rows: Tensor, p: float) -> Tensor:
-    """The p-norms of `rows`; as in PyTorch not in half precision."""
-    check_category(name, frozenset((float32, float64)), rows.dtype)
-    return vector_norm(rows, p, -1) if rows.shape[-1] else rows.sum(-1)
+FLOAT_OR_DOUBLE = frozenset((float32, float64))  # as in PyTorch not half precision
+
+
+@op(dtypes=FLOAT_OR_DOUBLE, node="PdistBackward0")
+def _pdist(xp: ModuleType, x: Any, *, p: float) -> Any:
+    if (fast := _kernels.distances("pdist", p, x)) is not None:
+        return fast
+    first, second = (x.take(xp.asarray(rows), 0) for rows in _pairs(len(x)))
+    return _norms(xp, first - second, p)
+
+
+def _norms(xp: ModuleType, rows: Any, p: float) -> Any:
+    """The p-norms over the last dimension."""
+    if not rows.shape[-1]:
+        return xp.zeros(rows.shape[:-1], rows.dtype)
+    if p == 0:  # NaN of NaN, unlike `vector_norm`
+        return xp.minimum(xp.ceil(abs(rows)), 1).sum(-1, rows.dtype)
+    return _vector_norm.forward(xp, rows, ord=p, dim=(rows.ndim - 1,))
+
+
+@_pdist.vjp("x")
+def _(g: Tensor, x: Tensor, out: Tensor, p: float) -> Tensor:
+    first, second = (wrap(rows).to(x.device) for rows in _pairs(x._a.shape[0]))
+    change = _norm_gradient(g, x.index_select(0, first) - x.index_select(0, second), out, p)
+    return x.new_zeros(x.shape).index_add(0, first, change).index_add(0, second, change, alpha=-1)
+
+
+def _norm_gradient(g: Tensor, rows: Tensor, out: Tensor, p: float) -> Tensor:
+    """The gradient in `rows` of their p-norms `out`."""
+    if not rows.shape[-1]:
+        return rows
+    if p == math.inf:  # every element as large as the distance has the whole gradient, unlike in `vector_norm`
+        return g.unsqueeze(-1) * rows.sign() * (rows.abs() == out.unsqueeze(-1))
+    return _vector_norm.rules["x"].function(g, rows, out, p, (rows.ndim - 1,), False)
+
+
+@_pdist.fast_vjp("x")
+def _(xp: ModuleType, g: Any, x: Any, out: Any, p: float) -> Any:
+    fast = _kernels.distances("pdist_gradient", p, g, x, out)
+    return _pdist.rules["x"].function(wrap(g), wrap(x), wrap(out), p)._a if fast is None else fast
 
 
 @front
-@node_name("PdistBackward0")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """Distances, in the p-norm, of all pairs of rows, in the order of the elements above the diagonal of their matrix.
 
@@ -131,14 +169,11 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     >>> tdt.pdist(tdt.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
     tensor([5.0000, 1.0000, 4.2426])
     """
-    if tensor_argument("pdist", input).ndim != 2:
+    if tensor_argument("pdist", input)._a.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
-    _check("pdist", p, X1=input)
-    if on_arrays(input) and _has_norm(input, p, 1) and input._a.shape[0] > 1:
-        first, second = [input._a.take(rows, 0) for rows in _pairs(input._a.shape[0])]
-        return as_tensor(compute(_vector_norm, compute(OPS["sub"], first, second), ord=float(p), dim=(1,)))
-    first, second = (wrap(rows).to(input.device) for rows in _pairs(input._a.shape[0]))
-    return _norms("pdist", embedding(input, first) - embedding(input, second), p)
+    if not (input._a.dtype.kind == "f" and p >= 0):
+        _check("pdist", p, X1=input)
+    return unary(_pdist, input, {"p": float(p)})
 
 
 @functools.lru_cache(8)
@@ -182,7 +217,33 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _MODES[0])
     many = max(x1.shape[-2], x2.shape[-2]) > _MANY
     if p == 2 and (compute_mode == _MODES[1] or (many and compute_mode == _MODES[0])):
         return _euclidean(x1, x2)
-    return _norms("cdist", x1.unsqueeze(-2) - x2.unsqueeze(-3), p)
+    if x1._a.shape[:-2] != x2._a.shape[:-2]:
+        batch = check_broadcast(x1._a.shape[:-2], x2._a.shape[:-2])
+        x1, x2 = (x.expand(*batch, *x.shape[-2:]) for x in (x1, x2))
+    return _cdist(x1, x2, p=float(p))
+
+
+@op(dtypes=FLOAT_OR_DOUBLE, broadcasts=False, packed=True, node="CdistBackward0")
+def _cdist(xp: ModuleType, x: Any, y: Any, *, p: float) -> Any:
+    """x (*, P, M), y (*, R, M) → (*, P, R)."""
+    fast = _kernels.distances("cdist", p, x, y)
+    return _norms(xp, x[..., :, None, :] - y[..., None, :, :], p) if fast is None else fast
+
+
+def _cdist_gradient(g: Tensor, x: Tensor, y: Tensor, out: Tensor, p: float) -> Tensor:
+    """The gradient in x."""
+    return _norm_gradient(g, x.unsqueeze(-2) - y.unsqueeze(-3), out, p).sum(-2)
+
+
+def _fast_cdist_gradient(g: Any, x: Any, y: Any, out: Any, p: float) -> Any:
+    fast = _kernels.distances("cdist_gradient", p, g, x, y, out)
+    return _cdist_gradient(wrap(g), wrap(x), wrap(y), wrap(out), p)._a if fast is None else fast
+
+
+_cdist.vjp("x")(_cdist_gradient)
+_cdist.vjp("y")(lambda g, x, y, out, p: _cdist_gradient(g.mT, y, x, out.mT, p))
+_cdist.fast_vjp("x")(_fast_cdist_gradient)
+_cdist.fast_vjp("y")(lambda g, x, y, out, p: _fast_cdist_gradient(g.swapaxes(-2, -1), y, x, out.swapaxes(-2, -1), p))
 
 
 def _euclidean(x1: Tensor, x2: Tensor) -> Tensor:

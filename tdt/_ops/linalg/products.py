@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -13,12 +13,15 @@ from tdt import _kernels
 from tdt._core.calls import front
 from tdt._core.dtype import NUMBERS, SCALAR_NAMES, check_category
 from tdt._core.methods import function_alias, method
+from tdt._core.mode import state
 from tdt._core.tensor import Tensor
 from tdt._ops._common import check_out_dtype, store_into, wrap_dim
 from tdt._ops.elementwise._front import tensor_argument
+from tdt._ops.reduce.reductions import sum_name
 from tdt.autograd._arrays import as_tensor, compute, on_arrays
 from tdt.autograd._autocast import autocast, cast_for
 from tdt.autograd._dispatch import binary, unary
+from tdt.autograd._fast_path import FastPath
 from tdt.autograd._node_names import node_name, ranks
 from tdt.autograd._op import op
 from tdt.autograd._views import follow
@@ -137,6 +140,20 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     return _matmul.into(out, input, other)
 
 
+def _of_ranks(left: int, right: int, input: Any, other: Any) -> Tensor | None:
+    """The product of tensors with these numbers of dimensions, if sizes and types fit and no handler takes ops; else None."""
+    try:
+        a, b = input._a, other._a
+        if a.ndim != left or b.ndim != right or a.dtype is not b.dtype or state.fast_record is None:
+            return None
+        sizes, others = a.shape, b.shape
+    except AttributeError:
+        return None
+    if sizes[-1] != others[-2 if right > 1 else 0] or (left == 3 and sizes[0] != others[0]):
+        return None
+    return binary(_matmul, input, other)
+
+
 def _explain_matmul(x: Tensor, y: Tensor) -> None:
     """Raise the error for operands that cannot be multiplied; vectors, matrices and batches have messages of their own."""
     if not x.ndim or not y.ndim:
@@ -182,6 +199,8 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     tensor([[3.],
             [3.]])
     """
+    if out is None and (result := _of_ranks(2, 2, input, mat2)) is not None:
+        return result
     tensor_argument("mm", input)
     tensor_argument("mm", mat2, "mat2", 2)
     if input.ndim != 2 or mat2.ndim != 2:
@@ -204,6 +223,8 @@ def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> tdt.mv(tdt.ones(2, 3), tdt.ones(3))
     tensor([3., 3.])
     """
+    if out is None and (result := _of_ranks(2, 1, input, vec)) is not None:
+        return result
     tensor_argument("mv", input)
     tensor_argument("mv", vec, "vec", 2)
     if input.ndim != 2 or vec.ndim != 1:
@@ -225,6 +246,8 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> tdt.dot(tdt.ones(3), tdt.ones(3))
     tensor(3.)
     """
+    if out is None and (result := _of_ranks(1, 1, input, tensor)) is not None:
+        return result
     tensor_argument("dot", input)
     tensor_argument("dot", tensor, "tensor", 2)
     if input.ndim != 1 or tensor.ndim != 1:
@@ -249,6 +272,8 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> tdt.bmm(tdt.ones(2, 1, 3), tdt.ones(2, 3, 1)).shape
     tdt.Size([2, 1, 1])
     """
+    if out is None and (result := _of_ranks(3, 3, input, mat2)) is not None:
+        return result
     tensor_argument("bmm", mat2, "mat2", 2)
     tensor_argument("bmm", input)
     if input.ndim == mat2.ndim == 3 and (input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]):
@@ -401,6 +426,17 @@ def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...]) -> Any:
     return gradient
 
 
+def _prepare_trace(
+    dtype: Any, ndim: int, dim: None, option: None
+) -> tuple[Callable[[Any], Any], dict[str, Any]] | None:
+    name = sum_name(dtype)
+    rows = _kernels.row_function(name, dtype, np.int64 if dtype.kind in "iub" else None) if name and ndim == 2 else None
+    return None if rows is None else (lambda a: rows(a.diagonal()), {})
+
+
+_short_trace = FastPath(_trace, _prepare_trace)
+
+
 @method()
 @front
 def trace(input: Tensor) -> Tensor:
@@ -414,6 +450,8 @@ def trace(input: Tensor) -> Tensor:
     >>> tdt.trace(tdt.ones(2, 2))
     tensor(2.)
     """
+    if (fast := _short_trace(input, None, None)) is not None:
+        return fast
     if input._a.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     return unary(_trace, input)

@@ -12,7 +12,7 @@ from tdt._core.broadcasting import check_broadcast
 from tdt._core.dtype import FLOATING, float32
 from tdt._core.dtype import bool as BOOL
 from tdt._core.tensor import Tensor, alias
-from tdt._kernels import chosen, float_attention, kernel, product
+from tdt._kernels import LOWER, chosen, float_attention, kernel, narrow, product, widen
 from tdt._kernels._formulas import FLOAT32
 from tdt._ops._common import C_NAMES, unrecorded
 from tdt._ops.elementwise._front import tensor_argument
@@ -43,10 +43,12 @@ _BLOCKS_GRAD = (kernel("attention_cpu:attention_vjp", float_attention),)
     flops=_flops,
     node="ScaledDotProductFlashAttentionForCpuBackward0",
     autocast="lower",
+    half=True,
 )
 def _attention(xp, q, k, v, mask=None, keep=None, *, causal, scale, dropped):
-    """softmax(scale q kᵀ + mask) v for q (*, L, E), k (*, S, E), v (*, S, D), and a mask (*, L, S) or None.
+    """softmax(scale q kᵀ + mask) v for q (*, L, E), k (*, S, E), v (*, S, D), and a mask that broadcasts to (*, L, S) or None.
 
+    mask: numbers, or bools that say which scores are not -inf; one that requires a gradient has all dimensions.
     keep: None, or bools (*, L, S) that say which weights are not dropped; these are divided by 1 - dropped. causal: row i
     sees the places up to i. Weights of a row whose scores are all -inf are 0. aux: for each row the largest score, and 1
     over the sum of the exponentials of the scores less it, (*, L, 2).
@@ -54,10 +56,16 @@ def _attention(xp, q, k, v, mask=None, keep=None, *, causal, scale, dropped):
     Rows are computed a few at a time, so memory grows with L + S, not with L S (Rabe and Staats, 2021); the gradient makes
     the weights anew, from those two numbers (Dao et al., 2022).
     """
-    out, norms = _room(xp, q, v, keep), xp.zeros((*q.shape[:-1], 2), q.dtype)
+    low = q.dtype in LOWER
+    out, norms = _room(xp, q, v, keep), xp.zeros((*q.shape[:-1], 2), FLOAT32 if low else q.dtype)
     if fast := chosen(_BLOCKS, xp, q, k, v, mask, keep):
         fast(q, k, v, mask, keep, out, norms, causal=causal, scale=scale, dropped=dropped)
         return out, norms
+    if low:
+        how = {"causal": causal, "scale": scale, "dropped": dropped}
+        wide, norms = _attention.forward(xp, *widen((q, k, v, mask)), keep, **how)
+        return narrow(wide, q.dtype), norms
+    mask = _whole(xp, mask, q, k)
     for rows, visible in _blocks(q, k, causal) if k.shape[-2] else ():
         weights = _scores(xp, q, k, mask, rows, visible, causal, scale)
         top = weights.max(axis=-1, keepdims=True)
@@ -70,6 +78,11 @@ def _attention(xp, q, k, v, mask=None, keep=None, *, causal, scale, dropped):
         _drop(weights, keep, rows, visible, dropped)
         out[..., rows, :] = product(xp, weights, v[..., visible, :])
     return out, norms
+
+
+def _whole(xp: Any, mask: Any, q: Any, k: Any) -> Any:
+    """A mask (*, L, S)."""
+    return None if mask is None else xp.broadcast_to(mask, (*q.shape[:-1], k.shape[-2]))
 
 
 def _room(xp: Any, q: Any, v: Any, keep: Any) -> Any:
@@ -96,7 +109,9 @@ def _blocks(q: Any, k: Any, causal: bool) -> Iterator[tuple[slice, slice]]:
 def _scores(xp: Any, q: Any, k: Any, mask: Any, rows: slice, visible: slice, causal: bool, scale: float) -> Any:
     """The scores of some rows for the keys in `visible`, -inf where causal attention masks a key."""
     scores = product(xp, q[..., rows, :] * q.dtype.type(scale), k[..., visible, :].swapaxes(-1, -2))
-    if mask is not None:
+    if mask is not None and mask.dtype == bool:
+        scores[~mask[..., rows, visible]] = -math.inf
+    elif mask is not None:
         scores += mask[..., rows, visible]
     if causal:
         places = xp.arange(rows.start, rows.start + scores.shape[-2])
@@ -113,7 +128,8 @@ def _drop(weights: Any, keep: Any, rows: slice, visible: slice, dropped: float) 
 @_attention.vjp("q", "k", "v", "mask")
 def _(g, needs, q, k, v, mask, keep, causal, scale, dropped):
     scores = (q * scale) @ k.mT
-    scores = scores if mask is None else scores + mask
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf) if mask.dtype is BOOL else scores + mask
     if causal:
         scores = scores.masked_fill(scores.new_ones(scores.shape[-2:], dtype=BOOL).triu(1), -math.inf)
     unseen = (scores == -math.inf).all(-1, keepdim=True)
@@ -133,10 +149,14 @@ def _(g, needs, q, k, v, mask, keep, causal, scale, dropped):
 @_attention.fast_vjp("q", "k", "v", "mask")
 def _(xp, g, needs, q, k, v, mask, keep, out, norms, causal, scale, dropped):
     gq, gk, gv = (_zeros_like(xp, x) for x in (q, k, v))
-    if not needs[3] and (fast := chosen(_BLOCKS_GRAD, xp, q, k, v, mask, keep)):
-        fast(g, q, k, v, mask, keep, out, norms, gq, gk, gv, causal=causal, scale=scale, dropped=dropped)
-        return gq, gk, gv, None
+    if q.dtype in LOWER and not chosen(_BLOCKS_GRAD, xp, q, k, v, mask, keep):
+        g, q, k, v, mask, out = widen((g, q, k, v, mask, out))
+        gq, gk, gv = (_zeros_like(xp, x) for x in (q, k, v))
     g_mask: Any = xp.zeros((*q.shape[:-1], k.shape[-2]), mask.dtype) if needs[3] else None
+    if fast := chosen(_BLOCKS_GRAD, xp, q, k, v, mask, keep):
+        fast(g, q, k, v, mask, keep, out, norms, gq, gk, gv, g_mask, causal=causal, scale=scale, dropped=dropped)
+        return gq, gk, gv, g_mask
+    mask = _whole(xp, mask, q, k)
     # The sum that softmax's gradient subtracts: of weights times their gradients, which equals that of `out` times `g`.
     shared = (g * out).sum(axis=-1, keepdims=True)
     for rows, visible in _blocks(q, k, causal):
@@ -183,13 +203,14 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     >>> functional.scaled_dot_product_attention(tdt.zeros(1, 2), tdt.ones(2, 2), tdt.tensor([[1.0, 0.0], [3.0, 2.0]]))
     tensor([[2., 1.]])
     """
-    if attn_mask is None and not dropout_p and _fit(query, key, value):  # most calls
-        if scale is None:
+    if not dropout_p and _fit(query, key, value) and (attn_mask is None or _fits(attn_mask, query, key, is_causal)):
+        if scale is None:  # most calls
             scale = 1 / math.sqrt(query._a.shape[-1])
         how: dict[str, Any] = {"causal": bool(is_causal), "scale": float(scale), "dropped": 0.0}
         if unrecorded(query, key, value):
-            return alias(_attention.forward(np, query._a, key._a, value._a, **how)[0], None)
-        return _attention(query, key, value, None, None, **how)
+            mask = None if attn_mask is None else attn_mask._a
+            return alias(_attention.forward(np, query._a, key._a, value._a, mask, **how)[0], None)
+        return _attention(query, key, value, attn_mask, None, **how)
     for position, (name, t) in enumerate((("query", query), ("key", key), ("value", value)), 1):
         tensor_argument("scaled_dot_product_attention", t, name, position)
     query, key, value, attn_mask = cast_for("lower", query, key, value, attn_mask)
@@ -206,9 +227,8 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         if check_broadcast(weights, tuple(attn_mask.shape)) != weights:
             raise RuntimeError(f"output with shape {list(weights)} doesn't match the broadcast shape "
                                f"{list(check_broadcast(weights, tuple(attn_mask.shape)))} (attn_mask)")  # fmt: skip
-        if attn_mask.dtype is BOOL:
-            attn_mask = query.new_zeros(attn_mask.shape).masked_fill(~attn_mask, -math.inf)
-        attn_mask = attn_mask.expand(weights)
+        if attn_mask.requires_grad:
+            attn_mask = attn_mask.expand(weights)
     keep = None
     if dropout_p:
         keep = query.new_zeros(weights, dtype=BOOL)
@@ -235,6 +255,18 @@ def _fit(query: Any, key: Any, value: Any) -> bool:
         and shapes[0][-1] == shapes[1][-1]
         and shapes[1][-2] == shapes[2][-2]
     )
+
+
+def _fits(mask: Any, query: Tensor, key: Tensor, causal: bool) -> bool:
+    """Whether a mask without a gradient, of bools or float32, broadcasts to the weights."""
+    try:
+        a = mask._a
+    except AttributeError:
+        return False
+    shape = (*query._a.shape[:-1], key._a.shape[-2])
+    if causal or not unrecorded(mask) or (a.dtype != np.bool_ and a.dtype != FLOAT32) or a.ndim > len(shape):
+        return False
+    return all(n == 1 or n == m for n, m in zip(reversed(a.shape), reversed(shape), strict=False))
 
 
 def _check_operands(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float) -> None:

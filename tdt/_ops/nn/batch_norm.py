@@ -12,8 +12,18 @@ from tdt import _kernels
 from tdt._backend.layout import output_is_channels_last
 from tdt._core.dtype import FLOATING, bfloat16, check_category, float16, float32
 from tdt._core.mode import no_grad
-from tdt._core.tensor import Tensor, alias
-from tdt._kernels import chosen, float_planes, float_rows, kernel, large_channels
+from tdt._core.tensor import Tensor, alias, wrap
+from tdt._kernels import (
+    LOWER,
+    chosen,
+    float_channels,
+    float_images_of_channels,
+    float_rows,
+    kernel,
+    large_channels,
+    narrow,
+    widen,
+)
 from tdt._ops._common import unrecorded
 from tdt._ops.shape.memory import in_output_format
 from tdt.autograd._inplace import is_plain, write
@@ -41,9 +51,20 @@ def _sum(xp: Any, a: Any) -> Any:
 
 @op(dtypes=FLOATING, promote=("x",), broadcasts=False, outputs=("out", "mean", "rstd", "var"), nondiff=("var",),
     shape=lambda x, w, b, **how: (x, (x[1],), (x[1],), (x[1],)), node="NativeBatchNormBackward0",
-    kernels=(kernel("plane_norm_cpu:batch_norm", float_planes), kernel("norm_cpu:batch_norm", large_channels),))  # fmt: skip
+    kernels=(
+        kernel("row_norm_cpu:batch_norm", float_channels),
+        kernel("plane_norm_cpu:batch_norm", float_images_of_channels),
+    ), half=True)  # fmt: skip
 def _batch_norm(xp, x, w=None, b=None, *, eps):
-    """The normalised input; per channel mean, 1 / √(variance + eps), and the unbiased variance."""
+    """The normalised input; per channel mean, 1 / √(variance + eps), and the unbiased variance.
+
+    Where the input is of half precision, so is the result alone.
+    """
+    if x.dtype in LOWER:
+        wide = widen((x, w, b))
+        function = chosen(_batch_norm.kernels, xp, *wide, eps=eps)
+        out, *statistics = function(*wide, eps=eps) if function else _batch_norm.forward(xp, *wide, eps=eps)
+        return narrow(out, x.dtype), *statistics
     kind = x.dtype.type
     count = x.size // x.shape[1]
     mean = _sum(xp, x) / kind(count)
@@ -59,6 +80,8 @@ def _batch_norm(xp, x, w=None, b=None, *, eps):
 
 @_batch_norm.vjp("x", "w", "b")
 def _(g, needs, x, w, mean, rstd, g_out, g_mean, g_rstd):
+    low = x.dtype
+    x, g_out = (v if v.dtype is mean.dtype else v.to(mean.dtype) for v in (x, g_out))
     n, axes = x.ndim, _axes(x.ndim)
     count = math.prod(x.shape) // x.shape[1]
     centred = x - per_channel(mean, n)
@@ -72,17 +95,22 @@ def _(g, needs, x, w, mean, rstd, g_out, g_mean, g_rstd):
         # d rstd / d x = - rstd³ centred / count
         slope = (towards * rstd * rstd + g_rstd * rstd * rstd * rstd) / count
         gx = g_out * per_channel(scale, n) - per_channel(shift, n) - centred * per_channel(slope, n)
+        gx = gx if gx.dtype is low else gx.to(low)
     return gx, gw if needs[1] else None, gb if needs[2] else None
 
 
 _SLOPES = (
-    kernel("plane_norm_cpu:batch_norm_vjp", float_planes),
-    kernel("norm_cpu:batch_norm_vjp", large_channels),
+    kernel("row_norm_cpu:batch_norm_vjp", float_channels),
+    kernel("plane_norm_cpu:batch_norm_vjp", float_images_of_channels),
 )
 
 
 @_batch_norm.fast_vjp("x", "w", "b")
 def _(xp, g, needs, x, w, mean, rstd, g_out, g_mean, g_rstd):
+    if fast := chosen(_SLOPES, xp, x, g_out, w):
+        found = fast(g_out, x, w, mean, rstd, g_mean, g_rstd)
+        return tuple(v if need else None for v, need in zip(found, needs, strict=True))
+    x, g_out = widen((x, g_out))
     if fast := chosen(_SLOPES, xp, x, g_out, w):
         found = fast(g_out, x, w, mean, rstd, g_mean, g_rstd)
         return tuple(v if need else None for v, need in zip(found, needs, strict=True))
@@ -123,27 +151,19 @@ def input_grad(xp: Any, g: Any, x: Any, mean: Any, scale: Any, slope: Any, shift
     return gx
 
 
-_AFFINE = (kernel("norm_cpu:affine", large_channels),)
-
-
-def _affine(xp: Any, x: Any, mean: Any, scale: Any, shift: Any) -> Any:
-    """(x - mean) scale + shift, with numbers per channel; mean and shift may be None."""
-    if fast := chosen(_AFFINE, xp, x, mean, scale, shift):
-        return fast(x, mean, scale, shift)
-    if mean is None:
-        return x * per_channel(scale, x.ndim)
-    out = x - per_channel(mean, x.ndim)
-    out *= per_channel(scale, x.ndim)
-    if shift is not None:
-        out += per_channel(shift, x.ndim)
-    return out
-
-
-@op(dtypes=FLOATING, promote=("x",), broadcasts=False, node="NativeBatchNormBackward0")
+@op(dtypes=FLOATING, promote=("x",), broadcasts=False, node="NativeBatchNormBackward0",
+    kernels=(
+        kernel("row_norm_cpu:batch_norm_eval", float_channels),
+        kernel("plane_norm_cpu:batch_norm_eval", float_images_of_channels),
+    ))  # fmt: skip
 def _batch_norm_eval(xp, x, mean, var, w=None, b=None, *, eps):
     """`x` normalised by statistics of its channels."""
     rstd = 1 / xp.sqrt(var + x.dtype.type(eps))
-    return _affine(xp, x, mean, rstd if w is None else rstd * w, b)
+    out = x - per_channel(mean, x.ndim)
+    out *= per_channel(rstd if w is None else rstd * w, x.ndim)
+    if b is not None:
+        out += per_channel(b, x.ndim)
+    return out
 
 
 @_batch_norm_eval.vjp("x", "mean", "var", "w", "b")
@@ -163,16 +183,29 @@ def _(g, needs, x, mean, var, w, eps):
     )
 
 
+_EVAL_SLOPES = (
+    kernel("row_norm_cpu:batch_norm_eval_vjp", float_channels),
+    kernel("plane_norm_cpu:batch_norm_eval_vjp", float_images_of_channels),
+)
+
+
 @_batch_norm_eval.fast_vjp("x", "mean", "var", "w", "b")
 def _(xp, g, needs, x, mean, var, w, eps):
     rstd = 1 / xp.sqrt(var + x.dtype.type(eps))
     scale = rstd if w is None else rstd * w
+    gx = None
     plain = weighted = g
+    if fast := chosen(_EVAL_SLOPES, xp, x, g, mean, scale):
+        gx, plain, weighted = fast(g, x, mean, scale)
+    else:
+        if needs[0]:
+            gx = g * per_channel(scale, x.ndim)
+        if any(needs[1:]):
+            plain, weighted = grad_sums(xp, g, x, mean)
     if any(needs[1:]):
-        plain, weighted = grad_sums(xp, g, x, mean)
-        weighted *= rstd
+        weighted = weighted * rstd
     return (
-        _affine(xp, g, None, scale, None) if needs[0] else None,
+        gx if needs[0] else None,
         -plain * scale if needs[1] else None,
         weighted * scale * rstd * x.dtype.type(-0.5) if needs[2] else None,
         weighted if needs[3] else None,
@@ -207,7 +240,29 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     if eps < 0 or (training and eps == 0):
         kind = "positive during training" if training else "non-negative"
         raise ValueError(f"batch_norm eps must be {kind}, but got {eps}")
+    if not training and running_mean is not None and running_var is not None:
+        out = _evaluated(input, running_mean, running_var, weight, bias, eps)
+        if out is not None:
+            return out
     return normed_and_statistics(input, running_mean, running_var, weight, bias, training, momentum, eps)[0]
+
+
+def _evaluated(input: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None,
+               eps: float) -> Tensor | None:  # fmt: skip
+    """The result by the kernel of `_batch_norm_eval`, where the call is no more than that; None for other calls."""
+    if not unrecorded(input, mean, var, weight, bias):
+        return None
+    x, m, v = input._a, mean._a, var._a
+    if not x.flags.c_contiguous:
+        x = in_output_format(input)._a
+    w, b = None if weight is None else weight._a, None if bias is None else bias._a
+    channels = x.shape[1:2]
+    if not m.shape == channels == v.shape or not (
+        (w is None or w.shape == channels) and (b is None or b.shape == channels)
+    ):
+        return None
+    fast = chosen(_batch_norm_eval.kernels, np, x, m, v, w, b)
+    return fast and wrap(fast(x, m, v, w, b, eps=eps))
 
 
 def _values_of_a_channel(shape: tuple[int, ...]) -> int:
@@ -233,7 +288,7 @@ def normed_and_statistics(input: Tensor, running_mean: Tensor | None, running_va
         input = in_output_format(input)
     kind, used_mean, used_var = input.dtype, running_mean, running_var
     check_dtypes(input, params)
-    if kind in HALF:
+    if kind in HALF and not (training and plain_with_float32(input, weight, bias)):
         input = input.float()
         weight, bias, used_mean, used_var = (
             None if v is None else v.float() for v in (weight, bias, used_mean, used_var)
@@ -246,7 +301,12 @@ def normed_and_statistics(input: Tensor, running_mean: Tensor | None, running_va
     else:
         check_category("batch_norm", FLOATING, input.dtype)
         out = _batch_norm_eval(input, used_mean, used_var, weight, bias, eps=eps)
-    return out.to(kind) if kind in HALF else out, mean, rstd
+    return out if out.dtype is kind else out.to(kind), mean, rstd
+
+
+def plain_with_float32(input: Tensor, *params: Tensor | None) -> bool:
+    """Whether the input is NumPy's, and the parameters are absent or float32."""
+    return input._a.__class__ is np.ndarray and all(value is None or value.dtype is float32 for value in params)
 
 
 def check_dtypes(input: Tensor, params: Sequence[Tensor | None]) -> None:

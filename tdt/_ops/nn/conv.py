@@ -15,6 +15,8 @@ import functools
 import math
 from typing import Any
 
+import numpy as np
+
 from tdt._backend import namespace
 from tdt._backend.layout import empty_as, output_is_channels_last, to_front, to_last, to_layout_of
 from tdt._backend.windows import output_sizes
@@ -36,6 +38,7 @@ from tdt._kernels import (
     widen,
 )
 from tdt._ops._common import C_NAMES, Ints
+from tdt._ops.nn._checked import CheckedCalls
 from tdt._ops.nn._windows import (
     bordered,
     inner,
@@ -135,6 +138,8 @@ def _in_half_precision(op: Any, xp: Any, arrays: tuple, attributes: dict) -> Any
     result = _by_pairs(op, xp, arrays, attributes)
     if result is not None:
         return result
+    if fast := _reading_bfloat16(op, xp, arrays, attributes):
+        return narrow(fast(arrays[0], *widen(arrays[1:]), **attributes), arrays[0].dtype)
     wide = widen(arrays)
     function = chosen(op.kernels, xp, *wide, **attributes)
     return narrow(function(*wide, **attributes) if function else op.forward(xp, *wide, **attributes), arrays[0].dtype)
@@ -146,6 +151,27 @@ def _by_pairs(op: Any, xp: Any, arrays: tuple, attributes: dict) -> Any:
     return fast(*arrays, **attributes) if fast else None
 
 
+def _reading_bfloat16(op: Any, xp: Any, arrays: tuple, attributes: dict) -> Any:
+    """The kernel of float32 for arrays of these shapes, if it takes images of bfloat16: they are converted when they are laid
+    out channels-last. None for other kernels, memory formats and types."""
+    for image in arrays if op is conv_weight_grad else arrays[:1]:
+        if image.dtype != bfloat16.np or image.ndim != 4 or not image.flags.c_contiguous:
+            return None
+    like = [None if a is None else _blank(a.shape) for a in arrays]
+    fast = chosen(op.kernels, xp, *like, **attributes)
+    return fast if any(fast is each.function for each in op.kernels[-2:]) else None
+
+
+@functools.lru_cache(256)
+def _blank(shape: tuple[int, ...]) -> np.ndarray:
+    """Zeros in float32, without memory of their own."""
+    return np.broadcast_to(np.float32(0), shape)
+
+
+FORWARD, INPUT_GRAD = _kernels("conv"), _kernels("conv_input_grad")
+CHECKED = CheckedCalls(FORWARD)
+
+
 @op(
     dtypes=NUMBERS,
     promote=(),
@@ -154,7 +180,7 @@ def _by_pairs(op: Any, xp: Any, arrays: tuple, attributes: dict) -> Any:
     flops=_conv_flops,
     node="ConvolutionBackward0",
     autocast="lower",
-    kernels=_kernels("conv"),
+    kernels=FORWARD,
     half=True,
     float32_weights=True,
 )
@@ -233,9 +259,15 @@ def _gradients_in_half_precision(xp, g, needs, x, w, how):
     """Those that kernels for half precision compute, and the others in float32, each operand converted once."""
     gx = _by_pairs(conv_input_grad, xp, (g, w), {"size": x.shape[2:], **how}) if needs[0] else None
     gw = _by_pairs(conv_weight_grad, xp, (g, x), {"kernel": w.shape[2:], **how}) if needs[1] else None
+    if needs[0] and gx is None:
+        if fast := _reading_bfloat16(conv_input_grad, xp, (g, w), {"size": x.shape[2:], **how}):
+            gx = fast(g, *widen((w,)), size=x.shape[2:], **how)
+    if needs[1] and gw is None:
+        if fast := _reading_bfloat16(conv_weight_grad, xp, (g, x), {"kernel": w.shape[2:], **how}):
+            gw = fast(g, x, kernel=w.shape[2:], **how)
     left = needs[0] and gx is None, needs[1] and gw is None, needs[2]
     if not any(left[:2]):
-        return gx, gw, total(g, (0, *range(2, g.ndim))) if needs[2] else None
+        return gx, gw, total(g, (0, *range(2, g.ndim)), float32.np) if needs[2] else None
     wide_g, wide_x, wide_w = widen((g, x, w))
     others = _gradients(xp, wide_g, left, wide_x, wide_w, how)  # which are rounded where the operand was
     return tuple(b if a is None else a for a, b in zip((gx, gw, None), others, strict=True))
@@ -257,7 +289,7 @@ def _input_flops(y: tuple, w: tuple, b: Any = None, **attributes: Any) -> int:
     flops=_input_flops,
     node="ConvolutionBackward0",
     autocast="lower",
-    kernels=_kernels("conv_input_grad"),
+    kernels=INPUT_GRAD,
     half=True,
 )
 def conv_input_grad(xp, y, w, b=None, *, size, stride, padding, dilation, groups):
@@ -463,6 +495,9 @@ def _conv_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | N
     for value, what in ((input, "input"), (weight, "weight")):
         if not isinstance(value, Tensor):
             raise TypeError(f"{name}(): argument '{what}' must be Tensor, not {type(value).__name__}")
+    key = CHECKED.key(nd, input, weight, bias, groups, stride, padding, dilation)
+    if (result := CHECKED.result(key, input, weight, bias)) is not None:
+        return result
     input, weight, bias = cast_operands(conv, input, weight, bias)
     single = input.ndim == nd + 1
     if not single and input.ndim != nd + 2:
@@ -478,7 +513,9 @@ def _conv_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | N
         x, padding = _named_padding(x, weight, padding, stride, dilation)
     padding = tuple_of(padding, nd, "padding")
     _check(name, *kinds(x, weight, bias), stride, padding, dilation, groups)
-    out = conv(x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    out = conv(x, weight, bias, **how)
+    CHECKED.add(key, x, weight, bias, how)
     return out.squeeze(0) if single else out
 
 

@@ -9,9 +9,12 @@ from typing import Any
 from tdt._core.calls import front
 from tdt._core.tensor import Tensor
 from tdt._ops._common import Ints
+from tdt._ops.nn._checked import CheckedCalls
 from tdt._ops.nn._windows import tuple_of
-from tdt._ops.nn.conv import _conv_nd, check_arguments, conv1d, conv_input_grad, kinds
+from tdt._ops.nn.conv import INPUT_GRAD, _conv_nd, check_arguments, conv1d, conv_input_grad, kinds
 from tdt.autograd._autocast import cast_for
+
+CHECKED = CheckedCalls(INPUT_GRAD)
 
 
 @functools.lru_cache(4096)
@@ -37,6 +40,9 @@ def _output_size(name: str, size: tuple, dtype: Any, weight: tuple, weight_dtype
 
 def _transpose_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any,
                   output_padding: Any, groups: int, dilation: Any) -> Tensor:  # fmt: skip
+    key = CHECKED.key(nd, input, weight, bias, groups, stride, padding, output_padding, dilation)
+    if (result := CHECKED.result(key, input, weight, bias)) is not None:
+        return result
     input, weight, bias = cast_for("lower", input, weight, bias)
     single = input.ndim == nd + 1
     if not single and input.ndim != nd + 2:
@@ -50,7 +56,9 @@ def _transpose_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tenso
     stride, padding = tuple_of(stride, nd, "stride"), tuple_of(padding, nd, "padding")
     dilation, more = tuple_of(dilation, nd, "dilation"), tuple_of(output_padding, nd, "output_padding")
     size = _output_size(name, *kinds(y, weight, bias), stride, padding, dilation, groups, more)
-    out = conv_input_grad(y, weight, bias, size=size, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    how = {"size": size, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    out = conv_input_grad(y, weight, bias, **how)
+    CHECKED.add(key, y, weight, bias, how)
     return out.squeeze(0) if single else out
 
 

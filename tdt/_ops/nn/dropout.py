@@ -15,17 +15,23 @@ from tdt._backend.layout import empty_in_order
 from tdt._core.creation import empty_like
 from tdt._core.dtype import FLOATING, check_category
 from tdt._core.tensor import Tensor
+from tdt._kernels import multiply
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._random import assign_in_memory_order, bernoulli, generator_for
 from tdt.autograd._op import op
 
 
-def _noise(xp: Any, x: Any, p: float, generator: Any) -> Any:
-    """0 with probability `p`, else 1 / (1 - p), drawn in the order of `x`'s memory."""
-    keep = bernoulli(generator_for(generator, _backend.device_of(x)), x.shape, 1 - p)
+def _noise_shape(x: tuple[int, ...], by_channel: bool) -> tuple[int, ...]:
+    """One number for each element, or for each channel of (N, C, *)."""
+    return (*x[:2], *(1,) * (len(x) - 2)) if by_channel else x
+
+
+def _noise(xp: Any, x: Any, p: float, by_channel: bool, generator: Any) -> Any:
+    """0 with probability `p`, else 1 / (1 - p), drawn in the order of `x`'s memory, for each element or channel."""
+    keep = bernoulli(generator_for(generator, _backend.device_of(x)), _noise_shape(x.shape, by_channel), 1 - p)
     real = x.real.dtype.type
     scale = real(1) / real(1 - p)
-    if x.flags.c_contiguous:
+    if by_channel or x.flags.c_contiguous:
         return xp.multiply(keep, scale, dtype=x.dtype)
     noise = empty_in_order(xp, x)
     assign_in_memory_order(noise, xp.multiply(keep, scale, dtype=x.dtype))
@@ -33,10 +39,12 @@ def _noise(xp: Any, x: Any, p: float, generator: Any) -> Any:
 
 
 @op(name="dropout", dtypes=FLOATING, outputs=("out", "noise"), nondiff=("noise",), random=True,
-    shape=lambda x, **how: (x, x), node="MulBackward0")  # fmt: skip
-def _dropout(xp, x, *, p, generator):
-    noise = _noise(xp, x, p, generator)
-    return x * noise, noise
+    shape=lambda x, by_channel, **how: (x, _noise_shape(x, by_channel)), node="MulBackward0")  # fmt: skip
+def _dropout(xp, x, *, p, by_channel, generator):
+    noise = _noise(xp, x, p, by_channel, generator)
+    if by_channel and not x.flags.c_contiguous:
+        return xp.multiply(x, noise, out=empty_in_order(xp, x)), noise
+    return multiply(x, noise), noise
 
 
 @_dropout.vjp("x")
@@ -46,7 +54,7 @@ def _(g_out, noise):
 
 @_dropout.fast_vjp("x")
 def _(g_out, noise):
-    return g_out * noise
+    return multiply(g_out, noise)
 
 
 # Klambauer et al., 2017: the negated limit of selu(x) for x → -inf.
@@ -68,9 +76,12 @@ def _drop(
     if p == 1:
         return input.mul_(False) if inplace else input * False
     check_category("dropout", FLOATING, input.dtype)
-    if not (inplace or by_channel or alpha):
-        return _dropout(input, p=float(p), generator=None)[0]
-    noise = _empty_mask(input, by_channel).bernoulli_(1 - p)
+    if by_channel and input.ndim < 2:
+        raise RuntimeError(f"Feature dropout requires at least 2 dimensions in the input, but got {list(input.shape)}")
+    if not (inplace or alpha):
+        return _dropout(input, p=float(p), by_channel=by_channel, generator=None)[0]
+    noise = input.new_empty(_noise_shape(input.shape, True)) if by_channel else empty_like(input)
+    noise.bernoulli_(1 - p)
     if not alpha:
         noise.div_(1 - p)
         return input.mul_(noise) if inplace else input * noise
@@ -78,15 +89,6 @@ def _drop(
     shift = noise.add(-1).mul_(_LOWEST * scale).add_(_LOWEST * scale * p)
     noise.mul_(scale)
     return input.mul_(noise).add_(shift) if inplace else input * noise + shift
-
-
-def _empty_mask(input: Tensor, by_channel: bool) -> Tensor:
-    """Memory for the mask: one number for each element, or for each channel of (N, C, *)."""
-    if not by_channel:
-        return empty_like(input)
-    if input.ndim < 2:
-        raise RuntimeError(f"Feature dropout requires at least 2 dimensions in the input, but got {list(input.shape)}")
-    return input.new_empty((*input.shape[:2], *(1,) * (input.ndim - 2)))
 
 
 def dropout(input: Tensor, p: float, train: bool) -> Tensor:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from tdt import _backend
+import numpy as np
+
+from tdt import _backend, _kernels
 from tdt._core.dtype import ALL, FLOATING_AND_COMPLEX, SCALAR_NAMES, check_category, int32, int64
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor, wrap
@@ -28,6 +30,8 @@ def check_type(function: str, name: str, t: Tensor, allowed: tuple) -> None:
 @op(name="embedding", dtypes=ALL, promote=(), broadcasts=False, computes=False,
     shape=lambda w, indices, **how: (*indices, *w[1:]))  # fmt: skip
 def _embedding(xp, w, indices, *, padding_idx, by_frequency, sparse):
+    if w.__class__ is indices.__class__ is np.ndarray and (fast := _kernels.entries(w, indices)) is not None:
+        return fast
     if indices.size and not all_in_range(indices, len(w)):
         raise IndexError(f"index out of range in self: indices lie in [{int(indices.min())}, {int(indices.max())}], but the "
                          f"table has {len(w)} rows")  # fmt: skip

@@ -8,7 +8,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from tdt import _backend
+import numpy as np
+
+from tdt import _backend, _kernels
 from tdt._core.dtype import dtype, int64
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import Ints
@@ -19,6 +21,7 @@ from tdt._ops.nn.dropout import _check_probability, _drop
 from tdt._ops.nn.embedding import _embedding, _renorm, check_embedding
 from tdt._ops.nn.embedding_bag import MODES
 from tdt._ops.nn.pool_uneven import _adaptive_max_pool_nd
+from tdt.autograd._arrays import unrecorded
 from tdt.autograd._dispatch import apply
 
 
@@ -101,6 +104,12 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
     row = check_embedding(weight, input, padding_idx)
     if max_norm is not None:
         _renorm(weight, input, max_norm, norm_type)
+    if (
+        unrecorded(weight)
+        and input._a.__class__ is np.ndarray
+        and (fast := _kernels.entries(weight._a, input._a)) is not None
+    ):
+        return wrap(fast)
     attributes = {"padding_idx": row, "by_frequency": scale_grad_by_freq, "sparse": sparse}
     return apply(_embedding, (weight, input), attributes)
 

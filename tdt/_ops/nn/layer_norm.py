@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tdt import _backend
-from tdt._core.dtype import FLOATING, finfo, float32
+from tdt._core.dtype import FLOATING, check_category, finfo, float32
 from tdt._core.tensor import Tensor, alias
-from tdt._kernels import chosen, float_layer, kernel
+from tdt._kernels import LOWER, chosen, float_layer, kernel, narrow, widen
 from tdt._ops._common import unrecorded
-from tdt._ops.nn.batch_norm import HALF, check_dtypes
+from tdt._ops.nn.batch_norm import HALF, check_dtypes, plain_with_float32
 from tdt._ops.shape.memory import in_output_format
 from tdt.autograd._op import op
 
@@ -33,12 +33,19 @@ _RESULT = kernel("layer_norm_cpu:normed", float_layer)
     shape=_row_shapes,
     node="NativeLayerNormBackward0",
     kernels=(_ROWS,),
+    half=True,
 )
 def _layer_norm(xp, x, w=None, b=None, *, dims, eps, centred=True):
     """`x` with mean 0 and variance 1 over its last `dims` dimensions, times w, plus b.
 
-    Unless `centred`, the mean is taken as 0: `x` is divided by its root mean square.
+    Unless `centred`, the mean is taken as 0: `x` is divided by its root mean square. Half precision may meet parameters of
+    float32: then the statistics are float32 too.
     """
+    if x.dtype in LOWER:
+        wide, how = widen((x, w, b)), {"dims": dims, "eps": eps, "centred": centred}
+        results = _ROWS.function(*wide, **how) if _ROWS.when(wide, how) else _layer_norm.forward(xp, *wide, **how)
+        mixed = any(value is not None and value.dtype not in LOWER for value in (w, b))
+        return (narrow(results[0], x.dtype), *results[1:]) if mixed else narrow(results, x.dtype)
     axes = tuple(range(x.ndim - dims, x.ndim))
     kind = x.dtype.type
     count = kind(math.prod(x.shape[x.ndim - dims :]))  # NumPy's own mean takes twice the time of a small sum
@@ -59,6 +66,8 @@ def _layer_norm(xp, x, w=None, b=None, *, dims, eps, centred=True):
 
 @_layer_norm.vjp("x", "w", "b")
 def _(needs, x, w, mean, rstd, g_out, g_mean, g_rstd, dims, centred):
+    low = x.dtype
+    x, g_out = (v if v.dtype is mean.dtype else v.to(mean.dtype) for v in (x, g_out))
     lead, axes = tuple(range(x.ndim - dims)), tuple(range(x.ndim - dims, x.ndim))
     count = math.prod(x.shape[x.ndim - dims :])
     normed = (x - mean) * rstd
@@ -68,6 +77,7 @@ def _(needs, x, w, mean, rstd, g_out, g_mean, g_rstd, dims, centred):
         shift = (g.sum(axes, keepdim=True) * rstd - g_mean) / count if centred else 0
         slope = ((g * normed).sum(axes, keepdim=True) * rstd + g_rstd * rstd * rstd) / count
         gx = g * rstd - shift - normed * slope
+        gx = gx if gx.dtype is low else gx.to(low)
     # Without dimensions before the rows, PyTorch's sum over none of them would be one over all.
     total = (lambda v: v.sum(lead)) if lead else (lambda v: v)
     return gx, total(g_out * normed) if needs[1] else None, total(g_out) if needs[2] else None
@@ -78,7 +88,11 @@ _SLOPES = (kernel("layer_norm_cpu:layer_norm_vjp", float_layer),)
 
 @_layer_norm.fast_vjp("x", "w", "b")
 def _(xp, needs, x, w, mean, rstd, g_out, g_mean, g_rstd, dims, centred):
-    if fast := chosen(_SLOPES, xp, x, g_out, w):
+    fast = chosen(_SLOPES, xp, x, g_out, w)
+    if fast is None and x.dtype in LOWER:
+        x, w, mean, rstd, g_out, g_mean, g_rstd = widen((x, w, mean, rstd, g_out, g_mean, g_rstd))
+        fast = chosen(_SLOPES, xp, x, g_out, w)
+    if fast:
         found = fast(g_out, x, w, mean, rstd, g_mean, g_rstd, dims=dims, centred=centred)
         return tuple(v if need else None for v, need in zip(found, needs, strict=True))
     lead, axes = tuple(range(x.ndim - dims)), tuple(range(x.ndim - dims, x.ndim))
@@ -129,9 +143,11 @@ def normed_and_statistics(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`layer_norm`; each row's mean, and the inverse of its standard deviation."""
     dims = _check_rows("layer_norm", input, normalized_shape, weight=weight, bias=bias)
+    check_category("LayerNormKernelImpl", FLOATING, input.dtype)
     check_dtypes(input, [weight, bias])
     x = input.contiguous()
-    if all(value is None or value._a.dtype is x._a.dtype for value in (weight, bias)):
+    params = [value for value in (weight, bias) if value is not None]
+    if all(value._a.dtype is x._a.dtype for value in params) or (x.dtype in HALF and plain_with_float32(x, *params)):
         return _layer_norm(x, weight, bias, dims=dims, eps=eps)
     promoted = (None if value is None else value.float() for value in (weight, bias))
     out, mean, rstd = _layer_norm(x.float(), *promoted, dims=dims, eps=eps)
@@ -163,6 +179,8 @@ def rms_norm(
             eps = finfo(float32).eps if eps is None else eps
             return alias(_RESULT.function(*arrays, dims=dims, eps=eps, centred=False), None)
     x = in_output_format(input)
+    if weight is not None and x.dtype in HALF and plain_with_float32(x, weight):
+        return _layer_norm(x, weight, None, dims=dims, eps=finfo(float32).eps if eps is None else eps, centred=False)[0]
     x = x.float() if x.dtype in HALF else x
     if eps is None:
         eps = finfo(x.dtype if x.is_floating_point() or x.is_complex() else float32).eps

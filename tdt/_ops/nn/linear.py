@@ -42,10 +42,9 @@ def _linear_node_name(node: Any) -> str:
     float32_weights=True,
 )
 def _linear(xp, x, w, b=None):
-    if x.dtype != w.dtype:  # half precision, and weights in float32
-        return _kernels.narrow(_linear.forward(xp, *_kernels.widen((x, w, b))), x.dtype)
+    # Half precision may meet weights in float32.
     # One product of two matrices: NumPy multiplies a stack of matrices one by one.
-    y = _kernels.product(xp, x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), w.shape[-1]), w.T, b)
+    y = _kernels.product(xp, x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), w.shape[-1]), w.T, b, x.dtype)
     return y if x.ndim == 2 else y.reshape(_shape(x.shape, w.shape, b))
 
 
@@ -62,15 +61,13 @@ def _(g, needs, x, w):
 
 @_linear.fast_vjp("x", "w", "b")
 def _(xp, g, needs, x, w):
-    if x.dtype != w.dtype:
-        g, x = _kernels.widen((g, x))
     if w.dtype.kind == "c":
         x, w = x.conj(), w.conj()
     count, out, inside = math.prod(x.shape[:-1]), math.prod(w.shape[:-1]), w.shape[-1]
     rows = g.reshape(count, out)
-    gx = _kernels.product(xp, rows, w.reshape(out, inside)).reshape(x.shape) if needs[0] else None
-    gw = _kernels.product(xp, rows.T, x.reshape(count, inside)) if needs[1] else None
-    gb = _kernels.total(rows, 0) if needs[2] else None
+    gx = _kernels.product(xp, rows, w.reshape(out, inside), dtype=x.dtype).reshape(x.shape) if needs[0] else None
+    gw = _kernels.product(xp, rows.T, x.reshape(count, inside), dtype=w.dtype) if needs[1] else None
+    gb = _kernels.total(rows, 0, None if rows.dtype == w.dtype else w.dtype) if needs[2] else None
     if w.ndim == 2:  # a leaf adopts these, where it would copy a view
         return gx, gw, gb
     return gx, None if gw is None else gw.reshape(w.shape), None if gb is None else gb.reshape(())

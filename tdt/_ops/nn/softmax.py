@@ -14,7 +14,7 @@ from tdt._core.calls import front
 from tdt._core.dtype import FLOATING, as_dtype, dtype
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
-from tdt._kernels import enabled, float_rows, kernel
+from tdt._kernels import chosen, enabled, float_columns, float_rows, kernel
 from tdt._kernels._formulas import FLOAT32
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import tensor_argument
@@ -67,22 +67,28 @@ def _(xp, g, out, dim):
 
 
 def _leave_to_kernels(record: Op) -> None:
-    """Use kernels for the op and for its array-level gradient, for float32 along the last dimension.
+    """Use kernels for the op and for its array-level gradient, for float32.
 
     The forward selects them itself, so that the op takes the fast path through dispatch.
     """
     forward, gradient = record.forward, record.rules["x"].fast
     assert gradient is not None and record.rules["x"].fast_params == ("xp", "g", "out", "dim")
-    values, slopes = (kernel(f"softmax_cpu:{record.name}{end}", float_rows) for end in ("", "_vjp"))
+    values, slopes = (
+        [
+            kernel(f"softmax_cpu:{record.name}{end}", float_rows),
+            kernel(f"column_softmax_cpu:{record.name}{end}", float_columns),
+        ]
+        for end in ("", "_vjp")
+    )
 
     def value(xp: Any, x: Any, *, dim: int) -> Any:
-        if xp is np and values.when((x,), {"dim": dim}):
-            return values.function(x, dim=dim)
+        if fast := chosen(values, xp, x, dim=dim):
+            return fast(x, dim=dim)
         return forward(xp, x, dim=dim)
 
     def input_gradient(xp: Any, g: Any, out: Any, dim: int) -> Any:
-        if xp is np and slopes.when((g, out), {"dim": dim}):
-            return slopes.function(g, out, dim=dim)
+        if fast := chosen(slopes, xp, g, out, dim=dim):
+            return fast(g, out, dim=dim)
         return gradient(xp, g, out, dim)
 
     record.forward, record.rules["x"].fast = functools.update_wrapper(value, forward), input_gradient

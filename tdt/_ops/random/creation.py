@@ -429,4 +429,6 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
         if x.dtype.category != _dtype.FLOAT:
             raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {SCALAR_NAMES[x.dtype]}")
     check(count.dtype is prob.dtype, f"Found dtype {SCALAR_NAMES[prob.dtype]} but expected {SCALAR_NAMES[count.dtype]}")
-    return _binomial(count, prob.expand(count._a.shape), generator=generator)
+    return _binomial(
+        count, prob if prob._a.shape == count._a.shape else prob.expand(count._a.shape), generator=generator
+    )

@@ -126,22 +126,17 @@ _EXTREMES = {
     "max": (_extreme_op("max_dim", "max", "MaxBackward0"), _amax, maximum),
     "min": (_extreme_op("min_dim", "min", "MinBackward0"), _amin, minimum),
 }
-# By name: the fast paths along a dimension and of all elements.
+# By name: the fast path along a dimension.
 _EXTREME_PATHS = {
-    name: (choice_path(along_dim, functools.partial(_find_extreme, name), scannable), path)
-    for (name, (along_dim, _, _)), path in zip(_EXTREMES.items(), (_short_amax, _short_amin), strict=True)
+    name: choice_path(along_dim, functools.partial(_find_extreme, name), scannable)
+    for name, (along_dim, _, _) in _EXTREMES.items()
 }
 
 
 def _extreme(name: str, input: Tensor, dim: Any, keepdim: bool, other: Tensor | None, out: Any) -> Any:
     """`max` or `min`, by name."""
     if other is None and out is None:
-        along_path_, of_all_path = _EXTREME_PATHS[name]
-        if dim is None:
-            whole = of_all_path(input, None, False)
-            if whole is not None:
-                return label(whole, f"{name.capitalize()}Backward1")
-        elif (pair := along_path_(input, dim, keepdim)) is not None:
+        if dim is not None and (pair := _EXTREME_PATHS[name](input, dim, keepdim)) is not None:
             return _named(name, pair)
     along_dim, of_all, of_two = _EXTREMES[name]
     check_operands(name, input, dim if other is None else other)
@@ -183,6 +178,8 @@ def max(
     >>> tdt.max(tdt.tensor([1, 5, 3]))
     tensor(5)
     """
+    if dim is None and other is None and out is None and (whole := _short_amax(input, None, False)) is not None:
+        return whole if whole._edge is None else label(whole, "MaxBackward1")
     return _extreme("max", input, dim, keepdim, other, out)
 
 
@@ -212,6 +209,8 @@ def min(
     >>> tdt.min(tdt.tensor([1, 5, 3]))
     tensor(1)
     """
+    if dim is None and other is None and out is None and (whole := _short_amin(input, None, False)) is not None:
+        return whole if whole._edge is None else label(whole, "MinBackward1")
     return _extreme("min", input, dim, keepdim, other, out)
 
 

@@ -52,8 +52,8 @@ def fold_path(record: Op, name: str | Callable[[Any], str], final: Any = None, *
         if dims is None or ndim < 2:
             if keepdim:
                 shape = (1,) * ndim
-                return lambda a: rows(a.reshape(-1)).reshape(shape), attributes
-            return rows if ndim == 1 else lambda a: rows(a.reshape(-1)), attributes
+                return lambda a: rows(a.ravel()).reshape(shape), attributes
+            return rows if ndim == 1 else lambda a: rows(a.ravel()), attributes
         if dims == (ndim - 1,):
             return (lambda a: rows(a)[..., None]) if keepdim else rows, attributes
         if fold in ("var", "std"):
@@ -70,7 +70,7 @@ def fold_path(record: Op, name: str | Callable[[Any], str], final: Any = None, *
     return FastPath(record, prepare)
 
 
-def _sum_name(dtype: Any) -> str:
+def sum_name(dtype: Any) -> str:
     """The fold that sums elements of a type, integers and bools as int64."""
     return {"f": "sum", "i": "sum", "u": "sum_unsigned", "b": "sum_unsigned"}.get(dtype.kind, "")
 
@@ -110,7 +110,7 @@ def _(g: Tensor, x_shape: tuple[int, ...], dim: AllDims, keepdim: bool) -> Tenso
 
 
 _sum.fast_vjp("x")(spread)
-_short_sum = fold_path(_sum, _sum_name, _sum_type)
+_short_sum = fold_path(_sum, sum_name, _sum_type)
 
 
 @method()
@@ -687,6 +687,9 @@ def _hash_tensor(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool =
     return bits if keepdim else bits.squeeze(dims)
 
 
+_short_hash = fold_path(_hash_tensor, "hash", lambda dtype: np.uint64)
+
+
 @method()
 @front
 def hash_tensor(
@@ -708,6 +711,8 @@ def hash_tensor(
     >>> tdt.hash_tensor(tdt.tensor([5, 3]))
     tensor(6, dtype=tdt.uint64)
     """
+    if mode.__class__ is int and mode == 0 and out is None and (fast := _short_hash(input, dim, keepdim)) is not None:
+        return fast
     if mode != 0:
         raise RuntimeError(f"hash_tensor: unknown mode {mode}; expected 0, exclusive or")
     dims = wrap_dims(dim, input.ndim)

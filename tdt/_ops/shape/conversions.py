@@ -5,15 +5,25 @@ from __future__ import annotations
 from tdt._core import dtype as _dtype
 from tdt._core.memory_format import memory_format, preserve_format
 from tdt._core.methods import method
-from tdt._core.tensor import Tensor
+from tdt._core.tensor import Tensor, wrap
+from tdt._kernels import LOWER, astype
 from tdt._ops.shape.memory import to
+from tdt.autograd._arrays import unrecorded
 from tdt.autograd._dispatch import converted
 
 __all__: list[str] = []
 
+FLOAT32 = _dtype.float32.np
+HALVED = frozenset([(FLOAT32, low) for low in LOWER] + [(low, FLOAT32) for low in LOWER])
+
 
 def _converted(x: Tensor, dtype: _dtype.dtype, layout: memory_format) -> Tensor:
     """`x` in another dtype and memory format."""
+    # Between float32 and half precision without a record, in a third less time.
+    if layout is preserve_format and x.__class__ is Tensor and unrecorded(x):
+        a = x._a
+        if (a.dtype, dtype.np) in HALVED and a.flags.c_contiguous:
+            return wrap(astype(a, dtype.np))
     return converted(x, dtype) if layout is preserve_format else to(x, dtype, memory_format=layout)
 
 

@@ -48,6 +48,16 @@ def _mask(height: int, width: int, edge: int, lower: bool, dtype: np.dtype) -> n
     return np.where(_lower(height, width, edge) == lower, ~bits.type(0), bits.type(0))
 
 
+def _small_triangle(x: np.ndarray, diagonal: int, lower: bool) -> np.ndarray | None:
+    """The triangle of small contiguous matrices of common types; None for others."""
+    *_, height, width = x.shape
+    if height * width > MAX_CACHED or x.size >= PARALLEL or diagonal.__class__ is not int or not x.flags.c_contiguous:
+        return None
+    dtype = x.dtype
+    mask = _mask(height, width, diagonal if lower else diagonal - 1, lower, dtype)
+    return None if mask is None else (x.view(mask.dtype) & mask).view(dtype)
+
+
 def _triangle_op(name: str) -> Op:
     """The op of `tril` or `triu`."""
 
@@ -55,11 +65,8 @@ def _triangle_op(name: str) -> Op:
     def triangle(xp: ModuleType, x: Any, *, diagonal: int = 0) -> Any:
         height, width = x.shape[-2:]
         edge = diagonal if name == "tril" else diagonal - 1
-        if xp is np and height * width <= MAX_CACHED and x.size < PARALLEL:
-            dtype = x.dtype
-            mask = _mask(height, width, edge, name == "tril", dtype)
-            if mask is not None:
-                return (x.view(mask.dtype) & mask).view(dtype)
+        if xp is np and (small := _small_triangle(x, diagonal, name == "tril")) is not None:
+            return small
         fast = _kernels.triangle(x, edge, name == "tril")
         if fast is not None:
             return fast
@@ -102,6 +109,8 @@ def tril(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
             [3, 4]])
     """
     if out is None and len(input._a.shape) > 1:
+        if unrecorded(input) and (fast := _small_triangle(input._a, diagonal, True)) is not None:
+            return wrap(fast)
         return unary(_tril, input, {"diagonal": diagonal})
     return _triangle(_tril, "tril", input, diagonal, out)
 
@@ -123,6 +132,8 @@ def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
             [0, 4]])
     """
     if out is None and len(input._a.shape) > 1:
+        if unrecorded(input) and (fast := _small_triangle(input._a, diagonal, False)) is not None:
+            return wrap(fast)
         return unary(_triu, input, {"diagonal": diagonal})
     return _triangle(_triu, "triu", input, diagonal, out)
 

@@ -72,6 +72,8 @@ def _joined(xp: ModuleType, parts: list, dim: int) -> Any:
 
 @op(multi_view=True, float8=FLOAT8S)
 def _unbind(xp: ModuleType, x: Any, *, dim: int) -> tuple[Any, ...]:
+    if not dim and x.ndim > 1:
+        return tuple(x)
     before = (slice(None),) * dim
     return tuple([x[(*before, i, ...)] for i in range(x.shape[dim])])
 

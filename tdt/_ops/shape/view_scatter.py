@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +15,10 @@ from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import store_into
 from tdt._ops.shape.memory import clone, copy_
 from tdt._ops.shape.split import as_strided, memory, storage_offset
-from tdt._ops.shape.views import diagonal, select, slice_along
-from tdt.autograd._arrays import on_arrays
+from tdt._ops.shape.views import decoded, diagonal, select, slice_along, slice_spec, slice_view
+from tdt.autograd._arrays import unrecorded
 from tdt.autograd._node_names import node_name
+from tdt.autograd._op import op
 
 __all__ = ["as_strided_scatter", "diagonal_scatter", "select_scatter", "slice_scatter"]
 
@@ -64,6 +67,30 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     return _placed("select_scatter", copied, select(copied, dim, index), src)
 
 
+@op(name="slice_scatter", promote=(), broadcasts=False, computes=False, node="SliceScatterBackward0")
+def _slice_scatter(xp: ModuleType, x: Any, src: Any, *, spec: tuple[Any, ...]) -> Any:
+    """A contiguous array with `src` in the place of a slice of its shape."""
+    out = x.copy()
+    out[decoded(spec)] = src
+    return out
+
+
+@_slice_scatter.vjp("x")
+def _(g: Tensor, src_shape: tuple[int, ...], spec: tuple[Any, ...]) -> Tensor:
+    return _slice_scatter(g.contiguous(), g.new_zeros(src_shape), spec=spec)
+
+
+@_slice_scatter.fast_vjp("x")
+def _(xp: ModuleType, g: Any, spec: tuple[Any, ...]) -> Any:
+    out = g.copy()
+    out[decoded(spec)] = 0
+    return out
+
+
+_slice_scatter.vjp("src")(lambda g, spec: slice_view(g, spec=spec))
+_slice_scatter.fast_vjp("src")(lambda xp, g, spec: g[decoded(spec)])
+
+
 @method()
 @front
 @node_name("SliceScatterBackward0")
@@ -87,12 +114,19 @@ def slice_scatter(
     >>> tdt.slice_scatter(tdt.zeros(4), tdt.ones(2), 0, 0, None, 2)
     tensor([1., 0., 1., 0.])
     """
-    if out is None and input._a.__class__ is np.ndarray and input._a.base is None and on_arrays(input, src):
-        copied = wrap(input._a.copy())
-        view = slice_along(copied, dim, start, end, step)._a
-        if view.shape == src._a.shape:
-            view[...] = src._a
-            return copied
+    a = input._a
+    if (
+        out is None
+        and a.__class__ is np.ndarray
+        and a.base is None
+        and a.flags.c_contiguous
+        and a.dtype is src._a.dtype
+    ):
+        spec = slice_spec(input, dim, start, end, step)
+        if a[decoded(spec)].shape == src._a.shape:
+            if unrecorded(input) and unrecorded(src):
+                return wrap(_slice_scatter.forward(np, a, src._a, spec=spec))
+            return _slice_scatter(input, src, spec=spec)
     copied = _clone(input)
     result = _placed("slice_scatter", copied, slice_along(copied, dim, start, end, step), src)
     return result if out is None else store_into(out, result, exact=True)

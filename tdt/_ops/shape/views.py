@@ -446,12 +446,17 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 
 def slice_along(input: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Tensor:
     """`input[start:end:step]` along `dim`; a view."""
+    return view_of(slice_view, input, {"spec": slice_spec(input, dim, start, end, step)})
+
+
+def slice_spec(input: Tensor, dim: int, start: Any, end: Any, step: int) -> tuple[Any, ...]:
+    """The attribute of `slice_view` for `input[start:end:step]` along `dim`."""
     if not input._a.ndim:
         raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
     if step <= 0:
         raise RuntimeError("slice step must be positive")
     ends = tuple([None if v is None else operator.index(v) for v in (start, end, step)])
-    return view_of(slice_view, input, {"spec": (*(ALL_OF,) * wrap_dim(dim, input._a.ndim), ends, ...)})
+    return (*(ALL_OF,) * wrap_dim(dim, input._a.ndim), ends, ...)
 
 
 @method()

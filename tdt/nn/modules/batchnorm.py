@@ -10,6 +10,7 @@ from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
 from tdt.nn import functional as F
 from tdt.nn._types import Device, Dtype
+from tdt.nn.modules._lookup import pair
 from tdt.nn.modules.module import Module
 from tdt.nn.parameter import Parameter
 
@@ -87,12 +88,13 @@ class _BatchNorm(_NormBase):
             count.add_(1)
             if momentum is None:  # the plain mean of all batches so far
                 momentum = 1.0 / float(count)
-        mean, var = self.running_mean, self.running_var
+        mean, var = pair(self, "_buffers", "running_mean", "running_var")
         by_batch = training or (mean is None and var is None)
         if training and not self.track_running_stats:
             mean = var = None
         momentum = 0.0 if momentum is None else momentum
-        return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
+        weight, bias = pair(self, "_parameters", "weight", "bias")
+        return F.batch_norm(input, mean, var, weight, bias, by_batch, momentum, self.eps)
 
 
 class BatchNorm1d(_BatchNorm):

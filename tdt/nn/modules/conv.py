@@ -11,6 +11,7 @@ from tdt._core.tensor import Tensor
 from tdt.nn import functional as F
 from tdt.nn import init
 from tdt.nn._types import Device, Dtype
+from tdt.nn.modules._lookup import pair
 from tdt.nn.modules.lazy import LazyModuleMixin, OneSize
 from tdt.nn.modules.module import Module
 from tdt.nn.parameter import Parameter, UninitializedParameter
@@ -92,7 +93,8 @@ class _Conv(Module):
         padding: Any = self.padding
         if self.padding_mode != "zeros":
             input, padding = F.pad(input, self._border(), mode=self.padding_mode), 0
-        return type(self).convolve(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        weight, bias = pair(self, "_parameters", "weight", "bias")
+        return type(self).convolve(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
     def extra_repr(self) -> str:
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"

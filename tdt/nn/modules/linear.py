@@ -10,6 +10,7 @@ from tdt._core.tensor import Tensor
 from tdt.nn import init
 from tdt.nn._types import Device, Dtype
 from tdt.nn.functional import bilinear, linear
+from tdt.nn.modules._lookup import pair
 from tdt.nn.modules.lazy import OneSize
 from tdt.nn.modules.module import Module
 from tdt.nn.parameter import Parameter, UninitializedParameter
@@ -69,7 +70,7 @@ class Linear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
-        return linear(input, self.weight, self.bias)
+        return linear(input, *pair(self, "_parameters", "weight", "bias"))
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
@@ -31,6 +32,8 @@ _REGISTRIES = (
     "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
     "_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
 )  # fmt: skip
+_READ_DIRECTLY = "weight", "bias", "running_mean", "running_var"  # what layers read by `_lookup.pair`
+_lookups_of = operator.attrgetter("__getattr__", "__getattribute__")
 
 
 def typename(value: Any) -> str:
@@ -58,10 +61,13 @@ class Module(Lookup, Hooked, StateDict, Convertible):
     """
 
     training: bool
+    _reads_directly = True  # False for a class that computes one of _READ_DIRECTLY, as a property, or any attribute
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         own_constructor(cls)
+        plain = _lookups_of(cls) == _lookups_of(Module)
+        cls._reads_directly = plain and not any(hasattr(cls, name) for name in _READ_DIRECTLY)
 
     def __init__(self) -> None:
         self.__dict__.update({name: {} for name in _REGISTRIES}, training=True, _non_persistent_buffers_set=set[str]())

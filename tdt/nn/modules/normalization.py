@@ -10,6 +10,7 @@ from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
 from tdt.nn import functional as F
 from tdt.nn._types import Device, Dtype
+from tdt.nn.modules._lookup import pair
 from tdt.nn.modules.module import Module
 from tdt.nn.parameter import Parameter
 
@@ -59,7 +60,8 @@ class LayerNorm(_Affine):
         self._make(self.normalized_shape, elementwise_affine, bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+        weight, bias = pair(self, "_parameters", "weight", "bias")
+        return F.layer_norm(input, self.normalized_shape, weight, bias, self.eps)
 
     def extra_repr(self) -> str:
         return (f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
@@ -94,7 +96,8 @@ class GroupNorm(_Affine):
         self._make(num_channels, affine, bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+        weight, bias = pair(self, "_parameters", "weight", "bias")
+        return F.group_norm(input, self.num_groups, weight, bias, self.eps)
 
     def extra_repr(self) -> str:
         return (f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "

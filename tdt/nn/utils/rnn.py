@@ -130,16 +130,22 @@ def pack_padded_sequence(input: Tensor, lengths: Tensor | Sequence[int], batch_f
     tensor([1, 3, 2])
     """
     counted: Tensor = lengths.to(dtype=int64) if isinstance(lengths, Tensor) else tensor(lengths, dtype=int64)
-    indices = None
+    indices, order = None, None
     if not enforce_sorted:
         counted, indices = sort(counted, descending=True)
+        if len(indices) == input.shape[0 if batch_first else 1]:
+            order = indices.numpy()
+        else:
+            input = input.index_select(0 if batch_first else 1, indices.to(input.device))
         indices = indices.to(input.device)
-        input = input.index_select(0 if batch_first else 1, indices)
-    padded = input.transpose(0, 1) if batch_first else input
-    counts = _checked_lengths(padded, counted)
+    counts = _checked_lengths(input.transpose(0, 1) if batch_first else input, counted)
     there = counts > np.arange(counts[0])[:, None]
-    flat = padded.reshape(-1, *padded.shape[2:])
-    data = flat.index_select(0, tensor(np.flatnonzero(there), device=input.device))
+    step, sample = np.nonzero(there)
+    if order is not None:
+        sample = order[sample]
+    # One look-up puts the sequences in order, turns them and leaves the padding out.
+    place = sample * input.shape[1] + step if batch_first else step * input.shape[1] + sample
+    data = input.reshape(-1, *input.shape[2:]).index_select(0, tensor(place, device=input.device))
     return PackedSequence(data, tensor(there.sum(1)), indices)
 
 

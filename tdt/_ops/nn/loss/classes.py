@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from tdt import _backend
 from tdt._core.dtype import FLOATING, SCALAR_NAMES, int64, uint8
 from tdt._core.tensor import Tensor, alias, wrap
-from tdt._kernels import chosen, float_rows, kernel
+from tdt._kernels import chosen, float_logits, kernel
+from tdt._kernels._threads import THREADS
 from tdt._ops._common import unrecorded
 from tdt._ops.nn.loss._front import check_tensors, reduction_of
 from tdt._ops.nn.softmax import log_softmax, softmax
@@ -24,8 +26,8 @@ def _reduced_shape(x: tuple, target: tuple, *rest: Any, reduction: str, **attrib
 def _rows(a: Any) -> Any:
     """(N, C, *d) or (C,) as (N·d, C): a view where there is nothing behind the classes."""
     if a.ndim < 3:
-        return a.reshape(-1, a.shape[-1])
-    return a.transpose(0, *range(2, a.ndim), 1).reshape(-1, a.shape[1])
+        return a.reshape(a.shape[0] if a.ndim > 1 else 1, a.shape[-1])
+    return a.transpose(0, *range(2, a.ndim), 1).reshape(math.prod((a.shape[0], *a.shape[2:])), a.shape[1])
 
 
 def _shares(xp: Any, target: Any, weight: Any, classes: int, dtype: Any, ignore_index: int) -> tuple[Any, Any, Any]:
@@ -61,23 +63,21 @@ def _weighed(xp: Any, values: Any, share: Any, ignored: Any) -> Any:
     return product if ignored is None else _backend.where(xp, ignored, product.dtype.type(0), product)
 
 
-def _reduce(xp: Any, losses: Any, share: Any, reduction: str, target: Any) -> Any:
-    """`losses` (one per row, already weighted), reduced by `reduction`."""
+def _norm(xp: Any, losses: Any, share: Any) -> Any:
+    """What a mean of the losses is divided by."""
+    return xp.asarray(losses.size, losses.dtype) if share is None else share.sum()
+
+
+def _reduce(xp: Any, losses: Any, norm: Any, reduction: str, target: Any) -> Any:
+    """`losses` (one per row, already weighted), reduced by `reduction`; norm: what a mean is divided by."""
     if reduction == "none":
         return losses.reshape(target.shape)
-    total = losses.sum()
-    if reduction == "sum":
-        return total
-    return total / losses.dtype.type(losses.size) if share is None else total / share.sum()
+    return losses.sum() if reduction == "sum" else losses.sum() / norm
 
 
-def _scale(xp: Any, g: Any, share: Any, ignored: Any, reduction: str, rows: int) -> Any:
-    """The gradient that reaches each row: an array of `rows` or 0-d."""
-    if reduction == "none":
-        g = g.reshape(-1)
-    elif reduction == "mean":
-        g = g / g.dtype.type(rows) if share is None else g / share.sum()
-    return _weighed(xp, g, share, ignored)
+def _slope(g: Any, norm: Any) -> Any:
+    """The gradient in the losses of the rows, before they are weighted: (rows,), or 0-d for all."""
+    return g.reshape(-1) if g.ndim else g if norm is None else g / norm
 
 
 def _onehot(xp: Any, t: Any, share: Any, shape: tuple) -> Any:
@@ -95,16 +95,19 @@ def _unrows(flat: Any, shape: tuple) -> Any:
 
 def _constants(
     x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int
-) -> tuple[Tensor, Tensor]:
-    """For the rules: how much each row counts (N, *d), in a mean divided by the sum; and that at its class, 0 elsewhere."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """For the rules: how much each row counts (N, *d), in a mean divided by the sum; that at its class, 0 elsewhere; and how
+    much it would count without weights."""
     a = x._a
     xp = _backend.namespace(a)
     classes = a.shape[1] if a.ndim > 1 else a.shape[0]
     t, share, ignored = _shares(xp, target._a, None if weight is None else weight._a, classes, a.dtype, ignore_index)
-    each = xp.ones(t.shape, a.dtype) if share is None else share
+    ones = xp.ones(t.shape, a.dtype)
+    each, every = ones if share is None else share, ones if ignored is None else (~ignored).astype(a.dtype)
     if reduction == "mean":
-        each = _weighed(xp, 1 / each.sum(), each, ignored)
-    return wrap(each.reshape(target.shape)), wrap(_onehot(xp, t, each, a.shape))
+        norm = each.sum()
+        each, every = _weighed(xp, 1 / norm, each, ignored), _weighed(xp, 1 / norm, every, ignored)
+    return wrap(each.reshape(target.shape)), wrap(_onehot(xp, t, each, a.shape)), wrap(every.reshape(target.shape))
 
 
 def _spread(g: Tensor, x: Tensor) -> Tensor:
@@ -116,20 +119,32 @@ def _nll_node_name(node: Any) -> str:
     return "NllLossBackward0" if ranks(node)[0] <= 2 else "NllLoss2DBackward0"
 
 
+_NLL = (kernel("class_loss_cpu:nll_loss", float_logits),)
+_NLL_GRAD = kernel("class_loss_cpu:nll_loss_vjp", float_logits)
+
+
 @op(
     dtypes=FLOATING,
     promote=(),
     broadcasts=False,
-    aux=("t", "share", "ignored"),
+    aux=("t", "share", "ignored", "norm"),
     shape=_reduced_shape,
     node=_nll_node_name,
     autocast="float32",
 )
 def _nll_loss(xp, x, target, weight=None, *, reduction, ignore_index):
+    if fast := chosen(_NLL, xp, x, weight):
+        t = _flat(xp, target)
+        if found := fast(x, t, weight, ignore_index=ignore_index):
+            if reduction == "none":
+                return found.losses.reshape(target.shape), t, found.shares, None, None
+            return (found.mean, t, found.shares, None, found.norm) if reduction == "mean" else (
+                found.sum, t, found.shares, None, None)  # fmt: skip
     rows = _rows(x)
     t, share, ignored = _shares(xp, target, weight, rows.shape[1], x.dtype, ignore_index)
     losses = _weighed(xp, -rows[xp.arange(t.size), t], share, ignored)
-    return _reduce(xp, losses, share, reduction, target), t, share, ignored
+    norm = _norm(xp, losses, share) if reduction == "mean" else None
+    return _reduce(xp, losses, norm, reduction, target), t, share, ignored, norm
 
 
 @_nll_loss.vjp("x")
@@ -138,71 +153,139 @@ def _(g, x, target, weight, reduction, ignore_index):
 
 
 @_nll_loss.fast_vjp("x")
-def _(xp, g, x, t, share, ignored, reduction):
-    scale = -_scale(xp, g, share, ignored, reduction, t.size)
-    return _onehot(xp, t, scale, x.shape)
+def _(xp, g, x, weight, t, share, ignored, norm, reduction, ignore_index):
+    g = _slope(g, norm)
+    if xp is np and _NLL_GRAD.when((x, weight), {}):
+        return _NLL_GRAD.function(g, t, weight, x.shape, ignore_index=ignore_index)
+    return _onehot(xp, t, -xp.broadcast_to(_weighed(xp, g, share, ignored), t.shape), x.shape)
 
 
-_MEAN = kernel("softmax_cpu:mean_cross_entropy", float_rows)
-_MEAN_GRAD = kernel("softmax_cpu:mean_cross_entropy_vjp", float_rows)
-_ROWS = (kernel("softmax_cpu:cross_entropy", float_rows),)
-_ROWS_GRAD = (kernel("softmax_cpu:cross_entropy_vjp", float_rows),)
+_MEAN = kernel("class_loss_cpu:mean_cross_entropy", float_logits)
+_MEAN_GRAD = kernel("class_loss_cpu:mean_cross_entropy_vjp", float_logits)
+_LOSSES = (kernel("class_loss_cpu:cross_entropy", float_logits),)
+_LOSSES_GRAD = kernel("class_loss_cpu:cross_entropy_vjp", float_logits)
+
+
+def _cross_entropy_node_name(node: Any) -> str:
+    return "AddBackward0" if node.attributes["smoothing"] else _nll_node_name(node)
 
 
 @op(
     dtypes=FLOATING,
     promote=(),
     broadcasts=False,
-    aux=("t", "share", "ignored", "exps", "sums"),
+    aux=("t", "share", "ignored", "exps", "sums", "norm"),
     shape=_reduced_shape,
-    node=_nll_node_name,
+    node=_cross_entropy_node_name,
     autocast="float32",
 )
-def _cross_entropy(xp, x, target, weight=None, *, reduction, ignore_index):
-    if weight is None and xp is np and _is_plain(x, target, reduction, ignore_index):
+def _cross_entropy(xp, x, target, weight=None, *, reduction, ignore_index, smoothing=0.0):
+    if xp is np and _is_plain(x, target, weight, reduction, ignore_index, smoothing):
         found = _MEAN.function(x, target, mean=reduction == "mean")
         if found is not None:
             loss, exps, sums = found
-            return np.asarray(loss), target, None, None, exps, sums
+            return np.asarray(loss), target, None, None, exps, sums, None
+    if fast := chosen(_LOSSES, xp, x, weight):
+        t = _flat(xp, target)
+        if found := fast(x, t, weight, ignore_index=ignore_index, smoothing=smoothing):
+            losses, shares, exps, sums = found
+            loss, norm = _reduced(losses, shares, reduction, target)
+            return _defined(loss, norm, smoothing), t, shares, None, exps, sums, norm
     rows = _rows(x)
     t, share, ignored = _shares(xp, target, weight, rows.shape[1], x.dtype, ignore_index)
-    if (fast := chosen(_ROWS, xp, rows)) is not None:
-        losses, exps, sums = fast(rows, t)
-    else:
-        shifted = rows - rows.max(axis=1, keepdims=True) if rows.size else rows
-        picked = shifted[xp.arange(t.size), t]
-        exps = xp.exp(shifted, out=shifted)
-        sums = exps.sum(axis=1)
-        losses = xp.log(sums) - picked
-    losses = _weighed(xp, losses, share, ignored)
-    return _reduce(xp, losses, share, reduction, target), t, share, ignored, exps, sums
+    shifted = rows - rows.max(axis=1, keepdims=True) if rows.size else rows
+    picked, every = shifted[xp.arange(t.size), t], None
+    if smoothing:
+        every = shifted.sum(axis=1) if weight is None else shifted @ weight
+    exps = xp.exp(shifted, out=shifted)
+    sums = exps.sum(axis=1)
+    logs = xp.log(sums)
+    losses = _weighed(xp, logs - picked, share, ignored)
+    if every is not None:
+        every = logs * x.dtype.type(_whole(weight, rows.shape[1])) - every
+        every = every if ignored is None else _backend.where(xp, ignored, x.dtype.type(0), every)
+        losses = losses * x.dtype.type(1 - smoothing) + every * x.dtype.type(smoothing / rows.shape[1])
+    norm = _norm(xp, losses, share) if reduction == "mean" else None
+    loss = _reduce(xp, losses, norm, reduction, target)
+    return _defined(loss, norm, smoothing), t, share, ignored, exps, sums, norm
 
 
-def _is_plain(x: Any, target: Any, reduction: str, ignore_index: int) -> bool:
-    """Whether a kernel can compute the reduced loss in one call, unless a class is out of range, as an ignored one may be."""
-    if x.ndim != 2 or reduction == "none" or 0 <= ignore_index < x.shape[1] or target.dtype != np.int64:
+def _defined(loss: Any, norm: Any, smoothing: float) -> Any:
+    """The loss; NaN for a mean of samples that all have weight 0, of which only the part for all classes is not."""
+    return loss * norm.dtype.type(math.nan) if smoothing and norm is not None and norm == 0 else loss
+
+
+def _is_plain(x: Any, target: Any, weight: Any, reduction: str, ignore_index: int, smoothing: float) -> bool:
+    """Whether a kernel can compute the reduced loss in one short call, unless a class is out of range, as an ignored one
+    may be."""
+    if weight is not None or smoothing or x.ndim != 2 or reduction == "none" or 0 <= ignore_index < x.shape[1]:
         return False
-    return _MEAN.when((x,), {})
+    return target.dtype == np.int64 and x.size < THREADS.elementwise and _MEAN.when((x,), {})
+
+
+def _flat(xp: Any, target: Any) -> Any:
+    """The classes, side by side, as int64."""
+    return xp.ascontiguousarray(target, np.int64).reshape(-1)
+
+
+def _reduced(losses: Any, shares: Any, reduction: str, target: Any) -> tuple[Any, Any]:
+    """The losses of a kernel, reduced, and in a mean the sum of the shares."""
+    if reduction == "none":
+        return losses.reshape(target.shape), None
+    from tdt._kernels import class_loss_cpu
+
+    return class_loss_cpu.mean(losses, shares) if reduction == "mean" else (class_loss_cpu.total(losses), None)
+
+
+def _whole(weight: Any, classes: int) -> float:
+    """The sum of the weights of all classes."""
+    return float(classes if weight is None else weight.sum())
 
 
 def cross_entropy_rule(
-    g: Tensor, x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int
+    g: Tensor,
+    x: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    reduction: str,
+    ignore_index: int,
+    smoothing: float = 0.0,
 ) -> Tensor:
     """The gradient of the logits."""
-    share, onehot = _constants(x, target, weight, reduction, ignore_index)
-    return _spread(g * share, x) * softmax(x, 1 if x.ndim > 1 else 0) - _spread(g, x) * onehot
+    share, onehot, every = _constants(x, target, weight, reduction, ignore_index)
+    probabilities = softmax(x, 1 if x.ndim > 1 else 0)
+    if not smoothing:
+        return _spread(g * share, x) * probabilities - _spread(g, x) * onehot
+    classes = x.shape[1] if x.ndim > 1 else x.shape[0]
+    own, of_all = g * (1 - smoothing), _spread(g * every * (smoothing / classes), x)
+    if weight is None:
+        every_class = of_all * (probabilities * classes - 1)
+    else:
+        every_class = of_all * (probabilities * weight.sum() - _over_classes(weight, x))
+    return _spread(own * share, x) * probabilities - _spread(own, x) * onehot + every_class
 
 
-def cross_entropy_slope(xp: Any, g: Any, x_shape: tuple, t: Any, share: Any, ignored: Any, exps: Any, sums: Any,
-                        reduction: str) -> Any:  # fmt: skip
+def cross_entropy_slope(xp: Any, g: Any, x_shape: tuple, weight: Any, t: Any, share: Any, ignored: Any, exps: Any, sums: Any,
+                        norm: Any, reduction: str, ignore_index: int, smoothing: float = 0.0) -> Any:  # fmt: skip
     """The same on arrays, from the values that the forward saved."""
     if share is None and xp is np and reduction != "none" and len(x_shape) == 2 and _MEAN_GRAD.when((exps,), {}):
         return _MEAN_GRAD.function(exps, sums, t, g, mean=reduction == "mean")
-    scale = _scale(xp, g, share, ignored, reduction, t.size)
-    if (fast := chosen(_ROWS_GRAD, xp, exps)) is not None:
-        return _unrows(fast(exps, sums, t, scale), x_shape)
-    grad = exps * (scale / sums)[:, None]
-    grad[xp.arange(t.size), t] -= scale
+    g = _slope(g, norm)
+    if xp is np and _LOSSES_GRAD.when((exps, weight), {}):
+        grad = _LOSSES_GRAD.function(g, t, weight, exps, sums, ignore_index=ignore_index, smoothing=smoothing)
+        return grad.reshape(x_shape) if grad.ndim == 3 else _unrows(grad, x_shape)
+    own, classes = _weighed(xp, g, share, ignored), exps.shape[1]
+    if not smoothing:
+        grad = exps * (own / sums)[:, None]
+        grad[xp.arange(t.size), t] -= own
+        return _unrows(grad, x_shape)
+    kind = exps.dtype.type
+    own = xp.broadcast_to(own * kind(1 - smoothing), t.shape)
+    every = xp.broadcast_to(g * kind(smoothing / classes), t.shape)
+    every = every if ignored is None else _backend.where(xp, ignored, kind(0), every)
+    grad = exps * ((own + every * kind(_whole(weight, classes))) / sums)[:, None]
+    grad -= every[:, None] if weight is None else every[:, None] * weight
+    grad[xp.arange(t.size), t] -= own
     return _unrows(grad, x_shape)
 
 
@@ -316,13 +399,12 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
         _check_weight(input, weight)
         return _probability_loss(input, target, weight, reduction, label_smoothing)
     target = _check_classes(input, target, weight)
-    if not label_smoothing:
-        if weight is None and unrecorded(input, target) and _is_plain(input._a, target._a, reduction, ignore_index):
-            found = _MEAN.function(input._a, target._a, mean=reduction == "mean")
-            if found is not None:
-                return alias(np.asarray(found[0]), None)
-        return _cross_entropy(input, target, weight, reduction=reduction, ignore_index=ignore_index)
-    return _smoothed(input, target, weight, reduction, ignore_index, label_smoothing)
+    how: dict[str, Any] = {"reduction": reduction, "ignore_index": ignore_index, "smoothing": float(label_smoothing)}
+    if weight is None and unrecorded(input, target) and _is_plain(input._a, target._a, None, **how):
+        found = _MEAN.function(input._a, target._a, mean=reduction == "mean")
+        if found is not None:
+            return alias(np.asarray(found[0]), None)
+    return _cross_entropy(input, target, weight, **how)
 
 
 def _probability_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float) -> Tensor:
@@ -340,26 +422,3 @@ def _probability_loss(input: Tensor, target: Tensor, weight: Tensor | None, redu
 
 def _over_classes(weight: Tensor, input: Tensor) -> Tensor:
     return weight.reshape(-1, *(1,) * (input.ndim - 2)) if input.ndim > 1 else weight
-
-
-def _smoothed(
-    input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int, smoothing: float
-) -> Tensor:
-    """(1 - s) times the loss for the classes plus s / C times the loss for all classes."""
-    dim = 1 if input.ndim > 1 else 0
-    logs = log_softmax(input, dim)
-    right = nll_loss(logs, target, weight, ignore_index=ignore_index, reduction=reduction)
-    every = -(logs if weight is None else logs * _over_classes(weight, input)).sum(dim)
-    ignored = target == ignore_index
-    every = every.masked_fill(ignored.reshape(every.shape), 0)
-    if reduction == "sum":
-        every = every.sum()
-    elif reduction == "mean":
-        if weight is None:
-            every = every.sum() / (target.numel() - ignored.sum())
-        else:
-            every = (
-                every.sum()
-                / weight[target.masked_fill(ignored, 0).long().reshape(-1)].masked_fill(ignored.reshape(-1), 0).sum()
-            )
-    return (1 - smoothing) * right + smoothing / input.shape[dim] * every

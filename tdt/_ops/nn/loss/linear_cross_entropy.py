@@ -113,8 +113,9 @@ def _(xp, g, needs, x, w, b, target, weight, ignore_index, chunk):
     gb = xp.zeros_like(b) if needs[2] else None
     for i in range(0, len(x), chunk):
         part = slice(i, i + chunk)
-        _, t, share, ignored, exps, sums = _chunk(xp, x[part], w, b, target[part], weight, ignore_index)
-        d = cross_entropy_slope(xp, g[part], (len(x[part]), len(w)), t, share, ignored, exps, sums, "none")
+        _, t, share, ignored, exps, sums, norm = _chunk(xp, x[part], w, b, target[part], weight, ignore_index)
+        shape = len(x[part]), len(w)
+        d = cross_entropy_slope(xp, g[part], shape, weight, t, share, ignored, exps, sums, norm, "none", ignore_index)
         if gx is not None:
             gx[part] = _kernels.product(xp, d, w)
         if gw is not None:

@@ -1,0 +1,64 @@
+"""bfloat16 in machine code: 16-bit words that are read as float32, and float32 rounded to them, to the nearest, ties to even.
+
+A NaN becomes the quiet NaN of its sign, as in `_emit`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tdt._kernels._syntax import vector, vector_length
+
+if TYPE_CHECKING:
+    from tdt._kernels._code import Code, Value
+
+LANES = 16
+
+
+def widened(code: Code, words: Value) -> Value:
+    """The floats of 16-bit words."""
+    return code.bits(code.cast(words, "i32", signed=False) << 16, "float")
+
+
+def rounded(code: Code, value: Value) -> Value:
+    """Floats as 16-bit words."""
+    bits = code.bits(value, "i32")
+    nearest = bits + (((bits >> 16) & 1) + 0x7FFF)
+    quiet = (bits & -0x80000000) | 0x7FC00000
+    return code.cast(code.select(value != value, quiet, nearest) >> 16, "i16")
+
+
+def load(code: Code, address: Value, i: Any, mask: Value | None, count: int = LANES, other: float = 0.0) -> Value:
+    """As `_rows.load`, from bfloat16."""
+    if mask is None:
+        return widened(code, code.load("i16", address, i, count))
+    kind, place = vector("i16", count), code.at("i16", address, i)
+    name = f"@llvm.masked.load.v{count}i16.p0"
+    code.declared.add(f"declare {kind} {name}(ptr, i32, {mask.kind}, {kind})")
+    text = f"call {kind} {name}(ptr {place.name}, i32 2, {mask.kind} {mask.name}, {kind} zeroinitializer)"
+    value = widened(code, code.new(kind, text))
+    return value if not other else code.select(mask, value, other)
+
+
+def store(code: Code, value: Value, address: Value, i: Any, mask: Value | None) -> None:
+    """As `_rows.store`, rounded to bfloat16."""
+    words = rounded(code, value)
+    if mask is None:
+        code.store(words, address, i)
+        return
+    place, name = code.at("i16", address, i), f"@llvm.masked.store.v{vector_length(words.kind)}i16.p0"
+    code.declared.add(f"declare void {name}({words.kind}, ptr, i32, {mask.kind})")
+    code.lines.append(
+        f"  call void {name}({words.kind} {words.name}, ptr {place.name}, i32 2, {mask.kind} {mask.name})"
+    )
+
+
+def round_block(code: Code, rows: Value, columns: Value, source: Value, pitch: Value, out: Value, to: Value) -> None:
+    """Round a block of float32, whose rows lie `pitch` elements apart, to bfloat16, whose rows lie `to` apart."""
+    whole = columns & -LANES
+    with code.loop(0, rows) as row:
+        line, target = (code.cast(a, "ptr") for a in (source + 4 * row * pitch, out + 2 * row * to))
+        with code.loop(0, whole, LANES) as i:
+            store(code, code.load("float", line, i, LANES), target, i, None)
+        with code.loop(whole, columns) as i:
+            code.store(rounded(code, code.load("float", line, i)), target, i)

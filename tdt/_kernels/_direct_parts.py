@@ -1,0 +1,307 @@
+"""The parts of products of small matrices: tiles of some rows, and packers of panels, each compiled when it is first required.
+
+    parts = Parts(width)
+    parts.addresses          # a table that machine code reads: the address of each part, 0 until it is compiled
+    if parts.required[0]:      # code has set it: it found a 0, and computed the product with the simplest tile
+        parts.compile()
+
+A process compiles the few parts that its shapes call for, each in some 25 ms, instead of all of them in half a second.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from tdt._kernels._code import Code, Value
+from tdt._kernels._native import linked
+from tdt._kernels._pack import BLOCK, Columns, Lines, turned
+from tdt._kernels._tile import FUNCTION, Routine
+
+TILE_WORDS = ("a", "a_row", "a_k", "b", "b_step", "c", "c_row", "bias", "wide", "count", "again")
+# Rows by vectors a row.
+TWO = (6, 4, 3, 2, 1)
+ONE = (8, 4, 1)
+WIDE = {1: 8, 2: 4, 3: 4}
+TURNED = {1: 2, 2: 1}  # by groups of eight columns
+STREAMS, STREAMED = (1, 2, 4), 2048  # rows, and columns at most, of which lines are read along their whole length
+STREAMED_LINES = 8  # by rows: so many of them at a time
+RUN = 32  # elements of a column that are turned at a time: two cache lines
+
+
+class Tile(Routine):
+    """`rows` rows by `vectors` vectors: a[r, k] lies at a + r · a_row + k · a_k, line k of b at b + k · b_step. Sums are stored,
+    or if `again` added to what is there; then the bias is added, unless its address is 0.
+
+    Args:
+        whole: how many vectors are always whole; by default all but the last.
+    """
+
+    def __init__(self, name: str, rows: int, vectors: int, width: int, whole: int | None = None):
+        super().__init__(TILE_WORDS, width, name)
+        self.rows, self.vectors = rows, vectors
+        self.always_whole = vectors - 1 if whole is None else whole
+        builder, values = self.builder, self.values
+        self.targets = [builder.add(values["c"], builder.mul(self.number(r), values["c_row"])) for r in range(rows)]
+        for target in self.targets:
+            for offset in range(0, 4 * vectors * width, 64):
+                args = [self.at(target, offset, self.i8), self.i32(0), self.i32(3), self.i32(1)]
+                self.intrinsic("llvm.prefetch.p0", self.ir.VoidType(), args)
+        self.write_body()
+        builder.ret_void()
+
+    def write_body(self) -> None:
+        """All of the function."""
+        self.either(lambda: self.end(self.sums()), self.always_whole)
+
+    def either(self, write: Callable[[], None], partial: int) -> None:
+        """Write the code for whole vectors, and for `masks` of those from number `partial` on."""
+        builder, wide = self.builder, self.values["wide"]
+        full = builder.icmp_signed("==", wide, self.number(self.vectors * self.width))
+        with builder.if_else(full) as (yes, no):
+            for branch, first in ((yes, self.vectors), (no, partial)):
+                with branch:
+                    self.masks = [None if v < first else self.mask(wide, v * self.width) for v in range(self.vectors)]
+                    write()
+
+    def sums(self) -> list[Any]:
+        builder, values = self.builder, self.values
+        row = values["a_row"]
+        steps = [self.number(0), row, builder.shl(row, self.number(1))]
+        triple = builder.mul(row, self.number(3))
+        starts = [builder.add(values["a"], builder.mul(triple, self.number(g))) for g in range(-(-self.rows // 3))]
+
+        def step(state: list[Any]) -> list[Any]:
+            *a, b = state[: len(starts) + 1]
+            sums = state[len(starts) + 1 :]
+            lines = self.line(b)
+            for r in range(self.rows):
+                element = builder.load(self.at(builder.add(a[r // 3], steps[r % 3]), 0, self.f32))
+                value = self.spread(element)
+                for v in range(self.vectors):
+                    k = r * self.vectors + v
+                    sums[k] = self.fma(value, lines[v], sums[k])
+            return [*[builder.add(address, values["a_k"]) for address in a], builder.add(b, values["b_step"]), *sums]
+
+        start = [*starts, values["b"], *[self.zero] * (self.rows * self.vectors)]
+        return self.loop(values["count"], start, step)[len(starts) + 1 :]
+
+    def line(self, b: Any) -> list[Any]:
+        return [self.read(b, 4 * v * self.width, mask) for v, mask in enumerate(self.masks)]
+
+    def end(self, sums: list[Any]) -> None:
+        """Add what is there and the bias, and write."""
+        size, masks = 4 * self.width, self.masks
+        places = [(r, v) for r in range(self.rows) for v in range(self.vectors)]
+        sums = self.added(
+            "again", sums, lambda k: self.read(self.targets[places[k][0]], places[k][1] * size, masks[places[k][1]])
+        )
+        sums = self.added(
+            "bias", sums, lambda k: self.read(self.values["bias"], places[k][1] * size, masks[places[k][1]])
+        )
+        for (r, v), total in zip(places, sums, strict=True):
+            self.write(total, self.targets[r], v * size, masks[v])
+
+    def added(self, word: str, sums: list[Any], other: Any) -> list[Any]:
+        """`other(k) + sum` for each sum if a word is not zero, else the sums."""
+        builder = self.builder
+        start = builder.block
+        with builder.if_then(builder.icmp_signed("!=", self.values[word], self.number(0))):
+            values = [builder.fadd(other(k), total) for k, total in enumerate(sums)]
+            end = builder.block
+        results = []
+        for value, total in zip(values, sums, strict=True):
+            phi = builder.phi(total.type)
+            phi.add_incoming(total, start)
+            phi.add_incoming(value, end)
+            results.append(phi)
+        return results
+
+
+class Stream(Tile):
+    """A tile of `rows` rows and any number of columns, up to STREAMED: for large matrices b with long lines.
+
+    Some lines at a time are read along their whole length, while the sums stay on the stack: a narrow tile would read a short
+    piece of every line, each from another page of memory.
+    """
+
+    def __init__(self, name: str, rows: int, width: int):
+        Routine.__init__(self, TILE_WORDS, width, name)
+        self.rows = rows
+        builder, values = self.builder, self.values
+        self.buffer = builder.ptrtoint(builder.alloca(self.ir.ArrayType(self.f32, STREAMED * rows)), self.i64)
+        size = STREAMED_LINES // rows
+        self.columns(lambda offset, _: [self.store(self.zero, self.place(r, offset)) for r in range(rows)])
+        state = self.loop(
+            builder.udiv(values["count"], self.number(size)),
+            [self.number(0), values["b"]],
+            lambda s: self.group(*s, size),
+        )
+        self.loop(builder.urem(values["count"], self.number(size)), state, lambda s: self.group(*s, 1))
+        self.columns(self.end_vector)
+        builder.ret_void()
+
+    def group(self, a: Any, b: Any, lines: int) -> list[Any]:
+        """Add the products of some lines; where the next begin, in a and b."""
+        builder, values = self.builder, self.values
+        steps = [builder.add(a, builder.mul(values["a_k"], self.number(u))) for u in range(lines)]
+        rows = [builder.add(values["a"], builder.mul(values["a_row"], self.number(r))) for r in range(self.rows)]
+        factors = [
+            [self.spread(builder.load(self.at(builder.add(row, k), 0, self.f32))) for k in steps] for row in rows
+        ]
+        starts = [builder.add(b, builder.mul(values["b_step"], self.number(u))) for u in range(lines)]
+
+        def piece(offset: Any, mask: Any) -> None:
+            read = [self.load(builder.add(start, offset), mask) for start in starts]
+            for r in range(self.rows):
+                place = self.place(r, offset)
+                total = self.load(place)
+                for factor, line in zip(factors[r], read, strict=True):
+                    total = self.fma(factor, line, total)
+                self.store(total, place)
+
+        self.columns(piece)
+        return [builder.add(a, builder.mul(values["a_k"], self.number(lines))),
+                builder.add(b, builder.mul(values["b_step"], self.number(lines)))]  # fmt: skip
+
+    def place(self, row: int, offset: Any) -> Any:
+        return self.builder.add(self.builder.add(self.buffer, self.number(4 * STREAMED * row)), offset)
+
+    def columns(self, piece: Callable[[Any, Any], object]) -> None:
+        """`piece(offset, mask)` for each vector of columns."""
+        builder, wide = self.builder, self.values["wide"]
+        size = self.number(4 * self.width)
+
+        def body(state: list[Any]) -> list[Any]:
+            piece(state[0], None)
+            return [builder.add(state[0], size)]
+
+        (offset,) = self.loop(builder.udiv(wide, self.number(self.width)), [self.number(0)], body)
+        rest = builder.urem(wide, self.number(self.width))
+        with builder.if_then(builder.icmp_signed("!=", rest, self.number(0))):
+            piece(offset, self.mask(rest))
+
+    def end_vector(self, offset: Any, mask: Any) -> None:
+        """The end of a vector of columns of all rows."""
+        builder, values = self.builder, self.values
+        sums = [self.load(self.place(r, offset)) for r in range(self.rows)]
+        targets = [builder.add(builder.add(values["c"], offset), builder.mul(values["c_row"], self.number(r)))
+                   for r in range(self.rows)]  # fmt: skip
+        sums = self.added("again", sums, lambda r: self.load(targets[r], mask))
+        sums = self.added("bias", sums, lambda _: self.load(builder.add(values["bias"], offset), mask))
+        for total, target in zip(sums, targets, strict=True):
+            self.store(total, target, mask)
+
+
+class TurnedTile(Tile):
+    """A tile of groups of eight columns, that lie `b_step` apart and are contiguous: turned in registers, eight of k at a time.
+    All of its columns exist."""
+
+    def __init__(self, name: str, rows: int, groups: int):
+        super().__init__(name, rows, groups, BLOCK)
+
+    def write_body(self) -> None:
+        self.masks = [None] * self.vectors
+        self.end(self.sums())
+
+    def sums(self) -> list[Any]:
+        builder, values = self.builder, self.values
+        step = values["b_step"]
+        multiples = [builder.mul(step, self.number(k)) for k in range(BLOCK)]
+        rows = [builder.add(values["a"], builder.mul(self.number(r), values["a_row"])) for r in range(self.rows)]
+        groups = [builder.add(values["b"], builder.mul(step, self.number(BLOCK * g))) for g in range(self.vectors)]
+
+        def products(state: list[Any], lines: int, read: Callable[[list[Any]], list[Any]]) -> list[Any]:
+            """Add the products of some lines of all groups; `read` gets the addresses of a group's columns."""
+            a, offset, *sums = state
+            steps = [builder.add(a, builder.mul(values["a_k"], self.number(u))) for u in range(lines)]
+            for g, group in enumerate(groups):
+                start = builder.add(group, offset)
+                for k, line in zip(steps, read([builder.add(start, m) for m in multiples]), strict=True):
+                    for r in range(self.rows):
+                        value = self.spread(builder.load(self.at(builder.add(rows[r], k), 0, self.f32)))
+                        sums[r * self.vectors + g] = self.fma(value, line, sums[r * self.vectors + g])
+            after = builder.add(a, builder.mul(values["a_k"], self.number(lines)))
+            return [after, builder.add(offset, self.number(4 * lines)), *sums]
+
+        def single(columns: list[Any]) -> list[Any]:
+            line = self.zero
+            for i, column in enumerate(columns):
+                line = builder.insert_element(line, builder.load(self.at(column, 0, self.f32)), self.i32(i))
+            return [line]
+
+        start = [self.number(0), self.number(0), *[self.zero] * (self.rows * self.vectors)]
+
+        def lines_of(columns: list[Any]) -> list[Any]:
+            halves = [[builder.add(c, self.number(4 * k)) for c in columns] for k in range(0, RUN, BLOCK)]
+            return [line for half in halves for line in turned(self, half)]
+
+        state = self.loop(
+            builder.lshr(values["count"], self.number(RUN.bit_length() - 1)), start,
+            lambda state: products(state, RUN, lines_of),
+        )  # fmt: skip
+        rest = builder.and_(values["count"], self.number(RUN - 1))
+        state = self.loop(
+            builder.lshr(rest, self.number(BLOCK.bit_length() - 1)), state,
+            lambda state: products(state, BLOCK, lambda columns: turned(self, columns)),
+        )  # fmt: skip
+        rest = builder.and_(rest, self.number(BLOCK - 1))
+        return self.loop(rest, state, lambda state: products(state, 1, single))[2:]
+
+
+Part = tuple[str, int, int]  # the kind, and of a tile the rows and vectors
+WRITERS: dict[str, Callable[[str, int, int, int], Routine]] = {
+    "lines": Tile,
+    "columns": lambda name, rows, groups, width: TurnedTile(name, rows, groups),
+    "stream": lambda name, rows, vectors, width: Stream(name, rows, width),
+    "pack_lines": lambda name, rows, vectors, width: Lines(vectors * width, width, name),
+    "pack_columns": lambda name, rows, vectors, width: Columns(vectors * width, width, name),
+}
+PARTS: list[Part] = [
+    *[("lines", rows, 2) for rows in TWO], *[("lines", rows, 1) for rows in ONE], *[("lines", *each) for each in WIDE.items()],
+    *[("columns", *each) for each in TURNED.items()], *[("stream", rows, 0) for rows in STREAMS],
+    ("pack_lines", 0, 2), ("pack_columns", 0, 1), ("pack_columns", 0, 2),
+]  # fmt: skip
+PLACES = {part: place for place, part in enumerate(PARTS, 1)}  # in the table; 0: none
+COUNT = len(PARTS)
+
+
+class Parts:
+    """The parts for vectors of `width` floats.
+
+    Attributes:
+        table: for machine code, the address of words: whether any part is required, the parts' addresses, which are required.
+        required: bytes of the table, the first of which is not 0 if any part is required.
+    """
+
+    def __init__(self, width: int):
+        self.width, self.required = width, bytearray(8 * (1 + 2 * COUNT))
+        self._words = (ctypes.c_int64 * (1 + 2 * COUNT)).from_buffer(self.required)
+        self.table = ctypes.addressof(self._words)
+
+    def compiled(self) -> list[Part]:
+        """The parts that are compiled."""
+        return [part for part, place in PLACES.items() if self._words[place]]
+
+    def compile(self) -> None:
+        """Compile the parts that are required."""
+        words = self._words
+        words[0] = 0
+        for place, (kind, rows, vectors) in enumerate(PARTS, 1):
+            if words[COUNT + place] and not words[place]:
+                name = f"direct_{kind}_{rows}x{vectors}x{self.width}"
+                write = lambda: WRITERS[kind](FUNCTION, rows, vectors, self.width).module  # noqa: B023, E731
+                [words[place]] = linked(name, [FUNCTION], write)
+
+
+def part_of(code: Code, table: Value, place: Value) -> Value:
+    """In code: the address of the part at a place of the table. If it is not compiled, 0, and it is required from now on."""
+    address = code.variable("i64", 0)
+    with code.when(place != 0):
+        found = code.load("i64", table, place)
+        address.set(found)
+        with code.when(found == 0):
+            code.store(code.value(1, "i64"), table, place + COUNT)
+            code.store(code.value(1, "i64"), table)
+    return address.get()

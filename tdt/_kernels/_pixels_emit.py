@@ -1,0 +1,339 @@
+"""The instructions of `_pixels`: the copy to the buffer, results and input gradients, weight gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tdt._kernels._plane_taps import PIXEL_BUFFER, TOGETHER, Tap
+from tdt._kernels._planes_emit import Instructions
+
+SUMS = 12  # vectors of sums that a weight gradient holds in registers, at most
+
+
+class Pixels(Instructions):
+    """What both kernels share: chunks of channels, and their copy to the buffer."""
+
+    def chunk(self, index: Any) -> None:
+        """Find where a chunk of channels begins in the source and in the target, and how many channels it has."""
+        value = self.value
+        self.first_source, self.first_target = (
+            self.mul(index, value(f"{name}_chunk")) for name in ("source", "target")
+        )
+        self.here = self.smaller(value("source_chunk"), self.sub(value("source_channels"), self.first_source))
+        self.target_here = self.smaller(value("target_chunk"), self.sub(value("target_channels"), self.first_target))
+
+    def fill(self, sample: Any, top: Any, rows: Any) -> None:
+        """Copy rows of a sample's image, from row `top` on, to the buffer; zeros where there are none."""
+        value, pixel = self.value, self.kind.pixel
+        columns, width = value("buffer_columns"), value("width")
+        low = self.smaller(columns, self.larger(0, value("left")))
+        high = self.larger(low, self.smaller(columns, self.add(width, value("left"))))
+        size = self.mul(value("height"), width)
+
+        def row(i: Any) -> None:
+            line, here = self.at(self.buffer, self.mul(i, value("line"))), self.add(top, i)
+
+            def copy() -> None:
+                place = self.add(self.mul(here, width), self.sub(low, value("left")))
+                source = self.at(sample, place if self.kind.planes else self.mul(place, value("source_channels")))
+                start = self.at(line, self.mul(low, pixel))
+                self.zeros(line, 0, self.mul(low, pixel))
+                self.move(source, size, value("source_channels"), self.sub(high, low), start, pixel, self.here)
+                self.zeros(line, self.mul(high, pixel), self.mul(columns, pixel))
+
+            inside = self.builder.icmp_unsigned("<", here, value("height"))
+            self.either(inside, copy, lambda: self.zeros(line, 0, self.mul(columns, pixel)))
+
+        self.loop(0, rows, 1, row)
+
+    def move(self, source: Any, size: Any, channels: Any, count: Any, target: Any, pixel: int, here: Any) -> None:
+        """Copy the first `here` channels of `count` pixels, of an image of `size` pixels, to places `pixel` floats apart."""
+        if self.kind.planes:
+            words = source, size, count, target, self.number(pixel), self.number(0), here
+            kind = self.ir.FunctionType(self.ir.VoidType(), [self.i64] * len(words))
+            self.builder.call(self.pointer(self.value("turn"), kind), words)
+            return
+        step = self.builder.shl(channels, self.number(2))
+
+        def pixels(many: Any) -> Callable[[], None]:
+            def moved(j: Any, at: Any) -> list[Any]:
+                self.copy(at, self.at(target, self.mul(j, pixel)), many)
+                return [self.builder.add(at, step)]
+
+            return lambda: self.loop(0, count, 1, moved, [source])
+
+        self.either(self.builder.icmp_signed("==", here, self.number(pixel)), pixels(pixel), pixels(here))
+
+    def copy(self, source: Any, target: Any, count: Any) -> None:
+        """Copy floats: so many vectors in a row, or as many as it turns out, with zeros up to a whole vector."""
+        if isinstance(count, int):
+            for c in range(0, count, self.width):
+                self.store(self.load(self.at(source, c)), self.at(target, c))
+            return
+
+        def some(c: Any) -> None:
+            self.store(self.load(self.at(source, c), self.mask(self.sub(count, c))), self.at(target, c))
+
+        self.loop(0, count, self.width, some)
+
+    def begins(self, v: Any) -> Any:
+        """The first source of a vector of targets."""
+        if self.kind.form == "spread":
+            return self.mul(self.divided(v, self.value("group_vectors")), self.value("inner"))
+        return self.mul(v, self.width)
+
+    def read(self, address: Any, t: int) -> Any:
+        """What a vector of targets meets at an address, of channel t of the group."""
+        if self.kind.form == "spread":
+            return self.splat(self.at(address, t))
+        x = self.load(address)
+        per = self.kind.per
+        return x if per == 1 else self.shuffled(x, x, [i - i % per + t for i in range(self.width)])
+
+    def place(self, tap: Tap, t: int = 0) -> int:
+        """The place of a weight in a chunk's."""
+        return (t * self.cells + tap.number) * self.kind.out
+
+    @property
+    def cells(self) -> int:
+        return self.kind.kernel[0] * self.kind.kernel[1]
+
+    def column(self, tap: Tap) -> int:
+        """The column of the buffer that a tap reads for the first target."""
+        return tap.column * self.across + tap.phase
+
+
+class Values(Pixels):
+    """Result or input gradient."""
+
+    def block(self, index: Any) -> None:
+        value = self.value
+        chunk, rest = self.rest(index, value("chunks")), self.divided(index, value("chunks"))
+        strip, n = self.rest(rest, value("strips")), self.divided(rest, value("strips"))
+        self.chunk(chunk)
+        row = self.smaller(self.mul(strip, value("tile_rows")), self.sub(value("rows"), value("tile_rows")))
+        plane = self.mul(n, value("height"), value("width"), value("source_channels"))
+        rows = self.add(self.mul(self.sub(value("tile_rows"), 1), self.down), self.taps.span[0])
+        sample = self.at(value("source"), self.add(plane, self.first_source))
+        self.fill(sample, self.sub(self.mul(row, self.down), value("top")), rows)
+        size = self.mul(value("target_height"), value("target_width"), value("target_channels"))
+        target = self.at(value("target"), self.add(self.mul(n, size), self.first_target))
+        weight = self.at(value("weight"), self.mul(chunk, value("inner"), self.cells * self.kind.out))
+        bias = self.at(value("bias"), self.first_target)
+        high, wide = self.kind.tile
+
+        def some_rows(r: Any) -> None:
+            r = self.smaller(r, self.sub(value("tile_rows"), high)) if high > 1 else r
+
+            def some_columns(b: Any) -> None:
+                b = self.smaller(b, self.sub(value("columns"), wide))
+                at = self.add(self.mul(r, self.down, value("line")), self.mul(b, self.across * self.kind.pixel))
+
+                def vector(v: Any) -> None:
+                    channel = self.mul(v, self.width)
+                    start = self.at(self.at(self.buffer, at), self.begins(v))
+                    mask = self.mask(self.sub(self.target_here, channel))
+                    full = self.builder.icmp_signed("<=", self.add(channel, self.width), self.target_here)
+                    for phase in range(len(self.taps.phases)):
+                        sums = self.sums(phase, start, self.at(weight, channel), self.load(self.at(bias, channel)))
+                        self.write(phase, sums, self.add(row, r), b, self.at(target, channel), full, mask)
+
+                self.loop(0, self.pieces(self.target_here, self.width), 1, vector)
+
+            self.loop(0, value("columns"), wide, some_columns)
+
+        self.loop(0, value("tile_rows"), high, some_rows)
+
+    @property
+    def column_phases(self) -> int:
+        return self.kind.stride[1] if self.kind.what == "input" else 1
+
+    def sums(self, phase: int, start: Any, weight: Any, bias: Any) -> list[Any]:
+        """Sums of a tile: for each row, column phase and column."""
+        high, wide = self.kind.tile
+        sums = [bias] * (high * self.column_phases * wide)
+        if self.kind.form != "spread":
+            return self.products(phase, start, weight, sums)
+        step = self.number(4 * self.cells * self.kind.out)
+
+        def channel(_: Any, x: Any, w: Any, *sums: Any) -> list[Any]:
+            added = self.products(phase, x, w, list(sums))
+            return [self.builder.add(x, self.number(4)), self.builder.add(w, step), *added]
+
+        return self.loop(0, self.value("inner"), 1, channel, [start, weight, *sums])[2:]
+
+    def products(self, phase: int, start: Any, weight: Any, sums: list[Any]) -> list[Any]:
+        """Add the taps of a row phase, line by line of the buffer: each number that is read goes to all targets it meets."""
+        high, wide = self.kind.tile
+        sums = list(sums)
+        taps = [tap for column in self.taps.phases[phase] for tap in column]
+        lines = {r * self.down + tap.row for tap in taps for r in range(high)}
+        for line in sorted(lines):
+            base = self.at(start, self.mul(self.value("line"), line)) if line else start
+            for t in range(self.kind.per):
+                met: dict[int, list[tuple[Any, int]]] = {}
+                for r in range(high):
+                    for tap in taps:
+                        if r * self.down + tap.row == line:
+                            w = self.load(self.at(weight, self.place(tap, t)))
+                            for c in range(wide):
+                                k = (r * self.column_phases + tap.target_phase) * wide + c
+                                met.setdefault(c * self.across + self.column(tap), []).append((w, k))
+                for column in sorted(met):
+                    x = self.read(self.at(base, column * self.kind.pixel), t)
+                    for w, k in met[column]:
+                        sums[k] = self.fma(w, x, sums[k])
+                sums = self.ordered(sums)
+        return sums
+
+    def write(self, phase: int, sums: list[Any], row: Any, column: Any, target: Any, full: Any, mask: Any) -> None:
+        """Write a tile's sums where the result has rows and columns for them."""
+        value, builder = self.value, self.builder
+        high, wide = self.kind.tile
+        steps, phases = len(self.taps.phases), self.column_phases
+
+        def all_of(only: Any) -> Callable[[], None]:
+            def every() -> None:
+                for r in range(high):
+                    line = self.add(self.mul(self.add(row, r), steps), phase)
+
+                    def columns(r: int = r, line: Any = line) -> None:
+                        for p in range(phases):
+                            for c in range(wide):
+                                at = self.add(self.mul(self.add(column, c), phases), p)
+                                pixel = self.add(self.mul(line, value("target_width")), at)
+                                place = self.at(target, self.mul(pixel, value("target_channels")))
+                                total = sums[(r * phases + p) * wide + c]
+                                if p:
+                                    with builder.if_then(self.less(at, value("target_width"))):
+                                        self.store(total, place, only)
+                                else:
+                                    self.store(total, place, only)
+
+                    if phase:
+                        with builder.if_then(self.less(line, value("target_height"))):
+                            columns()
+                    else:
+                        columns()
+
+            return every
+
+        self.either(full, all_of(None), all_of(mask))
+
+
+class Weights(Pixels):
+    """Weight gradient."""
+
+    def prepare(self) -> None:
+        rows, columns = self.kind.kernel
+        together = self.kind.per if self.kind.form == "spread" else 1
+        every = [tap for column in self.taps.phases[0] for tap in column]
+        each = max(1, SUMS // (columns * together))
+        passes = [
+            sorted(tap for tap in every if low <= tap.number // columns < low + each) for low in range(0, rows, each)
+        ]
+        most = max(1, SUMS // together)
+        self.passes = [some[i : i + most] for some in passes for i in range(0, len(some), most)]
+        self.gradient = self.local(PIXEL_BUFFER)
+        self.line_pairs = self.pieces(self.value("target_width"), TOGETHER)
+
+    def block(self, index: Any) -> None:
+        value = self.value
+        self.chunk(self.rest(index, value("chunks")))
+        begin = self.mul(self.divided(index, value("chunks")), value("part"))
+        end = self.smaller(self.add(begin, value("part")), value("samples"))
+        target = self.at(value("target"), self.mul(index, value("inner"), self.cells * self.kind.out))
+
+        def sample(n: Any) -> None:
+            size, target_size = (self.mul(value(f"{name}height"), value(f"{name}width")) for name in ("", "target_"))
+            source = self.at(value("source"), self.mul(n, size, value("source_channels")))
+            gradient = self.at(value("gradient"), self.mul(n, target_size, value("target_channels")))
+            source = self.at(source, self.mul(self.first_source, size) if self.kind.planes else self.first_source)
+            first = self.mul(self.first_target, target_size) if self.kind.planes else self.first_target
+            gradient = self.at(gradient, first)
+
+            def strip(row: Any) -> None:
+                rows = self.smaller(value("tile_rows"), self.sub(value("target_height"), row))
+                filled = self.add(self.mul(self.sub(rows, 1), self.down), self.taps.span[0])
+                self.fill(source, self.sub(self.mul(row, self.down), value("top")), filled)
+                pixels = self.mul(row, value("target_width"))
+                y = self.at(gradient, pixels if self.kind.planes else self.mul(pixels, value("target_channels")))
+                self.fill_gradient(y, rows)
+                self.loop(0, self.pieces(self.target_here, self.width), 1, lambda v: self.add_strip(v, rows, target))
+
+            self.loop(0, value("target_height"), value("tile_rows"), strip)
+
+        self.loop(begin, end, 1, sample)
+
+    def fill_gradient(self, y: Any, rows: Any) -> None:
+        """Copy a chunk of the gradient's channels, so that they lie close to each other; zeros where a line ends."""
+        value, out = self.value, self.kind.out
+        columns = value("target_width")
+        size = self.mul(value("target_height"), columns)
+
+        def row(i: Any, at: Any) -> list[Any]:
+            line = self.at(self.gradient, self.mul(i, self.line_pairs, TOGETHER * out))
+            self.move(at, size, value("target_channels"), columns, line, out, self.target_here)
+            self.zeros(line, self.mul(columns, out), self.mul(self.line_pairs, TOGETHER * out))
+            return [self.at(at, columns if self.kind.planes else self.mul(columns, value("target_channels")))]
+
+        self.loop(0, rows, 1, row, [y])
+
+    def add_strip(self, v: Any, rows: Any, target: Any) -> None:
+        """Add the sums over a strip for a vector of targets, and each of the sources they meet."""
+        channel = self.mul(v, self.width)
+        start, y, place = (
+            self.at(self.buffer, self.begins(v)),
+            self.at(self.gradient, channel),
+            self.at(target, channel),
+        )
+        per = self.kind.per
+        if self.kind.form == "spread":
+            step = self.number(self.cells * self.kind.out)
+
+            def some(t: Any) -> None:
+                self.add_sums(self.at(start, t), y, self.at(place, self.mul(t, step)), rows, list(range(per)))
+
+            self.loop(0, self.value("inner"), per, some)
+        else:
+            for t in range(per):
+                self.add_sums(start, y, place, rows, [t])
+
+    def add_sums(self, start: Any, y: Any, place: Any, rows: Any, channels: list[int]) -> None:
+        """For some channels of the group."""
+        for taps in self.passes:
+            sums = self.sums(start, y, rows, taps, channels)
+            places = [self.at(place, self.place(tap, t)) for t in channels for tap in taps]
+            for at, total in zip(places, sums, strict=True):
+                self.store(self.builder.fadd(self.load(at), total), at)
+
+    def sums(self, start: Any, y: Any, rows: Any, taps: list[Tap], channels: list[int]) -> list[Any]:
+        """Sums over a strip for some taps."""
+        value, pixel = self.value, self.kind.pixel
+        along = TOGETHER * self.across * pixel
+        # From behind the last targets of a line to the first of the next one.
+        behind = self.sub(self.mul(value("line"), self.down), self.mul(self.sub(self.line_pairs, 1), along))
+        lines = sorted({tap.row for tap in taps})
+
+        def one(_: Any, pair: Any, x: Any, y: Any, *sums: Any) -> list[Any]:
+            right, added = [self.load(self.at(y, u * self.kind.out)) for u in range(TOGETHER)], list(sums)
+            for row in lines:
+                line = self.at(x, self.mul(value("line"), row)) if row else x
+                for k, t in enumerate(channels):
+                    met: dict[int, list[tuple[int, int]]] = {}
+                    for i, tap in enumerate(taps):
+                        for u in range(TOGETHER if tap.row == row else 0):
+                            met.setdefault(u * self.across + self.column(tap), []).append((u, k * len(taps) + i))
+                    for column in sorted(met):
+                        source = self.read(self.at(line, column * pixel), t)
+                        for u, i in met[column]:
+                            added[i] = self.fma(source, right[u], added[i])
+            following = self.add(pair, 1)
+            ends = self.builder.icmp_signed(">=", following, self.line_pairs)
+            x = self.at(x, self.builder.select(ends, behind, self.number(along)))
+            following = self.builder.select(ends, self.number(0), following)
+            return [following, x, self.at(y, TOGETHER * self.kind.out), *added]
+
+        zero = [self.zero] * (len(channels) * len(taps))
+        return self.loop(0, self.mul(rows, self.line_pairs), 1, one, [self.number(0), start, y, *zero])[3:]

@@ -1,0 +1,63 @@
+"""Calls of convolutions whose arguments have been checked: they go to their kernel at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tdt._core.tensor import Tensor, wrap
+from tdt._kernels import UFUNCS, ByShape, Kernel
+from tdt._ops._common import unrecorded
+
+MOST = 4096
+INTS = frozenset([int])
+
+
+class CheckedCalls:
+    """The kernel and the attributes of calls of an op, by all that both depend on: shapes, types and arguments.
+
+    Args:
+        kernels: of the op, chosen by shape.
+    """
+
+    __slots__ = ("kernels", "found")
+
+    def __init__(self, kernels: ByShape):
+        self.kernels = kernels
+        self.found: dict[tuple, tuple[Kernel, dict[str, Any]]] = {}
+        UFUNCS.append(self.found)
+
+    def key(
+        self, nd: int, input: Tensor, weight: Tensor, bias: Tensor | None, groups: Any, *sizes: Any
+    ) -> tuple | None:
+        """A call's key; None where there may be more to do than to call a kernel.
+
+        Args:
+            sizes: stride, padding and the like, for each of nd dimensions.
+        """
+        x, w = input._a, weight._a
+        if groups.__class__ is not int or x.ndim != nd + 2 or not unrecorded(input, weight, bias):
+            return None
+        for size in sizes:
+            if size.__class__ is not tuple or not INTS.issuperset(map(type, size)):  # 1 == True == 1.0
+                return None
+        biases = (None, None) if bias is None else (bias._a.shape, bias._a.dtype)
+        return x.shape, x.dtype, w.shape, w.dtype, *biases, groups, *sizes
+
+    def result(self, key: tuple | None, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
+        """The result of a call that was checked before; None for others."""
+        if key is None or (found := self.found.get(key)) is None:
+            return None
+        kernel, attributes = found
+        return wrap(kernel.function(input._a, weight._a, None if bias is None else bias._a, **attributes))
+
+    def add(
+        self, key: tuple | None, input: Tensor, weight: Tensor, bias: Tensor | None, attributes: dict[str, Any]
+    ) -> None:
+        """Save a call that was checked, if a kernel computes it."""
+        if key is None:
+            return
+        kernel = self.kernels.first((input._a, weight._a, None if bias is None else bias._a), attributes)
+        if kernel is not None:
+            if len(self.found) >= MOST:
+                self.found.clear()
+            self.found[key] = kernel, attributes

@@ -1,0 +1,52 @@
+"""Poisson and binomial numbers by generated code beside the portable loops and PyTorch's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tdt
+from tests.helpers import require_torch
+
+# Trials that are few and many, no whole numbers, none, fewer than none; up to where float32 rounds their products.
+TRIALS = [0.0, 1.0, 2.5, 3.0, 10.0, 100.5, 1e3, 1e6, 1e9, -1.0]
+PROBABILITIES = [0.0, 1.0, 0.5, -0.1, 1.2, float("nan")]
+
+
+def operands(dtype: str, seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    special = rng.random(n) < 0.1
+    return rng.choice(TRIALS, n).astype(dtype), np.where(special, rng.choice(PROBABILITIES, n), rng.random(n)).astype(
+        dtype
+    )
+
+
+def drawn(lib, seed: int, *arrays: np.ndarray) -> tuple:
+    lib.manual_seed(seed)
+    trials, prob = map(lib.from_numpy, arrays)
+    counts = lib.binomial(trials, prob)
+    poisson = lib.poisson(trials.abs() * prob.nan_to_num().abs())
+    return counts.numpy(), poisson.numpy(), lib.rand(3).tolist(), lib.randn(3).tolist()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_counts_are_pytorchs_and_leave_its_stream(dtype, seed):
+    arrays = operands(dtype, seed, 3000)
+    for ours, theirs in zip(drawn(tdt, seed, *arrays), drawn(require_torch(), seed, *arrays), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_counts_by_kernels_are_those_of_the_portable_loops(dtype):
+    arrays = operands(dtype, 5, 300)
+    fast = drawn(tdt, 7, *arrays)
+    with tdt.backends.kernels(False):
+        for ours, theirs in zip(fast, drawn(tdt, 7, *arrays), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_count_of_nan_gives_nan_and_not_an_endless_loop():
+    counts = tdt.full((40,), float("nan"))
+    assert tdt.binomial(counts, tdt.full((40,), 0.3)).isnan().all()
+    assert tdt.binomial(counts[:2], tdt.full((2,), 0.7)).isnan().all()
