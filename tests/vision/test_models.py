@@ -25,7 +25,28 @@ from tests.helpers import require_torch
 # Of torchvision 0.28: parameters, and the hash of the printed model and of its state_dict's keys with their shapes.
 TORCHVISION = {
     "alexnet": (61_100_840, "d7fb0072c36bf271"),
+    "convnext_base": (88_591_464, "31774e937e1a7697"),
+    "convnext_large": (197_767_336, "4b24302a61690acd"),
+    "convnext_small": (50_223_688, "65ce2e7dce486554"),
+    "convnext_tiny": (28_589_128, "f5d31b0eb8e722a3"),
+    "densenet121": (7_978_856, "3552552f3095e5c5"),
+    "densenet161": (28_681_000, "f67bb87357d9906d"),
+    "densenet169": (14_149_480, "5c1b215615b20845"),
+    "densenet201": (20_013_928, "dd297dd4e521ffb4"),
+    "efficientnet_b0": (5_288_548, "e8b8ed24d969daf7"),
+    "efficientnet_b1": (7_794_184, "dd65189fd2539647"),
+    "efficientnet_b2": (9_109_994, "754d50d6d88cb177"),
+    "efficientnet_b3": (12_233_232, "52baaa607a460d02"),
+    "efficientnet_b4": (19_341_616, "163093a2fafc4383"),
+    "efficientnet_b5": (30_389_784, "d21bf9c1eb71f878"),
+    "efficientnet_b6": (43_040_704, "2f8b69da39ff16ea"),
+    "efficientnet_b7": (66_347_960, "5500c189a490070f"),
+    "efficientnet_v2_l": (118_515_272, "989a1ac2fda009ec"),
+    "efficientnet_v2_m": (54_139_356, "4ff5edd54e62dbe2"),
+    "efficientnet_v2_s": (21_458_488, "2d6cfdc511fc3a34"),
     "mobilenet_v2": (3_504_872, "b16c72750145357b"),
+    "mobilenet_v3_large": (5_483_032, "23cdba7e2c9fb59b"),
+    "mobilenet_v3_small": (2_542_856, "37fe8d58efa5700c"),
     "resnet101": (44_549_160, "c95d2bcd4afa9c6b"),
     "resnet152": (60_192_808, "e73703076a439c6c"),
     "resnet18": (11_689_512, "42caef9bead04119"),
@@ -36,6 +57,12 @@ TORCHVISION = {
     "resnext50_32x4d": (25_028_904, "53d071392c1bf649"),
     "squeezenet1_0": (1_248_424, "e727de60580247f5"),
     "squeezenet1_1": (1_235_496, "13544c77c9e6f919"),
+    "swin_b": (87_768_224, "16e57cbe9df9890e"),
+    "swin_s": (49_606_258, "7b331e2e36103f26"),
+    "swin_t": (28_288_354, "d1e4492be078683c"),
+    "swin_v2_b": (87_930_848, "35d28d22fa5790b7"),
+    "swin_v2_s": (49_737_442, "75211648e03d2f43"),
+    "swin_v2_t": (28_351_570, "f865725ec77541ab"),
     "vgg11": (132_863_336, "e8111a0ae288632d"),
     "vgg11_bn": (132_868_840, "aa0d0ba1a8f8a08c"),
     "vgg13": (133_047_848, "f3c8b137c5ec7993"),
@@ -44,6 +71,11 @@ TORCHVISION = {
     "vgg16_bn": (138_365_992, "6aec9ecbbc0450ab"),
     "vgg19": (143_667_240, "a4871bc16ee9fda1"),
     "vgg19_bn": (143_678_248, "62f19941b765e018"),
+    "vit_b_16": (86_567_656, "44f75e109afd67d6"),
+    "vit_b_32": (88_224_232, "b18224e2cf21609f"),
+    "vit_h_14": (632_045_800, "11373393e5b96a30"),
+    "vit_l_16": (304_326_632, "78cd6dbc0cc26be9"),
+    "vit_l_32": (306_535_400, "952466458662210a"),
     "wide_resnet101_2": (126_886_696, "ffe971bbf4736d50"),
     "wide_resnet50_2": (68_883_240, "c02cb28be3d93453"),
 }
@@ -96,6 +128,14 @@ def over_torch(module: str) -> SimpleNamespace:
         "import tdt\n", "import torch as tdt\n"
     )
     names: dict[str, Any] = {}
+    for inner in re.findall("from (tdt.vision.ops.*) import .*\n", source):
+        exec(
+            inspect.getsource(importlib.import_module(inner))
+            .replace("from tdt", "from torch")
+            .replace("import tdt\n", "import torch as tdt\n"),
+            names,
+        )
+    source = re.sub("from tdt.vision.ops.* import .*\n", "", source)
     names["builder"] = lambda name, make, *fixed, doc, source, file, **preset: partial(make, *fixed, **preset)
     exec(source.replace("from tdt", "from torch"), names)
     return SimpleNamespace(**names)

@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from tdt.vision.datasets.cifar import CIFAR100 as CIFAR100
     from tdt.vision.datasets.digits import Digits as Digits
     from tdt.vision.datasets.folder import ImageFolder as ImageFolder
+    from tdt.vision.datasets.masks import ImageMasks as ImageMasks
     from tdt.vision.datasets.mnist import KMNIST as KMNIST
     from tdt.vision.datasets.mnist import MNIST as MNIST
     from tdt.vision.datasets.mnist import FashionMNIST as FashionMNIST
 
 _HOMES = {"CIFAR10": "cifar", "CIFAR100": "cifar", "Digits": "digits", "FashionMNIST": "mnist", "ImageFolder": "folder",
+          "ImageMasks": "masks",
           "KMNIST": "mnist", "MNIST": "mnist"}  # fmt: skip
-__all__ = ["CIFAR10", "CIFAR100", "Digits", "FashionMNIST", "ImageFolder", "KMNIST", "MNIST"]
+__all__ = ["CIFAR10", "CIFAR100", "Digits", "FashionMNIST", "ImageFolder", "ImageMasks", "KMNIST", "MNIST"]
 
 
 def __getattr__(name: str) -> Any:

@@ -100,9 +100,32 @@ class ImageFolder(Dataset):
                             (own[i] for i in split_indices(len(own), valid, test, seed)[split])]  # fmt: skip
         self.targets = [number for _, number in self.samples]
 
+    def sample_name(self, index: int) -> str:
+        """The path of the image."""
+        return self.samples[index][0]
+
     def source_files(self) -> list[str]:
         """The images' paths."""
         return [path for path, _ in self.samples]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The names of the classes, by which other folders number theirs."""
+        return {"classes": self.classes}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Number the classes as another folder does; this one may lack some.
+
+        Raises:
+            ValueError: when this folder has a class that the other one lacks.
+        """
+        numbers = {name: number for number, name in enumerate(state["classes"])}
+        unknown = [name for name in self.classes if name not in numbers]
+        if unknown:
+            raise ValueError(f"ImageFolder: {self.root} has a class {unknown[0]!r}, which the training data lack; these "
+                             f"have {', '.join(map(repr, numbers))}")  # fmt: skip
+        self.samples = [(path, numbers[self.classes[number]]) for path, number in self.samples]
+        self.targets = [number for _, number in self.samples]
+        self.classes, self.class_to_idx = list(numbers), numbers
 
     def _by_class(self) -> list[list[tuple[str, int]]]:
         return [[sample for sample in self.samples if sample[1] == number] for number in range(len(self.classes))]

@@ -33,6 +33,21 @@ class ModelOptions(TypedDict, total=False):
     round_nearest: int
     block: Norm | None
     norm_layer: Norm | None
+    stochastic_depth_prob: float
+    layer_scale: float
+    growth_rate: int
+    bn_size: int
+    drop_rate: float
+    memory_efficient: bool
+    last_channel: int | None
+    reduced_tail: bool
+    dilated: bool
+    image_size: int
+    attention_dropout: float
+    representation_size: int | None
+    conv_stem_configs: Sequence[Any] | None
+    mlp_ratio: float
+    downsample_layer: Norm
 
 
 class Builder(Protocol[M_co]):
@@ -52,8 +67,13 @@ BUILDERS: dict[str, Builder[nn.Module]] = {}
 FILES: dict[str, str] = {}  # builder name → torchvision's file with its default weights
 # Builders with a second set of weights in torchvision.
 TRAINED_TWICE = {
-    "mobilenet_v2", "resnet50", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d", "wide_resnet50_2",
-    "wide_resnet101_2",
+    "efficientnet_b1", "mobilenet_v2", "mobilenet_v3_large", "resnet50", "resnet101", "resnet152", "resnext50_32x4d",
+    "resnext101_32x8d", "wide_resnet50_2", "wide_resnet101_2",
+}  # fmt: skip
+SWAG = ["IMAGENET1K_SWAG_E2E_V1", "IMAGENET1K_SWAG_LINEAR_V1"]
+# Builders with other sets of weights; the first is the default.
+TRAINED_OTHERWISE = {
+    "vit_b_16": ["IMAGENET1K_V1", *SWAG], "vit_l_16": ["IMAGENET1K_V1", *SWAG], "vit_h_14": SWAG,
 }  # fmt: skip
 WEIGHTS = "https://download.pytorch.org/models/"  # the address of torchvision's files
 
@@ -132,7 +152,11 @@ def weights_enum(name: str) -> type[WeightsEnum]:
     if not name.endswith("_Weights") or model not in FILES:
         raise AttributeError(f"module 'tdt.vision.models' has no attribute '{name}'")
     members = ["IMAGENET1K_V1", "IMAGENET1K_V2"][: 1 + (model in TRAINED_TWICE)]
-    return WeightsEnum(name, {**{member: member for member in members}, "DEFAULT": members[-1]})  # type: ignore[call-arg, return-value]
+    default = members[-1]
+    if model in TRAINED_OTHERWISE:
+        members = TRAINED_OTHERWISE[model]
+        default = members[0]
+    return WeightsEnum(name, {**{member: member for member in members}, "DEFAULT": default})  # type: ignore[call-arg, return-value]
 
 
 def _no_weights(weights: WeightsEnum | str | None = None, progress: bool = True) -> None:

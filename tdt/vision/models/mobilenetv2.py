@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from tdt import Tensor, nn
 from tdt.vision.models._api import Norm, builder
+from tdt.vision.ops.misc import Conv2dNormActivation
 
 __all__ = ["MobileNetV2", "mobilenet_v2"]
 
@@ -15,15 +17,7 @@ SETTING = (
 )  # fmt: skip
 
 
-class Conv2dNormActivation(nn.Sequential):
-    """A convolution, its normalisation and ReLU6."""
-
-    def __init__(self, inp: int, oup: int, size: int, stride: int, groups: int, norm: Norm) -> None:
-        conv = nn.Conv2d(inp, oup, size, stride, (size - 1) // 2, groups=groups, bias=False)
-        super().__init__(conv, norm(oup), nn.ReLU6(inplace=True))
-
-
-def _rounded(channels: float, divisor: int) -> int:
+def rounded(channels: float, divisor: int) -> int:
     """The nearest multiple of `divisor` that reduces the value by at most 10 %."""
     near = max(divisor, int(channels + divisor / 2) // divisor * divisor)
     return near + divisor if near < 0.9 * channels else near
@@ -39,8 +33,9 @@ class InvertedResidual(nn.Module):
         norm, hidden = norm_layer or nn.BatchNorm2d, round(inp * expand_ratio)
         self.stride, self.out_channels = stride, oup
         self.use_res_connect = stride == 1 and inp == oup
-        layers: list[nn.Module] = [Conv2dNormActivation(inp, hidden, 1, 1, 1, norm)] if expand_ratio != 1 else []
-        layers.append(Conv2dNormActivation(hidden, hidden, 3, stride, hidden, norm))
+        conv = partial(Conv2dNormActivation, norm_layer=norm, activation_layer=nn.ReLU6)
+        layers: list[nn.Module] = [conv(inp, hidden, 1)] if expand_ratio != 1 else []
+        layers.append(conv(hidden, hidden, 3, stride, groups=hidden))
         layers += [nn.Conv2d(hidden, oup, 1, bias=False), norm(oup)]
         self.conv = nn.Sequential(*layers)
 
@@ -85,15 +80,16 @@ class MobileNetV2(nn.Module):
         rows = SETTING if inverted_residual_setting is None else inverted_residual_setting
         if not rows or len(rows[0]) != 4:
             raise ValueError(f"inverted_residual_setting should be non-empty or a 4-element list, got {rows}")
-        channels = _rounded(32 * width_mult, round_nearest)
-        self.last_channel = _rounded(1280 * max(1.0, width_mult), round_nearest)
-        features: list[nn.Module] = [Conv2dNormActivation(3, channels, 3, 2, 1, norm)]
+        channels = rounded(32 * width_mult, round_nearest)
+        self.last_channel = rounded(1280 * max(1.0, width_mult), round_nearest)
+        conv = partial(Conv2dNormActivation, norm_layer=norm, activation_layer=nn.ReLU6)
+        features: list[nn.Module] = [conv(3, channels, stride=2)]
         for ratio, width, count, first in rows:
-            out = _rounded(width * width_mult, round_nearest)
+            out = rounded(width * width_mult, round_nearest)
             for i in range(count):
                 features.append(block(channels, out, 1 if i else first, expand_ratio=ratio, norm_layer=norm))
                 channels = out
-        features.append(Conv2dNormActivation(channels, self.last_channel, 1, 1, 1, norm))
+        features.append(conv(channels, self.last_channel, 1))
         self.features = nn.Sequential(*features)
         self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(self.last_channel, num_classes))
         self._initialise()
