@@ -57,6 +57,7 @@ from tdt._core.storage import UntypedStorage as UntypedStorage
 from tdt._core.memory_format import memory_format as _memory_format
 from tdt._random import Generator as Generator
 """
+OUR_OWN = "from tdt.train.trained_model import load_model as load_model\n"  # what PyTorch lacks
 
 SIZES = {"size", "sizes", "shape", "dims", "repeats"}  # given one by one, or as one sequence
 COMPARISONS = ("eq", "ge", "gt", "le", "lt", "ne")
@@ -341,7 +342,7 @@ def names(node: ast.AST) -> list[str]:
 
 def root_stub() -> str:
     """The text of tdt/__init__.pyi."""
-    body = [HEAD + OUR_IMPORTS, *(f"from tdt import {name} as {name}" for name in MODULES.split())]
+    body = [HEAD + OUR_IMPORTS + OUR_OWN, *(f"from tdt import {name} as {name}" for name in MODULES.split())]
     body += [f"from tdt.compat import {name} as {name}" for name in SHIMS.split()]
     body += ["from tdt._about import __version__ as __version__"]
     lines, results_of = [], []

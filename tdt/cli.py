@@ -31,14 +31,16 @@ RUNTIME_ERRORS = ("CheckpointError", "StepError")
 
 
 # The order of the commands in `tdt --help`; a command that is not listed comes last.
-ORDER = "init", "check", "describe", "train", "eval", "predict", "runs", "config", "schema", "doctor"
+ORDER = "init", "check", "describe", "find-lr", "train", "tune", "eval", "predict", "runs", "config", "schema", "doctor"
 
 
 class LazyGroup(_help.Group):
-    """Imports `tdt.commands.<name>` when that command is used; `tdt --help` imports all."""
+    """Imports `tdt.commands.<name>` (with "_" for "-") when that command is used; `tdt --help` imports all."""
 
     def __init__(self, **settings: Any) -> None:
-        found = (module.name for module in pkgutil.iter_modules(commands.__path__) if module.name[0] != "_")
+        found = (
+            module.name.replace("_", "-") for module in pkgutil.iter_modules(commands.__path__) if module.name[0] != "_"
+        )
         names = sorted(found, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
         super().__init__(**(settings | {"commands": dict.fromkeys(names)}))
 
@@ -63,6 +65,7 @@ class LazyGroup(_help.Group):
 
 def _load(name: str) -> tuple[Any, Any]:
     """The module of a command, and its function (or Typer of subcommands), which has the same name."""
+    name = name.replace("-", "_")
     module = importlib.import_module(f"tdt.commands.{name}")
     return module, getattr(module, name)
 

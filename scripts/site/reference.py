@@ -42,6 +42,7 @@ NAMESPACES = [
     "tdt.utils.data",
     "tdt.utils.checkpoint",
     "tdt.utils.tensorboard",
+    "tdt.text.models",
     "tdt.vision.datasets",
     "tdt.vision.models",
     "tdt.vision.ops",

@@ -35,18 +35,18 @@ def check(
         from tdt.train.runs.run import ROOT
 
         parts = build(read, splits=(), dry_run=True)
-        check_source(parts, ROOT)
+        loading = check_source(parts, ROOT)
     except ConfigError as error:
         if not json:
             raise
         return print_json({"ok": False, "problems": [_flat(asdict(problem)) for problem in error.problems]}, 2)
     facts = _facts(parts)
     if json:
-        return print_json({"ok": True, **facts})
+        return print_json({"ok": True, **facts, "weights": loading and loading.record()})
     from tdt.commands import _tables
 
     print_lines(_tables.layers(parts), whole=True)
-    print_lines(_tables.steps(parts), *_tables.downloads(parts))
+    print_lines(_tables.steps(parts), *_tables.downloads(parts), *(loading.lines() if loading else ()))
     arguments = [config, *(overrides or ()), *(["--device", device] if device else ()), *(["--trust"] if trust else ())]
     print_lines(f"{parts.config.file}: no mistakes found; next: {shlex.join(['tdt', 'train', *arguments])}")
     return 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,14 +12,16 @@ from tdt.commands._complete import splits
 from tdt.commands._help import examples
 from tdt.commands._options import Checkpoint, Device, Json, Root, Traceback, Trust
 from tdt.commands._output import one_line, print_lines
+from tdt.commands._progress import progress
 
 if TYPE_CHECKING:
-    from tdt.train.loop.evaluation import Evaluation
+    from tdt.train.loop.evaluation import Evaluation, TaskResult
 
 EXAMPLE = examples(
     "tdt eval digits-cnn",
     "tdt eval digits-cnn/1 --split test --confusion --json",
-    "tdt eval digits-cnn --data 'Digits(split=train)' --predictions p.csv",
+    "tdt eval pets --data new.csv --output answers.csv",
+    "tdt eval digits-cnn --data 'Digits(split=train)'",
 )
 
 
@@ -38,7 +38,8 @@ def eval(
         ),
     ] = None,
     data: Annotated[
-        str | None, typer.Option("--data", metavar="DATASET", help="Another dataset, as the test split (or --split).")
+        str | None,
+        typer.Option("--data", metavar="FILE|FOLDER|DATASET", help="Score these data, as the test split (or --split)."),
     ] = None,
     batch_size: Annotated[
         int | None, typer.Option("--batch-size", min=1, metavar="N", help="Samples per batch; overrides the config.")
@@ -48,10 +49,13 @@ def eval(
         bool, typer.Option("--per-class", help="Show precision, recall, F1 and number of samples of each class.")
     ] = False,
     json: Json = False,
-    predictions: Annotated[
-        Path | None,
-        typer.Option("--predictions", metavar="FILE", help="Write a CSV with target and prediction of each sample."),
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", metavar="FILE", help="Write target and prediction of each sample as .csv or .tsv; - for stdout."
+        ),
     ] = None,
+    predictions: Annotated[str | None, typer.Option("--predictions", metavar="FILE", hidden=True)] = None,
     device: Device = None,
     runs_root: Root = Path("runs"),
     trust: Trust = False,
@@ -67,77 +71,89 @@ def eval(
     except CheckpointError as error:
         raise typer.BadParameter(str(error)) from error
     changes = list(overrides or ())
-    if data is not None:
-        split = split or "test"
-        changes.append(f"data.{split}={data}")
+    output = predictions if output is None else output
+    if output not in (None, "-") and Path(str(output)).suffix.lower() not in (".csv", ".tsv"):
+        raise typer.BadParameter(f"{output}: its ending says no format; use .csv or .tsv, or - for CSV on stdout")
     try:
-        with _progress() as progress:
-            result = evaluate_checkpoint(path, split, device, changes, batch_size=batch_size, progress=progress)
-        matrix = result.confusion().tolist() if confusion or per_class else None
+        with progress("batches") as shows:
+            result = evaluate_checkpoint(path, split, device, changes, data=data, batch_size=batch_size, progress=shows)
+        tables = _matrices(result) if confusion or per_class else {}
     except LookupError as error:
         raise typer.BadParameter(error.args[0]) from error
     from_elsewhere = not path.resolve().is_relative_to(runs_root.resolve())
-    if from_elsewhere and result.files and not any(text.startswith(f"data.{result.split}") for text in changes):
+    if (
+        from_elsewhere
+        and result.files
+        and data is None
+        and not any(text.startswith(f"data.{result.split}") for text in changes)
+    ):
         others = f" and {len(result.files) - 1:,} more" if len(result.files) > 1 else ""
         source = f"data.{result.split}, named by the checkpoint: {result.files[0]}{others}"
         print_lines(one_line(source), file=sys.stderr)
-    report = (_as_json if json else _as_text)(result, matrix if confusion else None, matrix if per_class else None)
+    for note in result.notes:
+        print_lines(one_line(f"data.{result.split}: {note}"), file=sys.stderr)
+    report = (_as_json if json else _as_text)(result, tables, confusion, per_class)
     print_lines(report, whole=True)
-    if predictions is not None:
-        _write_csv(predictions, result)
+    if output is not None:
+        _write(output, result)
     return 0
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    """A progress bar over the batches, on a terminal; imports Rich only there."""
-    if not sys.stderr.isatty():
-        yield lambda done, of: None
-        return
-    import rich.console
-    from rich.progress import Progress
-
-    with Progress(console=rich.console.Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("batches")
-        yield lambda done, of: bar.update(task, completed=done, total=of)
+Matrices = dict[str, tuple["TaskResult", list[Any]]]  # by task: its result and its confusion matrix
 
 
-Matrix = list[list[Any]] | None
+def _matrices(result: Evaluation) -> Matrices:
+    """The confusion matrix of each output that predicts classes; of a single output under "". LookupError if none does."""
+    tasks = {name: task for name, task in result.tasks.items() if task.classes}
+    found = tasks if result.tasks and tasks else {"": result}
+    return {name: (task, task.confusion().tolist()) for name, task in found.items()}
 
 
-def _as_text(result: Evaluation, confusion: Matrix, per_class: Matrix) -> str:
-    from tdt.commands import _tables
+def _as_text(result: Evaluation, tables: Matrices, confusion: bool, per_class: bool) -> str:
     from tdt.commands._console import number
 
     scores = " ".join(f"{name} {number(value)}" for name, value in result.scores.items())
     parts = [f"{result.path} (epoch {result.epoch}, step {result.step})\n{result.split} {scores}"]
-    right = range(1, len(result.classes) + 1)
-    if per_class:
-        rows = [(name, *map(number, scores[:3]), str(scores[3])) for name, scores in _by_class(result, per_class)]
-        parts.append(_tables.text(("class", "precision", "recall", "f1", "samples"), rows, range(1, 5)))
-    if confusion and result.several:
-        cells = [
-            (name, *(str(count) for row in pair for count in row))
-            for name, pair in zip(result.classes, confusion, strict=True)
-        ]
-        heads = ("class", "true no", "false yes", "false no", "true yes")
-        parts.append(_tables.text(heads, cells, range(1, 5)))
-    elif confusion:
-        cells = [(name, *map(str, row)) for name, row in zip(result.classes, confusion, strict=True)]
-        table = _tables.text(("", *result.classes), cells, right)
-        parts.append(f"confusion matrix; rows: true class, columns: predicted class\n{table}")
+    for name, (task, matrix) in tables.items():
+        title = f"{name}\n" if name else ""
+        if per_class:
+            parts.append(title + _scores_table(task, matrix))
+        if confusion:
+            parts.append(title + _confusion_table(task, matrix))
     return "\n\n".join(parts)
 
 
-def _by_class(result: Evaluation, matrix: list[list[Any]]) -> list[tuple[str, Any]]:
+def _scores_table(task: TaskResult, matrix: list[Any]) -> str:
+    from tdt.commands import _tables
+    from tdt.commands._console import number
+
+    rows = [(name, *map(number, scores[:3]), str(scores[3])) for name, scores in _by_class(task, matrix)]
+    return _tables.text(("class", "precision", "recall", "f1", "samples"), rows, range(1, 5))
+
+
+def _confusion_table(task: TaskResult, matrix: list[Any]) -> str:
+    from tdt.commands import _tables
+
+    if task.several:
+        cells = [
+            (name, *(str(count) for row in pair for count in row))
+            for name, pair in zip(task.classes, matrix, strict=True)
+        ]
+        return _tables.text(("class", "true no", "false yes", "false no", "true yes"), cells, range(1, 5))
+    cells = [(name, *map(str, row)) for name, row in zip(task.classes, matrix, strict=True)]
+    table = _tables.text(("", *task.classes), cells, range(1, len(task.classes) + 1))
+    return f"confusion matrix; rows: true class, columns: predicted class\n{table}"
+
+
+def _by_class(task: TaskResult, matrix: list[Any]) -> list[tuple[str, Any]]:
     import numpy as np
 
     from tdt.train.metrics.confusion import by_class
 
-    return list(zip(result.classes, by_class(np.array(matrix)), strict=True))
+    return list(zip(task.classes, by_class(np.array(matrix)), strict=True))
 
 
-def _as_json(result: Evaluation, confusion: Matrix, per_class: Matrix) -> str:
+def _as_json(result: Evaluation, tables: Matrices, confusion: bool, per_class: bool) -> str:
     import json
 
     about: dict[str, Any] = {"checkpoint": str(result.path), "which": result.path.stem, "step": result.step}
@@ -145,14 +161,23 @@ def _as_json(result: Evaluation, confusion: Matrix, per_class: Matrix) -> str:
     # JSON has no nan and inf: written as strings, which float() can parse.
     about |= {name: value if abs(value) < float("inf") else repr(value) for name, value in result.scores.items()}
     about["hex"] = {name: value.hex() for name, value in result.scores.items()}
-    if per_class:
-        about["per_class"] = {name: scores._asdict() for name, scores in _by_class(result, per_class)}
-    if confusion:
-        about |= {"classes": result.classes, "confusion": confusion}
+    if result.notes:
+        about["notes"] = result.notes
+    for name, (task, matrix) in tables.items():
+        scores = {label: each._asdict() for label, each in _by_class(task, matrix)} if per_class else None
+        counted = {"classes": task.classes, "confusion": matrix} if confusion else {}
+        if not name:
+            about |= ({} if scores is None else {"per_class": scores}) | counted
+            continue
+        if scores is not None:
+            about.setdefault("per_class", {})[name] = scores
+        if counted:
+            about.setdefault("confusion", {})[name] = counted
     return json.dumps(about)
 
 
-def _write_csv(path: Path, result: Evaluation) -> None:
+def _write(output: str, result: Evaluation) -> None:
+    """A row per sample: its target and the prediction, of each output by name if there are several."""
     import csv
     import io
 
@@ -160,11 +185,18 @@ def _write_csv(path: Path, result: Evaluation) -> None:
     from tdt.train._printable import csv_cell
 
     text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(["index", "target", "prediction"])
-    classes = dict(enumerate(result.classes))
-    columns = [[classes.get(value, value) if isinstance(value, int) else value for value in values]
-               for values in (result.targets, result.predictions)]  # fmt: skip
-    cells = ([csv_cell(value) for value in column] for column in columns)
-    writer.writerows(zip(range(len(result.targets)), *cells, strict=True))
-    replace_file(path, text.getvalue().encode())
+    writer = csv.writer(text, delimiter="\t" if output.lower().endswith(".tsv") else ",")
+    tasks = {f"{name}_": task for name, task in result.tasks.items()} or {"": result}
+    writer.writerow(["index", *(f"{name}{side}" for name in tasks for side in ("target", "prediction"))])
+    columns = []
+    for task in tasks.values():
+        classes = dict(enumerate(task.classes))
+        columns += [
+            [csv_cell(classes.get(value, value) if isinstance(value, int) else value) for value in values]
+            for values in (task.targets, task.predictions)
+        ]
+    writer.writerows(zip(range(len(result.targets)), *columns, strict=True))
+    if output == "-":
+        print_lines(text.getvalue().replace("\r\n", "\n"), end="", whole=True)
+    else:
+        replace_file(output, text.getvalue().encode())

@@ -13,6 +13,7 @@ from tdt.commands._help import examples
 from tdt.commands._options import Json, Traceback
 from tdt.commands._output import print_lines
 
+TABLES = (".csv", ".tsv")
 EXAMPLE = examples("tdt init digits-cnn my.yaml", "tdt init flowers.csv --target species", "tdt init photos/")
 
 
@@ -34,10 +35,11 @@ def init(
         typer.Option(
             "--target",
             metavar="COLUMN",
-            help="The column to predict; default: target, label, class or y, or else the last column.",
+            help="The column to predict, or several, as in a,b; default: target, label, class or y, or else the last one.",
             autocompletion=_complete.columns,
         ),
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the config file if it exists.")] = False,
     json: Json = False,
     traceback: Traceback = False,
 ) -> int:
@@ -45,24 +47,29 @@ def init(
 
     Beside it goes tdt.schema.json, from which editors complete and check the config.
     """
-    from tdt.train.data import starters
+    from tdt._files import replace_file
+    from tdt.train.data.starters import templates
 
     if what is None:
-        return _list(starters.templates(), json)
+        return _list(templates.templates(), json)
     path = Path(what)
     if not what.isprintable():
         raise typer.BadParameter(
             f"{what!r}: a config cannot contain this path; rename the file without control or non-UTF-8 characters"
         )
     file = file or Path(f"{path.resolve().stem if path.exists() else path.name}.yaml")
-    if file.exists():
+    if file.exists() and not force:
         raise typer.BadParameter(
-            f"{file} already exists and is not overwritten; choose another name: tdt init {what} other.yaml"
+            f"{file} already exists and is not overwritten; choose another name: tdt init {what} other.yaml, or "
+            "overwrite it: --force"
         )
     text, report = _generate(path, file, target)
-    with open(file, "x", encoding="utf-8") as new:
-        new.write(text)
-    starters.copy_schema(file.parent)
+    if force:
+        replace_file(file, text.encode())
+    else:
+        with open(file, "x", encoding="utf-8") as new:
+            new.write(text)
+    templates.copy_schema(file.parent)
     if json:
         from tdt.commands._tables import print_json
 
@@ -73,20 +80,32 @@ def init(
 
 def _generate(path: Path, file: Path, target: str | None) -> tuple[str, list[str]]:
     """The text of the config, and the report about the data from the comment at its top."""
-    from tdt.train.data import starters
-
-    is_table = path.is_file() and path.suffix.lower() in starters.TABLES
+    is_table = path.is_file() and path.suffix.lower() in TABLES
     if target is not None and not is_table:
-        raise typer.BadParameter(f"--target needs a table ({' or '.join(starters.TABLES)})", param_hint="--target")
+        raise typer.BadParameter(f"--target needs a table ({' or '.join(TABLES)})", param_hint="--target")
     if path.is_file() and not is_table:
-        raise typer.BadParameter(f"{path}: expected a {' or '.join(starters.TABLES)} file, a folder or a template")
+        raise typer.BadParameter(f"{path}: expected a {' or '.join(TABLES)} file, a folder or a template")
     if not is_table and not path.is_dir():
-        return starters.template(str(path), file), []
-    text = starters.table(path, file, target) if is_table else starters.images(path, file)
+        from tdt.train.data.starters.templates import template
+
+        return template(str(path), file), []
+    text = _for_table(path, file, target) if is_table else _for_images(path, file)
     _, *report = text.partition("\n\n")[
         0
     ].splitlines()  # the first line points to the schema, the last two to `tdt train`
     return text, [line.removeprefix("#").removeprefix(" ") for line in report[:-2]]
+
+
+def _for_table(path: Path, file: Path, target: str | None) -> str:
+    from tdt.train.data.starters.tables import table
+
+    return table(path, file, target)
+
+
+def _for_images(path: Path, file: Path) -> str:
+    from tdt.train.data.starters.images import images
+
+    return images(path, file)
 
 
 def _list(templates: dict[str, str], json: bool) -> int:

@@ -86,9 +86,9 @@ def train(
             from tdt.train.loop.warm_start import check_source
 
             parts = build(checked, splits=(), dry_run=True)
-            check_source(parts, runs_root)
+            loading = check_source(parts, runs_root)
             print_lines(_tables.layers(parts), *([_tables.groups(parts)] if verbose else []), whole=True)
-            print_lines(_tables.steps(parts), *_tables.downloads(parts))
+            print_lines(_tables.steps(parts), *_tables.downloads(parts), *(loading.lines() if loading else ()))
             return 0
         from tdt.train.session import Session
 
@@ -149,7 +149,7 @@ def _summary(session: Session, outcome: Outcome, root: Path) -> str:
         return f"stopped by {outcome.reason}; to resume: tdt train --resume {run}"
     have = [n for n in ("best", "last") if (session.store.folder / f"{n}.safetensors").exists()]
     logs = root if _is_below(session.run.folder, root) else session.run.folder
-    early = f"ended by {outcome.by}\n" if outcome.by in ("early stopping", "time limit") else ""
+    early = f"ended by {outcome.by}\n" if outcome.by not in ("epochs", "steps") else ""
     return (
         f"{early}checkpoints: {session.store.folder} ({', '.join(have)}); to evaluate: tdt eval {run}\n"
         f"logs: tensorboard --logdir {shlex.quote(str(logs))}"

@@ -23,6 +23,13 @@ class Stopped(Exception):
         super().__init__(f"stopped by {reason}")
 
 
+class StopTraining(Exception):
+    """Raised by a callback to end the training: after the current step, with a validation, a checkpoint and the test.
+
+    The run is done then, as after early stopping. The message is kept as the reason.
+    """
+
+
 class NonFiniteLoss(Exception):
     """The loss became NaN or infinite at `step`; `indices` are those of the batch's samples in the training data.
 

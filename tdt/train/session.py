@@ -14,7 +14,7 @@ import tdt
 from tdt._files import read_file
 from tdt.backends import kernels
 from tdt.train._printable import counted
-from tdt.train._types import Arrays, Callback, Json
+from tdt.train._types import Arrays, Json
 from tdt.train.checks.launchers import check_one_process
 from tdt.train.checks.resuming import differences, refused
 from tdt.train.checks.saved_config import restrict_saved_config
@@ -24,7 +24,17 @@ from tdt.train.config.writer import settings
 from tdt.train.data.fingerprints import Fingerprint, fingerprints
 from tdt.train.data.fingerprints import differences as differences_of_data
 from tdt.train.errors import NonFiniteLoss, StepError, Stopped, reason
-from tdt.train.logging.events import Event, Events, MetricsLog, Notice, RunStopped, TensorBoardLog, TestDone
+from tdt.train.logging.callbacks import Callback
+from tdt.train.logging.events import (
+    CheckpointSaved,
+    Event,
+    Events,
+    MetricsLog,
+    Notice,
+    RunStopped,
+    TensorBoardLog,
+    TestDone,
+)
 from tdt.train.logging.model_log import ModelLog
 from tdt.train.loop._signals import StopRequest
 from tdt.train.loop.build import build
@@ -55,8 +65,8 @@ class Saved:
 class Outcome:
     """How a run ended.
 
-    reason: "done" or the name of a signal. by: what ended a run that is done: epochs, steps, time limit or early stopping.
-    test: the scores on the test split.
+    reason: "done" or the name of a signal. by: what ended a run that is done: epochs, steps, time limit, early stopping
+    or a callback. test: the scores on the test split.
     """
 
     reason: str
@@ -71,7 +81,7 @@ class Session:
         parts: model, data and run, built from the config; for a resumed run in the state of its last checkpoint.
         saved: that checkpoint.
         changes: settings and data files that differ from the run so far.
-        notices: other messages about the resumed run.
+        notices: other messages about the resumed run; of a new one, which weights it starts from.
 
     >>> from tdt.train.session import Session
     >>> import tempfile
@@ -115,8 +125,9 @@ class Session:
         *,
         root: str | os.PathLike[str] = ROOT,
         folder: str | os.PathLike[str] | None = None,
+        callbacks: Sequence[Callback] = (),
     ) -> Session:
-        """Start a new run in `root/<name>/<n>`, or in `folder`.
+        """Start a new run in `root/<name>/<n>`, or in `folder`. callbacks: in addition to those of the config.
 
         Raises:
             ConfigError: with every mistake, before the folder is created.
@@ -126,10 +137,17 @@ class Session:
         # This limits NumPy's BLAS to one thread from now on, not from the first kernel: products then have the same bits.
         tdt.set_num_threads(tdt.get_num_threads())
         parts = build(config)
-        warm = warm_start(parts, root)
+        parts.callbacks += tuple(callbacks)
+        loaded = warm_start(parts, root)
         files = fingerprints(parts.files)
-        run = Run.create(root, parts.config.name, parts.config.annotated(), folder=folder, extra={"weights": warm})
-        return cls(run, parts, None, True, files)
+        run = Run.create(
+            root,
+            parts.config.name,
+            parts.config.annotated(),
+            folder=folder,
+            extra={"weights": loaded and loaded.record()},
+        )
+        return cls(run, parts, None, True, files, notices=loaded.lines() if loaded else ())
 
     @classmethod
     def resume(
@@ -139,6 +157,7 @@ class Session:
         root: str | os.PathLike[str] = ROOT,
         overrides: Sequence[str] = (),
         changed_data: bool = False,
+        callbacks: Sequence[Callback] = (),
     ) -> Session:
         """Resume a run from its last checkpoint, or from the beginning if it has none yet.
 
@@ -149,6 +168,7 @@ class Session:
             root: folder of all runs.
             overrides: `key=value` settings that may change on resume (`resuming.ALLOWED`); the run keeps them.
             changed_data: resume even if the data files have changed.
+            callbacks: those that the run was started with, in addition to the config's.
         Raises:
             RunError: there is no such run, another process trains it, a launcher has started several processes, an
                 override may not change, or the data have changed.
@@ -171,6 +191,7 @@ class Session:
             tdt.set_num_threads(saved.meta["threads"] if saved else tdt.get_num_threads())
             with restrict_saved_config(overrides):
                 parts = build(config, data_state=data_state(saved.meta) if saved else None, resumed=True)
+            parts.callbacks += tuple(callbacks)
             if not saved:
                 warm_start(parts, root)
             if saved and changes:
@@ -217,7 +238,7 @@ class Session:
         except FileNotFoundError:
             return False
 
-    def train(self, *listeners: Callable[[Event], None], at_once: Callback = lambda: None) -> Outcome:
+    def train(self, *listeners: Callable[[Event], None], at_once: Callable[[], None] = lambda: None) -> Outcome:
         """Train to the end, then test the model with its best weights (the last ones if there are no best).
 
         SIGINT, SIGTERM or SIGHUP stops the run after the step, with a checkpoint.
@@ -238,6 +259,9 @@ class Session:
             for listener in listeners:
                 events.subscribe(listener)
             trainer = self._trainer
+            for note in dict.fromkeys(note for notes in self.parts.notes.values() for note in notes):
+                splits = (f"data.{split}" for split, notes in self.parts.notes.items() if note in notes)
+                events.emit(Notice(step=trainer.step, text=f"{', '.join(splits)}: {note}"))
             if self.saved:
                 restore_rng(self.parts, self.saved.tensors, self.saved.meta)
                 for change in (*self.changes, *self.notices):
@@ -245,9 +269,13 @@ class Session:
                 if self.changes:  # part of the run from now on
                     trainer.saved_at = None
                     trainer.save()
+                else:  # the states of callbacks in the checkpoint are from before this event
+                    trainer.callbacks(self._saved_event(self.saved))
                 for difference in _differences(self.saved.meta):
                     events.emit(Notice(step=trainer.step, text=f"{difference}: results may differ in the last bits"))
             elif self.parts.config.weights is not None:
+                for notice in self.notices:
+                    events.emit(Notice(step=trainer.step, text=notice))
                 trainer.save()  # the source of these weights may be gone or changed by the time of a resume
             return self._run(trainer)
 
@@ -257,7 +285,8 @@ class Session:
 
         try:
             trainer.fit()
-            by = trainer.length.ended_by(trainer.step, trainer.stopping.patience_is_over)
+            waited = trainer.stopping.patience_is_over
+            by = trainer.callbacks.stopped_by or trainer.length.ended_by(trainer.step, waited)
             path = self._restore()
             outcome = Outcome("done", by, self._test(trainer, path) if "test" in self.parts.loaders else None)
             trainer.events.sync()  # else a log that is written by a thread could miss the test scores
@@ -273,6 +302,12 @@ class Session:
                 ended("non-finite" if isinstance(error, NonFiniteLoss) else "failed", reason(error))
             raise
 
+    def _saved_event(self, saved: Saved) -> CheckpointSaved:
+        """The event that followed the writing of a checkpoint."""
+        step, best = saved.meta["step"], self.store.folder / "best.safetensors"
+        is_best = best.exists() and load_meta(best).get("step") == step
+        return CheckpointSaved(step=step, epoch=saved.meta["epoch"], path=self.store.path(step), best=is_best)
+
     def _last_checkpoint(self) -> str:
         try:
             return f"kept: {find_checkpoint(self.run.folder)}"
@@ -284,6 +319,7 @@ class Session:
         cut_to = None if self.fresh else lengths
         board = events.subscribe(TensorBoardLog(self.run.folder, cut_to, step))
         events.subscribe(ModelLog(self.parts, board.writer))
+        events.subscribe(self._trainer.callbacks)
         events.subscribe(MetricsLog(self.run.folder, cut_to))  # last: its RunStopped line marks a run as complete
 
     def _describe(self) -> dict[str, Any]:

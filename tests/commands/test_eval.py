@@ -205,14 +205,23 @@ def test_confusion_and_classes_are_scikit_learns(scored):
 
 
 def test_predictions_are_written_by_the_names_of_classes(tmp_path):
-    from tdt.commands.eval import _write_csv
+    from tdt.commands.eval import _write
     from tdt.train.loop.evaluation import Evaluation
 
-    about = Path("best.safetensors"), 1, 1, "valid", {}
-    _write_csv(tmp_path / "c.csv", Evaluation(*about, [1, -100, 0], [0, 1, 0], ["a, b", "ü"], -100))
+    def scored(targets: list[Any], predictions: list[Any], classes: list[str]) -> Evaluation:
+        about: dict[str, Any] = {
+            "path": Path("best.safetensors"),
+            "step": 1,
+            "epoch": 1,
+            "split": "valid",
+            "scores": {},
+        }
+        return Evaluation(**about, targets=targets, predictions=predictions, classes=classes, ignored=-100)
+
+    _write(f"{tmp_path}/c.csv", scored([1, -100, 0], [0, 1, 0], ["a, b", "ü"]))
     assert (tmp_path / "c.csv").read_text() == 'index,target,prediction\n0,ü,"a, b"\n1,-100,ü\n2,"a, b","a, b"\n'
-    _write_csv(tmp_path / "n.csv", Evaluation(*about, [0.5, 1.0], [0.25, 2.0], []))
-    assert (tmp_path / "n.csv").read_text() == "index,target,prediction\n0,0.5,0.25\n1,1.0,2.0\n"
+    _write(f"{tmp_path}/n.tsv", scored([0.5, 1.0], [0.25, 2.0], []))
+    assert (tmp_path / "n.tsv").read_text() == "index\ttarget\tprediction\n0\t0.5\t0.25\n1\t1.0\t2.0\n"
 
 
 def test_tables_are_shown(scored):

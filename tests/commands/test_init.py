@@ -106,11 +106,12 @@ def test_a_table_becomes_a_config_that_classifies(capsys):
     assert {"train", "valid", "test"} == session.parts.loaders.keys()
 
 
-def test_a_column_of_numbers_becomes_a_regression_that_starts_at_its_mean(capsys):
+def test_a_column_of_numbers_becomes_a_regression_on_scaled_targets(capsys):
     make_table(Path("data.csv"))
     assert init(capsys, "data.csv", "--target", "price")[0] == 0
     session = trains("data.yaml")
-    assert session.parts.model[-1].bias.item() == pytest.approx(104.5, abs=2)
+    assert session.parts.config.targets.scale == "standard"
+    assert session.parts.facts["targets"]["target"]["shift"] == [pytest.approx(104.5, abs=2)]
     assert list(session.parts.config.metrics) == ["mae", "r2"]
 
 
@@ -135,6 +136,94 @@ def test_names_in_data_cannot_write_into_the_config(capsys):
     assert config.data.train.kwargs["target"] == "k\u2028ey" and not config.imports
     code, _, err = init(capsys, "no\udcffname")
     assert code == 2 and "'no\\udcffname': a config cannot contain this path" in err
+
+
+def make_messy_table(path: Path, rows: int = 120) -> None:
+    """A table as offices export them: ids, dates, localized numbers, booleans, missing targets."""
+    draw = random.Random(0)
+    lines = ["customer_id;born;paid;share;member;city;churn;owns car;owns cat"]
+    for i in range(rows):
+        paid = f"{1000 + 900 * draw.random():,.2f}".translate(str.maketrans(",.", ".,"))
+        churn = "" if i in (3, 9) else "yes" if i % 8 == 0 else "no"
+        row = [7000 + 3 * i, f"{1 + i % 28:02}.{1 + i % 12:02}.19{60 + i % 40}", f"{paid} €", f"{i % 100} %"]
+        row += [draw.choice(["yes", "No", ""]), draw.choice(["Ulm", "Köln"]), churn, "ny"[i % 2], "TF"[i % 3 == 0]]
+        lines.append(";".join(map(str, row)))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def test_dates_localized_numbers_booleans_and_missing_targets_are_read(capsys):
+    make_messy_table(Path("messy.csv"))
+    code, out, _ = init(capsys, "messy.csv", "--target", "churn")
+    assert code == 0 and out.splitlines()[:6] == [
+        "messy.csv: 120 rows",
+        "  customer_id: number, 7000 to 7357; left out: another number in every row",
+        "  born: date, 1960-01-01 to 1999-12-08, written as %d.%m.%Y",
+        f"  paid: number, {out.partition('paid: number, ')[2].splitlines()[0]}",
+        "  share: number, 0 to 99, written like 0 %",
+        f"  member: boolean, {out.partition('member: boolean, ')[2].splitlines()[0]}",
+    ]
+    assert "  left out: 2 rows without churn (missing_target: drop)" in out.splitlines()
+    session = trains("messy.yaml")
+    assert sum(session.parts.samples.values()) == 118
+    widths = {"born": 5, "paid": 1, "share": 1, "member": 1, "city": 2, "owns car": 1, "owns cat": 1}
+    assert session.parts.model[0].in_features == sum(widths.values())
+    assert session.parts.notes["train"] == ["2 rows of messy.csv left out: churn, the target, is missing"]
+    columns = session.parts.config.data.train.kwargs["columns"]
+    assert columns == {"born": "date", "paid": "number", "share": "number", "member": "boolean", "city": "category",
+                       "owns car": "boolean", "owns cat": "boolean"}  # fmt: skip
+
+
+def test_skewed_classes_get_f1_auroc_and_class_weights_and_others_do_not(capsys):
+    make_messy_table(Path("messy.csv"))
+    assert (
+        init(capsys, "messy.csv", "--target", "churn")[0] == init(capsys, "messy.csv", "b.yaml", "--target", "city")[0]
+    )
+    skewed, even = load("messy.yaml"), load("b.yaml")
+    assert (list(skewed.metrics), skewed.train.class_weights) == (["accuracy", "f1", "auroc"], "balanced")
+    assert (list(even.metrics), even.train.class_weights) == (["accuracy"], None)
+    assert skewed.train.early_stopping.patience == 10
+
+
+def test_several_targets_become_labels_or_numbers(capsys):
+    make_messy_table(Path("messy.csv"))
+    assert init(capsys, "messy.csv", "labels.yaml", "--target", "owns car, owns cat")[0] == 0
+    labels = trains("labels.yaml")
+    assert labels.parts.loaders["train"].dataset[0][1].shape == (2,)
+    assert (labels.parts.config.loss[0].component.name, labels.parts.facts["classes"]) == (
+        "BCEWithLogitsLoss", ["owns car", "owns cat"])  # fmt: skip
+    assert init(capsys, "messy.csv", "numbers.yaml", "--target", "paid,share")[0] == 0
+    numbers = trains("numbers.yaml")
+    assert numbers.parts.model[-1].out_features == 2 and list(numbers.parts.config.metrics) == ["mae", "r2"]
+    capsys.readouterr()
+    for name, head in (("labels", "labels"), ("numbers", "paid")):
+        assert cli.run(["predict", name, "messy.csv"]) == 0
+        assert capsys.readouterr().out.splitlines()[1].split()[1] == head
+
+
+def test_texts_are_read_by_their_words(capsys):
+    draw, moods = random.Random(0), {"good": "great lovely kind fresh", "bad": "cold slow rude stale"}
+    rows = []
+    for i in range(80):
+        mood = draw.choice(list(moods))
+        rows.append(f'"{" ".join(draw.choices(moods[mood].split(), k=8))}, {i}!",{i % 7},{mood}')
+    Path("mixed.csv").write_text("\n".join(["review,stars,label", *rows]) + "\n")
+    Path("reviews.csv").write_text(
+        "\n".join(["review,label", *(row.replace(f",{i % 7},", ",") for i, row in enumerate(rows))])
+    )
+    for name in ("mixed", "reviews"):
+        code, out, _ = init(capsys, f"{name}.csv")
+        assert code == 0 and "  review: text, 9 words on average" in out.splitlines()
+        with Session.start(load(f"{name}.yaml", ["train.epochs=12", "optimizer.lr=0.02", "device=cpu"])) as session:
+            assert session.train().test["accuracy"] > 0.9
+        capsys.readouterr()
+        Path("new.csv").write_text('review,stars\n"Lovely, fresh and kind!",3\nso rude,\n,2\n')
+        assert cli.run(["predict", name, "new.csv"]) == 0
+        assert [line.split()[1] for line in capsys.readouterr().out.splitlines()[2:4]] == ["good", "bad"]
+
+
+def test_force_overwrites_the_config(capsys):
+    Path("digits-mlp.yaml").write_text("mine")
+    assert init(capsys, "digits-mlp", "--force")[0] == 0 and load("digits-mlp.yaml").name == "digits-mlp"
 
 
 def test_images_without_folders_of_splits_are_shared_out(capsys):
@@ -171,7 +260,13 @@ def test_images_of_several_sizes_are_resized(capsys):
     [
         (["digits-mpl"], "no template; did you mean 'digits-mlp'?"),
         (["data.csv", "--target", "prize"], "data.csv has no column 'prize'; did you mean 'price'?"),
-        (["data.csv", "--target", "length"], "data.csv:5: length, the target, is missing in 1 row; remove it"),
+        (
+            ["data.csv", "--target", "length,species"],
+            "all numbers or all booleans (yes/no, true/false, 0/1), but species",
+        ),
+        (["data.csv", "--target", "id"], "id, the target, has 60 different values in 60 rows"),
+        (["data.csv", "--target", "void"], "void, the target, is missing in every row"),
+        (["data.csv", "--target", "day"], "day, the target, is a date"),
         (["data.csv", "--target", "same"], "same, the target, is '1' in every row"),
         (["one.csv"], "one.csv has one column, a; there is nothing to predict it from"),
         (["torn.csv"], "torn.csv: line 2: 1 fields, but the header names 2"),
@@ -184,6 +279,9 @@ def test_images_of_several_sizes_are_resized(capsys):
 )
 def test_data_without_a_possible_config_are_reported(capsys, arguments: list[str], message: str):
     make_table(Path("data.csv"))
+    rows = Path("data.csv").read_text().splitlines()
+    extra = ["void,day", *(f",2024-01-{i % 28 + 1:02}" for i in range(60))]
+    Path("data.csv").write_text("\n".join(f"{e},{row}" for e, row in zip(extra, rows, strict=True)) + "\n")
     Path("one.csv").write_text("a\n1\n2\n")
     Path("torn.csv").write_text("a,b\n1\n")
     Path("notes.txt").touch()

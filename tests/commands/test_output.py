@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
 from pathlib import Path
 
@@ -10,10 +11,11 @@ import pytest
 
 from tdt.cli import run
 from tdt.commands._output import one_line, print_lines
+from tdt.commands._predictions import delimited
 from tdt.commands._tables import text
-from tdt.commands.predict import _as_csv
 from tdt.train import _printable
 from tdt.train.logging.events import MetricsLog, RunStopped
+from tdt.train.model.predictions import Prediction
 
 ROOT = Path(__file__).parents[2] / "tdt"
 HOSTILE = "a\x1b[2J\x9b31m\r\u202e\u2066\x07\x00b"
@@ -91,4 +93,7 @@ def test_a_value_from_the_environment_is_in_no_log(tmp_path: Path, monkeypatch: 
      ("\r=1", "'\r=1")],
 )  # fmt: skip
 def test_text_in_a_csv_of_predictions_is_no_formula(cell: str, written: str):
-    assert _as_csv((["input"], [[cell]])) == f"input\n{written}\n"
+    file = io.BytesIO()
+    with delimited(file, ",", 1, ()) as write:
+        write(Prediction(cell))
+    assert file.getvalue().decode() == f"input\n{written}\n"

@@ -21,6 +21,11 @@ from tdt.vision.datasets import Digits
 from tests.commands.running import SMALL, tdt
 
 
+def lines(out: str) -> list[Any]:
+    """The objects of JSON lines."""
+    return [json.loads(line) for line in out.splitlines()]
+
+
 def trained(folder: Path, config: str, *overrides: str) -> Path:
     """The best checkpoint, else the last, of a run in `folder`, alone in a folder of its own."""
     (folder / "small.yaml").write_text(config)
@@ -59,7 +64,7 @@ def picture(path: str, number: int = 0, mode: str = "L") -> None:
 def test_predictions_equal_those_of_an_evaluation_to_the_bit(answered, model):
     np.savez("digits.npz", x=Digits("test").data)
     code, out, err = answered("digits.npz", "--json", "--top", "10")
-    answers = json.loads(out)
+    answers = lines(out)
     assert (code, err) == (0, "") and len(answers) == 360
     assert [answer["input"] for answer in answers[:2]] == ["digits.npz[0]", "digits.npz[1]"]
     scored = evaluate_checkpoint(model, "test")
@@ -75,7 +80,7 @@ def test_an_image_is_read_as_by_the_dataset(answered, mode: str):
     picture("a.png", mode=mode)
     np.savez("a.npz", x=np.round(Digits("test").data[:1] * 255).astype(np.float32) / np.float32(255))
     code, out, _ = answered("a.png", "a.npz", "--json")
-    image, array = json.loads(out)
+    image, array = lines(out)
     assert code == 0 and image["input"] == "a.png"
     assert (image["class"], image["probability"]) == (array["class"], array["probability"])
 
@@ -86,7 +91,7 @@ def test_a_folder_stands_for_its_images(answered):
     Path("pics/notes.md").touch()
     code, out, _ = answered("pics", "--json")
     assert code == 0
-    assert [answer["input"] for answer in json.loads(out)] == ["pics/b.png", "pics/c.bmp", "pics/sub/a.png"]
+    assert [answer["input"] for answer in lines(out)] == ["pics/b.png", "pics/c.bmp", "pics/sub/a.png"]
 
 
 def test_invalid_inputs_are_reported_one_by_one_and_the_others_are_predicted(answered):
@@ -112,13 +117,13 @@ def test_invalid_inputs_are_reported_one_by_one_and_the_others_are_predicted(ans
     with open("out.csv") as file:
         assert [row["input"] for row in csv.DictReader(file)] == ["a.png", "z.png"]
     _, out, _ = answered("broken.png", "a.png", "--json")
-    assert json.loads(out)[0] == {"input": "broken.png", "error": "broken.png: is not a readable image"}
+    assert lines(out)[0] == {"input": "broken.png", "error": "broken.png: is not a readable image"}
 
 
 def test_an_image_may_be_read_from_stdin(answered, monkeypatch):
     picture("a.png")
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path("a.png").read_bytes())))
-    piped, named = (json.loads(answered(where, "--json")[1])[0] for where in ("-", "a.png"))
+    piped, named = (lines(answered(where, "--json")[1])[0] for where in ("-", "a.png"))
     assert piped == named | {"input": "stdin"}
     assert answered("a.png", "-")[2] == "stdin: is not a readable image\n"  # which is at its end
 
@@ -137,10 +142,10 @@ def test_the_table_shows_the_likeliest_classes(answered, model):
     assert f"{float(written['probability']):.4f}" == cells[2]
 
 
-def test_the_scores_are_shown_though_the_csv_cannot_be_written(answered):
+@pytest.mark.parametrize("flag", ["--csv", "--output"])
+def test_a_file_that_cannot_be_written_is_reported_before_anything_is_predicted(answered, flag: str):
     picture("a.png")
-    code, out, err = answered("a.png", "--csv", "none/out.csv")
-    assert code == 1 and "a.png" in out and err == "none/out.csv: No such file or directory\n"
+    assert answered("a.png", flag, "none/out.csv") == (1, "", "none/out.csv: No such file or directory\n")
 
 
 def test_a_run_is_named_as_for_eval_and_nothing_else_of_it_is_needed(model, tmp_path):
@@ -193,7 +198,7 @@ def test_rows_of_a_table_are_encoded_as_in_training_without_its_file(tmp_path, c
     capsys.readouterr()
     assert run(["predict", str(model), str(tmp_path / "new.csv"), "--json", "--top", "2"]) == 1
     out, err = capsys.readouterr()
-    answers = [answer for answer in json.loads(out) if "error" not in answer]
+    answers = [answer for answer in lines(out) if "error" not in answer]
     chances = [{top["class"]: top["probability"] for top in answer["top"]} for answer in answers]
     losses = [-np.log(chance[row.split(",")[2]]) for chance, row in zip(chances, rows, strict=True)]
     assert np.mean(losses) == pytest.approx(loss, rel=1e-6)
@@ -234,7 +239,7 @@ def test_lines_of_text_are_continued(tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     assert run(["predict", str(model), "-", "--json"]) == 1
     out, err = capsys.readouterr()
-    assert [answer.get("class") for answer in json.loads(out)] == [" ", None, "c"]
+    assert [answer.get("class") for answer in lines(out)] == [" ", None, "c"]
     assert err == "stdin:2: is empty\n"
     (tmp_path / "more.txt").write_text("abc")
     assert run(["predict", str(model), str(tmp_path / "more.txt")]) == 0

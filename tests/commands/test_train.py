@@ -342,7 +342,7 @@ def test_finetuning_starts_from_another_runs_features(work):
     done = tdt_here("train", "digits-finetune", "train.epochs=2", "-v", cwd=work)
     assert done.returncode == 0, done.stderr
     table = [line.split() for line in done.stdout.splitlines()]
-    groups = {row[0]: (row[2], row[3]) for row in table if row and row[0].endswith((".weight", ".bias"))}
+    groups = {row[0]: (row[2], row[3]) for row in table if row[3:] and row[3].startswith("lr=")}
     assert groups["features.conv1.weight"] == ("0", "lr=1e-05") and groups["classifier.0.bias"] == ("1", "lr=0.01")
     run = work / "runs" / "digits-finetune" / "1"
     weights = json.loads((run / "env.json").read_text())["weights"]

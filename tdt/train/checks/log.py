@@ -44,9 +44,10 @@ def check_log(config: Config, model: nn.Module, objective: Objective, facts: Jso
 
 def _answers(objective: Objective) -> tuple[int, int]:
     """Number of predictions per sample, and of classes of each (0 if binary); (1, 0) if unknown."""
-    if not objective.last_call:
+    call = objective.last_call
+    if not call:
         return 1, 0
-    output, target = objective.compared(**objective.last_call)
+    output, target = objective.compared(call["output"], call["target"], call["input"])
     if Reading.of(objective.main).threshold is not None:
         return target[0].numel(), 0
     if target.is_floating_point():  # a probability for each class

@@ -6,15 +6,19 @@ import dataclasses
 import warnings
 from typing import Any
 
+import numpy as np
+
 import tdt
 from tdt import Tensor, _about, nn
 from tdt.autograd._meta import meta, stand_in
 from tdt.train._printable import counted
+from tdt.train.checks.labels import activation_advice, label_out_of_range, target_advice
 from tdt.train.config import Component, ConfigErrors
 from tdt.train.config.metrics import Measure
 from tdt.train.config.precision import input_dtype
 from tdt.train.data.loading import Split
 from tdt.train.data.nested import mapped
+from tdt.train.data.targets import known_targets
 from tdt.train.errors import reason
 from tdt.train.metrics import Metric
 from tdt.train.model.from_config import CONSTRUCTOR_ERRORS, UnknownShape
@@ -51,7 +55,7 @@ class _Watch:
         self.rows: list[Row] = []
         self.running: list[tuple[nn.Module, int, Any]] = []
         self.inputs: list[tuple[nn.Module, Any]] = []
-        self.outputs: dict[int, tuple[Any, str]] = {}  # by id; kept alive so that ids stay unique
+        self.outputs: dict[int, tuple[Any, str, nn.Module]] = {}  # by id; kept alive so that ids stay unique
         self.caught: list[warnings.WarningMessage] = []  # the warnings of the running layer
         self.warned: list[tuple[nn.Module | None, warnings.WarningMessage]] = []
         self.handles = [
@@ -76,7 +80,7 @@ class _Watch:
         self.take_warnings()
         _, flops, _ = self.running.pop()
         for tensor in tensors_in(output):
-            self.outputs.setdefault(id(tensor), (tensor, self.called(module)))
+            self.outputs.setdefault(id(tensor), (tensor, self.called(module), module))
         if next(iter(module.children()), None) is None:
             outputs = list(tensors_in(output))
             shape = tuple(outputs[0].shape[1:]) if outputs else ()
@@ -110,9 +114,13 @@ class _Watch:
 
     def origin(self, value: Any) -> str:
         """The layers that returned the tensors: "its input comes from …"."""
-        origins = [self.outputs.get(id(tensor), (None, "the data"))[1] for tensor in tensors_in(value)]
+        origins = [self.outputs.get(id(tensor), (None, "the data", None))[1] for tensor in tensors_in(value)]
         names = list(dict.fromkeys(origins)) or ["the data"]
         return f"its input{'s come' if len(names) > 1 else ' comes'} from {' and '.join(names)}"
+
+    def layer_of(self, output: Any) -> nn.Module | None:
+        """The layer that returned `output`."""
+        return self.outputs.get(id(output), (None, "", None))[2]
 
     def failed(self) -> tuple[nn.Module, Any] | None:
         """The innermost running layer that the config declares, and its arguments."""
@@ -178,10 +186,22 @@ def _add_refusal(error: Exception, watch: _Watch, errors: ConfigErrors) -> None:
     several = next((x for x in args if isinstance(x, (tuple, list, dict))), None)
     is_ours = _about.home(type(layer)).startswith("tdt.")
     message = _sentence(error) if is_ours else reason(error).rstrip(".")
+    message += _dtype_advice(layer, args)
     if several is not None and is_ours:
         received = f"a {type(several).__name__} of {len(several)}"
         message = f"takes one tensor, but gets {received}; put Pick before it, as in Pick(0)"
     errors.add(part, f"{message}; {watch.origin(args)}{which}", kind="shape")
+
+
+def _dtype_advice(layer: nn.Module, args: Any) -> str:
+    """The end of a message about a layer with float parameters that gets integers."""
+    received = next(iter(tensors_in(args)), None)
+    own = next(layer.parameters(), None)
+    if own is None or not own.is_floating_point() or received is None or received.is_floating_point():
+        return ""
+    if received.dtype is tdt.uint8:
+        return "; inputs are uint8: put ConvertImageDtype into data.transform"
+    return "; inputs are integers: let data.train return floats (in a .npz file: x.astype('float32'))"
 
 
 def _check_tokens(dataset: Any, batch: Any, watch: _Watch, errors: ConfigErrors) -> None:
@@ -205,12 +225,19 @@ def _check_loss(output: Any, inputs: Any, target: Any, loss: Objective, split: S
                 warnings.simplefilter("always", UserWarning)
                 value = term.loss(output_part, target_part)
         except CONSTRUCTOR_ERRORS as error:
-            errors.add(place, f"{_sentence(error)}; {watch.origin(output)}", kind="shape")
+            advice = _advice(term, output, targets, inputs, split)
+            errors.add(place, advice or f"{_sentence(error)}; {watch.origin(output)}", kind="shape")
             continue
+        advice = _advice(term, output, targets, inputs, split)
         messages = [_sentence(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
         if broadcast := [text for text in messages if text.startswith(BROADCAST)]:  # never intended
-            errors.add(place, f"{broadcast[0]}; {watch.origin(output)}", kind="shape")
+            errors.add(place, advice or f"{broadcast[0]}; {watch.origin(output)}", kind="shape")
             continue
+        if advice is not None:
+            errors.warn(place, advice)
+        last = watch.layer_of(output_part)
+        if (wrong := activation_advice(term.loss, last)) is not None:
+            errors.warn(watch.sources.get(last, place) if last else place, wrong)
         for text in messages:
             errors.warn(place, text)
         if value.ndim:
@@ -218,6 +245,16 @@ def _check_loss(output: Any, inputs: Any, target: Any, loss: Objective, split: S
             errors.add(place, message)
         else:
             _check_classes(term, output_part, target_part, split, watch, errors)
+
+
+def _advice(term: Term, output: Any, targets: Any, inputs: Any, split: Split) -> str | None:
+    """What to write if a loss of numbers compares classes of the data, or the other way round."""
+    if term.target.split("/")[0] != "target":
+        return None
+    try:
+        return target_advice(term.loss, *compared(term, output, targets, inputs), split)
+    except CONSTRUCTOR_ERRORS:  # no such part
+        return None
 
 
 def _check_metrics(
@@ -234,12 +271,22 @@ def _check_metrics(
 def _check_classes(term: Term, output: Tensor, target: Any, split: Split, watch: _Watch, errors: ConfigErrors) -> None:
     classes = len(getattr(split.dataset, "classes", ()))
     scores = isinstance(term.loss, (nn.CrossEntropyLoss, nn.NLLLoss)) and not target.is_floating_point()
-    if term.target != "target" or not scores or classes <= output.shape[1]:
+    if term.target != "target" or not scores or classes == output.shape[1]:
         return
     last = next((row for row in reversed(watch.rows) if row.parameters), watch.rows[-1])
     count = counted(output.shape[1], "score")
     message = f"{last.layer} gives {count}, but {split.component.name} has {counted(classes, 'class', 'classes')}"
     part = next((part for module, part in watch.sources.items() if watch.names[module] == last.name), None)
+    if classes < output.shape[1]:
+        if classes > 1 and not hasattr(split.dataset, "decode"):  # a vocabulary may be padded
+            errors.warn(part or "model", f"{message}; end the model with an output for each class")
+        return
+    labels = known_targets(split.dataset) if split.loaded else None
+    if isinstance(labels, np.ndarray) and hasattr(split.dataset, "sample_name"):
+        wrong = label_out_of_range(split, "train", labels, term.loss, output.shape[1])
+        message += f": {wrong}" if wrong else ""
+        if labels.min() == 1 and labels.max() == output.shape[1]:
+            message += "; labels begin at 0: save them as y - 1"
     errors.add(part or "model", message, kind="shape")
 
 

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from tdt.train.config.losses import LossTerm
     from tdt.train.config.parts import Chain, Component, Factory, Graph, Part
     from tdt.train.config.rules import InitRule, ParamGroup
-    from tdt.train.config.sections import Checkpoint, Every, Loader, Log, Train, Weights
+    from tdt.train.config.sections import Checkpoint, Every, Loader, Log, Targets, Train, Weights
     from tdt.train.config.source import Source
 
 __all__ = [
     "Chain", "Checkpoint", "Component", "Config", "ConfigError", "ConfigErrors", "DataConfig", "Draft", "Every",
     "Factory", "Graph", "InitRule", "Loader", "Log", "LossTerm", "OptimizerConfig", "ParamGroup", "Part", "Problem",
-    "SchedulerConfig", "Source", "Train", "Weights", "bundled", "draft", "load", "loads",
+    "SchedulerConfig", "Source", "Targets", "Train", "Weights", "bundled", "draft", "load", "loads",
 ]  # fmt: skip
 
 _HOMES = {
@@ -35,7 +35,7 @@ _HOMES = {
     "losses": ("LossTerm",),
     "parts": ("Chain", "Component", "Factory", "Graph", "Part"),
     "rules": ("InitRule", "ParamGroup"),
-    "sections": ("Checkpoint", "Every", "Loader", "Log", "Train", "Weights"),
+    "sections": ("Checkpoint", "Every", "Loader", "Log", "Targets", "Train", "Weights"),
     "source": ("Source",),
 }
 

@@ -14,7 +14,8 @@ from tdt.train.config.nodes import Mapping, Node, Scalar
 from tdt.train.config.parts import Component, Part
 from tdt.train.config.rules import InitRule, ParamGroup
 from tdt.train.config.run_length import fill, fill_nodes
-from tdt.train.config.sections import Checkpoint, Loader, Log, Train, Weights
+from tdt.train.config.search import Domain
+from tdt.train.config.sections import Checkpoint, Loader, Log, Sweep, Targets, Train, Weights
 from tdt.train.config.source import COMMAND_LINE, Source
 
 SPLITS = ("train", "valid", "test")
@@ -60,13 +61,18 @@ class SchedulerConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """A checked config. Configs with equal values are equal, whatever their positions."""
+    """A checked config. Configs with equal values are equal, whatever their positions.
+
+    sweep, search: how `tdt tune` varies it, and the domain of each setting. They are no part of a run: neither compared
+    nor written by `resolved`.
+    """
 
     name: str
     seed: int
     device: str
     dtype: str
     data: DataConfig
+    targets: Targets | None
     model: Part
     weights: Weights | None
     init: tuple[InitRule, ...]
@@ -74,11 +80,14 @@ class Config:
     metrics: dict[str, Measure]  # by the name under which each is logged
     optimizer: OptimizerConfig
     scheduler: SchedulerConfig | None
+    callbacks: tuple[Component, ...]
     train: Train
     checkpoint: Checkpoint
     log: Log
     imports: tuple[Import, ...]
     file: str = field(compare=False)
+    sweep: Sweep | None = field(compare=False)
+    search: dict[str, Domain] = field(compare=False)
     _root: Mapping = field(compare=False, repr=False)
 
     def source(self, key_path: str) -> Source:
@@ -129,7 +138,9 @@ class Config:
     def draft(self) -> Draft:
         """This config as a draft without mistakes, to which a builder can add those it finds."""
         groups, freeze = self.optimizer.param_groups, self.train.freeze or ()
-        return Draft(ConfigErrors(self), self.data, self.model, self.init, groups, freeze, lambda: self)
+        return Draft(
+            ConfigErrors(self), self.data, self.model, self.init, groups, freeze, lambda: self, self.sweep, self.search
+        )
 
 
 @dataclass
@@ -137,7 +148,7 @@ class Draft:
     """The readable part of a config and the mistakes in the rest, to which a builder can add those it finds.
 
     model, data: None if there is a mistake in that section. init, param_groups, freeze: the valid rules and patterns.
-    errors: the mistakes so far; `finish` raises them, or returns the config.
+    errors: the mistakes so far; `finish` raises them, or returns the config. sweep, search: as in Config.
     """
 
     errors: ConfigErrors
@@ -147,6 +158,8 @@ class Draft:
     param_groups: tuple[ParamGroup, ...]
     freeze: tuple[str, ...]
     _make: Callable[[], Config] = field(repr=False)
+    sweep: Sweep | None = None
+    search: dict[str, Domain] = field(default_factory=dict)
 
     def finish(self) -> Config:
         """The config. Raises ConfigError with everything in `errors`."""

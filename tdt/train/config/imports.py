@@ -2,7 +2,8 @@
 
     imports: [./my_layers.py]                 # relative to this file; runs only with --trust
 
-The base class decides what a definition is: a Module is a layer (`...Loss`: a loss), a Dataset a dataset, a Metric a metric.
+The base class decides what a definition is: a Module is a layer (`...Loss`: a loss), a Dataset a dataset, a Metric a
+metric, a Callback a callback.
 The config that a run keeps has the SHA-256 of each file, so the run is resumed and evaluated only with the same code.
 """
 
@@ -11,6 +12,8 @@ from __future__ import annotations
 import hashlib
 import sys
 import types
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +43,17 @@ def trust(allowed: bool = True) -> None:
     """
     global _allowed
     _allowed = allowed
+
+
+@contextmanager
+def trusting(allowed: bool = True) -> Iterator[None]:
+    """Context manager in which that is allowed; with False nothing changes."""
+    before = _allowed
+    trust(before or allowed)
+    try:
+        yield
+    finally:
+        trust(before)
 
 
 def trusted() -> bool:
@@ -87,7 +101,9 @@ def _read_import(item: Node, path: str, errors: ConfigErrors) -> Import | None:
         message = f"{file} has changed: its SHA-256 is {digest[:12]}…, not {expected[:12]}…; restore the old file"
         errors.add(item.where, message, kind="file", key=path)
     elif not _allowed:
-        message = f"runs the Python code in {file}, which may do anything; read it, then pass --trust"
+        message = (
+            f"runs the Python code in {file}, which may do anything; read it, then pass --trust (in Python: trust=True)"
+        )
         errors.add(item.where, message, key=path)
     else:
         try:

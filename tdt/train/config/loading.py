@@ -23,6 +23,7 @@ from tdt.train.config.parts import Component, Part
 from tdt.train.config.paths import located
 from tdt.train.config.rules import ParamGroup, read_init, read_param_groups
 from tdt.train.config.scalars import spell
+from tdt.train.config.search import read_search
 from tdt.train.config.sections import Data, Loader, Top, Weights
 from tdt.train.config.training import check_training
 from tdt.train.config.validate import validate
@@ -87,11 +88,13 @@ def _read(root: Mapping, file: str, errors: ConfigErrors) -> Draft:
     metrics = read_metrics(root.items.get("metrics"), "metrics", terms, errors)
     optimizer, groups = _read_with(_read_optimizer, root, "optimizer", errors) or (None, ())
     scheduler = _read_with(_read_scheduler, root, "scheduler", errors)
+    callbacks = read_components(root.items.get("callbacks"), "callbacks", registry.callbacks, errors)
     if top is not None:
         written = root.items.get("metrics")
         named = [*metrics, *(written.items if isinstance(written, Mapping) else ())]  # valid or not
         names = ["loss", *(terms if len(terms) > 1 else ()), *(name for name in named if name != "loss")]
         check_training(top, root, names, scheduler, errors)
+    search = read_search(root, errors)
 
     def make() -> Config:
         assert top is not None and data is not None and model is not None and optimizer is not None
@@ -101,6 +104,7 @@ def _read(root: Mapping, file: str, errors: ConfigErrors) -> Draft:
             device=top.device,
             dtype=top.dtype,
             data=data,
+            targets=top.targets,
             model=model,
             weights=_located_weights(top.weights, root),
             init=init,
@@ -108,18 +112,31 @@ def _read(root: Mapping, file: str, errors: ConfigErrors) -> Draft:
             metrics=metrics,
             optimizer=OptimizerConfig(optimizer, groups),
             scheduler=scheduler,
+            callbacks=callbacks,
             train=top.train,
             checkpoint=top.checkpoint,
             log=top.log,
             imports=imports,
             file=file,
+            sweep=top.sweep,
+            search=search,
             _root=root,
         )
 
     wrong = {problem.key.partition(".")[0] for problem in errors.problems}
     whole = not wrong & {"model", "blocks"}
     freeze = (top.train.freeze if top else None) or ()
-    return Draft(errors, None if "data" in wrong else data, model if whole else None, init, groups, freeze, make)
+    return Draft(
+        errors,
+        None if "data" in wrong else data,
+        model if whole else None,
+        init,
+        groups,
+        freeze,
+        make,
+        top.sweep if top else None,
+        search,
+    )
 
 
 def _read_with(read: Any, root: Mapping, key: str, errors: ConfigErrors) -> Any:

@@ -40,7 +40,12 @@ def by_name(component: Component, target: Any) -> dict[str, Any]:
 
 def has_paths(target: Any) -> bool:
     """Whether `target` takes a path."""
-    return any(map(_is_path, parameters_of(target).values()))
+    return bool(path_parameters(target))
+
+
+def path_parameters(target: Any) -> list[str]:
+    """The names of the parameters of `target` that are paths."""
+    return [name for name, parameter in parameters_of(target).items() if _is_path(parameter)]
 
 
 def _is_path(parameter: Any) -> bool:

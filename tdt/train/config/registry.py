@@ -159,12 +159,20 @@ _WEIGHTS = "only holds weights, for a layer that a program defines; write that l
 _is_module = _subclass_of("tdt.nn:Module", excluding=("NLLLoss2d", "RNNBase", "RNNCellBase"))
 layers = Registry(
     "layer",
-    ["tdt.nn", "tdt.train.model.layers", "tdt.vision.models"],
+    ["tdt.nn", "tdt.train.model.layers", "tdt.vision.models", "tdt.text.models"],
     _is_layer,
     refused=dict.fromkeys(("Sequential", "ModuleList", "ModuleDict", "Container"), _LAYERS)
     | dict.fromkeys(("ParameterList", "ParameterDict"), _WEIGHTS)
     | {"Graph": "is written as `graph:`, with its nodes below"}
     | {"ResNet": "takes a Python class; write resnet18 or another ready model"}
+    | {
+        network: f"takes Python objects; write {example} or another ready model"
+        for network, example in (
+            ("ConvNeXt", "convnext_tiny"),
+            ("EfficientNet", "efficientnet_b0"),
+            ("MobileNetV3", "mobilenet_v3_small"),
+        )
+    }
     | {
         "DataParallel": "wraps the model of a program; where a config's model runs, `device` says",
     },
@@ -177,6 +185,8 @@ _METRICS = {
     "precision": "Precision",
     "recall": "Recall",
     "f1": "F1",
+    "iou": "IoU",
+    "dice": "Dice",
     "auroc": "AUROC",
     "average_precision": "AveragePrecision",
     "perplexity": "Perplexity",
@@ -221,6 +231,7 @@ schedulers = Registry(
     supplied=("optimizer",),
     refused=dict.fromkeys(("LambdaLR", "MultiplicativeLR"), _CODE),
 )
+callbacks = Registry("callback", accepts=_subclass_of("tdt.train.logging.callbacks:Callback"))
 initializers = Registry("init function", ["tdt.nn.init"], _is_init, supplied=("tensor",))
 
 
@@ -229,4 +240,4 @@ def find_sequential() -> type:
     return _load("tdt.nn:Sequential")
 
 
-ALL = (layers, losses, metrics, datasets, transforms, optimizers, schedulers, initializers)
+ALL = (layers, losses, metrics, datasets, transforms, optimizers, schedulers, callbacks, initializers)

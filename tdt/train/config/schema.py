@@ -65,6 +65,8 @@ def schema() -> Schema:
     for name in ("train", "valid", "test", "transform", "augment"):
         defs["Data"]["properties"][name] = ANY  # what they may be depends on imports: _components
     top["properties"] |= dict.fromkeys(("model", "blocks", "loss", "metrics", "init", "optimizer", "scheduler"), ANY)
+    own = {"anyOf": [{"type": "string", "pattern": _CALL}, {"type": "object", "required": ["type"]}]}
+    top["properties"]["callbacks"] = _one_or_more(own)
     top["properties"]["imports"] = _one_or_more({"anyOf": [{"type": "string"}, _imported()]})
     return {"$schema": DRAFT, **top, "title": "tdt config", "$defs": defs, "allOf": _whole(required, needed)}
 
@@ -84,7 +86,14 @@ def _whole(required: list[str], needed: dict[str, list[str]]) -> list[Schema]:
     """
     named = {"if": {"type": "object"}, "then": {"required": ["type"]}}
     needs = {name: {"required": keys} for name, keys in needed.items()}  # of mappings: other values have no keys
-    alone: Schema = {"data": needs["Data"], "weights": needs["Weights"], "optimizer": named, "scheduler": named}
+    alone: Schema = {
+        "data": needs["Data"],
+        "targets": needs["Targets"],
+        "weights": needs["Weights"],
+        "sweep": needs["Sweep"],
+        "optimizer": named,
+        "scheduler": named,
+    }
     alone["train"] = {"properties": {"early_stopping": needs["EarlyStopping"], "swa": needs["Swa"]}}
     extends, imports = {"required": ["extends"]}, {"required": ["imports"]}
     own_layers = {"anyOf": [imports, {"required": ["blocks"]}]}

@@ -6,7 +6,16 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StrictStr, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StrictStr,
+    field_validator,
+    model_validator,
+)
 
 Count = Annotated[int, Field(ge=1, lt=2**63)]
 
@@ -180,15 +189,30 @@ class Data(Section):
         return {} if value is None else value
 
 
-class Weights(Section):
-    """`weights`: start from the weights of another run (by name) or of a checkpoint file (by path).
+class Targets(Section):
+    """`targets`: train on scaled targets, if these are numbers (prices, temperatures).
 
-    only: patterns of parameter names to load; by default all. strict: each of them must exist with the same shape.
-    map: old name prefix → new name prefix, for the names in the source.
+    scale: `standard`: (target - mean) / standard deviation; `minmax`: 0 to 1 between the smallest and the largest. The
+    statistics are those of the training rows, for each number of a target (one for all values of an image). The loss is
+    computed and logged on scaled targets; metrics and predictions are in the unit of the data.
+    """
+
+    scale: Literal["standard", "minmax"]
+
+
+class Weights(Section):
+    """`weights`: start from the weights of a run (by name), of a checkpoint, or of a file or folder of another program:
+    `.safetensors` (also in parts, with its index), or a state_dict in a `.pt`, `.pth` or `.bin` file.
+
+    only: patterns of parameter names to load; by default all. skip: patterns of names that keep their initial values, such
+    as those of a new head. strict: every other name must exist with the same shape. map: old name prefix → new name prefix,
+    for the names in the file; `*` stands for every name. The prefixes `module.`, `model.` and `_orig_mod.` are removed where
+    that makes names match.
     """
 
     source: StrictStr = Field(alias="from", min_length=1)
     only: Patterns | None = None
+    skip: Patterns | None = None
     strict: bool = True
     map: dict[StrictStr, StrictStr] = {}
 
@@ -247,6 +271,9 @@ class Train(Section):
     class_weights: `balanced` sets those of the loss to samples / (classes · samples of the class); set others as its
     `weight`. mixup: alpha of the Beta distribution of mixup (Zhang et al., 2018).
     overfit: use this number of fixed batches as every split: a model that cannot overfit them has a bug.
+    amp: automatic mixed precision: the model runs under `autocast` of this dtype, in training and evaluation; weights, loss
+    and metrics stay float32. With float16 the loss is scaled so that small gradients do not vanish; a step on which gradients
+    overflow is skipped, and counted as `amp/skipped_steps`.
     """
 
     epochs: Count | None = None
@@ -265,6 +292,7 @@ class Train(Section):
     class_weights: Literal["balanced"] | None = None
     mixup: Annotated[float, Field(gt=0)] | None = None
     overfit: Count | None = None
+    amp: Literal["bfloat16", "float16"] | None = None
 
 
 class Checkpoint(Section):
@@ -306,6 +334,46 @@ class Log(Section):
     charts: bool = True
 
 
+class Parallel(Section):
+    """`sweep.parallel`: how many trials run at a time, on the CPU (cpus) or one on each GPU (gpus)."""
+
+    cpus: Annotated[int, Field(ge=1, le=1024)] | None = None
+    gpus: Annotated[int, Field(ge=1, le=1024)] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Parallel:
+        if (self.cpus is None) == (self.gpus is None):
+            raise ValueError("expected either cpus or gpus, as in {cpus: 2}")
+        return self
+
+
+class Sweep(Section):
+    """`sweep`: how `tdt tune` searches for settings. The other commands check its form and ignore it.
+
+    metric: `split/metric` whose best value in a run is compared. mode: whether `min` or `max` is best, by default as the
+    metric's own. search: key path → values to try: `log(1e-4, 1)`, `float(0, 0.5)`, `int(16, 128)`, `logint(16, 1024)` or
+    a list. sampler: tpe (Bergstra et al., 2011), random, or grid for every combination once. pruner: ends trials that are
+    worse than others were after as many validations: median, halving, hyperband or none. trials: how many, in all.
+    time: no trial starts later than this after the command. At least one of both, unless the sampler is grid.
+    parallel: by default one trial at a time, on the device of the config.
+    """
+
+    metric: StrictStr
+    mode: Literal["min", "max"] | None = None
+    search: Annotated[dict[str, Any], Field(min_length=1)]
+    sampler: Literal["tpe", "random", "grid"] = "tpe"
+    pruner: Literal["median", "halving", "hyperband", "none"] = "median"
+    trials: Count | None = None
+    time: DurationText | None = None
+    parallel: Parallel | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Sweep:
+        if self.trials is None and self.time is None and self.sampler != "grid":
+            raise ValueError("has no end; set trials, time or both")
+        return self
+
+
 def _check_device(value: Any) -> Any:
     if isinstance(value, str) and not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", value):
         raise ValueError(f"expected auto, cpu, cuda or cuda:N, got {value!r}")
@@ -323,6 +391,7 @@ class Top(Section):
     is the default dtype, of weights and of floating-point inputs and targets: float64 is slower and exact to 16 digits.
 
     extends: a file, or the name of a bundled config, whose values are inherited.
+    callbacks: of the files in `imports`, called at fixed points of the run.
     """
 
     extends: StrictStr | None = None
@@ -332,6 +401,7 @@ class Top(Section):
     dtype: Literal["float32", "float64"] = "float32"
     imports: Any = None
     data: Data
+    targets: Targets | None = None
     blocks: Any = None
     model: Any
     weights: Weights | None = None
@@ -340,9 +410,11 @@ class Top(Section):
     metrics: Any = None
     optimizer: Any
     scheduler: Any = None
+    callbacks: Any = None
     train: Train
     checkpoint: Checkpoint = Checkpoint()
     log: Log = Log()
+    sweep: Sweep | None = None
 
     @field_validator("checkpoint", "log", mode="before")
     @classmethod

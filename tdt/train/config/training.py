@@ -25,6 +25,8 @@ def check_training(
     if top.checkpoint.best is not None:
         where = at(root, "checkpoint", "best").where
         _check_score(top.checkpoint.best, where, "checkpoint.best", top, measured, errors)
+    if top.sweep is not None:
+        _check_score(top.sweep.metric, at(root, "sweep", "metric").where, "sweep.metric", top, measured, errors)
     if scheduler is not None and isinstance(scheduler.monitor, str) and scheduler.monitored_at is not None:
         _check_score(scheduler.monitor, scheduler.monitored_at, "scheduler.monitor", top, measured, errors)
     if train.early_stopping is not None:
@@ -41,6 +43,9 @@ def check_training(
     if train.swa is not None and train.epochs is not None and train.swa.start >= train.epochs:
         message = f"the average begins after epoch {train.swa.start}, but the run has {train.epochs}; lower swa.start"
         errors.add(at(section, "swa").where, message, kind="unused", key="train.swa")
+    if train.amp is not None and top.dtype != "float32":
+        message = f"mixed precision computes in {train.amp} and float32, but dtype is {top.dtype}; remove one of them"
+        errors.add(at(section, "amp").where, message, key="train.amp")
     _check_used(top, section, errors)
 
 

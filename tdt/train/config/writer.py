@@ -57,9 +57,11 @@ def write(config: Config, root: Node) -> str:
         data["eval_loader"] = _written(eval_loader)
     top: dict[str, Any] = {"name": config.name, "seed": config.seed, "device": config.device}
     top |= {"dtype": config.dtype, "data": data}
+    if config.targets is not None:
+        top["targets"] = config.targets.model_dump()
     if config.imports:
         top["imports"] = [{"file": each.file, "sha256": each.sha256} for each in config.imports]
-    for key in ("blocks", "model", "weights", "init", "loss", "metrics", "optimizer", "scheduler"):
+    for key in ("blocks", "model", "weights", "init", "loss", "metrics", "optimizer", "scheduler", "callbacks"):
         node = present(child(root, key))
         if key == "weights" and config.weights is not None:
             top[key] = _as_lists(config.weights.model_dump(by_alias=True, exclude_none=True))
@@ -81,6 +83,12 @@ def _written(node: Node) -> Any:
         return calls.unparse(node)
     assert isinstance(node, Scalar)
     return node.written or node.value
+
+
+def flow(node: Node) -> str:
+    """A value on one line, as it can be written in [ ] and in an override."""
+    text = yaml.dump(_written(node), Dumper=_Dumper, allow_unicode=True, width=10**6, default_flow_style=True)
+    return text.removesuffix("\n").removesuffix("\n...")
 
 
 def _with_references(data: Any, node: Node | None) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 import tdt
 from tdt import nn
 from tdt.train.config import ConfigErrors
+from tdt.train.data.targets import targets_of
 
 WEIGHTED = (nn.CrossEntropyLoss, nn.NLLLoss, nn.MultiMarginLoss)
 KEY = "train.class_weights"
@@ -29,8 +30,7 @@ def balance_classes(dataset: Any, classes: int, loss: Any, errors: ConfigErrors)
         )
         errors.add(KEY, f"{type(loss).__name__} {why}", kind="unused")
         return
-    known = getattr(dataset, "targets", None)
-    targets = np.asarray([dataset[i][1] for i in range(len(dataset))] if known is None else known)
+    targets = np.asarray(targets_of(dataset))
     if targets.dtype.kind not in "iu" or targets.size == 0 or targets.min() < 0 or targets.max() >= classes:
         message = f"balanced needs targets that are classes from 0 to {classes - 1}"
         errors.add(KEY, message)

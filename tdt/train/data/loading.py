@@ -4,12 +4,15 @@ A sample is (input, target); with several inputs (a, b, target), ({"a": …, "b"
 `target`. In addition to the methods of `Dataset`, a dataset may have
 
     batch(indices)         the samples at `indices` at once, inputs and targets
-    classes                the names of its classes
+    classes                the names of its classes; of several targets a mapping of these by target
     state_dict()           what was fitted to the training rows (means, a vocabulary), in JSON types;
     load_state_dict(state) the other splits of a run, and its checkpoints, use that state
     restored(state, …)     class method: like the constructor, with this state and without the files
     source_files()         the paths of the files that its samples come from; a resumed run detects changes in them
+    has_masks              True: targets are masks, as `ImageMasks` returns; transforms that move pixels move them too
+    notes()                how many samples it leaves out or values it replaces, a line of text for each kind
     blank(…)               class method: like the constructor, without the files: zeros
+    sample_name(index)     where a sample comes from, for messages: "line 7 of pets.csv"
     missing_files()        of a `blank` dataset: a FileNotFoundError that says which files to put where, or None
 """
 
@@ -18,7 +21,7 @@ from __future__ import annotations
 import dataclasses
 import pickle
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -45,18 +48,23 @@ from tdt.utils.data import (
     get_worker_info,
 )
 from tdt.vision.transforms import Compose
+from tdt.vision.transforms.masks import transform_both
 
 PREPARED = 1 << 30  # bytes of a split that is transformed once; a larger one is transformed as it is read
 
 
 @dataclasses.dataclass
 class Split:
-    """A dataset with its random transforms (training only) and its deterministic ones."""
+    """A dataset with its random transforms (training only) and its deterministic ones.
+
+    loaded: whether its samples are those of the files: without them a dataset may know its shapes and classes alone.
+    """
 
     dataset: Any
     random: list[Any]
     fixed: list[Any]
     component: Component
+    loaded: bool = True
 
     @property
     def steps(self) -> Compose:
@@ -72,14 +80,18 @@ class Split:
     def facts(self) -> Json:
         """Facts about the data, in JSON types, that a checkpoint keeps so that the model can be used without the data.
 
-        classes: their names. item: form of an input from the dataset: an image's mode, or an array's shape and dtype.
+        classes: their names. classes_by_target: those of each of several targets, if the dataset's `classes` is a mapping
+        by target. item: form of an input from the dataset: an image's mode, or an array's shape and dtype.
         input: form of the model's input. state: what the dataset was fitted to.
         """
         inputs, prepared = self.dataset[0][0], self.sample()[0]
         state = getattr(self.dataset, "state_dict", None)
         is_image = _is_picture(inputs)
+        classes = getattr(self.dataset, "classes", ())
+        by_target = classes if isinstance(classes, Mapping) else {}
         return {
-            "classes": [str(name) for name in getattr(self.dataset, "classes", ())],
+            "classes": [] if by_target else [str(name) for name in classes],
+            "classes_by_target": {target: [str(name) for name in names] for target, names in by_target.items()},
             "item": {"mode": inputs.mode} if is_image else form_of(inputs),
             "input": form_of(prepared),
             "state": state() if state else None,
@@ -189,7 +201,8 @@ def open_splits(
             errors.add(component, reason(error))
             continue
         before = random if name == "train" else []
-        split = Split(dataset, [step for _, step in before], [step for _, step in fixed], component)
+        loaded = name in needed or not _is_stand_in(component, of_run)
+        split = Split(dataset, [step for _, step in before], [step for _, step in fixed], component, loaded)
         if not len(dataset):
             errors.add(component, "has no samples")
         elif name != "train" or _first_passes(split, _in_order(before, fixed, lambda loaded: loaded[1]), errors):
@@ -201,6 +214,8 @@ def open_splits(
 
 def _check_targets(dataset: Any, random: list[tuple[Component, Any]], errors: ConfigErrors) -> None:
     """Report random transforms that move an image's pixels if the target is an image, which would not move."""
+    if getattr(dataset, "has_masks", False):  # they are moved with the image
+        return
     inputs, target = dataset[0]
     masks = [part for part in leaves(target) if _is_image_of(part, inputs)]
     for component, step in random if masks else ():
@@ -260,6 +275,12 @@ def _open(component: Component, needed: bool, state: Json | None, of_run: bool) 
     if state is not None and hasattr(dataset, "load_state_dict"):
         dataset.load_state_dict(state)
     return dataset
+
+
+def _is_stand_in(component: Component, of_run: bool) -> bool:
+    """Whether `_open` opens a dataset that is not needed without its files."""
+    kind = registry.datasets.find(component.name)
+    return hasattr(kind, "blank") or (of_run and hasattr(kind, "restored"))
 
 
 def _check_files(dataset: Any, component: Component, errors: ConfigErrors) -> None:
@@ -374,6 +395,8 @@ def _read_batch(dataset: Any, indices: Any, steps: Compose) -> tuple[Any, Any]:
 
 def _read(dataset: Any, index: int, steps: Compose) -> tuple[Any, Any]:
     inputs, target = dataset[index]
+    if getattr(dataset, "has_masks", False):
+        return transform_both(steps.transforms, inputs, target)
     return (steps(inputs) if steps.transforms else inputs), target
 
 

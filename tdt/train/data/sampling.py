@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tdt.train.config import ConfigErrors, Loader
+from tdt.train.data.targets import targets_of
 from tdt.utils.data import Dataset
 
 KEY = "data.loader.sampler"
@@ -26,8 +27,7 @@ def sample_weights(dataset: Any, class_weights: Any) -> np.ndarray:
 
     class_weights: "balanced" for equal class probabilities, or the weight of a sample of each class, by number or name.
     """
-    known = getattr(dataset, "targets", None)
-    targets = np.asarray([dataset[i][1] for i in range(len(dataset))] if known is None else known)
+    targets = np.asarray(targets_of(dataset))
     if targets.ndim != 1 or targets.dtype.kind not in "iu" or (targets < 0).any():
         raise ValueError("samples by class, but the targets of data.train are not classes")
     counts = np.bincount(targets)

@@ -20,6 +20,7 @@ from tdt.autograd._meta import meta
 from tdt.optim.swa_utils import SWALR
 from tdt.train._printable import counted
 from tdt.train._types import Json
+from tdt.train.checks.labels import check_labels
 from tdt.train.checks.log import check_log
 from tdt.train.checks.shapes import BATCH, Row, check_shapes
 from tdt.train.checks.unused import check_used
@@ -31,8 +32,10 @@ from tdt.train.config.precision import default_dtype
 from tdt.train.data.class_weights import balance_classes
 from tdt.train.data.fingerprints import source_files
 from tdt.train.data.loading import Split, batch_of, make_loader, open_splits
+from tdt.train.data.nested import InMemoryDataset, mapped
 from tdt.train.data.overfit import few_batches
 from tdt.train.data.sampling import check_sampler
+from tdt.train.data.targets import known_targets
 from tdt.train.errors import EXPECTED_ERRORS, reason
 from tdt.train.loop.parts import Parts
 from tdt.train.metrics import Metric
@@ -42,6 +45,8 @@ from tdt.train.model.from_config import CONSTRUCTOR_ERRORS, FailedLayer, build_m
 from tdt.train.model.memory_format import use_channels_last
 from tdt.train.model.objective import Objective
 from tdt.train.model.scheduling import build_scheduler
+from tdt.train.model.target_statistics import check_targets, fit_targets
+from tdt.utils.data import TensorDataset
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
@@ -64,7 +69,8 @@ def build(
     Args:
         training: False leaves out optimizer and scheduler, and reads the training split like the others.
         splits: the splits that get a loader; files that only the others need may be missing.
-        data_state: what the dataset was fitted to (`data_state` of a checkpoint); by default it is fitted now.
+        data_state: facts about the training rows (`data_state` of a checkpoint), to which dataset and targets were
+            fitted; by default they are fitted now.
         resumed: the run has already begun with this config: its length is not checked again, and its schedule stays.
         dry_run: nothing will be computed: weights are on the device meta. Missing files of all splits are reported.
     Raises:
@@ -76,7 +82,7 @@ def build(
             _check_readable_sections(draft, splits, data_state, dry_run)
     valid = draft.finish()
     with default_dtype(valid.dtype):
-        parts, opened = _build_parts(draft, valid, training, splits, data_state, dry_run)
+        parts, opened = _build_parts(draft, valid, training, splits, data_state, resumed, dry_run)
         if training:
             _build_training(parts, resumed, draft.errors)
         draft.errors.raise_if_any()
@@ -90,7 +96,8 @@ def build(
 
 def _check_readable_sections(draft: Draft, splits: tuple[str, ...], data_state: Json | None, dry_run: bool) -> None:
     """Check data and model of a config with mistakes, as far as these can be read. Raises ConfigError with all mistakes."""
-    opened = open_splits(draft.data, draft.errors, splits, data_state, dry_run) if draft.data else {}
+    fitted = None if data_state is None else data_state["state"]
+    opened = open_splits(draft.data, draft.errors, splits, fitted, dry_run) if draft.data else {}
     if draft.model:
         tdt.manual_seed(0)
         with tdt.device("meta") if dry_run else nullcontext():
@@ -105,14 +112,16 @@ def _build_parts(
     training: bool,
     splits: tuple[str, ...],
     data_state: Json | None,
+    resumed: bool,
     dry_run: bool,
 ) -> tuple[Parts, dict[str, Split]]:
     """Model, loss and data of a valid config, and its opened splits. Raises ConfigError with all mistakes so far."""
     errors = draft.errors
     needed = (*splits, "train") if splits and config.train.class_weights else splits
-    opened = open_splits(config.data, errors, needed, data_state, dry_run)
+    opened = open_splits(config.data, errors, needed, None if data_state is None else data_state["state"], dry_run)
+    rows_of_train = opened["train"].dataset if "train" in opened else None
     facts = opened["train"].facts() if "train" in opened else {}
-    opened = few_batches(opened, config)
+    whole, opened = opened, few_batches(opened, config)
     train = opened.get("train")
     if training and train is not None:
         check_sampler(train.dataset, config.data.loader, errors)
@@ -125,6 +134,17 @@ def _build_parts(
         balance_classes(train.dataset, rows[-1].shape[0], loss.main, errors)
     if training and train is not None:
         _check_batches(config, train, model, rows, errors)
+    if rows_of_train is not None and loss is not None and not errors:
+        if config.targets is not None:
+            known = None if data_state is None else data_state.get("targets", {})
+            fitted = fit_targets(rows_of_train, loss, config.targets.scale, errors) if known is None else known
+            facts["targets"] = fitted
+            loss.scale_targets(fitted)
+        elif training and not resumed:
+            check_targets(rows_of_train, loss, errors)
+    for name, split in whole.items() if loss is not None and not errors else ():
+        if split.loaded and loss is not None and (labels := known_targets(split.dataset)) is not None:
+            check_labels(name, split, labels, loss, errors)
     if training and rows and loss is not None:
         check_log(config, model, loss, facts, errors)
     device = find_device(config, errors)
@@ -143,6 +163,8 @@ def _build_training(parts: Parts, resumed: bool, errors: ConfigErrors) -> None:
     parts.config = parts.config.with_length(parts.length.epochs, parts.length.steps, errors)
     build_optimizer(parts, errors, resumed)
     check_used(parts, resumed, errors)
+    created = [create(registry.callbacks, callback, errors) for callback in parts.config.callbacks]
+    parts.callbacks = tuple(callback for callback in created if callback is not None)
 
 
 def _metrics(config: Config, errors: ConfigErrors) -> list[tuple[Measure, Metric]]:
@@ -174,6 +196,7 @@ def _build_alone(config: Config, facts: Json) -> Parts:
     assert loss is not None
     with meta():  # lazy layers learn their sizes
         model.eval()(batch_of(facts["input"], BATCH))
+    loss.scale_targets(facts.get("targets", {}))
     parts = _place(config, device, model, loss, [])
     parts.facts = facts
     return parts
@@ -248,8 +271,13 @@ def _add_loader(parts: Parts, name: str, split: Split, training: bool, errors: C
     trains = training and name == "train"
     generators = (parts.data_generator, parts.augment_generator) if trains else ()
     parts.files[name] = source_files(split.dataset)
+    parts.notes[name] = split.dataset.notes() if hasattr(split.dataset, "notes") else []
     try:
-        parts.loaders[name] = make_loader(split, data.loader if trains else data.eval_loader, *generators)
+        loader = make_loader(split, data.loader if trains else data.eval_loader, *generators)
+        parts.loaders[name] = loader
+        in_memory = isinstance(loader.dataset, (TensorDataset, InMemoryDataset))
+        if in_memory and known_targets(split.dataset) is None:  # those of others are checked already
+            check_labels(name, split, mapped(lambda side: side.numpy(), loader.dataset[:][1]), parts.loss, errors)
     except EXPECTED_ERRORS as error:
         errors.add(split.component, f"cannot be read: {reason(error)}")
 

@@ -16,9 +16,11 @@ import tdt
 from tdt import Tensor
 from tdt.train._types import Callback, Nested
 from tdt.train.checks.saved_config import restrict_saved_config
-from tdt.train.config import loads
+from tdt.train.config import Component, DataConfig, loads
+from tdt.train.config.config import SPLITS
 from tdt.train.config.precision import default_dtype
 from tdt.train.data.nested import leaves
+from tdt.train.data.own_files import is_path, with_path
 from tdt.train.errors import bad_data, error_context
 from tdt.train.loop.build import build
 from tdt.train.loop.parts import Parts
@@ -26,6 +28,7 @@ from tdt.train.loop.state import data_state, load_model, load_run, state_errors
 from tdt.train.metrics import Reading
 from tdt.train.metrics.confusion import confusion_matrices, confusion_matrix
 from tdt.train.model.deciding import decided, named
+from tdt.train.model.objective import Term, class_names, tasks_of
 from tdt.train.runs._fault import fault_point
 from tdt.utils.data import DataLoader
 
@@ -66,7 +69,7 @@ def evaluate(
     model.eval()
     with tdt.no_grad(), default_dtype(parts.config.dtype), explained:
         for inputs, targets in islice(batches(parts, split, check_stop), most):
-            output = model(inputs)
+            output = parts.output_of(model, inputs)
             loss = parts.loss(output, targets, inputs)
             if not loss.is_cuda and not math.isfinite(loss.item()):
                 _check_data(split, inputs, targets, sample_count)
@@ -116,31 +119,22 @@ def refresh(parts: Parts, check_stop: Callback) -> None:
         restore_rng()
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """The scores of a checkpoint on a split, with the target and the prediction of each sample.
+@dataclass(frozen=True, kw_only=True)
+class TaskResult:
+    """Target and prediction of each sample, for one output of the model.
 
     Attributes:
-        path, step, epoch: of the checkpoint.
-        scores: by metric.
         predictions: the most likely class; 0 or 1 for binary targets; else the model's output.
         classes: their names, if predictions are classes, or 0 or 1 for each of `several` classes (multi-label).
         several: whether a sample may have several classes.
         ignored: the target that does not count (`ignore_index`).
-        files: the files that the samples were read from.
     """
 
-    path: Path
-    step: int
-    epoch: int
-    split: str
-    scores: dict[str, float]
     targets: list[Any]
     predictions: list[Any]
     classes: list[str]
     ignored: int | None = None
     several: bool = False
-    files: list[str] = field(default_factory=list)
 
     def confusion(self) -> np.ndarray:
         """The confusion matrix: number of samples of class i that were predicted as class j.
@@ -160,12 +154,35 @@ class Evaluation:
         return confusion_matrix(targets[counted], predictions[counted], len(self.classes))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Evaluation(TaskResult):
+    """The scores of a checkpoint on a split, with the target and the prediction of each sample for the first loss.
+
+    Attributes:
+        path, step, epoch: of the checkpoint.
+        scores: by metric.
+        tasks: of a model with several outputs: the result for each, by the name of its loss.
+        files: the files that the samples were read from.
+        notes: samples that are left out and values that are replaced, with counts.
+    """
+
+    path: Path
+    step: int
+    epoch: int
+    split: str
+    scores: dict[str, float]
+    tasks: dict[str, TaskResult] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
 def evaluate_checkpoint(
     path: str | os.PathLike[str],
     split: str | None = None,
     device: str | None = None,
     overrides: Sequence[str] = (),
     *,
+    data: str | None = None,
     batch_size: int | None = None,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Evaluation:
@@ -176,6 +193,7 @@ def evaluate_checkpoint(
         split: by default "valid", else "test", else "train".
         device: by default that of the config.
         overrides: `key=value` of data, loss or metrics, such as `data.test=Digits(split=train)`.
+        data: what to evaluate instead: a file or folder of the kind that `data.train` reads, or a dataset as in a config.
         batch_size: by default that of `data.eval_loader`.
         progress: called after each batch with the number of batches done and in all.
     Raises:
@@ -187,9 +205,17 @@ def evaluate_checkpoint(
     if unread:
         raise LookupError(f"{unread[0]}: has no effect in an evaluation, which reads data, loss and metrics")
     changes = [*overrides, *([] if device is None else [f"device={device}"])]
-    if overrides:  # the scores that the training monitored need not be computed now
+    path_of_data = data if data is not None and is_path(data) else None
+    if data is not None:
+        split = split or "test"
+        if path_of_data is None:
+            changes.append(f"data.{split}={data}")
+    if overrides or data is not None:  # the scores that the training monitored need not be computed now
         changes += [f"{watcher}=null" for watcher in ("checkpoint.best", "train.early_stopping", "scheduler")]
     config = loads(meta["config"], f"{path}:config", changes)
+    if path_of_data is not None and split is not None:
+        own = with_path(config.data.train, path_of_data, data_state(meta))
+        config = replace(config, data=_with_split(config.data, split, own))
     split = split or next(name for name in ("valid", "test", "train") if name in config.data.splits())
     if split not in config.data.splits():
         raise LookupError(f"there is no split {split!r}; the config has {', '.join(config.data.splits())}")
@@ -197,22 +223,58 @@ def evaluate_checkpoint(
         loader = config.data.eval_loader.model_copy(update={"batch_size": batch_size})
         config = replace(config, data=replace(config.data, eval_loader=loader))
     tdt.set_num_threads(meta["threads"])
-    with restrict_saved_config(overrides):
+    with restrict_saved_config(changes):
         parts = build(config, training=False, splits=(split,), data_state=data_state(meta))
     with state_errors(path):
         load_model(parts, tensors)
-    pairs: list[tuple[Tensor, Tensor]] = []
-    scores = evaluate(
-        parts,
-        split,
-        lambda _, *pair: pairs.append(pair),
-        check_stop=lambda: progress(len(pairs), len(parts.loaders[split])),
+    tasks = tasks_of(parts.loss.terms)
+    parts.loss.saves_call = parts.loss.saves_call or len(tasks) > 1
+    pairs: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in tasks}
+    first = next(iter(tasks))
+
+    def keep(inputs: Nested, output: Tensor, targets: Tensor) -> None:
+        pairs[first].append((output, targets))
+        for name, term in tasks.items():
+            if name != first:
+                pairs[name].append(parts.loss.compared(**parts.loss.last_call, term=term))
+
+    of = len(parts.loaders[split])
+    scores = evaluate(parts, split, keep, check_stop=lambda: progress(len(pairs[first]), of))
+    results = {name: _result(parts, term, pairs[name]) for name, term in tasks.items()}
+    return Evaluation(
+        path=Path(path),
+        step=meta["step"],
+        epoch=meta["epoch"],
+        split=split,
+        scores=scores,
+        tasks=results if len(results) > 1 else {},
+        files=parts.files[split],
+        notes=parts.notes[split],
+        **vars(results[first]),
     )
+
+
+def _with_split(data: DataConfig, split: str, component: Component) -> DataConfig:
+    if split not in SPLITS:
+        raise LookupError(f"there is no split {split!r}; the splits are {', '.join(SPLITS)}")
+    splits: dict[str, Any] = {split: component}
+    return replace(data, **splits)
+
+
+def _result(parts: Parts, term: Term, pairs: list[tuple[Tensor, Tensor]]) -> TaskResult:
     outputs, targets = (tdt.cat(list(side)).cpu() for side in zip(*pairs, strict=True))
-    reading = Reading.of(parts.loss.main)
-    names, several = parts.facts["classes"], reading.threshold is not None and targets.numel() > len(targets)
+    reading = Reading.of(term.loss)
+    names, several = (
+        class_names(parts.facts, parts.loss.terms[0], term),
+        reading.threshold is not None and targets.numel() > len(targets),
+    )
     predictions, classes = decided(reading, outputs, targets, names)
     if several:
         classes = named(names, targets.shape[1])
-    details = targets.tolist(), predictions.tolist(), classes, reading.ignore_index, several
-    return Evaluation(Path(path), meta["step"], meta["epoch"], split, scores, *details, parts.files[split])
+    return TaskResult(
+        targets=targets.tolist(),
+        predictions=predictions.tolist(),
+        classes=classes,
+        ignored=reading.ignore_index,
+        several=several,
+    )

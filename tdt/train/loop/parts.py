@@ -15,6 +15,7 @@ from tdt.train._types import Json, Nested
 from tdt.train.checks.shapes import Row
 from tdt.train.config import Config, Problem, registry
 from tdt.train.data.nested import mapped
+from tdt.train.logging.callbacks import Callback
 from tdt.train.loop.average import Average
 from tdt.train.loop.early_stopping import BestScore, EarlyStopping, Scores
 from tdt.train.loop.length import Length
@@ -65,6 +66,7 @@ class DataParts:
     """A loader for each split, the generators that the training data draw from, and what is known about the data.
 
     facts: classes and shapes (`Split.facts`). samples: how many each split has. files: the files that each split reads.
+    notes: what each split leaves out or replaces, with counts.
     """
 
     data_generator: tdt.Generator
@@ -73,6 +75,7 @@ class DataParts:
     facts: Json = field(default_factory=dict)
     samples: dict[str, int] = field(default_factory=dict)
     files: dict[str, list[str]] = field(default_factory=dict)
+    notes: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(kw_only=True)
@@ -82,6 +85,7 @@ class Parts(ModelParts, DataParts):
     config: Config
     device: tdt.device
     warnings: tuple[Problem, ...] = ()
+    callbacks: tuple[Callback, ...] = ()
 
     def place(self, batch: Nested) -> Any:
         """A batch, or the parts of one, on the run's device, in the dtype and memory format of the model."""
@@ -92,6 +96,14 @@ class Parts(ModelParts, DataParts):
         if batch.dtype is tdt.float32 and self.config.dtype != "float32":
             batch = batch.double()
         return batch.contiguous(memory_format=tdt.channels_last) if self.channels_last and batch.ndim == 4 else batch
+
+    def output_of(self, model: nn.Module, inputs: Nested) -> Any:
+        """The model's output, computed under `autocast` with `train.amp`; half precision is converted to float32."""
+        if self.config.train.amp is None:
+            return model(inputs)
+        with tdt.autocast(self.device.type, dtype=getattr(tdt, self.config.train.amp)):
+            output = model(inputs)
+        return mapped(lambda part: part.float() if part.dtype in (tdt.bfloat16, tdt.float16) else part, output)
 
     def generators(self) -> dict[str, tdt.Generator]:
         """Every generator that the run draws from, by name."""

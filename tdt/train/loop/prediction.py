@@ -1,33 +1,35 @@
-"""Predictions of a trained model for files outside any dataset: images, table rows, arrays, lines of text."""
+"""Predictions of a trained model for files outside any dataset: images, table rows, arrays, lines of text.
+
+Inputs are read and predicted in batches, so that a folder or a table of any size takes the memory of one batch.
+"""
 
 from __future__ import annotations
 
 import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, TextIO
 
 import numpy as np
 
 import tdt
-from tdt import Tensor, nn
+from tdt import Tensor
 from tdt._core.tensor import wrap
-from tdt.nn.functional import softmax
 from tdt.train._regular_file import open_regular
 from tdt.train.checks.saved_config import restrict_saved_config
 from tdt.train.config import loads, registry
 from tdt.train.config.precision import default_dtype
-from tdt.train.data.datasets.table import read_text, rows_of
+from tdt.train.data.datasets.table import not_utf8, rows_of
 from tdt.train.data.nested import leaves, mapped
 from tdt.train.errors import EXPECTED_ERRORS, reason
 from tdt.train.loop.build import build_alone
 from tdt.train.loop.state import load_model, load_run, state_errors
-from tdt.train.metrics import Reading
-from tdt.train.model.deciding import named
+from tdt.train.model.objective import Term, class_names, tasks_of
+from tdt.train.model.predictions import Prediction, predictions_of
 from tdt.train.runs.checkpoint import CheckpointError
 from tdt.utils.data import default_collate
 from tdt.vision.transforms import Compose
@@ -37,42 +39,34 @@ BATCH = 64
 Named = tuple[str, Any]  # an input's name, and the input or the exception for it
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """The prediction for the input `name`, or why there is none (`error`).
-
-    classes: (class, probability), the most likely first, of a classifier; `values` of any other model.
-    """
-
-    name: str
-    classes: tuple[tuple[str, float], ...] = ()
-    values: tuple[float, ...] = ()
-    error: str | None = None
-
-
 class Predictor:
     """A trained model, from a checkpoint alone: neither the dataset nor the run's folder is needed.
 
     Args:
         path: the checkpoint.
         device: by default that of the config.
+        batch_size: of the batches in which inputs are predicted.
+    Attributes:
+        step: the optimizer steps before the checkpoint.
     Raises:
         CheckpointError: it is damaged, or has no facts about the training data.
     """
 
-    def __init__(self, path: str | os.PathLike[str], device: str | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], device: str | None = None, *, batch_size: int = BATCH) -> None:
         tensors, meta = load_run(path)
         self.config = loads(meta["config"], f"{path}:config", [] if device is None else [f"device={device}"])
         self.facts: dict[str, Any] = meta.get("data") or {}
         if not self.facts:
             raise CheckpointError(f"{path}: has no facts about the training data; an older version of tdt wrote it")
+        self.step: int = meta["step"]
         tdt.set_num_threads(meta["threads"])
         with state_errors(path), restrict_saved_config():
             self.parts = build_alone(self.config, self.facts)
             load_model(self.parts, tensors)
             self.dataset = self._dataset()
         self.steps = Compose([registry.transforms.create(step) for step in self.config.data.transform])
-        self.reading = Reading.of(self.parts.loss.main)
+        self.batch_size = batch_size
+        self.tasks = tasks_of(self.parts.loss.terms)
 
     def _dataset(self) -> Any:
         """The training dataset as it was fitted, without its files; None if it is not fitted."""
@@ -86,7 +80,7 @@ class Predictor:
     def predict(self, inputs: Iterable[Named]) -> Iterator[Prediction]:
         """A prediction for each of the inputs from `read`, in order; an invalid one gets an `error`."""
         inputs = iter(inputs)
-        while chunk := [(name, self._prepared(item)) for name, item in islice(inputs, BATCH)]:
+        while chunk := [(name, self._prepared(item)) for name, item in islice(inputs, self.batch_size)]:
             for form, members in groupby(chunk, key=lambda named: _shapes(named[1])):
                 names, items = zip(*members, strict=True)
                 if form is None:
@@ -112,46 +106,41 @@ class Predictor:
     def _run(self, names: list[str], items: list[Any]) -> Iterator[Prediction]:
         try:
             with tdt.no_grad(), default_dtype(self.config.dtype):
-                outputs = self._scores(
-                    self.parts.loss.output_part(self.parts.scored(self.parts.place(default_collate(items))))
-                ).cpu()
-            yield from (self._prediction(name, output) for name, output in zip(names, outputs, strict=True))
+                output = self.parts.output_of(self.parts.scored, self.parts.place(default_collate(items)))
+                found = list(self._predictions(output, names))
         except EXPECTED_ERRORS as error:
             if len(names) == 1:
-                yield Prediction(names[0], error=reason(error))
+                found = [Prediction(names[0], error=reason(error))]
             else:  # one input is at fault: run each alone to find it
-                for name, item in zip(names, items, strict=True):
-                    yield from self._run([name], [item])
+                found = [one for pair in zip(names, items, strict=True) for one in self._run([pair[0]], [pair[1]])]
+        yield from found
 
-    def _scores(self, output: Tensor) -> Tensor:
-        """Probabilities of the classes (n, classes), binary probabilities (n, outputs), or numbers (n, outputs)."""
-        if self.reading.threshold is not None:
-            chances = output if isinstance(self.parts.loss.main, nn.BCELoss) else output.sigmoid()
-            return chances.reshape(len(output), -1).double()
-        if not isinstance(self.parts.loss.main, (nn.CrossEntropyLoss, nn.NLLLoss)):
-            return output.reshape(len(output), -1).double()
-        if output.ndim == 3 and hasattr(self.dataset, "decode"):  # (n, tokens, length): the token after the last
-            output = output[..., -1]
-        if output.ndim != 2:
-            shape = tuple(output.shape[2:])
-            raise ValueError(f"gets a class for each of {shape} positions; a prediction is one class per input")
-        return softmax(output.double(), 1)
+    def _predictions(self, output: Any, names: list[str]) -> Iterator[Prediction]:
+        """The predictions for a batch: those of the first loss, and with several outputs those for each in `tasks`."""
+        main, *_ = each = [list(self._of_task(term, output, names)) for term in self.tasks.values()]
+        if len(each) == 1:
+            yield from main
+            return
+        for first, parts in zip(main, zip(*each, strict=True), strict=True):
+            yield replace(first, tasks=dict(zip(self.tasks, parts, strict=True)))
 
-    def _prediction(self, name: str, scores: Tensor) -> Prediction:
-        values, classes = scores.tolist(), self.facts["classes"]
-        if self.reading.threshold is None and not isinstance(self.parts.loss.main, (nn.CrossEntropyLoss, nn.NLLLoss)):
-            return Prediction(name, values=tuple(values))
-        if self.reading.threshold is not None and len(values) == 1:
-            values = [1 - values[0], values[0]]
-            classes = classes if len(classes) == 2 else ["no", "yes"]
-        ranked = sorted(zip(named(classes, len(values)), values, strict=True), key=lambda pair: -pair[1])
-        return Prediction(name, classes=tuple(ranked))
+    def _of_task(self, term: Term, output: Any, names: list[str]) -> Iterator[Prediction]:
+        part = self.parts.loss.output_part(output, term)
+        if part.ndim == 3 and hasattr(self.dataset, "decode"):  # (n, tokens, length): the token after the last
+            part = part[..., -1]
+        shape = self.facts["input"].get("shape", ())
+        classes = class_names(self.facts, self.parts.loss.terms[0], term)
+        image = tuple(shape[-2:]) if len(shape) == 3 else ()
+        return predictions_of(term.loss, part, names, classes, image)
 
     @property
     def outputs(self) -> Sequence[str]:
         """Names of the numbers of a prediction, if the dataset has them."""
-        target = getattr(self.dataset, "target", None)
-        return () if target is None else (target.name,)
+        return tuple(column.name for column in getattr(self.dataset, "target_columns", ()))
+
+    def notes(self) -> list[str]:
+        """How many values of the inputs so far were replaced."""
+        return self.dataset.notes() if hasattr(self.dataset, "notes") else []
 
     def read(self, wheres: Iterable[str], stdin: Callable[[], bytes]) -> Iterator[Named]:
         """The inputs in files and folders, by name; `-` reads `stdin`: an image, lines of text, or a table."""
@@ -166,7 +155,7 @@ class Predictor:
         if where == STDIN:
             stream = io.BytesIO(stdin())
             if hasattr(self.dataset, "encode"):
-                yield from self._text("stdin", read_text(stream))
+                yield from self._text("stdin", stream)
             else:
                 yield "stdin", self._image(stream, "stdin")
         elif path.is_dir():
@@ -174,7 +163,8 @@ class Predictor:
         elif ending == ".npz":
             yield from self._arrays(path)
         elif ending in (".csv", ".tsv", ".txt"):
-            yield from self._text(where, read_text(path))
+            with open_regular(path) as file:
+                yield from self._text(where, file)
         else:
             open_regular(path).close()  # a missing file is not a damaged image
             yield where, self._image(path, where)
@@ -192,15 +182,23 @@ class Predictor:
         """An image, loaded as the dataset loads it."""
         from tdt.vision.datasets.folder import read_image
 
+        self._check_takes_images()
+        return self.image(read_image(file, name))
+
+    def image(self, image: Any) -> Any:
+        """The input for a Pillow image: in the mode, or as the array, that the dataset gives."""
+        self._check_takes_images()
+        item = self.facts["item"]
+        if "mode" in item:
+            return image.convert(item["mode"])
+        array = np.asarray(image.convert("L" if len(item["shape"]) == 2 else "RGB"))
+        return array if item["dtype"] == "uint8" else array.astype(item["dtype"]) / np.dtype(item["dtype"]).type(255)
+
+    def _check_takes_images(self) -> None:
         item = self.facts["item"]
         shape = item.get("shape", ())
         if "mode" not in item and not (len(shape) == 2 or (len(shape) == 3 and shape[-1] == 3)):
             raise ValueError(f"this model takes no images; it was trained on {self.config.data.train}")
-        image = read_image(file, name)
-        if "mode" in item:
-            return image.convert(item["mode"])
-        array = np.asarray(image.convert("L" if len(shape) == 2 else "RGB"))
-        return array if item["dtype"] == "uint8" else array.astype(item["dtype"]) / np.dtype(item["dtype"]).type(255)
 
     def _arrays(self, path: Path) -> Iterator[Named]:
         """The rows of the array `x`, or of the only array; with several inputs, those of one array for each."""
@@ -221,34 +219,43 @@ class Predictor:
         for i in range(len(next(leaves(rows)))):
             yield f"{path}[{i}]", mapped(itemgetter(i), rows)
 
-    def _text(self, where: str, text: str) -> Iterator[Named]:
-        """Lines of text, or the rows of a table."""
-        if hasattr(self.dataset, "decode"):
-            for number, line in enumerate(text.splitlines(), 1):
-                tokens = self.dataset.encode(line)[-self.facts["input"]["shape"][0] :].astype(np.int64)
-                yield (
-                    f"{where}:{number}",
-                    wrap(tokens) if len(tokens) else ValueError("is empty"),
-                )
-        elif hasattr(self.dataset, "encode"):
-            yield from self._rows(where, text)
-        else:
+    def _text(self, where: str, file: IO[bytes]) -> Iterator[Named]:
+        """Lines of text, or the rows of a table, as they are read from the file."""
+        if not hasattr(self.dataset, "encode"):
             raise ValueError(f"this model takes no text; it was trained on {self.config.data.train}")
+        is_table = not hasattr(self.dataset, "decode")
+        text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="" if is_table else None)
+        try:
+            yield from (self._rows if is_table else self._lines)(where, text)
+        except UnicodeDecodeError as error:
+            raise not_utf8(error) from error
+        finally:
+            text.detach()  # its caller closes the file
 
-    def _rows(self, where: str, text: str) -> Iterator[Named]:
+    def text(self, text: str) -> Any:
+        """The input for a text, of which the model takes the end: its tokens, or a ValueError."""
+        tokens = self.dataset.encode(text)[-self.facts["input"]["shape"][0] :].astype(np.int64)
+        return wrap(tokens) if len(tokens) else ValueError("is empty")
+
+    def _lines(self, where: str, text: TextIO) -> Iterator[Named]:
+        for number, line in enumerate(text, 1):
+            yield f"{where}:{number}", self.text(line.removesuffix("\n"))
+
+    def _rows(self, where: str, text: TextIO) -> Iterator[Named]:
         header, rows = rows_of(text, where, self.config.data.train.kwargs.get("delimiter"))
-        lacking = [column.name for column in self.dataset.columns if column.name not in header]
-        if lacking:
+        lacking = self.dataset.missing_columns(header)
+        if lacking and self.dataset.missing_column == "error":
             known = ", ".join(header)
             known = known if len(known) < 200 else f"{known[:200]}…"
             raise ValueError(f"has no column {', '.join(map(repr, lacking))}; the header is {known}")
         line = 0
         for line, row in rows:
-            yield f"{where}:{line}", self._row(row, header, line)
+            yield f"{where}:{line}", self.row(row, header, line)
         if not line:
             raise ValueError("has no rows below its header")
 
-    def _row(self, row: list[str], header: list[str], line: int) -> Any:
+    def row(self, row: list[str], header: list[str], line: int) -> Any:
+        """The input for the texts of a table's row under `header`, or the exception that names its mistake."""
         try:
             if len(row) != len(header):
                 raise ValueError(f"{len(row)} fields, but the header names {len(header)}")

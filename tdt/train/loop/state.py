@@ -4,7 +4,7 @@ model/<key>                         parameters and buffers
 ema/<key>, swa/<key>                of the averaged model, if there is one
 optimizer/<state>/<parameter name>  by name, never by index
 rng/<name>                          default (dropout), data, augment
-loader/<n>, metrics/<n>             arrays inside the states of loaders and of metrics
+loader/<n>, metrics/<n>, callbacks/<n>    arrays inside the states of loaders, metrics and callbacks
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ def pack(trainer: Trainer) -> tuple[Arrays, Json]:
     tensors |= {f"rng/{name}": generator.get_state().numpy() for name, generator in parts.generators().items()}
     loader: list[np.ndarray] = []
     counted: list[np.ndarray] = []
+    saved: list[np.ndarray] = []
     state = {
         "step": trainer.step,
         "epoch": trainer.epoch,
@@ -54,13 +55,18 @@ def pack(trainer: Trainer) -> tuple[Arrays, Json]:
         "swa_scheduler": None if parts.swa_scheduler is None else parts.swa_scheduler.state_dict(),
         "metrics": _take_arrays({name: metric.state_dict() for name, metric in trainer.metrics.items()}, counted),
         "loaders": _take_arrays({name: one.state_dict() for name, one in _stateful_loaders(parts).items()}, loader),
+        "callbacks": _take_arrays(trainer.callbacks.state_dict(), saved),
+        "stopped_by": trainer.callbacks.stopped_by,
         "threads": tdt.get_num_threads(),
     }
     tensors |= {f"loader/{i}": array for i, array in enumerate(loader)}
     tensors |= {f"metrics/{i}": array for i, array in enumerate(counted)}
+    tensors |= {f"callbacks/{i}": array for i, array in enumerate(saved)}
     if parts.average is not None:
         tensors |= parts.average.pack()
         state["averaged"] = parts.average.count
+    if trainer.train_step.scaler.is_enabled():
+        state["amp"] = trainer.train_step.state_dict()
     if trainer.length.seconds is not None:
         state["elapsed"] = trainer.length.elapsed()
     return tensors, state
@@ -79,11 +85,16 @@ def unpack(trainer: Trainer, tensors: Arrays, meta: Json) -> None:
             scheduler.load_state_dict(meta[name])
     if parts.average is not None:
         parts.average.unpack(tensors, meta["averaged"])
+    if trainer.train_step.scaler.is_enabled():
+        check_alike("amp", meta["amp"], trainer.train_step.state_dict())
+        trainer.train_step.load_state_dict(meta["amp"])
     trainer.step, trainer.epoch, trainer.finished_step = meta["step"], meta["epoch"], meta["settled"]
     trainer.best.value = None if meta["best"] is None else float(meta["best"])
     trainer.stopping.value, trainer.stopping.waited = meta["stopping"]
     trainer.length.spent = meta.get("elapsed", 0.0)
     trainer.over = is_over(parts, meta)
+    trainer.callbacks.stopped_by = meta.get("stopped_by")
+    trainer.callbacks.load_state_dict(_with_arrays(meta.get("callbacks", {}), tensors, "callbacks"))
     for name, metric in trainer.metrics.items():
         state = _with_arrays(meta["metrics"][name], tensors, "metrics")
         check_alike(f"metrics.{name}", state, metric.state_dict())
@@ -121,7 +132,8 @@ def is_over(parts: Parts, meta: Json) -> bool:
     """Whether the run that wrote the checkpoint had ended, and its config, which may have changed, does not extend it."""
     length, stopping = Length(parts.config.train, len(parts.loaders["train"])), parts.early_stopping()
     length.spent, stopping.waited = meta.get("elapsed", 0.0), meta["stopping"][1]
-    return meta["over"] and (length.is_over(meta["step"]) or stopping.patience_is_over)
+    ended = length.is_over(meta["step"]) or stopping.patience_is_over or meta.get("stopped_by") is not None
+    return bool(meta["over"]) and ended
 
 
 def _check_position(trainer: Trainer, step: int, epoch: int) -> None:
@@ -156,8 +168,8 @@ def parts_of_metrics(meta: Json) -> set[int]:
 
 
 def data_state(meta: Json) -> Json | None:
-    """What the run's dataset was fitted to, for `build`; None if it is not fitted."""
-    return meta.get("data", {}).get("state")
+    """What a checkpoint knows of the training rows (`Parts.facts`), for `build`; None if it knows nothing."""
+    return meta.get("data") or None
 
 
 @contextmanager

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from tdt import Tensor, no_grad
+from tdt.amp import GradScaler
 from tdt.nn.utils import clip_grad_norm_, clip_grad_value_, get_total_norm
+from tdt.train._types import Json
 from tdt.train.loop.mixup import Mixup
 from tdt.train.loop.parts import Parts
 
@@ -12,7 +14,8 @@ class TrainStep:
     """One training step with gradient accumulation: `forward` and `backward` for each batch, then `step`.
 
     The gradient is that of the loss over the union of the batches: of the mean over all samples (or class weights), also
-    if batches differ in size.
+    if batches differ in size. With `train.amp: float16` a GradScaler scales the loss; a step on which a gradient overflows
+    changes no weights, and is counted in `skipped`.
     """
 
     def __init__(self, parts: Parts, steps_per_epoch: int) -> None:
@@ -21,6 +24,8 @@ class TrainStep:
         warmup = self.train.warmup
         self.warm_after = 0 if warmup is None else warmup.count * (steps_per_epoch if warmup.unit == "epoch" else 1)
         self.reading = parts.loss.reading
+        self.scaler = GradScaler(parts.device.type, enabled=self.train.amp == "float16")
+        self.skipped = 0
         self._norm: Tensor | None = None  # gradient norm of the last step, if clipping computed it
         self._direct = parts.loss.alone if self.mixup is None else None  # fast path for the usual case
         self._first = self._shares = 0.0  # weight in the mean of the step's first batch, and of all batches so far
@@ -31,11 +36,11 @@ class TrainStep:
             self.parts.optimizer.zero_grad()
         objective, loss = self.parts.loss, None
         if self._direct is not None:
-            output = self.parts.model(inputs)
+            output = self.parts.output_of(self.parts.model, inputs)
             return output, targets, self._direct(output, targets)
         if self.mixup is not None:  # if the target is the input (an autoencoder), it is the mixed one
             inputs, loss = self.mixup(inputs, targets, lambda output, target: objective(output, target, inputs))
-        output = self.parts.model(inputs)
+        output = self.parts.output_of(self.parts.model, inputs)
         value = objective(output, targets, inputs) if loss is None else loss(output)
         return *objective.compared(output, targets, inputs), value
 
@@ -45,12 +50,13 @@ class TrainStep:
         share = 1.0 if alone else float(self.reading.share(targets))
         self._first = self._first or share
         self._shares += share
-        (loss if alone or share == self._first else loss * (share / self._first)).backward()
+        self.scaler.scale(loss if alone or share == self._first else loss * (share / self._first)).backward()
 
     def step(self, number: int) -> None:
         """Clip the gradients and update the weights. number: of the step, from 1."""
         shares = 1.0 if self.reading.is_sum else self._shares / self._first
         self._first = self._shares = 0.0
+        self.scaler.unscale_(self.parts.optimizer)
         self._adjust(shares)
         self._update(self.warmup_factor(number))
 
@@ -81,16 +87,35 @@ class TrainStep:
         norm = self._norm
         if norm is None:
             norm = get_total_norm([p.grad for p in self.parts.model.parameters() if p.grad is not None])
+        if self.scaler.is_enabled():
+            found |= {"amp/scale": self.scaler.get_scale(), "amp/skipped_steps": float(self.skipped)}
         return found | {"grad_norm": float(norm)}
+
+    def state_dict(self) -> Json:
+        """The state of the loss scaling, in JSON types."""
+        return {"scaler": self.scaler.state_dict(), "skipped": self.skipped}
+
+    def load_state_dict(self, state: Json) -> None:
+        """Restore a `state_dict`."""
+        self.skipped = state["skipped"]
+        self.scaler.load_state_dict(state["scaler"])
 
     def _update(self, warmup_factor: float) -> None:
         optimizer = self.parts.optimizer
         if warmup_factor == 1:
-            optimizer.step()
+            self._step_optimizer()
             return
         rates = [group["lr"] for group in optimizer.param_groups]
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["lr"] = rate * warmup_factor
-        optimizer.step()
+        self._step_optimizer()
         for group, rate in zip(optimizer.param_groups, rates, strict=True):  # restore the scheduler's value
             group["lr"] = rate
+
+    def _step_optimizer(self) -> None:
+        """Step, unless scaled gradients overflowed: then the scale is halved."""
+        optimizer, before = self.parts.optimizer, self.scaler.get_scale()
+        self.scaler.step(optimizer)
+        self.scaler.update()
+        self.skipped += self.scaler.get_scale() < before
+        optimizer._opt_called = True  # schedulers count skipped steps too, and would warn that none was taken

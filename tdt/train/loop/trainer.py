@@ -20,6 +20,7 @@ from tdt.train._types import Arrays, Callback, Json
 from tdt.train.config import Every
 from tdt.train.data.loading import batch_indices
 from tdt.train.errors import NonFiniteLoss, Stopped, error_context, few, non_finite
+from tdt.train.logging.callbacks import Callbacks
 from tdt.train.logging.events import CheckpointSaved, EpochDone, Event, Events, RunStarted, StepDone, Validated
 from tdt.train.loop.average import Average
 from tdt.train.loop.evaluation import batches, check_batches, evaluate, refresh
@@ -55,6 +56,7 @@ class Trainer:
     ) -> None:
         self.parts, self.events, self.store, self.describe = parts, events, store, describe
         self.check_stop = check_stop
+        self.callbacks = Callbacks(parts.callbacks, parts)
         self.train = parts.config.train
         self.length = Length(self.train, len(parts.loaders["train"]))
         self.train_step = TrainStep(parts, self.length.steps_per_epoch)
@@ -172,7 +174,8 @@ class Trainer:
     def _after_step(self) -> None:
         """Do what is due after a step: validate, emit events, end the epoch, save."""
         save, better, ended = self._is_time(self.parts.config.checkpoint.every), False, self._epoch_ended()
-        if (over := self.length.is_over(self.step)) or ended or self._is_time(self.train.validate_every):
+        over = self.length.is_over(self.step) or self.callbacks.stopped_by is not None
+        if over or ended or self._is_time(self.train.validate_every):
             better = self._evaluate_epoch(ended, over)
         self.finished_step = self.step
         if save or better:
@@ -198,6 +201,7 @@ class Trainer:
         self.over = over or self.stopping.patience_is_over
         if "valid" in scores:
             self._emit(Validated, scalars=tagged("valid", scores["valid"]), best=better)
+            self.over = self.over or self.callbacks.stopped_by is not None
         parts.schedule("epoch" if ended else "validation", self.epoch + ended, scheduled_scores)
         if ended:
             self.epoch += 1

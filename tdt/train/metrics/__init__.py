@@ -8,6 +8,8 @@ from tdt.train.metrics.base import scores_of as scores_of
 from tdt.train.metrics.base import tagged as tagged
 from tdt.train.metrics.classes import F1 as F1
 from tdt.train.metrics.classes import Accuracy as Accuracy
+from tdt.train.metrics.classes import Dice as Dice
+from tdt.train.metrics.classes import IoU as IoU
 from tdt.train.metrics.classes import Perplexity as Perplexity
 from tdt.train.metrics.classes import Precision as Precision
 from tdt.train.metrics.classes import Recall as Recall

@@ -247,3 +247,37 @@ class F1(ByClass):
 
     def ratio(self, hits: np.ndarray, decided: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return 2 * hits, decided + right
+
+
+class IoU(ByClass):
+    """Intersection over union of a class (Jaccard index), averaged over the classes: of pixels with a mask as target.
+
+    Targets that the loss ignores (`ignore_index`) are left out.
+
+    >>> import tdt
+    >>> from tdt.train import metrics
+    >>> iou = metrics.IoU()
+    >>> iou.update(tdt.eye(3), tdt.tensor([0, 1, 1]), tdt.tensor(0.0))
+    >>> round(iou.compute(), 4)
+    0.5
+    """
+
+    def ratio(self, hits: np.ndarray, decided: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return hits, decided + right - hits
+
+
+class Dice(ByClass):
+    """Dice coefficient of a class, 2 · intersection / (predicted + true), averaged over the classes: the F1 of pixels.
+
+    Targets that the loss ignores (`ignore_index`) are left out.
+
+    >>> import tdt
+    >>> from tdt.train import metrics
+    >>> dice = metrics.Dice()
+    >>> dice.update(tdt.eye(3), tdt.tensor([0, 1, 1]), tdt.tensor(0.0))
+    >>> round(dice.compute(), 4)
+    0.5556
+    """
+
+    def ratio(self, hits: np.ndarray, decided: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return 2 * hits, decided + right

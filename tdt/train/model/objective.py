@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tdt import Tensor, nn
-from tdt.train._types import Nested
+from tdt.train._types import Json, Nested
 from tdt.train.data.nested import mapped
 from tdt.train.metrics import Loss, Metric, Reading
+from tdt.train.model.target_scale import TargetScale
 
 
 class Term(NamedTuple):
@@ -25,7 +26,8 @@ class Objective(nn.Module):
     """The weighted sum of its terms' losses.
 
     values: with several terms, the loss and the target of each in the last call, by name. saves_call: whether
-    `last_call` has the arguments of the last call, for metrics of other parts of these.
+    `last_call` has the arguments of the last call, for metrics of other parts of these. scales: by the path of a target,
+    how it is scaled for the loss (`targets` of the config); what `compared` and `output_part` return is in its own unit.
 
     >>> import tdt
     >>> from tdt.train.model.objective import Objective, Term
@@ -38,6 +40,7 @@ class Objective(nn.Module):
         super().__init__()
         self.terms = list(terms)
         self.losses = nn.ModuleList([term.loss for term in terms])  # so that class weights move with the model
+        self.scales = nn.ModuleDict()
         self.values: dict[str, tuple[Tensor, Tensor]] = {}
         self.saves_call = False
         self.last_call: dict[str, Nested] = {}
@@ -48,6 +51,8 @@ class Objective(nn.Module):
         total: Any = None
         for term in self.terms:
             output_part, target_part = compared(term, output, target, input)
+            if term.target in self.scales:
+                target_part = self.scales[term.target](target_part)
             loss = term.loss(output_part, target_part)
             if len(self.terms) > 1:
                 self.values[term.name] = loss.detach(), target_part
@@ -55,33 +60,51 @@ class Objective(nn.Module):
             total = weighted if total is None else total + weighted
         return total
 
+    def scale_targets(self, statistics: Mapping[str, Mapping[str, Any]]) -> None:
+        """Compute the loss on scaled targets. statistics: the arguments of `TargetScale` by the path of the target."""
+        self.scales = nn.ModuleDict({path: TargetScale(**values) for path, values in statistics.items()})
+
+    def _in_unit(self, output: Tensor, target: str) -> Tensor:
+        """What the model returns for the target with this path, in the unit of the data."""
+        if target not in self.scales:
+            return output
+        scale = self.scales[target]
+        assert isinstance(scale, TargetScale)
+        return scale.undo(output.detach())
+
     @property
     def main(self) -> nn.Module:
         """The first term's loss, which determines how metrics and predictions interpret outputs."""
         return self.terms[0].loss
 
-    def output_part(self, output: Nested) -> Tensor:
-        """The model's output that the first term compares."""
-        return _part(self.terms[0].input, {"output": output})
+    def output_part(self, output: Nested, term: Term | None = None) -> Tensor:
+        """The model's output that a term compares, by default the first, in the unit of the data."""
+        term = term or self.terms[0]
+        return self._in_unit(part_of(term.input, {"output": output}), term.target)
 
     def target_part(self, target: Nested, input: Nested) -> Tensor:
         """The target (or input) that the first term compares it with."""
-        return _part(self.terms[0].target, {"target": target, "input": input})
+        return part_of(self.terms[0].target, {"target": target, "input": input})
 
     @property
     def alone(self) -> nn.Module | None:
         """The only loss, if it takes output and target directly; else None."""
         first = self.terms[0]
-        return first.loss if self.terms == [Term(first.name, first.loss)] and not self.saves_call else None
+        direct = self.terms == [Term(first.name, first.loss)] and not self.saves_call and not len(self.scales)
+        return first.loss if direct else None
 
     @property
     def reading(self) -> Reading:
         """How the loss interprets outputs and targets."""
         return Reading.of(self.terms[0].loss) if len(self.terms) == 1 else Reading()
 
-    def compared(self, output: Nested, target: Nested, input: Nested) -> tuple[Tensor, Tensor]:
-        """Output and target of the first term, which are also those of the metrics."""
-        return compared(self.terms[0], output, target, input)
+    def compared(
+        self, output: Nested, target: Nested, input: Nested, term: Term | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Output and target of a term, in the unit of the data; by default of the first, which metrics compare."""
+        term = term or self.terms[0]
+        output_part, target_part = compared(term, output, target, input)
+        return self._in_unit(output_part, term.target), target_part
 
     def measuring(self, metric: Metric, parts: tuple[str, str] | None) -> Metric:
         """Bind `metric` to what the first term compares, or to `parts` of output, target and input.
@@ -96,7 +119,8 @@ class Objective(nn.Module):
         measured = metric.batch_sum
 
         def batch_sum(output: Tensor, target: Tensor, loss: Tensor) -> Any:
-            return measured(_part(parts[0], self.last_call), _part(parts[1], self.last_call), loss)
+            output_part = self._in_unit(part_of(parts[0], self.last_call), parts[1])
+            return measured(output_part, part_of(parts[1], self.last_call), loss)
 
         metric.batch_sum = batch_sum  # type: ignore[method-assign]
         return metric
@@ -107,10 +131,32 @@ def compared(term: Term, output: Nested, target: Nested, input: Nested) -> tuple
     if term.input == "output" and term.target == "target":
         return output, target  # type: ignore[return-value]  # a loss without parts compares single tensors
     known = {"output": output, "target": target, "input": input}
-    return _part(term.input, known), _part(term.target, known)
+    return part_of(term.input, known), part_of(term.target, known)
 
 
-def _part(path: str, value: Any) -> Any:
+def tasks_of(terms: Iterable[Term]) -> dict[str, Term]:
+    """The losses by name that compare an output of their own: one for each output of the model.
+
+    >>> from tdt import nn
+    >>> from tdt.train.model.objective import Term, tasks_of
+    >>> list(tasks_of([Term("a", nn.MSELoss(), "output/a"), Term("b", nn.L1Loss(), "output/a")]))
+    ['a']
+    """
+    tasks: dict[str, Term] = {}
+    for term in terms:
+        if term.input.startswith("output") and all(term.input != other.input for other in tasks.values()):
+            tasks[term.name] = term
+    return tasks
+
+
+def class_names(facts: Json, first: Term, term: Term) -> list[str]:
+    """The names of the classes of a term's target, from the facts about the data; `classes` are those of the first's."""
+    own = (facts.get("classes_by_target") or {}).get(term.target.partition("/")[2])
+    return own or (facts["classes"] if term.target == first.target else [])
+
+
+def part_of(path: str, value: Any) -> Any:
+    """What `path` names in nested dicts, lists and tuples: "target/price". Raises ValueError for a part that does not exist."""
     whole: list[str] = []
     for key in path.split("/"):
         if isinstance(value, dict) and key in value:

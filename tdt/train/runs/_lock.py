@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import time
+import weakref
 from io import FileIO
 from pathlib import Path
 
 from tdt._files import UNSUPPORTED, open_file, read_file, warn_once
+from tdt.train.runs import _heartbeat
 
 try:
     import fcntl
@@ -19,7 +21,11 @@ RETRY_AFTER = 0.01  # seconds; `holder` takes the lock for a hundredth of that
 
 MOST = 1000  # bytes of the holder's text that are read
 
-_locked_files: set[FileIO] = set()
+_locked_files: weakref.WeakSet[FileIO] = weakref.WeakSet()
+
+
+class _NoLocks(Exception):
+    """The file system has no locks."""
 
 
 class Locked(Exception):
@@ -29,7 +35,7 @@ class Locked(Exception):
 def lock(path: Path) -> FileIO:
     """Lock the file `path`, which is created if missing; closing the returned file releases the lock.
 
-    Warns once if the file system has no locks: then nothing keeps a second process out.
+    Warns once if the file system has no locks: then a file beside it, which names this process, takes their place.
 
     Raises:
         Locked: another process holds the lock; does not wait.
@@ -44,6 +50,9 @@ def lock(path: Path) -> FileIO:
         if os.fstat(file.fileno()).st_nlink == 1:  # else another hard link shares its content
             file.truncate(0)
             file.write(f"by process {os.getpid()} on {socket.gethostname()}".encode())
+    except _NoLocks:
+        file.close()
+        file = _lock_by_heartbeat(path)
     except (OSError, Locked):
         file.close()
         raise
@@ -51,8 +60,17 @@ def lock(path: Path) -> FileIO:
     return file
 
 
+def _lock_by_heartbeat(path: Path) -> FileIO:
+    owner = _heartbeat.owner_file(path).name
+    warn_once(f"this file system has no locks: {owner} names the process that trains the run, and is touched regularly")
+    held = _heartbeat.take(path)
+    if held is None:
+        raise Locked(_heartbeat.holder(path) or "by another process")
+    return held
+
+
 def holder(path: Path) -> str | None:
-    """The holder of the lock, as "by process 12 on host"; None if there is none, or if there are no locks.
+    """The holder of the lock, as "by process 12 on host"; None if there is none.
 
     Raises:
         OSError: the file cannot be read or is not a regular file.
@@ -62,7 +80,10 @@ def holder(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     with FileIO(handle, "r" if fcntl is not None else "r+") as file:
-        return None if _take(file, shared=True) else _holder_text(path)
+        try:
+            return None if _take(file, shared=True) else _holder_text(path)
+        except _NoLocks:
+            return _heartbeat.holder(path)
 
 
 def _holder_text(path: Path) -> str:
@@ -70,7 +91,7 @@ def _holder_text(path: Path) -> str:
 
 
 def _take(file: FileIO, shared: bool = False) -> bool:
-    """Whether the lock was taken, or there are no locks. shared: a shared lock, for `holder`."""
+    """Whether the lock was taken. shared: a shared lock, for `holder`. Raises _NoLocks."""
     try:
         if fcntl is not None:
             fcntl.flock(file.fileno(), (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
@@ -86,14 +107,12 @@ def _take(file: FileIO, shared: bool = False) -> bool:
     except OSError as error:
         if error.errno not in UNSUPPORTED:
             raise
-        if not shared:
-            warn_once("this file system has no locks: take care that no other process trains the same run")
-        return True
+        raise _NoLocks from error
 
 
 def _release_in_child() -> None:
     """Release the lock in a forked loader worker, which would keep it for a moment after its parent is killed."""
-    for file in _locked_files:
+    for file in list(_locked_files):
         file.close()
     _locked_files.clear()
 

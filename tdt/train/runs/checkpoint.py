@@ -17,6 +17,7 @@ import re
 import shutil
 import struct
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ _CHUNK = 1 << 22  # bytes that are converted, checked and written at a time
 _CODES = {"bool": "BOOL"} | {f"{kind}{bits}": f"{code}{bits}" for kind, code in (("float", "F"), ("uint", "U"), ("int", "I"))
                              for bits in (8, 16, 32, 64) if (kind, bits) != ("float", 8)}  # fmt: skip
 _NUMPY = {code: f"<{code[0].lower()}{int(code[1:]) // 8}" for code in _CODES.values() if code != "BOOL"} | {"BOOL": "?"}
+# safetensors' names of dtypes that NumPy lacks, only in files of other programs → their names in ml_dtypes
+_OTHERS = {"BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}
 # dtype -> the dtype it is stored as, with a last dimension of 2 for the complex ones
 _STORED = {
     **{name: name for name in ("bool", "float16", "float32", "float64")},
@@ -102,10 +105,46 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], Json]:
     Raises:
         CheckpointError: the file is missing, truncated, damaged, not a checkpoint of tdt, or of a newer format.
     """
+    path = Path(path)
+    with _opened(path) as (checked, file):
+        meta, notes = _read_meta(path, checked.metadata())
+        _same_names(path, set(checked.keys()), set(notes))
+        entries, begin = _read_header(file)
+        tensors = {name: _restore(path, name, _read(file, begin, entries[name]), note) for name, note in notes.items()}
+    return tensors, meta
+
+
+def load_plain(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """Load the arrays of a `.safetensors` file of any program, bfloat16 and the floats of 8 bits too.
+
+    Raises:
+        CheckpointError: the file is missing, truncated, damaged, or has a dtype that tdt does not have.
+    """
+    path = Path(path)
+    with _opened(path) as (_, file):
+        entries, begin = _read_header(file)
+        entries.pop("__metadata__", None)
+        for name, entry in entries.items():
+            if entry["dtype"] not in _NUMPY | _OTHERS:
+                raise CheckpointError(f"{path}: {name} is {entry['dtype']}, a dtype that tdt does not have")
+        return {name: _read(file, begin, entry) for name, entry in entries.items()}
+
+
+def is_checkpoint(path: str | os.PathLike[str]) -> bool:
+    """Whether a `.safetensors` file says that tdt wrote it. False for a file that cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return "tdt" in (_read_header(file)[0].get("__metadata__") or {})
+    except (OSError, *_DAMAGED, struct.error):
+        return False
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, IO[bytes]]]:
+    """The file, with its header checked by safetensors; what is wrong with it becomes a CheckpointError."""
     import safetensors
     import safetensors.numpy  # the front for NumPy; imports it
 
-    path = Path(path)
     try:
         if not path.is_file():
             what = "is a folder; a checkpoint is a file" if path.is_dir() else "no such checkpoint file"
@@ -115,20 +154,12 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], Json]:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from error
     try:
         with safetensors.safe_open(str(path), framework="np") as checked, open(path, "rb") as file:
-            meta, notes = _read_meta(path, checked.metadata())
-            _same_names(path, set(checked.keys()), set(notes))
-            entries, begin = _read_header(file)
-            tensors = {
-                name: _restore(path, name, _read(file, begin, entries[name]), note) for name, note in notes.items()
-            }
+            yield checked, file
     except (OSError, MemoryError) as error:
         why = "not enough memory" if isinstance(error, MemoryError) else error.strerror or error
         raise CheckpointError(f"{path}: cannot be read: {why}") from error
-    except _DAMAGED as error:
+    except (*_DAMAGED, safetensors.SafetensorError) as error:
         raise _damaged(path, f"damaged or not a checkpoint: {error}") from error
-    except safetensors.SafetensorError as error:
-        raise _damaged(path, f"damaged or not a checkpoint: {error}") from error
-    return tensors, meta
 
 
 def load_meta(path: str | os.PathLike[str]) -> Json:
@@ -160,6 +191,10 @@ def _read(file: IO[bytes], begin: int, entry: dict[str, Any]) -> np.ndarray:
     file.seek(begin + first)
     if file.readinto(raw) != end - first:  # type: ignore[attr-defined]
         raise ValueError("it is truncated")
+    if entry["dtype"] in _OTHERS:
+        import ml_dtypes
+
+        return raw.view(getattr(ml_dtypes, _OTHERS[entry["dtype"]])).reshape(entry["shape"])
     return raw.view(_NUMPY[entry["dtype"]]).reshape(entry["shape"])
 
 

@@ -17,6 +17,8 @@ ARRAY = "array"  # the one key of what stands in the place of an array
 LARGEST = 2**53  # up to which a float is every whole number
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 def _is_file_name(name: str) -> str:
@@ -40,13 +42,22 @@ class Form(_Section):
     parts: dict[str, Form] | list[Form] = []
 
 
+class TargetScale(_Section):
+    """What `TargetScale` takes: statistics of the training rows, for each number of a target or for all."""
+
+    shift: list[Finite] | Finite
+    scale: list[Positive] | Positive
+
+
 class Data(_Section):
-    """What `Split.facts` gives."""
+    """What `Split.facts` gives, and under `targets` the statistics of scaled targets, by the path of the target."""
 
     classes: list[str] = []
+    classes_by_target: dict[str, list[str]] = {}
     item: Form
     input: Form
     state: dict[str, Any] | None
+    targets: dict[str, TargetScale] = {}
 
 
 class Group(_Section):
@@ -100,7 +111,10 @@ class Meta(_Section):
     swa_scheduler: dict[str, Any] | None = None
     metrics: dict[str, MetricState] = {}
     loaders: dict[str, dict[str, Any]] = {}
+    callbacks: dict[str, dict[str, Any]] = {}
+    stopped_by: str | None = None
     averaged: Count = 0
+    amp: dict[str, Any] = {}
     elapsed: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
 
 

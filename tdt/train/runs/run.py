@@ -25,7 +25,7 @@ ROOT = "runs"
 METRICS_FILE = "metrics.jsonl"
 # The names in a run's folder that tdt writes.
 _OWN = re.compile(
-    r"run\.lock|config\.yaml|env\.json|metrics\.jsonl|events\.out\.tfevents\..+|checkpoints|projector_config\.pbtxt"
+    r"run\.lock(\.owner)?|config\.yaml|env\.json|metrics\.jsonl|events\.out\.tfevents\..+|checkpoints|projector_config\.pbtxt"
     r"|[0-9]{5,}|\..+\.[0-9]+\.tmp",
     re.DOTALL,
 )

@@ -95,7 +95,7 @@ def test_without_trust_nothing_is_run(config, monkeypatch):
     (config.parent / "my_layers.py").write_text("raise SystemExit('it ran')")
     error = message(config)
     assert error.startswith(f"{config}:3:11: imports.0: runs the Python code in {config.parent / 'my_layers.py'}")
-    assert error.endswith("read it, then pass --trust")
+    assert error.endswith("read it, then pass --trust (in Python: trust=True)")
 
 
 @pytest.mark.parametrize(

@@ -78,10 +78,10 @@ def test_a_checkpoint_keeps_what_the_table_has_learnt_and_eval_uses_it(pets):
     file = Path(table.kwargs["path"])
     rows = file.read_text().splitlines()
     build(load(pets))
-    dataset = build(load(pets), training=False, splits=("valid",), data_state=facts["state"]).loaders["valid"].dataset
+    dataset = build(load(pets), training=False, splits=("valid",), data_state=facts).loaders["valid"].dataset
     changed = [rows[0], *(f"{float(r.split(',')[0]) * 10:.2f},{','.join(r.split(',')[1:])}" for r in rows[1:])]
     file.write_text("\n".join(changed))
-    other = build(load(pets), training=False, splits=("valid",), data_state=facts["state"]).loaders["valid"].dataset
+    other = build(load(pets), training=False, splits=("valid",), data_state=facts).loaders["valid"].dataset
     weight = facts["state"]["columns"][0]
     back = [
         dataset.tensors[0][:, 0] * weight["scale"] + weight["shift"],
@@ -93,9 +93,9 @@ def test_a_checkpoint_keeps_what_the_table_has_learnt_and_eval_uses_it(pets):
 
 
 def test_shapes_and_classes_need_no_table_once_it_was_learnt(pets):
-    state = build(load(pets)).facts["state"]
+    facts = build(load(pets)).facts
     shutil.rmtree(pets.parent / "rows")
-    parts = build(load(pets), training=False, splits=(), data_state=state)
+    parts = build(load(pets), training=False, splits=(), data_state=facts)
     assert parts.facts["classes"] == ["cat", "dog"]
     with pytest.raises(ConfigError, match=r"pets.yaml:3:\d+: data.train: .*pets.csv: No such file"):
         build(load(pets))

@@ -182,7 +182,7 @@ def test_a_batch_at_once_is_the_samples_one_by_one():
         ("lr: 0.01}", "lr: -0.01}", "optimizer.param_groups.0: lr must be a finite number, at least 0, got -0.01"),
         ("step_size=1", "step_size=0", "scheduler: its first step fails"),
         ("CrossEntropyLoss", "CrossEntropyLoss(reduction=none)", "loss: gives (2,) where training needs one number"),
-        ("CrossEntropyLoss", "MSELoss", "loss: Using a target size"),
+        ("CrossEntropyLoss", "MSELoss", "loss: MSELoss compares numbers, but the targets of data.train are classes"),
     ],
 )
 def test_mistakes_that_would_fail_in_training_are_found_before(old: str, new: str, expected: str):
@@ -294,7 +294,9 @@ def test_a_split_that_cannot_be_read_is_reported_before_training(monkeypatch, wh
 
 
 def test_a_losses_message_is_one_sentence():
-    assert "same size; its input comes from classifier.2" in only(("loss: CrossEntropyLoss", "loss: MSELoss"))
+    assert "same size; its input comes from classifier.2" in only(
+        ("loss: CrossEntropyLoss", "loss: {type: MSELoss, target: input}")
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
+import tdt
 from tdt.train.config import ConfigError, loads
 from tdt.train.loop.build import build
 from tdt.train.loop.parts import Parts
@@ -57,12 +62,17 @@ def test_renamed_and_chosen_weights_are_loaded_and_the_others_are_left(source):
     saved, _ = checkpoint.load(source)
     assert np.array_equal(parts.model.body[0].weight.detach().numpy(), saved["model/old.0.weight"])
     assert parts.model.head.weight.shape == (10, 8)
-    assert report == {"checkpoint": str(source), "step": 3, "taken": ["body.0.bias", "body.0.weight"]}
+    record = report.record()
+    assert record.pop("file")["size"] == source.stat().st_size
+    assert record == {
+        "checkpoint": str(source), "step": 3, "taken": ["body.0.bias", "body.0.weight"],
+        "initial": ["head.bias", "head.weight"], "unused": [],
+    }  # fmt: skip
 
 
 def test_not_strict_takes_what_fits(source):
     _, report = started(source, "map: {old: body}, strict: false")
-    assert report["taken"] == ["body.0.bias", "body.0.weight"]
+    assert sorted(report.tensors) == ["body.0.bias", "body.0.weight"]
 
 
 def test_missing_names_and_other_shapes_are_all_reported(source):
@@ -90,3 +100,171 @@ def test_a_run_that_is_not_there(tmp_path):
 def test_a_config_without_weights_starts_afresh():
     text = CONFIG[: CONFIG.index("weights:")]
     assert warm_start(build(loads(text)), "runs") is None
+
+
+SHAPES = {"body.0.weight": (8, 64), "body.0.bias": (8,), "head.weight": (10, 8), "head.bias": (10,)}
+
+
+def state(prefix: str = "", **shapes: tuple[int, ...]) -> dict[str, tdt.Tensor]:
+    rng = np.random.default_rng(0)
+    named = SHAPES | {name.replace("__", "."): shape for name, shape in shapes.items()}
+    return {prefix + name: tdt.from_numpy(rng.normal(size=size).astype(np.float32)) for name, size in named.items()}
+
+
+def arrays(tensors: dict[str, tdt.Tensor]) -> dict[str, np.ndarray]:
+    return {name: tensor.numpy() for name, tensor in tensors.items()}
+
+
+def write(folder: Path, kind: str) -> Path:
+    """A file of `state()`, or a folder, as another program would write it."""
+    tensors = state("module._orig_mod." if kind == "compiled" else "model." if kind == "lightning" else "")
+    if kind in ("plain", "folder"):
+        safetensors.numpy.save_file(arrays(tensors), folder / "model.safetensors", {"format": "pt"})
+        return folder / "model.safetensors" if kind == "plain" else folder
+    if kind in ("index", "folder of parts"):
+        parts = {
+            "part-1.safetensors": ["body.0.weight"],
+            "part-2.safetensors": ["body.0.bias", "head.weight", "head.bias"],
+        }
+        for part, names in parts.items():
+            safetensors.numpy.save_file(arrays({name: tensors[name] for name in names}), folder / part)
+        index = {"metadata": {}, "weight_map": {name: part for part, names in parts.items() for name in names}}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+        return folder / "model.safetensors.index.json" if kind == "index" else folder
+    nested = {"state_dict": tensors, "epoch": 3} if kind == "lightning" else {"model": {"state_dict": tensors}}
+    path = folder / ("weights.bin" if kind == "bin" else "weights.pth")
+    tdt.save(nested if kind in ("lightning", "nested twice") else tensors, path)
+    return path
+
+
+KINDS = ["plain", "folder", "index", "folder of parts", "pth", "bin", "compiled", "lightning", "nested twice"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_of_other_programs_are_read(kind, tmp_path):
+    path = write(tmp_path, kind)
+    parts, loading = started(path, "")
+    for name, tensor in parts.model.state_dict().items():
+        assert np.array_equal(tensor.numpy(), state()[name].numpy()), name
+    removed = {"compiled": "module._orig_mod.", "lightning": "model."}.get(kind, "")
+    assert loading.removed == removed and loading.step is None
+    assert loading.lines()[0].startswith(f"weights: all 4 tensors from {tmp_path}") and len(loading.lines()) == 1
+    assert len(loading.files) == (3 if kind in ("index", "folder of parts") else 1)
+
+
+def test_half_precision_is_read(tmp_path):
+    tensors = {name: tensor.bfloat16() for name, tensor in state().items()}
+    header, data = {}, b""
+    for name, tensor in tensors.items():
+        raw = tensor.view(tdt.uint16).numpy().tobytes()
+        header[name] = {"dtype": "BF16", "shape": list(tensor.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    (tmp_path / "x.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+    parts, _ = started(tmp_path / "x.safetensors", "")
+    assert tdt.equal(parts.model.head.weight.detach(), tensors["head.weight"].float())
+
+
+def test_a_new_head_keeps_its_initial_values_and_is_printed(tmp_path):
+    path = tmp_path / "pretrained.pt"
+    tdt.save(state(head__weight=(1000, 8), head__bias=(1000,), extra__weight=(2, 3)), path)
+    refused = messages(path, "")
+    assert len(refused) == 2 and "head.weight is (1000, 8) in" in refused[0]
+    assert "but (10, 8) here; keep its initial values with skip: head*" in refused[0]
+    parts, loading = started(path, 'skip: "head*"')
+    assert sorted(loading.tensors) == ["body.0.bias", "body.0.weight"] and parts.model.head.weight.abs().max() < 0.4
+    assert loading.lines() == [
+        f"weights: 2 of 4 tensors from {path}",
+        "  head.weight   (10, 8) here, (1000, 8) in the file, initial values: in skip",
+        "  head.bias     (10,) here, (1000,) in the file, initial values: in skip",
+        "  extra.weight  (2, 3) in the file, unused",
+    ]
+    assert "'haed*' matches no parameter" in messages(path, 'skip: "haed*"')[0]
+
+
+def test_a_prefix_can_be_put_before_every_name(tmp_path):
+    tdt.save({"0.weight": tdt.ones(8, 64), "0.bias": tdt.ones(8)}, tmp_path / "body.pt")
+    parts, _ = started(tmp_path / "body.pt", 'map: {"*": body}, skip: "head*"')
+    assert parts.model.body[0].weight.min() == 1
+
+
+def test_no_match_at_all_is_one_error_with_names_of_both_sides(tmp_path):
+    tdt.save({f"encoder.{i}.weight": tdt.ones(2) for i in range(9)}, tmp_path / "other.pt")
+    for more in ("", "strict: false"):
+        [message] = messages(tmp_path / "other.pt", more)
+        assert "which has body.0.weight, body.0.bias, head.weight, …; the file has encoder.0.weight," in message
+    assert "leave nothing of this model" in messages(tmp_path / "other.pt", 'skip: "*"')[0]
+
+
+def test_many_missing_names_are_counted(tmp_path):
+    config = CONFIG.replace("head: Linear(8, 10)", "head: [" + "'Linear(8, 8)', " * 9 + "'Linear(8, 10)']")
+    tdt.save({"body.0.weight": tdt.ones(8, 64), "body.0.bias": tdt.ones(8)}, tmp_path / "x.pt")
+    text = config.replace("SOURCE", str(tmp_path / "x.pt")).replace(", MORE", "")
+    with pytest.raises(ConfigError) as caught:
+        warm_start(build(loads(text)), "nowhere")
+    assert len(caught.value.messages) == 11 and "10 more names are not in the file" in str(caught.value)
+
+
+def test_whole_numbers_do_not_become_weights(tmp_path):
+    tdt.save({name: tensor.to(tdt.int8) for name, tensor in state().items()}, tmp_path / "quantised.pt")
+    assert "body.0.weight is tdt.int8 in" in messages(tmp_path / "quantised.pt", "")[0]
+
+
+class Evil:
+    def __reduce__(self):
+        return os.mkdir, ("evil",)
+
+
+def _hostile(folder: Path) -> dict[str, tuple[Path, str]]:
+    """Files that are damaged or meant to harm, with a part of the message."""
+    plain, zipped = write(folder, "plain"), write(folder, "pth")
+    files: dict[str, tuple[Any, str]] = {
+        "truncated.safetensors": (plain.read_bytes()[:-9], "damaged or not a checkpoint"),
+        "header.safetensors": (b"\xff" * 7 + b"\x7f{", "damaged or not a checkpoint"),
+        "empty.safetensors": (b"", "damaged or not a checkpoint"),
+        "truncated.pth": (zipped.read_bytes()[:-9], "cannot be read"),
+        "empty.pt": (b"", "cannot be read"),
+        "text.bin": (b"not a file of weights", "text.bin: "),
+        "code.pt": (pickle.dumps({"weight": Evil()}), "code.pt: "),
+        "outside.index.json": (json.dumps({"weight_map": {"a": "../model.safetensors"}}).encode(), "in its own folder"),
+        "lost.index.json": (
+            json.dumps({"weight_map": {"a": "lost.safetensors"}}).encode(),
+            "which is not in its folder",
+        ),
+        "name.index.json": (json.dumps({"weight_map": {"a": "model.safetensors"}}).encode(), "has no a, which"),
+        "deep.index.json": (b"[" * 100_000, "is no index"),
+        "list.index.json": (b"[]", "expected weight_map"),
+    }
+    found = {}
+    for name, (content, message) in files.items():
+        (folder / name).write_bytes(content)
+        found[name] = (folder / name, message)
+    tdt.save([tdt.ones(2)], folder / "list.pt")
+    tdt.save({"weight": tdt.ones(2, device="meta")}, folder / "meta.pt")
+    found["list.pt"] = folder / "list.pt", "holds no tensors by name"
+    found["meta.pt"] = folder / "meta.pt", "has no values"
+    found["absent.pth"] = folder / "absent.pth", "no such file"
+    return found
+
+
+def test_damaged_and_hostile_files_are_errors_that_run_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for path, expected in _hostile(tmp_path).values():
+        [message] = messages(path, "")
+        assert "weights.from: " in message and expected in message, message
+    assert not (tmp_path / "evil").exists()
+    (tmp_path / "model.safetensors").unlink()
+    assert "has several files of weights; give one of them" in messages(tmp_path, "")[0]
+
+
+def test_a_file_of_timm_is_recognised_by_its_names(tmp_path):
+    model = '["VisionTransformer(8, 4, 1, 2, 8, 16, num_classes=10)"]'
+    text = CONFIG[: CONFIG.index("model:")] + f"model: {model}\n" + CONFIG[CONFIG.index("loss:") :]
+    text = text.replace("[ToTensor]", "[ToTensor, Grayscale(num_output_channels=3)]").replace(
+        "SOURCE, MORE", f"{tmp_path / 'timm.pt'}, map: {{'*': '0'}}, only: '*.ln_1.*'"
+    )
+    tdt.save({"blocks.0.norm1.weight": tdt.full((8,), 3.0), "blocks.0.norm1.bias": tdt.ones(8)}, tmp_path / "timm.pt")
+    parts = build(loads(text))
+    loading = warm_start(parts, "nowhere")
+    assert parts.model.state_dict()["0.encoder.layers.encoder_layer_0.ln_1.weight"].min() == 3
+    assert loading is not None and loading.lines()[0].endswith("timm.pt, a file of timm ViT")

@@ -26,6 +26,8 @@ from tdt.train.metrics import (
     RMSE,
     Accuracy,
     AveragePrecision,
+    Dice,
+    IoU,
     Loss,
     Mean,
     Metric,
@@ -90,7 +92,7 @@ def answers(kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 KINDS = ("any", "ties", "missing", "never", "one")
 ANSWERS = ("one", "several", "ties", "missing", "none")
-RATIOS = {"precision_score": Precision, "recall_score": Recall, "f1_score": F1}
+RATIOS = {"precision_score": Precision, "recall_score": Recall, "f1_score": F1, "jaccard_score": IoU}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -465,3 +467,23 @@ def test_metrics_of_numbers_are_refused_on_classes(metric, tmp_path):
 def test_the_brier_score_of_probabilities_is_measured():
     brier = fed(MSE(), np.array([[0.5], [1.0]]), np.array([[1.0], [1.0]]), Reading.of(nn.BCELoss()), [1])
     assert brier.compute() == 0.125
+
+
+@pytest.mark.parametrize("kind", [IoU, Dice])
+def test_overlaps_of_masks_leave_out_ignored_pixels(kind: type[IoU | Dice]):
+    rng = np.random.default_rng(0)
+    scores, targets = rng.normal(size=(2, 3, 4, 5)), rng.integers(0, 3, (2, 4, 5))
+    targets[0, :2] = 7
+    expected = []
+    for number in range(3):  # pixel by pixel
+        both = found = true = 0
+        for place in np.ndindex(2, 4, 5):
+            if targets[place] != 7:
+                predicted = scores[place[0], :, place[1], place[2]].argmax() == number
+                found, true = found + predicted, true + (targets[place] == number)
+                both += predicted and targets[place] == number
+        expected.append(both / (found + true - both) if kind is IoU else 2 * both / (found + true))
+    metric = kind()
+    metric.reading = Reading(ignore_index=7)
+    metric.update(tdt.tensor(scores), tdt.tensor(targets), tdt.tensor(0.0))
+    assert metric.compute() == pytest.approx(np.mean(expected), rel=1e-14)

@@ -3,31 +3,89 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
+import socket
+import time
 import warnings
 
 import pytest
 
 from tdt import _files
 from tdt.train.loop._signals import StopRequest, exit_code
-from tdt.train.runs import _lock
+from tdt.train.runs import _heartbeat, _lock
 from tdt.train.runs._lock import holder, lock
 
+NO_LOCKS = [errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS]
 
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS])
-def test_a_file_system_without_locks_is_warned_of_once_and_used(tmp_path, monkeypatch, number: int):
+
+@pytest.fixture
+def no_locks(monkeypatch, request):
+    """A file system whose flock fails."""
+    number = getattr(request, "param", errno.ENOLCK)
+
     def fail(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(_lock.fcntl, "flock", fail)
     monkeypatch.setattr(_files, "_warned", set())
-    with pytest.warns(UserWarning, match="has no locks: take care that no other process trains the same run"):
-        lock(tmp_path / "run.lock").close()
+    monkeypatch.setattr(_heartbeat, "CHECK_AFTER", 0.0)
+
+
+@pytest.mark.parametrize("no_locks", NO_LOCKS, indirect=True)
+def test_a_file_system_without_locks_is_warned_of_once_and_a_file_takes_their_place(tmp_path, no_locks):
+    path = tmp_path / "run.lock"
+    with pytest.warns(UserWarning, match="has no locks: run.lock.owner names the process that trains the run"):
+        lock(path).close()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        lock(tmp_path / "run.lock").close()
-        assert holder(tmp_path / "run.lock") is None
+        with lock(path):
+            me = f"by process {os.getpid()} on {socket.gethostname()}"
+            assert holder(path) == me
+            with pytest.raises(_lock.Locked, match=me):
+                lock(path)
+        assert holder(path) is None
+        lock(path).close()
+
+
+@pytest.mark.filterwarnings("ignore:this file system has no locks")
+@pytest.mark.parametrize(
+    ("facts", "age", "outdated"),
+    [
+        ({"pid": 2**22 + 1}, 0, True),  # no such process
+        ({"started": "1"}, 0, True),  # its number is that of another process now
+        ({}, 1000, False),  # this process, whose clock does not matter
+        ({"host": "elsewhere"}, 10, False),
+        ({"host": "elsewhere"}, 1000, True),
+    ],
+)
+def test_the_lock_of_a_process_that_has_ended_is_outdated(tmp_path, no_locks, facts, age, outdated):
+    path = tmp_path / "run.lock"
+    path.touch()
+    me = {"host": socket.gethostname(), "pid": os.getpid(), "started": _heartbeat.started(os.getpid())}
+    owner = _heartbeat.owner_file(path)
+    owner.write_text(json.dumps(me | facts))
+    os.utime(owner, (time.time() - age,) * 2)
+    assert (holder(path) is None) == outdated
+    if outdated:
+        lock(path).close()
+        assert not owner.exists()
+    else:
+        with pytest.raises(_lock.Locked):
+            lock(path)
+
+
+@pytest.mark.filterwarnings("ignore:this file system has no locks")
+def test_the_file_is_touched_while_the_lock_is_held(tmp_path, no_locks, monkeypatch):
+    monkeypatch.setattr(_heartbeat, "HEARTBEAT", 0.01)
+    with lock(tmp_path / "run.lock"):
+        owner = _heartbeat.owner_file(tmp_path / "run.lock")
+        os.utime(owner, (0, 0))
+        until = time.monotonic() + 10
+        while owner.stat().st_mtime == 0:
+            assert time.monotonic() < until
+            time.sleep(0.01)
 
 
 def test_a_lock_that_is_a_link_is_refused_and_a_hard_link_is_not_written_to(tmp_path):

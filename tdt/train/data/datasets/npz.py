@@ -60,6 +60,7 @@ class NPZ(Arrays):
     ) -> None:
         check_split("NPZ", split, valid, test)
         path = self._path = Path(path).expanduser()
+        self._name_of_targets = y if isinstance(y, str) else "targets"
         names = tuple({name: name for name in side} if isinstance(side, list) else side for side in (x, y))
         stored = _read(path, tuple(leaves(names)))
         inputs, targets = mapped(lambda name: _plain(stored[name], path, name), names)
@@ -70,7 +71,7 @@ class NPZ(Arrays):
             shapes = " and ".join(f"{name} {stored[name].shape}" for name in leaves(names))
             raise ValueError(f"NPZ: {path}: {shapes}: expected two axes or more, and a row for each target")
         rows = np.arange(count) if split is None else split_indices(count, valid, test, seed)[split]
-        self.as_arrays = images
+        self._rows, self.as_arrays = rows, images
         self.data, self.targets = mapped(lambda part: part[rows], (inputs, targets))
         if isinstance(targets, np.ndarray) and targets.dtype.kind in "iu" and targets.ndim == 1 and len(targets):
             largest = int(targets.max())
@@ -78,6 +79,10 @@ class NPZ(Arrays):
                 raise ValueError(f"NPZ: {path}: {y} contains {largest}, which is too large for a class number; "
                                  "save numbers to predict as floats")  # fmt: skip
             self.classes = classes or [str(number) for number in range(largest + 1)]
+
+    def sample_name(self, index: int) -> str:
+        """The row of the sample in the file."""
+        return f"{self._name_of_targets}[{self._rows[index]}] of {self._path}"
 
     def source_files(self) -> list[Path]:
         """The `.npz` file."""

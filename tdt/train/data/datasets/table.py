@@ -5,39 +5,57 @@ from __future__ import annotations
 import csv
 import io
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TextIO
 
 import numpy as np
 
 from tdt._did_you_mean import did_you_mean
+from tdt.train._printable import counted
 from tdt.train._regular_file import open_regular
 from tdt.train.data.datasets._base import Arrays
-from tdt.train.data.datasets._columns import KINDS, Column, Lines, fit, fit_target
+from tdt.train.data.datasets._columns import KINDS, Column, Lines, Reading, fit, fit_target
+from tdt.train.data.datasets._values import is_missing
 from tdt.utils.data._splits import Split, check_split, split_indices
 
-Kind = Literal["number", "category"]
+Kind = Literal["number", "category", "boolean", "date", "text"]
+TargetKind = Literal["number", "category", "boolean"]
+NAMED = 3  # unseen categories that a note lists
 
 
 class Table(Arrays):
     """Rows of a CSV or TSV file with a header. Items are (features, target): a tensor (width,) of the default
-    dtype, and a class number, or such a tensor (1,) where the target is a number.
+    dtype, and a class number, or such a tensor (1,) where the target is a number or a boolean.
 
-    target: the column to predict. target_type: "category" or "number"; by default texts and few different integers
-        are classes.
-    columns: the feature columns: a list, or a mapping from each to "number" or "category"; by default all others. For a
-        model with several inputs, a mapping from each input to its columns, `{body: [weight, length], looks: [colour]}`:
-        features are a dict of tensors.
-    normalize: scale numbers: "standard" to mean 0 and standard deviation 1, "minmax" to 0..1, null not at all.
-        Categories are one-hot. A missing number becomes the mean, a missing or unknown category all zeros.
+    target: the column to predict, or a list of columns of one type, numbers or booleans: then a target is a tensor
+        (columns,). target_type: "category", "number" or "boolean" (0 or 1, for BCEWithLogitsLoss); by default texts and
+        few different integers are classes.
+    columns: the feature columns: a list, or a mapping from each to its type, see below; by default all others. For a
+        model with several inputs, a mapping from each input to its columns, `{body: [weight, length], looks: [colour]}`
+        or `{body: {weight: number, born: date}, remarks: {remark: text}}`: features are a dict of tensors.
+    normalize: scale numbers and dates: "standard" to mean 0 and standard deviation 1, "minmax" to 0..1, null not at all.
     split: "train", "valid" or "test": the rows with this value in `split_column`; without that column, shares of the
         rows, drawn with `seed`: `valid` and `test`, and the rest for "train". Without it all rows.
     delimiter: between fields; by default a comma, or if the header has none a semicolon, a tab or a bar.
+    decimal: the decimal separator of columns of type number; by default the one with which every field is a number.
+    day_first: read 3/4/2024 as the third of April where a column may be month/day or day/month.
+    max_words, length: of columns of type text: size of the vocabulary, and the number of words that are kept of a text.
+    missing_target: what happens to rows without a target: "error", or "drop" leaves them out.
+    missing_column: a feature column that a file lacks: "error", or "fill" as if it were missing in every row.
+    unseen: a category that no training row has: "zero", all zeros, or "error".
 
-    Means, deviations and categories are fitted to the training rows; the classes to predict are those of all rows.
+    Types of columns: number, also 1.234,50, $1,234.50 or 15 %, of which 15 is read; category, one-hot; boolean (yes, no,
+    true, false, 1, 0); date: days since 1970, year, month, day, weekday and hour, as far as they differ; text, the numbers
+    of its words: those of the `max_words` most frequent in the training rows, 1 for any other, 0 after the last. Without a
+    type a column of numbers as Python writes them is number, any other category. A missing number, boolean or date
+    becomes the mean, a missing category all zeros.
+
+    Means, deviations, categories and words are fitted to the training rows; the classes to predict are those of all rows.
     `state_dict()` has them: the other splits of a run use them, and its checkpoints keep them. classes: the names of the
-    target's classes.
+    target's classes. `notes()` counts rows that were left out and values that were replaced.
 
     Raises FileNotFoundError; ValueError with the line of damaged rows, missing values and invalid numbers.
 
@@ -54,9 +72,9 @@ class Table(Arrays):
     def __init__(
         self,
         path: str | os.PathLike[str],
-        target: str,
-        columns: list[str] | dict[str, Kind | list[str]] | None = None,
-        target_type: Kind | None = None,
+        target: str | list[str],
+        columns: list[str] | dict[str, Kind | list[str] | dict[str, Kind]] | None = None,
+        target_type: TargetKind | None = None,
         normalize: Literal["standard", "minmax"] | None = "standard",
         *,
         split: Split | None = None,
@@ -65,18 +83,30 @@ class Table(Arrays):
         test: float = 0.0,
         seed: int = 0,
         delimiter: str | None = None,
+        decimal: Literal[".", ","] | None = None,
+        day_first: bool = False,
+        max_words: int = 10_000,
+        length: int = 256,
+        missing_target: Literal["error", "drop"] = "error",
+        missing_column: Literal["error", "fill"] = "error",
+        unseen: Literal["zero", "error"] = "zero",
     ) -> None:
         check_split("Table", split, valid, test)
+        if max_words < 3 or length < 1:
+            raise ValueError(f"Table: max_words is at least 3 and length at least 1, got {max_words} and {length}")
         self._name, self._path = str(path), Path(path).expanduser()
+        self.missing_column, self.unseen = missing_column, unseen
         fields, lines = read_rows(self._path, delimiter)
-        apart = [target, *([split_column] if split_column else [])]
-        self.groups: dict[str, list[str]] | None = None
-        if isinstance(columns, dict) and any(isinstance(group, list) for group in columns.values()):
-            self.groups = {name: group if isinstance(group, list) else [name] for name, group in columns.items()}
-            columns = [column for group in self.groups.values() for column in group]
-        requested = dict.fromkeys([name for name in fields if name not in apart] if columns is None else columns)
-        kinds: dict[str, Any] = requested | columns if isinstance(columns, dict) else dict(requested)
-        self._check_columns(fields, [*apart, *kinds], target, kinds)
+        targets = [target] if isinstance(target, str) else list(dict.fromkeys(target))
+        if not targets:
+            raise ValueError("Table: target names no column")
+        apart = [*targets, *([split_column] if split_column else [])]
+        self.groups, requested = grouped(columns)
+        kinds = requested or dict.fromkeys(name for name in fields if name not in apart)
+        if columns is not None and not requested:
+            kinds = {}
+        self._check_columns(fields, [*apart, *kinds], targets, kinds)
+        fields, lines = self._with_target(fields, lines, targets, missing_target == "drop")
         if split_column:
             parts = {name: np.flatnonzero([text.strip() == name for text in fields[split_column]])
                      for name in ("train", "valid", "test")}  # fmt: skip
@@ -85,79 +115,183 @@ class Table(Arrays):
         everything = np.arange(len(lines))
         train, own = (everything, everything) if split is None else (parts["train"], parts[split])
         self._fields, self._lines = take(fields, own), lines[own]
-        self._fit(take(fields, train), lines[train], kinds, normalize)
-        self._fit_target(target, fields[target], target_type, lines)
+        how = Reading(normalize, decimal, day_first, max_words, length)
+        self._fit(fields, train, lines, kinds, how)
+        self._fit_targets(targets, fields, target_type, how, lines)
         self._encode_rows()
+
+    def sample_name(self, index: int) -> str:
+        """The line of the sample in the file."""
+        return f"line {self._lines[index]} of {self._name}"
 
     def source_files(self) -> list[Path]:
         """The CSV or TSV file."""
         return [self._path]
 
-    def _check_columns(self, fields: Mapping[str, Any], names: list[str], target: str, kinds: dict[str, Any]) -> None:
+    def _check_columns(
+        self, fields: Mapping[str, Any], names: list[str], targets: list[str], kinds: dict[str, Any]
+    ) -> None:
         for name in names:
             if name not in fields:
                 meant = did_you_mean(name, fields, f"it has {', '.join(fields)}")
                 raise ValueError(f"Table: {self._name} has no column {name!r}; {meant}")
-        if target in kinds:
-            raise ValueError(f"Table: {target!r} is the target; leave it out of columns")
+        for target in targets:
+            if target in kinds:
+                raise ValueError(f"Table: {target!r} is the target; leave it out of columns")
         wrong = [kind for kind in kinds.values() if kind not in (None, *KINDS)]
         if wrong:
-            raise ValueError(f"Table: a column is number or category, not {wrong[0]!r}")
+            raise ValueError(f"Table: a column is {', '.join(KINDS[:-1])} or {KINDS[-1]}, not {wrong[0]!r}")
         if not kinds:
             raise ValueError(f"Table: {self._name}: no columns are left to predict from")
+        texts = [name for name, kind in kinds.items() if kind == "text"]
+        inputs = [list(kinds)] if self.groups is None else list(self.groups.values())
+        if any(len(group) > 1 and set(texts) & set(group) for group in inputs):
+            rest = ", ".join(f"{name}: {kind or 'number'}" for name, kind in kinds.items() if name not in texts)
+            apart = ", ".join(f"{name}: {{{name}: text}}" for name in texts)
+            written = f"{{features: {{{rest}}}, {apart}}}" if rest else f"{{{apart}}}"
+            raise ValueError(
+                f"Table: a column of type text is an input of its own, beside other inputs: columns: {written}"
+            )
+
+    def _with_target(
+        self, fields: dict[str, list[str]], lines: np.ndarray, targets: list[str], drop: bool
+    ) -> tuple[dict[str, list[str]], np.ndarray]:
+        """Without the rows that lack a target, if these are left out."""
+        lacking = np.array([any(map(is_missing, row)) for row in zip(*(fields[name] for name in targets), strict=True)])
+        self.dropped = int(lacking.sum()) if drop else 0
+        if not self.dropped:
+            return fields, lines
+        if lacking.all():
+            raise ValueError(f"Table: {self._name}: {', '.join(targets)}, the target, is missing in every row")
+        remaining = np.flatnonzero(~lacking)
+        return take(fields, remaining), lines[remaining]
 
     def _fit(
-        self, fields: Mapping[str, list[str]], lines: np.ndarray, kinds: dict[str, Any], normalize: str | None
+        self, fields: Mapping[str, list[str]], train: np.ndarray, lines: np.ndarray, kinds: dict[str, Any], how: Reading
     ) -> None:
-        if not len(lines):
+        if not len(train):
             raise ValueError(f"Table: {self._name}: no rows are left to train on")
         try:
-            self.columns = [fit(name, fields[name], kind, normalize, lines) for name, kind in kinds.items()]
+            own, columns = take(fields, train), []
+            for name, kind in kinds.items():
+                columns += fit(name, own[name], kind, how, lines[train], how.format(kind, fields[name]))
+        except ValueError as error:
+            raise ValueError(f"Table: {self._name}: {error}") from error
+        self.columns: list[Column] = columns
+
+    def _fit_targets(
+        self,
+        names: list[str],
+        fields: Mapping[str, list[str]],
+        kind: TargetKind | None,
+        how: Reading,
+        lines: np.ndarray,
+    ) -> None:
+        if len(names) > 1 and kind not in ("number", "boolean"):
+            raise ValueError("Table: several targets need target_type: number or boolean")
+        try:
+            self.target_columns = [fit_target(name, fields[name], kind, how, lines) for name in names]
         except ValueError as error:
             raise ValueError(f"Table: {self._name}: {error}") from error
 
-    def _fit_target(self, name: str, texts: list[str], kind: Kind | None, lines: np.ndarray) -> None:
-        try:
-            self.target = fit_target(name, texts, kind, lines)
-        except ValueError as error:
-            raise ValueError(f"Table: {self._name}: {error}") from error
+    @property
+    def target(self) -> Column:
+        """The encoding of the target, of several the first."""
+        return self.target_columns[0]
 
     def _encode_rows(self) -> None:
         if self.target.kind == "category":
             self.classes = list(self.target.categories)
+        elif self.target.kind == "boolean":
+            several = len(self.target_columns) > 1
+            self.classes = [column.name for column in self.target_columns] if several else ["no", "yes"]
+        self._unseen: dict[str, Counter[str]] = {}
+        self._filled: Counter[str] = Counter()
         try:
             self.data = self.encode(self._fields, self._lines)
-            self.targets = self.target.encode_target(self._fields[self.target.name], self._lines)
+            encoded = [column.encode_target(self._fields[column.name], self._lines) for column in self.target_columns]
         except ValueError as error:
             raise ValueError(f"Table: {self._name}: {error}") from error
+        self.targets = encoded[0] if len(encoded) == 1 else np.concatenate(encoded, axis=1)
+
+    def missing_columns(self, names: Sequence[str]) -> list[str]:
+        """The feature columns that are not among `names`."""
+        return list(dict.fromkeys(column.name for column in self.columns if column.name not in names))
 
     def encode(self, fields: Mapping[str, Sequence[str]], lines: Lines | None = None) -> Any:
         """Features (n, width) from the texts of each column; for a model with several inputs, a dict of them.
 
         lines: numbers of the rows in errors, by default from 2. Raises ValueError for a missing feature column.
         """
-        lacking = [column.name for column in self.columns if column.name not in fields]
-        if lacking:
+        lacking = self.missing_columns(list(fields))
+        if lacking and self.missing_column == "error":
             raise ValueError(f"has no column {', '.join(map(repr, lacking))}")
-        n = len(fields[self.columns[0].name])
+        n = len(next(iter(fields.values()), []))
         named = range(2, n + 2) if lines is None else [int(line) for line in lines]
-        parts = {column.name: column.encode(fields[column.name], named) for column in self.columns}
+        parts: dict[str, list[np.ndarray]] = {}
+        for column in self.columns:
+            texts = fields.get(column.name, [""] * n)
+            self._check_unseen(column, texts, named)
+            parts.setdefault(column.name, []).append(column.encode(texts, named))
+        self._filled.update(dict.fromkeys(lacking, n))
         if self.groups is None:
-            return np.concatenate(list(parts.values()), axis=1)
-        return {name: np.concatenate([parts[one] for one in group], axis=1) for name, group in self.groups.items()}
+            return np.concatenate([part for some in parts.values() for part in some], axis=1)
+        return {
+            name: np.concatenate([part for one in group for part in parts[one]], axis=1)
+            for name, group in self.groups.items()
+        }
+
+    def _check_unseen(self, column: Column, texts: Sequence[str], lines: Sequence[int]) -> None:
+        """Count the categories that no training row has, or raise ValueError for the first."""
+        rows = column.unseen(texts)
+        if rows and self.unseen == "error":
+            text, line = texts[rows[0]].strip(), lines[rows[0]]
+            raise ValueError(f"line {line}: {column.name} is {text!r}, which does not occur in the training rows; "
+                             "unseen: zero encodes it as zeros")  # fmt: skip
+        if rows:
+            self._unseen.setdefault(column.name, Counter()).update(texts[row].strip() for row in rows)
+
+    def notes(self) -> list[str]:
+        """How many rows were left out, and how many values were replaced, here and by `encode`."""
+        notes = []
+        if self.dropped:
+            names = ", ".join(column.name for column in self.target_columns)
+            notes.append(
+                f"{counted(self.dropped, 'row')} of {self._path.name} left out: {names}, the target, is missing"
+            )
+        for name, counts in self._unseen.items():
+            shown = ", ".join(repr(text[:30]) for text, _ in counts.most_common(NAMED)) + ", …" * (len(counts) > NAMED)
+            where = (
+                f"in {counted(counts.total(), 'row')}, {name} is a category that no training row has, encoded as zeros"
+            )
+            notes.append(f"{where}: {shown}")
+        notes += [
+            f"column {name} is missing in {counted(rows, 'row')}; means or zeros are in its place"
+            for name, rows in self._filled.items()
+        ]
+        return notes
 
     def state_dict(self) -> dict[str, Any]:
         """What was fitted to the training rows, in JSON types."""
-        state = {"columns": [column.state() for column in self.columns], "target": self.target.state()}
+        targets = [column.state() for column in self.target_columns]
+        state = {
+            "columns": [column.state() for column in self.columns],
+            "target": targets[0] if len(targets) == 1 else targets,
+        }
         return state if self.groups is None else state | {"groups": self.groups}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Use the encoding of another table."""
-        target, own = Column.of(state["target"]), getattr(self, "target", None)
-        if own is not None and own.name != target.name:
-            raise ValueError(f"Table: {self._name}: the target is {own.name!r}, but the model predicts {target.name!r}")
+        targets = _targets_of(state)
+        names = [column.name for column in targets]
+        own = [column.name for column in getattr(self, "target_columns", targets)]
+        if own != names:
+            raise ValueError(
+                f"Table: {self._name}: the target is {', '.join(map(repr, own))}, but the model predicts "
+                f"{', '.join(map(repr, names))}"
+            )
         self.columns = [Column.of(column) for column in state["columns"]]
-        self.target, self.groups = target, state.get("groups")
+        self.target_columns, self.groups = targets, state.get("groups")
         self._encode_rows()
 
     @classmethod
@@ -165,12 +299,33 @@ class Table(Arrays):
         """A table with this state and without its file, to encode rows: it has one row, of missing values."""
         table = cls.__new__(cls)
         table._name = str(args[0] if args else kwargs["path"])
-        table._lines = np.arange(2, 3)
-        target = Column.of(state["target"])
+        table.missing_column, table.unseen = kwargs.get("missing_column", "error"), kwargs.get("unseen", "zero")
+        table._lines, table.dropped = np.arange(2, 3), 0
         table._fields = {column["name"]: [""] for column in state["columns"]}
-        table._fields[target.name] = [target.categories[0] if target.kind == "category" else "0"]
+        for target in _targets_of(state):
+            table._fields[target.name] = [target.categories[0] if target.kind == "category" else "0"]
         table.load_state_dict(state)
         return table
+
+
+def _targets_of(state: dict[str, Any]) -> list[Column]:
+    targets = state["target"] if isinstance(state["target"], list) else [state["target"]]
+    return [Column.of(target) for target in targets]
+
+
+def grouped(columns: Any) -> tuple[dict[str, list[str]] | None, dict[str, Any]]:
+    """The columns of each input, None for a model with one, and the type of each column, None if it is to be guessed."""
+    if not isinstance(columns, dict):
+        return None, dict.fromkeys(columns or ())
+    if not any(isinstance(group, (list, dict)) for group in columns.values()):
+        return None, dict(columns)
+    groups = {name: list(group) if isinstance(group, (list, dict)) else [name] for name, group in columns.items()}
+    kinds: dict[str, Any] = {}
+    for name, group in columns.items():
+        kinds |= (
+            group if isinstance(group, dict) else dict.fromkeys(group) if isinstance(group, list) else {name: group}
+        )
+    return groups, kinds
 
 
 def take(fields: Mapping[str, list[str]], rows: np.ndarray) -> dict[str, list[str]]:
@@ -205,8 +360,12 @@ def read_text(file: Path | io.BytesIO) -> str:
     try:
         return (_bytes_of(file) if isinstance(file, Path) else file.getvalue()).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        byte = error.object[error.start]
-        raise ValueError(f"is not UTF-8 text: it has a byte {byte:#04x}; save it as UTF-8") from error
+        raise not_utf8(error) from error
+
+
+def not_utf8(error: UnicodeDecodeError) -> ValueError:
+    """The error for a file whose text is not UTF-8."""
+    return ValueError(f"is not UTF-8 text: it has a byte {error.object[error.start]:#04x}; save it as UTF-8")
 
 
 def _bytes_of(path: Path) -> bytes:
@@ -214,19 +373,23 @@ def _bytes_of(path: Path) -> bytes:
         return file.read()
 
 
-def rows_of(text: str, name: str, delimiter: str | None = None) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """The names of the columns, and for each row the line on which it ends and its fields.
+def rows_of(
+    text: str | TextIO, name: str, delimiter: str | None = None
+) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """The names of the columns, and for each row the line on which it ends and its fields. Rows of a file, opened with
+    newline="", are read one by one.
 
     A column without a name, such as the index that pandas writes, is called by its number: `column 1`.
     """
     if delimiter is not None and len(delimiter) != 1:
         raise ValueError(f"delimiter is one character, got {delimiter!r}")
-    first = text.partition("\n")[0]
+    stream = io.StringIO(text, newline="") if isinstance(text, str) else text
+    first = stream.readline()
     usual = ["\t", ",", ";", "|"] if name.lower().endswith(".tsv") else [",", ";", "\t", "|"]
     found = delimiter or next((character for character in usual if character in first), usual[0])
     if not first.strip():
         raise ValueError("the first line must name every column once, but is empty")
-    rows = _rows(csv.reader(io.StringIO(text, newline=""), delimiter=found, strict=True))
+    rows = _rows(csv.reader(chain([first], stream), delimiter=found, strict=True))
     _, header = next(rows)
     return [field.strip() or f"column {place}" for place, field in enumerate(header, 1)], rows
 

@@ -1,0 +1,87 @@
+"""Shows a sweep: on a terminal a live table of its trials, otherwise a line when a trial begins and ends."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+from tdt.commands._console import number
+from tdt.commands._output import one_line, print_lines
+from tdt.commands._tables import duration
+from tdt.train._printable import message
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tdt.train.tune.sweep import Sweep
+    from tdt.train.tune.worker import Worker
+
+SHOWN = 10  # best trials in the table
+
+
+class SweepConsole:
+    """Prints a line when a trial begins and ends."""
+
+    def __init__(self, out: TextIO, sweep: Sweep) -> None:
+        self._out, self._sweep = out, sweep
+
+    def show(self, worker: Worker, line: str) -> None:
+        """Called when something changed; line: what, or ""."""
+        if line:
+            print_lines(one_line(line), file=self._out, flush=True)
+
+
+class LiveTable(SweepConsole):
+    """A table of the running trials and of the best so far, below the lines."""
+
+    def __init__(self, out: TextIO, sweep: Sweep) -> None:
+        import rich.console
+        from rich.live import Live
+
+        super().__init__(out, sweep)
+        self.live = Live(console=rich.console.Console(file=out, highlight=False), auto_refresh=False, transient=True)
+
+    def show(self, worker: Worker, line: str) -> None:
+        if line:
+            self.live.console.print(message(one_line(line)), markup=False)
+        self.live.update(self._table(worker), refresh=True)
+
+    def _table(self, worker: Worker) -> Table:
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        sweep, trials = self._sweep, self._sweep.trials()
+        done = [trial for trial in trials if trial.state.is_finished()]
+        total = "" if sweep.total is None else f"/{sweep.total}"
+        failed = sum(trial.state.name == "FAIL" for trial in trials)
+        pruned = sum(trial.state.name == "PRUNED" for trial in trials)
+        title = f"{sweep.folder}  {len(done)}{total} trials done, {pruned} pruned, {failed} failed"
+        table = Table(title=Text(one_line(title)), box=box.SIMPLE_HEAD, title_justify="left")
+        for head in ("trial", "state", sweep.settings.metric, *sweep.search):
+            table.add_column(Text(one_line(head)))
+        sign = 1 if sweep.minimize else -1
+        best = sorted((t for t in done if t.state.name == "COMPLETE"), key=lambda t: (sign * (t.value or 0), t.number))
+        rows = [
+            (str(active.claimed.number), duration(time.monotonic() - active.began), active.value, active.claimed.values)
+            for active in worker.active.values()
+        ]
+        rows += [(str(t.number + 1), "done", t.value, {k: str(v) for k, v in t.params.items()}) for t in best[:SHOWN]]
+        for name, state, value, settings in rows:
+            cells = (name, state, "" if value is None else number(value), *(settings.get(k, "") for k in sweep.search))
+            table.add_row(*(Text(one_line(cell[:20])) for cell in cells))
+        return table
+
+
+@contextmanager
+def sweep_console(out: TextIO, sweep: Sweep) -> Iterator[SweepConsole]:
+    """A live table if `out` is a terminal; otherwise plain lines."""
+    if out.isatty() and os.environ.get("TERM") != "dumb":
+        console = LiveTable(out, sweep)
+        with console.live:
+            yield console
+    else:
+        yield SweepConsole(out, sweep)

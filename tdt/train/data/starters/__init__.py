@@ -1,0 +1,1 @@
+"""Configs that `tdt init` writes: from a template, or for data."""

@@ -1,0 +1,1 @@
+"""Search for settings: `tdt tune` and its parts."""
