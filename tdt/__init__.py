@@ -10,11 +10,15 @@ import os
 
 from tdt._about import __version__ as __version__
 
+_HOMES = {"load_model": "train.trained_model"}  # names that PyTorch lacks, and their modules
+
 
 def __getattr__(name: str) -> object:
     # Private submodules come in by import; inspect and doctest ask for dunders.
     if name.startswith("_") and name not in ("__all__", "__config__") and (name.startswith("__") or _is_file(name)):
         raise AttributeError(f"module 'tdt' has no attribute '{name}'")
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"tdt.{_HOMES[name]}"), name)
     if not name.startswith("_") or name == "__config__":
         try:
             return importlib.import_module(f"tdt.{name}")
@@ -38,7 +42,7 @@ def _is_file(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return [*{**_load(), **globals()}]
+    return [*{**_load(), **globals(), **_HOMES}]
 
 
 def _load() -> dict[str, object]:

@@ -14,6 +14,7 @@ from tdt._core.storage import TypedStorage as TypedStorage
 from tdt._core.storage import UntypedStorage as UntypedStorage
 from tdt._core.memory_format import memory_format as _memory_format
 from tdt._random import Generator as Generator
+from tdt.train.trained_model import load_model as load_model
 
 from tdt import accelerator as accelerator
 from tdt import amp as amp

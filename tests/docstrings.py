@@ -56,6 +56,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "tdt.vision.ops",
         "tdt.vision.utils",
     ),
+    "tdt.text": ("tdt.text.models",),
     "tdt.amp": ("tdt.amp",),
     "tdt.autograd": ("tdt.autograd", "tdt.autograd.functional", "tdt.autograd.graph"),
 }
@@ -89,6 +90,10 @@ SOURCED = {
     "tdt.vision": """
         RandAugment TrivialAugmentWide AutoAugment RandomErasing alexnet mobilenet_v2 resnet18 resnext50_32x4d squeezenet1_0
         vgg11 wide_resnet50_2 MNIST FashionMNIST CIFAR10 CIFAR100 KMNIST EMNIST QMNIST lenet StochasticDepth""",
+    "tdt.text": """
+        BertModel BertForMaskedLM BertForSequenceClassification DistilBertModel DistilBertForMaskedLM
+        DistilBertForSequenceClassification GPT2Model GPT2LMHeadModel GPT2ForSequenceClassification LlamaModel
+        LlamaForCausalLM LlamaForSequenceClassification""",
 }  # fmt: skip
 
 SECTION = re.compile(r"^(Args|Shape|Returns|Yields|Raises|Source):(.*)$")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import importlib
 import os
 import pickle
@@ -17,11 +18,27 @@ import pytest
 def require(name: str) -> ModuleType:
     """The optional module `name`; without it the test is skipped, or fails where TDT_REQUIRE lists that name."""
     try:
+        if name.partition(".")[0] in ("torchvision", "timm", "transformers"):
+            _import_torchvision()
         return importlib.import_module(name)
     except ImportError as error:
         if name.partition(".")[0] in os.environ.get("TDT_REQUIRE", "").split(","):
             pytest.fail(f"TDT_REQUIRE={os.environ['TDT_REQUIRE']}, but {name} cannot be imported: {error}")
         pytest.skip(f"{name} is not installed; pip install -e '.[parity]'", allow_module_level=True)
+
+
+@functools.cache
+def _import_torchvision() -> None:
+    """Import torchvision, also one whose compiled operators are for another build of PyTorch: its networks call none."""
+    try:
+        importlib.import_module("torchvision")
+    except RuntimeError as error:
+        if "operator torchvision::nms does not exist" not in str(error):
+            raise
+        library = importlib.import_module("torch").library
+        for name in ("nms", "qnms"):  # its import needs these declared
+            library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        importlib.import_module("torchvision")
 
 
 def require_torch() -> ModuleType:

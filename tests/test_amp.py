@@ -352,3 +352,21 @@ def test_a_cast_is_forgotten_where_it_no_longer_holds():
         assert tdt.mm(x, w).grad_fn.next_functions[1][0] is not before
     with autocast("cpu"):
         assert tdt.mm(x, w).grad_fn.next_functions[1][0] is not before
+
+
+def test_ops_that_autocast_leaves_alone_record_views_and_writes_as_ever():
+    found = []
+    for enabled in (True, False):
+        x = tdt.ones(3, 4, requires_grad=True)
+        with tdt.autocast("cpu", enabled=enabled):
+            y = x * 2
+            y[1].mul_(3)
+            parts = y.t().chunk(2)
+            loss = (tdt.tanh(parts[0]) * parts[1]).sum()
+            with tdt.no_grad():
+                view = x[0]
+                fixed = y.sum()
+            assert not fixed.requires_grad and view._view.creation_meta == "no_grad"
+        loss.backward()
+        found.append(x.grad.tolist())
+    assert found[0] == found[1]

@@ -91,7 +91,8 @@ HOOK = runpy.run_path(str(ROOT / "scripts" / "site" / "reference.py"))
 # what programs written for PyTorch look up.
 WITHOUT_PAGE = {
     "tdt.accelerator", "tdt.as_torch", "tdt.backends", "tdt.cli", "tdt.commands", "tdt.compat", "tdt.compiler",
-    "tdt.functional", "tdt.signal", "tdt.storage", "tdt.train", "tdt.types", "tdt.utils", "tdt.version", "tdt.vision",
+    "tdt.functional", "tdt.signal", "tdt.storage", "tdt.text", "tdt.train", "tdt.types", "tdt.utils", "tdt.version",
+    "tdt.vision",
 }  # fmt: skip
 
 

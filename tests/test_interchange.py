@@ -261,3 +261,19 @@ def test_an_index_out_of_bounds_is_reported_with_the_size_of_its_dimension():
     ):
         with pytest.raises(IndexError, match=r"indices lie in \[0, 9\], but the dimension has size 3"):
             call()
+
+
+def test_a_tensor_of_a_memory_map_or_matrix_shares_memory_and_has_a_tensors_operators(tmp_path):
+    np.arange(4, dtype=np.float32).tofile(tmp_path / "numbers")
+    for source in (
+        np.memmap(tmp_path / "numbers", np.float32, "r+", shape=(2, 2)),
+        np.matrix([[0.0, 1.0], [2.0, 3.0]]),
+    ):
+        for lib in (tdt, require_torch()):
+            x = lib.from_numpy(source)
+            assert type(x.numpy()) is np.ndarray and np.shares_memory(x.numpy(), source)
+            assert (x * x)[1].tolist() == [4.0, 9.0]
+    mapped = np.memmap(tmp_path / "numbers", np.float32, "r+", shape=4)
+    tdt.from_numpy(mapped).mul_(2)
+    mapped.flush()
+    assert np.fromfile(tmp_path / "numbers", np.float32).tolist() == [0, 2, 4, 6]

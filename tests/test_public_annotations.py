@@ -59,7 +59,11 @@ ANYTHING: dict[str, str] = {
         tdt.utils.data.DataLoader.*state_dict""",
     "a transform or loader of the user's makes what it likes of an image; a step may take arrays or tensors only": """
         tdt.vision.datasets.*.__getitem__ tdt.vision.datasets.Digits.batch
-        tdt.vision.transforms.*.__call__ tdt.vision.transforms.*.batch""",
+        tdt.vision.transforms.*.__call__ tdt.vision.transforms.*.batch tdt.vision.transforms.masks.transform_both""",
+    "functions that make a layer take what the layer's class takes": """
+        tdt.vision.ops.Conv2dNormActivation.__init__ tdt.vision.ops.MLP.* tdt.vision.ops.SqueezeExcitation.__init__""",
+    "class names alone, or their values, or their colors": "tdt.vision.datasets.ImageMasks.__init__",
+    "a configuration read from JSON; the settings of the model's family": "tdt.text.models.*.from_config",
     "the arguments of the subclass's constructor": "tdt.vision.datasets.CIFAR10.blank",
     "all arguments of the model's forward": "tdt.utils.tensorboard.SummaryWriter.add_graph",
     "labels of any type, shown as text": "tdt.utils.tensorboard.SummaryWriter.add_embedding",

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tdt
+from tdt.serialization import _write
 from tests.helpers import require_torch
 
 
@@ -315,3 +316,40 @@ def test_an_archive_is_valid_and_a_flipped_byte_is_noticed_by_any_file_object():
     data[data.index(np.float32(500).tobytes())] ^= 1
     with pytest.raises(RuntimeError, match="data/0: Bad CRC-32"):
         tdt.load(io.BytesIO(data))
+
+
+class _Stepwise(_write.Pickler):
+    """Tensors are written object by object, by pickle's own methods."""
+
+    def save(self, obj, save_persistent_id=True):
+        base = _write._Pickler if type(obj) is tdt.Tensor else _write.Pickler
+        base.save(self, obj, save_persistent_id)
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_tensors_are_written_in_one_piece_as_object_by_object(protocol):
+    rng = np.random.default_rng(0)
+    shapes = [tuple(rng.integers(0, 5, rng.integers(0, 7)).tolist()) for _ in range(120)]
+    base = tdt.arange(70_000.0)
+    x = tdt.ones(3, requires_grad=True)
+    for obj in (
+        {f"{n}": tdt.ones(shape) for n, shape in enumerate(shapes)},
+        [x, x, {"1": x, "storage": base, "cpu": [x]}, x.clone().detach()],
+        [
+            base[300:],
+            base[69_000:].view(2, -1),
+            base[::2],
+            base.view(10, -1).t(),
+            tdt.tensor(3),
+            tdt.ones(2).to_sparse(),
+        ],
+        [tdt.ones(2, dtype=kind) for kind in (tdt.bfloat16, tdt.uint16, tdt.complex64, tdt.bool)],
+        tdt.nn.BatchNorm1d(2),
+        tdt.nn.BatchNorm1d(2).state_dict(),
+    ):
+        written = []
+        for kind in (_write.Pickler, _Stepwise):
+            file = io.BytesIO()
+            kind(file, protocol).dump(obj)
+            written.append(file.getvalue())
+        assert written[0] == written[1]

@@ -243,7 +243,9 @@ def _reduce_plain_tensor(t: Tensor) -> tuple[Any, tuple]:
     if a.__class__ is _backend.MetaArray:
         return _rebuild_meta_tensor_no_storage, (t.dtype, tuple(a.shape), t.stride(), requires_grad)
     memory = UntypedStorage.on(own_bytes(t), t._st)
-    offset = (_backend.byte_bounds(a)[0] - memory.data_ptr()) // a.itemsize if a.size else 0
+    offset = 0
+    if a.size and not (a.flags.c_contiguous and a.nbytes == memory.nbytes()):
+        offset = (_backend.byte_bounds(a)[0] - memory.data_ptr()) // a.itemsize
     place = (offset, tuple(a.shape), t.stride(), requires_grad, OrderedDict())  # type: ignore[var-annotated]
     if t.dtype not in STORAGES:
         return _rebuild_tensor_v3, (memory, *place, t.dtype)

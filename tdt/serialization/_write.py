@@ -6,6 +6,7 @@ import io
 import pickle
 import struct
 import zipfile
+from collections import OrderedDict
 from types import FunctionType
 from typing import IO, Any
 
@@ -23,6 +24,9 @@ ALIGNMENT = 64
 
 
 PLAIN = frozenset({type(None), bool, int, float, str, bytes, tuple, list, dict})
+_SMALL = [pickle.BININT1 + bytes([n]) for n in range(256)]
+_SHORT_TUPLES = b"", pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3
+_BINPUT, _LONG_BINPUT = struct.Struct("<cB").pack, struct.Struct("<cI").pack
 _Pickler: Any = pickle._Pickler  # the pure-Python pickler: its methods that write names can be overridden
 
 
@@ -37,6 +41,11 @@ class Pickler(_Pickler):
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:
         """Write `obj`; plain values without the questions that only other objects need."""
         kind = type(obj)
+        if kind is Tensor and self.proto == 2 and not obj.__dict__ and id(obj) not in self.memo:
+            function, args = _names.reduce_tensor(obj)
+            if function is _names._rebuild_tensor_v2:
+                self._save_tensor(obj, args)
+                return
         if kind not in PLAIN:
             super().save(obj, save_persistent_id)
             return
@@ -46,6 +55,45 @@ class Pickler(_Pickler):
             self.dispatch[kind](self, obj)
         else:
             self.write(self.get(known[0]))
+
+    def _save_tensor(self, tensor: Tensor, args: tuple) -> None:
+        """Write what `save_reduce` writes for `_rebuild_tensor_v2(*args)`, without its calls for each number and tuple."""
+        storage, offset, shape, stride, requires_grad, hooks = args
+        write, identifier = self._file_write, self.persistent_id(storage)
+        assert identifier is not None
+        self._save_known(_names._rebuild_tensor_v2)
+        write(pickle.MARK + pickle.MARK)
+        for part in identifier[:-1]:
+            self._save_known(part)
+        write(_number(identifier[-1]) + pickle.TUPLE + self._put(identifier) + pickle.BINPERSID + _number(offset))
+        for sizes in (shape, stride):
+            count = len(sizes)
+            numbers = b"".join(map(_number, sizes))
+            if not count:
+                write(pickle.EMPTY_TUPLE)
+            elif count <= 3:
+                write(numbers + _SHORT_TUPLES[count] + self._put(sizes))
+            else:
+                write(pickle.MARK + numbers + pickle.TUPLE + self._put(sizes))
+        write(pickle.NEWTRUE if requires_grad else pickle.NEWFALSE)
+        self._save_known(OrderedDict)
+        write(pickle.EMPTY_TUPLE + pickle.REDUCE + self._put(hooks))
+        write(pickle.TUPLE + self._put(args) + pickle.REDUCE + self._put(tensor))
+
+    def _save_known(self, obj: Any) -> None:
+        """`save` for what has usually been written before."""
+        known = self.memo.get(id(obj))
+        if known is None:
+            self.save(obj)
+        else:
+            self._file_write(self.get(known[0]))
+
+    def _put(self, obj: Any) -> bytes:
+        """The opcode of `memoize`, which also keeps `obj`."""
+        memo = self.memo
+        place = len(memo)
+        memo[id(obj)] = place, obj
+        return _BINPUT(pickle.BINPUT, place) if place < 256 else _LONG_BINPUT(pickle.LONG_BINPUT, place)
 
     def persistent_id(self, obj: Any) -> tuple | None:
         """PyTorch's persistent id of a storage; None for any other object."""
@@ -98,6 +146,11 @@ class Pickler(_Pickler):
             self.save_global(obj)
 
     dispatch = {**_Pickler.dispatch, FunctionType: save_global, type: save_type}
+
+
+def _number(n: int) -> bytes:
+    """The opcode of an integer that is not negative."""
+    return _SMALL[n] if n < 256 else pickle.dumps(n, 2)[2:-1]
 
 
 def write(obj: Any, file: IO[bytes], root: str, protocol: int) -> None:

@@ -57,6 +57,7 @@ FEATURES = {
     "freeze": (STEP, "epochs: 2, freeze: ['1.*', '2.*']"),
     "mixup": (STEP, "epochs: 2, mixup: 1.0"),
     "class_weights": (STEP, "epochs: 2, class_weights: balanced"),
+    "float16": (STEP, "epochs: 2, amp: float16, accumulate: 2, clip_grad_norm: 1.0, warmup: 3 steps, ema: 0.5"),
     "overfit": (STEP, "epochs: 4, overfit: 2"),
 }
 
