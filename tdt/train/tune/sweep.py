@@ -192,7 +192,8 @@ class Sweep:
             file = lock(self._claim_file(trial.number))
         except Locked:
             return None
-        if holder(self.run_of(trial) / "run.lock") is not None:  # trained by a process whose supervisor was killed
+        ended = self.trials()[trial.number].state.is_finished()  # recorded after `trial` was read
+        if ended or holder(self.run_of(trial) / "run.lock") is not None:  # trained on after its supervisor was killed
             file.close()
             return None
         return self._claimed(optuna.trial.Trial(self.study, trial._trial_id), file)
