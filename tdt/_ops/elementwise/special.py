@@ -397,7 +397,9 @@ def _binary(name: str) -> Any:
 def _zeta(xp: ModuleType, x: Any, y: Any) -> Any:
     x, y = _same_dtype(xp, x, y)
     fast = _kernels.zeta(x, y)
-    return special_functions(xp).zeta(x, y) if fast is None else fast
+    if fast is not None:
+        return fast
+    return xp.where((y == math.inf) & (x > 1), x.dtype.type(math.nan), special_functions(xp).zeta(x, y))  # SciPy: 0
 
 
 def _no_zeta_rule(g: Tensor) -> Tensor:

@@ -146,6 +146,8 @@ def _norm_gradient(g: Tensor, rows: Tensor, out: Tensor, p: float) -> Tensor:
     """The gradient in `rows` of their p-norms `out`."""
     if not rows.shape[-1]:
         return rows
+    if p == 1:  # NaN of NaN, unlike in `vector_norm`
+        return g.unsqueeze(-1) * rows.sign().masked_fill(rows.isnan(), math.nan)
     if p == math.inf:  # every element as large as the distance has the whole gradient, unlike in `vector_norm`
         return g.unsqueeze(-1) * rows.sign() * (rows.abs() == out.unsqueeze(-1))
     return _vector_norm.rules["x"].function(g, rows, out, p, (rows.ndim - 1,), False)
