@@ -213,8 +213,10 @@ def test_a_bias_is_added_to_every_row(size):
     bias = np.random.default_rng(3).normal(size=2 * size[1]).astype(np.float32)
     for each in (bias[: size[1]], bias[::2], bias[::-2], np.broadcast_to(bias[0], size[1])):
         for right in (b, np.ascontiguousarray(b.T).T):
-            for function in (product, functools.partial(_kernels.product, np)):
-                np.testing.assert_array_equal(function(a, right, each), product(a, b) + each)
+            expected = product(a, b) + each
+            np.testing.assert_array_equal(product(a, right, each), expected)
+            with tdt.backends.kernels(True):
+                np.testing.assert_array_equal(_kernels.product(np, a, right, each), expected)
 
 
 @pytest.mark.parametrize(("rows", "columns", "depth"), [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0)])
