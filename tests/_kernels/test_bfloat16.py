@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +13,10 @@ import pytest
 import tdt
 import tdt.nn.functional as F
 from tdt import _kernels
-from tdt._kernels import _arrays, product_cpu
+from tdt._kernels import _arrays, _dots, product_cpu
 from tdt._kernels._conditions import vectors_of_eight
 from tdt.autograd._accumulate import accumulate
+from tests.oracles.rounding import assert_rounded_once
 
 FLOAT32, BFLOAT16 = np.dtype(np.float32), np.dtype(ml_dtypes.bfloat16)
 pytestmark = pytest.mark.skipif(
@@ -154,23 +156,50 @@ CONVOLUTIONS = [  # images, weights, stride, padding: Winograd's algorithm, the 
 ]
 
 
+def convolved(shapes: tuple, last: bool, dtype: Any = None, absolute: bool = False) -> list[tdt.Tensor]:
+    """Result and gradients, for weights of float32: under autocast, or computed in `dtype`.
+
+    absolute: for the absolute values of all operands.
+    """
+    image, weights, stride, padding = shapes
+    taken = tdt.abs if absolute else tdt.clone
+    x = taken(tensor(*image))
+    x = (x.to(memory_format=tdt.channels_last) if last else x).requires_grad_()
+    params = [
+        taken(tensor(*shape, seed=k, dtype=tdt.float32)).requires_grad_()
+        for k, shape in enumerate((weights, weights[:1]))
+    ]
+    with tdt.autocast("cpu", enabled=dtype is None):
+        out = F.conv2d(*[t.to(dtype) if dtype else t for t in (x, *params)], stride=stride, padding=padding)
+    return [out.detach(), *tdt.autograd.grad(out, [x, *params], taken(tensor(*out.shape, seed=5)).to(out.dtype))]
+
+
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("shapes", CONVOLUTIONS, ids=str)
-def test_convolutions_with_weights_of_float32(shapes: tuple, last: bool):
-    image, weights, stride, padding = shapes
-    found: list[list] = []
-    for wide in (False, True):
-        x = tensor(*image)
-        x = (x.to(memory_format=tdt.channels_last) if last else x).requires_grad_()
-        params = [
-            tensor(*shape, seed=k, dtype=tdt.float32).requires_grad_() for k, shape in enumerate((weights, weights[:1]))
-        ]
-        with tdt.autocast("cpu", enabled=not wide):
-            out = F.conv2d(x.float() if wide else x, *params, stride=stride, padding=padding)
-        g = tensor(*out.shape, seed=5)
-        found.append([out.bfloat16(), *tdt.autograd.grad(out, [x, *params], g.float() if wide else g)])
-    for own, expected in zip(*found, strict=True):
-        assert_same_bits(own, expected)
+def test_convolutions_with_weights_of_float32(shapes: tuple, last: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(
+        _dots, "available", lambda: ""
+    )  # else autocast rounds the weights and their gradients: see below
+    expected = convolved(shapes, last, tdt.float32)
+    for own, each in zip(convolved(shapes, last), [expected[0].bfloat16(), *expected[1:]], strict=True):
+        assert_same_bits(own, each)
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("shapes", CONVOLUTIONS, ids=str)
+@pytest.mark.parametrize("way", [*_dots.EMULATED, *_dots.supported()])
+def test_autocast_rounds_weights_where_the_processor_multiplies_bfloat16(
+    shapes: tuple, last: bool, way: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(_dots, "available", lambda: way)
+    found = convolved(shapes, last)
+    assert [each.dtype for each in found] == [tdt.bfloat16, tdt.bfloat16, tdt.float32, tdt.float32]
+    exact, magnitude = (convolved(shapes, last, tdt.float64, absolute) for absolute in (False, True))
+    out, size = shapes[1][0], math.prod(shapes[1])
+    terms = 1 + max(size // out, size // shapes[1][1], found[0].numel() // out)
+    for ours, *wide in zip(found, exact, magnitude, strict=True):
+        assert tdt.equal(ours, ours.bfloat16().to(ours.dtype))
+        assert_rounded_once(ours.bfloat16()._a, *(each._a for each in wide), terms=terms)
 
 
 @pytest.mark.parametrize("dtype", [tdt.bfloat16, tdt.float16])
