@@ -128,6 +128,6 @@ def test_a_full_disk_is_reported_in_one_line(capsys, monkeypatch, tmp_path):
         raise OSError(28, "No space left on device", "runs")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tdt.train.runs.run.Run.create", full)
+    monkeypatch.setattr("tdt.train.runs.run.RunFolder.create", full)
     code, _, err = run(capsys, "train", "digits-mlp")
     assert (code, err) == (1, "runs: No space left on device\n")

@@ -83,9 +83,9 @@ def columns(ctx: typer.Context, incomplete: str) -> list[str]:
 def tags(ctx: typer.Context, incomplete: str) -> list[str]:
     """The tags that the runs under --runs-root have logged per epoch."""
     from tdt.train.runs import history
-    from tdt.train.runs.run import Run
+    from tdt.train.runs.run import RunFolder
 
-    found = (history.read(run, steps=False).series for run in Run.all(ctx.params.get("runs_root") or "runs"))
+    found = (history.read(run, steps=False).series for run in RunFolder.all(ctx.params.get("runs_root") or "runs"))
     return _matching(incomplete, sorted({tag for series in found for tag in series if not tag.startswith("train/")}))
 
 

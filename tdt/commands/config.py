@@ -87,6 +87,6 @@ def _text(name: str, root: Path) -> str:
 
     if Path(name).is_file() or name in bundled() or Path(name).suffix in (".yaml", ".yml"):
         return load(name).resolved()
-    from tdt.train.runs.run import Run
+    from tdt.train.runs.run import RunFolder
 
-    return Run.open(name, root).config_text()
+    return RunFolder.open(name, root).config_text()

@@ -70,9 +70,9 @@ def _read(what: str, overrides: list[str], root: Path) -> Draft:
         from tdt.train.loop.state import load_run
 
         return loads(load_run(path)[1]["config"], what, overrides).draft()
-    from tdt.train.runs.run import Run
+    from tdt.train.runs.run import RunFolder
 
-    run = Run.open(what, root)
+    run = RunFolder.open(what, root)
     return loads(run.config_text(), str(run.folder / "config.yaml"), overrides).draft()
 
 

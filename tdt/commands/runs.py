@@ -20,7 +20,7 @@ from tdt.commands._tables import duration, print_json, sparkline, text
 
 if TYPE_CHECKING:
     from tdt.train.runs.history import History
-    from tdt.train.runs.run import Run
+    from tdt.train.runs.run import RunFolder
 
 EXAMPLE = examples("tdt runs", "tdt runs compare digits-cnn/1 digits-cnn/2", "tdt runs delete digits-cnn/1")
 
@@ -65,11 +65,13 @@ def list_runs(
 ) -> int:
     """List the runs; with --by, the best first."""
     from tdt.train.runs import history
-    from tdt.train.runs.run import Run
+    from tdt.train.runs.run import RunFolder
 
     _finish_deletions([runs_root])
     found = [
-        run for run in Run.all(runs_root) if any(fnmatch.fnmatch(n, names) for n in (run.name, run.name.split("/")[0]))
+        run
+        for run in RunFolder.all(runs_root)
+        if any(fnmatch.fnmatch(n, names) for n in (run.name, run.name.split("/")[0]))
     ]
     read = [history.read(run, steps=by is not None and by.startswith("train/")) for run in found]
     _print_faults(read)
@@ -98,9 +100,9 @@ def list_runs(
 def show_run(run: RunName, json: Json = False, runs_root: Root = Path("runs"), traceback: Traceback = False) -> int:
     """Show a run: its state, command, checkpoints, and every metric that it logged."""
     from tdt.train.runs import history
-    from tdt.train.runs.run import Run
+    from tdt.train.runs.run import RunFolder
 
-    one = history.read(Run.open(run, runs_root))
+    one = history.read(RunFolder.open(run, runs_root))
     _print_faults([one])
     checkpoints = sorted(path for path in one.run.checkpoints().folder.glob("*.safetensors") if path.is_file())
     about = _environment(one.run)
@@ -201,11 +203,11 @@ def delete_runs(
     from contextlib import ExitStack
 
     from tdt.train._printable import counted
-    from tdt.train.runs.run import Run
+    from tdt.train.runs.run import RunFolder
 
     _finish_deletions([runs_root, *{Path(name).parent.parent for name in names}])
     with ExitStack() as locks:
-        opened = {run.folder.absolute(): run for run in (Run.open_exactly(name, runs_root) for name in names)}
+        opened = {run.folder.absolute(): run for run in (RunFolder.open_exactly(name, runs_root) for name in names)}
         chosen = [locks.enter_context(run.lock_to_delete()) for run in opened.values()]
         for run in chosen:
             what = "a link" if run.folder.is_symlink() else f"{run.size() / 2**20:.1f} MiB"
@@ -221,11 +223,11 @@ def delete_runs(
     return 0
 
 
-def _open_all(names: Sequence[str], root: Path) -> list[Run]:
+def _open_all(names: Sequence[str], root: Path) -> list[RunFolder]:
     """The runs, without duplicates."""
-    from tdt.train.runs.run import Run
+    from tdt.train.runs.run import RunFolder
 
-    return list({run.folder.resolve(): run for run in (Run.open(name, root) for name in names)}.values())
+    return list({run.folder.resolve(): run for run in (RunFolder.open(name, root) for name in names)}.values())
 
 
 def _finish_deletions(roots: Sequence[Path]) -> None:
@@ -322,7 +324,7 @@ def _state(one: History) -> str:
     return f"done: {one.ended_by}" if one.state == "done" and one.ended_by != "epochs" else one.state
 
 
-def _environment(run: Run) -> dict[str, Any]:
+def _environment(run: RunFolder) -> dict[str, Any]:
     """The contents of `env.json`; empty if the file is missing or damaged."""
     import json
 

@@ -16,7 +16,7 @@ from tdt.commands._output import print_lines
 
 if TYPE_CHECKING:
     from tdt.train.config import Draft
-    from tdt.train.runs.run import Run
+    from tdt.train.runs.run import RunFolder
     from tdt.train.session import Outcome, Session
 
 EXAMPLE = examples(
@@ -114,9 +114,9 @@ def _check_resume(resume: str, written: list[str], otherwise: bool, root: Path) 
     from tdt.train.checks.resuming import ALLOWED, refused
 
     if wrong := refused(written):
-        from tdt.train.runs.run import Run
+        from tdt.train.runs.run import RunFolder
 
-        config = Run.open(resume, root).folder / "config.yaml"
+        config = RunFolder.open(resume, root).folder / "config.yaml"
         new_run = shlex.join(["tdt", "train", str(config), *written, f"weights.from={resume}", *_at(root)])
         raise typer.BadParameter(
             f"{'; '.join(wrong)}\nA resumed run may change {', '.join(ALLOWED)}; "
@@ -156,7 +156,7 @@ def _summary(session: Session, outcome: Outcome, root: Path) -> str:
     )
 
 
-def _arguments(run: Run, root: Path) -> str:
+def _arguments(run: RunFolder, root: Path) -> str:
     """The arguments that name the run on a command line."""
     if not _is_below(run.folder, root):
         return shlex.quote(str(run.folder))

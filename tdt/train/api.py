@@ -66,7 +66,7 @@ class Run:
     """
 
     def __init__(self, where: str | os.PathLike[str], root: str | os.PathLike[str] = folders.ROOT) -> None:
-        self._files = folders.Run.open(where, root)
+        self._files = folders.RunFolder.open(where, root)
 
     @property
     def folder(self) -> Path:
@@ -144,7 +144,7 @@ def list_runs(root: str | os.PathLike[str] = folders.ROOT) -> list[Run]:
     >>> list_runs(tempfile.mkdtemp())
     []
     """
-    return [Run(run.folder) for run in folders.Run.all(root)]
+    return [Run(run.folder) for run in folders.RunFolder.all(root)]
 
 
 def fit(

@@ -47,7 +47,7 @@ from tdt.train.loop.warm_start import warm_start
 from tdt.train.metrics import tagged
 from tdt.train.runs._environment import versions
 from tdt.train.runs.checkpoint import CheckpointError, load_meta
-from tdt.train.runs.run import METRICS_FILE, ROOT, Run, RunError, find_checkpoint
+from tdt.train.runs.run import METRICS_FILE, ROOT, RunError, RunFolder, find_checkpoint
 
 _SAVED_CONFIG_APPLIES = "a resumed run uses the config in its checkpoint"
 
@@ -93,7 +93,7 @@ class Session:
 
     def __init__(
         self,
-        run: Run,
+        run: RunFolder,
         parts: Parts,
         saved: Saved | None,
         fresh: bool,
@@ -140,7 +140,7 @@ class Session:
         parts.callbacks += tuple(callbacks)
         loaded = warm_start(parts, root)
         files = fingerprints(parts.files)
-        run = Run.create(
+        run = RunFolder.create(
             root,
             parts.config.name,
             parts.config.annotated(),
@@ -177,7 +177,7 @@ class Session:
         check_one_process()
         if wrong := refused(overrides):
             raise RunError("\n".join(wrong))
-        run = Run.open(where, root)
+        run = RunFolder.open(where, root)
         run.check_links()
         run.lock()
         with ExitStack() as failing:
@@ -358,7 +358,7 @@ class Session:
         self.close()
 
 
-def _last(run: Run) -> Saved | None:
+def _last(run: RunFolder) -> Saved | None:
     store = run.checkpoints()
     if not store.steps() and not (store.folder / "last.safetensors").exists():
         return None
@@ -378,7 +378,7 @@ def _last(run: Run) -> Saved | None:
         raise
 
 
-def _config_edits(run: Run, saved: Saved) -> list[str]:
+def _config_edits(run: RunFolder, saved: Saved) -> list[str]:
     """The notice that the run's config.yaml differs from the config in the checkpoint, which the resumed run uses."""
     path = run.folder / "config.yaml"
     try:

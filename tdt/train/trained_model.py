@@ -20,7 +20,7 @@ from tdt.train.data.nested import leaves, mapped
 from tdt.train.errors import EXPECTED_ERRORS
 from tdt.train.loop.prediction import Named, Prediction, Predictor
 from tdt.train.runs.checkpoint import CheckpointError
-from tdt.train.runs.run import ROOT, Run, find_checkpoint
+from tdt.train.runs.run import ROOT, RunFolder, find_checkpoint
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -264,7 +264,7 @@ def checkpoint_file(path: str | os.PathLike[str], checkpoint: str | int, root: s
         )
     if checkpoint == "best" or location.is_file():
         return find_checkpoint(path, root)
-    store = Run.open(path, root).checkpoints()
+    store = RunFolder.open(path, root).checkpoints()
     if isinstance(checkpoint, int) and not isinstance(checkpoint, bool):
         with suppress(CheckpointError):
             return store.resolve(store.path(checkpoint))

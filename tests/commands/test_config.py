@@ -9,7 +9,7 @@ import pytest
 
 from tdt.cli import run
 from tdt.train.config import load, loads
-from tdt.train.runs.run import Run
+from tdt.train.runs.run import RunFolder
 from tests.commands.running import SMALL
 
 
@@ -47,7 +47,7 @@ def test_diff_names_what_differs_however_it_is_written(capsys):
 
 
 def test_diff_reads_runs_and_bundled_configs(capsys):
-    Run.create("runs", "r", load("c.yaml").annotated()).close()
+    RunFolder.create("runs", "r", load("c.yaml").annotated()).close()
     assert run(["config", "diff", "r/1", "base.yaml", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "configs": ["r/1", "base.yaml"],

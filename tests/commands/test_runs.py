@@ -16,7 +16,7 @@ from tdt import cli
 from tdt.commands._tables import sparkline, text
 from tdt.train.config import registry
 from tdt.train.runs import history
-from tdt.train.runs.run import Run
+from tdt.train.runs.run import RunFolder
 
 CONFIG = "name: net\ntrain: {epochs: 3}\ncheckpoint: {best: valid/accuracy}\noptimizer: Adam(lr=%s)\n"
 
@@ -26,9 +26,9 @@ def line(event: str, step: int, epoch: int, **scalars: Any) -> str:
     return json.dumps({"event": event, "step": step, "epoch": epoch, "time/now": 1e9 + step, **numbers}) + "\n"
 
 
-def make(root: Path, lr: str, accuracies: list[float], name: str = "net", by: str | None = None) -> Run:
+def make(root: Path, lr: str, accuracies: list[float], name: str = "net", by: str | None = None) -> RunFolder:
     """A run of ten steps an epoch, done by something or killed."""
-    with Run.create(root, name, CONFIG % lr) as run:
+    with RunFolder.create(root, name, CONFIG % lr) as run:
         pass
     with open(run.folder / "metrics.jsonl", "w") as file:
         for epoch, accuracy in enumerate(accuracies):
@@ -147,7 +147,7 @@ def test_torn_missing_or_invalid_files_are_ignored(work, capsys):
     for name in ("config.yaml", "env.json"):
         (work / "runs/net/2" / name).write_text("{")
     (work / "runs/net/3/checkpoints").mkdir(parents=True)
-    one = history.read(Run("runs/net/2"))
+    one = history.read(RunFolder("runs/net/2"))
     assert one.series["valid/accuracy"] == [(10, 0.6), (20, 0.7), (30, 0.65)] and one.step == 30
     assert one.best("valid/loss") == (20, pytest.approx(0.3)) and one.unreadable == [7, 8, 9]
     code, out, err = run(capsys, "show", "net/2")
@@ -161,7 +161,7 @@ def test_torn_missing_or_invalid_files_are_ignored(work, capsys):
 
 
 def test_a_run_that_is_trained_is_listed_and_stays(work, capsys):
-    with Run("runs/net/2").lock():
+    with RunFolder("runs/net/2").lock():
         assert re.search(r"^net/2  running ", run(capsys)[1], re.M)
         code, _, err = run(capsys, "delete", "net/1", "net/2", "--yes")
         assert code == 2 and "runs/net/2 is being trained by process" in err
@@ -202,9 +202,9 @@ def test_a_long_log_is_read_quickly(work):
     with open("runs/net/1/metrics.jsonl", "w") as file:
         file.writelines(line("StepDone", n, 0, train__loss=0.5, train__accuracy=0.5, lr=0.1) for n in range(50_000))
     began = time.perf_counter()
-    assert history.read(Run("runs/net/1"), steps=False).step == 49_999
+    assert history.read(RunFolder("runs/net/1"), steps=False).step == 49_999
     assert time.perf_counter() - began < 0.5  # 0.02 s on an idle core
-    assert len(history.read(Run("runs/net/1")).series["train/loss"]) == 50_000
+    assert len(history.read(RunFolder("runs/net/1")).series["train/loss"]) == 50_000
 
 
 def test_a_table_is_aligned_plain_text_whatever_it_holds():

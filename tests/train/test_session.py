@@ -23,7 +23,7 @@ from tdt.train.logging.events import Event, Notice, RunStarted, RunStopped, Step
 from tdt.train.loop._signals import StopRequest, exit_code
 from tdt.train.runs import checkpoint, history
 from tdt.train.runs.checkpoint import CheckpointStore
-from tdt.train.runs.run import Run, RunError
+from tdt.train.runs.run import RunError, RunFolder
 from tdt.train.session import Session
 from tests.commands.running import SMALL
 from tests.fuzz import metadata
@@ -108,14 +108,14 @@ def test_an_interrupted_run_reports_the_reason_until_it_resumes(tmp_path):
             raise ValueError("so it failed")
 
     folder = run(tmp_path, stop)
-    assert (logged := history.read(Run(folder))).state == "interrupted" and logged.ended_by == "SIGTERM"
+    assert (logged := history.read(RunFolder(folder))).state == "interrupted" and logged.ended_by == "SIGTERM"
     for listener, error, state, by in (
         (fail, ValueError, "failed", "so it failed"),
         (crash_at(12), Stop, "killed", None),
     ):
         with pytest.raises(error), Session.resume(folder) as session:
             session.train(listener)
-        assert (logged := history.read(Run(folder))).state == state and logged.ended_by == by
+        assert (logged := history.read(RunFolder(folder))).state == state and logged.ended_by == by
 
 
 def test_a_run_whose_folder_is_removed_ends_and_leaves_no_half_of_one(tmp_path):

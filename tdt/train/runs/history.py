@@ -15,7 +15,7 @@ from typing import IO, Any
 from tdt._files import open_file
 from tdt.train.config.writer import settings
 from tdt.train.runs._lock import holder
-from tdt.train.runs.run import METRICS_FILE, Run, RunError
+from tdt.train.runs.run import METRICS_FILE, RunError, RunFolder
 
 Points = list[tuple[int, float]]  # (step, value), in the order of the log
 _ABOUT = ("event", "step", "epoch", "time/now", "reason", "by")  # keys of a log line; all others are tags
@@ -35,7 +35,7 @@ class History:
     without an incomplete last one. faults: problems with its files.
     """
 
-    run: Run
+    run: RunFolder
     series: dict[str, Points] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
     step: int = 0
@@ -102,7 +102,7 @@ def less_is_better(tag: str, settings: Mapping[str, str] = {}) -> bool:
     return f"loss.{name}" in settings or metric in _LESS_IS_BETTER
 
 
-def read(run: Run, *, steps: bool = True) -> History:
+def read(run: RunFolder, *, steps: bool = True) -> History:
     """The history of a run. steps=False skips the numbers that were logged per step, which is much faster.
 
     An unreadable file is listed in `faults`, so that one run does not hide the others.

@@ -36,12 +36,12 @@ class RunError(Exception):
     """A run cannot be created, found or locked; the message says which and why."""
 
 
-class Run:
+class RunFolder:
     """A run's folder. Reading needs no lock; `create` and `lock` take it until `close` or the end of the process.
 
-    >>> from tdt.train.runs.run import Run
+    >>> from tdt.train.runs.run import RunFolder
     >>> import tempfile
-    >>> with Run.create(tempfile.mkdtemp(), "digits", "seed: 0") as run:
+    >>> with RunFolder.create(tempfile.mkdtemp(), "digits", "seed: 0") as run:
     ...     run.name, run.config_text()
     ('digits/1', 'seed: 0')
     """
@@ -59,7 +59,7 @@ class Run:
         *,
         folder: str | os.PathLike[str] | None = None,
         extra: Mapping[str, Any] | None = None,
-    ) -> Run:
+    ) -> RunFolder:
         """Create and lock a run: `root/name/<n>` with the next free n, or exactly `folder`.
 
         Writes config_text to `config.yaml`, and the environment with `extra` to `env.json`.
@@ -95,7 +95,7 @@ class Run:
         fsync_folder(self.folder.parent)
 
     @classmethod
-    def open(cls, where: str | os.PathLike[str], root: str | os.PathLike[str] = ROOT) -> Run:
+    def open(cls, where: str | os.PathLike[str], root: str | os.PathLike[str] = ROOT) -> RunFolder:
         """The run at a path or called `name/n`; for `name` or its folder, the newest. RunError suggests a similar name."""
         for path in (Path(where), Path(root, where)):
             if _is_run(path):
@@ -106,14 +106,14 @@ class Run:
         raise RunError(_not_found(str(where), Path(root)))
 
     @classmethod
-    def all(cls, root: str | os.PathLike[str] = ROOT) -> list[Run]:
+    def all(cls, root: str | os.PathLike[str] = ROOT) -> list[RunFolder]:
         """Every run under `root`, by name and number."""
         names = _folders(Path(root))
         folders = (name / str(number) for name in names for number in _numbers(name))
         return [cls(folder) for folder in folders if _is_run(folder)]
 
     @classmethod
-    def open_exactly(cls, where: str | os.PathLike[str], root: str | os.PathLike[str] = ROOT) -> Run:
+    def open_exactly(cls, where: str | os.PathLike[str], root: str | os.PathLike[str] = ROOT) -> RunFolder:
         """The run `name/n` or at a path, even if killed before it had a config. Raises RunError for a bare name."""
         for path in (Path(where), Path(root, where)):
             if re.fullmatch("[1-9][0-9]*", path.name) and path.is_dir() and not _is_run(path) and _is_remnant(path):
@@ -169,7 +169,7 @@ class Run:
                     for place, folders, names in os.walk(path):
                         yield from (Path(place, name) for name in (*folders, *names))
 
-    def lock(self) -> Run:
+    def lock(self) -> RunFolder:
         """Take the run's lock. Raises RunError if another process trains it."""
         try:
             self._lock = lock(self.folder / "run.lock")
@@ -211,7 +211,7 @@ class Run:
             what = f"{self.folder} has no {lacking[0]}: it may contain more than a run (it has {foreign[0]})"
             raise RunError(f"{what}; remove it by hand")
 
-    def lock_to_delete(self) -> Run:
+    def lock_to_delete(self) -> RunFolder:
         """Like `lock`, for `delete`: removes a lock file that is a link, and does not lock a folder that is one."""
         if self.folder.is_symlink():
             return self
@@ -220,7 +220,7 @@ class Run:
             (self.folder / "run.lock").unlink()
         return self.lock()
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> RunFolder:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -243,11 +243,13 @@ def find_checkpoint(where: str | os.PathLike[str], root: str | os.PathLike[str] 
     if Path(where).suffix == ".safetensors":
         what = "is a folder; a checkpoint is a file" if Path(where).is_dir() else "no such checkpoint file"
         raise CheckpointError(f"{where}: {what}")
-    run = Run.open(where, root)
+    run = RunFolder.open(where, root)
     for name in ("best", "last"):
         with suppress(CheckpointError):
             return run.checkpoints().resolve(name)
-    beside = [one.name for one in Run.all(root) if one.folder.parent == run.folder.parent and one.checkpoints().steps()]
+    beside = [
+        one.name for one in RunFolder.all(root) if one.folder.parent == run.folder.parent and one.checkpoints().steps()
+    ]
     advice = f"; {beside[-1]} has one" if beside else ""
     raise CheckpointError(f"{run.folder} has no checkpoint: {_without_checkpoint(run.folder)}{advice}")
 

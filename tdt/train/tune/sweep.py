@@ -22,7 +22,7 @@ from tdt._about import install_hint
 from tdt.train.config import Config
 from tdt.train.config.search import Choices, Domain
 from tdt.train.runs._lock import Locked, holder, lock
-from tdt.train.runs.run import Run, RunError
+from tdt.train.runs.run import RunError, RunFolder
 from tdt.train.tune.candidates import grid_size
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ class Sweep:
         best = self.best()
         if best is None:
             return None
-        replace_file(self.folder / "best.yaml", Run(self.run_of(best)).config_text().encode())
+        replace_file(self.folder / "best.yaml", RunFolder(self.run_of(best)).config_text().encode())
         return self.folder / "best.yaml"
 
     def _sampler(self, number: int) -> BaseSampler:

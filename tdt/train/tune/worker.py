@@ -15,7 +15,7 @@ from typing import IO
 
 from tdt.train.runs import history
 from tdt.train.runs.history import History
-from tdt.train.runs.run import METRICS_FILE, Run
+from tdt.train.runs.run import METRICS_FILE, RunFolder
 from tdt.train.tune.sweep import Claimed, Sweep, trial_command
 
 POLL = 0.1  # seconds between two looks at the trials of this process
@@ -105,7 +105,7 @@ class Worker:
         if not os.path.lexists(claimed.folder / "config.yaml"):
             return False
         attributes = claimed.trial.user_attrs
-        log = history.read(Run(claimed.folder), steps=False)
+        log = history.read(RunFolder(claimed.folder), steps=False)
         if log.state in ("done", "failed", "non-finite") or attributes.get("pruned"):
             pruned = bool(attributes.get("pruned")) and log.state != "done"
             self._record(claimed, log, pruned, log.ended_by or log.state)
@@ -116,7 +116,7 @@ class Worker:
         slot = min(set(range(self.slots)) - {active.slot for active in self.active.values()})
         log = open(self.sweep.folder / "logs" / f"{claimed.number}.txt", "ab")  # noqa: SIM115 - closed with the trial
         if claimed.folder.is_dir() and not os.path.lexists(claimed.folder / "config.yaml"):
-            Run(claimed.folder).lock_to_delete().delete()  # killed before it had a config
+            RunFolder(claimed.folder).lock_to_delete().delete()  # killed before it had a config
         command = trial_command(claimed, self.config, self.overrides, self.options)
         process = subprocess.Popen(
             [sys.executable, "-m", "tdt", *command],
@@ -152,7 +152,7 @@ class Worker:
         active.log.close()
         del self.active[active.claimed.number]
         claimed = active.claimed
-        log = history.read(Run(claimed.folder), steps=False)
+        log = history.read(RunFolder(claimed.folder), steps=False)
         killed = code < 0 or (log.state in ("killed", "interrupted") and code in (129, 130, 143))
         if killed and not active.pruned:
             kills = claimed.trial.user_attrs.get("kills", 0) + 1
@@ -191,7 +191,7 @@ class Worker:
         if size == active.size:
             return
         active.size = size
-        log = history.read(Run(active.claimed.folder), steps=False)
+        log = history.read(RunFolder(active.claimed.folder), steps=False)
         points, trial = log.series.get(self.tag, []), active.claimed.trial
         active.value = self._best(log)
         for number, (_, value) in enumerate(points[active.reported :], active.reported + 1):

@@ -8,7 +8,7 @@ import pytest
 
 from tdt.train.config import ConfigError, loads
 from tdt.train.runs import history
-from tdt.train.runs.run import Run
+from tdt.train.runs.run import RunFolder
 from tdt.train.session import Session
 
 TEXT = """\
@@ -32,7 +32,7 @@ def test_a_metric_is_measured_twice_under_chosen_names(tmp_path: Path):
     with Session.start(config, root=tmp_path) as session:
         session.train()
         assert session.parts.monitor == ("valid", "top3")
-    read = history.read(Run.open("small", tmp_path))
+    read = history.read(RunFolder.open("small", tmp_path))
     scores = {name: read.series[f"valid/{name}"][-1][1] for name in ("top1", "top3", "top5")}
     assert 0 < scores["top1"] < scores["top3"] < scores["top5"] < 1
     assert read.monitor == "valid/top3"

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from tdt.train.runs.checkpoint import CheckpointError
-from tdt.train.runs.run import Run, RunError, find_checkpoint
+from tdt.train.runs.run import RunError, RunFolder, find_checkpoint
 
 ROOT = Path(__file__).parents[3]
 
 
-def create(root: Path, name: str = "digits", **options) -> Run:
-    run = Run.create(root, name, f"name: {name}\n", **options)
+def create(root: Path, name: str = "digits", **options) -> RunFolder:
+    run = RunFolder.create(root, name, f"name: {name}\n", **options)
     run.close()
     return run
 
@@ -29,7 +29,7 @@ def create(root: Path, name: str = "digits", **options) -> Run:
 def test_a_folder_that_cannot_be_created_is_named(tmp_path):
     (tmp_path / "runs").write_text("a file")
     with pytest.raises(OSError, match="the run's folder could not be created") as caught:
-        Run.create(tmp_path / "runs", "digits", "")
+        RunFolder.create(tmp_path / "runs", "digits", "")
     assert caught.value.filename == str(tmp_path / "runs" / "digits")
 
 
@@ -43,14 +43,14 @@ def test_a_run_that_could_not_be_created_leaves_none(tmp_path, monkeypatch):
         patched.setattr(Path, "write_text", full)
         patched.setattr("builtins.open", full)
         with pytest.raises(OSError, match="the run could not be started: No space left") as caught:
-            Run.create(tmp_path, "digits", "")
+            RunFolder.create(tmp_path, "digits", "")
     assert caught.value.filename == str(tmp_path / "digits" / "2")
-    assert Run.open("digits", tmp_path).folder == first.folder
+    assert RunFolder.open("digits", tmp_path).folder == first.folder
     assert create(tmp_path).name == "digits/3"
 
 
 def test_a_run_has_its_config_and_where_it_ran(tmp_path):
-    with Run.create(tmp_path, "digits", "name: ünï\n", extra={"device": "cpu"}) as run:
+    with RunFolder.create(tmp_path, "digits", "name: ünï\n", extra={"device": "cpu"}) as run:
         assert run.folder == tmp_path / "digits" / "1"
         assert run.name == "digits/1"
         assert run.config_text() == "name: ünï\n"
@@ -84,9 +84,9 @@ def test_numbers_count_up_from_the_highest(tmp_path):
 def test_runs_started_at_once_get_different_numbers(tmp_path):
     code = """
 import sys
-from tdt.train.runs.run import Run
+from tdt.train.runs.run import RunFolder
 for _ in range(20):
-    print(Run.create(sys.argv[1], "digits", "").folder.name)
+    print(RunFolder.create(sys.argv[1], "digits", "").folder.name)
 """
     command = [sys.executable, "-c", code, str(tmp_path)]
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) for _ in range(3)]
@@ -101,7 +101,7 @@ for _ in range(20):
 def test_a_name_that_is_no_plain_folder_name_is_refused(tmp_path, name):
     root = tmp_path / "runs"
     with pytest.raises(RunError, match="not a plain folder name"):
-        Run.create(root, name, "")
+        RunFolder.create(root, name, "")
     assert not root.exists()
 
 
@@ -117,7 +117,7 @@ def test_an_explicit_folder_is_used_as_it_is_and_never_twice(tmp_path):
     assert not (tmp_path / "runs").exists()
     config = run.config_text()
     with pytest.raises(RunError, match="not empty, and a run never overwrites"):
-        Run.create(tmp_path, "other", "name: other\n", folder=folder)
+        RunFolder.create(tmp_path, "other", "name: other\n", folder=folder)
     assert run.config_text() == config
 
 
@@ -127,7 +127,7 @@ def test_an_explicit_folder_may_exist_but_not_hold_anything(tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").write_text("x")
     with pytest.raises(RunError, match="not empty"):
-        Run.create(tmp_path, "x", "", folder=tmp_path / "full")
+        RunFolder.create(tmp_path, "x", "", folder=tmp_path / "full")
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["thesis.tex"]
 
 
@@ -138,34 +138,34 @@ def test_a_run_is_found_by_path_by_name_and_by_number(tmp_path, monkeypatch):
     newest = tmp_path / "runs" / "digits" / "10"
     monkeypatch.chdir(tmp_path)
     for where in (newest, "runs/digits/10", "runs/digits", "digits", "digits/10"):
-        assert Run.open(where).folder.resolve() == newest
-    assert Run.open("digits/2").folder.resolve() == tmp_path / "runs" / "digits" / "2"
+        assert RunFolder.open(where).folder.resolve() == newest
+    assert RunFolder.open("digits/2").folder.resolve() == tmp_path / "runs" / "digits" / "2"
     (newest / "config.yaml").unlink()
     (newest / "checkpoints").mkdir()  # each has the config too
-    assert Run.open("digits").folder.resolve() == newest
+    assert RunFolder.open("digits").folder.resolve() == newest
 
 
 def test_a_folder_of_data_called_like_a_run_does_not_hide_it(tmp_path, monkeypatch):
     run = create(tmp_path / "runs")
     (tmp_path / "digits" / "0").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    assert Run.open("digits").folder.resolve() == run.folder
+    assert RunFolder.open("digits").folder.resolve() == run.folder
 
 
 def test_a_run_that_is_not_there_gets_the_nearest(tmp_path):
     with pytest.raises(RunError, match="no run 'x'; .* has no runs"):
-        Run.open("x", tmp_path)
+        RunFolder.open("x", tmp_path)
     create(tmp_path, "digits-cnn")
     create(tmp_path, "digits-mlp")
     with pytest.raises(RunError, match="no run 'digit-cn'; did you mean 'digits-cnn'?"):
-        Run.open("digit-cn", tmp_path)
+        RunFolder.open("digit-cn", tmp_path)
     with pytest.raises(RunError, match="did you mean 'digits-mlp/1'"):
-        Run.open("digits-mlp/7", tmp_path)
+        RunFolder.open("digits-mlp/7", tmp_path)
     (tmp_path / "digits-mlp/8").mkdir()
     with pytest.raises(RunError, match="digits-mlp/8 is not a run: it has neither"):
-        Run.open("digits-mlp/8", tmp_path)
+        RunFolder.open("digits-mlp/8", tmp_path)
     with pytest.raises(RunError, match="has digits-cnn, digits-mlp"):
-        Run.open("zzz", tmp_path)
+        RunFolder.open("zzz", tmp_path)
 
 
 def test_runs_without_a_checkpoint_are_distinguished(tmp_path):
@@ -192,17 +192,17 @@ def test_runs_without_a_checkpoint_are_distinguished(tmp_path):
 
 
 def test_a_run_being_trained_is_refused_until_it_ends(tmp_path):
-    with Run.create(tmp_path, "digits", "") as run:
+    with RunFolder.create(tmp_path, "digits", "") as run:
         with pytest.raises(RunError, match=f"is being trained by process {os.getpid()} on .*stop it first"):
-            Run.open(run.folder).lock()
-        assert Run.open(run.folder).config_text() == ""  # reading needs no lock
-    Run.open(run.folder).lock().close()
+            RunFolder.open(run.folder).lock()
+        assert RunFolder.open(run.folder).config_text() == ""  # reading needs no lock
+    RunFolder.open(run.folder).lock().close()
 
 
 HOLD = """
 import os, sys, time
-from tdt.train.runs.run import Run
-run = Run.open(sys.argv[1]).lock()
+from tdt.train.runs.run import RunFolder
+run = RunFolder.open(sys.argv[1]).lock()
 if os.fork() == 0:
     print(os.getpid(), flush=True)  # by the worker: so it has run what a fork runs first
     time.sleep(60)
