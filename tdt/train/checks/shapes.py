@@ -11,6 +11,7 @@ import numpy as np
 import tdt
 from tdt import Tensor, _about, nn
 from tdt.autograd._meta import meta, stand_in
+from tdt.text.models._api import TextModel
 from tdt.train._printable import counted
 from tdt.train.checks.labels import activation_advice, label_out_of_range, target_advice
 from tdt.train.config import Component, ConfigErrors
@@ -205,12 +206,19 @@ def _dtype_advice(layer: nn.Module, args: Any) -> str:
 
 
 def _check_tokens(dataset: Any, batch: Any, watch: _Watch, errors: ConfigErrors) -> None:
-    """Report an embedding with fewer rows than the text has tokens."""
-    tokens = len(dataset.classes) if hasattr(dataset, "decode") else 0
+    """Report an embedding with fewer rows than texts have tokens, and a model that takes padding for tokens."""
+    tokens, tokenizer = getattr(dataset, "vocabulary_size", 0), getattr(dataset, "tokenizer", None)
     for layer in watch.receivers(batch):
-        if isinstance(layer, nn.Embedding) and layer.num_embeddings < tokens:
-            message = f"has {counted(layer.num_embeddings, 'row')}, but the text has {counted(tokens, 'token')}"
+        rows = layer.config.vocab_size if isinstance(layer, TextModel) else getattr(layer, "num_embeddings", tokens)
+        if rows < tokens:
+            message = f"has {counted(rows, 'row')}, but the text has {counted(tokens, 'token')}"
             errors.add(watch.sources[layer], message, kind="shape")
+        if isinstance(layer, TextModel) and tokenizer is not None and not hasattr(dataset, "decode"):
+            padding, own = tokenizer.padding, getattr(layer.config, "pad_token_id", None)
+            if own != padding:
+                errors.warn(watch.sources[layer], f"pad_token_id is {own}, but the tokenizer pads texts with {padding}")
+            elif not getattr(layer.config, "mask_padding", True):
+                errors.warn(watch.sources[layer], "attends to padding; set mask_padding: true")
 
 
 def _check_loss(output: Any, inputs: Any, target: Any, loss: Objective, split: Split, watch: _Watch,

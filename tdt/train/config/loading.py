@@ -249,12 +249,15 @@ def _read_scheduler(node: Node, path: str, errors: ConfigErrors) -> SchedulerCon
     return SchedulerConfig(component, interval, score, monitor.where)
 
 
+WEIGHT_FILES = (".safetensors", ".pt", ".pth", ".bin", ".json")
+
+
 def _located_weights(weights: Weights | None, root: Mapping) -> Weights | None:
     """Make a path in `weights` absolute, relative to the config's folder. A run's name, or name/number, stays."""
     if weights is None:
         return None
     name = weights.source
-    is_path = "/" in name or os.sep in name or name.startswith((".", "~")) or name.endswith(".safetensors")
+    is_path = "/" in name or os.sep in name or name.startswith((".", "~")) or name.endswith(WEIGHT_FILES)
     if not is_path:
         return weights
     path = at(root, "weights", "from").named_at.path(name)

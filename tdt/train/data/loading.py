@@ -35,6 +35,7 @@ from tdt.train.config.config import SPLITS
 from tdt.train.config.precision import input_dtype
 from tdt.train.data.nested import InMemoryDataset, Pairs, leaves
 from tdt.train.data.sampling import sample_weights
+from tdt.train.data.tokenizer import Tokenizer
 from tdt.train.errors import EXPECTED_ERRORS, reason
 from tdt.utils.data import (
     BatchSampler,
@@ -271,6 +272,9 @@ def _open(component: Component, needed: bool, state: Json | None, of_run: bool) 
         return kind.blank(*component.args, **component.kwargs)
     if not needed and of_run and hasattr(kind, "restored"):
         return kind.restored(state, *component.args, **component.kwargs)
+    if state is not None and "tokenizer" in state and "tokenizer" in component.kwargs:  # the run has a copy of its file
+        tokenizer = Tokenizer.restored(state["tokenizer"])
+        component = dataclasses.replace(component, kwargs=component.kwargs | {"tokenizer": tokenizer})
     dataset = registry.datasets.create(component)
     if state is not None and hasattr(dataset, "load_state_dict"):
         dataset.load_state_dict(state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +25,7 @@ from tdt.train.data.datasets._values import (
     vocabulary,
     words,
 )
+from tdt.train.data.tokenizer import Tokenizer
 
 FEW = 20  # a column of integers with at most so many different values is treated as classes
 MANY = 500  # a column with more different texts, if most are unique, is treated as names or remarks
@@ -39,7 +40,8 @@ class Column:
 
     number, boolean, date: (value - shift) / scale, where a missing value is `fill`; a boolean is 0 or 1, and of a date it
     is one `part`: a date is encoded by several Columns with its name. category: one-hot. text: numbers of the first
-    `length` words. format: how numbers or dates are written. categories: those of a category, or the words of a text.
+    `length` words, or tokens of a `tokenizer`. format: how numbers or dates are written. categories: those of a category,
+    or the words of a text.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Column:
     format: str = PLAIN
     part: str = ""
     length: int = 0
+    tokenizer: Tokenizer | None = None
 
     @property
     def width(self) -> int:
@@ -76,6 +79,8 @@ class Column:
         )[:, None]
 
     def _encode_words(self, texts: Sequence[str]) -> np.ndarray:
+        if self.tokenizer is not None:
+            return self.tokenizer.encode_padded(["" if is_missing(text) else text for text in texts], self.length)
         encoded = np.full((len(texts), self.length), PADDING, dtype=np.int64)
         for row, text in zip(encoded, texts, strict=True):
             found = [] if is_missing(text) else words(text)[: self.length]
@@ -101,13 +106,16 @@ class Column:
         return np.array([self._place[text.strip()] for text in texts], dtype=np.int64)
 
     def state(self) -> dict[str, Any]:
-        """The column in JSON types."""
-        return asdict(self) | {"categories": list(self.categories)}
+        """The column in JSON types, without its tokenizer, which all columns of a table share."""
+        found = asdict(replace(self, tokenizer=None)) | {"categories": list(self.categories)}
+        del found["tokenizer"]
+        return found
 
     @classmethod
-    def of(cls, state: Mapping[str, Any]) -> Column:
-        """The inverse of `state`."""
-        return cls(**{**state, "categories": tuple(state["categories"])})
+    def of(cls, state: Mapping[str, Any], tokenizer: Tokenizer | None = None) -> Column:
+        """The inverse of `state`. tokenizer: of the table's texts."""
+        own = tokenizer if state["kind"] == "text" else None
+        return cls(**{**state, "categories": tuple(state["categories"]), "tokenizer": own})
 
 
 @dataclass(frozen=True)
@@ -119,6 +127,7 @@ class Reading:
     day_first: bool = False
     max_words: int = 0
     length: int = 0
+    tokenizer: Tokenizer | None = None
 
     def format(self, kind: str | None, texts: Sequence[str]) -> str:
         """The format in which numbers or dates are written; if there is none that fits all, one that fits some."""
@@ -147,6 +156,8 @@ def fit(
             raise ValueError(f"column {name} has {len(categories):,} different texts in {len(texts):,} rows: leave it "
                              "out, by naming the others in columns, or say there that it is a category")  # fmt: skip
         return [Column(name, kind, categories=categories)]
+    if kind == "text" and how.tokenizer is not None:
+        return [Column(name, kind, length=how.length, tokenizer=how.tokenizer)]
     if kind == "text":
         known = vocabulary([text for text in texts if not is_missing(text)], how.max_words - 2)
         return [Column(name, kind, categories=known, length=how.length)]

@@ -19,6 +19,7 @@ from tdt.train._regular_file import open_regular
 from tdt.train.data.datasets._base import Arrays
 from tdt.train.data.datasets._columns import KINDS, Column, Lines, Reading, fit, fit_target
 from tdt.train.data.datasets._values import is_missing
+from tdt.train.data.tokenizer import Tokenizer
 from tdt.utils.data._splits import Split, check_split, split_indices
 
 Kind = Literal["number", "category", "boolean", "date", "text"]
@@ -43,6 +44,7 @@ class Table(Arrays):
     decimal: the decimal separator of columns of type number; by default the one with which every field is a number.
     day_first: read 3/4/2024 as the third of April where a column may be month/day or day/month.
     max_words, length: of columns of type text: size of the vocabulary, and the number of words that are kept of a text.
+    tokenizer: of columns of type text: a `tokenizer.json`, or a folder with one, whose tokens take the place of words.
     missing_target: what happens to rows without a target: "error", or "drop" leaves them out.
     missing_column: a feature column that a file lacks: "error", or "fill" as if it were missing in every row.
     unseen: a category that no training row has: "zero", all zeros, or "error".
@@ -87,6 +89,7 @@ class Table(Arrays):
         day_first: bool = False,
         max_words: int = 10_000,
         length: int = 256,
+        tokenizer: str | os.PathLike[str] | Tokenizer | None = None,
         missing_target: Literal["error", "drop"] = "error",
         missing_column: Literal["error", "fill"] = "error",
         unseen: Literal["zero", "error"] = "zero",
@@ -96,6 +99,7 @@ class Table(Arrays):
             raise ValueError(f"Table: max_words is at least 3 and length at least 1, got {max_words} and {length}")
         self._name, self._path = str(path), Path(path).expanduser()
         self.missing_column, self.unseen = missing_column, unseen
+        self.tokenizer = None if tokenizer is None else Tokenizer.of(tokenizer)
         fields, lines = read_rows(self._path, delimiter)
         targets = [target] if isinstance(target, str) else list(dict.fromkeys(target))
         if not targets:
@@ -115,7 +119,7 @@ class Table(Arrays):
         everything = np.arange(len(lines))
         train, own = (everything, everything) if split is None else (parts["train"], parts[split])
         self._fields, self._lines = take(fields, own), lines[own]
-        how = Reading(normalize, decimal, day_first, max_words, length)
+        how = Reading(normalize, decimal, day_first, max_words, length, self.tokenizer)
         self._fit(fields, train, lines, kinds, how)
         self._fit_targets(targets, fields, target_type, how, lines)
         self._encode_rows()
@@ -127,6 +131,11 @@ class Table(Arrays):
     def source_files(self) -> list[Path]:
         """The CSV or TSV file."""
         return [self._path]
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of different tokens of texts; 0 without a tokenizer."""
+        return 0 if self.tokenizer is None else len(self.tokenizer.tokens)
 
     def _check_columns(
         self, fields: Mapping[str, Any], names: list[str], targets: list[str], kinds: dict[str, Any]
@@ -144,6 +153,10 @@ class Table(Arrays):
         if not kinds:
             raise ValueError(f"Table: {self._name}: no columns are left to predict from")
         texts = [name for name, kind in kinds.items() if kind == "text"]
+        if self.tokenizer is not None and not texts:
+            raise ValueError(
+                "Table: tokenizer has no effect, as no column is of type text; write columns: {NAME: text}"
+            )
         inputs = [list(kinds)] if self.groups is None else list(self.groups.values())
         if any(len(group) > 1 and set(texts) & set(group) for group in inputs):
             rest = ", ".join(f"{name}: {kind or 'number'}" for name, kind in kinds.items() if name not in texts)
@@ -274,10 +287,11 @@ class Table(Arrays):
     def state_dict(self) -> dict[str, Any]:
         """What was fitted to the training rows, in JSON types."""
         targets = [column.state() for column in self.target_columns]
-        state = {
+        state: dict[str, Any] = {
             "columns": [column.state() for column in self.columns],
             "target": targets[0] if len(targets) == 1 else targets,
         }
+        state |= {} if self.tokenizer is None else {"tokenizer": self.tokenizer.state()}
         return state if self.groups is None else state | {"groups": self.groups}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -290,7 +304,8 @@ class Table(Arrays):
                 f"Table: {self._name}: the target is {', '.join(map(repr, own))}, but the model predicts "
                 f"{', '.join(map(repr, names))}"
             )
-        self.columns = [Column.of(column) for column in state["columns"]]
+        self.tokenizer = Tokenizer.restored(state["tokenizer"]) if "tokenizer" in state else None
+        self.columns = [Column.of(column, self.tokenizer) for column in state["columns"]]
         self.target_columns, self.groups = targets, state.get("groups")
         self._encode_rows()
 

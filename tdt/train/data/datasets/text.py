@@ -1,4 +1,4 @@
-"""Text: windows of characters or bytes for next-token prediction."""
+"""Text: windows of characters, bytes or tokens of a tokenizer for next-token prediction."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from tdt._core.tensor import Tensor, wrap
 from tdt.train._regular_file import open_regular
+from tdt.train.data.tokenizer import Tokenizer
 from tdt.utils.data import Dataset
 from tdt.utils.data._splits import Split, check_split, split_indices
 
@@ -26,12 +27,13 @@ class Text(Dataset):
     path: a UTF-8 text file; by default the text is the source code of tdt itself.
     length: tokens in a window. stride: between the beginnings of windows; by default they do not overlap.
     tokens: "characters" of the training split, with one number for all others; or the 256 "bytes".
+    tokenizer: instead, the tokens of a `tokenizer.json`, or of the one in a folder (library `tokenizers`).
     split: "train", "valid" or "test": the beginning of the text, then its shares `valid` and `test`. Without it all of it.
 
     classes: the token of each number. `encode` and `decode` convert text to numbers and back.
-    `state_dict()` has the vocabulary, which a run's checkpoints keep.
+    `state_dict()` has the vocabulary or the tokenizer, which a run's checkpoints keep.
 
-    Raises FileNotFoundError; ValueError if the text is shorter than a window, or not UTF-8.
+    Raises FileNotFoundError; ValueError if the text is shorter than a window, or not UTF-8, or the tokenizer is none.
 
     >>> from tdt.train.data.datasets.text import Text
     >>> data = Text(length=8, tokens="bytes")
@@ -46,6 +48,7 @@ class Text(Dataset):
         length: int = 128,
         tokens: Literal["characters", "bytes"] = "characters",
         *,
+        tokenizer: str | os.PathLike[str] | Tokenizer | None = None,
         stride: int | None = None,
         split: Split | None = None,
         valid: float = 0.1,
@@ -54,6 +57,8 @@ class Text(Dataset):
         check_split("Text", split, valid, test)
         if length < 1 or (stride is not None and stride < 1):
             raise ValueError(f"Text: length and stride are at least 1, got {length} and {stride}")
+        if tokenizer is not None and tokens == "bytes":
+            raise ValueError("Text: tokens: bytes and a tokenizer exclude each other")
         self._name = "tdt's own source" if path is None else str(path)
         self._path = None if path is None else Path(path).expanduser()
         whole: Any = own_source() if self._path is None else _read(self._path)
@@ -63,28 +68,47 @@ class Text(Dataset):
                  for name, rows in split_indices(len(whole), valid, test, None).items()}  # fmt: skip
         self.length, self.stride, self.tokens = length, stride or length, tokens
         self._text = whole if split is None else parts[split]
-        if len(self._text) <= length:
-            raise ValueError(f"Text: {self._name}: {'' if split is None else f'its {split} split '}has "
-                             f"{len(self._text)} {tokens}, fewer than a window of {length} and its target")  # fmt: skip
         fitted_on = whole if split is None else parts["train"]
-        self.load_state_dict({"vocabulary": "".join(sorted(set(fitted_on))) if tokens == "characters" else None})
+        if tokenizer is not None:
+            self._use(Tokenizer.of(tokenizer), None)
+        else:
+            self._use(None, "".join(sorted(set(fitted_on))) if tokens == "characters" else None)
+        if len(self._numbers) <= length:
+            unit = tokens if tokenizer is None else "tokens"
+            raise ValueError(f"Text: {self._name}: {'' if split is None else f'its {split} split '}has "
+                             f"{len(self._numbers)} {unit}, fewer than a window of {length} and its target")  # fmt: skip
 
     def source_files(self) -> list[Path]:
         """The text file; none for tdt's own source."""
         return [] if self._path is None else [self._path]
 
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of different tokens."""
+        return len(self.classes)
+
     def state_dict(self) -> dict[str, Any]:
-        """The vocabulary of the training split; None for bytes."""
+        """The vocabulary of the training split, None for bytes; or the tokenizer's file."""
+        if self.tokenizer is not None:
+            return {"tokenizer": self.tokenizer.state()}
         return {"vocabulary": self.vocabulary}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Use the vocabulary of another dataset."""
-        self.vocabulary: str | None = state["vocabulary"]
-        if self.vocabulary is None:
+        """Use the vocabulary, or the tokenizer, of another dataset."""
+        tokenizer = Tokenizer.restored(state["tokenizer"]) if "tokenizer" in state else None
+        if tokenizer is None or tokenizer != self.tokenizer:
+            self._use(tokenizer, state.get("vocabulary"))
+
+    def _use(self, tokenizer: Tokenizer | None, vocabulary: str | None) -> None:
+        """Encode the text by a tokenizer, as characters of a vocabulary, or without both as bytes."""
+        self.tokenizer, self.vocabulary = tokenizer, vocabulary
+        if tokenizer is not None:
+            self.classes = tokenizer.tokens
+        elif vocabulary is None:
             self.classes = [chr(byte) for byte in range(256)]
         else:
-            self._codes = np.array([ord(character) for character in self.vocabulary], dtype=np.uint32)
-            self.classes = [*self.vocabulary, UNKNOWN]
+            self._codes = np.array([ord(character) for character in vocabulary], dtype=np.uint32)
+            self.classes = [*vocabulary, UNKNOWN]
         self._numbers = self.encode(self._text)
 
     @classmethod
@@ -95,6 +119,7 @@ class Text(Dataset):
         dataset.length = dataset.stride = arguments.get("length", 128)
         dataset.tokens = arguments.get("tokens", "characters")
         dataset._name, dataset._text = str(arguments.get("path")), "" if dataset.tokens == "characters" else b""
+        dataset.tokenizer = None
         dataset.load_state_dict(state)
         dataset._numbers = np.zeros(dataset.length + 1, dtype=np.int32)
         return dataset
@@ -107,6 +132,9 @@ class Text(Dataset):
         >>> data.decode(data.encode("déjà"))
         'déjà'
         """
+        if self.tokenizer is not None:
+            assert isinstance(text, str)
+            return self.tokenizer.encode(text).astype(np.int32)
         if self.vocabulary is None:
             raw = text.encode() if isinstance(text, str) else text
             return np.frombuffer(raw, np.uint8).astype(np.int32)
@@ -119,6 +147,8 @@ class Text(Dataset):
     def decode(self, numbers: Any) -> str:
         """The text of token numbers."""
         numbers = numbers.tolist() if isinstance(numbers, (Tensor, np.ndarray)) else numbers
+        if self.tokenizer is not None:
+            return self.tokenizer.decode(numbers)
         if self.vocabulary is None:
             return bytes(numbers).decode(errors="replace")
         return "".join(self.classes[number] for number in numbers)

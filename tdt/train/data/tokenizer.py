@@ -1,0 +1,151 @@
+"""Tokenizers in a file `tokenizer.json`, which Hugging Face's library `tokenizers` reads."""
+
+from __future__ import annotations
+
+import base64
+import os
+import zlib
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from tdt._about import install_hint
+from tdt.train._regular_file import open_regular
+
+FILE = "tokenizer.json"
+PADDING = ("[PAD]", "<pad>", "<|pad|>", "<|finetune_right_pad_id|>", "<|endoftext|>", "</s>")  # by preference
+MOST_BYTES = 1 << 28  # of a file that a checkpoint holds: the largest known have 2 ** 25
+
+
+class Tokenizer:
+    """Texts to numbers of tokens and back, by a `tokenizer.json`. Nothing in the file is executed.
+
+    Args:
+        content: the text of the file, which a run's checkpoints keep (`state`).
+        name: of the file, for messages.
+    Attributes:
+        tokens: each token by its number, as the file writes it.
+    Raises:
+        ValueError: the content is no tokenizer.
+        RuntimeError: the library `tokenizers` is not installed.
+
+    >>> from tdt.train.data.tokenizer import Tokenizer
+    >>> words = '{"model": {"type": "WordLevel", "vocab": {"a": 0, "rose": 1, "?": 2}, "unk_token": "?"}}'
+    >>> Tokenizer(words).encode("rose").tolist()
+    [1]
+    """
+
+    def __init__(self, content: str, name: str = FILE) -> None:
+        self.content, self.name = content, name
+        library = _import_tokenizers()
+        try:
+            self._library_tokenizer = library.Tokenizer.from_str(content)
+        except Exception as error:  # noqa: BLE001 - the library raises nothing more special
+            raise ValueError(f"{name}: is no {FILE} of the library tokenizers: {error}") from None
+        self._own_padding = self._library_tokenizer.padding
+        self._library_tokenizer.no_padding()
+
+    @classmethod
+    def of(cls, source: str | os.PathLike[str] | Tokenizer) -> Tokenizer:
+        """A tokenizer as it is, or the one in a file, or in a folder's `tokenizer.json`.
+
+        Raises:
+            OSError: there is no such file, or it cannot be read.
+            ValueError: it is no tokenizer.
+        """
+        if isinstance(source, Tokenizer):
+            return source
+        path = Path(source).expanduser()
+        path = path / FILE if path.is_dir() else path
+        with open_regular(path) as file:
+            content = file.read()
+        try:
+            return cls(content.decode(), str(path))
+        except UnicodeDecodeError:
+            raise ValueError(f"{path}: is no {FILE}: it is not UTF-8 text") from None
+
+    def state(self) -> str:
+        """The file, compressed, in ASCII characters."""
+        return base64.b64encode(zlib.compress(self.content.encode(), 9)).decode()
+
+    @classmethod
+    def restored(cls, state: str) -> Self:
+        """The inverse of `state`. Raises ValueError if it is damaged."""
+        try:
+            unpacking = zlib.decompressobj()
+            content = unpacking.decompress(base64.b64decode(state, validate=True), MOST_BYTES)
+        except zlib.error as error:
+            raise ValueError(f"{FILE}: the checkpoint's copy is damaged: {error}") from None
+        if not unpacking.eof:
+            raise ValueError(f"{FILE}: the checkpoint's copy is cut, or larger than {MOST_BYTES:,} bytes")
+        return cls(content.decode())
+
+    @cached_property
+    def tokens(self) -> list[str]:
+        """Each token by its number; numbers that have none are written as `<number>`."""
+        numbers = self._library_tokenizer.get_vocab(with_added_tokens=True)
+        if not numbers:
+            raise ValueError(f"{self.name}: has no tokens")
+        names = [f"<{number}>" for number in range(max(numbers.values()) + 1)]
+        for token, number in numbers.items():
+            names[number] = token
+        return names
+
+    @cached_property
+    def padding(self) -> int:
+        """The number that fills texts up: that of the file's padding, or of a usual padding token.
+
+        Raises ValueError if it has none.
+        """
+        if self._own_padding is not None:
+            return int(self._own_padding["pad_id"])
+        found = (self._library_tokenizer.token_to_id(token) for token in PADDING)
+        number = next((number for number in found if number is not None), None)
+        if number is None:
+            raise ValueError(f"{self.name}: has no padding token; add one of {', '.join(PADDING)}")
+        return int(number)
+
+    def encode(self, text: str) -> np.ndarray:
+        """The numbers of a text's tokens, int64 (n,), without special tokens but those that it writes."""
+        tokenizer = self._library_tokenizer
+        tokenizer.no_truncation()
+        (encoding,) = tokenizer.encode_batch_fast([text], add_special_tokens=False)
+        return np.array(encoding.ids, dtype=np.int64)
+
+    def encode_padded(self, texts: Sequence[str], length: int) -> np.ndarray:
+        """Those of several texts, int64 (n, length): with special tokens, cut at the end, filled up with `padding`.
+
+        Raises ValueError if `length` has no room for a token beside the special ones.
+        """
+        tokenizer = self._library_tokenizer
+        special = tokenizer.num_special_tokens_to_add(False)
+        if length <= special:
+            raise ValueError(f"{self.name}: a text has {special} special tokens, so length is at least {special + 1}")
+        tokenizer.enable_truncation(length)
+        encoded = np.full((len(texts), length), self.padding, dtype=np.int64)
+        for row, encoding in zip(encoded, tokenizer.encode_batch_fast(list(texts)), strict=True):
+            row[: len(encoding.ids)] = encoding.ids
+        return encoded
+
+    def decode(self, numbers: Sequence[int]) -> str:
+        """The text of tokens, special ones too. Bytes that are not UTF-8 become U+FFFD."""
+        return self._library_tokenizer.decode(list(numbers), skip_special_tokens=False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tokenizer) and self.content == other.content
+
+    def __hash__(self) -> int:
+        return hash(self.content)
+
+
+def _import_tokenizers() -> Any:
+    """The library `tokenizers`. Raises RuntimeError with the extra to install if it is missing."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its threads and a loader's forked workers do not mix
+    try:
+        import tokenizers
+    except ImportError as error:
+        raise RuntimeError(f"a {FILE} needs the library tokenizers: {install_hint('text')}") from error
+    return tokenizers
