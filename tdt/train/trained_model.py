@@ -98,6 +98,11 @@ class TrainedModel(nn.Module):
             raise ValueError((text if text.startswith(f"{failed[0].name}:") else f"{failed[0].name}: {text}") + rest)
         return answers if several or len(answers) != 1 else answers[0]
 
+    @property
+    def notes(self) -> list[str]:
+        """What `predict` replaced so far, with counts: categories that no training row has, and columns that were missing."""
+        return self._predictor.notes()
+
     def _follow_device(self) -> None:
         """Compute where the weights are now: the program may have moved them."""
         weights = next(self.parameters(), None)
@@ -158,9 +163,6 @@ class TrainedModel(nn.Module):
         dataset = self._predictor.dataset
         if not hasattr(dataset, "columns"):
             raise ValueError(f"this model takes no rows; it was trained on {self._predictor.config.data.train}")
-        lacking = [column.name for column in dataset.columns if column.name not in row]
-        if lacking:
-            raise ValueError(f"has no column {', '.join(map(repr, lacking))}; it has {', '.join(map(str, row))}")
         return self._predictor.row([_cell(value) for value in row.values()], [str(name) for name in row], number)
 
     def _arrays(self, arrays: Any) -> tuple[bool, Iterator[Named]]:

@@ -303,6 +303,27 @@ train: {epochs: 1}
 """
 
 
+def test_a_column_that_a_file_lacks_is_filled_in_if_the_config_sets_that(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("w,c,y\n" + "".join(f"{i},{'ab'[i % 2]},{i % 2}\n" for i in range(20)))
+    Path("new.csv").write_text("c,y\na,0\nnew,1\n")
+    Path("a.yaml").write_text(
+        "data: {train: {type: Table, path: a.csv, target: y}}\nmodel: LazyLinear(2)\nloss: CrossEntropyLoss\n"
+        "metrics: [accuracy]\noptimizer: SGD(lr=0.1)\ntrain: {epochs: 1}\n"
+    )
+    assert cli.run(["train", "a.yaml"]) == 0
+    assert cli.run(["eval", "a", "--data", "new.csv"]) == 2
+    message = (
+        "--data: Table: new.csv: has no column 'w'; it has c, y. A model that was trained with missing_column: fill"
+    )
+    assert message in capsys.readouterr().err
+    assert cli.run(["eval", "a", "--data", "new.csv", "data.train.missing_column=fill", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["notes"] == [
+        "in 1 row, c is a category that no training row has, encoded as zeros: 'new'",
+        "column w is missing in 2 rows; means or zeros are in its place",
+    ]
+
+
 def test_each_of_several_labels_has_its_row(tmp_path, monkeypatch, capsys):
     metrics = require("sklearn.metrics")
     monkeypatch.chdir(tmp_path)

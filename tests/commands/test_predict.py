@@ -223,8 +223,10 @@ def test_a_regression_names_its_values_and_invalid_tables_are_refused(tmp_path, 
     out, err = capsys.readouterr()
     assert (out, err.splitlines()) == ("", [
         "head.csv: has no rows below its header",
-        "latin.csv: is not UTF-8 text: it has a byte 0xfc; save it as UTF-8",
-        "other.csv: has no column 'height'; the header is a, b",
+        "latin.csv: is not UTF-8 text: it has a byte 0xfc; save it as UTF-8, or convert it: iconv -f "
+            "WINDOWS-1252 -t UTF-8",
+        "other.csv: has no column 'height'; it has a, b. A model that was trained with missing_column: fill predicts "
+            "without it",
     ])  # fmt: skip
     assert run(["predict", str(model), "open.csv"]) == 1
     out, err = capsys.readouterr()

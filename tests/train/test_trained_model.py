@@ -119,6 +119,21 @@ def test_a_number_is_the_value_of_a_prediction(tmp_path):
     assert answer.values == (answer.value,) and answer.label is None and answer.probabilities == {}
 
 
+def test_missing_columns_and_unseen_categories_follow_the_config_and_are_counted(tmp_path):
+    (tmp_path / "a.csv").write_text("w,c,y\n" + "".join(f"{i},{'ab'[i % 2]},{i % 2}\n" for i in range(20)))
+    config = {
+        "data": {"train": {"type": "Table", "path": str(tmp_path / "a.csv"), "target": "y", "missing_column": "fill"}},
+        "model": "LazyLinear(2)", "loss": "CrossEntropyLoss", "optimizer": "SGD(lr=0.1)", "train": {"epochs": 1},
+    }  # fmt: skip
+    model = tdt.load_model(fit(config, run_dir=tmp_path / "run", quiet=True).folder)
+    filled, mean = model.predict([{"c": "new"}, {"w": 9.5, "c": ""}])
+    np.testing.assert_array_equal(filled.probabilities, mean.probabilities)
+    assert model.notes == [
+        "in 1 row, c is a category that no training row has, encoded as zeros: 'new'",
+        "column w is missing in 1 row; means or zeros are in its place",
+    ]
+
+
 def test_texts_are_texts_and_not_paths(tmp_path):
     (tmp_path / "all.txt").write_text("to be or not to be " * 20)
     config = {"data": {"train": {"type": "Text", "path": str(tmp_path / "all.txt"), "length": 8}}}

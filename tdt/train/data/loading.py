@@ -7,6 +7,7 @@ A sample is (input, target); with several inputs (a, b, target), ({"a": …, "b"
     classes                the names of its classes; of several targets a mapping of these by target
     state_dict()           what was fitted to the training rows (means, a vocabulary), in JSON types;
     load_state_dict(state) the other splits of a run, and its checkpoints, use that state
+    fitted(state, …)       class method: like the constructor and load_state_dict, where that is done faster
     restored(state, …)     class method: like the constructor, with this state and without the files
     source_files()         the paths of the files that its samples come from; a resumed run detects changes in them
     has_masks              True: targets are masks, as `ImageMasks` returns; transforms that move pixels move them too
@@ -272,6 +273,8 @@ def _open(component: Component, needed: bool, state: Json | None, of_run: bool) 
         return kind.blank(*component.args, **component.kwargs)
     if not needed and of_run and hasattr(kind, "restored"):
         return kind.restored(state, *component.args, **component.kwargs)
+    if state is not None and hasattr(kind, "fitted"):
+        return kind.fitted(state, *component.args, **component.kwargs)
     if state is not None and "tokenizer" in state and "tokenizer" in component.kwargs:  # the run has a copy of its file
         tokenizer = Tokenizer.restored(state["tokenizer"])
         component = dataclasses.replace(component, kwargs=component.kwargs | {"tokenizer": tokenizer})

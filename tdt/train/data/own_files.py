@@ -6,13 +6,12 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from tdt.train._types import Json
 from tdt.train.config import Component, registry
 from tdt.train.config.paths import path_parameters
 from tdt.train.config.signatures import parameters_of
 from tdt.train.config.source import Source
 
-_OF_SPLITS = ("split", "valid", "test", "seed", "split_column")
+_OF_SPLITS = ("split", "valid", "test", "seed", "split_column", "stratify")
 
 
 def is_path(text: str) -> bool:
@@ -27,11 +26,9 @@ def is_path(text: str) -> bool:
     return Path(text).exists() or bool(Path(text).suffix) or "/" in text
 
 
-def with_path(component: Component, path: str, state: Json | None) -> Component:
+def with_path(component: Component, path: str) -> Component:
     """The dataset that reads all samples of `path` as `component` reads its file.
 
-    Args:
-        state: what that dataset was fitted to: columns keep the kinds that they have there.
     Raises:
         LookupError: `component` reads no file.
     """
@@ -45,7 +42,4 @@ def with_path(component: Component, path: str, state: Json | None) -> Component:
         )
     arguments = dict(zip(known, component.args, strict=False)) | component.kwargs
     arguments = {name: value for name, value in arguments.items() if name not in _OF_SPLITS} | {paths[0]: path}
-    fitted = (state or {}).get("columns")
-    if fitted and "columns" in known and "groups" not in (state or {}):
-        arguments["columns"] = {column["name"]: column["kind"] for column in fitted}
-    return replace(component, args=(), kwargs=arguments, source=Source("--data", 1, 1), arg_sources={})
+    return replace(component, args=(), kwargs=arguments, key_path="", source=Source("--data"), arg_sources={})

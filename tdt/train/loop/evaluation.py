@@ -214,7 +214,7 @@ def evaluate_checkpoint(
         changes += [f"{watcher}=null" for watcher in ("checkpoint.best", "train.early_stopping", "scheduler")]
     config = loads(meta["config"], f"{path}:config", changes)
     if path_of_data is not None and split is not None:
-        own = with_path(config.data.train, path_of_data, data_state(meta))
+        own = with_path(config.data.train, path_of_data)
         config = replace(config, data=_with_split(config.data, split, own))
     split = split or next(name for name in ("valid", "test", "train") if name in config.data.splits())
     if split not in config.data.splits():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 import tdt
 
 Split = Literal["train", "valid", "test"]
+SPLITS = ("train", "valid", "test")
 
 
 def check_split(owner: str, split: str | None, valid: float, test: float) -> None:
@@ -26,4 +28,13 @@ def split_indices(n: int, valid: float, test: float, seed: int | None) -> dict[s
     train = n - sum(sizes.values())
     parts = np.split(np.arange(n) if order is None else order, [train, train + sizes["valid"]])
     ascending = parts if order is None else map(np.sort, parts)
-    return dict(zip(("train", "valid", "test"), ascending, strict=True))
+    return dict(zip(SPLITS, ascending, strict=True))
+
+
+def stratified_indices(classes: Iterable[object], valid: float, test: float, seed: int | None) -> dict[str, np.ndarray]:
+    """The same for rows of these classes, each of which is divided in these proportions, rounded to whole rows."""
+    rows: dict[object, list[int]] = {}
+    for row, name in enumerate(classes):
+        rows.setdefault(name, []).append(row)
+    each = [(np.array(own), split_indices(len(own), valid, test, seed)) for own in rows.values()]
+    return {name: np.sort(np.concatenate([own[places[name]] for own, places in each])) for name in SPLITS}

@@ -105,7 +105,7 @@ def test_the_state_of_a_table_encodes_other_files_and_rows_without_a_file(iris, 
 
 @pytest.mark.parametrize("text, arguments, expected", [
     ("", {}, "the first line must name every column once"),
-    ("a,a,k\n1,2,x\n", {}, "must name every column once"),
+    ("a,a,k\n1,2,x\n", {}, "columns 1 and 2 are both called 'a'; rename one"),
     ("a,k\n", {}, "has no rows"),
     ("a,k\n1,x\n2\n", {}, "line 3: 1 fields, but the header names 2"),
     ("a,k\n1,x\n\n2,\n", {"target_type": "category"}, "line 4: k, the target, is missing"),
@@ -165,7 +165,9 @@ def test_a_column_without_a_name_is_called_by_its_place(tmp_path):
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
 def test_a_table_that_is_not_utf8_raises_an_error_with_a_remedy(tmp_path, encoding: str):
     (tmp_path / "t.csv").write_bytes("größe,k\n1,x\n".encode(encoding))
-    with pytest.raises(ValueError, match=r"t\.csv: is not UTF-8 text: it has a byte 0xf[cf6]; save it as UTF-8"):
+    with pytest.raises(
+        ValueError, match=r"t\.csv: is not UTF-8 text: it has a byte 0xf[cf6]; save it as UTF-8, or conv"
+    ):
         Table(tmp_path / "t.csv", "k")
 
 

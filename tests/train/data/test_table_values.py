@@ -158,9 +158,44 @@ def test_unseen_categories_and_missing_columns_are_replaced_or_refused_by_config
     assert filling.notes() == ["column w is missing in 2 rows; means or zeros are in its place"]
 
 
+def test_a_table_with_a_state_reads_only_the_columns_of_it_and_fits_nothing(tmp_path):
+    state = Table(write(tmp_path / "a.csv", "w,c,y\n1,red,1.5\n3,blue,2.5\n"), "y").state_dict()
+    new = write(tmp_path / "b.csv", "y,more,c\n7,x,red\n,y,blue\n9,z,green\n")
+    with pytest.raises(
+        ValueError, match=r"b\.csv: has no column 'w'; it has y, more, c\. A model .* missing_column: fill"
+    ):
+        Table.fitted(state, new, "y", missing_target="drop")
+    table = Table.fitted(state, new, "y", missing_target="drop", missing_column="fill")
+    np.testing.assert_array_equal(table.data, [[0, 0, 1], [0, 0, 0]])
+    np.testing.assert_array_equal(table.targets, [[7], [9]])
+    assert table.state_dict() == state
+    assert table.notes() == [
+        "1 row of b.csv left out: y, the target, is missing",
+        "in 1 row, c is a category that no training row has, encoded as zeros: 'green'",
+        "column w is missing in 2 rows; means or zeros are in its place",
+    ]
+
+
+def test_a_stratified_split_has_the_same_shares_of_every_class(tmp_path):
+    rows = [f"{i},{'rare' if i % 20 == 7 else 'usual'}\n" for i in range(400)]
+    path = write(tmp_path / "a.csv", "x,y\n" + "".join(rows))
+    parts = {
+        name: Table(path, "y", normalize=None, split=name, stratify=True, valid=0.25, test=0.25)
+        for name in ("train", "valid", "test")
+    }
+    assert {name: np.bincount(part.targets).tolist() for name, part in parts.items()} == {
+        "train": [10, 190], "valid": [5, 95], "test": [5, 95],
+    }  # fmt: skip
+    assert sorted(np.concatenate([part.data[:, 0] for part in parts.values()])) == list(range(400))
+    again = Table(path, "y", normalize=None, split="test", stratify=True, valid=0.25, test=0.25, seed=1)
+    assert not np.array_equal(again.data, parts["test"].data)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"stratify": True}, "stratify divides each class into splits, but y is a number; leave it out"),
+        ({"stratify": True, "split_column": "c", "columns": ["w"]}, "but split_column names the split of each row"),
         (
             {"columns": {"c": "text", "w": "number"}},
             r"of its own, .*columns: \{features: \{w: number\}, c: \{c: text\}\}",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
+import inspect
 import io
 import os
 from collections import Counter
@@ -20,7 +22,7 @@ from tdt.train.data.datasets._base import Arrays
 from tdt.train.data.datasets._columns import KINDS, Column, Lines, Reading, fit, fit_target
 from tdt.train.data.datasets._values import is_missing
 from tdt.train.data.tokenizer import Tokenizer
-from tdt.utils.data._splits import Split, check_split, split_indices
+from tdt.utils.data._splits import SPLITS, Split, check_split, split_indices, stratified_indices
 
 Kind = Literal["number", "category", "boolean", "date", "text"]
 TargetKind = Literal["number", "category", "boolean"]
@@ -39,15 +41,17 @@ class Table(Arrays):
         or `{body: {weight: number, born: date}, remarks: {remark: text}}`: features are a dict of tensors.
     normalize: scale numbers and dates: "standard" to mean 0 and standard deviation 1, "minmax" to 0..1, null not at all.
     split: "train", "valid" or "test": the rows with this value in `split_column`; without that column, shares of the
-        rows, drawn with `seed`: `valid` and `test`, and the rest for "train". Without it all rows.
+        rows, drawn with `seed`: `valid` and `test`, and the rest for "train"; with `stratify` the same shares of each class.
+        Without it all rows.
     delimiter: between fields; by default a comma, or if the header has none a semicolon, a tab or a bar.
     decimal: the decimal separator of columns of type number; by default the one with which every field is a number.
     day_first: read 3/4/2024 as the third of April where a column may be month/day or day/month.
     max_words, length: of columns of type text: size of the vocabulary, and the number of words that are kept of a text.
     tokenizer: of columns of type text: a `tokenizer.json`, or a folder with one, whose tokens take the place of words.
     missing_target: what happens to rows without a target: "error", or "drop" leaves them out.
-    missing_column: a feature column that a file lacks: "error", or "fill" as if it were missing in every row.
-    unseen: a category that no training row has: "zero", all zeros, or "error".
+    missing_column: a feature column that a file to predict or evaluate lacks: "error", or "fill" as if it were missing in
+        every row.
+    unseen: a category that no training row has, in the other splits and in files to predict: "zero", all zeros, or "error".
 
     Types of columns: number, also 1.234,50, $1,234.50 or 15 %, of which 15 is read; category, one-hot; boolean (yes, no,
     true, false, 1, 0); date: days since 1970, year, month, day, weekday and hour, as far as they differ; text, the numbers
@@ -81,6 +85,7 @@ class Table(Arrays):
         *,
         split: Split | None = None,
         split_column: str | None = None,
+        stratify: bool = False,
         valid: float = 0.2,
         test: float = 0.0,
         seed: int = 0,
@@ -94,35 +99,62 @@ class Table(Arrays):
         missing_column: Literal["error", "fill"] = "error",
         unseen: Literal["zero", "error"] = "zero",
     ) -> None:
-        check_split("Table", split, valid, test)
         if max_words < 3 or length < 1:
             raise ValueError(f"Table: max_words is at least 3 and length at least 1, got {max_words} and {length}")
-        self._name, self._path = str(path), Path(path).expanduser()
-        self.missing_column, self.unseen = missing_column, unseen
         self.tokenizer = None if tokenizer is None else Tokenizer.of(tokenizer)
-        fields, lines = read_rows(self._path, delimiter)
-        targets = [target] if isinstance(target, str) else list(dict.fromkeys(target))
-        if not targets:
-            raise ValueError("Table: target names no column")
+        fields, lines, parts = self._read(locals())
+        targets = names_of(target)
         apart = [*targets, *([split_column] if split_column else [])]
         self.groups, requested = grouped(columns)
         kinds = requested or dict.fromkeys(name for name in fields if name not in apart)
         if columns is not None and not requested:
             kinds = {}
-        self._check_columns(fields, [*apart, *kinds], targets, kinds)
-        fields, lines = self._with_target(fields, lines, targets, missing_target == "drop")
-        if split_column:
-            parts = {name: np.flatnonzero([text.strip() == name for text in fields[split_column]])
-                     for name in ("train", "valid", "test")}  # fmt: skip
-        else:
-            parts = split_indices(len(lines), valid, test, seed)
-        everything = np.arange(len(lines))
-        train, own = (everything, everything) if split is None else (parts["train"], parts[split])
-        self._fields, self._lines = take(fields, own), lines[own]
+        self._check_columns(fields, list(kinds))
+        self._check_kinds(targets, kinds)
         how = Reading(normalize, decimal, day_first, max_words, length, self.tokenizer)
-        self._fit(fields, train, lines, kinds, how)
+        self._fit(fields, np.arange(len(lines)) if split is None else parts["train"], lines, kinds, how)
         self._fit_targets(targets, fields, target_type, how, lines)
+        if stratify and (split_column or self.target.kind == "number"):
+            why = "split_column names the split of each row" if split_column else f"{self.target.name} is a number"
+            raise ValueError(f"Table: stratify divides each class into splits, but {why}; leave it out")
         self._encode_rows()
+
+    @classmethod
+    def fitted(cls, state: dict[str, Any], *args: Any, **kwargs: Any) -> Self:
+        """Like the constructor, with the encoding of another table in place of one fitted to these rows.
+
+        Of this file only the columns of that encoding are read. `columns` and `normalize` have no effect.
+        """
+        bound = inspect.signature(cls).bind(*args, **kwargs)
+        bound.apply_defaults()
+        table = cls.__new__(cls)
+        table._read(bound.arguments)
+        table.load_state_dict(state)
+        return table
+
+    def _read(self, settings: Mapping[str, Any]) -> tuple[dict[str, list[str]], np.ndarray, dict[str, np.ndarray]]:
+        """The rows of the file that have a target, with their lines and the places of each split among them.
+
+        settings: the constructor's arguments. Keeps the rows of the split.
+        """
+        split, valid, test = (settings[name] for name in ("split", "valid", "test"))
+        check_split("Table", split, valid, test)
+        targets, split_column = names_of(settings["target"]), settings["split_column"]
+        self._name, self._path = str(settings["path"]), Path(settings["path"]).expanduser()
+        self.missing_column, self.unseen = settings["missing_column"], settings["unseen"]
+        fields, lines = read_rows(self._path, settings["delimiter"])
+        self._check_columns(fields, [*targets, *([split_column] if split_column else [])])
+        fields, lines = self._with_target(fields, lines, targets, settings["missing_target"] == "drop")
+        if split_column:
+            places = {name: np.flatnonzero([text.strip() == name for text in fields[split_column]]) for name in SPLITS}
+        else:
+            shares = valid, test, settings["seed"]
+            classes = zip(*(map(str.strip, fields[name]) for name in targets), strict=True)
+            stratify = settings["stratify"]
+            places = stratified_indices(classes, *shares) if stratify else split_indices(len(lines), *shares)
+        own = np.arange(len(lines)) if split is None else places[split]
+        self._fields, self._lines = take(fields, own), lines[own]
+        return fields, lines, places
 
     def sample_name(self, index: int) -> str:
         """The line of the sample in the file."""
@@ -137,13 +169,13 @@ class Table(Arrays):
         """Number of different tokens of texts; 0 without a tokenizer."""
         return 0 if self.tokenizer is None else len(self.tokenizer.tokens)
 
-    def _check_columns(
-        self, fields: Mapping[str, Any], names: list[str], targets: list[str], kinds: dict[str, Any]
-    ) -> None:
+    def _check_columns(self, fields: Mapping[str, Any], names: list[str]) -> None:
         for name in names:
             if name not in fields:
                 meant = did_you_mean(name, fields, f"it has {', '.join(fields)}")
                 raise ValueError(f"Table: {self._name} has no column {name!r}; {meant}")
+
+    def _check_kinds(self, targets: list[str], kinds: dict[str, Any]) -> None:
         for target in targets:
             if target in kinds:
                 raise ValueError(f"Table: {target!r} is the target; leave it out of columns")
@@ -228,8 +260,16 @@ class Table(Arrays):
         self.targets = encoded[0] if len(encoded) == 1 else np.concatenate(encoded, axis=1)
 
     def missing_columns(self, names: Sequence[str]) -> list[str]:
-        """The feature columns that are not among `names`."""
-        return list(dict.fromkeys(column.name for column in self.columns if column.name not in names))
+        """The feature columns that are not among `names`. Raises ValueError for them unless missing_column is "fill"."""
+        lacking = list(dict.fromkeys(column.name for column in self.columns if column.name not in names))
+        if lacking and self.missing_column == "error":
+            known = ", ".join(map(str, names))
+            known = known if len(known) < 200 else f"{known[:200]}…"
+            raise ValueError(
+                f"has no column {', '.join(map(repr, lacking))}; it has {known}. A model that was trained with "
+                "missing_column: fill predicts without it"
+            )
+        return lacking
 
     def encode(self, fields: Mapping[str, Sequence[str]], lines: Lines | None = None) -> Any:
         """Features (n, width) from the texts of each column; for a model with several inputs, a dict of them.
@@ -237,8 +277,6 @@ class Table(Arrays):
         lines: numbers of the rows in errors, by default from 2. Raises ValueError for a missing feature column.
         """
         lacking = self.missing_columns(list(fields))
-        if lacking and self.missing_column == "error":
-            raise ValueError(f"has no column {', '.join(map(repr, lacking))}")
         n = len(next(iter(fields.values()), []))
         named = range(2, n + 2) if lines is None else [int(line) for line in lines]
         parts: dict[str, list[np.ndarray]] = {}
@@ -328,6 +366,14 @@ def _targets_of(state: dict[str, Any]) -> list[Column]:
     return [Column.of(target) for target in targets]
 
 
+def names_of(target: str | list[str]) -> list[str]:
+    """The names of the columns to predict. Raises ValueError if there is none."""
+    names = [target] if isinstance(target, str) else list(dict.fromkeys(target))
+    if not names:
+        raise ValueError("Table: target names no column")
+    return names
+
+
 def grouped(columns: Any) -> tuple[dict[str, list[str]] | None, dict[str, Any]]:
     """The columns of each input, None for a model with one, and the type of each column, None if it is to be guessed."""
     if not isinstance(columns, dict):
@@ -363,8 +409,9 @@ def read_rows(path: Path, delimiter: str | None = None) -> tuple[dict[str, list[
             rows.append(row)
     except ValueError as error:
         raise ValueError(f"Table: {path}: {error}") from error
-    if len(set(header)) < len(header):
-        raise ValueError(f"Table: {path}: the first line must name every column once, got {header}")
+    if twice := [f"columns {header.index(name) + 1} and {place} are both called {name!r}"
+                 for place, name in enumerate(header, 1) if header.index(name) + 1 < place]:  # fmt: skip
+        raise ValueError(f"Table: {path}: {twice[0]}; rename one of them in the first line")
     if not rows:
         raise ValueError(f"Table: {path}: has no rows below its header")
     return {name: list(texts) for name, texts in zip(header, zip(*rows, strict=True), strict=True)}, np.array(lines)
@@ -380,7 +427,10 @@ def read_text(file: Path | io.BytesIO) -> str:
 
 def not_utf8(error: UnicodeDecodeError) -> ValueError:
     """The error for a file whose text is not UTF-8."""
-    return ValueError(f"is not UTF-8 text: it has a byte {error.object[error.start]:#04x}; save it as UTF-8")
+    start = error.object[:2]
+    coding = "UTF-16" if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "WINDOWS-1252"
+    byte = f"it has a byte {error.object[error.start]:#04x}"
+    return ValueError(f"is not UTF-8 text: {byte}; save it as UTF-8, or convert it: iconv -f {coding} -t UTF-8")
 
 
 def _bytes_of(path: Path) -> bytes:

@@ -21,7 +21,7 @@ from tdt.train.data.starters.writing import (
     relative,
     sequential,
 )
-from tdt.utils.data._splits import split_indices
+from tdt.utils.data._splits import stratified_indices
 
 TARGETS = ("target", "label", "class", "y")  # usual names of the column to predict
 NUMBER_LOSS = (
@@ -65,15 +65,18 @@ def table(path: Path, file: Path, target: str | None = None) -> str:
         **_columns(described, used),
         **size,
     }
+    stratify = {"stratify": True} if shares and kind != "number" else {}
     splits = {
-        name: flow(arguments | {"split": name, **shares}) for name in ("train", *(k for k, v in shares.items() if v))
+        name: flow(arguments | {"split": name, **shares, **stratify})
+        for name in ("train", *(k for k, v in shares.items() if v))
     }
     first = fields[targets[0]]
     different = Counter(text.strip() for text in first) if kind == "category" else Counter()
     model = _table_model(texts, len(texts) < len(used), len(different) or len(targets), size.get("max_words", 0))
     if kind == "category":
-        train = split_indices(n, shares.get("valid", 0), shares.get("test", 0), seed=0)["train"]
-        in_training = {first[row].strip() for row in train}
+        classes = [text.strip() for text in first]
+        train = stratified_indices(classes, shares.get("valid", 0), shares.get("test", 0), seed=0)["train"]
+        in_training = {classes[row] for row in train}
         tail = class_loss(different, len(in_training) == len(different))
     elif kind == "boolean":
         tail = Tail(["loss: BCEWithLogitsLoss", "metrics: [accuracy, f1, auroc]"])
@@ -91,7 +94,8 @@ def table(path: Path, file: Path, target: str | None = None) -> str:
 def _targets(path: Path, fields: dict[str, list[str]], target: str | None) -> list[str]:
     """The names of the columns to predict."""
     if target is None:
-        return [next((name for name in fields if name.lower() in TARGETS), list(fields)[-1])]
+        named = {name.lower(): name for name in fields}
+        return [next((named[usual] for usual in TARGETS if usual in named), list(fields)[-1])]
     names = [target] if target in fields else [name.strip() for name in target.split(",")]
     for name in names:
         if name not in fields:
