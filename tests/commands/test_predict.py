@@ -61,6 +61,20 @@ def picture(path: str, number: int = 0, mode: str = "L") -> None:
     Image.fromarray(np.round(Digits("test").data[number] * 255).astype(np.uint8)).convert(mode).save(path)
 
 
+def test_integers_of_an_npz_file_become_floats_by_a_transform(answered, tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez("whole.npz", x=rng.integers(0, 9, (40, 3)), y=rng.integers(0, 2, 40))
+    config = (
+        "data:\n  train: NPZ('whole.npz')\n  transform: [ToDtype]\nmodel: Linear(3, 2)\nloss: CrossEntropyLoss\n"
+        "optimizer: SGD(lr=0.1)\ntrain: {epochs: 1}\n"
+    )
+    path = trained(tmp_path, config)
+    code, out, err = answered("whole.npz", "--json", of=path)
+    scored = evaluate_checkpoint(path, "train")
+    assert (code, err) == (0, "")
+    assert [int(answer["class"]) for answer in lines(out)] == scored.predictions
+
+
 def test_predictions_equal_those_of_an_evaluation_to_the_bit(answered, model):
     np.savez("digits.npz", x=Digits("test").data)
     code, out, err = answered("digits.npz", "--json", "--top", "10")

@@ -22,6 +22,7 @@ from tdt.vision.transforms import (
     RandomRotation,
     RandomVerticalFlip,
     Resize,
+    ToDtype,
     ToTensor,
 )
 from tests.helpers import require_torch
@@ -205,6 +206,12 @@ def test_dtypes_keep_white_white():
     assert ConvertImageDtype(tdt.uint8)(tdt.tensor([[[0.0, 0.5, 1.0]]])).tolist() == [[[0, 127, 255]]]
     assert ConvertImageDtype(tdt.int16)(white).tolist() == [[[0, 255 * 128]]]
     assert ConvertImageDtype(tdt.uint8)(ConvertImageDtype(tdt.int16)(white)).tolist() == white.tolist()
+
+
+def test_to_dtype_keeps_values_or_scales_them():
+    white = tdt.tensor([[[0, 255]]], dtype=tdt.uint8)
+    assert ToDtype()(white).tolist() == [[[0.0, 255.0]]] and ToDtype()(tdt.tensor([3])).dtype is tdt.float32
+    assert ToDtype(tdt.float64, scale=True)(white).tolist() == [[[0.0, 1.0]]]
 
 
 def test_steps_after_one_another_take_pillow_images():

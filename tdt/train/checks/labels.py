@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,11 @@ from tdt.train.config import ConfigErrors
 from tdt.train.data.datasets._columns import is_number
 from tdt.train.data.loading import Split
 from tdt.train.data.targets import is_float
+from tdt.train.errors import StepError
 from tdt.train.model.objective import Objective, Term, compared, part_of
+
+if TYPE_CHECKING:
+    from tdt.train.loop.parts import Parts
 
 BY_CLASS = (nn.CrossEntropyLoss, nn.NLLLoss, nn.MultiMarginLoss)
 BINARY = (nn.BCEWithLogitsLoss, nn.BCELoss)
@@ -31,8 +35,19 @@ _REMOVE = {  # loss → last layers that spoil it, and why
 }
 
 
+_NEEDED = {  # loss → the activation that it needs, and the loss that applies it itself
+    nn.BCELoss: "takes probabilities; end the model with Sigmoid, or write loss: BCEWithLogitsLoss",
+    nn.NLLLoss: "takes log-probabilities; end the model with LogSoftmax(1), or write loss: CrossEntropyLoss",
+}
+_OF_ANY_SIGN = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
 def activation_advice(loss: nn.Module, last: nn.Module | None) -> str | None:
     """What is wrong with `last` as the layer before `loss`; None if nothing is."""
+    if isinstance(last, _OF_ANY_SIGN):
+        return next(
+            (f"{type(loss).__name__} {needs}" for kind, needs in _NEEDED.items() if isinstance(loss, kind)), None
+        )
     for kind, (layers, advice) in _REMOVE.items():
         if isinstance(loss, kind) and isinstance(last, layers):
             return f"{type(loss).__name__} {advice.format(type(last).__name__)}"
@@ -45,19 +60,31 @@ def target_advice(loss: nn.Module, output: Any, target: Any, split: Split) -> st
         return None
     of_classes, name, table = not target.is_floating_point(), type(loss).__name__, split.component.name == "Table"
     shape, one_column = tuple(target.shape[1:]), target.ndim == 2 and target.shape[1] == 1
-    if isinstance(loss, BY_CLASS) and one_column:
-        fix = "y.reshape(-1)" if of_classes else "y.astype('int64').reshape(-1)"
-        fix = "set target_type: category" if table else f"save them as {fix}"
-        return f"{name} takes class labels of shape (n,), but those of data.train are {_kind(target)} (n, 1); {fix}"
-    if isinstance(loss, (*BINARY, *OF_NUMBERS)) and of_classes and not shape:
-        binary = isinstance(loss, BINARY)
-        compares = "0 and 1 as floats" if binary else "numbers"
-        message = f"{name} compares {compares}, but the targets of data.train are classes; {_TO_CLASSES}"
-        if table and not all(map(is_number, getattr(split.dataset, "classes", ()))):
-            return message  # texts are no numbers
-        fix = "set target_type: number" if table else "let data.train return floats of shape (n, 1)"
-        return f"{message}; or, {'for a single output of 0 or 1' if binary else 'to predict numbers'}, {fix}"
-    return None
+    found = f"the targets of data.train are {_kind(target)}"
+    if isinstance(loss, BY_CLASS) and (one_column or not (of_classes or shape)):
+        steps = ["y", *([] if of_classes else ["astype('int64')"]), *(["reshape(-1)"] if one_column else [])]
+        fix = "set target_type: category" if table else f"save them as {'.'.join(steps)}"
+        return (
+            f"{name} takes class labels, integers of shape (n,), but {found} (n{', 1' if one_column else ','}); {fix}"
+        )
+    if not isinstance(loss, (*BINARY, *OF_NUMBERS)):
+        return None
+    if of_classes and shape:
+        return f"{name} compares floats, but {found}; save them as y.astype('float32')"
+    if not of_classes and not shape and output.ndim == 2 and output.shape[1] == 1:
+        return f"outputs are of shape (n, 1), but {found} (n,); save them as y.reshape(-1, 1)"
+    return _number_advice(loss, split, table) if of_classes else None
+
+
+def _number_advice(loss: nn.Module, split: Split, table: bool) -> str:
+    """What to write if `loss` compares numbers, and targets are class numbers."""
+    binary, name = isinstance(loss, BINARY), type(loss).__name__
+    compares = "0 and 1 as floats" if binary else "numbers"
+    message = f"{name} compares {compares}, but the targets of data.train are classes; {_TO_CLASSES}"
+    if table and not all(map(is_number, getattr(split.dataset, "classes", ()))):
+        return message  # texts are no numbers
+    fix = "set target_type: number" if table else "let data.train return floats of shape (n, 1)"
+    return f"{message}; or, {'for a single output of 0 or 1' if binary else 'to predict numbers'}, {fix}"
 
 
 def _kind(target: Tensor) -> str:
@@ -74,23 +101,56 @@ def check_labels(name: str, split: Split, targets: Any, loss: Objective, errors:
         if not isinstance(labels, np.ndarray) or not labels.size or is_float(labels) != isinstance(term.loss, BINARY):
             continue
         present = labels[labels != getattr(term.loss, "ignore_index", None)]
-        wrong = None if isinstance(term.loss, BINARY) else label_out_of_range(split, name, labels, term.loss, outputs)
+        binary = isinstance(term.loss, BINARY)
+        wrong = None if binary else label_out_of_range(split.dataset, name, labels, term.loss, outputs)
         if wrong is not None:
-            errors.add(split.component, f"{wrong}, but the model has {counted(outputs, 'output')}, for the labels 0 to "
-                       f"{outputs - 1}{_advice(present, outputs)}")  # fmt: skip
-        elif name == "train" and present.size and labels.ndim <= 1 + isinstance(term.loss, BINARY):
+            errors.add(split.component, f"{wrong}, {_few_outputs(present, outputs)}")
+        elif name == "train" and present.size and labels.ndim <= 1 + binary:
             _check_variety(split, present, term, errors)
 
 
-def label_out_of_range(split: Split, name: str, labels: np.ndarray, loss: nn.Module, outputs: int) -> str | None:
-    """The first label that is not a class of a model with so many outputs, and its place: a row, a line or a file."""
+def label_error(name: str, parts: Parts, targets: Any, indices: Sequence[int]) -> StepError | None:
+    """The error for a batch of the split `name` with a label that the model has no output for; it names the first sample.
+
+    Labels that a dataset knows only as it reads its samples are checked here, the others by `check_labels`.
+
+    Args:
+        indices: of the batch's samples in the split.
+    """
+    component = parts.config.data.splits()[name]
+    for term, outputs in _of_classes(parts.loss):
+        labels = part_of(term.target, {"target": targets})
+        if isinstance(term.loss, BINARY) or not isinstance(labels, Tensor) or labels.is_floating_point():
+            continue
+        values, dataset = labels.cpu().numpy(), getattr(parts.loaders[name].dataset, "dataset", None)
+        wrong = label_out_of_range(dataset, name, values, term.loss, outputs, indices)
+        if wrong is not None:
+            present = values[values != getattr(term.loss, "ignore_index", None)]
+            return StepError(f"{component.source}: data.{name}: {wrong}, {_few_outputs(present, outputs)}")
+    return None
+
+
+def label_out_of_range(
+    dataset: Any, name: str, labels: np.ndarray, loss: nn.Module, outputs: int, indices: Sequence[int] | None = None
+) -> str | None:
+    """The first label that is not a class of a model with so many outputs, and its place: a row, a line or a file.
+
+    indices: of the labels' samples in the split `name`; by default they are all of its samples.
+    """
     outside = ((labels < 0) | (labels >= outputs)) & (labels != getattr(loss, "ignore_index", None))
     if not outside.any():
         return None
     place = np.unravel_index(int(outside.argmax()), labels.shape)
-    called = getattr(split.dataset, "sample_name", None)
-    sample = f"sample {place[0]} of data.{name}" if called is None else called(int(place[0]))
+    called, index = getattr(dataset, "sample_name", None), int(place[0])
+    index = index if indices is None else indices[index]
+    sample = f"sample {index} of data.{name}" if called is None else called(index)
     return f"{sample} has the label {labels[place]}"
+
+
+def _few_outputs(labels: np.ndarray, outputs: int) -> str:
+    return (
+        f"but the model has {counted(outputs, 'output')}, for the labels 0 to {outputs - 1}{_advice(labels, outputs)}"
+    )
 
 
 def _advice(labels: np.ndarray, outputs: int) -> str:

@@ -200,9 +200,11 @@ def _dtype_advice(layer: nn.Module, args: Any) -> str:
     own = next(layer.parameters(), None)
     if own is None or not own.is_floating_point() or received is None or received.is_floating_point():
         return ""
-    if received.dtype is tdt.uint8:
-        return "; inputs are uint8: put ConvertImageDtype into data.transform"
-    return "; inputs are integers: let data.train return floats (in a .npz file: x.astype('float32'))"
+    if isinstance(args[0], (dict, tuple, list)):
+        return "; inputs are integers: let data.train return floats"
+    scaled = ", or ConvertImageDtype, which scales them to 0..1" if received.dtype is tdt.uint8 else ""
+    name = str(received.dtype).rpartition(".")[2]
+    return f"; inputs are {name}: put ToDtype into data.transform, which makes them floats{scaled}"
 
 
 def _check_tokens(dataset: Any, batch: Any, watch: _Watch, errors: ConfigErrors) -> None:
@@ -291,7 +293,7 @@ def _check_classes(term: Term, output: Tensor, target: Any, split: Split, watch:
         return
     labels = known_targets(split.dataset) if split.loaded else None
     if isinstance(labels, np.ndarray) and hasattr(split.dataset, "sample_name"):
-        wrong = label_out_of_range(split, "train", labels, term.loss, output.shape[1])
+        wrong = label_out_of_range(split.dataset, "train", labels, term.loss, output.shape[1])
         message += f": {wrong}" if wrong else ""
         if labels.min() == 1 and labels.max() == output.shape[1]:
             message += "; labels begin at 0: save them as y - 1"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tdt.optim.lr_scheduler import ReduceLROnPlateau
@@ -19,18 +20,22 @@ def check_used(parts: Parts, resumed: bool, errors: ConfigErrors) -> None:
     """Add settings that have no effect to `errors`.
 
     A setting that the run is too short for is a mistake only if the file sets the length: not if the command line makes
-    the run short, nor in the config of a `resumed` run.
+    the run short, nor in the config of a `resumed` run. Early stopping that a short run leaves no time for is a warning.
     """
     _check_init(parts, errors)
     _check_options(parts, errors)
     config = parts.config
     length_overridden = any(config.source(f"train.{key}").file == COMMAND_LINE for key in ("epochs", "steps", "time"))
-    if resumed or length_overridden or config.train.overfit is not None or errors:
+    if resumed or config.train.overfit is not None or errors:
+        return
+    if length_overridden:
+        if parts.length.steps is not None:
+            _check_patience(parts, parts.length.steps, errors.warn)
         return
     _check_accumulate(parts, errors)
     if parts.length.steps is not None and parts.length.epochs is not None:
         _check_warmup(parts, parts.length.steps, errors)
-        _check_patience(parts, parts.length.steps, errors)
+        _check_patience(parts, parts.length.steps, errors.add)
         _check_scheduler(parts, parts.length.steps, parts.length.epochs, errors)
 
 
@@ -83,14 +88,14 @@ def _validations(parts: Parts, steps: int) -> int:
     return -(-steps // (every.count * (parts.length.steps_per_epoch if every.unit == "epoch" else 1)))
 
 
-def _check_patience(parts: Parts, steps: int, errors: ConfigErrors) -> None:
+def _check_patience(parts: Parts, steps: int, report: Callable[..., None]) -> None:
     stopping = parts.config.train.early_stopping
     if stopping is not None:
         validations = _validations(parts, steps)
         if stopping.patience >= validations:
             patience = counted(stopping.patience, "validation")
             message = f"waits for {patience} without a better score, but the run has {validations}"
-            errors.add("train.early_stopping", message, kind="unused")
+            report("train.early_stopping", message, kind="unused")
 
 
 def _check_scheduler(parts: Parts, steps: int, epochs: int, errors: ConfigErrors) -> None:

@@ -83,18 +83,19 @@ class Split:
         """Facts about the data, in JSON types, that a checkpoint keeps so that the model can be used without the data.
 
         classes: their names. classes_by_target: those of each of several targets, if the dataset's `classes` is a mapping
-        by target. item: form of an input from the dataset: an image's mode, or an array's shape and dtype.
+        by target. item: form of an input from the dataset: an image's mode, or an array's shape and dtype, and whether it is a
+        tensor.
         input: form of the model's input. state: what the dataset was fitted to.
         """
         inputs, prepared = self.dataset[0][0], self.sample()[0]
         state = getattr(self.dataset, "state_dict", None)
-        is_image = _is_picture(inputs)
+        is_image, tensor = _is_picture(inputs), {"tensor": True} if isinstance(inputs, tdt.Tensor) else {}
         classes = getattr(self.dataset, "classes", ())
         by_target = classes if isinstance(classes, Mapping) else {}
         return {
             "classes": [] if by_target else [str(name) for name in classes],
             "classes_by_target": {target: [str(name) for name in names] for target, names in by_target.items()},
-            "item": {"mode": inputs.mode} if is_image else form_of(inputs),
+            "item": {"mode": inputs.mode} if is_image else form_of(inputs) | tensor,
             "input": form_of(prepared),
             "state": state() if state else None,
         }

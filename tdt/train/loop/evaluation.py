@@ -15,6 +15,7 @@ import numpy as np
 import tdt
 from tdt import Tensor
 from tdt.train._types import Callback, Nested
+from tdt.train.checks.labels import label_error
 from tdt.train.checks.saved_config import restrict_saved_config
 from tdt.train.config import Component, DataConfig, loads
 from tdt.train.config.config import SPLITS
@@ -70,7 +71,11 @@ def evaluate(
     with tdt.no_grad(), default_dtype(parts.config.dtype), explained:
         for inputs, targets in islice(batches(parts, split, check_stop), most):
             output = parts.output_of(model, inputs)
-            loss = parts.loss(output, targets, inputs)
+            try:
+                loss = parts.loss(output, targets, inputs)
+            except IndexError as error:
+                indices = range(sample_count, sample_count + len(next(leaves(targets))))
+                raise label_error(split, parts, targets, indices) or error from error
             if not loss.is_cuda and not math.isfinite(loss.item()):
                 _check_data(split, inputs, targets, sample_count)
             output, targets = parts.loss.compared(output, targets, inputs)

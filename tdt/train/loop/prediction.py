@@ -93,6 +93,10 @@ class Predictor:
         if isinstance(item, Exception):
             return item
         try:
+            if self.facts["item"].get("tensor") and isinstance(
+                item, np.ndarray
+            ):  # transforms take what the dataset gives
+                item = wrap(np.array(item))
             prepared = self.steps(item) if self.steps.transforms else item
             prepared = mapped(lambda part: part if isinstance(part, Tensor) else wrap(np.array(part)), prepared)
             shape = _expected_shapes(self.facts["input"])

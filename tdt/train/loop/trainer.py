@@ -17,6 +17,7 @@ from typing import Any
 
 from tdt import Tensor
 from tdt.train._types import Arrays, Callback, Json
+from tdt.train.checks.labels import label_error
 from tdt.train.config import Every
 from tdt.train.data.loading import batch_indices
 from tdt.train.errors import NonFiniteLoss, Stopped, error_context, few, non_finite
@@ -121,7 +122,10 @@ class Trainer:
     def _train_step(self, group: Iterable[tuple[Tensor, Tensor]]) -> None:
         with self._error_context:
             for inputs, targets in group:
-                output, targets, loss = self.train_step.forward(inputs, targets)
+                try:
+                    output, targets, loss = self.train_step.forward(inputs, targets)
+                except IndexError as error:
+                    raise label_error("train", self.parts, targets, self._samples()) or error from error
                 # Reading the loss would synchronise the GPU; `_check` does that later.
                 if not loss.is_cuda and not math.isfinite(loss.item()):
                     raise non_finite(self.step + 1, loss.item(), self._samples(), inputs, targets)

@@ -13,6 +13,7 @@ from tdt.vision.transforms.color import ConvertImageDtype as ConvertImageDtype
 from tdt.vision.transforms.color import Grayscale as Grayscale
 from tdt.vision.transforms.color import RandomErasing as RandomErasing
 from tdt.vision.transforms.color import RandomGrayscale as RandomGrayscale
+from tdt.vision.transforms.color import ToDtype as ToDtype
 from tdt.vision.transforms.convert import Normalize as Normalize
 from tdt.vision.transforms.convert import PILToTensor as PILToTensor
 from tdt.vision.transforms.convert import ToPILImage as ToPILImage
@@ -31,5 +32,5 @@ __all__ = [
     "CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "GaussianBlur", "Grayscale", "InterpolationMode", "Lambda",
     "Normalize", "PILToTensor", "Pad", "RandomApply", "RandomChoice", "RandomCrop", "RandomErasing",
     "RandomGrayscale", "RandomHorizontalFlip", "RandomOrder", "RandomResizedCrop", "RandomRotation",
-    "RandomVerticalFlip", "Resize", "ToPILImage", "ToTensor", "Transform",
+    "RandomVerticalFlip", "Resize", "ToDtype", "ToPILImage", "ToTensor", "Transform",
 ]  # fmt: skip

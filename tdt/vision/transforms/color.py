@@ -310,3 +310,25 @@ class ConvertImageDtype(Transform):
 
     def __repr__(self) -> str:
         return f"ConvertImageDtype({self.dtype})"
+
+
+class ToDtype(Transform):
+    """Tensors of another dtype and the same values, such as integers as floats; with `scale`, as ConvertImageDtype.
+
+    >>> import tdt
+    >>> from tdt.vision.transforms import ToDtype
+    >>> ToDtype(tdt.float32)(tdt.tensor([3, 255])), ToDtype(tdt.float32, scale=True)(tdt.tensor([255], dtype=tdt.uint8))
+    (tensor([  3., 255.]), tensor([1.]))
+    """
+
+    moves_pixels = False
+
+    def __init__(self, dtype: tdt.dtype = tdt.float32, scale: bool = False) -> None:
+        self.dtype, self.scale = dtype, scale
+
+    def batch(self, images: Tensor) -> Tensor:
+        """The tensors in the new dtype."""
+        return ConvertImageDtype(self.dtype).batch(images) if self.scale else images.to(self.dtype)
+
+    def __repr__(self) -> str:
+        return f"ToDtype({self.dtype}, scale={self.scale})"

@@ -31,7 +31,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     y, x = np.arange(30) % 3, np.random.default_rng(0).normal(size=(30, 4))
     np.savez(
         "a.npz", x=x, whole=np.arange(120).reshape(30, 4), image=np.zeros((30, 2, 2), np.uint8), y=y, column=y[:, None],
-        floats=y[:, None] / 1.0, from_1=y + 1, one=y * 0, half=(y[:, None] > 0) / 1.0, zeros=y[:, None] * 0.0,
+        floats=y[:, None] / 1.0, flat=y / 1.0, from_1=y + 1, one=y * 0, half=(y[:, None] > 0) / 1.0, zeros=y[:, None] * 0.0,
         high=np.where(np.arange(30) == 17, 7, y), low=np.where(np.arange(30) == 5, -1, y),
     )  # fmt: skip
     return tmp_path
@@ -55,12 +55,16 @@ def found(data: str, model: str, loss: str) -> list[str]:
         ("LogSoftmax(1)", "CrossEntropyLoss", "y: y", SCORES + "LogSoftmax"),
         ("Sigmoid", "CrossEntropyLoss", "y: y", SCORES + "Sigmoid"),
         ("Softmax(1)", "NLLLoss", "y: y", "NLLLoss takes log-probabilities; replace Softmax by LogSoftmax(1)"),
+        ("Linear(3, 3)", "NLLLoss", "y: y", "NLLLoss takes log-probabilities; end the model with LogSoftmax(1), or write loss: "
+         "CrossEntropyLoss"),
+        ("Linear(1, 1)", "BCELoss", "y: half", "BCELoss takes probabilities; end the model with Sigmoid, or write loss: "
+         "BCEWithLogitsLoss"),
         ("Sigmoid", "BCEWithLogitsLoss", "y: half", "BCEWithLogitsLoss takes scores, and applies sigmoid itself; remove Sigmoid"),
     ],
 )  # fmt: skip
 def test_an_activation_that_the_loss_applies_itself_is_warned_about(model, loss, data, advice):
     outputs = 1 if data == "y: half" else 3
-    assert found(data, f'["Linear(4, {outputs})", {model}]', loss) == [f"c.yaml:3:25: model.1: {advice}"]
+    assert found(data, f'["Linear(4, {outputs})", "{model}"]', loss) == [f"c.yaml:3:25: model.1: {advice}"]
 
 
 @pytest.mark.parametrize(
@@ -71,10 +75,12 @@ def test_an_activation_that_the_loss_applies_itself_is_warned_about(model, loss,
         ("y: one", LINEAR, "c.yaml:2:17: data.train: every sample has the label 0; a model learns nothing from a single class"),
         ("y: from_1", '"Linear(4, 4)"', "c.yaml:2:17: data.train: the labels are 1 to 3, so that output 0 of the model "
          "has no sample; labels begin at 0: save them as y - 1"),
-        ("y: column", LINEAR, "c.yaml:4:7: loss: CrossEntropyLoss takes class labels of shape (n,), but those of data.train are "
-         "int64 (n, 1); save them as y.reshape(-1)"),
-        ("y: floats", LINEAR, "c.yaml:4:7: loss: CrossEntropyLoss takes class labels of shape (n,), but those of data.train are "
-         "float32 (n, 1); save them as y.astype('int64').reshape(-1)"),
+        ("y: column", LINEAR, "c.yaml:4:7: loss: CrossEntropyLoss takes class labels, integers of shape (n,), but the targets of "
+         "data.train are int64 (n, 1); save them as y.reshape(-1)"),
+        ("y: floats", LINEAR, "c.yaml:4:7: loss: CrossEntropyLoss takes class labels, integers of shape (n,), but the targets of "
+         "data.train are float32 (n, 1); save them as y.astype('int64').reshape(-1)"),
+        ("y: flat", LINEAR, "c.yaml:4:7: loss: CrossEntropyLoss takes class labels, integers of shape (n,), but the targets of "
+         "data.train are float32 (n,); save them as y.astype('int64')"),
         ("y: low", LINEAR, "c.yaml:2:17: data.train: low[5] of {}/a.npz has the label -1, " + RANGE +
          "to leave such samples out, set ignore_index: -1 in the loss"),
         ("y: high", LINEAR, "c.yaml:3:8: model: Linear(in_features=4, out_features=3, bias=True) gives 3 scores, but NPZ has 8 "
@@ -82,15 +88,26 @@ def test_an_activation_that_the_loss_applies_itself_is_warned_about(model, loss,
         ("y: from_1", LINEAR, "c.yaml:3:8: model: Linear(in_features=4, out_features=3, bias=True) gives 3 scores, but NPZ has 4 "
          "classes: from_1[2] of {}/a.npz has the label 3; labels begin at 0: save them as y - 1"),
         ("y: y, x: whole", LINEAR, "c.yaml:3:8: model: expected m1 and m2 to have the same dtype, but got: long != float (the "
-         "weight of linear); inputs are integers: let data.train return floats (in a .npz file: x.astype('float32')); its input "
-         "comes from the data"),
+         "weight of linear); inputs are int64: put ToDtype into data.transform, which makes them floats; its input comes "
+         "from the data"),
         ("y: y, x: image", '[Flatten, "Linear(4, 3)"]', "c.yaml:3:18: model.1: expected m1 and m2 to have the same dtype, but "
-         "got: byte != float (the weight of linear); inputs are uint8: put ConvertImageDtype into data.transform; its input "
-         "comes from 0 (Flatten(), line 3)"),
+         "got: byte != float (the weight of linear); inputs are uint8: put ToDtype into data.transform, which makes them floats, "
+         "or ConvertImageDtype, which scales them to 0..1; its input comes from 0 (Flatten(), line 3)"),
     ],
 )  # fmt: skip
 def test_labels_and_inputs_that_do_not_fit_are_reported_with_the_fix(data, model, message, work):
     assert found(data, model, "CrossEntropyLoss") == [message.replace("{}", str(work)) if "{}" in message else message]
+
+
+def test_targets_of_another_shape_or_dtype_than_the_outputs_are_reported_with_the_fix():
+    assert found("y: column", '"Linear(4, 1)"', "BCEWithLogitsLoss") == [
+        "c.yaml:4:7: loss: BCEWithLogitsLoss compares floats, but the targets of data.train are int64; save them as "
+        "y.astype('float32')"
+    ]
+    assert found("y: flat", '"Linear(4, 1)"', "MSELoss") == [
+        "c.yaml:4:7: loss: outputs are of shape (n, 1), but the targets of data.train are float32 (n,); save them as "
+        "y.reshape(-1, 1)"
+    ]
 
 
 @pytest.mark.parametrize("loss", ["BCEWithLogitsLoss", "BCELoss", "MSELoss", "SmoothL1Loss"])
@@ -129,14 +146,48 @@ def test_targets_of_a_binary_loss_that_are_all_the_same_are_warned_about():
     ]
 
 
-@pytest.mark.parametrize("imported", ["Own", "Own(names=true)"])
-def test_a_label_out_of_range_in_a_dataset_of_the_user_ends_the_command_with_exit_code_2(capsys, imported):
-    Path("own.py").write_text(
-        "import tdt\nfrom tdt.utils.data import Dataset\n\n\nclass Own(Dataset):\n    def __init__(self, names=False):\n"
-        "        if names:\n            self.sample_name = lambda i: f'file {i}.wav'\n\n"
-        "    def __len__(self):\n        return 9\n\n"
-        "    def __getitem__(self, i):\n        return tdt.ones(4), 3 if i == 6 else i % 3\n"
+OWN = """
+import tdt
+from tdt.utils.data import Dataset
+
+
+class Own(Dataset):
+    def __init__(self, wrong=-1, names=False):
+        self.wrong = wrong
+        if names:
+            self.sample_name = lambda i: f"file {i}.wav"
+
+    def __len__(self):
+        return 9
+
+    def __getitem__(self, i):
+        return tdt.ones(4), 3 if i == self.wrong else i % 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("train", "valid", "place"),
+    [
+        ("Own(wrong=6)", "Own", "c.yaml:3:10: data.train: sample 6 of data.train"),
+        ("Own(wrong=6, names=true)", "Own", "c.yaml:3:10: data.train: file 6.wav"),
+        ("Own", "Own(wrong=7)", "c.yaml:4:10: data.valid: sample 7 of data.valid"),
+    ],
+)
+def test_a_label_out_of_range_that_is_found_while_samples_are_read_is_named(capsys, train, valid, place):
+    Path("own.py").write_text(OWN)
+    Path("c.yaml").write_text(
+        f"imports: own.py\ndata:\n  train: {train}\n  valid: {valid}\n  loader: {{batch_size: 4, "
+        f"num_workers: 1}}\nmodel: {LINEAR}\nloss: CrossEntropyLoss\noptimizer: SGD(lr=0.1)\ntrain: {{epochs: 1}}\n"
     )
+    assert cli.run(["train", "c.yaml", "--trust"]) == 1
+    assert (
+        f"{place} has the label 3, {RANGE}end the model with 4 outputs, or mend the label\n" in capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize("imported", ["Own(wrong=6)", "Own(wrong=6, names=true)"])
+def test_a_label_out_of_range_in_a_dataset_of_the_user_ends_the_command_with_exit_code_2(capsys, imported):
+    Path("own.py").write_text(OWN)
     text = TEXT.format(data="", model=LINEAR, loss="CrossEntropyLoss").replace("{type: NPZ, path: a.npz, }", imported)
     Path("c.yaml").write_text("imports: own.py\n" + text)
     assert cli.run(["train", "c.yaml", "--trust"]) == 2

@@ -89,7 +89,9 @@ def test_a_run_may_be_shortened_on_the_command_line_and_resumes_with_its_config(
     lines = ["scheduler: StepLR(step_size=2)"]
     changes = train("{epochs: 4, warmup: 2 epochs, early_stopping: 3}")
     assert warnings_of(*lines, changes=changes) == []
-    assert warnings_of(*lines, changes=changes, overrides=("train.epochs=1",)) == []
+    message = "waits for 3 validations without a better score, but the run has 1"
+    with pytest.warns(UserWarning, match=f"c.yaml:.*: train.early_stopping: {message}"):
+        assert warnings_of(*lines, changes=changes, overrides=("train.epochs=1",)) == []
     assert warnings_of(*lines, changes=changes, overrides=("train.overfit=1",)) == []
     config = loads(TEXT + "scheduler: StepLR(step_size=2)\n", "c.yaml", ["train.epochs=1"])
     short = loads(config.resolved(), "runs/c/1/config.yaml")
