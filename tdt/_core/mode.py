@@ -53,6 +53,14 @@ def _set_grad(values: dict[str, Any], grad: bool) -> None:
         values["uncast_record"] = grad
 
 
+def exchange_grad(grad: bool) -> bool:
+    """Set the grad mode of this thread; the one of before."""
+    values = vars(state)
+    before = values.get("grad", True)
+    _set_grad(values, grad)
+    return before
+
+
 def _replace(settings: dict[str, Any]) -> dict[str, Any]:
     """Change settings of this thread; the values of before."""
     before = {name: getattr(state, name) for name in settings}
@@ -138,9 +146,7 @@ class no_grad(_Block):
     # As `_Block` does, in a third of the time: programs enter such blocks around every step.
 
     def __enter__(self) -> None:
-        values = vars(state)
-        self._before.append(values.get("grad", True))
-        _set_grad(values, self.settings["grad"])
+        self._before.append(exchange_grad(self.settings["grad"]))
 
     def __exit__(self, *exc: object) -> None:
         _set_grad(vars(state), self._before.pop())

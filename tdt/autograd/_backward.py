@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from tdt._core.mode import set_grad_enabled
+from tdt._core.mode import exchange_grad
 from tdt._core.old_arguments import refuses_removed_arguments
 from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt.autograd import _engine
@@ -26,13 +26,17 @@ def _grads_for(outputs: tuple, grad_outputs: Any) -> tuple:
     return grads
 
 
-def _run(
-    outputs: tuple, grads: tuple, retain: bool | None, graph: bool, inputs: tuple | None, fill: bool = False
+def run(
+    outputs: tuple, grads: tuple, retain: bool | None, graph: bool, inputs: tuple | None = None, fill: bool = False
 ) -> list:
+    """Backward from `outputs` with `grads`, one for each, as `_engine.run` says of edges and arrays."""
     edges, arrays = _engine.prepare(outputs, grads, graph)
     targets = None if inputs is None else _targets(inputs)
-    with set_grad_enabled(graph):
+    before = exchange_grad(graph)
+    try:
         return _engine.run(edges, arrays, graph if retain is None else retain, graph, targets, fill)
+    finally:
+        exchange_grad(before)
 
 
 @refuses_removed_arguments
@@ -79,7 +83,7 @@ def backward(
         for x in inputs:
             if isinstance(x, Tensor) and x.grad_fn is not None:
                 x.retain_grad()
-    _run(tensors, grads, retain_graph, create_graph, inputs, fill=True)
+    run(tensors, grads, retain_graph, create_graph, inputs, fill=True)
 
 
 def _targets(inputs: tuple) -> list:
@@ -152,7 +156,7 @@ def grad(
     if is_grads_batched:
         results = _batched(outputs, grads, retain_graph, create_graph, inputs)
     else:
-        results = _run(outputs, grads, retain_graph, create_graph, inputs)
+        results = run(outputs, grads, retain_graph, create_graph, inputs)
     if materialize_grads:
         results = [x.new_zeros(x.shape) if g is None else g for x, g in zip(inputs, results, strict=True)]
     elif not allow_unused and any(g is None for g in results):
@@ -179,5 +183,5 @@ def _batched(outputs: tuple, grads: tuple, retain: bool | None, graph: bool, inp
         row_grads = tuple(g if g is None else next(each) for g in grads)
         keep = True if k < len(rows) - 1 else retain
         found.append([g if g is None or isinstance(g, Tensor) else wrap(g)
-                      for g in _run(outputs, row_grads, keep, graph, inputs)])  # fmt: skip
+                      for g in run(outputs, row_grads, keep, graph, inputs)])  # fmt: skip
     return [None if g[0] is None else OPS["stack"](*g, dim=0) for g in zip(*found, strict=True)]

@@ -223,6 +223,8 @@ def prepare(tensors: Sequence[Tensor], grad_tensors: Iterable[Any], graph: bool)
             raise RuntimeError(
                 f"Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a shape of {t.shape}."
             )
+        elif g._a.dtype is t._a.dtype:
+            pass
         elif g.dtype.is_complex != t.dtype.is_complex:
             raise RuntimeError(
                 "For complex Tensors, both grad_output and output are required to have the same dtype. "

@@ -11,6 +11,8 @@ from tdt._core.methods import method, tensor_property
 from tdt._core.mode import state
 from tdt._core.old_arguments import refuses_removed_arguments
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
+from tdt.autograd._backward import backward as run_backward
+from tdt.autograd._backward import run
 from tdt.autograd._hooks import RemovableHandle
 from tdt.autograd._views import NOWHERE, edge_of
 
@@ -127,9 +129,10 @@ def backward(
     >>> x.grad
     tensor([3., 3.])
     """
-    from tdt.autograd._backward import backward as run
-
-    run(self, gradient, retain_graph, create_graph, inputs=inputs)
+    if inputs is None:
+        run((self,), (gradient,), retain_graph, create_graph)
+    else:
+        run_backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 @method()
