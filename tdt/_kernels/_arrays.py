@@ -162,6 +162,11 @@ def row_function(name: str, dtype: Any, final: Any = None) -> Any:
     return _row_function(name, dtype, final) if SWITCHES.kernels else None
 
 
+def fold_at_once(name: str, dtype: Any, ndim: int, axis: Any, keepdims: bool, final: Any) -> Any:
+    """What folds small arrays in one call, as `fold_cpu.at_once` says; None while kernels are switched off."""
+    return _fold_at_once(name, dtype, ndim, axis, keepdims, final) if SWITCHES.kernels else None
+
+
 def total(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
     """The sum over `axis`, as `_backend.total` says, by generated code; of few integers, which are exact, by NumPy."""
     if x.__class__ is np.ndarray and SWITCHES.kernels:
@@ -396,7 +401,7 @@ polynomial = lazy("recurrence_cpu:polynomial")
 _row_scan = lazy("_row_scan:row_function")
 _sort, _row_order = lazy("order_cpu:sort"), lazy("order_cpu:row_function")
 _argsort, _ranked = lazy("order_cpu:argsort"), lazy("order_cpu:ranked")
-_row_function = lazy("fold_cpu:row_function")
+_row_function, _fold_at_once = lazy("fold_cpu:row_function"), lazy("fold_cpu:at_once")
 _logsumexp_over = lazy("fold_cpu:logsumexp")
 _fold_over, _variance_over = lazy("fold_cpu:fold"), lazy("fold_cpu:variance")
 _combined = lazy("arithmetic_cpu:combined")

@@ -239,6 +239,7 @@ class Stage:
         self.wide = self.fold.wide(kind)
         self.block = self.fold.block(kind) if source else self.wide
         self.lanes = BYTES // max(SIZES[self.block], SIZES[kind]) // self.fold.count
+        self.real = "double" if kind == "double" else "float"  # of what `shifted` folds subtract
 
     def take(self, address: Value, index: Value, count: int, shift: Value | None) -> Values:
         """The accumulators' values of `count` elements (0: one)."""
@@ -288,6 +289,17 @@ class Stage:
     def combine(self, a: Values, b: Values) -> Values:
         return self.fold.combine(self.code, a, b)
 
+    def join(self, variables: list, values: Values, first: Value) -> None:
+        """Set variables to a block's accumulators if it is the first one, else join these with them."""
+
+        def put(values: Values) -> None:
+            for variable, value in zip(variables, values, strict=True):
+                variable.set(value)
+
+        self.code.choose(
+            first, lambda: put(values), lambda: put(self.combine(tuple([v.get() for v in variables]), values))
+        )
+
     def across(self, values: Values) -> Values:
         """The accumulators of all lanes joined, in halves."""
         while vector_length(values[0].kind):
@@ -298,19 +310,7 @@ class Stage:
 
 def _joined(variables: list, stage: Stage, values: Values, some: Any) -> None:
     """Join a block's accumulators with those so far; `some` says whether there are any."""
-    code = stage.code
-    wide = stage.widened(values)
-
-    def start() -> None:
-        for variable, value in zip(variables, wide, strict=True):
-            variable.set(value)
-
-    def follow() -> None:
-        joined = stage.combine(tuple([v.get() for v in variables]), wide)
-        for variable, value in zip(variables, joined, strict=True):
-            variable.set(value)
-
-    code.choose(some.get() == 0, start, follow)
+    stage.join(variables, stage.widened(values), some.get() == 0)
     some.set(1)
 
 
@@ -330,7 +330,7 @@ def rows(code: Code, first: Value, last: Value, arguments: list[Value], name: st
         row = _quotient(code, unit, pieces)
         start = row * n + (unit - row * pieces) * piece
         stop = code.minimum(start + piece, row * n + n)
-        shift = code.load("float" if stage.kind != "double" else "double", shifts, row) if stage.fold.shifted else None
+        shift = code.load(stage.real, shifts, row) if stage.fold.shifted else None
         some.set(0)
         total.set(start)
         fold_row(stage, x, total, stop, shift, variables, some)
@@ -409,6 +409,18 @@ def columns(code: Code, first: Value, last: Value, arguments: list[Value], name:
                     column.set(done + (width - done) // count * count)
 
 
+def fold_tile(stage: Stage, x: Value, rows: tuple[Value, Value], width: Value, b: Value, count: int,
+              shift: Value | None) -> Values:  # fmt: skip
+    """The accumulators, in the wide type, of some rows of `count` columns of x (*, width)."""
+    code, (top, bottom) = stage.code, rows
+    accumulators = [code.variable(v.kind, v) for v in stage.take(x, top * width + b, count, shift)]
+    with code.loop(top + 1, bottom) as row:
+        joined = stage.combine(tuple([a.get() for a in accumulators]), stage.take(x, row * width + b, count, shift))
+        for accumulator, value in zip(accumulators, joined, strict=True):
+            accumulator.set(value)
+    return stage.widened(tuple([a.get() for a in accumulators]))
+
+
 def _fold_tile(stage: Stage, arguments: list[Value], unit: Value, outer: Value, bounds: tuple, b: Value,
                count: int) -> None:  # fmt: skip
     """Fold rows [top, bottom) of `count` columns, and join them with the rows above."""
@@ -416,16 +428,9 @@ def _fold_tile(stage: Stage, arguments: list[Value], unit: Value, outer: Value, 
     numbers = arguments[-2:]
     start, top, bottom, stop = bounds
     code = stage.code
-    real = "double" if stage.kind == "double" else "float"
-    shift = code.load(real, shifts, outer * width + b, count) if stage.fold.shifted else None
-    taken = stage.take(x, top * width + b, count, shift)
-    accumulators = [code.variable(v.kind, v) for v in taken]
-    with code.loop(top + 1, bottom) as row:
-        joined = stage.combine(tuple([a.get() for a in accumulators]), stage.take(x, row * width + b, count, shift))
-        for accumulator, value in zip(accumulators, joined, strict=True):
-            accumulator.set(value)
+    shift = code.load(stage.real, shifts, outer * width + b, count) if stage.fold.shifted else None
     place = unit * width + b
-    results = [code.variable(v.kind, v) for v in stage.widened(tuple([a.get() for a in accumulators]))]
+    results = [code.variable(v.kind, v) for v in fold_tile(stage, x, (top, bottom), width, b, count, shift)]
     with code.when(top != start):
         before = stage.taken_wide(buffer, place, count)
         for result, value in zip(results, stage.combine(before, tuple([r.get() for r in results])), strict=True):

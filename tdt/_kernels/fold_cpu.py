@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from tdt._kernels._column_fold import WIDTH, column_fold, column_logsumexp, column_variance
 from tdt._kernels._conditions import PIECE
 from tdt._kernels._fold import FOLDS, STEPS, STORED, UNSIGNED, columns, kind_of, rows
 from tdt._kernels._formulas import from_formula
@@ -21,7 +23,6 @@ from tdt._kernels._threads import THREADS
 UNITS = 1 << 13  # elements that a block of the pool's work has at least
 LINES = 128  # rows of a part of (A, n, B), at least
 PARTS = 16  # that the rows of (A, n, B) are cut into, at most
-WIDTH = 64  # columns, at least: fewer are folded as more, several rows in one
 GRAIN = 4  # blocks that a thread should at least have
 LETTERS = frozenset(STORED)
 MOST_PLANS = 1000
@@ -102,7 +103,7 @@ class Plan:
 
 
 _plans: dict[tuple, Any] = {}
-_row_functions: dict[tuple, Any] = {}
+_at_once_by: dict[tuple, AtOnce | None] = {}
 
 
 def letter_of(dtype: np.dtype) -> str:
@@ -122,10 +123,9 @@ def fold(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any = None,
         dtype: of the result; None for x's.
         number: what the fold's `finish` needs.
     """
-    if _in_one_call(x):
-        rows = _rows_for((name, x.dtype, x.ndim, axis, dtype))
-        if rows is not None:
-            return _by_rows(rows, x, keepdims)
+    result = _at_once(name, x, axis, keepdims, dtype)
+    if result is not None:
+        return result
     plan = plan_for(name, x, axis, keepdims, dtype)
     if plan is None:
         return None
@@ -139,27 +139,77 @@ def fold(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any = None,
     return out
 
 
-def _in_one_call(x: np.ndarray) -> bool:
-    """Whether no row of x is cut into pieces, and one thread is to fold all of them."""
-    return 0 < x.size < THREADS.elementwise and x.size <= PIECE and x.flags.c_contiguous
-
-
-def _rows_for(key: tuple) -> tuple | None:
-    """The function of rows that folds the last dimensions of arrays of one type, or None; and how many dimensions remain.
-
-    key: name, type and number of dimensions of the array, axis, type of the result; or for "var" the correction.
-    """
-    found = _row_functions.get(key, False)
+def _at_once(name: str, x: np.ndarray, axis: Any, keepdims: bool, final: Any) -> Any:
+    """x folded by one call of a ufunc; None where there is none, x is cut into pieces, or threads are to fold it."""
+    if not (0 < x.size < THREADS.elementwise and x.size <= PIECE and x.flags.c_contiguous):
+        return None
+    key = (name, x.dtype, x.ndim, axis, keepdims, final)
+    found = _at_once_by.get(key, False)
     if found is False:
-        name, dtype, ndim, axis, final = key
-        axes = range(ndim) if axis is None else axis if isinstance(axis, Sequence) else (axis,)
-        last = len({a % ndim for a in axes}) if ndim else 0
-        trailing = last and {a % ndim for a in axes} == set(range(ndim - last, ndim))
-        function = row_function(name, dtype, final) if trailing else None
-        if len(_row_functions) > MOST_PLANS:
-            _row_functions.clear()
-        found = _row_functions[key] = None if function is None else (function, ndim - last)
-    return found
+        if len(_at_once_by) > MOST_PLANS:
+            _at_once_by.clear()
+        found = _at_once_by[key] = at_once(*key)
+    return None if found is None else found(x)
+
+
+def at_once(name: str, dtype: np.dtype, ndim: int, axis: Any, keepdims: bool, final: Any) -> AtOnce | None:
+    """What folds small contiguous arrays of a type in one call; None if there is no code, or other dimensions lie between.
+
+    Args:
+        final: type of the results; None for that of the array. For "var" and "std" the correction, 0 or 1.
+    """
+    axes = range(ndim) if axis is None else axis if isinstance(axis, Sequence) else (axis,)
+    dims = sorted({a % ndim for a in axes}) if ndim else []
+    if not dims or dims[-1] - dims[0] != len(dims) - 1:
+        return None
+    options = (None,) if dims[-1] == ndim - 1 else (False, True)
+    ufuncs = [_ufunc(name, dtype, final, joins) for joins in options]
+    return None if ufuncs[0] is None else AtOnce(dims[0], dims[-1] + 1, keepdims, ufuncs)
+
+
+class AtOnce:
+    """Folds contiguous arrays over their dimensions [first, stop) by one call of a ufunc; None for what a plan is to fold.
+
+    Args:
+        ufuncs: functions that give the ufunc of rows; or those of columns one by one, and of several rows as one.
+    """
+
+    __slots__ = ("first", "stop", "keepdims", "ufuncs", "known")
+
+    def __init__(self, first: int, stop: int, keepdims: bool, ufuncs: Sequence[Any]):
+        self.first, self.stop, self.keepdims, self.ufuncs = first, stop, keepdims, ufuncs
+        self.known: dict[tuple[int, ...], tuple] = {}
+
+    def __call__(self, x: np.ndarray) -> Any:
+        """The result."""
+        found = self.known.get(x.shape)
+        if found is None:
+            if len(self.known) > MOST_PLANS:
+                self.known.clear()
+            found = self.known[x.shape] = self._prepare(x.shape)
+        function, seen, shape = found
+        if seen is not None:
+            x = x.reshape(seen)
+        elif function is None:
+            return None
+        result = function(x)
+        return result if shape is None else np.reshape(result, shape)
+
+    def _prepare(self, shape: tuple[int, ...]) -> tuple:
+        """The ufunc (or None), and the shapes that it is to see and to give, None where they are so."""
+        first, stop = self.first, self.stop
+        lead, n, behind = shape[:first], math.prod(shape[first:stop]), shape[stop:]
+        width, function, given = math.prod(behind), self.ufuncs[0], (*lead, *behind)
+        if len(self.ufuncs) == 1:
+            seen = (*lead, n)
+        else:
+            outer, seen, given = math.prod(lead), (*lead, n, width), (*lead, width)
+            joins = rows_as_one(outer, n, width) > 1 if width else False
+            if n < 2 or width < 2 or not (joins or pieces_of(outer, n, width) == 1):
+                return None, None, None
+            function = self.ufuncs[joins]
+        wanted = (*lead, *[1] * (stop - first if self.keepdims else 0), *behind)
+        return function(), None if seen == shape else seen, None if wanted == given else wanted
 
 
 def row_function(name: str, dtype: np.dtype, final: Any = None) -> Callable[[np.ndarray], Any] | None:
@@ -168,39 +218,40 @@ def row_function(name: str, dtype: np.dtype, final: Any = None) -> Callable[[np.
     Args:
         final: type of the results; None for that of the array. For "var" and "std" the correction, 0 or 1.
     """
+    found = _ufunc(name, dtype, final)
+    return found and found()
+
+
+def _ufunc(name: str, dtype: np.dtype, final: Any, joins: bool | None = None) -> Callable[[], Any] | None:
+    """A function that gives the ufunc of `row_function`; or one of columns, several rows as one if `joins`."""
     letter = letter_of(dtype)
     if not letter or _unsupported(name, letter):
         return None
-    if name in ("var", "std", "logsumexp"):
-        code = (
-            row_logsumexp(letter * 2, letter) if name == "logsumexp" else row_variance(letter * 2, name, letter, final)
-        )
-        target = letter
+    own = name in ("var", "std", "logsumexp")
+    target = letter if final is None or own else letter_of(np.dtype(final))
+    if not target or (own and joins is not None and letter not in "fd"):
+        return None
+    options: tuple = () if joins is None else (joins,)
+    make: Callable[..., Callable]
+    if name == "logsumexp":
+        make, parameters = (row_logsumexp if joins is None else column_logsumexp), (letter,)
+    elif own:
+        make, parameters = (row_variance if joins is None else column_variance), (name, letter, final)
     else:
-        target = letter if final is None else letter_of(np.dtype(final))
-        if not target:
-            return None
-        code = row_fold(letter + target, name, letter, target)
-    if "E" not in (letter, target):
-        return code
-    source_word, target_word = letter == "E", target == "E"
+        make, parameters = (row_fold if joins is None else column_fold), (name, letter, target)
 
-    def on_words(x: np.ndarray) -> Any:
-        result = code(x.view(np.uint16) if source_word else x)
-        return np.asarray(result).view(dtype) if target_word else result
+    @functools.cache
+    def ufunc() -> Callable[[np.ndarray], Any]:
+        code = make(letter + target, *parameters, *options)
+        return code if "E" not in letter + target else functools.partial(_on_words, code, dtype, letter, target)
 
-    return on_words
+    return ufunc
 
 
-def _by_rows(rows: tuple, x: np.ndarray, keepdims: bool) -> Any:
-    """The contiguous x folded by what `_rows_for` has found."""
-    function, remaining = rows
-    shape = x.shape
-    if remaining == 0:
-        result = function(x.reshape(-1))
-    else:
-        result = function(x if remaining == x.ndim - 1 else x.reshape(*shape[:remaining], -1))
-    return np.reshape(result, (*shape[:remaining], *[1] * (x.ndim - remaining))) if keepdims else result
+def _on_words(code: Callable, dtype: np.dtype, letter: str, target: str, x: np.ndarray) -> Any:
+    """A ufunc that takes bfloat16 as uint16, on arrays of it."""
+    result = code(x.view(np.uint16) if letter == "E" else x)
+    return np.asarray(result).view(dtype) if target == "E" else result
 
 
 def _unsupported(name: str, letter: str) -> bool:
@@ -214,10 +265,10 @@ def variance(name: str, x: np.ndarray, axis: Any, keepdims: bool, count: int, di
     The differences are from the rounded mean; their sum, which is not 0 then, corrects the sum of the squares.
     """
     correction = count - divisor
-    if _in_one_call(x) and correction in (0, 1):
-        rows = _rows_for((name, x.dtype, x.ndim, axis, int(correction)))
-        if rows is not None:
-            return _by_rows(rows, x, keepdims)
+    if correction in (0, 1):
+        result = _at_once(name, x, axis, keepdims, int(correction))
+        if result is not None:
+            return result
     plan = plan_for(name, x, axis, keepdims, None)
     if plan is None:
         return None
@@ -232,17 +283,26 @@ _log_and_add = from_formula("log_and_add", lambda xp, total, top: xp.log(total) 
 
 def logsumexp(x: np.ndarray, axis: Any, keepdims: bool) -> Any:
     """log Σ exp(x), about the largest element where that is finite; None as for `fold`."""
-    if _in_one_call(x):
-        rows = _rows_for(("logsumexp", x.dtype, x.ndim, axis, None))
-        if rows is not None:
-            return _by_rows(rows, x, keepdims)
-    plan = plan_for("sum_exp", x, axis, keepdims, None)
+    result = _at_once("logsumexp", x, axis, keepdims, None)
+    if result is not None:
+        return result
+    plan = plan_for("sum_exp", x, axis, keepdims, None) if x.dtype.char in "fd" else None
     if plan is None:
         return None
     top = plan_for("max", x, axis, keepdims, None).run(x, 0.0)  # type: ignore[union-attr]
     top[~np.isfinite(top)] = 0
     shift = np.ascontiguousarray(np.broadcast_to(top.reshape(plan.shift_shape), plan.first_shift_shape))
     return plan.shaped(_log_and_add(np, plan.run(x, 0.0, 1.0, shift), top))
+
+
+def rows_as_one(outer: int, n: int, width: int) -> int:
+    """How many rows of (outer, n, width) are folded as one over the middle dimension, since they are short."""
+    return WIDTH // width if outer == 1 and width <= WIDTH // 2 and n >= 4 * (WIDTH // width) else 1
+
+
+def pieces_of(outer: int, n: int, width: int) -> int:
+    """Into how many pieces the middle dimension of (outer, n, width) is cut."""
+    return max(1, min(PARTS, n // LINES, n * width // UNITS)) if outer < PARTS and n >= 2 * LINES else 1
 
 
 def plan_for(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any) -> Plan | None:
@@ -325,14 +385,12 @@ def _steps(name: str, letter: str, out: str, final: np.dtype, groups: list, plan
             (_, n), (_, width) = groups[-2:]
             del groups[-2:]
             outer = math.prod(g[1] for g in groups)
-            joined = WIDTH // width if outer == 1 and width <= WIDTH // 2 and n >= 4 * (WIDTH // width) else 1
+            joined = rows_as_one(outer, n, width)
             if joined > 1:  # several rows are folded as one; those left over, behind it
                 left = n % joined
                 n, width = n // joined, width * joined
                 groups += [(True, joined + (left > 0)), (False, width // joined)]
-            pieces = 1
-            if joined == 1 and outer < PARTS and n >= 2 * LINES:
-                pieces = max(1, min(PARTS, n // LINES, n * width // UNITS))
+            pieces = pieces_of(outer, n, width) if joined == 1 else 1
             piece = -(-n // pieces)
             pieces = -(-n // piece)
             if pieces > 1:

@@ -10,8 +10,10 @@ import pytest
 
 import tdt
 from tdt import _kernels
+from tdt._kernels import fold_cpu
+from tdt._kernels._fold import FOLDS
 from tdt._kernels._threads import PARALLEL
-from tdt._kernels.fold_cpu import fold, variance
+from tdt._kernels.fold_cpu import fold, logsumexp, variance
 
 REFERENCES = {
     "sum": np.sum,
@@ -119,6 +121,28 @@ def test_a_row_has_one_value_however_many_there_are(name: str, n: int):
         few = reduce(tdt.tensor(x[:count]), 1)
         assert few.numpy().tobytes() == reduce(tdt.tensor(x[:count]), (1,)).numpy().tobytes() == many[:count].tobytes()
     assert reduce(tdt.tensor(x[0]), 0).numpy().tobytes() == many[0].tobytes()
+
+
+@pytest.mark.parametrize("letter", "fdi")
+@pytest.mark.parametrize(("shape", "axis"), [((200, 5), (0,)), ((20, 50), (0,)), ((7, 20, 9), (1,)), ((7, 20, 9), (0, 1)),
+                                             ((129, 32), (0,)), ((300, 100), (0,))])  # fmt: skip
+def test_columns_have_the_same_bits_in_one_call_and_by_a_plan(shape, axis, letter, monkeypatch):
+    x = (10 * np.random.default_rng(0).standard_normal(shape)).astype(letter)
+    count = math.prod(shape[d] for d in axis)
+
+    def results() -> list:
+        real = [variance(name, x, axis, True, count, count - 1.0) for name in ("var", "std")] if letter != "i" else []
+        names = [name for name in FOLDS if name not in ("centre", "sum_exp")]
+        names = [name for name in ("sum", "max", "count", "hash") if letter == "i"] or names
+        found = [fold(name, x, axis, False, None, float(count)) for name in names if name not in ("var", "std")]
+        return real + found + ([logsumexp(x, axis, False)] if letter != "i" else [])
+
+    at_once = results()
+    monkeypatch.setattr(fold_cpu, "_at_once", lambda *_: None)
+    for a, b in zip(at_once, results(), strict=True):
+        assert a.dtype == b.dtype
+        assert a.shape == b.shape
+        assert a.tobytes() == np.ascontiguousarray(b).tobytes()
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (700, 61)])

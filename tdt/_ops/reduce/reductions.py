@@ -18,7 +18,7 @@ from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
-from tdt._ops._common import Dims, count, keep, store_into, wrap_dims
+from tdt._ops._common import Dims, count, expanded, keep, store_into, wrap_dims
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt.autograd._fast_path import FastPath
 from tdt.autograd._node_names import by_dim, node_name
@@ -45,27 +45,8 @@ def fold_path(record: Op, name: str | Callable[[Any], str], final: Any = None, *
         dims = wrap_dims(dim, ndim)
         fold = name if isinstance(name, str) else name(dtype)
         to = final(dtype) if callable(final) else final
-        rows = _kernels.row_function(fold, dtype, to) if fold else None
-        if rows is None:
-            return None
-        attributes = {"dim": dims, "keepdim": keepdim, **others}
-        if dims is None or ndim < 2:
-            if keepdim:
-                shape = (1,) * ndim
-                return lambda a: rows(a.ravel()).reshape(shape), attributes
-            return rows if ndim == 1 else lambda a: rows(a.ravel()), attributes
-        if dims == (ndim - 1,):
-            return (lambda a: rows(a)[..., None]) if keepdim else rows, attributes
-        if fold in ("var", "std"):
-
-            def spread_over(a: Any) -> Any:
-                n = count(a.shape, dims)
-                return _kernels.variance(fold, a, dims, keepdim, n, float(n - to))
-
-            return spread_over, attributes
-        if fold == "logsumexp":
-            return lambda a: _kernels.logsumexp(a, dims, keepdim), attributes
-        return lambda a: _kernels.folded(fold, a, dims, keepdim, to, float(count(a.shape, dims))), attributes
+        run = _kernels.fold_at_once(fold, dtype, ndim, dims, keepdim, to) if fold else None
+        return run and (run, {"dim": dims, "keepdim": keepdim, **others})
 
     return FastPath(record, prepare)
 
@@ -100,8 +81,8 @@ def _integral(dtype: Any) -> Any:
 
 
 def spread(xp: ModuleType, g: Any, x_shape: tuple[int, ...], dim: AllDims, keepdim: bool) -> Any:
-    """The gradient (array) of a sum: each input element's is that of the sum it went into. A read-only view of g."""
-    return xp.broadcast_to(keep(g, dim, x_shape, keepdim), x_shape)
+    """The gradient (array) of a sum: each input element's is that of the sum it went into. A view of g."""
+    return expanded(xp, keep(g, dim, x_shape, keepdim), x_shape)
 
 
 @_sum.vjp("x")
