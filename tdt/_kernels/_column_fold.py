@@ -52,10 +52,10 @@ def _folded(code: Code, name: str, operand: Operand, sizes: list[Value], source:
         with code.loop(0, joined * m) as k:
             code.store(code.load(stage.real, shifts, k % m), wider, k)
 
-    def keep(stage: Stage, b: Value, lanes: int, values: Values) -> None:
+    def keep(stage: Stage, b: Value, size: int, values: Values) -> None:
         stage.put_wide(values, parts, b, count)
 
-    def keep_rest(stage: Stage, b: Value, lanes: int, values: Values) -> None:
+    def keep_rest(stage: Stage, b: Value, size: int, values: Values) -> None:
         stage.put_wide(values, parts, joined * m + b, count)
 
     _over_columns(stage, x, lines, joined * m, wider, keep)
