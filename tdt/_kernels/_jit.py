@@ -65,6 +65,14 @@ def entry_at(address: int, letters: str) -> Entry:
     return Entry(call, address, struct.Struct("=" + letters).pack)
 
 
+def c_function(capsule: Any, place: int, *kinds: Any) -> Any:
+    """A function of a table of NumPy's C API by its place there; it returns an object of Python's."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    table = ctypes.cast(pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
+    return ctypes.PYFUNCTYPE(ctypes.py_object, *kinds)(table[place])
+
+
 class Kernel(Compilable):
     """A function `(first, last, *args)` that is compiled, or loaded, once for each combination of argument types."""
 

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from tdt._kernels import _jit
-from tdt._kernels._jit import ADDRESS, Entry, entry_at, from_address
+from tdt._kernels import _aligned, _jit
+from tdt._kernels._jit import ADDRESS, Entry, c_function, entry_at, from_address
 from tdt._kernels._loader import load
 
 ndarray = np.ndarray
 # LLVM's passes for code that states its vectors: a tenth of the time of all passes, which also look for vectors in loops.
 FEW_PASSES = ("sroa", "simplify_cfg", "new_gvn", "instruction_combine", "simplify_cfg")
+ALIGNED = "aligned"  # the module that is linked before all others: it places arrays where code with vectors is fast
 _libraries: dict[str, tuple[list[int], Any]] = {}  # by name: the functions' addresses, and what keeps their memory
 
 
@@ -40,6 +41,9 @@ def linked(
     """
     library = _libraries.get(name)
     if library is None:
+        if name != ALIGNED and _aligned.default_allocator():
+            write_allocator = lambda: _aligned.code(target_triple())  # noqa: E731
+            _aligned.align_arrays(linked(ALIGNED, _aligned.FUNCTIONS, write_allocator, optimize=True, vectorize=False))
         from tdt._kernels import _cache  # which takes longer to import than all of this file's imports
 
         with _jit._loading:
@@ -88,11 +92,7 @@ def ufunc_function(place: int, *kinds: Any) -> Any:
     Args:
         kinds: ctypes' types of its parameters.
     """
-    capsule = np._core._multiarray_umath._UFUNC_API  # type: ignore[attr-defined]
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = ctypes.cast(pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
-    return ctypes.PYFUNCTYPE(ctypes.py_object, *kinds)(table[place])
+    return c_function(np._core._multiarray_umath._UFUNC_API, place, *kinds)  # type: ignore[attr-defined]
 
 
 # Everything below but `vector_width` imports llvmlite.

@@ -187,9 +187,9 @@ class AtOnce:
             if len(self.known) > MOST_PLANS:
                 self.known.clear()
             found = self.known[x.shape] = self._prepare(x.shape)
-        function, seen, shape = found
-        if seen is not None:
-            x = x.reshape(seen)
+        function, visible, shape = found
+        if visible is not None:
+            x = x.reshape(visible)
         elif function is None:
             return None
         result = function(x)
@@ -199,17 +199,17 @@ class AtOnce:
         """The ufunc (or None), and the shapes that it is to see and to give, None where they are so."""
         first, stop = self.first, self.stop
         lead, n, behind = shape[:first], math.prod(shape[first:stop]), shape[stop:]
-        width, function, given = math.prod(behind), self.ufuncs[0], (*lead, *behind)
+        width, function, natural = math.prod(behind), self.ufuncs[0], (*lead, *behind)
         if len(self.ufuncs) == 1:
-            seen = (*lead, n)
+            visible = (*lead, n)
         else:
-            outer, seen, given = math.prod(lead), (*lead, n, width), (*lead, width)
+            outer, visible, natural = math.prod(lead), (*lead, n, width), (*lead, width)
             joins = rows_as_one(outer, n, width) > 1 if width else False
             if n < 2 or width < 2 or not (joins or pieces_of(outer, n, width) == 1):
                 return None, None, None
             function = self.ufuncs[joins]
-        wanted = (*lead, *[1] * (stop - first if self.keepdims else 0), *behind)
-        return function(), None if seen == shape else seen, None if wanted == given else wanted
+        required = (*lead, *[1] * (stop - first if self.keepdims else 0), *behind)
+        return function(), None if visible == shape else visible, None if required == natural else required
 
 
 def row_function(name: str, dtype: np.dtype, final: Any = None) -> Callable[[np.ndarray], Any] | None:
