@@ -6,9 +6,10 @@ computes c = a @ b (+ bias) for any strides of the operands; a row of the result
 the smallest product costs no more than its call. An element has the bits that the packed form gives it (`product_cpu`): its
 products are summed in order with `fma`, DEPTH of them at a time, and these sums are added in order.
 
-A tile of some rows and vectors reads b's lines. Columns that are contiguous in memory, as the weights of a linear layer, are
-turned in registers, eight by eight, for a few rows, and for more rows into a panel on the stack first. With one column, the
-transposed product is computed.
+A tile of some rows and vectors reads b's lines. Where there are more rows than a tile's, the first tile writes the lines to a
+panel on the stack, from which the others read them. Columns that are contiguous in memory, as the weights of a linear layer,
+are turned in registers, eight by eight, for a few rows, and for more rows into a panel first. With one column, the transposed
+product is computed.
 
 Tiles and packers are compiled when a product first requires them (`_direct_parts`): until then it is computed a row at a time,
 with the same bits. So who calls this code looks at `parts().required` afterwards.
@@ -24,13 +25,13 @@ from typing import Any
 from tdt._kernels._code import Code, Value, Variable
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._direct_parts import (
-    ONE,
+    MOST_ROWS,
+    MOST_ROWS_OF_ONE,
     PLACES,
     STREAMED,
     STREAMS,
     TILE_WORDS,
     TURNED,
-    TWO,
     WIDE,
     Part,
     Parts,
@@ -45,9 +46,7 @@ from tdt._kernels._tile import call
 DEPTH = 256  # products that are summed in registers
 NAME, SIMPLEST = "tdt_direct", "tdt_row"
 WORDS = ("a", "a_row", "a_k", "b", "b_k", "b_column", "c", "c_row", "m", "n", "k", "bias", "table")
-OPEN_ROWS = 12  # up to so many, lines are read where they lie
 OPEN_SIZE = 1 << 13  # bytes of a panel's lines, from the first to the last, that lie in the nearest cache
-BLOCK_ROWS = 12  # rows that are computed at a time where a panel's memory has room for several panels
 LONG, MANY = 1 << 12, 1 << 18  # bytes from a line that is streamed to the next, at least, and elements of the matrix
 
 
@@ -90,7 +89,8 @@ class Direct:
         code, word = self.code, self.word
         self.lines = word["b_column"] == 4
         near = code.minimum(word["k"], DEPTH) * word["b_k"] <= OPEN_SIZE
-        self.open = self.lines & ((word["m"] <= OPEN_ROWS) | near)  # lines are read where they lie
+        near = near | (word["b_k"] <= 8 * self.width)  # as in a panel
+        self.open = self.lines & ((word["m"] <= MOST_ROWS[self.width]) | near)  # lines are read where they lie
         done = code.variable("i64", 0)  # columns
         far = (word["b_k"] >= LONG) & (word["n"] >= LONG // 8) & (word["n"] * word["k"] >= MANY)
         with code.when(self.lines & far & (word["m"] <= max(STREAMS))):
@@ -131,7 +131,7 @@ class Direct:
         tests: dict[Part, Value] = {}
         for rows, vectors in WIDE.items():
             tests["lines", rows, vectors] = self.open & (word["m"] == rows) & (word["n"] >= vectors * w)
-        for rows, groups in TURNED.items():
+        for rows, groups in TURNED[self.width].items():
             fits = (word["b_k"] == 4) & (word["m"] == rows) & (word["n"] >= groups * BLOCK)
             tests["columns", rows, groups] = fits & (self.lines == 0)
         function, vectors = self._chosen(tests)
@@ -149,31 +149,38 @@ class Direct:
     def _blocks(self, first: Value, part: tuple[Value, Value]) -> None:
         """All rows, and columns from `first` on, in blocks of columns of which the lines fill a panel's memory.
 
-        A block of a shallow sum has many columns: then it is computed a few rows at a time, so that rows are written from one
-        end to the other, and not in pieces of a tile's width.
+        A block of a shallow sum has many columns: then it is computed a tile's rows at a time, so that rows are written from
+        one end to the other, and not in pieces of a tile's width.
         """
         code, word, (pc, depth), columns = self.code, self.word, part, 2 * self.width
         size = code.value(DEPTH, "i64") // code.select(depth == 0, 1, depth) * columns
-        height = code.select((size == columns) | (word["n"] <= columns), word["m"], BLOCK_ROWS)
+        rows = self._tile_rows(word["m"], MOST_ROWS[self.width])
+        height = code.select((size == columns) | (word["n"] <= columns), word["m"], rows)
         one = word["n"] - first <= self.width
         packed = self.open == 0
+        packing = self._part(packed & self.lines, "packing", rows)
         turned = packed & (self.lines == 0) & (word["b_k"] == 4)
-        packer, vectors = self._chosen({("pack_lines", 0, 2): packed & self.lines, ("pack_columns", 0, 2): turned & (one == 0),
-                                        ("pack_columns", 0, 1): turned & one})  # fmt: skip
+        packer, vectors = self._chosen(
+            {("pack_columns", 0, 2): turned & (one == 0), ("pack_columns", 0, 1): turned & one}
+        )
         line = code.select(packed, code.select(vectors == 1, 2 * columns, code.value(4 * columns, "i64")), word["b_k"])
         with code.loop(first, word["n"], size) as block:
             wide = code.minimum(word["n"] - block, size)
             source = word["b"] + pc * word["b_k"] + block * word["b_column"]
-            with code.when(packed):
+            with code.when(packed & (packing == 0)):
                 self._pack(packer, source, depth, wide)
             with code.loop(0, word["m"], height) as low, code.loop(0, wide, columns) as j:
-                start = code.select(packed, self.panel + 4 * j * depth, source + 4 * j)
-                self._rows((low, code.minimum(word["m"], low + height)), block + j, part, (start, line))
+                panel, at = self.panel + 4 * j * depth, source + 4 * j
+                row = code.variable("i64", low)
+                with code.when((packing != 0) & (low == 0)):
+                    self._tile(packing, 0, block + j, part, code.minimum(wide - j, columns), (at, word["b_k"]), panel)
+                    row.set(rows)
+                start = code.select(packed, panel, at)
+                self._rows((row.get(), code.minimum(word["m"], low + height)), block + j, part, (start, line))
 
     def _pack(self, packer: Value, source: Value, depth: Value, wide: Value) -> None:
-        """Write the panels of a block: by the packer at an address, or an element at a time where that is 0."""
+        """Write the panels of a block: by the packer of columns at an address, or an element at a time where that is 0."""
         code, word, columns = self.code, self.word, 2 * self.width
-        step = code.select(self.lines, word["b_k"], word["b_column"]) >> 2
 
         def copy() -> None:
             panel = code.cast(self.panel, "ptr")
@@ -181,7 +188,18 @@ class Direct:
                 element = code.load("float", code.cast(source + q * word["b_k"] + i * word["b_column"], "ptr"))
                 code.store(element, panel, (i // columns) * (depth * columns) + q * columns + i % columns)
 
+        step = word["b_column"] >> 2
         code.choose(packer != 0, lambda: call(code, packer, source, step, depth, self.panel, 0, wide), copy)
+
+    def _tile_rows(self, left: Value, most: Value | int) -> Value:
+        """Rows of the next of the tiles that compute so many: of about equal heights, as 4 + 4 and 4 + 3 rows are faster than
+        6 + 2 and 6 + 1."""
+        tiles = self.code.maximum((left + most - 1) // most, 1)
+        return (left + tiles - 1) // tiles
+
+    def _part(self, test: Value, kind: str, rows: Value) -> Value:
+        """The address of the tile of this kind, two vectors wide, if the test holds; 0 if it does not, or none is compiled."""
+        return part_of(self.code, self.table, self.code.select(test, PLACES[kind, 1, 2] + rows - 1, 0))
 
     @contextlib.contextmanager
     def _depths(self) -> Iterator[tuple[Value, Value]]:
@@ -201,13 +219,11 @@ class Direct:
             i = row.get()
             left = bounds[1] - i
             leave(left <= 0)
-            # 4 + 4 and 4 + 3 rows are faster than 6 + 2 and 6 + 1.
-            six = (left == 6) | (left > 8)
-            rows = code.select(six, 6, code.minimum(left, 4))
-            rows = code.select(one, code.select(left >= 8, 8, code.select(left >= 4, 4, code.value(1, "i64"))), rows)
-            tests = {("lines", r, 2): rows == r for r in TWO} | {("lines", r, 1): one & (rows == r) for r in ONE}
-            function, vectors = self._chosen(tests)
-            missing = vectors == 0
+            most = code.select(one, MOST_ROWS_OF_ONE, code.value(MOST_ROWS[self.width], "i64"))
+            rows = self._tile_rows(left, most)
+            first_part = code.select(one, PLACES["lines", 1, 1], code.value(PLACES["lines", 1, 2], "i64"))
+            function = part_of(code, self.table, first_part + rows - 1)
+            missing = function == 0
             simplest = Value(code, f"ptrtoint (ptr @{SIMPLEST} to i64)", "i64")
             function = code.select(missing, simplest, function)
             with code.loop(i, i + rows, code.select(missing, 1, rows)) as first:
@@ -224,16 +240,18 @@ class Direct:
         return function, code.select(function == 0, 0, size)
 
     def _tile(self, function: Value, i: Value | int, j: Value, part: tuple[Value, Value], wide: Value | int,
-              lines: tuple[Value, Value | int]) -> None:  # fmt: skip
+              lines: tuple[Value, Value | int], panel: Value | int = 0) -> None:  # fmt: skip
         """Call a tile, for rows from i and columns from j on.
 
-        part: of the sum, its start and size. lines: the address of b's first line or column, and bytes to the next.
+        part: of the sum, its start and size. lines: the address of b's first line or column, and bytes to the next. panel:
+        where the lines are packed too.
         """
         code, word, (start, depth) = self.code, self.word, part
         i = code.value(i, "i64")
         ends = code.select((start + depth == word["k"]) & (self.bias != 0), self.bias + 4 * j, 0)
         call(code, function, word["a"] + i * word["a_row"] + start * word["a_k"], word["a_row"], word["a_k"], *lines,
-             word["c"] + i * word["c_row"] + 4 * j, word["c_row"], ends, wide, depth, code.cast(start != 0, "i64"))  # fmt: skip
+             word["c"] + i * word["c_row"] + 4 * j, word["c_row"], ends, wide, depth, code.cast(start != 0, "i64"),
+             panel)  # fmt: skip
 
 
 def _call_direct(code: Code, words: list[Value | int]) -> None:

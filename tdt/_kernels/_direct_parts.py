@@ -11,23 +11,25 @@ A process compiles the few parts that its shapes call for, each in some 25 ms, i
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 from tdt._kernels._code import Code, Value
 from tdt._kernels._native import linked
-from tdt._kernels._pack import BLOCK, Columns, Lines, turned
+from tdt._kernels._pack import BLOCK, Columns, turned
 from tdt._kernels._tile import FUNCTION, Routine
 
-TILE_WORDS = ("a", "a_row", "a_k", "b", "b_step", "c", "c_row", "bias", "wide", "count", "again")
-# Rows by vectors a row.
-TWO = (6, 4, 3, 2, 1)
-ONE = (8, 4, 1)
-WIDE = {1: 8, 2: 4, 3: 4}
-TURNED = {1: 2, 2: 1}  # by groups of eight columns
+TILE_WORDS = ("a", "a_row", "a_k", "b", "b_step", "c", "c_row", "bias", "wide", "count", "again", "panel")
+MOST_ROWS = {8: 6, 16: 12}  # of a tile of two vectors a row, by the floats of a vector: as many as the registers hold
+MOST_ROWS_OF_ONE = 12  # of a tile of one vector
+WIDE = {1: 8, 2: 4, 3: 4}  # vectors of a tile of so few rows
+# By rows, groups of eight columns: so many that sums, each of which waits for the one before, are not what takes the time.
+TURNED = {8: {1: 2, 2: 1}, 16: {1: 4, 2: 2, 3: 2, 4: 2, 5: 2, 6: 2, 7: 1, 8: 1}}
 STREAMS, STREAMED = (1, 2, 4), 2048  # rows, and columns at most, of which lines are read along their whole length
 STREAMED_LINES = 8  # by rows: so many of them at a time
 RUN = 32  # elements of a column that are turned at a time: two cache lines
+AHEAD = 8  # lines by which a tile fetches b in advance: a processor does not foresee lines in pages of their own
 
 
 class Tile(Routine):
@@ -36,24 +38,31 @@ class Tile(Routine):
 
     Args:
         whole: how many vectors are always whole; by default all but the last.
+        packs: the lines are written to a panel too, which other rows read.
     """
 
-    def __init__(self, name: str, rows: int, vectors: int, width: int, whole: int | None = None):
+    def __init__(
+        self, name: str, rows: int, vectors: int, width: int, whole: int | None = None, *, packs: bool = False
+    ):
         super().__init__(TILE_WORDS, width, name)
-        self.rows, self.vectors = rows, vectors
+        self.rows, self.vectors, self.packs = rows, vectors, packs
         self.always_whole = vectors - 1 if whole is None else whole
         builder, values = self.builder, self.values
         self.targets = [builder.add(values["c"], builder.mul(self.number(r), values["c_row"])) for r in range(rows)]
         for target in self.targets:
-            for offset in range(0, 4 * vectors * width, 64):
-                args = [self.at(target, offset, self.i8), self.i32(0), self.i32(3), self.i32(1)]
-                self.intrinsic("llvm.prefetch.p0", self.ir.VoidType(), args)
+            self.fetch(target)
         self.write_body()
         builder.ret_void()
 
     def write_body(self) -> None:
         """All of the function."""
         self.either(lambda: self.end(self.sums()), self.always_whole)
+
+    def fetch(self, address: Any) -> None:
+        """Fetch a row of the tile, or a line of b, into the nearest cache."""
+        for offset in range(0, 4 * self.vectors * self.width, 64):
+            args = [self.at(address, offset, self.i8), self.i32(0), self.i32(3), self.i32(1)]
+            self.intrinsic("llvm.prefetch.p0", self.ir.VoidType(), args)
 
     def either(self, write: Callable[[], None], partial: int) -> None:
         """Write the code for whole vectors, and for `masks` of those from number `partial` on."""
@@ -69,23 +78,30 @@ class Tile(Routine):
         builder, values = self.builder, self.values
         row = values["a_row"]
         steps = [self.number(0), row, builder.shl(row, self.number(1))]
+        self.ahead = builder.mul(values["b_step"], self.number(AHEAD))
         triple = builder.mul(row, self.number(3))
         starts = [builder.add(values["a"], builder.mul(triple, self.number(g))) for g in range(-(-self.rows // 3))]
 
         def step(state: list[Any]) -> list[Any]:
-            *a, b = state[: len(starts) + 1]
-            sums = state[len(starts) + 1 :]
+            *a, b, panel = state[: len(starts) + 2]
+            sums = state[len(starts) + 2 :]
             lines = self.line(b)
+            if self.packs:
+                for v, line in enumerate(lines):
+                    self.write(line, panel, 4 * v * self.width)
+                panel = builder.add(panel, self.number(4 * self.vectors * self.width))
+            self.fetch(builder.add(b, self.ahead))
             for r in range(self.rows):
                 element = builder.load(self.at(builder.add(a[r // 3], steps[r % 3]), 0, self.f32))
                 value = self.spread(element)
                 for v in range(self.vectors):
                     k = r * self.vectors + v
                     sums[k] = self.fma(value, lines[v], sums[k])
-            return [*[builder.add(address, values["a_k"]) for address in a], builder.add(b, values["b_step"]), *sums]
+            a = [builder.add(address, values["a_k"]) for address in a]
+            return [*a, builder.add(b, values["b_step"]), panel, *sums]
 
-        start = [*starts, values["b"], *[self.zero] * (self.rows * self.vectors)]
-        return self.loop(values["count"], start, step)[len(starts) + 1 :]
+        start = [*starts, values["b"], values["panel"], *[self.zero] * (self.rows * self.vectors)]
+        return self.loop(values["count"], start, step)[len(starts) + 2 :]
 
     def line(self, b: Any) -> list[Any]:
         return [self.read(b, 4 * v * self.width, mask) for v, mask in enumerate(self.masks)]
@@ -253,15 +269,17 @@ class TurnedTile(Tile):
 Part = tuple[str, int, int]  # the kind, and of a tile the rows and vectors
 WRITERS: dict[str, Callable[[str, int, int, int], Routine]] = {
     "lines": Tile,
+    "packing": lambda name, rows, vectors, width: Tile(name, rows, vectors, width, 0, packs=True),
     "columns": lambda name, rows, groups, width: TurnedTile(name, rows, groups),
     "stream": lambda name, rows, vectors, width: Stream(name, rows, width),
-    "pack_lines": lambda name, rows, vectors, width: Lines(vectors * width, width, name),
     "pack_columns": lambda name, rows, vectors, width: Columns(vectors * width, width, name),
 }
+MOST = max(MOST_ROWS.values())
 PARTS: list[Part] = [
-    *[("lines", rows, 2) for rows in TWO], *[("lines", rows, 1) for rows in ONE], *[("lines", *each) for each in WIDE.items()],
-    *[("columns", *each) for each in TURNED.items()], *[("stream", rows, 0) for rows in STREAMS],
-    ("pack_lines", 0, 2), ("pack_columns", 0, 1), ("pack_columns", 0, 2),
+    *[(kind, rows + 1, 2) for kind in ("lines", "packing") for rows in range(MOST)],
+    *[("lines", rows + 1, 1) for rows in range(MOST_ROWS_OF_ONE)], *[("lines", *each) for each in WIDE.items()],
+    *dict.fromkeys(("columns", *each) for each in itertools.chain(*[sizes.items() for sizes in TURNED.values()])),
+    *[("stream", rows, 0) for rows in STREAMS], ("pack_columns", 0, 1), ("pack_columns", 0, 2),
 ]  # fmt: skip
 PLACES = {part: place for place, part in enumerate(PARTS, 1)}  # in the table; 0: none
 COUNT = len(PARTS)

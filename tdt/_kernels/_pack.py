@@ -130,23 +130,24 @@ class Lines(Source):
 
 class Columns(Source):
     """Turns columns into lines: of panels of `columns` elements, one after the other, or, if that is 0, of up to eight,
-    `pitch` apart."""
+    `pitch` apart. Blocks of 16 × 16 where vectors are as long and fill the panel, so that lines are written whole."""
 
     def __init__(self, columns: int, width: int, name: str = FUNCTION, half: bool = False):
-        super().__init__(WORDS, BLOCK, half, name)
+        self.block = width if columns and columns % width == 0 and width > BLOCK else BLOCK
+        super().__init__(WORDS, self.block, half, name)
         builder, values = self.builder, self.values
         self.line = self.number(4 * columns) if columns else self.bytes_of(values["pitch"])
         self.last = builder.sub(values["high"], self.number(1))
         if columns:
             panels = builder.udiv(builder.add(self.last, self.number(columns)), self.number(columns))
             size = builder.mul(values["count"], self.line)
-            whole, rest = divmod(columns, BLOCK)
+            whole, rest = divmod(columns, self.block)
 
             def panel(state: list[Any]) -> list[Any]:
                 first, out = state
-                _, after = self.loop(self.number(whole), [first, out], lambda state: self.group(*state, BLOCK))
+                _, after = self.loop(self.number(whole), [first, out], lambda state: self.group(*state, self.block))
                 if rest:
-                    self.group(builder.add(first, self.number(whole * BLOCK)), after, rest)
+                    self.group(builder.add(first, self.number(whole * self.block)), after, rest)
                 return [builder.add(first, self.number(columns)), builder.add(out, size)]
 
             self.loop(panels, [self.number(0), values["out"]], panel)
@@ -159,53 +160,63 @@ class Columns(Source):
         builder.ret_void()
 
     def group(self, first: Any, out: Any, lanes: int) -> list[Any]:
-        """Turn the eight columns from `first` on, of which so many are stored (0: `high`); where the next eight begin."""
-        builder, values = self.builder, self.values
-        index = [self.smaller(builder.add(first, self.number(i)), self.last) for i in range(BLOCK)]
+        """Turn a block's columns from `first` on, of which so many are stored (0: `high`); where the next block's begin."""
+        builder, values, block = self.builder, self.values, self.block
+        index = [self.smaller(builder.add(first, self.number(i)), self.last) for i in range(block)]
         step = self.bytes_of(values["step"], self.size)
         sources = [builder.add(values["source"], builder.mul(i, step)) for i in index]
         mask = None if lanes else self.mask(values["high"])
 
-        def block(state: list[Any]) -> list[Any]:
+        def whole(state: list[Any]) -> list[Any]:
             offset, target = state
             for row in turned(self, [builder.add(source, offset) for source in sources], self.half):
-                store_lanes(self, row, target, 0, lanes or BLOCK, mask)
+                store_lanes(self, row, target, 0, lanes or block, mask)
                 target = builder.add(target, self.line)
-            return [builder.add(offset, self.number(self.size * BLOCK)), target]
+            return [builder.add(offset, self.number(self.size * block)), target]
 
         def single(state: list[Any]) -> list[Any]:
-            """One line, an element at a time: of fewer than eight that are left."""
+            """One line, an element at a time: of fewer than a block's that are left."""
             offset, target = state
             value = self.zero
             for i, source in enumerate(sources):
                 value = builder.insert_element(value, self.element_at(source, offset), self.i32(i))
-            store_lanes(self, value, target, 0, lanes or BLOCK, mask)
+            store_lanes(self, value, target, 0, lanes or block, mask)
             return [builder.add(offset, self.number(self.size)), builder.add(target, self.line)]
 
-        state = self.loop(builder.lshr(values["count"], self.number(3)), [self.number(0), out], block)
-        self.loop(builder.and_(values["count"], self.number(BLOCK - 1)), state, single)
-        return [builder.add(first, self.number(BLOCK)), builder.add(out, self.number(4 * BLOCK))]
+        blocks = builder.lshr(values["count"], self.number(block.bit_length() - 1))
+        state = self.loop(blocks, [self.number(0), out], whole)
+        self.loop(builder.and_(values["count"], self.number(block - 1)), state, single)
+        return [builder.add(first, self.number(block)), builder.add(out, self.number(4 * block))]
 
 
 def turned(routine: Routine, addresses: list[Any], half: bool = False) -> list[Any]:
-    """The eight vectors of eight floats at these addresses, or of bfloat16, as a block turned.
+    """The vectors of so many floats at these addresses, 8 or 16 of them, or of bfloat16, as a block turned.
 
-    Rows i and i + 4 are loaded as the halves of a vector; so each of them is turned by four shuffles within halves, where
-    shuffles of whole vectors would take twice as many.
+    A quarter of a vector's 128 bits is loaded at a time: rows i, i + 4, … become the parts of one vector. So four rows are turned
+    by eight shuffles within parts, where shuffles of whole vectors would take twice as many.
     """
-    builder, ir = routine.builder, routine.ir
+    builder, ir, block, part = routine.builder, routine.ir, len(addresses), 4
+    kind = ir.VectorType(routine.f32, block)
 
     def shuffled(a: Any, b: Any, order: list[int]) -> Any:
-        lanes = ir.VectorType(ir.IntType(32), len(order))
-        return builder.shuffle_vector(a, b, ir.Constant(lanes, order))
+        """Of each part of a, and the same of b, counted from 4 on, these elements."""
+        places = [start + (block - part if e >= part else 0) + e for start in range(0, block, part) for e in order]
+        return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), block), places))
+
+    def joined(parts: list[Any]) -> Any:
+        value = ir.Constant(kind, ir.Undefined)
+        for i, each in enumerate(parts):
+            arguments = [value, each, ir.Constant(routine.i64, part * i)]
+            value = routine.intrinsic(f"llvm.vector.insert.v{block}f32.v{part}f32", kind, arguments)
+        return value
 
     lines = []
-    for start in (0, BLOCK // 2):
-        halves = [elements_at(routine, address, start, BLOCK // 2, half) for address in addresses]
-        rows = [shuffled(halves[i], halves[i + 4], list(range(8))) for i in range(4)]
-        low, high = [0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15]
+    for start in range(0, block, part):
+        parts = [elements_at(routine, address, start, part, half) for address in addresses]
+        rows = [joined(parts[i::part]) for i in range(part)]
+        low, high = [0, 4, 1, 5], [2, 6, 3, 7]
         pairs = [shuffled(rows[i], rows[i + 1], order) for order in (low, high) for i in (0, 2)]
-        left, right = [0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15]
+        left, right = [0, 1, 4, 5], [2, 3, 6, 7]
         lines += [shuffled(pairs[i], pairs[i + 1], order) for i in (0, 2) for order in (left, right)]
     return lines
 

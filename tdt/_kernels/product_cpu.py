@@ -30,6 +30,7 @@ import numpy as np
 from tdt._kernels import _direct
 from tdt._kernels._bfloat16 import round_block
 from tdt._kernels._code import Code, Value, native
+from tdt._kernels._direct_parts import MOST_ROWS
 from tdt._kernels._formulas import FLOAT32, narrow, widen
 from tdt._kernels._jit import Entry, address_of
 from tdt._kernels._native import NativeKernel, vector_width
@@ -49,9 +50,11 @@ GRAIN = 1 << 19  # multiply-adds that a piece of work should at least have: some
 PACKED = 12  # multiply-adds that take as long as to pack an element
 PIECES = 2  # of each thread, so that one that starts late costs little
 FEW_PANELS = 4  # panels of columns up to which the left operand is read where it lies
-# Products of `_direct`: of few rows, or of few multiply-adds a matrix; where lines of the right operand are contiguous, of a
-# few rows more; where its columns are, of rows that fill vectors badly, as those of the transposed product would be.
-FEW_ROWS, FEW_ROWS_OF_LINES, FEW_COLUMNS, ROWS_BETWEEN = 4, 12, 16, 64
+# Products of `_direct`: of few rows, or of few multiply-adds a matrix; where lines of the right operand are contiguous, of those
+# of a tile, or of some rows more, by the floats of a vector, if they stay in a cache; where its columns are, of rows that fill
+# vectors badly, as those of the transposed product would be.
+FEW_ROWS, FEW_COLUMNS, ROWS_BETWEEN = 4, 16, 64
+FEW_ROWS_OF_LINES = {8: 12, 16: 48}
 SMALL = 1 << 20
 CACHED = 1 << 19  # elements of the right operand that stay in a cache when lines are read in pieces, as `_direct` does
 TURNED_ROWS = 128  # rows of the left operand up to which the transposed product may be computed
@@ -416,7 +419,9 @@ def _is_direct(m: int, n: int, k: int, left: bool, right: bool) -> bool:
     if n == 1 or m <= FEW_ROWS or m * n * k < SMALL:
         return True
     if right:
-        return (m <= FEW_ROWS_OF_LINES and n * k <= CACHED) or n <= (FEW_COLUMNS if left else 2 * FEW_COLUMNS)
+        width = vector_width()
+        few = m < MOST_ROWS[width] or (m <= FEW_ROWS_OF_LINES[width] and n * k <= CACHED)
+        return few or n <= (FEW_COLUMNS if left else 2 * FEW_COLUMNS)
     return m <= ROWS_BETWEEN and 10 * _each(m, 1, vector_width()) > 11 * m
 
 

@@ -120,17 +120,18 @@ def test_nothing_is_written_outside_the_result():
 
 @pytest.mark.parametrize("width", [8, 16])
 @pytest.mark.parametrize(
-    ("size", "part"),
+    ("size", "kind", "sizes"),
     [
-        ((9, 40, 30), ("lines", 6, 2)),
-        ((1, 200, 30), ("lines", 1, 8)),
-        ((1, 33, 40), ("columns", 1, 2)),
-        ((30, 5, 400), ("pack_columns", 0, 1)),
+        ((6, 40, 30), "lines", {8: (6, 2), 16: (6, 2)}),
+        ((24, 40, 300), "packing", {8: (6, 2), 16: (12, 2)}),
+        ((1, 200, 30), "lines", {8: (1, 8), 16: (1, 8)}),
+        ((1, 33, 40), "columns", {8: (1, 2), 16: (1, 4)}),
+        ((30, 5, 400), "pack_columns", {8: (0, 1), 16: (0, 1)}),
     ],
 )
-def test_a_product_requires_few_parts_and_has_the_same_bits_before_they_are_compiled(size, part, width):
+def test_a_product_requires_few_parts_and_has_the_same_bits_before_they_are_compiled(size, kind, sizes, width):
     a, b = matrices(*size)
-    b = np.ascontiguousarray(b.T).T if "columns" in part[0] else b
+    b = np.ascontiguousarray(b.T).T if "columns" in kind else b
     parts = _direct.Parts(width)
     small = ufunc_at(_direct._addresses(width)[0], _direct.SIGNATURES["tdt_loop"], "fff", 2, "product", parts.table)
     before = small(a, b)
@@ -138,7 +139,7 @@ def test_a_product_requires_few_parts_and_has_the_same_bits_before_they_are_comp
     while parts.required[0]:
         parts.compile()
         np.testing.assert_array_equal(small(a, b), before)
-    assert part in parts.compiled() and len(parts.compiled()) <= 5
+    assert (kind, *sizes[width]) in parts.compiled() and len(parts.compiled()) <= 5
     np.testing.assert_array_equal(before, product(a, b))
 
 
