@@ -83,10 +83,10 @@ RETURNS = {
 }  # fmt: skip
 MODULES = """
     accelerator amp autograd backends compiler cuda distributed distributions fft func functional linalg masked
-    multiprocessing nn optim profiler random serialization signal sparse special storage testing train types utils version
+    multiprocessing nn onnx optim profiler random serialization signal sparse special storage testing train types utils version
     vision"""
 # Modules of tdt/compat that stand in PyTorch's place.
-SHIMS = "fx futures hub jit library onnx ops overrides"
+SHIMS = "fx futures hub jit library ops overrides"
 METHODS = {
     "size": ["@overload", "def size(self, dim: None = None) -> Size: ...",
              "@overload", "def size(self, dim: builtins.int) -> builtins.int: ..."],

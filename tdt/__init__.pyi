@@ -31,6 +31,7 @@ from tdt import linalg as linalg
 from tdt import masked as masked
 from tdt import multiprocessing as multiprocessing
 from tdt import nn as nn
+from tdt import onnx as onnx
 from tdt import optim as optim
 from tdt import profiler as profiler
 from tdt import random as random
@@ -50,7 +51,6 @@ from tdt.compat import futures as futures
 from tdt.compat import hub as hub
 from tdt.compat import jit as jit
 from tdt.compat import library as library
-from tdt.compat import onnx as onnx
 from tdt.compat import ops as ops
 from tdt.compat import overrides as overrides
 from tdt._about import __version__ as __version__

@@ -38,6 +38,7 @@ BUDGETS: dict[str, tuple[float, tuple[str, ...]]] = {
             "test_profiler.py",
         ),
     ),
+    "export": (45, ("onnx", "commands/test_export.py")),
     "rest": (60, ("",)),
 }
 TOTAL = 720.0

@@ -18,7 +18,7 @@ ANYTHING: dict[str, str] = {
         tdt.nn.utils.stateless.functional_call tdt.func.functional_call tdt.func.linearize tdt.func.vjp
         tdt.func.functionalize tdt.optim.swa_utils.AveragedModel.forward tdt.autograd.function.Function.*
         tdt.autograd.functional.* tdt.autograd.gradcheck.* tdt.cuda.make_graphed_callables
-        tdt.amp.custom_fwd tdt.amp.custom_bwd tdt.multiprocessing.spawn tdt.multiprocessing.start_processes
+        tdt.amp.custom_fwd tdt.amp.custom_bwd tdt.onnx.export tdt.multiprocessing.spawn tdt.multiprocessing.start_processes
         tdt.profiler.profile.__init__""",
     "hooks of the user's: the class of the module and what it takes and returns are theirs": """
         tdt.nn.Module.register_* tdt.autograd.graph.Node.register_* tdt.autograd.graph.saved_tensors_hooks.*

@@ -105,7 +105,6 @@ def test_what_is_scripted_or_traced_runs_as_it_is():
         (lambda: tdt.fx.symbolic_trace(Gate()), "fx.symbolic_trace", "forward hooks"),
         (lambda: tdt.fx.Tracer(), "fx.Tracer", "forward hooks"),
         (lambda: type("Own", (tdt.fx.GraphModule,), {})(), "fx.GraphModule", "forward hooks"),
-        (lambda: tdt.onnx.export(Gate(), tdt.ones(1), "gate.onnx"), "onnx.export", "state_dict"),
         (lambda: tdt.hub.load("pytorch/vision", "resnet18"), "hub.load", "source='local'"),
         (lambda: tdt.ops.load_library("ops.so"), "ops.load_library", "autograd.Function"),
     ],

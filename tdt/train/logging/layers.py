@@ -8,8 +8,8 @@ from contextlib import ExitStack
 import tdt
 from tdt import Tensor, nn
 from tdt.train._types import Nested
+from tdt.utils._evaluating import evaluating
 from tdt.utils._nested import tensors_in
-from tdt.utils.tensorboard._graph import evaluating
 
 
 def layer_outputs(model: nn.Module, layers: Iterable[str], inputs: Nested) -> list[tuple[str, Tensor]]:

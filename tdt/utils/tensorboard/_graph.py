@@ -23,6 +23,7 @@ from tdt._core.mode import handling, no_grad, state
 from tdt._core.tensor import Storage
 from tdt.autograd._dispatch import apply
 from tdt.nn import Module
+from tdt.utils._evaluating import evaluating
 from tdt.utils._nested import tensors_in
 from tdt.utils.tensorboard.summary._common import shape_proto
 
@@ -179,18 +180,6 @@ def _scopes(model: Module, trace: _Trace) -> Iterator[None]:
 
 def _leave(trace: _Trace) -> None:
     trace.path.pop()
-
-
-@contextlib.contextmanager
-def evaluating(model: Module) -> Iterator[None]:
-    """Evaluation mode for all modules in this block; restores the mode of each afterwards."""
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
 
 
 def _data_type(tensor: Tensor) -> int:
