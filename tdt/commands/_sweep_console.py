@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
@@ -12,14 +12,17 @@ from tdt.commands._console import number
 from tdt.commands._output import one_line, print_lines
 from tdt.commands._tables import duration
 from tdt.train._printable import message
+from tdt.train.tune.sweep import shown
 
 if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
     from rich.table import Table
 
     from tdt.train.tune.sweep import Sweep
     from tdt.train.tune.worker import Worker
 
 SHOWN = 10  # best trials in the table
+Row = tuple[str, str, float | None, Mapping[str, object]]  # trial, state, best score, settings
 
 
 class SweepConsole:
@@ -42,11 +45,11 @@ class LiveTable(SweepConsole):
         from rich.live import Live
 
         super().__init__(out, sweep)
-        self.live = Live(console=rich.console.Console(file=out, highlight=False), auto_refresh=False, transient=True)
+        self.live = Live(console=rich.console.Console(file=out, highlight=False), auto_refresh=False)
 
     def show(self, worker: Worker, line: str) -> None:
         if line:
-            self.live.console.print(message(one_line(line)), markup=False)
+            self.live.console.print(message(one_line(line)), markup=False, soft_wrap=True)
         self.live.update(self._table(worker), refresh=True)
 
     def _table(self, worker: Worker) -> Table:
@@ -62,18 +65,25 @@ class LiveTable(SweepConsole):
         title = f"{sweep.folder}  {len(done)}{total} trials done, {pruned} pruned, {failed} failed"
         table = Table(title=Text(one_line(title)), box=box.SIMPLE_HEAD, title_justify="left")
         for head in ("trial", "state", sweep.settings.metric, *sweep.search):
-            table.add_column(Text(one_line(head)))
-        sign = 1 if sweep.minimize else -1
-        best = sorted((t for t in done if t.state.name == "COMPLETE"), key=lambda t: (sign * (t.value or 0), t.number))
-        rows = [
-            (str(active.claimed.number), duration(time.monotonic() - active.began), active.value, active.claimed.values)
-            for active in worker.active.values()
-        ]
-        rows += [(str(t.number + 1), "done", t.value, {k: str(v) for k, v in t.params.items()}) for t in best[:SHOWN]]
-        for name, state, value, settings in rows:
-            cells = (name, state, "" if value is None else number(value), *(settings.get(k, "") for k in sweep.search))
-            table.add_row(*(Text(one_line(cell[:20])) for cell in cells))
+            table.add_column(Text(one_line(head)), overflow="fold")
+        for name, state, value, settings in self._rows(worker, trials):
+            score = "" if value is None else number(value)
+            cells = (name, state, score, *(shown(settings.get(key, "")) for key in sweep.search))
+            table.add_row(*(Text(one_line(cell)) for cell in cells))
         return table
+
+    def _rows(self, worker: Worker, trials: list[FrozenTrial]) -> Iterator[Row]:
+        """The running trials, this process's first, then the best."""
+        for active in worker.active.values():
+            state = f"running {duration(time.monotonic() - active.began)}"
+            yield str(active.claimed.number), state, active.value, active.claimed.values
+        for trial in trials:
+            if trial.state.name == "RUNNING" and trial.number + 1 not in worker.active:
+                yield str(trial.number + 1), "elsewhere", None, trial.params
+        sign = 1 if self._sweep.minimize else -1
+        done = [trial for trial in trials if trial.state.name == "COMPLETE"]
+        for trial in sorted(done, key=lambda t: (sign * (t.value or 0), t.number))[:SHOWN]:
+            yield str(trial.number + 1), "done", trial.value, trial.params
 
 
 @contextmanager

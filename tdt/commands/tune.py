@@ -102,6 +102,9 @@ def tune(
     if reason is not None:
         print_lines(f"stopped by {reason}; the same command continues")
         return exit_code(reason)
+    if best is None:
+        print_lines(f"no trial has completed; the output of each: {sweep.folder / 'logs'}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -11,6 +11,8 @@ sweep:
 
 from __future__ import annotations
 
+import math
+import random
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -42,6 +44,17 @@ class Range:
     def candidates(self) -> list[tuple[str, Source]]:
         """Both ends, each as the text of an override with its position."""
         return [(repr(self.low), self.source), (repr(self.high), self.source)]
+
+    def draw(self, chance: random.Random) -> str:
+        """A number as the text of an override."""
+        count = 0 if self.step is None else int((self.high - self.low) / self.step + 1e-9)
+        if count:
+            return repr(self.low + chance.randint(0, count) * (self.step or 1))
+        if self.logarithmic:
+            value = math.exp(chance.uniform(math.log(self.low), math.log(self.high)))
+        else:
+            value = chance.uniform(self.low, self.high)
+        return repr(round(value) if self.whole else value)
 
     def grid(self) -> list[str] | None:
         """Every value as the text of an override; None if they cannot be counted."""
@@ -75,6 +88,10 @@ class Choices:
     def candidates(self) -> list[tuple[str, Source]]:
         """Each value as the text of an override with its position."""
         return list(zip(self.values, self.sources, strict=True))
+
+    def draw(self, chance: random.Random) -> str:
+        """A value as the text of an override."""
+        return chance.choice(self.values)
 
     def grid(self) -> list[str] | None:
         """Every value as the text of an override."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import random
 import warnings
 from collections.abc import Iterator, Sequence
 
@@ -13,6 +14,7 @@ from tdt.train.config.source import COMMAND_LINE
 from tdt.train.loop.build import build
 from tdt.train.loop.parts import Parts
 
+TRIES, FIT = 20, 2  # random combinations that are built, as long as fewer than two of them fit
 _ABSENT = "is missing; tdt tune needs the metric to improve, the settings to search, and the number of trials"
 _ABOUT_KEYS = ("unknown-key", "unused", "too-many")  # kinds of mistakes that do not depend on the value
 
@@ -20,8 +22,8 @@ _ABOUT_KEYS = ("unknown-key", "unused", "too-many")  # kinds of mistakes that do
 def check_sweep(name: str, overrides: Sequence[str]) -> Parts:
     """Check a config and its sweep. Returns the parts of the config, built on the device meta.
 
-    Each candidate is built alone, on top of the config. Shapes that do not fit are not reported: they may fit together
-    with a value of another setting, and a trial whose shapes do not fit fails alone.
+    Each candidate is built alone, on top of the config. Shapes that do not fit may fit together with a value of another
+    setting, and a trial whose shapes do not fit fails alone: so they are reported only if none of some combinations fits.
 
     Raises:
         ConfigError: with every mistake in the config and in the sweep, each at its place in the file.
@@ -41,6 +43,8 @@ def check_sweep(name: str, overrides: Sequence[str]) -> Parts:
                 if (problem.key, problem.message) not in known:
                     known.add((problem.key, problem.message))
                     problems.append(problem)
+        if not problems:
+            problems += _shape_problems(name, overrides, base.search)
     if problems or parts is None:
         raise ConfigError(list(dict.fromkeys(problems)))
     return parts
@@ -69,6 +73,36 @@ def _grid_problems(base: Draft) -> Iterator[Problem]:
             yield Problem(domain.key_source, f"sweep.search.{key}", message, "bad-value", None)
 
 
+def _shape_problems(name: str, overrides: Sequence[str], search: dict[str, Domain]) -> list[Problem]:
+    """A shape that does not fit, if fewer than `FIT` of `TRIES` random combinations fit: most trials would fail."""
+    chance, fit = random.Random(0), 0
+    found: list[Problem] = []
+    for _ in range(TRIES):
+        values = [f"{key}={domain.draw(chance)}" for key, domain in search.items()]
+        try:
+            build(draft(name, [*overrides, "~sweep", *values]), splits=(), dry_run=True)
+            fit += 1
+        except ConfigError as error:
+            shapes = [problem for problem in error.problems if problem.kind == "shape"]
+            found += [_placed(problem, overrides, values, list(search.values())) for problem in shapes]
+            fit += not shapes
+        if fit == FIT:
+            return []
+    advice = (
+        f"{fit} of {TRIES} combinations of sweep.search fit; search a size that two layers share under a ${{reference}}"
+    )
+    return [dataclasses.replace(found[0], message=f"{found[0].message}; {advice}")]
+
+
+def _placed(problem: Problem, overrides: Sequence[str], values: list[str], domains: list[Domain]) -> Problem:
+    """The problem at its setting in `sweep.search`, if it is at one of `values`, which follow the overrides and `~sweep`."""
+    number = problem.source.line - len(overrides) - 2
+    if problem.source.file != COMMAND_LINE or number not in range(len(values)):
+        return problem
+    message = problem.message.removesuffix(f", in {values[number]!r}")
+    return dataclasses.replace(problem, source=domains[number].key_source, message=message)
+
+
 def _candidate_problems(name: str, overrides: Sequence[str], key: str, domain: Domain) -> Iterator[Problem]:
     """The mistakes that the candidates of one setting cause, at their places in `sweep.search`."""
     if key.partition(".")[0] == "sweep":
@@ -84,7 +118,6 @@ def _candidate_problems(name: str, overrides: Sequence[str], key: str, domain: D
             for problem in error.problems:
                 if problem.kind == "shape":
                     continue
-                ours = problem.source.file == COMMAND_LINE and problem.source.line == len(overrides) + 2
-                place = domain.key_source if problem.kind in _ABOUT_KEYS else where
-                message = problem.message.removesuffix(f", in {text!r}")
-                yield dataclasses.replace(problem, source=place, message=message) if ours else problem
+                placed = _placed(problem, overrides, [text], [domain])
+                moved = placed is not problem and problem.kind not in _ABOUT_KEYS
+                yield dataclasses.replace(placed, source=where) if moved else placed

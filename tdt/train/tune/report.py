@@ -6,11 +6,13 @@ import base64
 import html
 import io
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tdt._files import replace_file
+from tdt.train.tune.sweep import shown
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -49,7 +51,10 @@ def write_report(study: Study, metric: str, folder: Path) -> Path:
     sign = 1 if study.direction.name == "MINIMIZE" else -1
     done.sort(key=lambda trial: (sign * (trial.value or 0.0), trial.number))
     keys = list(shares) or list(done[0].params if done else ())
-    rows = [(str(trial.number + 1), f"{trial.value:.6g}", *(_shown(trial, key) for key in keys)) for trial in done]
+    rows = [
+        (str(trial.number + 1), f"{trial.value:.6g}", *(shown(trial.params.get(key, "")) for key in keys))
+        for trial in done
+    ]
     title = html.escape(f"{folder.name}: {metric}")
     parts = [f"<h1>{title}</h1>"]
     if shares:
@@ -58,15 +63,18 @@ def write_report(study: Study, metric: str, folder: Path) -> Path:
     pictures = _pictures(shares, done, keys, metric)
     if pictures:
         parts += [f'<img alt="{name}" src="data:image/png;base64,{picture}">' for name, picture in pictures.items()]
-    parts += [f"<h2>{len(done)} completed trials, the best first</h2>", _table(("trial", metric, *keys), rows)]
+    parts += [f"<h2>{_counts(study)}; the best first</h2>", _table(("trial", metric, *keys), rows)]
     page = f'<!doctype html><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>{"".join(parts)}\n'
     replace_file(folder / "report.html", page.encode())
     return folder / "report.html"
 
 
-def _shown(trial: FrozenTrial, key: str) -> str:
-    value = trial.params.get(key, "")
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _counts(study: Study) -> str:
+    """How many trials ended how."""
+    counts = Counter(trial.state.name for trial in study.get_trials(deepcopy=False))
+    names = {"COMPLETE": "completed", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "not ended"}
+    ended = [f"{counts[state]} {name}" for state, name in names.items() if counts[state] or state == "COMPLETE"]
+    return f"Trials: {', '.join(ended)}"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

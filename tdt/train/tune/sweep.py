@@ -2,14 +2,15 @@
 
 journal.log  report.html  best.yaml  logs/N.txt  claims/N.lock  1/ 2/ … (a run per trial)
 
-Each trial is claimed by one process, which holds `claims/N.lock` while it supervises the run in the folder N. The lock is
-released when that process ends, in whatever way: then another process resumes the trial, unless its run is still going on.
+Each trial is claimed by one process, which holds `claims/N.lock` while it supervises the run in the folder N; the run's
+process inherits the lock. It is released when both have ended, in whatever way: then another process resumes the trial.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from tdt._about import install_hint
 from tdt.train.config import Config
 from tdt.train.config.search import Choices, Domain
+from tdt.train.runs._fault import fault_point
 from tdt.train.runs._lock import Locked, holder, lock
 from tdt.train.runs.run import RunError, RunFolder
 from tdt.train.tune.candidates import grid_size
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 RETRY_AFTER = 0.02  # seconds between two attempts to take a lock that is held for milliseconds only
 JOURNAL = "journal.log"
+_LONG = re.compile(r"[+-]?\d+\.\d{5,}(e[+-]?\d+)?")
 
 
 def import_optuna() -> Any:
@@ -60,19 +63,31 @@ def waiting_lock(path: Path) -> Iterator[None]:
 
 
 class _JournalLock:
-    """The lock of Optuna's journal: released by the end of its process, unlike Optuna's own, which waits half a minute."""
+    """The lock for writing Optuna's journal: released by the end of its process; Optuna's own waits half a minute."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, journal: Path) -> None:
+        self._path, self._journal = path, journal
         self._held: Any = None
 
     def acquire(self) -> bool:
         self._held = waiting_lock(self._path)
         self._held.__enter__()
+        cut_torn_line(self._journal)
         return True
 
     def release(self) -> None:
         self._held.__exit__(None, None, None)
+
+
+def cut_torn_line(journal: Path) -> None:
+    """Remove the last line if it has no end: its process was killed or its disk full, and the next line would join it."""
+    with open(journal, "rb+") as file:
+        if file.seek(0, os.SEEK_END) == 0:
+            return
+        file.seek(-1, os.SEEK_END)
+        if file.read() != b"\n":
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)
 
 
 @dataclass
@@ -83,11 +98,11 @@ class Claimed:
     trial: Trial
     values: dict[str, str]
     folder: Path
-    _lock: FileIO
+    lock: FileIO
 
     def release(self) -> None:
         """Let other processes take the trial."""
-        self._lock.close()
+        self.lock.close()
 
 
 class Sweep:
@@ -114,7 +129,7 @@ class Sweep:
 
         for part in ("logs", "claims"):
             (folder / part).mkdir(parents=True, exist_ok=True)
-        lock: Any = _JournalLock(folder / "claims" / "journal.lock")
+        lock: Any = _JournalLock(folder / "claims" / "journal.lock", folder / JOURNAL)
         backend = JournalFileBackend(str(folder / JOURNAL), lock)
         with self._exclusive():
             self.study: Study = optuna.create_study(
@@ -139,10 +154,9 @@ class Sweep:
             "direction": "minimize" if self.minimize else "maximize",
             "search": {key: str(domain) for key, domain in self.search.items()},
         }
-        then = self.study.user_attrs
-        if not then:
-            for key, value in now.items():
-                self.study.set_user_attr(key, value)
+        then = self.study.user_attrs.get("sweep")
+        if then is None:
+            self.study.set_user_attr("sweep", now)  # at once: a process that is killed here leaves all of it or nothing
             return
         differing = [key for key, value in now.items() if then.get(key) != value]
         if differing:
@@ -196,6 +210,7 @@ class Sweep:
         if ended or holder(self.run_of(trial) / "run.lock") is not None:  # trained on after its supervisor was killed
             file.close()
             return None
+        self.study.sampler = self._sampler(trial.number)
         return self._claimed(optuna.trial.Trial(self.study, trial._trial_id), file)
 
     def _ask(self, count: int) -> Claimed:
@@ -206,11 +221,18 @@ class Sweep:
             values = (_number(domain, text) for domain, text in zip(self.search.values(), texts, strict=True))
             self.study.enqueue_trial(dict(zip(self.search, values, strict=True)))
         trial = self.study.ask()
+        fault_point("tune.asked")
         return self._claimed(trial, lock(self._claim_file(trial.number)))
 
     def _claimed(self, trial: Trial, file: FileIO) -> Claimed:
-        """The trial with a value for each setting: those that it lacks are drawn now."""
-        values = {key: _text(trial._suggest(key, self.distributions[key])) for key in self.search}
+        """The trial with a value for each setting: those that it lacks, as its process was killed, are drawn now."""
+        drawn, values = trial.params, {}
+        for key, distribution in self.distributions.items():
+            if drawn and key in drawn:  # draw what was drawn before, so that the sampler goes on behind it
+                frozen = self.trials()[trial.number]
+                self.study.sampler.sample_independent(self.study, frozen, key, distribution)
+            values[key] = _text(trial._suggest(key, distribution))
+            fault_point("tune.drawn")
         return Claimed(trial.number + 1, trial, values, self.folder / str(trial.number + 1), file)
 
     def _claim_file(self, number: int) -> Path:
@@ -224,6 +246,7 @@ class Sweep:
             claimed.trial.set_user_attr("error", error)
         states = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
         self.study.tell(claimed.trial, value, states[state], skip_if_finished=True)
+        fault_point("tune.told")
         claimed.release()
 
     def best(self) -> FrozenTrial | None:
@@ -281,6 +304,12 @@ def _number(domain: Domain, text: str) -> Any:
 def _text(value: Any) -> str:
     """A value as an override writes it."""
     return value if isinstance(value, str) else repr(value)
+
+
+def shown(value: object) -> str:
+    """A setting in a table or a line: a number with many digits is rounded to four."""
+    text = str(value)
+    return f"{float(text):.4g}" if _LONG.fullmatch(text) else text
 
 
 def trial_command(claimed: Claimed, config: str, overrides: Sequence[str], options: Sequence[str]) -> list[str]:

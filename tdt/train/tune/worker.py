@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import IO
 
 from tdt.train.runs import history
+from tdt.train.runs._fault import fault_point
+from tdt.train.runs._lock import holder
 from tdt.train.runs.history import History
 from tdt.train.runs.run import METRICS_FILE, RunFolder
-from tdt.train.tune.sweep import Claimed, Sweep, trial_command
+from tdt.train.tune.sweep import Claimed, Sweep, shown, trial_command
 
 POLL = 0.1  # seconds between two looks at the trials of this process
+SHOW_EVERY = 1.0  # seconds after which the running trials' times are shown anew
 LOOK_FOR_DEAD = 1.0  # seconds between two looks for trials whose process has died
 MOST_KILLS = 3  # a trial whose process was killed so often, as by the system when memory is short, has failed
 
@@ -44,7 +47,7 @@ class Worker:
     Args:
         config, overrides, options: what `tdt train` gets for each trial.
         gpus: whether each slot is a GPU of its own.
-        on_change: called when a trial begins, has a new score or ends, with a line for that, else "".
+        on_change: called when a trial begins or ends, with a line for that, and every second with "".
         check_stop: raises Stopped when the search should stop; then each trial stops with a checkpoint.
     """
 
@@ -74,7 +77,7 @@ class Worker:
         Raises:
             Stopped: by `check_stop`, after this process's trials have stopped.
         """
-        looked = -math.inf
+        looked, printed = -math.inf, time.monotonic()
         try:
             while True:
                 self.check_stop()
@@ -86,6 +89,9 @@ class Worker:
                         pass
                     if not self.active and (self.sweep.finished or time.monotonic() >= self._deadline):
                         return
+                if time.monotonic() - printed >= SHOW_EVERY:
+                    printed = time.monotonic()
+                    self.on_change("")
                 time.sleep(POLL)
         except BaseException:
             self._stop_all()
@@ -102,7 +108,7 @@ class Worker:
 
     def _ended_before(self, claimed: Claimed) -> bool:
         """Record a trial whose run ended after its supervisor was killed. Returns whether it had ended."""
-        if not os.path.lexists(claimed.folder / "config.yaml"):
+        if not self._has_config(claimed):
             return False
         attributes = claimed.trial.user_attrs
         log = history.read(RunFolder(claimed.folder), steps=False)
@@ -112,10 +118,13 @@ class Worker:
             return True
         return False
 
+    def _has_config(self, claimed: Claimed) -> bool:
+        return os.path.lexists(claimed.folder / "config.yaml")
+
     def _start(self, claimed: Claimed) -> None:
         slot = min(set(range(self.slots)) - {active.slot for active in self.active.values()})
         log = open(self.sweep.folder / "logs" / f"{claimed.number}.txt", "ab")  # noqa: SIM115 - closed with the trial
-        if claimed.folder.is_dir() and not os.path.lexists(claimed.folder / "config.yaml"):
+        if claimed.folder.is_dir() and any(claimed.folder.iterdir()) and not self._has_config(claimed):
             RunFolder(claimed.folder).lock_to_delete().delete()  # killed before it had a config
         command = trial_command(claimed, self.config, self.overrides, self.options)
         process = subprocess.Popen(
@@ -125,11 +134,13 @@ class Worker:
             stderr=subprocess.STDOUT,
             env=self._environment(slot),
             start_new_session=True,  # Ctrl-C reaches this process alone, which stops its trials itself
+            pass_fds=(claimed.lock.fileno(),) if os.name == "posix" else (),  # the claim lasts as long as the run
         )
+        fault_point("tune.started")
         resumed = "--resume" in command
-        reported = len(self.sweep.study.get_trials(deepcopy=False)[claimed.number - 1].intermediate_values)
+        reported = max(self.sweep.trials()[claimed.number - 1].intermediate_values, default=0)
         self.active[claimed.number] = Active(claimed, process, slot, log, reported=reported)
-        values = "  ".join(f"{key}={value}" for key, value in claimed.values.items())
+        values = "  ".join(f"{key}={shown(value)}" for key, value in claimed.values.items())
         self.on_change(f"trial {claimed.number} {'resumes' if resumed else 'begins'}: {values}")
 
     def _environment(self, slot: int) -> dict[str, str]:
@@ -152,6 +163,11 @@ class Worker:
         active.log.close()
         del self.active[active.claimed.number]
         claimed = active.claimed
+        fault_point("tune.ended")
+        if code != 0 and (who := holder(claimed.folder / "run.lock")) is not None:
+            self.on_change(f"trial {claimed.number} is trained {who}")  # begun by a worker that was killed since
+            claimed.release()
+            return True
         log = history.read(RunFolder(claimed.folder), steps=False)
         killed = code < 0 or (log.state in ("killed", "interrupted") and code in (129, 130, 143))
         if killed and not active.pruned:
@@ -202,7 +218,6 @@ class Worker:
                 active.pruned = True
                 trial.set_user_attr("pruned", True)
                 active.process.send_signal(signal.SIGTERM)
-            self.on_change("")
 
     def _best(self, log: History) -> float | None:
         values = [value for _, value in log.series.get(self.tag, ()) if not math.isnan(value)]
