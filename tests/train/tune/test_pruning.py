@@ -91,7 +91,7 @@ def test_no_trial_begins_after_the_time_and_those_that_run_end(tmp_path):
 
 
 @pytest.mark.long
-def test_a_sweep_in_which_every_trial_fails_says_so(tmp_path):
+def test_a_sweep_in_which_every_trial_fails_ends_with_an_error(tmp_path):
     require("optuna")
     done = tune(tmp_path, "train.epochs=3", rates="1e+38, 2e+38")
     assert done.returncode == 1 and "no trial has completed" in done.stderr
