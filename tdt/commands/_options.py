@@ -60,3 +60,14 @@ Trust = Annotated[
         callback=_trust,
     ),
 ]
+
+
+def existing_checkpoint(name: str, runs_root: Path) -> Path:
+    """The file of a checkpoint, or of the best (or else last) one of a run. Raises BadParameter if there is none."""
+    from tdt.train.runs.checkpoint import CheckpointError
+    from tdt.train.runs.run import find_checkpoint
+
+    try:
+        return find_checkpoint(name, runs_root)
+    except CheckpointError as error:
+        raise typer.BadParameter(str(error)) from error

@@ -10,7 +10,7 @@ import typer
 
 from tdt.commands._complete import splits
 from tdt.commands._help import examples
-from tdt.commands._options import Checkpoint, Device, Json, Root, Traceback, Trust
+from tdt.commands._options import Checkpoint, Device, Json, Root, Traceback, Trust, existing_checkpoint
 from tdt.commands._output import one_line, print_lines
 from tdt.commands._progress import progress
 
@@ -24,37 +24,45 @@ EXAMPLE = examples(
     "tdt eval digits-cnn --data 'Digits(split=train)'",
 )
 
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(help="Overrides of data, loss or metrics, as in metrics=[accuracy,f1].", metavar="KEY=VALUE..."),
+]
+Split = Annotated[
+    str | None,
+    typer.Option(
+        "--split", metavar="S", help="train, valid or test; default: valid, or else test.", autocompletion=splits
+    ),
+]
+Data = Annotated[
+    str | None,
+    typer.Option("--data", metavar="FILE|FOLDER|DATASET", help="Score these data, as the test split (or --split)."),
+]
+BatchSize = Annotated[
+    int | None, typer.Option("--batch-size", min=1, metavar="N", help="Samples per batch; overrides the config.")
+]
+Output = Annotated[
+    str | None,
+    typer.Option(
+        "--output",
+        metavar="FILE",
+        help="Write target and prediction of each sample as .csv or .tsv; - for CSV on stdout, and scores on stderr.",
+    ),
+]
+
 
 def eval(
     checkpoint: Checkpoint,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Argument(help="Overrides of data, loss or metrics, as in metrics=[accuracy,f1].", metavar="KEY=VALUE..."),
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            "--split", metavar="S", help="train, valid or test; default: valid, or else test.", autocompletion=splits
-        ),
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option("--data", metavar="FILE|FOLDER|DATASET", help="Score these data, as the test split (or --split)."),
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option("--batch-size", min=1, metavar="N", help="Samples per batch; overrides the config.")
-    ] = None,
+    overrides: Overrides = None,
+    split: Split = None,
+    data: Data = None,
+    batch_size: BatchSize = None,
     confusion: Annotated[bool, typer.Option("--confusion", help="Show the confusion matrix.")] = False,
     per_class: Annotated[
         bool, typer.Option("--per-class", help="Show precision, recall, F1 and number of samples of each class.")
     ] = False,
     json: Json = False,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", metavar="FILE", help="Write target and prediction of each sample as .csv or .tsv; - for stdout."
-        ),
-    ] = None,
+    output: Output = None,
     predictions: Annotated[str | None, typer.Option("--predictions", metavar="FILE", hidden=True)] = None,
     device: Device = None,
     runs_root: Root = Path("runs"),
@@ -63,14 +71,8 @@ def eval(
 ) -> int:
     """Evaluate a checkpoint, or the best (or else last) checkpoint of a run. Needs no other file of the run."""
     from tdt.train.loop.evaluation import evaluate_checkpoint
-    from tdt.train.runs.checkpoint import CheckpointError
-    from tdt.train.runs.run import find_checkpoint
 
-    try:
-        path = find_checkpoint(checkpoint, runs_root)
-    except CheckpointError as error:
-        raise typer.BadParameter(str(error)) from error
-    changes = list(overrides or ())
+    path, changes = existing_checkpoint(checkpoint, runs_root), list(overrides or ())
     output = predictions if output is None else output
     if output not in (None, "-") and Path(str(output)).suffix.lower() not in (".csv", ".tsv"):
         raise typer.BadParameter(f"{output}: its ending says no format; use .csv or .tsv, or - for CSV on stdout")
@@ -80,23 +82,23 @@ def eval(
         tables = _matrices(result) if confusion or per_class else {}
     except LookupError as error:
         raise typer.BadParameter(error.args[0]) from error
-    from_elsewhere = not path.resolve().is_relative_to(runs_root.resolve())
-    if (
-        from_elsewhere
-        and result.files
-        and data is None
-        and not any(text.startswith(f"data.{result.split}") for text in changes)
-    ):
-        others = f" and {len(result.files) - 1:,} more" if len(result.files) > 1 else ""
-        source = f"data.{result.split}, named by the checkpoint: {result.files[0]}{others}"
-        print_lines(one_line(source), file=sys.stderr)
+    if data is None and not path.resolve().is_relative_to(runs_root.resolve()):
+        _print_files(result, changes)
     for note in result.notes:
         print_lines(one_line(f"data.{result.split}: {note}"), file=sys.stderr)
     report = (_as_json if json else _as_text)(result, tables, confusion, per_class)
-    print_lines(report, whole=True)
+    print_lines(report, whole=True, file=sys.stderr if output == "-" else None)
     if output is not None:
         _write(output, result)
     return 0
+
+
+def _print_files(result: Evaluation, changes: list[str]) -> None:
+    """Print which data files a checkpoint from elsewhere named, unless the command line names the data."""
+    if result.files and not any(text.startswith(f"data.{result.split}") for text in changes):
+        others = f" and {len(result.files) - 1:,} more" if len(result.files) > 1 else ""
+        source = f"data.{result.split}, named by the checkpoint: {result.files[0]}{others}"
+        print_lines(one_line(source), file=sys.stderr)
 
 
 Matrices = dict[str, tuple["TaskResult", list[Any]]]  # by task: its result and its confusion matrix
@@ -104,8 +106,11 @@ Matrices = dict[str, tuple["TaskResult", list[Any]]]  # by task: its result and 
 
 def _matrices(result: Evaluation) -> Matrices:
     """The confusion matrix of each output that predicts classes; of a single output under "". LookupError if none does."""
-    tasks = {name: task for name, task in result.tasks.items() if task.classes}
-    found = tasks if result.tasks and tasks else {"": result}
+    found = {name: task for name, task in (result.tasks or {"": result}).items() if task.classes}
+    if not found:
+        raise LookupError(
+            "--per-class, --confusion: the model predicts numbers, not classes; metrics=[mae,r2] scores numbers"
+        )
     return {name: (task, task.confusion().tolist()) for name, task in found.items()}
 
 
@@ -192,11 +197,17 @@ def _write(output: str, result: Evaluation) -> None:
     for task in tasks.values():
         classes = dict(enumerate(task.classes))
         columns += [
-            [csv_cell(classes.get(value, value) if isinstance(value, int) else value) for value in values]
-            for values in (task.targets, task.predictions)
+            [csv_cell(_shown(value, classes)) for value in values] for values in (task.targets, task.predictions)
         ]
     writer.writerows(zip(range(len(result.targets)), *columns, strict=True))
     if output == "-":
         print_lines(text.getvalue().replace("\r\n", "\n"), end="", whole=True)
     else:
         replace_file(output, text.getvalue().encode())
+
+
+def _shown(value: Any, classes: dict[int, str]) -> Any:
+    """The name of a class, and a number without the brackets of a target of one number; anything else as it is."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return classes.get(value, value) if isinstance(value, int) else value

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tdt.commands._help import examples
-from tdt.commands._options import Checkpoint, Device, Root, Traceback, Trust
+from tdt.commands._options import Checkpoint, Device, Root, Traceback, Trust, existing_checkpoint
 from tdt.commands._output import one_line, print_lines
 from tdt.commands._progress import progress
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from tdt.commands._predictions import Write
+    from tdt.train.model.predictions import Prediction
 
 EXAMPLE = examples(
     "tdt predict digits-cnn photo.png folder/ --top 3",
@@ -24,25 +27,28 @@ EXAMPLE = examples(
     "echo 'def f' | tdt predict gpt - --json",
 )
 
+Inputs = Annotated[
+    list[str],
+    typer.Argument(
+        help="Images, folders of images, a CSV with the training columns, an NPZ or a text file; - for stdin.",
+        metavar="INPUT...",
+    ),
+]
+Output = Annotated[
+    str | None,
+    typer.Option(
+        "--output",
+        metavar="FILE",
+        help="Write a .csv, .tsv, .jsonl or .npz file, or a folder of masks; - for CSV on stdout.",
+    ),
+]
+
 
 def predict(
     checkpoint: Checkpoint,
-    inputs: Annotated[
-        list[str],
-        typer.Argument(
-            help="Images, folders of images, a CSV with the training columns, an NPZ or a text file; - for stdin.",
-            metavar="INPUT...",
-        ),
-    ],
+    inputs: Inputs,
     top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="Show the N most likely classes.")] = 1,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output",
-            metavar="FILE",
-            help="Write a .csv, .tsv, .jsonl or .npz file, or a folder of masks; - for CSV on stdout.",
-        ),
-    ] = None,
+    output: Output = None,
     csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", hidden=True)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print a JSON object per line, with full precision.")] = False,
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, metavar="N", help="Inputs per batch.")] = 64,
@@ -55,38 +61,24 @@ def predict(
 
     Predictions are written as inputs are read. Those that cannot be read are listed on stderr, and the exit code is 1.
     """
-    from tdt.train.runs.checkpoint import CheckpointError
-    from tdt.train.runs.run import find_checkpoint
-
-    try:
-        path = find_checkpoint(checkpoint, runs_root)
-    except CheckpointError as error:
-        raise typer.BadParameter(str(error)) from error
     from tdt.commands import _predictions
     from tdt.train.loop.prediction import Predictor
 
+    path = existing_checkpoint(checkpoint, runs_root)
     predictor = Predictor(path, device, batch_size=batch_size)
-    done = failed = 0
+    answers = predictor.predict(predictor.read(inputs, sys.stdin.buffer.read))
     with contextlib.ExitStack() as stack:
-        writers: list[Write] = []
         files = [Path(name) for name in (output, csv) if name is not None and str(name) != "-"]
-        for file in files:
-            writers.append(stack.enter_context(_predictions.to_path(file, top, predictor.outputs)))
+        sinks = [_predictions.to_path(file, top, predictor.outputs) for file in files]
         if json:
-            writers.append(stack.enter_context(_predictions.json_lines(None, top)))
+            sinks.append(_predictions.json_lines(None, top))
         elif output == "-":
-            writers.append(stack.enter_context(_predictions.delimited(None, ",", top, predictor.outputs)))
+            sinks.append(_predictions.delimited(None, ",", top, predictor.outputs))
         elif output is None:
-            writers.append(stack.enter_context(_predictions.table(path, top, predictor.outputs)))
+            sinks.append(_predictions.table(path, top, predictor.outputs))
+        writers = [stack.enter_context(sink) for sink in sinks]
         shows = stack.enter_context(progress("inputs", quiet=output is None and sys.stdout.isatty()))
-        for answer in predictor.predict(predictor.read(inputs, sys.stdin.buffer.read)):
-            done += 1
-            shows(done, None)
-            if answer.error is not None:
-                failed += 1
-                print_lines(one_line(_error_line(answer.name, answer.error)), file=sys.stderr)
-            for write in writers:
-                write(answer)
+        done, failed = _write(answers, writers, shows)
     for note in predictor.notes():
         print_lines(one_line(note), file=sys.stderr)
     if output not in (None, "-") and not json:
@@ -94,5 +86,18 @@ def predict(
     return 1 if failed else 0
 
 
-def _error_line(name: str, error: str) -> str:
-    return error if error.startswith(f"{name}:") else f"{name}: {error}"
+def _write(
+    answers: Iterable[Prediction], writers: Iterable[Write], shows: Callable[[int, int | None], None]
+) -> tuple[int, int]:
+    """Write each prediction, and print the inputs that could not be read. Returns the numbers of all inputs and of those."""
+    done = failed = 0
+    for answer in answers:
+        done += 1
+        shows(done, None)
+        if answer.error is not None:
+            failed += 1
+            known = answer.error.startswith(f"{answer.name}:")
+            print_lines(one_line(answer.error if known else f"{answer.name}: {answer.error}"), file=sys.stderr)
+        for write in writers:
+            write(answer)
+    return done, failed

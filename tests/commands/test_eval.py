@@ -220,7 +220,7 @@ def test_predictions_are_written_by_the_names_of_classes(tmp_path):
 
     _write(f"{tmp_path}/c.csv", scored([1, -100, 0], [0, 1, 0], ["a, b", "ü"]))
     assert (tmp_path / "c.csv").read_text() == 'index,target,prediction\n0,ü,"a, b"\n1,-100,ü\n2,"a, b","a, b"\n'
-    _write(f"{tmp_path}/n.tsv", scored([0.5, 1.0], [0.25, 2.0], []))
+    _write(f"{tmp_path}/n.tsv", scored([[0.5], [1.0]], [[0.25], [2.0]], []))
     assert (tmp_path / "n.tsv").read_text() == "index\ttarget\tprediction\n0\t0.5\t0.25\n1\t1.0\t2.0\n"
 
 

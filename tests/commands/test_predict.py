@@ -15,6 +15,7 @@ from PIL import Image
 
 from tdt.cli import run
 from tdt.train.loop.evaluation import evaluate_checkpoint
+from tdt.train.loop.prediction import Predictor
 from tdt.train.runs import checkpoint
 from tdt.train.runs.run import find_checkpoint
 from tdt.vision.datasets import Digits
@@ -73,6 +74,36 @@ def test_integers_of_an_npz_file_become_floats_by_a_transform(answered, tmp_path
     scored = evaluate_checkpoint(path, "train")
     assert (code, err) == (0, "")
     assert [int(answer["class"]) for answer in lines(out)] == scored.predictions
+
+
+def test_a_table_is_read_and_predicted_a_batch_at_a_time_and_mistakes_cost_their_row_alone(tmp_path, monkeypatch):
+    rows = [f"{i % 7},{'ab'[i % 2]}" for i in range(1000)]
+    (tmp_path / "a.csv").write_text("\n".join(["x,c,y", *(f"{row},{i % 2}" for i, row in enumerate(rows))]))
+    config = (
+        f"data:\n  train: {{type: Table, path: {tmp_path}/a.csv, target: y}}\nmodel: LazyLinear(2)\n"
+        "loss: CrossEntropyLoss\noptimizer: SGD(lr=0.1)\ntrain: {epochs: 1}\n"
+    )
+    path = trained(tmp_path, config)
+    rows[70:73] = ["x,b", "1", "1,new"]
+    (tmp_path / "new.csv").write_text("\n".join(["x,c", *rows]))
+    predictor, alone, sizes = Predictor(path), Predictor(path), list[int]()
+    encode = predictor.dataset.encode
+    monkeypatch.setattr(
+        predictor.dataset, "encode", lambda fields, lines: (sizes.append(len(lines)), encode(fields, lines))[1]
+    )
+    answers = predictor.predict(predictor.read([str(tmp_path / "new.csv")], bytes))
+    next(answers)
+    assert sizes == [64]
+    found = [next(answers) for _ in range(72)]
+    assert sizes == [64, *[1] * 63]  # the batch of 64 is refused for the row of one field
+    assert [found[69].error, found[70].error] == [
+        "x is 'x', which is not a number; is the column a category?", "1 fields, but the header names 2"
+    ]  # fmt: skip
+    assert [len(list(answers)), predictor.notes()] == [
+        927, ["in 1 row, c is a category that no training row has, encoded as zeros: 'new'"]
+    ]  # fmt: skip
+    (same,) = alone.predict([("row", alone.row(["0", "b"], ["x", "c"], 2))])
+    assert same.classes == found[6].classes
 
 
 def test_predictions_equal_those_of_an_evaluation_to_the_bit(answered, model):

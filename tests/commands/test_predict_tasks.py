@@ -129,6 +129,20 @@ def test_numbers_are_written_in_every_format(predicted):
     assert [[float(row["output_0"]), float(row["output_1"])] for row in csv.DictReader(out.splitlines())] == values
 
 
+def test_an_evaluation_writes_csv_alone_to_stdout_and_its_scores_to_stderr(predicted):
+    call = predicted("numbers")
+    code, out, err = call("eval", "--output", "-")
+    rows, scored = (
+        list(csv.DictReader(out.splitlines())),
+        evaluate_checkpoint("runs/run/1/checkpoints/last.safetensors"),
+    )
+    assert code == 0 and "valid loss" in err
+    assert [json.loads(row["prediction"]) for row in rows] == scored.predictions
+    code, out, err = call("eval", "--per-class")
+    assert (code, out) == (2, "")
+    assert "--per-class, --confusion: the model predicts numbers, not classes; metrics=[mae,r2] scores numbers" in err
+
+
 def test_an_image_of_numbers_keeps_its_shape(predicted):
     call = predicted("image")
     _, out, _ = call("predict", "data.npz", "--json", "--output", "a.npz")

@@ -248,11 +248,26 @@ class Predictor:
     def _rows(self, where: str, text: TextIO) -> Iterator[Named]:
         header, rows = rows_of(text, where, self.config.data.train.kwargs.get("delimiter"))
         self.dataset.missing_columns(header)  # not an error in each row
-        line = 0
-        for line, row in rows:
-            yield f"{where}:{line}", self.row(row, header, line)
-        if not line:
+        empty = True
+        for chunk in _chunks(rows, self.batch_size):
+            empty = False
+            names = [f"{where}:{line}" for line, _ in chunk]
+            yield from zip(names, self._encoded(header, chunk), strict=True)
+        if empty:
             raise ValueError("has no rows below its header")
+
+    def _encoded(self, header: list[str], rows: list[tuple[int, list[str]]]) -> Iterator[Any]:
+        """The inputs for rows of a table, each with its line: all at once, or one by one if a row has a mistake."""
+        try:
+            if any(len(row) != len(header) for _, row in rows):
+                raise ValueError("a row has another number of fields than the header")
+            fields = dict(zip(header, zip(*(row for _, row in rows), strict=True), strict=True))
+            with default_dtype(self.config.dtype):
+                whole = self.dataset.encode(fields, [line for line, _ in rows])
+        except EXPECTED_ERRORS:
+            yield from (self.row(row, header, line) for line, row in rows)
+        else:
+            yield from (mapped(lambda part: wrap(part[i]), whole) for i in range(len(rows)))  # noqa: B023 - called here
 
     def row(self, row: list[str], header: list[str], line: int) -> Any:
         """The input for the texts of a table's row under `header`, or the exception that names its mistake."""
@@ -264,6 +279,23 @@ class Predictor:
                 return mapped(lambda rows: wrap(rows[0]), self.dataset.encode(fields, [line]))
         except EXPECTED_ERRORS as error:
             return ValueError(reason(error).removeprefix(f"line {line}: "))  # the input's name has the line
+
+
+def _chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """The items in lists of `size`; those before an exception come before it."""
+    chunk: list[Any] = []
+    try:
+        for item in items:
+            chunk.append(item)
+            if len(chunk) == size:
+                whole, chunk = chunk, []
+                yield whole
+    except EXPECTED_ERRORS:
+        if chunk:
+            yield chunk
+        raise
+    if chunk:
+        yield chunk
 
 
 def _shapes(value: Any) -> Any:

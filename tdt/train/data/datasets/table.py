@@ -280,11 +280,15 @@ class Table(Arrays):
         n = len(next(iter(fields.values()), []))
         named = range(2, n + 2) if lines is None else [int(line) for line in lines]
         parts: dict[str, list[np.ndarray]] = {}
+        unseen: dict[str, list[str]] = {}
         for column in self.columns:
             texts = fields.get(column.name, [""] * n)
-            self._check_unseen(column, texts, named)
+            unseen[column.name] = self._unseen_in(column, texts, named)
             parts.setdefault(column.name, []).append(column.encode(texts, named))
-        self._filled.update(dict.fromkeys(lacking, n))
+        self._filled.update(dict.fromkeys(lacking, n))  # counted last: an error above leaves the counts as they were
+        for name, found in unseen.items():
+            if found:
+                self._unseen.setdefault(name, Counter()).update(found)
         if self.groups is None:
             return np.concatenate([part for some in parts.values() for part in some], axis=1)
         return {
@@ -292,15 +296,14 @@ class Table(Arrays):
             for name, group in self.groups.items()
         }
 
-    def _check_unseen(self, column: Column, texts: Sequence[str], lines: Sequence[int]) -> None:
-        """Count the categories that no training row has, or raise ValueError for the first."""
+    def _unseen_in(self, column: Column, texts: Sequence[str], lines: Sequence[int]) -> list[str]:
+        """The categories that no training row has. Raises ValueError for the first if they are an error."""
         rows = column.unseen(texts)
         if rows and self.unseen == "error":
             text, line = texts[rows[0]].strip(), lines[rows[0]]
             raise ValueError(f"line {line}: {column.name} is {text!r}, which does not occur in the training rows; "
                              "unseen: zero encodes it as zeros")  # fmt: skip
-        if rows:
-            self._unseen.setdefault(column.name, Counter()).update(texts[row].strip() for row in rows)
+        return [texts[row].strip() for row in rows]
 
     def notes(self) -> list[str]:
         """How many rows were left out, and how many values were replaced, here and by `encode`."""
