@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import colorsys
 import contextlib
 import csv
 import io
@@ -166,6 +165,7 @@ def masks(folder: Path) -> Iterator[Write]:
     from PIL import Image
 
     from tdt._files import replacing
+    from tdt.train.logging.pictures import palette
 
     folder.mkdir(parents=True, exist_ok=True)
     taken: dict[str, str] = {}
@@ -194,18 +194,6 @@ def masks(folder: Path) -> Iterator[Write]:
                 save(part, f".{name}")
 
     yield _predicted(write)
-
-
-def palette(classes: int) -> list[int]:
-    """The colors of a mask's classes, 3 bytes each: black for the first, then hues far from each other.
-
-    >>> from tdt.commands._predictions import palette
-    >>> palette(2)
-    [0, 0, 0, 230, 46, 46]
-    """
-    hues = [(0.618034 * i) % 1 for i in range(classes - 1)]  # the golden ratio spreads any number of hues
-    colors = [colorsys.hsv_to_rgb(hue, 0.8, 0.9 - 0.3 * (i // 8 % 2)) for i, hue in enumerate(hues)]
-    return [0, 0, 0] + [round(255 * part) for color in colors for part in color]
 
 
 @contextlib.contextmanager

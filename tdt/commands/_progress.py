@@ -11,6 +11,8 @@ from contextlib import contextmanager
 def progress(what: str, quiet: bool = False) -> Iterator[Callable[[int, int | None], None]]:
     """A bar on stderr, if that is a terminal: call the result with the number of `what` done, and in all if known.
 
+    It appears with the first call, and disappears when all are done.
+
     quiet: whether to show none. Imports Rich only where it is shown.
     """
     if quiet or not sys.stderr.isatty():
@@ -20,6 +22,25 @@ def progress(what: str, quiet: bool = False) -> Iterator[Callable[[int, int | No
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,}"), TimeElapsedColumn()
-    with Progress(*columns, console=rich.console.Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, of: bar.update(task, completed=done, total=of)
+    bar = Progress(*columns, console=rich.console.Console(stderr=True), transient=True)
+    task = bar.add_task(what, total=None)
+
+    def show(done: int, of: int | None) -> None:
+        bar.start()
+        bar.update(task, completed=done, total=of)
+        if done == of:
+            bar.stop()
+
+    try:
+        yield show
+    finally:
+        bar.stop()
+
+
+@contextmanager
+def image_progress() -> Iterator[None]:
+    """A bar on stderr while images are checked."""
+    from tdt.vision.datasets._unreadable import showing
+
+    with progress("images") as show, showing(show):
+        yield

@@ -12,7 +12,7 @@ from tdt.commands._complete import splits
 from tdt.commands._help import examples
 from tdt.commands._options import Checkpoint, Device, Json, Root, Traceback, Trust, existing_checkpoint
 from tdt.commands._output import one_line, print_lines
-from tdt.commands._progress import progress
+from tdt.commands._progress import image_progress, progress
 
 if TYPE_CHECKING:
     from tdt.train.loop.evaluation import Evaluation, TaskResult
@@ -77,7 +77,7 @@ def eval(
     if output not in (None, "-") and Path(str(output)).suffix.lower() not in (".csv", ".tsv"):
         raise typer.BadParameter(f"{output}: its ending says no format; use .csv or .tsv, or - for CSV on stdout")
     try:
-        with progress("batches") as shows:
+        with image_progress(), progress("batches") as shows:
             result = evaluate_checkpoint(path, split, device, changes, data=data, batch_size=batch_size, progress=shows)
         tables = _matrices(result) if confusion or per_class else {}
     except LookupError as error:

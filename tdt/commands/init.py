@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,6 +12,7 @@ from tdt.commands import _complete
 from tdt.commands._help import examples
 from tdt.commands._options import Json, Traceback
 from tdt.commands._output import print_lines
+from tdt.commands._progress import image_progress
 
 TABLES = (".csv", ".tsv")
 EXAMPLE = examples("tdt init digits-cnn my.yaml", "tdt init flowers.csv --target species", "tdt init photos/")
@@ -22,7 +23,8 @@ def init(
         str | None,
         typer.Argument(
             metavar="TEMPLATE|DATA",
-            help="A template, a CSV or TSV file, or a folder with one subfolder of images per class; default: list templates.",
+            help="A template, a CSV or TSV file, or a folder of images: a subfolder per class, or images/ and masks/; "
+            "default: list templates.",
             autocompletion=_complete.starts,
         ),
     ] = None,
@@ -40,6 +42,9 @@ def init(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the config file if it exists.")] = False,
+    skip_damaged: Annotated[
+        bool, typer.Option("--skip-damaged", help="Leave out images that cannot be read; default: list them and stop.")
+    ] = False,
     json: Json = False,
     traceback: Traceback = False,
 ) -> int:
@@ -63,7 +68,7 @@ def init(
             f"{file} already exists and is not overwritten; choose another name: tdt init {what} other.yaml, or "
             "overwrite it: --force"
         )
-    text, report = _generate(path, file, target)
+    text, report = _generate(path, file, target, skip_damaged)
     if force:
         replace_file(file, text.encode())
     else:
@@ -78,18 +83,20 @@ def init(
     return 0
 
 
-def _generate(path: Path, file: Path, target: str | None) -> tuple[str, list[str]]:
+def _generate(path: Path, file: Path, target: str | None, skip_damaged: bool) -> tuple[str, list[str]]:
     """The text of the config, and the report about the data from the comment at its top."""
     is_table = path.is_file() and path.suffix.lower() in TABLES
     if target is not None and not is_table:
         raise typer.BadParameter(f"--target needs a table ({' or '.join(TABLES)})", param_hint="--target")
+    if skip_damaged and not path.is_dir():
+        raise typer.BadParameter("--skip-damaged needs a folder of images", param_hint="--skip-damaged")
     if path.is_file() and not is_table:
         raise typer.BadParameter(f"{path}: expected a {' or '.join(TABLES)} file, a folder or a template")
     if not is_table and not path.is_dir():
         from tdt.train.data.starters.templates import template
 
         return template(str(path), file), []
-    text = _for_table(path, file, target) if is_table else _for_images(path, file)
+    text = _for_table(path, file, target) if is_table else _for_images(path, file, skip_damaged)
     _, *report = text.partition("\n\n")[
         0
     ].splitlines()  # the first line points to the schema, the last two to `tdt train`
@@ -102,10 +109,14 @@ def _for_table(path: Path, file: Path, target: str | None) -> str:
     return table(path, file, target)
 
 
-def _for_images(path: Path, file: Path) -> str:
+def _for_images(path: Path, file: Path, skip_damaged: bool) -> str:
     from tdt.train.data.starters.images import images
+    from tdt.train.data.starters.masks import find_pairs, masks
 
-    return images(path, file)
+    damaged: Literal["error", "skip"] = "skip" if skip_damaged else "error"
+    with image_progress():
+        pairs = find_pairs(path)
+        return masks(path, pairs, file, damaged) if pairs else images(path, file, damaged)
 
 
 def _list(templates: dict[str, str], json: bool) -> int:

@@ -13,6 +13,7 @@ from tdt.commands._complete import configs, runs
 from tdt.commands._help import examples
 from tdt.commands._options import Device, Overrides, Root, Traceback, Trust
 from tdt.commands._output import print_lines
+from tdt.commands._progress import image_progress
 
 if TYPE_CHECKING:
     from tdt.train.config import Draft
@@ -75,7 +76,8 @@ def train(
         _check_resume(resume, written, run_dir is not None or dry_run, runs_root)
         from tdt.train.session import Session
 
-        session = Session.resume(resume, root=runs_root, overrides=written, changed_data=changed_data)
+        with image_progress():
+            session = Session.resume(resume, root=runs_root, overrides=written, changed_data=changed_data)
     elif changed_data:
         raise typer.BadParameter("--changed-data needs --resume RUN")
     else:
@@ -92,7 +94,8 @@ def train(
             return 0
         from tdt.train.session import Session
 
-        session = Session.start(checked, root=runs_root, folder=run_dir)
+        with image_progress():
+            session = Session.start(checked, root=runs_root, folder=run_dir)
     with session:
         return _train(session, runs_root, verbose)
 

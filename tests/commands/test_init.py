@@ -273,7 +273,7 @@ def test_images_of_several_sizes_are_resized(capsys):
         (["notes.txt"], "notes.txt: expected a .csv or .tsv file, a folder or a template"),
         (["empty"], "empty has no folders"),
         (["one"], "images of two classes are needed"),
-        (["broken"], "broken/cat/0.png: is not a readable image\nremove or replace it"),
+        (["broken"], "broken/cat/0.png: is not a readable image\nreplace or remove them"),
         (["digits-mlp", "--target", "x"], "--target needs a table"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from tdt import nn
 from tdt._did_you_mean import did_you_mean
 from tdt.autograd._meta import meta
@@ -9,7 +11,7 @@ from tdt.train._types import Json
 from tdt.train.config import Config, ConfigErrors
 from tdt.train.data.loading import batch_of
 from tdt.train.logging.layers import layer_outputs
-from tdt.train.logging.pictures import is_image
+from tdt.train.logging.pictures import is_image, is_mask
 from tdt.train.metrics import Reading
 from tdt.train.model.objective import Objective
 
@@ -28,31 +30,33 @@ def check_log(config: Config, model: nn.Module, objective: Objective, facts: Jso
         return
     shape, loss = (facts.get("input") or {}).get("shape", ()), objective.main
     classified = Reading.of(loss).threshold is not None or isinstance(loss, (nn.CrossEntropyLoss, nn.NLLLoss))
-    answers, classes = _answers(objective)
+    target, classes = _target(objective)
     for key in enabled:
         if key in ("images", "misclassified") and not is_image(shape):
             errors.add(f"log.{key}", f"shows images, but the model's input has the shape {tuple(shape)}")
         elif key != "embedding" and not classified:
             errors.add(f"log.{key}", f"shows classes, but {type(loss).__name__} compares numbers")
-        elif key in _ONE_ANSWER and answers > 1 and (key != "confusion" or not classes):
-            errors.add(f"log.{key}", f"shows one class per sample, but there are {answers} predictions")
+        elif key == "images" and is_mask(target, tuple(shape)):
+            continue
+        elif key in _ONE_ANSWER and math.prod(target) > 1 and (key != "confusion" or not classes):
+            errors.add(f"log.{key}", f"shows one class per sample, but there are {math.prod(target)} predictions")
         elif key == "confusion" and classes > _MOST_CLASSES:
             errors.add("log.confusion", f"draws {_MOST_CLASSES} classes at most, but there are {classes}")
     if log.embedding is not None:
         _check_layer(log.embedding.layer, model, facts["input"] if objective.last_call else None, errors)
 
 
-def _answers(objective: Objective) -> tuple[int, int]:
-    """Number of predictions per sample, and of classes of each (0 if binary); (1, 0) if unknown."""
+def _target(objective: Objective) -> tuple[tuple[int, ...], int]:
+    """Shape of a sample's target, and number of classes of each of its values (0 if binary); ((), 0) if unknown."""
     call = objective.last_call
     if not call:
-        return 1, 0
+        return (), 0
     output, target = objective.compared(call["output"], call["target"], call["input"])
     if Reading.of(objective.main).threshold is not None:
-        return target[0].numel(), 0
+        return tuple(target.shape[1:]), 0
     if target.is_floating_point():  # a probability for each class
         target = target[:, 0]
-    return target[0].numel(), output.shape[1] if output.ndim > 1 else 0
+    return tuple(target.shape[1:]), output.shape[1] if output.ndim > 1 else 0
 
 
 def _check_layer(layer: str, model: nn.Module, form: Json | None, errors: ConfigErrors) -> None:

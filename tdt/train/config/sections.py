@@ -315,8 +315,9 @@ class Log(Section):
     TensorBoard shows.
 
     histograms: interval of histograms of weights, gradients and, with validation data, activations.
-    At every validation: images, misclassified: number of samples shown with their predictions; confusion: the confusion
-    matrix; pr_curves: precision-recall curve of each class; embedding: the outputs of a layer.
+    At every validation: images, misclassified: number of samples shown with their predictions (with masks: image, truth and
+    prediction side by side); confusion: the confusion matrix; pr_curves: precision-recall curve of each class; embedding: the
+    outputs of a layer.
     At the start: graph: of the model; config: the config as text; hparams: settings and scores for comparing runs; charts:
     training and validation in one chart.
     """

@@ -11,6 +11,7 @@ A sample is (input, target); with several inputs (a, b, target), ({"a": …, "b"
     restored(state, …)     class method: like the constructor, with this state and without the files
     source_files()         the paths of the files that its samples come from; a resumed run detects changes in them
     has_masks              True: targets are masks, as `ImageMasks` returns; transforms that move pixels move them too
+    check_files()          a line for each of its files that cannot be read
     notes()                how many samples it leaves out or values it replaces, a line of text for each kind
     blank(…)               class method: like the constructor, without the files: zeros
     sample_name(index)     where a sample comes from, for messages: "line 7 of pets.csv"
@@ -196,6 +197,10 @@ def open_splits(
     for name, component in data.splits().items():
         try:
             dataset = Pairs.of(_open(component, name in needed, state, of_run))
+            if name in needed and (faults := dataset.check_files() if hasattr(dataset, "check_files") else []):
+                for fault in faults:
+                    errors.add(component, fault, kind="file")
+                continue
             if check_files and name not in needed:
                 _check_files(dataset, component, errors)
             if state is None and name == "train" and hasattr(dataset, "state_dict"):

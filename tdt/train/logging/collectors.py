@@ -12,7 +12,7 @@ import numpy as np
 
 import tdt
 from tdt import Tensor
-from tdt.train.logging.pictures import CaptionedSample, captioned, matrix
+from tdt.train.logging.pictures import CaptionedSample, MaskSample, captioned, matrix, side_by_side
 from tdt.train.metrics import Reading
 from tdt.train.metrics.confusion import confusion_matrix
 from tdt.utils.tensorboard import SummaryWriter
@@ -62,6 +62,24 @@ class Samples:
         if self.found:
             tag = "valid/misclassified" if self.wrong else "valid/samples"
             writer.add_image(tag, captioned(self.found), step, dataformats="HWC")
+
+
+class Masks:
+    """The first `count` images with their true and predicted masks."""
+
+    def __init__(self, count: int, ignored: int | None) -> None:
+        self.count, self.ignored, self.found, self.names = count, ignored, list[MaskSample](), list[str]()
+
+    def see(self, batch: EvaluatedBatch) -> None:
+        shape = (len(batch.target), *batch.target.shape[-2:])
+        truth, predictions = batch.truth.reshape(shape), batch.predictions.reshape(shape)
+        truth = truth if self.ignored is None else np.where(truth == self.ignored, -1, truth)
+        self.names = batch.names or ["0", "1"]
+        for i in range(min(len(truth), self.count - len(self.found))):
+            self.found.append(MaskSample(batch.inputs[i].cpu().numpy(), truth[i], predictions[i]))
+
+    def write(self, writer: SummaryWriter, step: int) -> None:
+        writer.add_image("valid/masks", side_by_side(self.found, self.names), step, dataformats="HWC")
 
 
 class Confusion:

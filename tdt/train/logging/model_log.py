@@ -15,10 +15,10 @@ from tdt.autograd._meta import meta
 from tdt.train._types import Nested
 from tdt.train.config.sections import EmbeddingShown
 from tdt.train.data.loading import batch_of
-from tdt.train.logging.collectors import Collector, Confusion, Curves, EvaluatedBatch, Samples
+from tdt.train.logging.collectors import Collector, Confusion, Curves, EvaluatedBatch, Masks, Samples
 from tdt.train.logging.events import EpochDone, Event, RunStarted, RunStopped, StepDone, Validated
 from tdt.train.logging.layers import layer_outputs
-from tdt.train.logging.pictures import is_image, normal
+from tdt.train.logging.pictures import is_image, is_mask, normal
 from tdt.train.logging.settings import settings
 from tdt.train.metrics import Reading
 from tdt.train.model.deciding import decided
@@ -37,25 +37,27 @@ class ModelLog:
         self.makers = [*self._collectors()]
         self.collecting: list[Collector] | None = None
 
-    def _collectors(self) -> Iterator[Callable[[], Collector]]:
-        log = self.log
+    def _collectors(self) -> Iterator[Callable[[bool], Collector]]:
+        """Functions that make a collector, given whether the targets are masks."""
+        log, ignored = self.log, self.reading.ignore_index
         if log.images:
-            yield lambda: Samples(log.images, False, self.reading.ignore_index)
+            yield lambda masks: Masks(log.images, ignored) if masks else Samples(log.images, False, ignored)
         if log.misclassified:
-            yield lambda: Samples(log.misclassified, True, self.reading.ignore_index)
+            yield lambda masks: Samples(log.misclassified, True, ignored)
         if log.confusion:
-            yield lambda: Confusion(self.reading.ignore_index)
+            yield lambda masks: Confusion(ignored)
         if log.pr_curves:
-            yield lambda: Curves(self.reading)
+            yield lambda masks: Curves(self.reading)
 
     def on_batch(self, inputs: Nested, output: Tensor, target: Tensor) -> None:
         """Collect from a batch of the validation what is written when the validation ends."""
         if not self.makers:
             return
-        if self.collecting is None:
-            self.collecting = [make() for make in self.makers]
         if target.is_floating_point() and self.reading.threshold is None:  # probabilities
             target = target.argmax(1)
+        if self.collecting is None:
+            masks = isinstance(inputs, Tensor) and is_mask(tuple(target.shape[1:]), tuple(inputs.shape[1:]))
+            self.collecting = [make(masks) for make in self.makers]
         decisions, names = decided(self.reading, output, target, self.parts.facts["classes"])
         predictions, truth = (side.long().reshape(-1).cpu().numpy() for side in (decisions, target))
         batch = EvaluatedBatch(inputs, output, target, predictions, truth, names)

@@ -192,7 +192,9 @@ class Predictor:
     def image(self, image: Any) -> Any:
         """The input for a Pillow image: in the mode, or as the array, that the dataset gives."""
         self._check_takes_images()
-        item = self.facts["item"]
+        from tdt.vision._images import as_rgb
+
+        item, image = self.facts["item"], as_rgb(image)
         if "mode" in item:
             return image.convert(item["mode"])
         array = np.asarray(image.convert("L" if len(item["shape"]) == 2 else "RGB"))

@@ -12,16 +12,18 @@ from PIL import Image
 
 from tdt.utils.data import Dataset
 from tdt.utils.data._splits import Split, check_split, split_indices
-from tdt.vision._images import open_image
+from tdt.vision._images import as_rgb, open_image
 from tdt.vision._types import ImageLoader, ImageTransform, TargetTransform
+from tdt.vision.datasets._unreadable import Damaged, UnreadableSamples
 
 IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
 
 def pil_loader(path: str | os.PathLike[str]) -> Image.Image:
-    """The image in the file `path`, as RGB.
+    """The image in the file `path`, in RGB with 8 bits, turned as its EXIF orientation says.
 
-    ValueError names the file that is no image, is cut short, or would unpack to more pixels than Pillow takes for sane.
+    Of 16 bits the high byte is kept, of an animation the first frame, of transparency nothing. ValueError names the file that
+    is no image, is cut short, has pixels of 32 bits, or would unpack to more pixels than Pillow takes for sane.
     """
     return read_image(path, str(path))
 
@@ -29,10 +31,10 @@ def pil_loader(path: str | os.PathLike[str]) -> Image.Image:
 def read_image(file: str | os.PathLike[str] | BinaryIO, path: str) -> Image.Image:
     """`pil_loader` of a path or an open file, which an error calls `path`."""
     with open_image(file, path) as image:
-        return image.convert("RGB")
+        return as_rgb(image)
 
 
-class ImageFolder(Dataset):
+class ImageFolder(UnreadableSamples, Dataset):
     """Images in `root/<class>/…`, at any depth below the class.
 
     Items are (image, class number). Attributes: `classes`, the names of the folders, sorted; `class_to_idx`, their
@@ -47,6 +49,7 @@ class ImageFolder(Dataset):
         allow_empty: whether a class may have no images.
         split: None for all images, or "train", "valid" or "test".
         valid, test: fractions of each class that these splits get, drawn with `seed`.
+        damaged: "skip" reads all images at once and leaves out those that cannot be read; the splits stay the same.
     Raises:
         FileNotFoundError: when there is no such folder, or a class without images.
         ValueError: when both extensions and is_valid_file are given; when an image is damaged, as it is read.
@@ -77,6 +80,7 @@ class ImageFolder(Dataset):
         valid: float = 0.0,
         test: float = 0.0,
         seed: int = 0,
+        damaged: Damaged = "error",
     ) -> None:
         check_split("ImageFolder", split, valid, test)
         self.root = Path(root).expanduser()
@@ -98,6 +102,7 @@ class ImageFolder(Dataset):
         if split is not None:
             self.samples = [sample for own in self._by_class() for sample in
                             (own[i] for i in split_indices(len(own), valid, test, seed)[split])]  # fmt: skip
+        self._leave_out(damaged)
         self.targets = [number for _, number in self.samples]
 
     def sample_name(self, index: int) -> str:
@@ -149,6 +154,12 @@ class ImageFolder(Dataset):
                 f"ImageFolder: {directory} has no folders; it takes one for each class, with images"
             )
         return classes, {name: number for number, name in enumerate(classes)}
+
+    def _files_of(self, sample: tuple[str, int]) -> tuple[str, ...]:
+        return (sample[0],) if self.loader is pil_loader else ()
+
+    def _check_sample(self, sample: tuple[str, int]) -> None:
+        self.loader(sample[0])
 
     def __len__(self) -> int:
         return len(self.samples)

@@ -13,12 +13,13 @@ from PIL import Image, ImageColor
 
 from tdt.utils.data import Dataset
 from tdt.utils.data._splits import Split, check_split, split_indices
-from tdt.vision._images import open_image
+from tdt.vision._images import UnreadableImage, open_image, upright
+from tdt.vision.datasets._unreadable import Damaged, UnreadableSamples
 from tdt.vision.datasets.folder import IMG_EXTENSIONS, pil_loader
 from tdt.vision.transforms.masks import IGNORED
 
 
-class ImageMasks(Dataset):
+class ImageMasks(UnreadableSamples, Dataset):
     """Images with masks, files of the same name up to the ending, for semantic segmentation.
 
     Items are (image, mask): a Pillow image in RGB, and class numbers (height, width), uint8, with 255 for pixels that do not
@@ -32,6 +33,7 @@ class ImageMasks(Dataset):
         ignore: the value, or the color, of pixels that do not count.
         split: None for all images, or "train", "valid" or "test".
         valid, test: fractions that these splits get, drawn with `seed`.
+        damaged: "skip" reads all files at once and leaves out pairs of which one cannot be read; the splits stay the same.
     Raises:
         FileNotFoundError: when there is no image, or images or masks lack their partner; all are named.
         ValueError: when two files have the same name; as it is read, when a mask has another value or size.
@@ -61,6 +63,7 @@ class ImageMasks(Dataset):
         valid: float = 0.0,
         test: float = 0.0,
         seed: int = 0,
+        damaged: Damaged = "error",
     ) -> None:
         check_split("ImageMasks", split, valid, test)
         self.classes = list(classes)
@@ -72,7 +75,7 @@ class ImageMasks(Dataset):
         self._colored = any(isinstance(value, tuple) for value in self._values)
         if self._colored and not all(isinstance(value, tuple) for value in self._values):
             raise ValueError("ImageMasks: give every class a value, or every class a color")
-        photos, own = _by_stem(images), _by_stem(masks)
+        photos, own = files_by_stem(images), files_by_stem(masks)
         if not photos:
             raise FileNotFoundError(f"ImageMasks: no images in {images}; they end in {', '.join(IMG_EXTENSIONS)}")
         alone = [f"{path} has no mask" for stem, path in photos.items() if stem not in own]
@@ -82,35 +85,38 @@ class ImageMasks(Dataset):
         names = sorted(photos)
         chosen = range(len(names)) if split is None else split_indices(len(names), valid, test, seed)[split]
         self.samples = [(photos[names[i]], own[names[i]]) for i in chosen]
+        self._leave_out(damaged)
 
     def source_files(self) -> list[str]:
         """The paths of images and masks."""
         return [path for pair in self.samples for path in pair]
 
+    def _files_of(self, sample: tuple[str, str]) -> tuple[str, str]:
+        return sample
+
+    def _check_sample(self, sample: tuple[str, str]) -> None:
+        self._read(*sample)
+
     def __len__(self) -> int:
         return len(self.samples)
 
     def __getitem__(self, index: int) -> tuple[Image.Image, np.ndarray]:
-        photo, mask = self.samples[index]
+        return self._read(*self.samples[index])
+
+    def _read(self, photo: str, mask: str) -> tuple[Image.Image, np.ndarray]:
         image, classes = pil_loader(photo), self._read_mask(mask)
         if image.size != classes.shape[::-1]:
-            raise ValueError(
-                f"{mask}: is {classes.shape[1]}x{classes.shape[0]}, but its image {image.width}x{image.height}"
-            )
+            with open_image(photo, photo) as stored:
+                turned = " once turned as its EXIF orientation says" if stored.size != image.size else ""
+            size = f"{image.width}x{image.height}{turned}"
+            raise ValueError(f"{mask}: is {classes.shape[1]}x{classes.shape[0]}, but its image {size}")
         return image, classes
 
     def _read_mask(self, path: str) -> np.ndarray:
-        with open_image(path, path) as mask:
-            pixels = np.asarray(
-                mask.convert("RGB") if self._colored else mask if mask.mode in "PLI1" else mask.convert("L")
-            )
+        values, expected, outside = read_mask(path, self._colored), self._values, self._ignored
         if self._colored:
-            values = pixels.astype(np.int64) @ np.array([1 << 16, 1 << 8, 1])
             expected = [r << 16 | g << 8 | b for r, g, b in self._values]
-            ignored = self._ignored
-            outside = (ignored[0] << 16 | ignored[1] << 8 | ignored[2]) if isinstance(ignored, tuple) else None
-        else:
-            values, expected, outside = pixels.astype(np.int64), self._values, self._ignored
+            outside = (outside[0] << 16 | outside[1] << 8 | outside[2]) if isinstance(outside, tuple) else None
         classes = np.full(values.shape, IGNORED, np.uint8)
         known = values == outside if outside is not None else np.zeros(values.shape, bool)
         for number, value in enumerate(expected):
@@ -121,6 +127,21 @@ class ImageMasks(Dataset):
             shown = f"the color #{other:06x}" if self._colored else f"the value {other}"
             raise ValueError(f"{path}: has {shown}, which is that of no class; name it in classes, or as ignore")
         return classes
+
+
+def read_mask(path: str, colored: bool) -> np.ndarray:
+    """The pixels (height, width) of a mask as int64: their values, those of a palette its numbers; or their colors 0xrrggbb.
+
+    Turned as its EXIF orientation says. Raises UnreadableImage that names the file, OSError.
+    """
+    with open_image(path, path) as image:
+        mask = upright(image)
+        if mask.mode == "F":
+            raise UnreadableImage("has fractions as pixels; a mask has whole numbers or colors")
+        if colored:
+            return np.asarray(mask.convert("RGB")).astype(np.int64) @ np.array([1 << 16, 1 << 8, 1])
+        whole = mask.mode in ("P", "L", "I", "1") or mask.mode.startswith("I;16")
+        return np.asarray(mask if whole else mask.convert("L")).astype(np.int64)
 
 
 def _value(value: Any) -> Any:
@@ -136,7 +157,7 @@ def _value(value: Any) -> Any:
     return value
 
 
-def _by_stem(place: str | os.PathLike[str]) -> dict[str, str]:
+def files_by_stem(place: str | os.PathLike[str]) -> dict[str, str]:
     """The images in a folder, or of a pattern, by name without ending."""
     path = os.fspath(Path(place).expanduser())
     found = sorted(glob.glob(os.path.join(glob.escape(path), "*") if os.path.isdir(path) else path))
