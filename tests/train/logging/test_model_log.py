@@ -278,12 +278,14 @@ FORMS_SHOWN = {  # data and models of other forms, and what is shown of them
                    f"{EVERY}, embedding: '2'"),
     "some do not count": ("y - 1", FLAT, "CrossEntropyLoss(ignore_index=-1)", f"{EVERY}, embedding: '1'"),
     "probabilities": ("np.eye(3, dtype='f4')[y]", FLAT, "CrossEntropyLoss", f"{EVERY}, embedding: '1'"),
-    "every pixel": ("(x[:, 0] * 3).astype(int)", CHANNELS, "CrossEntropyLoss", "confusion: true, embedding: '0'"),
+    "every pixel": ("(x[:, 0] * 3).astype(int)", CHANNELS, "CrossEntropyLoss", "images: 4, confusion: true, embedding: '0'"),
+    "yes or no of every pixel": ("(x > 0.5).astype('f4')", '["Conv2d(1, 1, 1)"]', "BCEWithLogitsLoss",
+                                 "images: 4, embedding: '0'"),
     "several answers": ("np.eye(3, dtype='f4')[y]", FLAT, "BCEWithLogitsLoss", "embedding: '1'"),
 }  # fmt: skip
 REFUSED = {
-    "every pixel": ("(x[:, 0] * 3).astype(int)", CHANNELS, "CrossEntropyLoss", "images: 4",
-                    "log.images: shows one class per sample, but there are 64 predictions"),
+    "every pixel": ("(x[:, 0] * 3).astype(int)", CHANNELS, "CrossEntropyLoss", "misclassified: 4",
+                    "log.misclassified: shows one class per sample, but there are 64 predictions"),
     "several answers": ("np.eye(3, dtype='f4')[y]", FLAT, "BCEWithLogitsLoss", "confusion: true",
                         "log.confusion: shows one class per sample, but there are 3 predictions"),
     "many classes": ("y", '[Flatten, "Linear(64, 1001)"]', "CrossEntropyLoss", "confusion: true",
@@ -316,6 +318,7 @@ def test_outputs_of_every_form_are_shown(forms, tmp_path, case):
     found = EventAccumulator(str(tmp_path / "run"), size_guidance={"images": 0})
     found.Reload()
     images = {"valid/samples", "valid/misclassified", "valid/confusion"} if EVERY in FORMS_SHOWN[case][3] else set()
+    images |= {"valid/masks"} if "every pixel" in case else set()
     assert images <= set(found.Tags()["images"])
     (labels,) = (tmp_path / "run").glob("*/*/metadata.tsv")
     assert len(labels.read_text().splitlines()) == len((labels.parent / "tensors.tsv").read_text().splitlines()) == 40
