@@ -31,7 +31,21 @@ RUNTIME_ERRORS = ("CheckpointError", "StepError")
 
 
 # The order of the commands in `tdt --help`; a command that is not listed comes last.
-ORDER = "init", "check", "describe", "find-lr", "train", "tune", "eval", "predict", "runs", "config", "schema", "doctor"
+ORDER = (
+    "init",
+    "check",
+    "describe",
+    "find-lr",
+    "train",
+    "tune",
+    "eval",
+    "predict",
+    "generate",
+    "runs",
+    "config",
+    "schema",
+    "doctor",
+)
 
 
 class LazyGroup(_help.Group):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from typing import Any
 
 import tdt
@@ -17,51 +15,72 @@ _current: ContextVar[DecodingCache | None] = ContextVar("decoding_cache", defaul
 class DecodingCache:
     """What the layers of a model keep of the tokens that it has read, so that the next one is all that they compute.
 
-    Within `with cache.reading(model):` a call of the model reads its tokens as the continuation of those before.
+    Within `with cache.reading(count):` the layers find the cache by `first_position` and `causal_attention`, and RNNs start
+    from the hidden state of before.
 
-    length: number of tokens read. capacity: the most that it has room for.
+    Args:
+        model: whose layers use it.
+    Attributes:
+        length: number of tokens read.
     """
 
-    def __init__(self, capacity: int) -> None:
-        self.length, self.capacity = 0, capacity
-        self._keys: dict[nn.Module, tuple[Tensor, Tensor]] = {}
+    def __init__(self, model: nn.Module) -> None:
+        self.length = 0
+        self._rnns = [layer for layer in model.modules() if isinstance(layer, nn.RNNBase)]
+        self._rooms: dict[nn.Module, list[Tensor]] = {}
         self._hidden: dict[nn.Module, Any] = {}
 
-    @contextmanager
-    def reading(self, model: nn.Module) -> Iterator[None]:
-        """Context manager in which the layers of `model` use this cache."""
-        hooks: list[Any] = []
-        for layer in model.modules():
-            if isinstance(layer, nn.RNNBase):
-                hooks.append(layer.register_forward_pre_hook(self._with_hidden))
-                hooks.append(layer.register_forward_hook(self._keep_hidden))
-        token = _current.set(self)
-        try:
-            yield
-        finally:
-            _current.reset(token)
-            for hook in hooks:
-                hook.remove()
+    @property
+    def holds_attention(self) -> bool:
+        """Whether layers keep keys and values of every token."""
+        return bool(self._rooms)
+
+    def reading(self, count: int) -> _Reading:
+        """Context manager in which a call of the model reads `count` tokens as the continuation of those before."""
+        return _Reading(self, count)
 
     def extended(self, layer: nn.Module, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """The layer's keys and values of all tokens, those of the new ones (n, heads, new, width) appended."""
-        if layer not in self._keys:
-            n, heads, _, width = keys.shape
-            rooms = (keys.new_empty(n, heads, self.capacity, width),
-                     values.new_empty(n, heads, self.capacity, values.shape[-1]))  # fmt: skip
-            self._keys[layer] = rooms
         end = self.length + keys.shape[2]
-        joined = []
-        for room, new in zip(self._keys[layer], (keys, values), strict=True):
+        rooms = self._rooms.get(layer)
+        if rooms is None or end > rooms[0].shape[2]:
+            larger = [_room(new, end) for new in (keys, values)]
+            for room, old in zip(larger, rooms or (), strict=False):
+                room[:, :, : self.length] = old[:, :, : self.length]
+            rooms = self._rooms[layer] = larger
+        for room, new in zip(rooms, (keys, values), strict=True):
             room[:, :, self.length : end] = new
-            joined.append(room[:, :, :end])
-        return joined[0], joined[1]
+        return rooms[0][:, :, :end], rooms[1][:, :, :end]
 
     def _with_hidden(self, layer: nn.Module, args: Any) -> Any:
         return (args[0], self._hidden[layer]) if layer in self._hidden else args
 
     def _keep_hidden(self, layer: nn.Module, args: Any, output: Any) -> None:
         self._hidden[layer] = output[1]
+
+
+def _room(like: Tensor, length: int) -> Tensor:
+    """Memory for tensors (n, heads, at least `length`, width): twice as much each time, so that copying is rare."""
+    n, heads, _, width = like.shape
+    return like.new_empty(n, heads, max(64, 1 << (length - 1).bit_length()), width)
+
+
+class _Reading:
+    def __init__(self, cache: DecodingCache, count: int) -> None:
+        self.cache, self.count = cache, count
+        self.hooks: list[Any] = []
+
+    def __enter__(self) -> None:
+        for layer in self.cache._rnns:
+            self.hooks.append(layer.register_forward_pre_hook(self.cache._with_hidden))
+            self.hooks.append(layer.register_forward_hook(self.cache._keep_hidden))
+        self.token: Token[DecodingCache | None] = _current.set(self.cache)
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        _current.reset(self.token)
+        for hook in self.hooks:
+            hook.remove()
+        self.cache.length += self.count
 
 
 def first_position() -> int:

@@ -14,10 +14,12 @@ import numpy as np
 
 import tdt
 from tdt import Tensor, nn
+from tdt.text.generation import Sampling
 from tdt.train._types import Nested
 from tdt.train.config.imports import trusting
 from tdt.train.data.nested import leaves, mapped
 from tdt.train.errors import EXPECTED_ERRORS
+from tdt.train.loop.generation import TextGenerator
 from tdt.train.loop.prediction import Named, Prediction, Predictor
 from tdt.train.runs.checkpoint import CheckpointError
 from tdt.train.runs.run import ROOT, RunFolder, find_checkpoint
@@ -102,6 +104,47 @@ class TrainedModel(nn.Module):
     def notes(self) -> list[str]:
         """What `predict` replaced so far, with counts: categories that no training row has, and columns that were missing."""
         return self._predictor.notes()
+
+    def generate(
+        self,
+        prompt: str,
+        *,
+        length: int = 200,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+    ) -> str:
+        """The text by which a language model continues `prompt`, as `tdt generate` prints it.
+
+        Args:
+            prompt: at least one token.
+            length: number of tokens to generate.
+            temperature: below 1 makes likely tokens likelier; 0 takes the most likely.
+            top_k: draw from so many most likely tokens.
+            top_p: draw from the fewest most likely tokens whose probabilities add up to this.
+            seed: of the random numbers; by default they come from tdt's default generator.
+        Raises:
+            ValueError: the model is no language model, an argument is out of range, or the prompt is empty or has
+                characters that the model does not know.
+        """
+        return "".join(self.stream(prompt, length=length, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed))
+
+    def stream(
+        self,
+        prompt: str,
+        *,
+        length: int = 200,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+    ) -> Iterator[str]:
+        """The text of `generate` piece by piece, as tokens complete it. Arguments and exceptions are those of `generate`."""
+        self._follow_device()
+        generator = TextGenerator(self._predictor)
+        random = None if seed is None else tdt.Generator().manual_seed(seed)
+        return generator.stream(prompt, length, Sampling(temperature, top_k, top_p), random)
 
     def _follow_device(self) -> None:
         """Compute where the weights are now: the program may have moved them."""

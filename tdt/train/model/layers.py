@@ -13,7 +13,7 @@ from typing import Any
 import tdt
 from tdt import Tensor
 from tdt.nn import Linear, Module, Parameter, Sequential, init
-from tdt.nn import functional as F
+from tdt.text._cache import causal_attention, first_position
 
 __all__ = [
     "Add",
@@ -296,10 +296,16 @@ class Positions(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         _check_sequence(self, input)
-        length, most = input.shape[1], self.weight.shape[0]
-        if length > most:
-            raise ValueError(f"Positions: the sequence has length {length}, but max_length is {most}")
-        return input + self.weight[:length]
+        start = first_position()
+        end = start + input.shape[1]
+        if end > self.max_length:
+            raise ValueError(f"Positions: the sequence has length {end}, but max_length is {self.max_length}")
+        return input + self.weight[start:end]
+
+    @property
+    def max_length(self) -> int:
+        """The longest sequence."""
+        return self.weight.shape[0]
 
     def extra_repr(self) -> str:
         return f"{self.weight.shape[0]}, {self.weight.shape[1]}"
@@ -332,7 +338,7 @@ class CausalSelfAttention(Module):
         heads = self.in_proj(input).reshape(n, length, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
         q, k, v = heads  # each (n, heads, length, width / heads)
         dropout = self.dropout if self.training else 0.0
-        attended = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
+        attended = causal_attention(self, q, k, v, dropout=dropout)
         return self.out_proj(attended.transpose(1, 2).reshape(n, length, width))
 
     def extra_repr(self) -> str:

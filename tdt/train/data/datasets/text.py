@@ -87,6 +87,15 @@ class Text(Dataset):
         """Number of different tokens."""
         return len(self.classes)
 
+    @property
+    def known_tokens(self) -> int:
+        """Number of tokens that stand for a text: all but the last one, of unknown characters."""
+        return len(self.classes) - (self.vocabulary is not None)
+
+    def unknown_characters(self, text: str) -> str:
+        """The characters of `text` that are none of the vocabulary, each once."""
+        return "" if self.vocabulary is None else "".join(sorted(set(text) - set(self.vocabulary)))
+
     def state_dict(self) -> dict[str, Any]:
         """The vocabulary of the training split, None for bytes; or the tokenizer's file."""
         if self.tokenizer is not None:
