@@ -9,6 +9,7 @@ from tdt import Tensor, nn
 from tdt.nn import functional as F
 from tdt.text.models import _api
 from tdt.text.models._api import Settings, TextModel, of_head
+from tdt.text.models._heads import Layers, WithHead
 
 __all__ = ["BertForMaskedLM", "BertForSequenceClassification", "BertModel"]
 
@@ -143,20 +144,6 @@ class BertLayer(nn.Module):
         return self.output(self.intermediate(x), x)
 
 
-class BertEncoder(nn.Module):
-    """The layers one after the other."""
-
-    def __init__(self, config: BertSettings) -> None:
-        super().__init__()
-        self.layer = nn.ModuleList([BertLayer(config) for _ in range(config.num_hidden_layers)])
-
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """(n, length, hidden_size) → same."""
-        for layer in self.layer:
-            x = layer(x, mask)
-        return x
-
-
 class BertPooler(nn.Module):
     """The first token's hidden state, through a linear layer and tanh."""
 
@@ -193,7 +180,8 @@ class BertModel(TextModel):
     pooler: BertPooler
 
     def _build(self) -> None:
-        self.embeddings, self.encoder = BertEmbeddings(self.config), BertEncoder(self.config)
+        self.embeddings = BertEmbeddings(self.config)
+        self.encoder = Layers(BertLayer(self.config) for _ in range(self.config.num_hidden_layers))
         self.pooler = BertPooler(self.config)
 
     def forward(
@@ -249,7 +237,24 @@ class BertMaskedLMHead(nn.Module):
         return self.predictions(x)
 
 
-class BertForMaskedLM(TextModel):
+class BertWithHead(WithHead):
+    """Base of BERT's models with a head, which take segments too."""
+
+    base, base_name = BertModel, "bert"
+    bert: BertModel
+
+    def forward(  # type: ignore[override]  # arguments in transformers' order
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+    ) -> Tensor:
+        """The logits."""
+        return self._result(self.bert(input_ids, attention_mask, token_type_ids, position_ids), input_ids)
+
+
+class BertForMaskedLM(BertWithHead):
     """BERT as a masked language model: tokens → logits of the token at each position.
 
     Args: those of BertModel, and
@@ -268,30 +273,18 @@ class BertForMaskedLM(TextModel):
     tdt.Size([1, 2, 9])
     """
 
-    settings_class = BertSettings
     head = "language_model"
     tied = ("cls.predictions.decoder", "bert.embeddings.word_embeddings")
-    config: BertSettings
 
-    def _build(self) -> None:
-        self.bert = BertModel.part(self.config)
+    def _build_head(self) -> None:
         del self.bert.pooler
         self.cls = BertMaskedLMHead(self.config)
-        self._tie()
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-    ) -> Tensor:
-        """The logits of the token at each position."""
-        hidden = self.bert(input_ids, attention_mask, token_type_ids, position_ids)
+    def _result(self, hidden: Tensor, input_ids: Tensor) -> Tensor:
         return _api.with_classes(self.cls(hidden), self.config.class_dim)
 
 
-class BertForSequenceClassification(TextModel):
+class BertForSequenceClassification(BertWithHead):
     """BERT with a linear layer on the first token's pooled hidden state.
 
     Args: those of BertModel, and `num_labels`, `classifier_dropout`.
@@ -308,25 +301,14 @@ class BertForSequenceClassification(TextModel):
     tdt.Size([1, 3])
     """
 
-    settings_class = BertSettings
     head = "classification"
-    config: BertSettings
 
-    def _build(self) -> None:
+    def _build_head(self) -> None:
         config = self.config
-        self.bert = BertModel.part(config)
         self.dropout = nn.Dropout(
             config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
         )
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-    ) -> Tensor:
-        """The logits of the labels."""
-        hidden = self.bert(input_ids, attention_mask, token_type_ids, position_ids)
+    def _result(self, hidden: Tensor, input_ids: Tensor) -> Tensor:
         return self.classifier(self.dropout(self.bert.pooler(hidden)))

@@ -8,6 +8,7 @@ from tdt import Tensor, nn
 from tdt.nn import functional as F
 from tdt.text.models import _api
 from tdt.text.models._api import Settings, TextModel, of_head
+from tdt.text.models._heads import Layers, WithHead
 
 __all__ = ["DistilBertForMaskedLM", "DistilBertForSequenceClassification", "DistilBertModel"]
 
@@ -111,20 +112,6 @@ class TransformerBlock(nn.Module):
         return self.output_layer_norm(self.ffn(x) + x)
 
 
-class Transformer(nn.Module):
-    """The layers one after the other."""
-
-    def __init__(self, config: DistilBertSettings) -> None:
-        super().__init__()
-        self.layer = nn.ModuleList([TransformerBlock(config) for _ in range(config.n_layers)])
-
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """(n, length, dim) → same."""
-        for layer in self.layer:
-            x = layer(x, mask)
-        return x
-
-
 class DistilBertModel(TextModel):
     """DistilBERT without a head: tokens → hidden states.
 
@@ -146,7 +133,8 @@ class DistilBertModel(TextModel):
     config: DistilBertSettings
 
     def _build(self) -> None:
-        self.embeddings, self.transformer = Embeddings(self.config), Transformer(self.config)
+        self.embeddings = Embeddings(self.config)
+        self.transformer = Layers(TransformerBlock(self.config) for _ in range(self.config.n_layers))
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, position_ids: Tensor | None = None
@@ -156,7 +144,7 @@ class DistilBertModel(TextModel):
         return self.transformer(self.embeddings(input_ids, position_ids), mask)
 
 
-class DistilBertForMaskedLM(TextModel):
+class DistilBertForMaskedLM(WithHead):
     """DistilBERT as a masked language model: tokens → logits of the token at each position.
 
     Args: those of DistilBertModel, and
@@ -173,29 +161,23 @@ class DistilBertForMaskedLM(TextModel):
     tdt.Size([1, 2, 9])
     """
 
-    settings_class = DistilBertSettings
+    base, base_name = DistilBertModel, "distilbert"
     head = "language_model"
     tied = ("vocab_projector", "distilbert.embeddings.word_embeddings")
-    config: DistilBertSettings
 
-    def _build(self) -> None:
+    def _build_head(self) -> None:
         config = self.config
-        self.distilbert = DistilBertModel.part(config)
         self.vocab_transform = nn.Linear(config.dim, config.dim)
         self.vocab_layer_norm = nn.LayerNorm(config.dim, eps=EPS)
         self.vocab_projector = nn.Linear(config.dim, config.vocab_size)
         self.act = _api.activation(config.activation)
-        self._tie()
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, position_ids: Tensor | None = None
-    ) -> Tensor:
-        """The logits of the token at each position."""
-        hidden = self.vocab_transform(self.distilbert(input_ids, attention_mask, position_ids))
-        return _api.with_classes(self.vocab_projector(self.vocab_layer_norm(self.act(hidden))), self.config.class_dim)
+    def _result(self, hidden: Tensor, input_ids: Tensor) -> Tensor:
+        transformed = self.vocab_layer_norm(self.act(self.vocab_transform(hidden)))
+        return _api.with_classes(self.vocab_projector(transformed), self.config.class_dim)
 
 
-class DistilBertForSequenceClassification(TextModel):
+class DistilBertForSequenceClassification(WithHead):
     """DistilBERT with two linear layers on the first token's hidden state.
 
     Args: those of DistilBertModel, and `num_labels`, `seq_classif_dropout`.
@@ -212,20 +194,14 @@ class DistilBertForSequenceClassification(TextModel):
     tdt.Size([1, 3])
     """
 
-    settings_class = DistilBertSettings
+    base, base_name = DistilBertModel, "distilbert"
     head = "classification"
-    config: DistilBertSettings
 
-    def _build(self) -> None:
+    def _build_head(self) -> None:
         config = self.config
-        self.distilbert = DistilBertModel.part(config)
         self.pre_classifier = nn.Linear(config.dim, config.dim)
         self.classifier = nn.Linear(config.dim, config.num_labels)
         self.dropout = nn.Dropout(config.seq_classif_dropout)
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, position_ids: Tensor | None = None
-    ) -> Tensor:
-        """The logits of the labels."""
-        first = self.distilbert(input_ids, attention_mask, position_ids)[:, 0]
-        return self.classifier(self.dropout(F.relu(self.pre_classifier(first))))
+    def _result(self, hidden: Tensor, input_ids: Tensor) -> Tensor:
+        return self.classifier(self.dropout(F.relu(self.pre_classifier(hidden[:, 0]))))

@@ -11,6 +11,7 @@ from tdt.nn import init
 from tdt.text._cache import causal_attention, first_position
 from tdt.text.models import _api
 from tdt.text.models._api import Settings, TextModel, of_head
+from tdt.text.models._heads import CausalLM, LastTokenClassifier
 
 __all__ = ["GPT2ForSequenceClassification", "GPT2LMHeadModel", "GPT2Model"]
 
@@ -48,6 +49,11 @@ class GPT2Settings(Settings):
         super().__post_init__()
         if self.n_embd % self.n_head:
             raise ValueError(f"n_embd {self.n_embd} is not a multiple of n_head {self.n_head}")
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of the hidden states."""
+        return self.n_embd
 
 
 class Conv1D(nn.Module):
@@ -118,7 +124,19 @@ class GPT2Block(nn.Module):
         return x + self.mlp(self.ln_2(x))
 
 
-class GPT2Model(TextModel):
+class SmallResidual(TextModel):
+    """Base of GPT-2's models: the last layers of residual branches begin small, so that their sum keeps its deviation."""
+
+    def reset_parameters(self) -> None:
+        """Initialise the weights."""
+        super().reset_parameters()
+        deviation = self.config.initializer_range / math.sqrt(2 * self.config.n_layer)
+        for module in self.modules():
+            if isinstance(module, GPT2Attention | GPT2MLP):
+                init.normal_(module.c_proj.weight, std=deviation)
+
+
+class GPT2Model(SmallResidual):
     """GPT-2 without a head: tokens → hidden states after the last norm.
 
     Args: those of Hugging Face's `GPT2Config`.
@@ -145,11 +163,6 @@ class GPT2Model(TextModel):
         self.h = nn.ModuleList([GPT2Block(config, index) for index in range(config.n_layer)])
         self.ln_f = nn.LayerNorm(config.n_embd, eps=config.layer_norm_epsilon)
 
-    def reset_parameters(self) -> None:
-        """Initialise the weights; those at the ends of residual branches with a smaller deviation."""
-        super().reset_parameters()
-        _shrink_residual(self)
-
     @property
     def max_length(self) -> int:
         """The longest sequence that the model takes."""
@@ -173,7 +186,7 @@ class GPT2Model(TextModel):
         return self.ln_f(x)
 
 
-class GPT2LMHeadModel(TextModel):
+class GPT2LMHeadModel(SmallResidual, CausalLM):
     """GPT-2 as a language model: tokens → logits of each next token.
 
     Args: those of Hugging Face's `GPT2Config`, and
@@ -190,30 +203,11 @@ class GPT2LMHeadModel(TextModel):
     tdt.Size([1, 2, 9])
     """
 
-    settings_class = GPT2Settings
-    head = "language_model"
+    base, base_name = GPT2Model, "transformer"
     tied = ("lm_head", "transformer.wte")
-    config: GPT2Settings
-
-    def _build(self) -> None:
-        self.transformer = GPT2Model.part(self.config)
-        self.lm_head = nn.Linear(self.config.n_embd, self.config.vocab_size, bias=False)
-        self._tie()
-
-    def reset_parameters(self) -> None:
-        """Initialise the weights as those of GPT2Model."""
-        super().reset_parameters()
-        _shrink_residual(self)
-
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, position_ids: Tensor | None = None
-    ) -> Tensor:
-        """The logits of each next token."""
-        logits = self.lm_head(self.transformer(input_ids, attention_mask, position_ids))
-        return _api.with_classes(logits, self.config.class_dim)
 
 
-class GPT2ForSequenceClassification(TextModel):
+class GPT2ForSequenceClassification(SmallResidual, LastTokenClassifier):
     """GPT-2 with a linear layer on the last token of each sequence that is not `pad_token_id`.
 
     Args: those of Hugging Face's `GPT2Config`.
@@ -230,30 +224,4 @@ class GPT2ForSequenceClassification(TextModel):
     tdt.Size([2, 3])
     """
 
-    settings_class = GPT2Settings
-    head = "classification"
-    config: GPT2Settings
-
-    def _build(self) -> None:
-        self.transformer = GPT2Model.part(self.config)
-        self.score = nn.Linear(self.config.n_embd, self.config.num_labels, bias=False)
-
-    def reset_parameters(self) -> None:
-        """Initialise the weights as those of GPT2Model."""
-        super().reset_parameters()
-        _shrink_residual(self)
-
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, position_ids: Tensor | None = None
-    ) -> Tensor:
-        """The logits of the labels."""
-        logits = self.score(self.transformer(input_ids, attention_mask, position_ids))
-        return _api.last_token(logits, input_ids, self.config.pad_token_id)
-
-
-def _shrink_residual(model: TextModel) -> None:
-    """Initialise the last layers of residual branches so that their sum over all blocks keeps its deviation."""
-    deviation = model.config.initializer_range / math.sqrt(2 * model.config.n_layer)
-    for module in model.modules():
-        if isinstance(module, GPT2Attention | GPT2MLP):
-            init.normal_(module.c_proj.weight, std=deviation)
+    base, base_name = GPT2Model, "transformer"

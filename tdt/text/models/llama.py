@@ -11,6 +11,7 @@ from tdt import Tensor, nn
 from tdt.text._cache import causal_attention, first_position
 from tdt.text.models import _api
 from tdt.text.models._api import Settings, TextModel, of_head
+from tdt.text.models._heads import CausalLM, LastTokenClassifier
 
 __all__ = ["LlamaForCausalLM", "LlamaForSequenceClassification", "LlamaModel"]
 
@@ -210,7 +211,7 @@ class LlamaModel(TextModel):
         return self.norm(x)
 
 
-class LlamaForCausalLM(TextModel):
+class LlamaForCausalLM(CausalLM):
     """Llama as a language model: tokens → logits of each next token.
 
     Args: those of LlamaModel, and
@@ -228,25 +229,11 @@ class LlamaForCausalLM(TextModel):
     tdt.Size([1, 2, 9])
     """
 
-    settings_class = LlamaSettings
-    head = "language_model"
+    base, base_name = LlamaModel, "model"
     tied = ("lm_head", "model.embed_tokens")
-    config: LlamaSettings
-
-    def _build(self) -> None:
-        self.model = LlamaModel.part(self.config)
-        self.lm_head = nn.Linear(self.config.hidden_size, self.config.vocab_size, bias=False)
-        self._tie()
-
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, position_ids: Tensor | None = None
-    ) -> Tensor:
-        """The logits of each next token."""
-        logits = self.lm_head(self.model(input_ids, attention_mask, position_ids))
-        return _api.with_classes(logits, self.config.class_dim)
 
 
-class LlamaForSequenceClassification(TextModel):
+class LlamaForSequenceClassification(LastTokenClassifier):
     """Llama with a linear layer on the last token of each sequence that is not `pad_token_id`.
 
     Args: those of LlamaModel, and `num_labels`.
@@ -263,17 +250,4 @@ class LlamaForSequenceClassification(TextModel):
     tdt.Size([2, 3])
     """
 
-    settings_class = LlamaSettings
-    head = "classification"
-    config: LlamaSettings
-
-    def _build(self) -> None:
-        self.model = LlamaModel.part(self.config)
-        self.score = nn.Linear(self.config.hidden_size, self.config.num_labels, bias=False)
-
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, position_ids: Tensor | None = None
-    ) -> Tensor:
-        """The logits of the labels."""
-        logits = self.score(self.model(input_ids, attention_mask, position_ids))
-        return _api.last_token(logits, input_ids, self.config.pad_token_id)
+    base, base_name = LlamaModel, "model"
