@@ -160,6 +160,10 @@ class Elementwise:
             return None
         if places is not None:
             arrays = tuple([arrays[k] for k in places])
+        if out is None and not function.as_words:
+            operands = arrays + numbers
+            if THREADS.count == 1 or max([a.size for a in operands]) < THREADS.elementwise:
+                return function.ufunc(*operands)
         if out is not None and function.bfloat16_out != (out.dtype == BFLOAT16):
             out[...] = function.run(arrays + numbers)
             return out

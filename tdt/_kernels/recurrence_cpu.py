@@ -87,10 +87,11 @@ def polynomial(name: str, x: np.ndarray, n: np.ndarray, limit: int, shifted: boo
             f"{letter}{letter}q{letter}", name, letter, limit, shifted
         )
     failed = np.zeros((), np.int64)
-    if shape == n.shape and shape and shape[-1] >= LONG and x.flags.c_contiguous and n.flags.c_contiguous:
-        out = code(x, n, failed)
-    else:
+    if shape != n.shape:
         x, n = np.broadcast_arrays(x, n)
         shape = x.shape
+    if shape and shape[-1] >= LONG and x.flags.c_contiguous and n.flags.c_contiguous:
+        out = code(x, n, failed)
+    else:
         out = code(x.reshape(-1), n.reshape(-1), failed).reshape(shape)
     return None if failed else out

@@ -56,8 +56,9 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:  # noqa: C90
         if not attributes:
             found = op.ufuncs.get(dtype)
         else:
+            values = attributes.values()
             try:
-                found = op.ufuncs.get((dtype, *attributes, *attribute_key(attributes)))
+                found = op.ufuncs.get((dtype, *attributes, *(values if all(values) else attribute_key(attributes))))
             except TypeError:  # a value that is not hashable
                 found = None
         ufunc, numbers, named, _ = found or ufunc_of(op, [dtype], [a], attributes)
