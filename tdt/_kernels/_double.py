@@ -8,12 +8,11 @@ from tdt._kernels.expression import (
     Exact,
     Expression,
     exponent,
-    floor,
     fma,
     long_polynomial,
     mantissa,
-    power_of_2,
     rint,
+    scaled,
     where,
 )
 
@@ -32,17 +31,16 @@ class Double(Exact):
         p = long_polynomial(r, 2.511528088514304e-08, 2.763132460080828e-07, 2.7557224703585123e-06, 2.48014898005427e-05,
                             0.00019841269907601178, 0.001388888894717715, 0.00833333333331196, 0.04166666666651466,
                             0.1666666666666669, 0.5000000000000013)  # fmt: skip
-        half = floor(n * 0.5)  # two powers of 2, so that a subnormal result is rounded once
-        return (fma(p * r, r, r) + 1) * power_of_2(half) * power_of_2(n - half)
+        return scaled(fma(p * r, r, r) + 1, n)
 
     @staticmethod
     def log(x: Expression) -> Expression:
         """Natural logarithm: -inf at 0, NaN below. Max ulp 1.0. After FreeBSD's e_log.c."""
         tiny = x < 2.0**-1022
-        scaled = where(tiny, x * 2.0**54, x)
-        e = exponent(scaled)
+        normal = where(tiny, x * 2.0**54, x)
+        e = exponent(normal)
         e = where(tiny, e - 54, e)
-        f = mantissa(scaled) - 1
+        f = mantissa(normal) - 1
         s = f / (2 + f)
         z = s * s
         p = long_polynomial(z, 0.06919415594910949, 0.06587111905923755, 0.07695537297176169, 0.09090833513491509,

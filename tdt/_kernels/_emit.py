@@ -37,6 +37,11 @@ COMPARE = {
 CALLS = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint",
          "fma": "fma", "copysign": "copysign"}  # fmt: skip
 
+# AVX-512's instruction for x · 2^n, and the type of its mask, by vector.
+SCALEF = {"<16 x float>": ("@llvm.x86.avx512.mask.scalef.ps.512", "i16"),
+          "<8 x double>": ("@llvm.x86.avx512.mask.scalef.pd.512", "i8")}  # fmt: skip
+CURRENT_ROUNDING = 4
+
 
 def digest(outputs: Sequence[Expression], types: str) -> str:
     """A hash of formulas and storage types: the name under which their code is kept."""
@@ -160,9 +165,24 @@ class Emitter:
             return self.new(f"fpext {self.vector} {args[0]} to <{self.width} x double>")
         if op == "to_float":
             return self.new(f"fptrunc {v} {args[0]} to {self.vector}")
+        if op == "scaled":
+            return self.scaled(*args, real)
         if op in RESULTS:
             return angle(self, op, args[0])
         return self.parts(op, args[0], real)
+
+    def scaled(self, x: str, n: str, real: str) -> str:
+        """x · 2^n: one instruction of AVX-512, else two powers of 2, so that a subnormal result is rounded once."""
+        v = f"<{self.width} x {real}>"
+        if v in SCALEF and has_feature("avx512f"):
+            function, mask = SCALEF[v]
+            self.declared.add(f"declare {v} {function}({v}, {v}, {v}, {mask}, i32)")
+            return self.new(f"call {v} {function}({v} {x}, {v} {n}, {v} {x}, {mask} -1, i32 {CURRENT_ROUNDING})")
+        half = self.new(f"fmul {v} {n}, {self.splat(0.5, real)}")
+        half = self.intrinsic("floor", [half], v, v)
+        x = self.new(f"fmul {v} {x}, {self.parts('power_of_2', half, real)}")
+        rest = self.new(f"fsub {v} {n}, {half}")
+        return self.new(f"fmul {v} {x}, {self.parts('power_of_2', rest, real)}")
 
     def parts(self, op: str, x: str, real: str) -> str:
         """Operations on the bits of a number: powers of 2, mantissa and exponent, the lowest bits of an integer."""

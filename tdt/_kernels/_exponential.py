@@ -20,19 +20,21 @@ from tdt._kernels.expression import (
     polynomial,
     power_of_2,
     rint,
+    scaled,
     sqrt,
     to_double,
     to_float,
     where,
 )
 
+TO_INTEGER = 12582912.0  # 1.5 · 2^23: a sum with it is rounded to an integer
 LOG2_E, LN2_HIGH, LN2_LOW = 1.44269504, 0.693145752, 1.42860677e-6
 EXP_LOW, EXP_HIGH = -104.0, 89.0  # beyond: 0, infinity
 
 
 def _reduced(x: Expression) -> tuple[Expression, Expression]:
-    """n and r with x = n ln 2 + r, |r| ≤ ln 2 / 2 (W. J. Cody and W. Waite, 1980)."""
-    n = rint(x * LOG2_E)
+    """n and r with x = n ln 2 + r, |r| ≤ ln 2 / 2 (W. J. Cody and W. Waite, 1980), for |x| up to 2^20."""
+    n = fma(x, LOG2_E, TO_INTEGER) - TO_INTEGER
     return n, fma(n, -LN2_LOW, fma(n, -LN2_HIGH, x))
 
 
@@ -43,34 +45,36 @@ def _expm1_reduced(r: Expression) -> Expression:
 
 def exp(x: Expression) -> Expression:
     """e^x. Max ulp 1.0, subnormal results too."""
-    n, r = _reduced(where(x > EXP_HIGH, EXP_HIGH, where(x < EXP_LOW, EXP_LOW, x)))
-    half = floor(n * 0.5)  # two powers of 2, so that a subnormal result is rounded once
-    return (_expm1_reduced(r) + 1) * power_of_2(half) * power_of_2(n - half)
+    n, r = _reduced(_between(EXP_LOW, x, EXP_HIGH))
+    return scaled(_expm1_reduced(r) + 1, n)
+
+
+def _between(low: float, x: Expression, high: float) -> Expression:
+    """x limited to a range; NaN stays NaN."""
+    x = where(x < low, low, x)
+    return where(x > high, high, x)
 
 
 def exp_of_negative(x: Expression) -> Expression:
     """exp(x) for x ≤ 0; of -inf, of which masked softmax has many, without arithmetic on subnormal numbers, which is slow."""
     vanishes = x < EXP_LOW
     n, r = _reduced(where(vanishes, 0, x))
-    half = floor(n * 0.5)
-    return where(vanishes, 0, (_expm1_reduced(r) + 1) * power_of_2(half) * power_of_2(n - half))
+    return where(vanishes, 0, scaled(_expm1_reduced(r) + 1, n))
 
 
 def expm1(x: Expression) -> Expression:
     """e^x - 1. Max ulp 1.4."""
-    n, r = _reduced(where(x > EXP_HIGH, EXP_HIGH, where(x < -18, -18, x)))
-    near, half = _expm1_reduced(r), floor(n * 0.5)
+    n, r = _reduced(_between(-18, x, EXP_HIGH))
+    near = _expm1_reduced(r)
     power = power_of_2(where(n > 126, 126, n))
-    large = (near + 1) * power_of_2(half) * power_of_2(n - half)
-    return where(abs(x) < 1e-20, x, where(n > 126, large, fma(power, near, power - 1)))
+    return where(abs(x) < 1e-20, x, where(n > 126, scaled(near + 1, n), fma(power, near, power - 1)))
 
 
 def exp2(x: Expression) -> Expression:
     """2^x. Max ulp 1.0."""
-    x = where(x > 129, 129, where(x < -151, -151, x))
+    x = _between(-151, x, 129)
     n = rint(x)
-    half = floor(n * 0.5)
-    return (_expm1_reduced((x - n) * 0.693147182) + 1) * power_of_2(half) * power_of_2(n - half)
+    return scaled(_expm1_reduced((x - n) * 0.693147182) + 1, n)
 
 
 def tanh(x: Expression) -> Expression:
@@ -87,10 +91,10 @@ def tanh(x: Expression) -> Expression:
 def log(x: Expression) -> Expression:
     """Natural logarithm: -inf at 0, NaN below. Max ulp 0.9."""
     tiny = x < 1.17549435e-38
-    scaled = where(tiny, x * 8388608.0, x)  # 2^23: subnormal numbers become normal ones
-    e = exponent(scaled)
+    normal = where(tiny, x * 8388608.0, x)  # 2^23: subnormal numbers become normal ones
+    e = exponent(normal)
     e = where(tiny, e - 23, e)
-    value = _log_near_1(mantissa(scaled) - 1, e)
+    value = _log_near_1(mantissa(normal) - 1, e)
     return where(x > 0, where(x >= INFINITY, x, value), where(x >= 0, -INFINITY, NAN))
 
 
@@ -138,10 +142,10 @@ def log10(x: Expression) -> Expression:
 def _log_of_base(x: Expression, log_2: tuple[float, float], log_e: tuple[float, float]) -> Expression:
     """Logarithm to a base, from those of 2 and e as sums; products of the first part of 2's with exponents are exact."""
     tiny = x < 1.17549435e-38
-    scaled = where(tiny, x * 8388608.0, x)
-    e = exponent(scaled)
+    normal = where(tiny, x * 8388608.0, x)
+    e = exponent(normal)
     e = where(tiny, e - 23, e)
-    m = mantissa(scaled) - 1
+    m = mantissa(normal) - 1
     product, whole = m * log_e[0], e * log_2[0]
     rest = fma(m * m * _log_rest(m), log_e[0], fma(m, log_e[1], fma(m, log_e[0], -product)))
     first = whole + product

@@ -188,6 +188,11 @@ to_double = _unary("to_double")  # a float32 expression as float64, in which its
 to_float = _unary("to_float")
 
 
+def scaled(x: Expression, n: Expression) -> Expression:
+    """x · 2^n, rounded once, of an x near 1 and an integral n for which 2^(n/2) is a normal number."""
+    return Expression("scaled", _number(x), _number(n))
+
+
 def is_odd(n: Expression) -> Expression:
     """Whether an integral n is odd, for |n| < 2^22."""
     return Expression("odd", n, logical=True)
