@@ -7,8 +7,10 @@ suite that takes longer than a coffee is not run. `pytest --no-budget` only prin
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,14 @@ def group_of(path: Path) -> str:
         if not folder or name == folder or name.startswith(folder + "/")
     }
     return fits[max(fits, key=len)]
+
+
+@pytest.fixture(autouse=True)
+def nothing_hidden() -> Iterator[None]:
+    """A value that a test read from the environment is hidden for the rest of its process: print it in later tests."""
+    yield
+    if (printing := sys.modules.get("tdt.train._printable")) is not None:
+        printing._hidden.clear()
 
 
 class TimeBudget:

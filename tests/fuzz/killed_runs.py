@@ -69,8 +69,14 @@ SCHEDULERS = ("", "scheduler: {type: ExponentialLR, gamma: 0.9, interval: step}\
               "scheduler: ReduceLROnPlateau(patience=0, threshold=0.5, factor=0.5)\n",
               "scheduler: SequentialLR([LinearLR(total_iters=2), CosineAnnealingLR(5)], milestones=[1])\n")  # fmt: skip
 TRAINING = ("accumulate: 2", "clip_grad_norm: 1.0", "warmup: 2 steps", "ema: 0.8", "mixup: 0.4", "validate: 2 steps",
-            "early_stopping: {patience: 1, min_delta: 0.05}", "freeze: ['1.*']", "class_weights: balanced")  # fmt: skip
+            "early_stopping: {patience: 1, min_delta: 0.05}", "freeze: ['1.*']", "class_weights: balanced",
+            "amp: float16", "amp: bfloat16")  # fmt: skip
 SHOWN = ("histograms: 1 epoch", "embedding: '1'", "images: 2", "confusion: true", "pr_curves: true", "graph: true")
+
+
+def _some(rng: random.Random, settings: tuple[str, ...]) -> list[str]:
+    """Up to three of the settings, each key once."""
+    return list({setting.partition(":")[0]: setting for setting in rng.sample(settings, rng.randint(0, 3))}.values())
 
 
 def random_config(rng: random.Random, workers: bool = True) -> str:
@@ -84,7 +90,7 @@ def random_config(rng: random.Random, workers: bool = True) -> str:
         metrics=", ".join(rng.sample(("accuracy", "f1", "auroc"), rng.randint(1, 3))),
         optimizer=rng.choice(OPTIMIZERS),
         scheduler=rng.choice(SCHEDULERS),
-        train=", ".join([f"epochs: {rng.randint(1, 3)}", *rng.sample(TRAINING, rng.randint(0, 3))]),
+        train=", ".join([f"epochs: {rng.randint(1, 3)}", *_some(rng, TRAINING)]),
         every=rng.choice(("1 step", "2 steps", "3 steps", "1 epoch")),
         keep=rng.randint(1, 3),
         log=rng.randint(1, 3),

@@ -12,8 +12,11 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tdt import cli
 from tdt.train.config import loads
+from tdt.train.config.imports import trusting
 from tdt.train.logging.events import Event, StepDone
 from tdt.train.runs import checkpoint
 from tdt.train.session import Session
@@ -29,6 +32,45 @@ optimizer: Adam(lr=1e-2)
 scheduler: {type: OneCycleLR, max_lr: 0.1, total_steps: 6, interval: step}
 train: {epochs: 2, ema: 0.5, early_stopping: {patience: 1}}
 checkpoint: {every: 1 step, keep: 1}
+"""
+NUMBERS = """\
+name: numbers
+device: cpu
+imports: [./counts.py]
+callbacks: [Counts]
+data:
+  train: {type: NPZ, path: points.npz, split: train, valid: 0.25}
+  valid: {type: NPZ, path: points.npz, split: valid, valid: 0.25}
+  loader: {batch_size: 10}
+targets: {scale: standard}
+model: ["Linear(3, 8)", Tanh, "Linear(8, 2)"]
+loss: MSELoss
+metrics: [mae, r2]
+optimizer: SGD(lr=0.01)
+train: {epochs: 2, amp: float16}
+checkpoint: {every: 1 step, keep: 1}
+sweep: {metric: valid/mae, trials: 2, search: {optimizer.lr: [0.1, 0.2]}}
+"""
+COUNTS = """\
+import numpy as np
+
+from tdt.train import Callback, StopTraining
+
+
+class Counts(Callback):
+    def __init__(self, most: int = 99):
+        self.most, self.steps, self.total = most, 0, np.zeros(3)
+
+    def on_step(self, event, parts):
+        self.steps, self.total = self.steps + 1, self.total + parts.model[0].bias.detach().numpy()[:3]
+        if self.steps == self.most:
+            raise StopTraining("enough")
+
+    def state_dict(self):
+        return {"steps": self.steps, "total": self.total}
+
+    def load_state_dict(self, state):
+        self.steps, self.total = state["steps"], state["total"]
 """
 VALUES: tuple[Any, ...] = (
     *(None, "", "x", "\udcff", -1, 0, 7, 2**63, 0.5, 1e400, float("nan"), True, [], {}, [[None]], {"x": None}),
@@ -46,10 +88,22 @@ def _kill(event: Event) -> None:
         raise _Killed
 
 
-def killed_run(folder: Path) -> Path:
-    """A run in `folder` that was killed in its second epoch."""
+def write_points(folder: Path) -> None:
+    """The data and the callback of `NUMBERS`."""
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    np.savez(folder / "points.npz", x=x, y=np.stack([x @ [1.0, 2.0, 3.0] * 1e5, x[:, 0] * 1e-4], 1))
+    (folder / "counts.py").write_text(COUNTS)
+
+
+def killed_run(folder: Path, text: str = CONFIG) -> Path:
+    """A run in `folder` that was killed in its second epoch; its data, if the config needs any, are beside."""
+    folder.parent.mkdir(exist_ok=True)
+    write_points(folder.parent)
     try:
-        with Session.start(loads(CONFIG, "net.yaml"), folder=folder) as session:
+        with (
+            trusting(),
+            Session.start(loads(text, str(folder.parent / "net.yaml")), folder=folder) as session,
+        ):
             session.train(_kill)
     except _Killed:
         return folder
@@ -99,7 +153,7 @@ def fault(run: Path, place: Path, meta: dict[str, Any]) -> str | None:
     for arguments in (["eval", last], ["predict", last, "x.png"], ["train", "--resume", place]):
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             try:
-                code = cli.run([str(argument) for argument in arguments])
+                code = cli.run([*map(str, arguments), "--trust"])
             except Exception:  # noqa: BLE001 - what the command line has no message for
                 return f"{arguments[0]}: {traceback.format_exc()}"
         if code not in (0, 1, 2, 3):

@@ -46,7 +46,7 @@ EVERYTHING = (
 )
 FEATURES = {
     "everything with ema": (PLATEAU, EVERYTHING + ", ema: 0.8"),
-    "everything with swa": (SEQUENCE, EVERYTHING + ", swa: {start: 1, lr: 0.05, anneal_epochs: 2}"),
+    "everything with swa": (SEQUENCE, EVERYTHING + ", swa: {start: 1, lr: 0.05, anneal_epochs: 2}, amp: float16"),
     "steps": (STEP, "steps: 8"),
     "accumulate": (STEP, "epochs: 2, accumulate: 3"),
     "warmup": (STEP, "epochs: 2, warmup: 1 epoch"),
@@ -58,6 +58,7 @@ FEATURES = {
     "mixup": (STEP, "epochs: 2, mixup: 1.0"),
     "class_weights": (STEP, "epochs: 2, class_weights: balanced"),
     "float16": (STEP, "epochs: 2, amp: float16, accumulate: 2, clip_grad_norm: 1.0, warmup: 3 steps, ema: 0.5"),
+    "bfloat16": (STEP, "epochs: 2, amp: bfloat16, accumulate: 2, mixup: 0.4, ema: 0.5"),
     "overfit": (STEP, "epochs: 4, overfit: 2"),
 }
 

@@ -15,6 +15,7 @@ from tdt.train._types import Json, Nested
 from tdt.train.checks.shapes import Row
 from tdt.train.config import Config, Problem, registry
 from tdt.train.data.nested import mapped
+from tdt.train.errors import error_context
 from tdt.train.logging.callbacks import Callback
 from tdt.train.loop.average import Average
 from tdt.train.loop.early_stopping import BestScore, EarlyStopping, Scores
@@ -28,6 +29,9 @@ def split_and_metric(score: str) -> tuple[str, str]:
     """`split/metric` of a config as a pair."""
     split, _, metric = score.partition("/")
     return split, metric
+
+
+_scheduling = error_context(lambda: "the scheduler failed")
 
 
 @dataclass(kw_only=True)
@@ -176,7 +180,14 @@ class Parts(ModelParts, DataParts):
 
         ReduceLROnPlateau steps when `scores` has the one that it monitors: as configured, else the loss of the valid
         split, or of the train split if there is no valid one.
+
+        Raises:
+            StepError: its schedule has ended, as OneCycleLR's does after `total_steps`.
         """
+        with _scheduling:
+            self._schedule(interval, epochs_ended, scores)
+
+    def _schedule(self, interval: str, epochs_ended: int, scores: Scores) -> None:
         swa = self.config.train.swa
         if self.swa_scheduler is not None and swa is not None and epochs_ended > swa.start:
             if interval == "epoch":
