@@ -25,7 +25,7 @@ MOST_ROWS = {8: 6, 16: 12}  # of a tile of two vectors a row, by the floats of a
 MOST_ROWS_OF_ONE = 12  # of a tile of one vector
 WIDE = {1: 8, 2: 4, 3: 4}  # vectors of a tile of so few rows
 # By rows, groups of eight columns: so many that sums, each of which waits for the one before, are not what takes the time.
-TURNED = {8: {1: 2, 2: 1}, 16: {1: 4, 2: 2, 3: 2, 4: 2, 5: 2, 6: 2, 7: 1, 8: 1}}
+TURNED = {8: {1: 2, 2: 1}, 16: {1: 4, 2: 2, 3: 2, 4: 2, 5: 2, 6: 1}}
 STREAMS, STREAMED = (1, 2, 4), 2048  # rows, and columns at most, of which lines are read along their whole length
 STREAMED_LINES = 8  # by rows: so many of them at a time
 RUN = 32  # elements of a column that are turned at a time: two cache lines

@@ -36,7 +36,7 @@ from tdt._kernels._jit import Entry, address_of
 from tdt._kernels._native import NativeKernel, vector_width
 from tdt._kernels._pack import packer, turner
 from tdt._kernels._pool import get_num_threads, parallel
-from tdt._kernels._tile import address, call, choose
+from tdt._kernels._tile import Shape, address, call, rates
 
 DEPTH = 256  # products that are summed in registers; with a panel of 16 columns, half of a level-one cache
 ROWS = (
@@ -50,23 +50,25 @@ GRAIN = 1 << 19  # multiply-adds that a piece of work should at least have: some
 PACKED = 12  # multiply-adds that take as long as to pack an element
 PIECES = 2  # of each thread, so that one that starts late costs little
 FEW_PANELS = 4  # panels of columns up to which the left operand is read where it lies
-# Products of `_direct`: of few rows, or of few multiply-adds a matrix; where lines of the right operand are contiguous, of those
-# of a tile, or of some rows more, by the floats of a vector, if they stay in a cache; where its columns are, of rows that fill
-# vectors badly, as those of the transposed product would be.
+# Products of `_direct`: of few rows, or of few multiply-adds a matrix; where lines of the right operand are contiguous, of a
+# tile's rows, or of more if the lines stay in a cache, and of few columns, unless very many rows meet them; where its columns
+# are, of rows that fill vectors badly, as those of the transposed product would be. Some by the floats of a vector.
 FEW_ROWS, FEW_COLUMNS, ROWS_BETWEEN = 4, 16, 64
 FEW_ROWS_OF_LINES = {8: 12, 16: 48}
+ROWS_OF_FEW_COLUMNS = {8: 1 << 62, 16: 128}
 SMALL = 1 << 20
 CACHED = 1 << 19  # elements of the right operand that stay in a cache when lines are read in pieces, as `_direct` does
 TURNED_ROWS = 128  # rows of the left operand up to which the transposed product may be computed
 TURNED_SIZE = 1 << 16  # elements of a piece of it, which is computed in scratch memory
 RIGHT_SIZE, LEFT_SIZE = DEPTH * (COLUMNS + 64), DEPTH * (ROWS + 32)  # elements of what is packed at a time
+EDGE_TIME = 1.15  # of a vector in a tile that is narrower than its panels
 CELL = 32  # where the table of a plan has a 0: a tile has fewer rows
 
 # The words of a plan. Of the left and the right operand: bytes from stack to stack, from matrix to matrix, to the next row
 # (column), to the next k; elements from line to line. M, N, K are the sizes of left @ right; PITCH is that of the result.
 (M, N, K, DOWN, ACROSS, PIECE_ROWS, PIECE_COLUMNS, BLOCK_ROWS, INNER, L_OUTER, L_INNER, L_ROW, L_K, L_STEP, R_OUTER,
- R_INNER, R_COLUMN, R_K, R_STEP, C_NEXT, PITCH, TILE_ROWS, TILE_COLUMNS, TILE, LEFT, RIGHT, TURN,
- TABLE) = range(28)  # fmt: skip
+ R_INNER, R_COLUMN, R_K, R_STEP, C_NEXT, PITCH, TILE_ROWS, TILE_COLUMNS, TILE, EDGE_COLUMNS, EDGE, LEFT, RIGHT, TURN,
+ TABLE) = range(30)  # fmt: skip
 LINE, WORD = 8, 8  # words of a cache line, bytes of a word
 ADDRESSES = struct.Struct("=qqqqq").pack
 
@@ -147,10 +149,11 @@ def _block(code: Code, plan: list[Value], packed: tuple, operands: tuple, sizes:
         with code.loop(0, wide, columns) as j:
             added = code.select(ends == 0, 0, ends + 4 * j)
             here = code.minimum(columns, wide - j)
+            tile = code.select(here <= plan[EDGE_COLUMNS], plan[EDGE], plan[TILE])
             with code.loop(0, tall, rows) as i:
                 sums, high = code.select(alone, panel, out + 4 * ((ic + i) * pitch + j)), code.minimum(rows, tall - i)
-                call(code, plan[TILE], l_block + i * l_next, plan[TABLE], plan[TABLE] + 8 * CELL, count, depth,
-                     right + 4 * j * depth, 0, sums, to, added, high, here, begins)  # fmt: skip
+                call(code, tile, l_block + i * l_next, plan[TABLE], plan[TABLE] + 8 * CELL, count, depth,
+                     right + 4 * j * depth, columns, sums, to, added, high, here, begins)  # fmt: skip
                 with code.when(half != 0):
                     round_block(code, high, here, sums, to, half + 2 * ((ic + i) * plan[PITCH] + j), plan[PITCH])
 
@@ -395,7 +398,7 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
         plan.turned = True
         left, right, m, n, most = right, left, n, m, TURNED_SIZE // m
     plan.summed = plan.turned or k > DEPTH
-    shape = choose(n)
+    shape = _tile_for(n)
     unpacked = left.k == left.size == 4 and (plan.turned or -(-n // shape.columns) <= FEW_PANELS)
     how = "rows" if unpacked else "panel"
     rows, columns = _cut(
@@ -406,12 +409,33 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
     words = [
         m, n, k, -(-m // rows), -(-n // columns), rows, columns, shape.rows if k <= SHALLOW else ROWS, stacks[1][0],
         left.outer, left.inner, left.line, left.k, left.step(), right.outer, right.inner, right.line, right.k, right.step(),
-        4 * m * n, pitch, shape.rows, shape.columns, address(how, shape),
+        4 * m * n, pitch, shape.rows, shape.columns, address(how, shape), *_edge(n, shape, how),
         0 if unpacked else left.packer(shape.rows, shape.width),
         right.packer(shape.columns, shape.width), turner() if plan.turned else 0,
     ]  # fmt: skip
     plan.prepare(words, table, threads, count * m * n * k)
     return plan
+
+
+def _tile_for(columns: int) -> Shape:
+    """The tile that computes so many columns in the least time, the last of them by a narrower one."""
+    tiles = rates()
+
+    def time(shape: Shape) -> float:
+        whole, rest = divmod(columns, shape.columns)
+        vectors = -(-rest // shape.width)
+        return (whole * shape.vectors + vectors * (1 if vectors in (0, shape.vectors) else EDGE_TIME)) / tiles[shape]
+
+    return min(tiles, key=time)
+
+
+def _edge(columns: int, shape: Shape, left: str) -> tuple[int, int]:
+    """The columns and the address of the tile that computes the last of so many; zeros if that is `shape`."""
+    vectors = -(-(columns % shape.columns) // shape.width)
+    if vectors in (0, shape.vectors):
+        return 0, 0
+    edge = shape._replace(vectors=vectors)
+    return edge.columns, address(left, edge, panels=False)
 
 
 def _is_direct(m: int, n: int, k: int, left: bool, right: bool) -> bool:
@@ -421,7 +445,8 @@ def _is_direct(m: int, n: int, k: int, left: bool, right: bool) -> bool:
     if right:
         width = vector_width()
         few = m < MOST_ROWS[width] or (m <= FEW_ROWS_OF_LINES[width] and n * k <= CACHED)
-        return few or n <= (FEW_COLUMNS if left else 2 * FEW_COLUMNS)
+        factor = 1 if left else 2
+        return few or (n <= factor * FEW_COLUMNS and m <= factor * ROWS_OF_FEW_COLUMNS[width])
     return m <= ROWS_BETWEEN and 10 * _each(m, 1, vector_width()) > 11 * m
 
 
