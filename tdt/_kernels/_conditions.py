@@ -21,7 +21,10 @@ from tdt._kernels._registry import SWITCHES
 # Below these many elements a call saves so little that a run of a thousand calls would not earn the 40 ms back.
 LARGE_STEP = 1 << 17
 # Multiply-adds of a convolution of bfloat16: of fewer, conversion to float32 costs less than the tiles' registers.
-LARGE_PAIR_CONV = 1 << 15
+LARGE_PAIR_CONV = 1 << 20
+# Columns of its products that fill a block's, and numbers of its weights: of fewer, packing takes more time than is saved. More
+# are needed where the patches of an input gradient consist of zeros for the most part, as there is a stride.
+PAIR_COLUMNS, PAIR_WEIGHTS, PAIR_CELLS, PAIR_WEIGHTS_SPREAD = 32, 1 << 10, 1 << 11, 1 << 18
 # Multiply-adds by Winograd's algorithm of a sample, and of a weight gradient: its code takes a fifth of a second to compile.
 # With fewer channels than these the images' transforms take too large a part of the time, with fewer pixels, counted by the share
 # of their tiles that they fill, the weights' transforms. Results and input gradients are judged by a single image, so that they
@@ -74,18 +77,25 @@ def convolution(arrays: Sequence[Any], attributes: dict, dtype: Any = FLOAT32) -
 
 
 def large_pair_convolution(arrays: Sequence[Any], attributes: dict) -> bool:
-    """As `convolution`, of bfloat16, in one group, on a processor with instructions for their products."""
+    """As `convolution`, of bfloat16, in one group, where instructions for their products are faster than float32's."""
     if attributes["groups"] != 1 or not convolution(arrays, attributes, BFLOAT16):
         return False
     first, second = arrays[0], arrays[1]
     if "kernel" in attributes:  # the weight gradient: every y meets a window of x
-        work = first.size * second.shape[1] * math.prod(attributes["kernel"])
-    elif "size" in attributes:  # the input gradient: every y meets the weights of its channel
-        work = first.size * (second.size // second.shape[0])
+        columns, lines = first.shape[1], second.shape[1] * math.prod(attributes["kernel"])
+        work, least = first.size * lines, PAIR_CELLS
+    elif (
+        "size" in attributes
+    ):  # the input gradient: every y meets the weights of its channel, and so do zeros between them
+        columns, lines = second.shape[1], second.size // second.shape[1]
+        work, spread = first.size * (second.size // second.shape[0]), math.prod(attributes["stride"])
+        least = PAIR_WEIGHTS if spread == 1 else PAIR_WEIGHTS_SPREAD if spread <= 4 else math.inf
     else:
         how = attributes["stride"], attributes["padding"], attributes["dilation"]
+        columns, lines = second.shape[0], second.size // second.shape[0]
         work = first.shape[0] * math.prod(output_sizes(first.shape[2:], second.shape[2:], *how)) * second.size
-    return work >= LARGE_PAIR_CONV and multiplies_bfloat16()
+        least = PAIR_WEIGHTS
+    return columns >= PAIR_COLUMNS and columns * lines >= least and work >= LARGE_PAIR_CONV and multiplies_bfloat16()
 
 
 def many_tiles(arrays: Sequence[Any], attributes: dict) -> bool:

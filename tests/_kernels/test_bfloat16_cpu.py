@@ -318,7 +318,7 @@ def test_ops_convolve_bfloat16_by_pairs(way: str, last: bool, monkeypatch: pytes
     results = []
     for kind in (tdt.bfloat16, tdt.float32):
         low = [x.bfloat16().to(kind).requires_grad_() for x in operands]
-        out = tdt.nn.functional.conv2d(*low, stride=2, padding=1)
+        out = tdt.nn.functional.conv2d(*low, padding=1)
         out.backward(tdt.ones_like(out) / 16)
         results.append([out, *(x.grad for x in low)])
     assert called == [f"bfloat16_conv_cpu:{name}" for name in ("conv", "conv_input_grad", "conv_weight_grad")]
@@ -327,9 +327,26 @@ def test_ops_convolve_bfloat16_by_pairs(way: str, last: bool, monkeypatch: pytes
         tdt.testing.assert_close(ours.float(), expected, rtol=2e-2, atol=2e-2)
 
 
+# What would take longer than float32's code: few channels on one side, an input gradient of a convolution with a long stride.
+SLOW = [((2, 3, 32, 32), (16, 3, 3, 3), 1), ((2, 16, 32, 32), (16, 16, 3, 3), 1), ((2, 3, 64, 64), (96, 3, 8, 8), 8),
+        ((2, 64, 32, 32), (64, 64, 4, 4), 4), ((1, 16, 8, 8), (32, 16, 1, 1), 1)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("image", "weight", "stride"), SLOW, ids=str)
+def test_convolutions_that_pairs_would_slow_down_run_in_float32(
+    way: str, image: tuple, weight: tuple, stride: int, monkeypatch: pytest.MonkeyPatch
+):
+    called = watch(monkeypatch, "bfloat16_conv_cpu:conv", "bfloat16_conv_cpu:conv_input_grad")
+    x, w = (tdt.tensor(numbers(*shape).astype(np.float32)).bfloat16().requires_grad_() for shape in (image, weight))
+    y = tdt.nn.functional.conv2d(x, w, stride=stride)
+    y.backward(tdt.ones_like(y))
+    assert "bfloat16_conv_cpu:conv_input_grad" not in called
+    assert ("bfloat16_conv_cpu:conv" in called) is (stride > 1)
+
+
 @pytest.mark.parametrize("name", "xwg")
 def test_infinities_meet_no_zeros_of_the_border(way: str, name: str):
-    operands = {"x": numbers(2, 16, 20, 20), "w": numbers(16, 16, 3, 3, seed=1), "g": numbers(2, 16, 20, 20, seed=2)}
+    operands = {"x": numbers(2, 32, 20, 20), "w": numbers(32, 32, 3, 3, seed=1), "g": numbers(2, 32, 20, 20, seed=2)}
     operands[name].reshape(-1)[0] = np.inf
     found = []
     for kind in (tdt.bfloat16, tdt.float32):
