@@ -5,12 +5,13 @@ from __future__ import annotations
 import fnmatch
 import itertools
 import os
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tdt
-from tdt import Tensor
+from tdt import Tensor, nn
 from tdt._did_you_mean import closest
 from tdt.train._printable import counted
 from tdt.train._types import Json
@@ -23,9 +24,15 @@ from tdt.train.runs.checkpoint import CheckpointError
 from tdt.train.runs.run import RunError
 from tdt.vision.models._names import renamed as renamed_by_library
 
-PREFIXES = ("module.", "model.", "_orig_mod.")  # of DataParallel, Lightning and torch.compile
+PREFIXES = (
+    "module.",
+    "model.",
+    "_orig_mod.",
+    "backbone.",
+)  # of DataParallel, Lightning, torch.compile, and trained parts
 MOST = 10  # names of a kind in messages
-_COUNTER = "num_batches_tracked"  # of batch norm; files before PyTorch 0.4.1 lack it, and it may keep its value
+# Buffers that files may lack: they keep the values that the model gives them. PyTorch before 0.4.1 did not save the first.
+COMPUTED = ("num_batches_tracked", "relative_position_index", "relative_coords_table")
 
 
 @dataclass(frozen=True)
@@ -33,7 +40,7 @@ class Loading:
     """Which tensors of a file become the model's.
 
     path, files: what was read. step: of a checkpoint of tdt, else None. tensors: those to load, by their names in the model.
-    removed: the prefix that was removed from the file's names, or the library whose names were replaced. initial: the model's
+    changes: what was done to the file's names: a prefix removed or added, those of a library replaced. initial: the model's
     names and shapes that keep their initial values → the reason. unused: names and shapes in the file that the model does not
     take.
     """
@@ -42,7 +49,7 @@ class Loading:
     files: tuple[str, ...]
     step: int | None
     tensors: Mapping[str, Tensor]
-    removed: str
+    changes: tuple[str, ...]
     initial: Mapping[str, str]
     unused: Mapping[str, tuple[int, ...]]
 
@@ -59,12 +66,11 @@ class Loading:
 
     def lines(self) -> list[str]:
         """How many tensors are loaded; and a line for each that is not, on either side."""
-        removed = f", with {self.removed!r} removed from its names" if self.removed.endswith(".") else ""
-        removed = f", a file of {self.removed}" if self.removed and not removed else removed
+        changes = "".join(f", {change}" for change in self.changes)
         if not self.initial and not self.unused:
-            return [f"weights: all {counted(len(self.tensors), 'tensor')} from {self.path}{removed}"]
+            return [f"weights: all {counted(len(self.tensors), 'tensor')} from {self.path}{changes}"]
         total = len(self.tensors) + len(self.initial)
-        head = f"weights: {len(self.tensors)} of {counted(total, 'tensor')} from {self.path}{removed}"
+        head = f"weights: {len(self.tensors)} of {counted(total, 'tensor')} from {self.path}{changes}"
         unused = {name: f"{shape} in the file, unused" for name, shape in self.unused.items()}
         width = max(map(len, _first(self.initial) + _first(unused)))
         return [head, *_rows(self.initial, width), *_rows(unused, width)]
@@ -109,12 +115,12 @@ def check_source(parts: Parts, root: str | os.PathLike[str]) -> Loading | None:
     errors.raise_if_any()
     assert source is not None
     own = parts.model.state_dict()
-    removed, found = _best_names(weights, source.tensors, own, errors)
-    chosen, initial = _choose(weights, found, own, errors)
+    changes, found = _best_names(weights, source.tensors, own, errors)
+    chosen, initial = _choose(weights, found, own, _names_of_same(parts.model), errors)
     errors.raise_if_any()
     unused = {name: tuple(tensor.shape) for name, tensor in found.items() if name not in own}
     step = source.meta["step"] if source.meta else None
-    return Loading(source.files[0], source.files, step, chosen, removed, initial, unused)
+    return Loading(source.files[0], source.files, step, chosen, changes, initial, unused)
 
 
 def _read(weights: Weights, root: str | os.PathLike[str], errors: ConfigErrors) -> weight_files.WeightFile | None:
@@ -130,36 +136,69 @@ def _read(weights: Weights, root: str | os.PathLike[str], errors: ConfigErrors) 
     return weight_files.WeightFile(source.files, model, source.meta)
 
 
+Candidate = tuple[tuple[str, ...], dict[str, Tensor]]  # changes of names, and the tensors by the changed names
+
+
 def _best_names(
     weights: Weights, found: dict[str, Tensor], own: Mapping[str, Tensor], errors: ConfigErrors
-) -> tuple[str, dict[str, Tensor]]:
-    """The prefix whose removal, or the library whose names, make most names and shapes match, and the tensors renamed so."""
-
-    def matches(candidate: tuple[str, dict[str, Tensor]]) -> tuple[int, int]:
-        renamed = _renamed(weights, candidate[1])[0]
+) -> Candidate:
+    """The changes of names that make most names and shapes match, the first of those that are equally good."""
+    most, best, tensors = (-1, -1), tuple[str, ...](), found
+    for changes, candidate in _candidates(found, own):
+        renamed = _renamed(weights, candidate)[0]
         both = [name for name in renamed if name in own]
-        return sum(renamed[name].shape == own[name].shape for name in both), len(both)
-
-    removed, stripped = max(_candidates(found), key=matches)  # the first of those that are equally good
-    renamed, unused, doubled = _renamed(weights, stripped)
+        matching = sum(renamed[name].shape == own[name].shape for name in both), len(both)
+        if matching > most:
+            most, best, tensors = matching, changes, candidate
+        if matching[0] == len(own):
+            break
+    renamed, unused, doubled = _renamed(weights, tensors)
     for old in unused:
-        near = closest(old, {name.rpartition(".")[0] for name in stripped} | set(stripped))
+        near = closest(old, {name.rpartition(".")[0] for name in tensors} | set(tensors))
         errors.add(f"weights.map.{old}", f"no name in {weights.source} begins with '{old}'", near, kind="unused")
     for name in doubled:
         errors.add("weights.map", f"two names in {weights.source} would both be {name}", kind="bad-value")
-    return removed, renamed
+    return best, renamed
 
 
-def _candidates(found: dict[str, Tensor]) -> Iterator[tuple[str, dict[str, Tensor]]]:
-    """The tensors as they are, with up to three prefixes removed from the names that have them, and with the names of
-    another library replaced by torchvision's; each with the prefix or the library."""
+def _candidates(found: dict[str, Tensor], own: Mapping[str, Tensor]) -> Iterator[Candidate]:
+    """The tensors as they are; with up to three prefixes removed from the names that have them; with the names of another
+    library replaced by torchvision's; with a prefix of most of the model's own names put before all: of a part's file."""
+    for first, stripped in _without_prefixes(found):
+        libraries = ((f"a file of {what}", tensors) for what, tensors in renamed_by_library(stripped))
+        for second, tensors in (("", stripped), *libraries):
+            yield tuple(filter(None, (first, second))), tensors
+            for prefix in _own_prefixes(own):
+                added = {prefix + name: tensor for name, tensor in tensors.items()}
+                yield tuple(filter(None, (first, second, f"with {prefix!r} put before its names"))), added
+
+
+def _without_prefixes(found: dict[str, Tensor]) -> Iterator[tuple[str, dict[str, Tensor]]]:
     for count in range(4):
         for prefixes in itertools.product(PREFIXES, repeat=count):
             removed = "".join(prefixes)
             stripped = {name.removeprefix(removed): tensor for name, tensor in found.items()}
             if len(stripped) == len(found) and (not removed or any(name.startswith(removed) for name in found)):
-                yield removed, stripped
-    yield from renamed_by_library(found)
+                yield f"with {removed!r} removed from its names" if removed else "", stripped
+
+
+def _own_prefixes(own: Mapping[str, Tensor]) -> list[str]:
+    """The first part, or the first two, that most of the names begin with."""
+    beginnings = Counter(
+        ".".join(parts[:depth]) + "."
+        for parts in (name.split(".") for name in own)
+        for depth in (1, 2)
+        if len(parts) > depth
+    )
+    return [beginning for beginning, count in beginnings.items() if count > len(own) / 2]
+
+
+def _names_of_same(model: nn.Module) -> dict[str, set[str]]:
+    """The names of each parameter that has several: tied weights."""
+    names: dict[int, set[str]] = defaultdict(set)
+    for name, p in model.named_parameters(remove_duplicate=False):
+        names[id(p)].add(name)
+    return {name: same - {name} for same in names.values() for name in same if len(same) > 1}
 
 
 def _renamed(weights: Weights, found: dict[str, Tensor]) -> tuple[dict[str, Tensor], list[str], list[str]]:
@@ -186,31 +225,52 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _choose(
-    weights: Weights, found: Mapping[str, Tensor], own: Mapping[str, Tensor], errors: ConfigErrors
+    weights: Weights,
+    found: Mapping[str, Tensor],
+    own: Mapping[str, Tensor],
+    tied: Mapping[str, set[str]],
+    errors: ConfigErrors,
 ) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors in `found` that match `only`, not `skip`, and the model; and why other names keep their values."""
+    """The tensors in `found` that match `only`, not `skip`, and the model; and why other names keep their values.
+
+    tied: other names of the same parameter, of which one is enough.
+    """
     to_load = _names_to_load(weights, found, own, errors)
     if errors:
         return {}, {}
-    chosen, initial, missing, mismatched = {}, {}, {}, {}
-    for name, target in own.items():
-        here = f"{tuple(target.shape)} here"
-        if name not in to_load:
+    both = [name for name in to_load if name in found]
+    chosen = {name: found[name] for name in both if _difference(found[name], own[name]) is None}
+    initial, missing, mismatched = {}, {}, {}
+    for name in (name for name in own if name not in chosen):
+        here = f"{tuple(own[name].shape)} here"
+        if name in both:
+            there, target = _difference(found[name], own[name]) or (None, None)
+            mismatched[name] = initial[name] = f"{target} here, {there} in the file, initial values"
+        elif tied.get(name, set()) & chosen.keys():
+            continue
+        elif name not in to_load:
             in_file = f", {tuple(found[name].shape)} in the file" if name in found else ""
             why = "not in only" if not _matches(name, weights.only or "*") else "in skip"
             initial[name] = f"{here}{in_file}, initial values: {why}"
-        elif name not in found:
-            if not name.endswith(_COUNTER):
-                missing[name] = initial[name] = f"{here}, initial values: not in the file"
-        elif difference := _difference(found[name], target):
-            mismatched[name] = initial[name] = f"{difference[1]} here, {difference[0]} in the file, initial values"
-        else:
-            chosen[name] = found[name]
+        elif not name.endswith(COMPUTED):
+            missing[name] = initial[name] = f"{here}, initial values: not in the file"
+    _check_tied(weights, chosen, tied, errors)
     if weights.strict:
         _report(weights, found, missing, mismatched, own, errors)
     if not chosen and not errors:
         errors.add("weights", f"nothing in {weights.source} fits this model", kind="unused")
     return chosen, initial
+
+
+def _check_tied(
+    weights: Weights, chosen: Mapping[str, Tensor], tied: Mapping[str, set[str]], errors: ConfigErrors
+) -> None:
+    """Report different tensors in the file for one parameter of the model."""
+    for name, others in tied.items():
+        for other in others & chosen.keys():
+            if name in chosen and name < other and not tdt.equal(chosen[name], chosen[other]):
+                message = f"{name} and {other} are one parameter here, but differ in {weights.source}; leave one out with skip"
+                errors.add("weights", message, kind="bad-value")
 
 
 def _names_to_load(
@@ -227,7 +287,7 @@ def _names_to_load(
     if not to_load and not errors:
         errors.add("weights", "only and skip leave nothing of this model to load", kind="unused")
     elif not errors and not any(name in found for name in to_load):
-        have, expected = (_some([name for name in names if _COUNTER not in name]) for names in (found, to_load))
+        have, expected = (_some([name for name in names if not name.endswith(COMPUTED)]) for names in (found, to_load))
         message = f"no name in {weights.source} is one of this model, which has {expected}; the file has {have}"
         errors.add("weights", f"{message}; rename with map: {{old: new}}", kind="missing")
     return to_load

@@ -1,4 +1,4 @@
-"""Names of parameters in files of timm and of Hugging Face, as torchvision's networks have them."""
+"""Names of parameters in files of timm, Hugging Face and others, as torchvision's networks have them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,14 @@ import tdt
 from tdt import Tensor
 
 _VIT = r"encoder.layers.encoder_layer_\1."
+_CONVNEXT, _CONVNEXT_BLOCK = r"(?:convnext\.)?encoder\.stages\.(\d+)\.", r"features.{2*\1+1}.\2."
+_SWIN, _SWIN_BLOCK = r"(?:swin\.)?encoder\.layers\.(\d+)\.", r"features.{2*\1+1}.\2."
+_SWIN_LAYERS = (
+    (r"patch_embed\.proj\.", "features.0.0."), (r"patch_embed\.norm\.", "features.0.2."),
+    (r"layers\.(\d+)\.blocks\.(\d+)\.mlp\.fc1\.", _SWIN_BLOCK + "mlp.0."),
+    (r"layers\.(\d+)\.blocks\.(\d+)\.mlp\.fc2\.", _SWIN_BLOCK + "mlp.3."),
+    (r"layers\.(\d+)\.blocks\.(\d+)\.", _SWIN_BLOCK),
+)  # fmt: skip
 
 # Library and network → patterns of its names and torchvision's; `{2*\2+1}` computes with the numbers in a name.
 NAMES: dict[str, tuple[tuple[str, str], ...]] = {
@@ -55,6 +63,37 @@ NAMES: dict[str, tuple[tuple[str, str], ...]] = {
         (r"stages\.(\d+)\.blocks\.(\d+)\.mlp\.fc2\.", r"features.{2*\1+1}.\2.block.5."),
         (r"head\.norm\.", "classifier.0."), (r"head\.fc\.", "classifier.2."),
     ),
+    "Hugging Face ConvNeXt": (
+        (r"(?:convnext\.)?embeddings\.patch_embeddings\.", "features.0.0."),
+        (r"(?:convnext\.)?embeddings\.layernorm\.", "features.0.1."),
+        (_CONVNEXT + r"downsampling_layer\.([01])\.", r"features.{2*\1}.\2."),
+        (_CONVNEXT + r"layers\.(\d+)\.layer_scale_parameter", _CONVNEXT_BLOCK + "layer_scale"),
+        (_CONVNEXT + r"layers\.(\d+)\.dwconv\.", _CONVNEXT_BLOCK + "block.0."),
+        (_CONVNEXT + r"layers\.(\d+)\.layernorm\.", _CONVNEXT_BLOCK + "block.2."),
+        (_CONVNEXT + r"layers\.(\d+)\.pwconv1\.", _CONVNEXT_BLOCK + "block.3."),
+        (_CONVNEXT + r"layers\.(\d+)\.pwconv2\.", _CONVNEXT_BLOCK + "block.5."),
+        (r"(?:convnext\.)?layernorm\.", "classifier.0."), (r"classifier\.", "classifier.2."),
+    ),
+    "timm Swin": (
+        *_SWIN_LAYERS, (r"layers\.(\d+)\.downsample\.", r"features.{2*\1}."), (r"head\.fc\.", "head."),
+    ),
+    "Swin's authors": (*_SWIN_LAYERS, (r"layers\.(\d+)\.downsample\.", r"features.{2*\1+2}.")),
+    "Hugging Face Swin": (
+        (r"(?:swin\.)?embeddings\.patch_embeddings\.projection\.", "features.0.0."),
+        (r"(?:swin\.)?embeddings\.norm\.", "features.0.2."),
+        (_SWIN + r"downsample\.", r"features.{2*\1+2}."),
+        (_SWIN + r"blocks\.(\d+)\.layernorm_before\.", _SWIN_BLOCK + "norm1."),
+        (_SWIN + r"blocks\.(\d+)\.layernorm_after\.", _SWIN_BLOCK + "norm2."),
+        (_SWIN + r"blocks\.(\d+)\.attention\.self\.(query|key|value)\.", _SWIN_BLOCK + r"attn.\3_"),
+        (_SWIN + r"blocks\.(\d+)\.attention\.q_proj\.", _SWIN_BLOCK + "attn.query_"),
+        (_SWIN + r"blocks\.(\d+)\.attention\.k_proj\.", _SWIN_BLOCK + "attn.key_"),
+        (_SWIN + r"blocks\.(\d+)\.attention\.v_proj\.", _SWIN_BLOCK + "attn.value_"),
+        (_SWIN + r"blocks\.(\d+)\.attention\.(?:output\.dense|o_proj)\.", _SWIN_BLOCK + "attn.proj."),
+        (_SWIN + r"blocks\.(\d+)\.attention\.(?:self|relative_position_bias)\.(relative_position)", _SWIN_BLOCK + r"attn.\3"),
+        (_SWIN + r"blocks\.(\d+)\.(?:intermediate\.dense|mlp\.fc1)\.", _SWIN_BLOCK + "mlp.0."),
+        (_SWIN + r"blocks\.(\d+)\.(?:output\.dense|mlp\.fc2)\.", _SWIN_BLOCK + "mlp.3."),
+        (r"(?:swin\.)?layernorm\.", "norm."), (r"classifier\.", "head."),
+    ),
     "torchvision DenseNet": ((r"(.*denselayer\d+\.(?:norm|conv))\.([12])\.", r"\1\2."),),  # of its files, older than its layers
 }  # fmt: skip
 
@@ -86,16 +125,21 @@ def _computed(match: re.Match[str]) -> str:
     return str(int(factor or 1) * int(number) + int(more or 0))
 
 
+_JOINED = {"self_attention.": "in_proj_", "attn.": "qkv."}  # module with queries, keys and values → their name as one
+
+
 def _joined(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Queries, keys and values in one tensor, and factors of channels with the dimensions of images."""
+    """Queries, keys and values in one tensor, factors of channels with the dimensions of images, flat indices."""
     found = {}
     for name, tensor in tensors.items():
         if name.endswith("layer_scale") and tensor.ndim == 1:
             tensor = tensor.reshape(-1, 1, 1)
-        match = re.fullmatch(r"(.*self_attention\.)query_(weight|bias)", name)
-        parts = [f"{match[1]}{part}_{match[2]}" for part in ("query", "key", "value")] if match else []
-        if match and all(part in tensors for part in parts):
-            found[f"{match[1]}in_proj_{match[2]}"] = tdt.cat([tensors[part] for part in parts])
-        elif not re.search(r"self_attention\.(query|key|value)_(weight|bias)$", name):
+        if name.endswith("relative_position_index"):
+            tensor = tensor.reshape(-1)
+        match = re.fullmatch(r"(.*?)(self_attention\.|attn\.)(query|key|value)_(weight|bias)", name)
+        parts = [f"{match[1]}{match[2]}{part}_{match[4]}" for part in ("query", "key", "value")] if match else []
+        if match is None or any(part not in tensors for part in parts):
             found[name] = tensor
+        elif match[3] == "query":
+            found[match[1] + match[2] + _JOINED[match[2]] + match[4]] = tdt.cat([tensors[part] for part in parts])
     return found

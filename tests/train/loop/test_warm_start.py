@@ -18,6 +18,7 @@ from tdt.train.loop.build import build
 from tdt.train.loop.parts import Parts
 from tdt.train.loop.warm_start import warm_start
 from tdt.train.runs import checkpoint
+from tests.helpers import require, require_torch
 
 CONFIG = """\
 device: cpu
@@ -147,7 +148,9 @@ def test_files_of_other_programs_are_read(kind, tmp_path):
     for name, tensor in parts.model.state_dict().items():
         assert np.array_equal(tensor.numpy(), state()[name].numpy()), name
     removed = {"compiled": "module._orig_mod.", "lightning": "model."}.get(kind, "")
-    assert loading.removed == removed and loading.step is None
+    assert (
+        loading.changes == ((f"with {removed!r} removed from its names",) if removed else ()) and loading.step is None
+    )
     assert loading.lines()[0].startswith(f"weights: all 4 tensors from {tmp_path}") and len(loading.lines()) == 1
     assert len(loading.files) == (3 if kind in ("index", "folder of parts") else 1)
 
@@ -215,6 +218,13 @@ class Evil:
         return os.mkdir, ("evil",)
 
 
+def by_hand(offsets: dict[str, list[int]], dtype: str = "F32") -> bytes:
+    """A safetensors file of tensors of two values whose header says that they are at `offsets`."""
+    header = {name: {"dtype": dtype, "shape": [2], "data_offsets": place} for name, place in offsets.items()}
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + bytes(min(20, max(end for _, end in offsets.values())))
+
+
 def _hostile(folder: Path) -> dict[str, tuple[Path, str]]:
     """Files that are damaged or meant to harm, with a part of the message."""
     plain, zipped = write(folder, "plain"), write(folder, "pth")
@@ -224,6 +234,12 @@ def _hostile(folder: Path) -> dict[str, tuple[Path, str]]:
         "empty.safetensors": (b"", "damaged or not a checkpoint"),
         "truncated.pth": (zipped.read_bytes()[:-9], "cannot be read"),
         "empty.pt": (b"", "cannot be read"),
+        "overlap.safetensors": (by_hand({"a": [0, 8], "b": [4, 12]}), "damaged or not a checkpoint"),
+        "gap.safetensors": (by_hand({"a": [0, 8], "b": [12, 20]}), "damaged or not a checkpoint"),
+        "outside.safetensors": (by_hand({"a": [0, 1 << 60]}), "damaged or not a checkpoint"),
+        "dtype.safetensors": (by_hand({"a": [0, 8]}, "F31"), "damaged or not a checkpoint"),
+        "small.safetensors": (by_hand({"a": [0, 1]}, "F4"), "a is F4, a dtype that tdt does not have"),
+        "sizes.safetensors": (by_hand({"a": [0, 12]}), "damaged or not a checkpoint"),
         "text.bin": (b"not a file of weights", "text.bin: "),
         "code.pt": (pickle.dumps({"weight": Evil()}), "code.pt: "),
         "outside.index.json": (json.dumps({"weight_map": {"a": "../model.safetensors"}}).encode(), "in its own folder"),
@@ -268,3 +284,72 @@ def test_a_file_of_timm_is_recognised_by_its_names(tmp_path):
     loading = warm_start(parts, "nowhere")
     assert parts.model.state_dict()["0.encoder.layers.encoder_layer_0.ln_1.weight"].min() == 3
     assert loading is not None and loading.lines()[0].endswith("timm.pt, a file of timm ViT")
+
+
+def test_prefixes_are_removed_before_the_names_of_a_library_are_replaced(tmp_path):
+    model = "VisionTransformer(8, 4, 1, 2, 8, 16, num_classes=10)"
+    text = CONFIG[: CONFIG.index("model:")] + f'model: {{net: "{model}"}}\n' + CONFIG[CONFIG.index("loss:") :]
+    text = text.replace("[ToTensor]", "[ToTensor, Grayscale(num_output_channels=3)]")
+    text = text.replace("SOURCE, MORE", f"{tmp_path / 'timm.pt'}, only: '*.ln_1.*'")
+    names = ("module.backbone.blocks.0.norm1.weight", "module.backbone.blocks.0.norm1.bias")
+    tdt.save({name: tdt.full((8,), 3.0) for name in names}, tmp_path / "timm.pt")
+    parts = build(loads(text))
+    loading = warm_start(parts, "nowhere")
+    assert parts.model.state_dict()["net.encoder.layers.encoder_layer_0.ln_1.bias"].min() == 3
+    assert loading is not None and loading.changes == (
+        "with 'module.backbone.' removed from its names",
+        "a file of timm ViT",
+        "with 'net.' put before its names",
+    )
+
+
+TEXTS = """\
+device: cpu
+data: {train: {type: Text, path: PATH, length: 8, tokens: bytes}}
+model: {type: GPT2LMHeadModel, vocab_size: 256, n_embd: 16, n_layer: 2, n_head: 2, n_positions: 16, class_dim: 1}
+loss: CrossEntropyLoss
+optimizer: SGD(lr=0.1)
+train: {epochs: 1}
+weights: {from: SOURCE}
+"""
+
+
+@pytest.mark.parametrize("part", ["whole", "shards", "transformer"])
+def test_a_gpt2_file_without_the_tied_output_layer_has_the_logits_of_transformers(tmp_path, part):
+    torch, transformers = require_torch(), require("transformers")
+    torch.manual_seed(0)
+    theirs = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(vocab_size=256, n_embd=16, n_layer=2, n_head=2, n_positions=16)
+    ).eval()
+    size = "10KB" if part == "shards" else "1GB"
+    (theirs.transformer if part == "transformer" else theirs).save_pretrained(tmp_path / "gpt2", max_shard_size=size)
+    (tmp_path / "text.txt").write_text("hello " * 50)
+    assert (tmp_path / "gpt2/model.safetensors.index.json").exists() == (part == "shards")
+    parts = build(loads(TEXTS.replace("PATH", str(tmp_path / "text.txt")).replace("SOURCE", str(tmp_path / "gpt2"))))
+    loading = warm_start(parts, "nowhere")
+    assert loading is not None and not loading.initial and "lm_head.weight" not in loading.tensors
+    tokens = np.arange(24).reshape(2, 12) * 7
+    with torch.no_grad(), tdt.no_grad():
+        expected = theirs(torch.from_numpy(tokens)).logits.numpy()
+        found = parts.model.eval()(tdt.from_numpy(tokens)).numpy()
+    np.testing.assert_allclose(found.transpose(0, 2, 1), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_tied_weight_that_differs_in_the_file_is_an_error(tmp_path):
+    (tmp_path / "text.txt").write_text("hello " * 50)
+    text = TEXTS.replace("PATH", str(tmp_path / "text.txt")).replace("SOURCE", str(tmp_path / "gpt2.pt"))
+    state = build(loads(text)).model.state_dict()
+    assert state["lm_head.weight"] is not state["transformer.wte.weight"]
+    for change, message in (
+        (0, None),
+        (1, "lm_head.weight and transformer.wte.weight are one parameter here, but differ"),
+    ):
+        tdt.save(state | {"lm_head.weight": state["lm_head.weight"] + change}, tmp_path / "gpt2.pt")
+        if message is None:
+            assert warm_start(build(loads(text)), "nowhere") is not None
+            continue
+        with pytest.raises(ConfigError, match=message):
+            warm_start(build(loads(text)), "nowhere")
+        without = text.replace("gpt2.pt}", "gpt2.pt, skip: lm_head.weight}")
+        loading = warm_start(build(loads(without)), "nowhere")
+        assert loading is not None and not loading.initial
