@@ -7,6 +7,7 @@ from typing import Any
 
 import tdt
 from tdt import Tensor, nn
+from tdt._core.tensor import wrap
 from tdt.nn import functional as F
 
 _current: ContextVar[DecodingCache | None] = ContextVar("decoding_cache", default=None)
@@ -27,7 +28,7 @@ class DecodingCache:
     def __init__(self, model: nn.Module) -> None:
         self.length = 0
         self._rnns = [layer for layer in model.modules() if isinstance(layer, nn.RNNBase)]
-        self._rooms: dict[nn.Module, list[Tensor]] = {}
+        self._rooms: dict[nn.Module, list[Any]] = {}  # arrays, as views of tensors would cost more than a step
         self._hidden: dict[nn.Module, Any] = {}
 
     @property
@@ -36,7 +37,10 @@ class DecodingCache:
         return bool(self._rooms)
 
     def reading(self, count: int) -> _Reading:
-        """Context manager in which a call of the model reads `count` tokens as the continuation of those before."""
+        """Context manager in which a call of the model reads `count` tokens as the continuation of those before.
+
+        Nothing is recorded for gradients.
+        """
         return _Reading(self, count)
 
     def extended(self, layer: nn.Module, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -49,8 +53,8 @@ class DecodingCache:
                 room[:, :, : self.length] = old[:, :, : self.length]
             rooms = self._rooms[layer] = larger
         for room, new in zip(rooms, (keys, values), strict=True):
-            room[:, :, self.length : end] = new
-        return rooms[0][:, :, :end], rooms[1][:, :, :end]
+            room[:, :, self.length : end] = new._a
+        return wrap(rooms[0][:, :, :end]), wrap(rooms[1][:, :, :end])
 
     def _with_hidden(self, layer: nn.Module, args: Any) -> Any:
         return (args[0], self._hidden[layer]) if layer in self._hidden else args
@@ -59,25 +63,28 @@ class DecodingCache:
         self._hidden[layer] = output[1]
 
 
-def _room(like: Tensor, length: int) -> Tensor:
-    """Memory for tensors (n, heads, at least `length`, width): twice as much each time, so that copying is rare."""
+def _room(like: Tensor, length: int) -> Any:
+    """An array for tensors (n, heads, at least `length`, width): twice as much each time, so that copying is rare."""
     n, heads, _, width = like.shape
-    return like.new_empty(n, heads, max(64, 1 << (length - 1).bit_length()), width)
+    return like.new_empty(n, heads, max(64, 1 << (length - 1).bit_length()), width)._a
 
 
 class _Reading:
     def __init__(self, cache: DecodingCache, count: int) -> None:
         self.cache, self.count = cache, count
         self.hooks: list[Any] = []
+        self.no_grad = tdt.no_grad()
 
     def __enter__(self) -> None:
         for layer in self.cache._rnns:
             self.hooks.append(layer.register_forward_pre_hook(self.cache._with_hidden))
             self.hooks.append(layer.register_forward_hook(self.cache._keep_hidden))
+        self.no_grad.__enter__()
         self.token: Token[DecodingCache | None] = _current.set(self.cache)
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         _current.reset(self.token)
+        self.no_grad.__exit__(None, None, None)
         for hook in self.hooks:
             hook.remove()
         self.cache.length += self.count

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
+import functools
 import os
 import zlib
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -71,8 +71,9 @@ class Tokenizer:
         """The file, compressed, in ASCII characters."""
         return base64.b64encode(zlib.compress(self.content.encode(), 9)).decode()
 
-    @classmethod
-    def restored(cls, state: str) -> Self:
+    @staticmethod
+    @functools.lru_cache(maxsize=1)  # every split of a run has the same
+    def restored(state: str) -> Tokenizer:
         """The inverse of `state`. Raises ValueError if it is damaged."""
         try:
             unpacking = zlib.decompressobj()
@@ -81,9 +82,9 @@ class Tokenizer:
             raise ValueError(f"{FILE}: the checkpoint's copy is damaged: {error}") from None
         if not unpacking.eof:
             raise ValueError(f"{FILE}: the checkpoint's copy is cut, or larger than {MOST_BYTES:,} bytes")
-        return cls(content.decode())
+        return Tokenizer(content.decode())
 
-    @cached_property
+    @functools.cached_property
     def tokens(self) -> list[str]:
         """Each token by its number; numbers that have none are written as `<number>`."""
         numbers = self._library_tokenizer.get_vocab(with_added_tokens=True)
@@ -94,7 +95,7 @@ class Tokenizer:
             names[number] = token
         return names
 
-    @cached_property
+    @functools.cached_property
     def padding(self) -> int:
         """The number that fills texts up: that of the file's padding, or of a usual padding token.
 

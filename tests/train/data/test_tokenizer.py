@@ -11,9 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 import tdt
-from tdt.text.models import BertForSequenceClassification, GPT2LMHeadModel
+from tdt.text import models
+from tdt.text.models import GPT2LMHeadModel
 from tdt.train import evaluate, fit
 from tdt.train.data.datasets.table import Table
 from tdt.train.data.datasets.text import Text
@@ -135,15 +137,30 @@ train: {epochs: 6}
 """
 
 
-def test_a_pretrained_text_classifier_learns_and_needs_no_outside_file(tmp_path):
+DISTILBERT = """\
+  type: DistilBertForSequenceClassification
+  vocab_size: 100
+  dim: 16
+  n_layers: 1
+  n_heads: 2
+  hidden_dim: 32
+  max_position_embeddings: 16
+  mask_padding: true
+"""
+
+
+@pytest.mark.parametrize("family", ["Bert", "DistilBert"])
+def test_a_pretrained_text_classifier_learns_and_needs_no_outside_file(tmp_path, family: str):
     word_piece(tmp_path / "tokenizer.json")
     table = reviews(tmp_path)
-    pretrained = BertForSequenceClassification(
-        vocab_size=100, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=16, num_labels=5,
-    )  # fmt: skip
-    tdt.save(pretrained.state_dict(), tmp_path / "bert.pt")
-    (tmp_path / "reviews.yaml").write_text(CLASSIFIER + 'weights: {from: bert.pt, skip: "classifier.*"}\n')
+    before, model, after = re.split(r"(?<=model:\n)|(?=loss:)", CLASSIFIER)
+    model = DISTILBERT if family == "DistilBert" else model
+    settings = yaml.safe_load(model)
+    pretrained = getattr(models, settings.pop("type"))(**settings, num_labels=5)
+    tdt.save(pretrained.state_dict(), tmp_path / "model.pt")
+    weights = 'weights: {from: model.pt, skip: ["classifier.*", "pre_classifier.*"]}\n'
+    weights = weights if family == "DistilBert" else 'weights: {from: model.pt, skip: "classifier.*"}\n'
+    (tmp_path / "reviews.yaml").write_text(before + model + after + weights)
     run = fit(tmp_path / "reviews.yaml", root=tmp_path / "runs", quiet=True)
     accuracy = run.metrics["valid/accuracy"].values[-1]
     assert accuracy == 1.0
