@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ClickException: Any = typer.BadParameter.__mro__[2]  # from typer, since some versions of it bundle their own click
 USAGE_ERRORS = ("ConfigError", "RunError", "UnsupportedDataError")  # names only: importing them would load the core
-RUNTIME_ERRORS = ("CheckpointError", "StepError")
+RUNTIME_ERRORS = ("CheckpointError", "ExportError", "StepError")
 
 
 # The order of the commands in `tdt --help`; a command that is not listed comes last.
@@ -41,6 +41,7 @@ ORDER = (
     "eval",
     "predict",
     "generate",
+    "export",
     "runs",
     "config",
     "schema",

@@ -21,6 +21,7 @@ NAMESPACES = [
     "tdt.nn.utils.parametrize",
     "tdt.nn.utils.prune",
     "tdt.nn.utils.rnn",
+    "tdt.onnx",
     "tdt.optim",
     "tdt.optim.lr_scheduler",
     "tdt.optim.swa_utils",

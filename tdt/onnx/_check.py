@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tdt._about import DISTRIBUTION
+from tdt import Tensor
+from tdt._about import install_hint
 from tdt._core.mode import no_grad
 from tdt.nn import Module
 from tdt.onnx._trace import OnnxExporterError
@@ -22,7 +23,7 @@ def needs(package: str, what: str) -> None:
     try:
         __import__(package)
     except ImportError as error:
-        raise ImportError(f"{what} needs {package}: pip install '{DISTRIBUTION}[onnx]'") from error
+        raise ImportError(f"{what} needs {package}: {install_hint('onnx')}") from error
 
 
 def session_of(model: Any) -> Any:
@@ -54,16 +55,20 @@ def check(model: Any, module: Module, calls: Sequence[tuple[Sequence[Any], Mappi
         tensors = tensors_in([args, kwargs])
         feeds = {entry.name: tensor.numpy() for entry, tensor in zip(session.get_inputs(), tensors, strict=True)}
         with evaluating(module), no_grad():
-            expected = [tensor.numpy() for tensor in tensors_in(module(*args, **kwargs))]
-        try:
-            found = session.run(None, feeds)
-        except Exception as error:
-            shapes = ", ".join(f"{name} {array.shape}" for name, array in feeds.items())
-            raise OnnxExporterError(f"onnxruntime fails for {shapes}: {_first_line(error)}") from error
-        names = [entry.name for entry in session.get_outputs()]
-        for name, ours, theirs in zip(names, expected, found, strict=True):
-            worst = max(worst, difference(name, ours, theirs, {k: v.shape for k, v in feeds.items()}))
+            worst = max(worst, compare(session, feeds, tensors_in(module(*args, **kwargs))))
     return worst
+
+
+def compare(session: Any, feeds: Mapping[str, np.ndarray], expected: Sequence[Tensor]) -> float:
+    """Compare the outputs of a session with the expected ones; result and exceptions are those of `check`."""
+    try:
+        found = session.run(None, dict(feeds))
+    except Exception as error:
+        inputs = ", ".join(f"{name} {array.shape}" for name, array in feeds.items())
+        raise OnnxExporterError(f"onnxruntime fails for {inputs}: {_first_line(error)}") from error
+    shapes = {name: array.shape for name, array in feeds.items()}
+    outputs = zip(session.get_outputs(), expected, found, strict=True)
+    return max(difference(entry.name, ours.detach().numpy(), theirs, shapes) for entry, ours, theirs in outputs)
 
 
 def difference(name: str, ours: np.ndarray, theirs: np.ndarray, shapes: Mapping[str, Any]) -> float:

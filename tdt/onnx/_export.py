@@ -152,9 +152,9 @@ def export(
     arguments = (args,) if isinstance(args, Tensor) else tuple(args)
     if any(tensor.device.type != "cpu" for tensor in (*model.parameters(), *model.buffers())):
         raise ValueError("export: model must be on the CPU; call model.cpu() before")
-    called = _Arguments(model, arguments, dict(kwargs or {}), input_names)
+    called = Arguments(model, arguments, dict(kwargs or {}), input_names)
     dynamic = called.dynamic_dimensions(dynamic_shapes, dynamic_axes)
-    program = _exported(model, called, dynamic, output_names, opset, dict(metadata or {}))
+    program = program_of(model, called, dynamic, output_names, opset, metadata or {})
     if verbose:
         import onnx
 
@@ -166,7 +166,7 @@ def export(
     return program
 
 
-class _Arguments:
+class Arguments:
     """The arguments of a model, and the names of the tensors among them."""
 
     def __init__(
@@ -283,18 +283,20 @@ def _mapped(value: Any, tensors: Iterator[Tensor]) -> Any:
     return value
 
 
-def _exported(
+def program_of(
     model: Module,
-    called: _Arguments,
+    called: Arguments,
     dynamic: dict[str, list[tuple[int, int]]],
     output_names: Sequence[str] | None,
     opset: int,
-    metadata: dict[str, str],
+    metadata: Mapping[str, str],
+    root: Module | None = None,
 ) -> ONNXProgram:
+    """The exported model. root: the module whose names parameters and ops have, by default `model`."""
     from tdt.onnx._convert import Converter
     from tdt.onnx._graph import Graph, model_of
 
-    sizes, traces = _traces(model, called, dynamic)
+    sizes, traces = _traces(model, called, dynamic, root)
     for traced in traces:
         for value, name in zip(traced.inputs, called.names, strict=True):
             value.name = name
@@ -311,11 +313,11 @@ def _exported(
         at = {axis: symbol for symbol, places in dynamic.items() for which, axis in places if which == number}
         inputs.append((name, value.dtype, [at.get(axis, n) for axis, n in enumerate(value.shape)]))
     outputs = [(ref.name, ref.dtype, written(ref.shape or ())) for ref in results]
-    return ONNXProgram(model_of(graph, type(model).__name__, inputs, outputs, opset, metadata))
+    return ONNXProgram(model_of(graph, type(root or model).__name__, inputs, outputs, opset, dict(metadata)))
 
 
 def _traces(
-    model: Module, called: _Arguments, dynamic: Mapping[str, Sequence[tuple[int, int]]]
+    model: Module, called: Arguments, dynamic: Mapping[str, Sequence[tuple[int, int]]], root: Module | None
 ) -> tuple[list[tuple[int, ...]], list[Trace]]:
     """The sizes of the dynamic dimensions in each trace, and the traces."""
     starts = []
@@ -329,7 +331,7 @@ def _traces(
         for row in sizes:
             at = {place: n for places, n in zip(dynamic.values(), row, strict=True) for place in places}
             args, kwargs, tensors = called.at(at)
-            traces.append(trace(model, args, kwargs, tensors))
+            traces.append(trace(model, args, kwargs, tensors, root))
     return sizes, traces
 
 

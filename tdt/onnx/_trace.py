@@ -68,11 +68,19 @@ class Trace:
     outputs: list[tuple[str, Value]]
 
 
-def trace(model: Module, args: Sequence[Any], kwargs: Mapping[str, Any], named: Sequence[Tensor]) -> Trace:
-    """Run `model` once on `args` and `kwargs`, and record its ops. `named`: the tensors that are inputs of the graph."""
-    recorder = _Recorder(model)
+def trace(
+    model: Module, args: Sequence[Any], kwargs: Mapping[str, Any], named: Sequence[Tensor], root: Module | None = None
+) -> Trace:
+    """Run `model` once on `args` and `kwargs`, and record its ops.
+
+    Args:
+        named: the tensors that are inputs of the graph.
+        root: the module whose names parameters and ops have, by default `model`.
+    """
+    root = root or model
+    recorder = _Recorder(root)
     inputs = [recorder.add(tensor) for tensor in named]
-    with _module_paths(model, recorder), no_grad(), handling(recorder.handle):
+    with _module_paths(root, recorder), no_grad(), handling(recorder.handle):
         outputs = model(*args, **kwargs)
     found = [(name, recorder.value(tensor)) for name, tensor in _named_tensors(outputs, "")]
     return Trace(recorder.values, recorder.calls, inputs, found)

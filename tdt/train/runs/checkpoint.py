@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 _RESERVED = ("crc32c", "format", "tensors")
 _HEAD = '{"crc32c": "%s", '
+_INTACT = "earlier checkpoints are intact"
 _CHUNK = 1 << 22  # bytes that are converted, checked and written at a time
 # NumPy's name of a dtype → safetensors'; the other way, with the byte order of the file
 _CODES = {"bool": "BOOL"} | {f"{kind}{bits}": f"{code}{bits}" for kind, code in (("float", "F"), ("uint", "U"), ("int", "I"))
@@ -79,24 +80,54 @@ def save(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray], meta: 
     ([[1.0, 1.0], [1.0, 1.0]], {'step': 7})
     """
     path = Path(path)
-    intact = "earlier checkpoints are intact"
     try:
         stored = _in_order({name: _stored(path, name, array) for name, array in tensors.items()})
         head = _header(path, tensors, stored, meta)
-        size = len(head) + sum(array.nbytes for array in stored.values())
     except MemoryError as error:
-        raise CheckpointError(f"{path}: could not be written: not enough memory; {intact}") from error
+        raise CheckpointError(f"{path}: could not be written: not enough memory; {_INTACT}") from error
     try:
-        with replacing(path, buffering=0) as file:
-            write_whole(file, head)
-            for number, array in enumerate(stored.values()):
-                if number == len(stored) // 2:
-                    fault_point("checkpoint.write")
-                for chunk in _chunks(array):
-                    write_whole(file, chunk.data)
+        _write(path, head, stored)
     except (OSError, MemoryError) as error:
+        size = len(head) + sum(array.nbytes for array in stored.values())
         why = "not enough memory" if isinstance(error, MemoryError) else error.strerror or error
-        raise CheckpointError(f"{path}: could not write {size:,} bytes: {why}; {intact}") from error
+        raise CheckpointError(f"{path}: could not write {size:,} bytes: {why}; {_INTACT}") from error
+
+
+def save_plain(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:
+    """Write arrays alone, atomically, as other programs read `.safetensors`. metadata: texts in the file's header.
+
+    Raises:
+        CheckpointError: an array has a dtype that the format does not have.
+        OSError: the file cannot be written.
+
+    >>> from tdt.train.runs.checkpoint import load_plain, save_plain
+    >>> import tempfile, numpy as np
+    >>> path = tempfile.mkdtemp() + "/model.safetensors"
+    >>> save_plain(path, {"weight": np.ones((2, 2), np.float32).T}, {"format": "pt"})
+    >>> load_plain(path)["weight"].shape
+    (2, 2)
+    """
+    path = Path(path)
+    codes = _CODES | {name: code for code, name in _OTHERS.items()}
+    for name, array in tensors.items():
+        if array.dtype.name not in codes:
+            raise CheckpointError(f"{path}: {name} is {array.dtype.name}, which .safetensors files do not hold")
+    stored = _in_order(dict(tensors))
+    _write(
+        path,
+        _packed({"__metadata__": dict(metadata)}, {n: codes[a.dtype.name] for n, a in stored.items()}, stored),
+        stored,
+    )
+
+
+def _write(path: Path, head: bytes, stored: Mapping[str, np.ndarray]) -> None:
+    with replacing(path, buffering=0) as file:
+        write_whole(file, head)
+        for number, array in enumerate(stored.values()):
+            if number == len(stored) // 2:
+                fault_point("checkpoint.write")
+            for chunk in _chunks(array):
+                write_whole(file, chunk.data)
 
 
 def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], Json]:
@@ -343,15 +374,16 @@ def _header(
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"{path}: meta cannot be saved: {error}") from error
     rest = body[1:]
-    entries: dict[str, Any] = {"__metadata__": {"tdt": _HEAD % _crc(rest.encode()) + rest}}
+    codes = {name: _CODES[_STORED[tensors[name].dtype.name]] for name in stored}
+    return _packed({"__metadata__": {"tdt": _HEAD % _crc(rest.encode()) + rest}}, codes, stored)
+
+
+def _packed(entries: dict[str, Any], codes: Mapping[str, str], stored: Mapping[str, np.ndarray]) -> bytes:
+    """A header with these entries and one for each array. codes: safetensors' names of the dtypes."""
     begin = 0
     for name, array in stored.items():
-        shape = [*array.shape, 2] if tensors[name].dtype.kind == "c" else list(array.shape)
-        entries[name] = {
-            "dtype": _CODES[_STORED[tensors[name].dtype.name]],
-            "shape": shape,
-            "data_offsets": [begin, begin + array.nbytes],
-        }
+        shape = [*array.shape, 2] if array.dtype.kind == "c" else list(array.shape)
+        entries[name] = {"dtype": codes[name], "shape": shape, "data_offsets": [begin, begin + array.nbytes]}
         begin += array.nbytes
     text = json.dumps(entries, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
