@@ -68,6 +68,23 @@ def test_every_command_runs(page, tmp_path, monkeypatch, capfd):
         subprocess.run([sys.executable, *command.split()], cwd=ROOT, check=True, capture_output=True, timeout=60)
 
 
+def test_every_command_of_the_comparison_runs(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    page = GUIDE / "comparison.md"
+    write_files(page, tmp_path)
+    search = tmp_path / "search.yaml"
+    search.write_text(search.read_text(encoding="utf-8").replace("trials: 20", "trials: 1"), encoding="utf-8")
+    rows = re.findall(r"^\| ([^|-][^|]*) \|(.*)\|$", page.read_text(encoding="utf-8"), re.M)
+    assert len(rows) > 20
+    for title, rest in rows:
+        ours, *others = cells = [cell.strip() for cell in rest.split("|")]
+        assert len(others) == 4, title
+        assert all(re.match("(has|partly|lacks)\\b", cell) for cell in cells), title
+        command, shown = re.search("`tdt (.+)`", ours), re.search(r"\]\(\w+\.md#\w+\)", ours)
+        assert bool(command or shown) == (ours.startswith("has")) or ours.startswith("partly"), title
+        assert command is None or run(shlex.split(command[1])) == 0, (title, capfd.readouterr())
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.stem)
 def test_every_program_runs(page, tmp_path):
     for program in blocks(page, "python"):
