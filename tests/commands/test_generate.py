@@ -13,6 +13,7 @@ import pytest
 import tdt
 from tdt.train import fit
 from tests.commands.running import COMMAND, SMALL, environment, tdt_here
+from tests.helpers import require, require_torch
 from tests.train.tokenizer_files import TEXT, byte_level
 
 MODEL = """\
@@ -22,15 +23,19 @@ data:
   valid: {{type: Text, path: t.txt, length: 16, split: valid{more}}}
 model: {model}
 loss: CrossEntropyLoss
-optimizer: AdamW(lr=1e-2)
+optimizer: AdamW(lr={lr}, weight_decay=0)
 train: {{epochs: {epochs}}}
 """
 GPT2 = "{type: GPT2LMHeadModel, vocab_size: 300, n_positions: 24, n_embd: 32, n_layer: 1, n_head: 2, class_dim: 1}"
 LSTM = '["Embedding(40, 24)", "LSTM(24, 24, batch_first=true)", Pick(0), "Linear(24, 40)", "Transpose(1, 2)"]'
 
 
-def train(folder: Path, name: str, model: str, more: str = "", epochs: int = 1) -> None:
-    (folder / f"{name}.yaml").write_text(MODEL.format(name=name, model=model, more=more, epochs=epochs))
+def train(
+    folder: Path, name: str, model: str, more: str = "", more_keys: str = "", epochs: int = 1, lr: float = 1e-2
+) -> None:
+    """A run called `name`. more: arguments of the dataset; more_keys: lines of the config."""
+    text = MODEL.format(name=name, model=model, more=more, epochs=epochs, lr=lr)
+    (folder / f"{name}.yaml").write_text(text + more_keys)
     fit(folder / f"{name}.yaml", root=folder / "runs", quiet=True)
 
 
@@ -97,6 +102,35 @@ def test_text_that_moves_the_cursor_is_escaped(folder, tmp_path):
     train(tmp_path, "gpt", GPT2, ", tokenizer: tokenizer.json")
     done = tdt_here("generate", "gpt", "--prompt", "\x1b[2J\ta", "--length", 1, cwd=tmp_path)
     assert done.stdout.startswith("\\x1b[2J\ta")
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_a_model_of_transformers_generates_its_text_here(tmp_path, monkeypatch, family: str):
+    torch = require_torch()
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    transformers = require("transformers")
+    sizes = {"n_positions": 48, "n_embd": 16, "n_layer": 2, "n_head": 2} if family == "gpt2" else {
+        "max_position_embeddings": 48, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2}  # fmt: skip
+    config = transformers.AutoConfig.for_model(family, vocab_size=300, initializer_range=0.3, **sizes)
+    torch.manual_seed(0)
+    theirs = transformers.AutoModelForCausalLM.from_config(config).eval()
+    theirs.save_pretrained(tmp_path / "theirs")  # a file of GPT-2's has no lm_head
+    byte_level(tmp_path / "theirs" / "tokenizer.json")
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(tmp_path / "theirs" / "tokenizer.json"))
+    (tmp_path / "t.txt").write_text(TEXT)
+    name = "GPT2LMHeadModel" if family == "gpt2" else "LlamaForCausalLM"
+    model = json.dumps({"type": name, "vocab_size": 300, "class_dim": 1, **sizes})
+    train(
+        tmp_path, "tuned", model, ", tokenizer: theirs", more_keys="weights: {from: theirs/model.safetensors}\n", lr=0.0
+    )
+    tokens = tokenizer("the soup was", return_tensors="pt")
+    expected = theirs.generate(**tokens, do_sample=False, max_new_tokens=30, eos_token_id=None, pad_token_id=0)[0]
+    done = tdt_here(
+        "generate", "tuned", "--prompt", "the soup was", "--length", 30, "--temperature", 0, "--json", cwd=tmp_path
+    )
+    found = json.loads(done.stdout)
+    assert found["prompt"] + found["text"] == tokenizer.decode(expected, clean_up_tokenization_spaces=False)
 
 
 @pytest.mark.parametrize(
