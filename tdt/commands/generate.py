@@ -44,7 +44,7 @@ def generate(
     ] = None,
     top_p: Annotated[
         float | None,
-        typer.Option("--top-p", metavar="P", help="Draw from the fewest tokens of which one has the probability P."),
+        typer.Option("--top-p", metavar="P", help="Draw from the fewest tokens whose probabilities add up to P."),
     ] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, metavar="S", help="The same seed gives the same text.")

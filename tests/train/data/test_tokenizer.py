@@ -105,6 +105,8 @@ def test_what_is_no_tokenizer_is_refused(tmp_path, monkeypatch):
         Text(tmp_path / "t.txt", tokens="bytes", tokenizer=tmp_path / "t.json")
     with pytest.raises(ValueError, match="tokenizer has no effect, as no column is of type text"):
         Table(reviews(tmp_path), "good", {"text": "category"}, tokenizer=tmp_path / "t.json")
+    with pytest.raises(ValueError, match="max_words has no effect with a tokenizer"):
+        Table(reviews(tmp_path), "good", {"text": "text"}, max_words=50, tokenizer=tmp_path / "t.json")
     state = Tokenizer.of(tmp_path / "t.json").state()
     with pytest.raises(ValueError, match="copy is cut"):
         Tokenizer.restored(state[:400])

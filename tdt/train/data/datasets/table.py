@@ -26,6 +26,7 @@ from tdt.utils.data._splits import SPLITS, Split, check_split, split_indices, st
 
 Kind = Literal["number", "category", "boolean", "date", "text"]
 TargetKind = Literal["number", "category", "boolean"]
+MOST_WORDS = 10_000
 NAMED = 3  # unseen categories that a note lists
 
 
@@ -92,13 +93,15 @@ class Table(Arrays):
         delimiter: str | None = None,
         decimal: Literal[".", ","] | None = None,
         day_first: bool = False,
-        max_words: int = 10_000,
+        max_words: int = MOST_WORDS,
         length: int = 256,
         tokenizer: str | os.PathLike[str] | Tokenizer | None = None,
         missing_target: Literal["error", "drop"] = "error",
         missing_column: Literal["error", "fill"] = "error",
         unseen: Literal["zero", "error"] = "zero",
     ) -> None:
+        if tokenizer is not None and max_words != MOST_WORDS:
+            raise ValueError("Table: max_words has no effect with a tokenizer, whose tokens take the place of words")
         if max_words < 3 or length < 1:
             raise ValueError(f"Table: max_words is at least 3 and length at least 1, got {max_words} and {length}")
         self.tokenizer = None if tokenizer is None else Tokenizer.of(tokenizer)
