@@ -46,6 +46,9 @@ UNROLLED = 4  # steps of the sum in a round of the loop
 # rows lie apart; rates relative to the best.
 OF_32_REGISTERS = {(8, 3): 1.0, (6, 4): 1.0, (12, 2): 0.95, (12, 1): 0.85}
 OF_16_REGISTERS = {(6, 2): 1.0, (4, 3): 1.0, (12, 1): 0.8}
+# {vectors a row: rows at most} where the rows lie together, so that one register addresses all; cycles of a step of its own.
+MOST_ROWS_TOGETHER = {4: 6, 3: 9, 2: 14, 1: 24}
+STEP = 1
 
 
 class Shape(NamedTuple):
@@ -73,6 +76,22 @@ def choose(columns: int, width: int | None = None) -> Shape:
     """The tile that computes so many columns, padded to a multiple of its own, in the least time."""
     tiles = rates(width)
     return min(tiles, key=lambda shape: -(-columns // shape.columns) * shape.columns / tiles[shape])
+
+
+@functools.cache
+def choose_for(rows: int, columns: int, width: int | None = None) -> Shape:
+    """As `choose`, for so many rows in all, which lie together: in 32 registers a tile may have any number of them."""
+    width = width or vector_width()
+    if width < 16:
+        return choose(columns, width)
+    shapes = [Shape(r, v, width) for v, most in MOST_ROWS_TOGETHER.items() for r in range(1, most + 1)]
+
+    def time(shape: Shape) -> float:
+        """Cycles of a step of the sum, in which two products are added and two vectors loaded, each sum waits for 4."""
+        high, wide = shape.rows, shape.vectors
+        return -(-rows // high) * -(-columns // shape.columns) * (max(high * wide, high + wide, 8) / 2 + STEP)
+
+    return min(shapes, key=time)
 
 
 def address(left: str, shape: Shape, *, panels: bool = True, places: bool = False) -> int:

@@ -29,7 +29,7 @@ from tdt._kernels._layout import COPY, bordered
 from tdt._kernels._panels import lined_up, panels
 from tdt._kernels._phases import BORDERED, pixels, share_inside, three, used_cells, valid, windows
 from tdt._kernels._pool import parallel
-from tdt._kernels._tile import GRAIN, Shape, address, choose
+from tdt._kernels._tile import GRAIN, Shape, address, choose, choose_for
 from tdt._kernels._turn import turner
 
 FEW_WEIGHTS = 1 << 14  # numbers that are packed sooner by each piece than by a call of the kernel
@@ -126,7 +126,7 @@ def _weight_grad(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> n
     last = output_is_channels_last(y, x)
     full = tuple((n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(size, kernel, stride, dilation, strict=True))
     image = bordered(x, full, padding, groups)
-    shape = choose(columns)
+    shape = choose_for(channels * (kernel[-1] if dilation[-1] == 1 else 1), columns)
     items, grain, words, _ = _windows(x.shape, y.shape, full, kernel, stride, dilation, groups, last, shape)
     out = np.empty((groups * columns, *kernel, channels) if last else (groups * columns, channels, *kernel), np.float32)
     parallel(sum_windows(), items, image, lined_up(y, groups, SUMMED, shape), out, words, grain=grain)

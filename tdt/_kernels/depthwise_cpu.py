@@ -1,7 +1,8 @@
 """Convolution in two dimensions in groups, or with few channels, in float32 on the CPU, and its gradients.
 
 Contiguous images are computed as they lie by `_planes`, channels-last ones in groups by `_pixels`; groups of more channels, and
-what these two cannot compute, by `conv_cpu`.
+what these two cannot compute, by `conv_cpu`. Channels-last images in one group are turned for `_planes` where the few channels
+are those of the result, or of its gradient for the weights.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._kernels import _pixels, _planes, conv_cpu
-from tdt._kernels._conditions import few_pairs
+from tdt._kernels._conditions import FEW_CHANNELS, few_pairs
+from tdt._kernels._layout import bordered, transposed
 
 # Channels in a group from which on `conv_cpu` is faster, times the stride in the result.
 WIDE = 16
@@ -24,6 +26,8 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     narrow = min(w.shape[1], len(w) // groups)
     if output_is_channels_last(x, w):
+        if groups == 1 and len(w) <= FEW_CHANNELS:
+            return _last(conv(_contiguous(x), np.ascontiguousarray(w), b, **how))
         out = _pixels.result(x, w, b, **how) if groups > 1 and narrow < WIDE_LAST else None
     else:
         out = _planes.result(x, w, b, **how) if narrow * max(stride) < WIDE else None
@@ -36,6 +40,8 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
     how = {"size": size, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     narrow = min(w.shape[1], len(w) // groups)
     if output_is_channels_last(y, w):
+        if groups == 1 and w.shape[1] <= FEW_CHANNELS:
+            return _last(conv_input_grad(_contiguous(y), np.ascontiguousarray(w), b, **how))
         out = _pixels.input_grad(y, w, b, **how) if groups > 1 and narrow < WIDE_LAST else None
     else:
         out = _planes.input_grad(y, w, b, **how) if narrow < WIDE else None
@@ -47,16 +53,35 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
     """The op `conv_weight_grad` for y (N, O, OH, OW), x (N, C, H, W); groups > 1, or few channels."""
     last = output_is_channels_last(y, x)
     how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    if last and groups == 1:
+        if y.shape[1] > FEW_CHANNELS:
+            return conv_cpu.conv_weight_grad(y, x, **how)
+        return _last(conv_weight_grad(_contiguous(y), _contiguous(x), **how))
     narrow = min(x.shape[1], y.shape[1]) // groups
     by_channels, out = last or narrow >= SUMMED_LAST, None
     if groups == 1:
-        by_channels = last or not few_pairs(x.shape[1], y.shape[1])
+        by_channels = not few_pairs(x.shape[1], y.shape[1])
     elif y.shape[2] > 1 and (max(stride) > 1 or not 8 < y.shape[3] <= 16):
         by_channels = True  # rows of a plane are more, or less, than two vectors, or have to be taken apart
-    if by_channels and narrow < WIDE_LAST and not (last and groups == 1):
+    if by_channels and narrow < WIDE_LAST:
         out = _pixels.weight_grad(y, x, **how)
     if out is None and not last and narrow < SUMMED_LAST:
         out = _planes.weight_grad(y, x, **how)
     if out is None:
         return conv_cpu.conv_weight_grad(y, x, **how)
     return to_front(np.ascontiguousarray(to_last(out))) if last else out
+
+
+def _contiguous(x: np.ndarray) -> np.ndarray:
+    """An image of any memory order as a contiguous one."""
+    lines = to_last(x)
+    return (
+        transposed(lines, x[0, 0].size, x.shape[1]).reshape(x.shape)
+        if lines.flags.c_contiguous
+        else np.ascontiguousarray(x)
+    )
+
+
+def _last(x: np.ndarray) -> np.ndarray:
+    """A contiguous image as a channels-last one."""
+    return to_front(bordered(x, x.shape[2:], (0, 0)))
