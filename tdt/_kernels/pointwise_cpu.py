@@ -26,11 +26,12 @@ from tdt._kernels._jit import address_of
 from tdt._kernels._layout import transposed
 from tdt._kernels._pack import packer
 from tdt._kernels._pool import parallel
-from tdt._kernels._tile import address, call, choose
+from tdt._kernels._tile import Shape, address, call, choose, choose_for
 
 DEPTH = 256  # products that are summed in registers
 COLUMNS = 192  # columns of a block: packed 196 KB, in a level-two cache; a multiple of every tile's
 ROWS = 192  # rows of a block: with DEPTH of them, as much
+FEW_ROWS = 8  # fewer than a tile usually has
 SHALLOW = 64  # depth up to which writing the result counts most: it is written row by row then
 NEAR = 6144  # floats of shallow panels that stay in a level-one cache
 WASTE = 1.08  # columns of tiles for each pixel from which on samples share tiles
@@ -174,7 +175,7 @@ def _images(w: np.ndarray, x: np.ndarray, b: np.ndarray | None) -> np.ndarray:
 @functools.lru_cache(256)
 def _plan(count: int, rows: int, depth: int, pixels: int) -> tuple:
     """The kernel of `_images`; how many blocks it computes, and a thread should at least have; its words, and their table."""
-    shape, widest = choose(pixels), choose(COLUMNS)
+    shape, widest = _tile(rows, pixels), choose(COLUMNS)
     if count > 1 and -(-pixels // shape.columns) * shape.columns > WASTE * pixels and depth * widest.columns <= JOINED:
         # Columns of a tile are pixels of several samples.
         table = np.arange(widest.rows) * depth
@@ -200,6 +201,11 @@ def _plan(count: int, rows: int, depth: int, pixels: int) -> tuple:
     return _products(), count * blocks, _grain(rows * depth * min(step, pixels)), np.array(words), table
 
 
+def _tile(rows: int, columns: int) -> Shape:
+    """The tile for so many rows, which lie apart, and columns: of few rows, one that has no more."""
+    return choose_for(rows, columns) if rows < FEW_ROWS else choose(columns)
+
+
 def _grain(work: int) -> int:
     """How many blocks of so many multiply-adds a thread should at least have."""
     return -(-GRAIN // work)
@@ -219,7 +225,7 @@ def _sums(y: np.ndarray, x: np.ndarray) -> np.ndarray:
 @functools.lru_cache(256)
 def _plan_of_sums(count: int, rows: int, columns: int, pixels: int) -> tuple:
     """Parts of the sum, blocks of each, and how many blocks a thread should at least have; words of `_summed`, and tables."""
-    shape = choose(columns)
+    shape = _tile(rows, columns)
     step, blocks, chunk = _cut(count, rows, columns, pixels, shape.columns)
     together = max(1, min(chunk, DEPTH // pixels))
     table, cells = np.arange(shape.rows) * pixels, np.arange(together) * (rows * pixels)
