@@ -1,4 +1,4 @@
-"""Process groups of one process."""
+"""Process groups: the processes that a launcher has started, or parts of them, or this process alone."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from tdt._about import install_hint
 from tdt._backend import cuda_device_count
 from tdt._backend.device import device as _device
+from tdt.distributed._communicator import Communicator, Progress, Steps
+from tdt.distributed._launch import LaunchError, launched, load_mpi, local_rank, world
 from tdt.distributed._store import HashStore, PrefixStore, Store
 from tdt.distributed.constants import default_pg_timeout
 
@@ -72,19 +75,32 @@ class ReduceOp(metaclass=_Meta):
 
 
 class ProcessGroup:
-    """A group that contains only this process. Returned by `new_group`; `group.WORLD` is the default group."""
+    """Processes that call collectives together. Returned by `new_group`; `group.WORLD` is the default group, of all.
 
-    def __init__(self, store: Store, backend: str, name: str = "0", timeout: timedelta = default_pg_timeout) -> None:
+    ranks: the global rank of each member.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        backend: str,
+        name: str = "0",
+        timeout: timedelta = default_pg_timeout,
+        communicator: Communicator | None = None,
+        ranks: Sequence[int] = (0,),
+    ) -> None:
         self.group_name, self.group_desc, self._store, self._backend = name, "", store, backend
         self._timeout = timeout
+        self.communicator = communicator or Communicator()
+        self.ranks = list(ranks)
 
     def rank(self) -> int:
-        """Rank of this process: 0."""
-        return 0
+        """Rank of this process in the group."""
+        return self.communicator.rank
 
     def size(self) -> int:
-        """Number of processes: 1."""
-        return 1
+        """Number of processes."""
+        return self.communicator.size
 
     def name(self) -> str:
         """Name of the backend of the group."""
@@ -95,8 +111,12 @@ class ProcessGroup:
         return self._store
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Set the timeout of collectives; with one process they never wait."""
+        """Set how long a collective waits for the other processes."""
         self._timeout = timeout
+
+    def begin(self, steps: Steps, name: str) -> Progress:
+        """Begin a collective."""
+        return Progress(steps, name, self._timeout.total_seconds())
 
 
 class _Named(type):
@@ -120,7 +140,7 @@ class GroupMember(metaclass=_Named):
 
 
 def is_available() -> bool:
-    """Whether the distributed package is available: True, for one process."""
+    """Whether the distributed package is available: True."""
     return True
 
 
@@ -135,16 +155,25 @@ def is_nccl_available() -> bool:
 
 
 def is_gloo_available() -> bool:
-    """Whether the backend "gloo" is available: True, for a group of one process."""
+    """Whether the backend "gloo" is available: True; MPI takes its place for several processes."""
     return True
 
 
 def is_mpi_available() -> bool:
+    """Whether the backend "mpi" is available: if `mpi4py` and an MPI library are installed."""
+    try:
+        load_mpi()
+    except LaunchError:
+        return False
+    return True
+
+
+def is_ucc_available() -> bool:
     """Whether this backend is available: False."""
     return False
 
 
-is_ucc_available = is_xccl_available = is_mpi_available
+is_xccl_available = is_ucc_available
 
 
 def is_torchelastic_launched() -> bool:
@@ -153,8 +182,9 @@ def is_torchelastic_launched() -> bool:
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether a backend is available: "gloo", and "nccl" if there is a GPU."""
-    return backend.lower() == "gloo" or (backend.lower() == "nccl" and is_nccl_available())
+    """Whether a backend is available: "gloo", "mpi" if it is installed, and "nccl" if there is a GPU."""
+    available = {"gloo": is_gloo_available, "mpi": is_mpi_available, "nccl": is_nccl_available}
+    return available.get(backend.lower(), is_ucc_available)()
 
 
 def _check_backend(backend: str) -> None:
@@ -164,7 +194,8 @@ def _check_backend(backend: str) -> None:
         if name in ("nccl", "mpi", "xccl") and not is_backend_available(name):
             raise RuntimeError(
                 f"Distributed package doesn't have {name.upper()} built in"
-                + (": CuPy sees no GPU; use the backend gloo" if name == "nccl" else "; use the backend gloo")
+                + {"nccl": ": CuPy sees no GPU", "mpi": f": {install_hint('mpi')}"}.get(name, "")
+                + "; use the backend gloo"
             )
         if name != "undefined" and not is_backend_available(name):
             raise AssertionError(f"Unknown c10d backend type {name.upper()}; use the backend gloo")
@@ -191,37 +222,49 @@ def init_process_group(
     pg_options: Any = None,
     device_id: Any = None,
 ) -> None:
-    """Create the default process group, which contains only this process.
+    """Create the default process group: the processes that mpirun or srun has started, or this process alone.
 
     Args:
-        backend: "gloo", "nccl" if there is a GPU, or both ("cpu:gloo,cuda:nccl"); returned by `get_backend`.
-        world_size, rank: default: the environment variables WORLD_SIZE and RANK, or else 1 and 0.
+        backend: "mpi", "gloo", "nccl" if there is a GPU, or two of them ("cpu:gloo,cuda:nccl"); returned by `get_backend`.
+            All of them send through MPI.
+        timeout: how long a collective waits for the other processes.
+        world_size, rank: those that the launcher has given, if they are passed at all.
         store: returned by `ProcessGroup.get_group_store`; default: a store in memory.
     Raises:
-        NotImplementedError: when world_size is not 1.
+        LaunchError: when a launcher has started several processes, but MPI does not connect them.
         RuntimeError: when the backend is not available.
         AssertionError: when the backend is unknown.
-        ValueError: when the group exists already, or rank is not 0.
+        ValueError: when the group exists already, or rank or world_size are not the launcher's.
     """
     if is_initialized():
         raise ValueError("trying to initialize the default process group twice!")
-    size = int(os.environ.get("WORLD_SIZE", 1)) if world_size < 0 else world_size
-    number = int(os.environ.get("RANK", 0)) if rank < 0 else rank
-    if size != 1:
-        raise NotImplementedError(
-            f"init_process_group: tdt trains in one process, but world_size is {size}; start one process (world_size=1), "
-            "which uses all cores, or several GPUs through nn.DataParallel"
-        )
-    if number != 0:
-        raise ValueError(f"init_process_group: rank must be 0 in a group of one, but is {number}")
-    _check_backend(Backend(backend or "gloo"))
+    comm = world()
+    communicator = Communicator(load_mpi(), comm) if comm is not None else Communicator()
+    _check_place("world_size", world_size, communicator.size)
+    _check_place("rank", rank, communicator.rank)
+    backend = backend or ("gloo" if comm is None else "mpi")
+    _check_backend(Backend(backend))
     prefixed = PrefixStore("default_pg", HashStore() if store is None else store)
-    _Named._world = _create_group(prefixed, backend or "gloo", timeout or default_pg_timeout)
+    _Named._world = _create_group(
+        prefixed, backend, timeout or default_pg_timeout, communicator, range(communicator.size)
+    )
 
 
-def _create_group(store: Store, backend: str, timeout: timedelta) -> ProcessGroup:
+def _check_place(name: str, passed: int, known: int) -> None:
+    if passed not in (-1, known):
+        if launched() is None:
+            begin = "start several by MPI: mpirun -n N python script.py"
+            raise ValueError(
+                f"init_process_group: {name} is {passed}, but this process is alone (world_size=1, rank=0); {begin}"
+            )
+        raise ValueError(f"init_process_group: {name} is {passed}, but the launcher's is {known}; leave it out")
+
+
+def _create_group(
+    store: Store, backend: str, timeout: timedelta, communicator: Communicator, ranks: Sequence[int]
+) -> ProcessGroup:
     _Named._count += 1
-    return ProcessGroup(store, Backend(backend), str(_Named._count - 1), timeout)
+    return ProcessGroup(store, Backend(backend), str(_Named._count - 1), timeout, communicator, ranks)
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
@@ -240,16 +283,22 @@ def default_group() -> ProcessGroup:
     return _Named._world
 
 
+def group_of(group: ProcessGroup | int | None) -> ProcessGroup:
+    """`group`, or the default group for None. ValueError before `init_process_group`."""
+    default = default_group()
+    return group if isinstance(group, ProcessGroup) else default
+
+
 def get_rank(group: ProcessGroup | None = None) -> int:
-    """Rank of this process: 0; -1 for GroupMember.NON_GROUP_MEMBER."""
+    """Rank of this process in the group; -1 if it is not in it."""
     default_group()
-    return -1 if group == GroupMember.NON_GROUP_MEMBER else 0
+    return -1 if group == GroupMember.NON_GROUP_MEMBER else group_of(group).rank()
 
 
 def get_world_size(group: ProcessGroup | None = None) -> int:
-    """Number of processes: 1; -1 for GroupMember.NON_GROUP_MEMBER."""
+    """Number of processes in the group; -1 if this process is not in it."""
     default_group()
-    return -1 if group == GroupMember.NON_GROUP_MEMBER else 1
+    return -1 if group == GroupMember.NON_GROUP_MEMBER else group_of(group).size()
 
 
 def get_backend(group: ProcessGroup | None = None) -> str:
@@ -263,35 +312,35 @@ def get_pg_count() -> int:
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """The environment variable LOCAL_RANK, or else `fallback_rank`. RuntimeError if both are missing."""
+    """The number of this process among those on its machine. RuntimeError if it is unknown and `fallback_rank` is None."""
     if "LOCAL_RANK" in os.environ:
         return int(os.environ["LOCAL_RANK"])
+    if launched() is not None:
+        return local_rank()
     if fallback_rank is None:
         raise RuntimeError("LOCAL_RANK is not in the environment; set it or pass fallback_rank")
     return int(fallback_rank)
 
 
 def get_process_group_ranks(group: ProcessGroup | None) -> list[int]:
-    """Ranks of the processes of a group: [0]."""
-    default_group()
-    return [0]
+    """Global ranks of the processes of a group."""
+    return list(group_of(group).ranks)
 
 
 def get_group_rank(group: ProcessGroup | None, global_rank: int) -> int:
     """Rank within the group of the process `global_rank`. ValueError if it is not in the group."""
-    return _check_rank(group, global_rank, "Global")
+    ranks = group_of(group).ranks
+    if global_rank not in ranks:
+        raise ValueError(f"Global rank {global_rank} is not part of group {group}")
+    return ranks.index(global_rank)
 
 
 def get_global_rank(group: ProcessGroup | None, group_rank: int) -> int:
     """Global rank of the process `group_rank` of the group. ValueError if there is none."""
-    return _check_rank(group, group_rank, "Group")
-
-
-def _check_rank(group: ProcessGroup | None, rank: int, kind: str) -> int:
-    default_group()
-    if rank != 0:
-        raise ValueError(f"{kind} rank {rank} is not part of group {group}")
-    return 0
+    ranks = group_of(group).ranks
+    if not 0 <= group_rank < len(ranks):
+        raise ValueError(f"Group rank {group_rank} is not part of group {group}")
+    return ranks[group_rank]
 
 
 def new_group(
@@ -301,22 +350,39 @@ def new_group(
     *args: Any,
     **kwargs: Any,
 ) -> ProcessGroup | int:
-    """A new group of the processes `ranks`; GroupMember.NON_GROUP_MEMBER if `ranks` is empty.
+    """A new group of the processes `ranks`; GroupMember.NON_GROUP_MEMBER in a process that is not among them.
+
+    All processes of the default group must call this, also those that are not in the new group.
 
     Raises:
-        ValueError: when `ranks` contains duplicates, or ranks other than 0.
+        ValueError: when `ranks` contains duplicates, or numbers that are no ranks.
     """
-    world = default_group()
-    members = [0] if ranks is None else list(ranks)
-    if len(members) > 1 and len(set(members)) == len(members):
+    default = default_group()
+    size = default.size()
+    members = list(range(size)) if ranks is None else list(ranks)
+    if len(members) > size and len(set(members)) == len(members):
         raise ValueError(
-            f"the new group's world size must be 1 at most, that of init_process_group, got ranks {members}"
+            f"the new group's world size must be {size} at most, that of init_process_group, got ranks {members}"
         )
     if len(set(members)) != len(members):
         raise ValueError(f"ranks list must not contain duplicate entries, got {members}")
     for rank in members:
-        if rank != 0:
-            raise ValueError(f"Rank {rank} is out of range. Valid ranks are 0 to 0 (world_size=1)")
-    if not members:
+        if not 0 <= rank < size:
+            raise ValueError(f"Rank {rank} is out of range. Valid ranks are 0 to {size - 1} (world_size={size})")
+    members.sort()
+    communicator = _part(default.communicator, members)
+    if communicator is None:
         return GroupMember.NON_GROUP_MEMBER
-    return _create_group(world.get_group_store(), backend or world.name(), timeout or world._timeout)
+    return _create_group(
+        default.get_group_store(), backend or default.name(), timeout or default._timeout, communicator, members
+    )
+
+
+def _part(communicator: Communicator, members: list[int]) -> Communicator | None:
+    """The communicator of some of the processes, in the order of their ranks; None in the others."""
+    mpi, comm = communicator.mpi, communicator.comm
+    if comm is None:
+        return communicator if members else None
+    inside = communicator.rank in members
+    part = comm.Split(0 if inside else mpi.UNDEFINED, communicator.rank)
+    return Communicator(mpi, part) if inside else None

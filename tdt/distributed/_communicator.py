@@ -1,0 +1,214 @@
+"""Collectives on arrays, over MPI; results have the same bits on every process, for any number of them.
+
+Nothing is reduced by MPI itself, whose order of additions differs between its implementations and with the message's size.
+Each element is reduced by one process (or by all), up a fixed binary tree over the processes: neighbours are added in pairs,
+then neighbouring pairs, and so on.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tdt._kernels._formulas import LOWER
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+Array = npt.NDArray[Any]
+Steps = Generator["MPI.Request", None, None]  # a collective: yields what must be complete before it goes on
+
+SMALL = 1 << 14  # bytes up to which every process reduces all of an array, in one exchange instead of two
+SPIN = 200e-6  # seconds for which a waiting process asks without a pause
+PAUSE = 50e-6  # seconds between two questions after that
+
+
+def tree_reduce(parts: Sequence[Array] | Array, combine: Callable[[Array, Array], Array] = np.add) -> Array:
+    """Combine arrays up a binary tree: neighbours in pairs, then neighbouring pairs, and so on.
+
+    Half precision is combined in float32.
+
+    >>> import numpy as np
+    >>> from tdt.distributed._communicator import tree_reduce
+    >>> tree_reduce([np.array("a", object), np.array("b", object), np.array("c", object)], lambda a, b: "(" + a + b + ")")
+    '((ab)c)'
+    """
+    level = list(parts.astype(np.float32) if isinstance(parts, np.ndarray) and parts.dtype in LOWER else parts)
+    while len(level) > 1:
+        pairs = [combine(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
+        level = pairs + level[len(pairs) * 2 :]
+    return level[0]
+
+
+def even_parts(length: int, count: int) -> list[int]:
+    """The bounds of `count` parts of a length, as even as possible: count + 1 numbers from 0 to `length`.
+
+    >>> from tdt.distributed._communicator import even_parts
+    >>> even_parts(10, 4)
+    [0, 2, 5, 7, 10]
+    """
+    return [length * i // count for i in range(count + 1)]
+
+
+class Progress:
+    """A collective that has begun; `poll` and `wait` take it further, in the thread that began it."""
+
+    waiting: Progress | None = None  # the collective that this process waits for, which the watchdog names
+
+    def __init__(self, steps: Steps, name: str, timeout: float | None = None) -> None:
+        self.name, self.timeout = name, timeout
+        self._steps = steps
+        self._request: Any = None
+        self.done = False
+        self._advance()
+
+    def _advance(self) -> None:
+        try:
+            self._request = next(self._steps)
+        except StopIteration:
+            self.done = True
+
+    def poll(self) -> bool:
+        """Take the next steps that need no waiting. Returns whether all is done."""
+        while not self.done and self._request.Test():
+            self._advance()
+        return self.done
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait for the end. Raises TimeoutError after `timeout` seconds (default: that of the collective)."""
+        timeout = self.timeout if timeout is None else timeout
+        if self.poll():
+            return
+        began, Progress.waiting = time.monotonic(), self
+        try:
+            while not self.poll():
+                waited = time.monotonic() - began
+                if waited > SPIN:
+                    os.sched_yield()  # the processes may share a core
+                    time.sleep(PAUSE)
+                if timeout is not None and waited > timeout:
+                    raise TimeoutError(f"{self.name}: the other processes did not take part within {timeout:g} s")
+        finally:
+            Progress.waiting = None
+
+
+class Communicator:
+    """The processes of a group: the collectives that all of them call in one order.
+
+    Arrays are contiguous, one-dimensional and on the host. Each method is a generator for `Progress`.
+
+    Args:
+        mpi: the module `mpi4py.MPI`, and its communicator; None: a group of this process alone, without MPI.
+    """
+
+    def __init__(self, mpi: Any = None, comm: MPI.Intracomm | None = None) -> None:
+        self.mpi, self.comm = mpi, comm
+        self.rank, self.size = (0, 1) if comm is None else (comm.Get_rank(), comm.Get_size())
+
+    def _message(self, array: Array, bounds: Sequence[int] | None = None) -> Any:
+        """An array as bytes for MPI; bounds: of the part for each process, in elements."""
+        data = array.view(np.uint8) if array.size else np.empty(0, np.uint8)
+        if bounds is None:
+            return [data, self.mpi.BYTE]
+        edges = [bound * array.itemsize for bound in bounds]
+        return [data, ([b - a for a, b in itertools.pairwise(edges)], edges[:-1]), self.mpi.BYTE]
+
+    def barrier(self) -> Steps:
+        """Wait until all processes have come here."""
+        if self.comm is not None:
+            yield self.comm.Ibarrier()
+
+    def broadcast(self, array: Array, root: int) -> Steps:
+        """Copy the array of process `root` into that of each other."""
+        if self.comm is not None and array.size:
+            yield self.comm.Ibcast(self._message(array), root)
+
+    def all_gather(self, mine: Array, into: Array, bounds: Sequence[int] | None = None) -> Steps:
+        """Gather each process's array in `into`, by rank. bounds: of each one's part there, by default all of one length."""
+        bounds = [mine.size * i for i in range(self.size + 1)] if bounds is None else bounds
+        own = into[bounds[self.rank] : bounds[self.rank + 1]]
+        if own.size and not np.shares_memory(own, mine):
+            own[...] = mine
+        if self.comm is not None and into.size:
+            yield self.comm.Iallgatherv(self.mpi.IN_PLACE, self._message(into, bounds))
+
+    def all_to_all(self, parts: Array, bounds: Sequence[int], into: Array, into_bounds: Sequence[int]) -> Steps:
+        """Send the part for each process, and receive one from each; the bounds say where they lie."""
+        if self.comm is None:
+            into[...] = parts
+        else:
+            yield self.comm.Ialltoallv(self._message(parts, bounds), self._message(into, into_bounds))
+
+    def reduce_scatter(
+        self, array: Array, bounds: Sequence[int], out: Array, combine: Callable[[Array, Array], Array] = np.add
+    ) -> Steps:
+        """Reduce arrays elementwise, each process the part between its bounds, into `out`."""
+        if self.comm is None:
+            out[...] = array
+            return
+        length = bounds[self.rank + 1] - bounds[self.rank]
+        rows = np.empty((self.size, length), array.dtype)
+        yield from self.all_to_all(array, bounds, rows.reshape(-1), [length * i for i in range(self.size + 1)])
+        out[...] = tree_reduce(rows, combine)
+
+    def all_reduce(self, array: Array, combine: Callable[[Array, Array], Array] = np.add) -> Steps:
+        """Reduce arrays elementwise, in place."""
+        if self.comm is None or not array.size:
+            return
+        if array.nbytes <= SMALL:
+            rows = np.empty((self.size, array.size), array.dtype)
+            yield from self.all_gather(array, rows.reshape(-1))
+            array[...] = tree_reduce(rows, combine)
+            return
+        bounds = even_parts(array.size, self.size)
+        mine = array[bounds[self.rank] : bounds[self.rank + 1]]
+        yield from self.reduce_scatter(array, bounds, mine, combine)
+        yield from self.all_gather(mine, array, bounds)
+
+    def gather(self, mine: Array, into: Array | None, root: int) -> Steps:
+        """Gather arrays of one length on process `root`, by rank."""
+        if self.comm is None:
+            assert into is not None
+            into[...] = mine
+        else:
+            yield self.comm.Igather(self._message(mine), None if into is None else self._message(into), root)
+
+    def scatter(self, parts: Array | None, into: Array, root: int) -> Steps:
+        """Distribute parts of one length from process `root`, by rank."""
+        if self.comm is None:
+            into[...] = parts
+        else:
+            yield self.comm.Iscatter(None if parts is None else self._message(parts), self._message(into), root)
+
+    def send(self, array: Array, to: int, tag: int) -> Steps:
+        """Send an array to another process, which receives it."""
+        assert self.comm is not None
+        yield self.comm.Isend(self._message(array), to, tag)
+
+    def receive(self, array: Array, source: int | None, tag: int, senders: list[int]) -> Steps:
+        """Receive an array; source: None for any process. The sender's rank is appended to `senders`."""
+        assert self.comm is not None
+        status = self.mpi.Status()
+        request = self.comm.Irecv(self._message(array), self.mpi.ANY_SOURCE if source is None else source, tag)
+        yield _WithStatus(request, status)  # type: ignore[misc]
+        senders.append(status.Get_source())
+
+    def run(self, steps: Steps, name: str, timeout: float | None = None) -> None:
+        """Take a collective to its end."""
+        Progress(steps, name).wait(timeout)
+
+
+class _WithStatus:
+    """A request whose status is kept."""
+
+    def __init__(self, request: MPI.Request, status: MPI.Status) -> None:
+        self._request, self._status = request, status
+
+    def Test(self) -> bool:
+        return bool(self._request.Test(self._status))

