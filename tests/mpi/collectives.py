@@ -101,9 +101,9 @@ def messages(t: Any, d: Any, rank: int, size: int) -> Any:
         yield d.recv(x, 0, tag=3)
     yield x
     if rank == 0:
-        yield d.recv(x, group=d.group.WORLD)
+        yield d.recv(x, group=d.group.WORLD, tag=5)
     elif rank == 1:
-        d.send(t.ones(2, 2), dst=0)
+        d.send(t.ones(2, 2), dst=0, tag=5)
     yield x
     y = t.zeros(3)
     for work in d.batch_isend_irecv([d.P2POp(d.isend, t.full((3,), float(rank)), after), d.P2POp(d.irecv, y, before)]):

