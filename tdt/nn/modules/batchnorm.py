@@ -170,9 +170,9 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation over the batches of all processes.
+    """Batch normalisation by the statistics of the batches of all processes in `process_group` (default: all there are).
 
-    A run has one process, so it equals `BatchNorm1d`, for any number of dimensions; `process_group` is stored only.
+    With one process, or without `distributed.init_process_group`, it equals `BatchNorm1d`, for any number of dimensions.
 
     Args:
         momentum: weight of the new batch in the running estimates; None averages all batches equally.
@@ -203,6 +203,33 @@ class SyncBatchNorm(_BatchNorm):
     ):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.process_group = process_group
+
+    def forward(self, input: Tensor) -> Tensor:
+        group = self._group()
+        if group is None or not (self.training or (self.running_mean is None and self.running_var is None)):
+            return super().forward(input)
+        from tdt.nn.modules._synchronized import normalize, statistics
+
+        self._check_input_dim(input)
+        mean, var, count = statistics(input, group)
+        if self.training and self.running_mean is not None and self.running_var is not None:
+            self._track(mean.detach(), (var * count / (count - 1)).detach())
+        return normalize(input, mean, var, self.weight, self.bias, self.eps)
+
+    def _group(self) -> ProcessGroup | None:
+        """The group of processes, if it has several."""
+        from tdt import distributed
+
+        group = self.process_group or distributed.group.WORLD
+        return group if group is not None and group.size() > 1 else None
+
+    def _track(self, mean: Tensor, var: Tensor) -> None:
+        """Update the running statistics."""
+        assert self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None
+        self.num_batches_tracked.add_(1)
+        momentum = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
+        self.running_mean.lerp_(mean, momentum)
+        self.running_var.lerp_(var, momentum)
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() < 2:
