@@ -61,23 +61,30 @@ class Progress:
 
     waiting: Progress | None = None  # the collective that this process waits for, which the watchdog names
 
-    def __init__(self, steps: Steps, name: str, timeout: float | None = None) -> None:
+    def __init__(self, steps: Steps, name: str, timeout: float | None, begun: list[Progress]) -> None:
         self.name, self.timeout = name, timeout
         self._steps = steps
         self._request: Any = None
+        self._begun = begun  # those of the communicator that are not done, in order; this one goes to the end
         self.done = False
+        begun.append(self)
         self._advance()
 
     def _advance(self) -> None:
         try:
             self._request = next(self._steps)
+            while self._request.Test():
+                self._request = next(self._steps)
         except StopIteration:
             self.done = True
+            self._begun.remove(self)
 
     def poll(self) -> bool:
-        """Take the next steps that need no waiting. Returns whether all is done."""
-        while not self.done and self._request.Test():
-            self._advance()
+        """Take all collectives of the communicator as far as they go without waiting. Returns whether this one is done."""
+        if not self.done:
+            for progress in tuple(self._begun):
+                if progress._request is not None and progress._request.Test():
+                    progress._advance()
         return self.done
 
     def wait(self, timeout: float | None = None) -> None:
@@ -98,18 +105,40 @@ class Progress:
             Progress.waiting = None
 
 
+class _Turn:
+    """What `Progress` waits for before the second part of a collective: that the earlier ones have begun theirs.
+
+    MPI requires that all processes begin the collectives of a communicator in one order.
+    """
+
+    def __init__(self, communicator: Communicator) -> None:
+        self._communicator, self._number = communicator, communicator.tickets
+        communicator.tickets += 1
+
+    def Test(self) -> bool:
+        return self._communicator.served == self._number
+
+
 class Communicator:
     """The processes of a group: the collectives that all of them call in one order.
 
-    Arrays are contiguous, one-dimensional and on the host. Each method is a generator for `Progress`.
+    Arrays are contiguous, one-dimensional and on the host. Each method is a generator for `begin`.
 
     Args:
         mpi: the module `mpi4py.MPI`, and its communicator; None: a group of this process alone, without MPI.
     """
 
     def __init__(self, mpi: Any = None, comm: MPI.Intracomm | None = None) -> None:
-        self.mpi, self.comm = mpi, comm
+        self.mpi = mpi
+        self.comm = None if comm is None else comm.Dup()  # of our own: a program may use the other itself
+        self._seconds = None if comm is None else comm.Dup()  # the second parts of collectives
         self.rank, self.size = (0, 1) if comm is None else (comm.Get_rank(), comm.Get_size())
+        self.tickets = self.served = 0  # collectives with a second part: begun, and whose second part has begun
+        self._begun: list[Progress] = []
+
+    def begin(self, steps: Steps, name: str, timeout: float | None = None) -> Progress:
+        """Begin a collective; all processes begin the same ones, in one order. name: for messages."""
+        return Progress(steps, name, timeout, self._begun)
 
     def _message(self, array: Array, bounds: Sequence[int] | None = None) -> Any:
         """An array as bytes for MPI; bounds: of the part for each process, in elements."""
@@ -167,9 +196,13 @@ class Communicator:
             array[...] = tree_reduce(rows, combine)
             return
         bounds = even_parts(array.size, self.size)
-        mine = array[bounds[self.rank] : bounds[self.rank + 1]]
+        mine, turn = array[bounds[self.rank] : bounds[self.rank + 1]], _Turn(self)
         yield from self.reduce_scatter(array, bounds, mine, combine)
-        yield from self.all_gather(mine, array, bounds)
+        yield turn  # type: ignore[misc]
+        assert self._seconds is not None
+        gathered = self._seconds.Iallgatherv(self.mpi.IN_PLACE, self._message(array, bounds))
+        self.served += 1
+        yield gathered
 
     def gather(self, mine: Array, into: Array | None, root: int) -> Steps:
         """Gather arrays of one length on process `root`, by rank."""
@@ -198,10 +231,6 @@ class Communicator:
         request = self.comm.Irecv(self._message(array), self.mpi.ANY_SOURCE if source is None else source, tag)
         yield _WithStatus(request, status)  # type: ignore[misc]
         senders.append(status.Get_source())
-
-    def run(self, steps: Steps, name: str, timeout: float | None = None) -> None:
-        """Take a collective to its end."""
-        Progress(steps, name).wait(timeout)
 
 
 class _WithStatus:

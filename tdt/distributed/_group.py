@@ -116,7 +116,7 @@ class ProcessGroup:
 
     def begin(self, steps: Steps, name: str) -> Progress:
         """Begin a collective."""
-        return Progress(steps, name, self._timeout.total_seconds())
+        return self.communicator.begin(steps, name, self._timeout.total_seconds())
 
 
 class _Named(type):
@@ -239,11 +239,11 @@ def init_process_group(
     if is_initialized():
         raise ValueError("trying to initialize the default process group twice!")
     comm = world()
-    communicator = Communicator(load_mpi(), comm) if comm is not None else Communicator()
-    _check_place("world_size", world_size, communicator.size)
-    _check_place("rank", rank, communicator.rank)
+    _check_place("world_size", world_size, 1 if comm is None else comm.Get_size())
+    _check_place("rank", rank, 0 if comm is None else comm.Get_rank())
     backend = backend or ("gloo" if comm is None else "mpi")
     _check_backend(Backend(backend))
+    communicator = Communicator(load_mpi(), comm) if comm is not None else Communicator()
     prefixed = PrefixStore("default_pg", HashStore() if store is None else store)
     _Named._world = _create_group(
         prefixed, backend, timeout or default_pg_timeout, communicator, range(communicator.size)
