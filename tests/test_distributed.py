@@ -1,10 +1,12 @@
-"""`tdt.distributed` in one process: a group of one behaves as PyTorch's of one, more processes are refused."""
+"""`tdt.distributed` in one process: a group of one behaves as PyTorch's of one. Several processes: tests/mpi.
 
 from __future__ import annotations
 
 import importlib
+import sys
 import threading
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -279,3 +281,30 @@ def test_states_of_a_module_stay_in_a_group_of_one(alone):
     before = model.weight.tolist()
     _sync_module_states(model, distributed.group.WORLD, 250, 0, [])
     assert model.weight.tolist() == before
+
+
+def test_several_processes_without_their_mpi_are_told_how_to_start(monkeypatch: pytest.MonkeyPatch):
+    from tdt.distributed import _launch
+
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    monkeypatch.setenv("PMI_SIZE", "3")
+    _launch.load_mpi.cache_clear()
+    with pytest.raises(
+        RuntimeError, match=r"^PMI_SIZE=3: .* started 3 processes, but MPI cannot be loaded .*\[mpi\].*-n 3 "
+    ):
+        distributed.init_process_group()
+    monkeypatch.setitem(sys.modules, "mpi4py", SimpleNamespace(rc=SimpleNamespace()))
+    open_mpi = SimpleNamespace(Get_library_version=lambda: "Open MPI v5.0.11, package: x")
+    monkeypatch.setitem(sys.modules, "mpi4py.MPI", open_mpi)
+    with pytest.raises(
+        RuntimeError, match=r"MPICH's launcher has started 3 processes, but mpi4py uses Open MPI v5.0.11"
+    ):
+        distributed.init_process_group()
+    assert not distributed.is_initialized()
+    _launch.load_mpi.cache_clear()
+
+
+def test_places_that_are_not_the_launchers_are_refused():
+    for place in ({"world_size": 2}, {"rank": 1}, {"world_size": 0}):
+        with pytest.raises(ValueError, match=r"this process is alone .* start several by MPI: mpirun -n N"):
+            distributed.init_process_group(**place)

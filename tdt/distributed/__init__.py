@@ -1,6 +1,6 @@
-"""`torch.distributed` for programs of one process: every collective is the answer of a group of one.
+"""`torch.distributed` over MPI: for the processes that mpirun or srun has started, or for one process alone.
 
-tdt trains in one process. A program started as one of several is refused when it asks for their group.
+Sums have the same bits on every process; only the main thread calls collectives.
 
 >>> import tdt
 >>> tdt.distributed.init_process_group("gloo", rank=0, world_size=1)

@@ -44,9 +44,9 @@ class Work:
     def __init__(self, progress: Progress, finish: Finish = lambda: None) -> None:
         self._progress, self._finish = progress, finish
         self._finished = False
-        self._settle()
+        self._finish_once()
 
-    def _settle(self) -> bool:
+    def _finish_once(self) -> bool:
         if self._progress.done and not self._finished:
             self._finished = True
             self._finish()
@@ -58,12 +58,12 @@ class Work:
             self._progress.wait(None if timeout is None else timeout.total_seconds())
         except TimeoutError as error:
             raise RuntimeError(str(error)) from error
-        return self._settle()
+        return self._finish_once()
 
     def is_completed(self) -> bool:
         """Whether the collective is complete."""
         self._progress.poll()
-        return self._settle()
+        return self._finish_once()
 
     def is_success(self) -> bool:
         """Whether the collective is complete, and has not failed."""
@@ -516,12 +516,12 @@ def _rows(tensor: Tensor, sizes: Sequence[int] | None, count: int) -> list[int]:
 
 def _exchange(obj: Any, group: ProcessGroup | None) -> list[Any]:
     """The objects of all processes, by rank."""
-    mine = np.frombuffer(pickle.dumps(obj), np.uint8)
+    own = np.frombuffer(pickle.dumps(obj), np.uint8)
     sizes = np.empty(group_of(group).size(), np.int64)
-    _begin("all_gather_object", group, False, lambda c: c.all_gather(np.array([mine.size]), sizes))
+    _begin("all_gather_object", group, False, lambda c: c.all_gather(np.array([own.size]), sizes))
     bounds = _bounds(sizes.tolist())
     into = np.empty(bounds[-1], np.uint8)
-    _begin("all_gather_object", group, False, lambda c: c.all_gather(mine, into, bounds))
+    _begin("all_gather_object", group, False, lambda c: c.all_gather(own, into, bounds))
     return [pickle.loads(into[a:b].tobytes()) for a, b in itertools.pairwise(bounds)]
 
 

@@ -132,7 +132,8 @@ class Communicator:
         self.mpi = mpi
         self.comm = None if comm is None else comm.Dup()  # of our own: a program may use the other itself
         self._seconds = None if comm is None else comm.Dup()  # the second parts of collectives
-        self.rank, self.size = (0, 1) if comm is None else (comm.Get_rank(), comm.Get_size())
+        self.rank: int = 0 if comm is None else comm.Get_rank()
+        self.size: int = 1 if comm is None else comm.Get_size()
         self.tickets = self.served = 0  # collectives with a second part: begun, and whose second part has begun
         self._begun: list[Progress] = []
 
@@ -158,12 +159,12 @@ class Communicator:
         if self.comm is not None and array.size:
             yield self.comm.Ibcast(self._message(array), root)
 
-    def all_gather(self, mine: Array, into: Array, bounds: Sequence[int] | None = None) -> Steps:
+    def all_gather(self, array: Array, into: Array, bounds: Sequence[int] | None = None) -> Steps:
         """Gather each process's array in `into`, by rank. bounds: of each one's part there, by default all of one length."""
-        bounds = [mine.size * i for i in range(self.size + 1)] if bounds is None else bounds
+        bounds = [array.size * i for i in range(self.size + 1)] if bounds is None else bounds
         own = into[bounds[self.rank] : bounds[self.rank + 1]]
-        if own.size and not np.shares_memory(own, mine):
-            own[...] = mine
+        if own.size and not np.shares_memory(own, array):
+            own[...] = array
         if self.comm is not None and into.size:
             yield self.comm.Iallgatherv(self.mpi.IN_PLACE, self._message(into, bounds))
 
@@ -196,21 +197,21 @@ class Communicator:
             array[...] = tree_reduce(rows, combine)
             return
         bounds = even_parts(array.size, self.size)
-        mine, turn = array[bounds[self.rank] : bounds[self.rank + 1]], _Turn(self)
-        yield from self.reduce_scatter(array, bounds, mine, combine)
-        yield turn  # type: ignore[misc]
+        part, turn = array[bounds[self.rank] : bounds[self.rank + 1]], _Turn(self)
+        yield from self.reduce_scatter(array, bounds, part, combine)
+        yield turn
         assert self._seconds is not None
         gathered = self._seconds.Iallgatherv(self.mpi.IN_PLACE, self._message(array, bounds))
         self.served += 1
         yield gathered
 
-    def gather(self, mine: Array, into: Array | None, root: int) -> Steps:
+    def gather(self, array: Array, into: Array | None, root: int) -> Steps:
         """Gather arrays of one length on process `root`, by rank."""
         if self.comm is None:
             assert into is not None
-            into[...] = mine
+            into[...] = array
         else:
-            yield self.comm.Igather(self._message(mine), None if into is None else self._message(into), root)
+            yield self.comm.Igather(self._message(array), None if into is None else self._message(into), root)
 
     def scatter(self, parts: Array | None, into: Array, root: int) -> Steps:
         """Distribute parts of one length from process `root`, by rank."""
@@ -229,7 +230,7 @@ class Communicator:
         assert self.comm is not None
         status = self.mpi.Status()
         request = self.comm.Irecv(self._message(array), self.mpi.ANY_SOURCE if source is None else source, tag)
-        yield _WithStatus(request, status)  # type: ignore[misc]
+        yield _WithStatus(request, status)
         senders.append(status.Get_source())
 
 

@@ -38,10 +38,15 @@ class LaunchError(RuntimeError):
 
 @dataclass(frozen=True)
 class Launch:
-    """What a launcher says of this process: the variable with the number of processes, and that number."""
+    """What a launcher says of this process: the number of processes, and the variables that hold it."""
 
-    variable: str
     size: int
+    variables: tuple[str, ...]
+
+    @property
+    def variable(self) -> str:
+        """The variable that counts."""
+        return self.variables[0]
 
 
 def launched(environ: Mapping[str, str] | None = None) -> Launch | None:
@@ -53,17 +58,15 @@ def launched(environ: Mapping[str, str] | None = None) -> Launch | None:
     >>> from tdt.distributed._launch import launched
     >>> launched({"SLURM_NTASKS": "4", "SLURM_PROCID": "0"})
     >>> launched({"OMPI_COMM_WORLD_SIZE": "2"})
-    Launch(variable='OMPI_COMM_WORLD_SIZE', size=2)
+    Launch(size=2, variables=('OMPI_COMM_WORLD_SIZE',))
     """
     environ = os.environ if environ is None else environ
     names = list(_SIZES)
     if "SLURM_STEP_ID" in environ:
         names.append("SLURM_STEP_NUM_TASKS" if "SLURM_STEP_NUM_TASKS" in environ else "SLURM_NTASKS")
-    for name in names:
-        size = environ.get(name, "")
-        if size.isdecimal() and 1 < int(size) < 10**9:
-            return Launch(name, int(size))
-    return None
+    sizes = {name: environ.get(name, "") for name in names}
+    several = {name: int(size) for name, size in sizes.items() if size.isdecimal() and 1 < int(size) < 10**9}
+    return Launch(next(iter(several.values())), tuple(several)) if several else None
 
 
 def _number(names: tuple[str, ...], default: int) -> int:

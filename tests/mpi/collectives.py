@@ -48,9 +48,9 @@ def moves(t: Any, d: Any, rank: int, size: int) -> Any:
     into = t.zeros(size * 2, 3)
     d.all_gather_into_tensor(into, t.full((2, 3), float(rank)))
     yield into
-    got = [t.zeros(2) for _ in range(size)] if rank == 0 else None
-    d.gather(t.full((2,), rank + 0.5), got, dst=0)
-    yield got
+    at_root = [t.zeros(2) for _ in range(size)] if rank == 0 else None
+    d.gather(t.full((2,), rank + 0.5), at_root, dst=0)
+    yield at_root
     x = t.zeros(2)
     d.scatter(x, [t.full((2,), i + 0.25) for i in range(size)] if rank == 1 else None, src=1)
     yield x
@@ -73,12 +73,12 @@ def moves(t: Any, d: Any, rank: int, size: int) -> Any:
 
 
 def objects(t: Any, d: Any, rank: int, size: int) -> Any:
-    got = [None] * size
+    got: list[Any] = [None] * size
     d.all_gather_object(got, {"rank": rank, "text": "x" * rank * 1000})
     yield [[one["rank"], len(one["text"])] for one in got]
-    got = [None] * size if rank == 1 else None
-    d.gather_object(rank, got, dst=1)
-    yield got
+    at_root = [None] * size if rank == 1 else None
+    d.gather_object(rank, at_root, dst=1)
+    yield at_root
     x = [rank, None]
     d.broadcast_object_list(x, src=1)
     yield x

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +35,11 @@ def initialize(t: Any, module: Any, rank: int) -> Any:
     return module
 
 
-def train(t: Any, rank: int, size: int, module: Any, shape: tuple[int, ...], **options: Any) -> Iterator[Any]:
-    module = initialize(t, module, rank)
+def train(t: Any, place: tuple[int, int], module: Any, shape: tuple[int, ...], **options: Any) -> Iterator[Any]:
+    module = initialize(t, module, place[0])
     model = t.nn.parallel.DistributedDataParallel(module, **options)
     optimizer = t.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    for x, y in batches(t, rank, size, *shape):
+    for x, y in batches(t, *place, *shape):
         optimizer.zero_grad()
         loss = t.nn.functional.cross_entropy(model(x), y)
         loss.backward()
@@ -48,18 +48,18 @@ def train(t: Any, rank: int, size: int, module: Any, shape: tuple[int, ...], **o
     yield from module.state_dict().values()
 
 
-def dense(t: Any, *place: int) -> Iterator[Any]:
+def dense(t: Any, place: tuple[int, int]) -> Iterator[Any]:
     module = t.nn.Sequential(t.nn.Linear(5, 400), t.nn.Tanh(), t.nn.Linear(400, 700), t.nn.Tanh(), t.nn.Linear(700, 3))
-    yield from train(t, *place, module, (5,), bucket_cap_mb=0.3)
+    yield from train(t, place, module, (5,), bucket_cap_mb=0.3)
 
 
-def convolution(t: Any, *place: int) -> Iterator[Any]:
+def convolution(t: Any, place: tuple[int, int]) -> Iterator[Any]:
     nn = t.nn
     layers = nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 16, 3)
-    yield from train(t, *place, nn.Sequential(*layers), (2, 6, 6))
+    yield from train(t, place, nn.Sequential(*layers), (2, 6, 6))
 
 
-def synchronized(t: Any, *place: int) -> Iterator[Any]:
+def synchronized(t: Any, place: tuple[int, int]) -> Iterator[Any]:
     nn = t.nn
     layers = nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 16, 3), nn.BatchNorm1d(3)
     if t.__name__ == "torch":  # whose SyncBatchNorm needs a GPU: the statistics of the whole batch, in one process
@@ -76,10 +76,10 @@ def synchronized(t: Any, *place: int) -> Iterator[Any]:
             yield losses[rank::size].mean()
         yield from module.state_dict().values()
         return
-    yield from train(t, *place, nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(*layers)), (2, 6, 6))
+    yield from train(t, place, nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(*layers)), (2, 6, 6))
 
 
-def sometimes_unused(t: Any, *place: int) -> Iterator[Any]:
+def sometimes_unused(t: Any, place: tuple[int, int]) -> Iterator[Any]:
     class Branches(t.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -103,7 +103,7 @@ def sometimes_unused(t: Any, *place: int) -> Iterator[Any]:
     yield from module.state_dict().values()
 
 
-def accumulated(t: Any, *place: int) -> Iterator[Any]:
+def accumulated(t: Any, place: tuple[int, int]) -> Iterator[Any]:
     model = t.nn.parallel.DistributedDataParallel(initialize(t, t.nn.Linear(5, 3), place[0]))
     optimizer = t.optim.Adam(model.parameters(), lr=0.1)
     for number, (x, y) in enumerate(batches(t, *place, 5)):
@@ -118,7 +118,7 @@ def accumulated(t: Any, *place: int) -> Iterator[Any]:
     yield from model.state_dict().values()
 
 
-def forgotten(t: Any, *place: int) -> Iterator[Any]:
+def forgotten(t: Any, place: tuple[int, int]) -> Iterator[Any]:
     """A parameter without gradient is an error in the next forward pass."""
     model = t.nn.parallel.DistributedDataParallel(t.nn.ModuleDict({"a": t.nn.Linear(1, 1), "b": t.nn.Linear(1, 1)}))
     model.module.forward = lambda x: model.module["a"](x)
@@ -139,13 +139,11 @@ def main(library: str, folder: str) -> None:
         d.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=int(os.environ["RANK"]),
                              world_size=int(os.environ["WORLD_SIZE"]))  # fmt: skip
     place = d.get_rank(), d.get_world_size()
-    programs: tuple[Callable[..., Iterator[Any]], ...]
     programs = (dense, convolution, synchronized, sometimes_unused, accumulated, forgotten)
-    found = {
-        f"{program.__name__}/{i}": value.detach().numpy()
-        for program in programs
-        for i, value in enumerate(program(t, *place))
-    }
+    found: dict[str, Any] = {}
+    for program in programs:
+        results: Iterator[Any] = program(t, place)
+        found |= {f"{program.__name__}/{i}": value.detach().numpy() for i, value in enumerate(results)}
     np.savez(Path(folder, f"{library}{place[0]}.npz"), **found)
     d.barrier()
     if library == "tdt":

@@ -31,14 +31,14 @@ def in_buckets(parameters: Sequence[Tensor], limit: float) -> list[list[int]]:
 
 def leaves_of(outputs: Any) -> set[int]:
     """The identities of the leaf tensors that the tensors in `outputs`, which may be nested, depend on."""
-    nodes, seen, found = [], set[int](), set[int]()
+    nodes, visited, found = [], set[int](), set[int]()
     for t in tensors_in(outputs):
         nodes.append(t.grad_fn if t.grad_fn is not None else t)
     while nodes:
         node = nodes.pop()
-        if id(node) in seen:
+        if id(node) in visited:
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         if isinstance(node, Tensor):
             found.add(id(node))
             continue

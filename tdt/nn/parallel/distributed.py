@@ -109,9 +109,9 @@ class DistributedDataParallel(Module):
 
 def _check_alike(module: Module, group: distributed.ProcessGroup) -> None:
     """Raise RuntimeError if the parameters of the processes' modules differ in name, shape or dtype."""
-    mine = [(name, tuple(p.shape), str(p.dtype), p.requires_grad) for name, p in module.named_parameters()]
+    own = [(name, tuple(p.shape), str(p.dtype), p.requires_grad) for name, p in module.named_parameters()]
     all_of_them: list[Any] = [None] * group.size()
-    distributed.all_gather_object(all_of_them, mine, group)
+    distributed.all_gather_object(all_of_them, own, group)
     for rank, theirs in enumerate(all_of_them):
         if theirs != all_of_them[0]:
             pairs = zip(theirs, all_of_them[0], strict=False)
