@@ -1,4 +1,4 @@
-"""`tdt.distributed` in one process: a group of one behaves as PyTorch's of one. Several processes: tests/mpi.
+"""`tdt.distributed` in one process: a group of one behaves as PyTorch's of one. Several processes: tests/mpi."""
 
 from __future__ import annotations
 
