@@ -283,7 +283,7 @@ def test_states_of_a_module_stay_in_a_group_of_one(alone):
     assert model.weight.tolist() == before
 
 
-def test_several_processes_without_their_mpi_are_told_how_to_start(monkeypatch: pytest.MonkeyPatch):
+def test_several_processes_without_their_mpi_get_the_command_that_starts_them(monkeypatch: pytest.MonkeyPatch):
     from tdt.distributed import _launch
 
     monkeypatch.setitem(sys.modules, "mpi4py", None)
