@@ -44,15 +44,19 @@ def _halved(code: Code, lanes: Value, order: float) -> Value:
     return low + high if math.isfinite(order) else _larger(code, low, high)
 
 
-def _distance(code: Code, a: Value, b: Value, m: Value, kind: str, order: float) -> Value:
-    """The distance of two rows of m elements at these addresses."""
+def _distance(code: Code, a: Value, b: Value, m: Value, kind: str, order: float, without_nan: bool = False) -> Value:
+    """The distance of two rows of m elements at these addresses; without_nan: differences that are NaN count as 0."""
+
+    def known(difference: Value) -> Value:
+        return code.select(difference == difference, difference, 0.0) if without_nan else difference
+
     total = code.variable("double", 0.0)
     with code.loop(0, m, MOST_SUMMED) as start:
         stop = code.minimum(start + MOST_SUMMED, m)
         lanes = code.variable(f"<{NARROW} x {kind}>", 0.0)
 
         def difference(i: Value, count: int) -> Value:
-            return code.load(kind, a, i, count) - code.load(kind, b, i, count)
+            return known(code.load(kind, a, i, count) - code.load(kind, b, i, count))
 
         whole = start + (stop - start) // WIDE * WIDE
         with code.when(whole > start):
@@ -65,7 +69,7 @@ def _distance(code: Code, a: Value, b: Value, m: Value, kind: str, order: float)
             lanes.set(_part(code, lanes.get(), difference(i, NARROW), order))
         with code.when(several < stop):
             rest = [code.load_first(kind, code.at(kind, row, several), stop - several, NARROW) for row in (a, b)]
-            lanes.set(_part(code, lanes.get(), rest[0] - rest[1], order))
+            lanes.set(_part(code, lanes.get(), known(rest[0] - rest[1]), order))
         found = lanes.get()
         while found.kind != kind:
             found = _halved(code, found, order)
@@ -184,12 +188,16 @@ def row_pdist_gradient(code: Code, operands: list[Operand], sizes: list[Value], 
 
 @generalized("(p,m),(r,m)->(p,r)", vectorize=False)
 def row_cdist(code: Code, operands: list[Operand], sizes: list[Value], letter: str, order: float) -> None:
-    """Two matrices with contiguous rows → the distances of each row of the one to each of the other."""
+    """Two matrices with contiguous rows → the distances of each row of the one to each of the other.
+
+    As in PyTorch, the largest difference is that of the numbers alone.
+    """
     x, y, out = operands
     p, m, r = sizes
     zero = code.value(0, "i64")
     with code.loop(0, p) as i, code.loop(0, r) as j:
-        distance = _distance(code, x.place(code, i, zero), y.place(code, j, zero), m, KINDS[letter], order)
+        rows = x.place(code, i, zero), y.place(code, j, zero)
+        distance = _distance(code, *rows, m, KINDS[letter], order, without_nan=math.isinf(order))
         code.store(distance, out.place(code, i, j))
 
 

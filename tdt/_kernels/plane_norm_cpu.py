@@ -155,9 +155,9 @@ def _forward(code: Code, first: Value, last: Value, arguments: list[Value], half
     x, out, w, b, statistics, *sizes, eps = arguments
     parts = _Parts(code, sizes)
     share = code.value(1.0, "double") / code.cast(parts.size, "double")
-    mean, squares, before = (code.variable("double") for _ in range(3))
+    mean, means, squares, before = (code.variable("double") for _ in range(4))
     with code.loop(first, last) as unit:
-        for variable in (mean, squares, before):
+        for variable in (mean, means, squares, before):
             variable.set(0.0)
         with code.loop(0, parts.parts) as part:
             start, _ = parts.planes_of(unit, part)
@@ -166,9 +166,12 @@ def _forward(code: Code, first: Value, last: Value, arguments: list[Value], half
             together = before.get() + 1.0
             weight = code.select(before.get() == 0.0, code.value(1.0, "double"), code.value(1.0, "double") / together)
             mean.add(moved * weight)
+            means.add(part_mean)
             between = moved * moved * before.get() * weight * code.cast(parts.size, "double")
             squares.set(code.select(before.get() == 0.0, part_squares, squares.get() + part_squares + between))
             before.set(together)
+        with code.when(mean.get() != mean.get()):  # differences from an infinite mean are NaN
+            mean.set(means.get())
         square = code.select(squares.get() < 0.0, 0.0, squares.get())  # of equal values it might round to less
         rstd = code.cast(code.value(1.0, "double") / code.call("sqrt", square / parts.count + eps), "float")
         centre = code.cast(mean.get(), "float")

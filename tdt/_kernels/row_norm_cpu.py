@@ -7,6 +7,7 @@ cut by the shape alone; small arrays are computed by one call, others by the poo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
@@ -237,7 +238,14 @@ def _forward(code: Code, first: Value, last: Value, arguments: list[Value]) -> N
     with rows.when(FIRST):
         rows.each_block(moments)
     with rows.when(JOIN):
-        rows.total(together, lambda block, i, size: size * part(0, block, i) + part(1, block, i))
+
+        def plain(block: Value, i: Value, size: Value) -> Value:
+            mean = part(0, block, i)
+            known = size * mean
+            # Differences from an infinite mean are NaN.
+            return code.select(code.call("fabs", mean) < math.inf, known + part(1, block, i), known)
+
+        rows.total(together, plain)
         share = code.splat(code.value(1.0, "double") / rows.count, LANES)
         rows.each_channel(lambda c, _: code.store(rows.of_channel(together, c) * share, means, c))
         rows.repeat(means, kind="double")

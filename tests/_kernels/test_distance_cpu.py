@@ -64,6 +64,17 @@ def test_gradients_of_infinite_and_nan_distances_are_pytorchs(p, columns):
         check("pdist", p, "float32", x[:2])
 
 
+@pytest.mark.parametrize("columns", [3, 40])
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_the_largest_difference_is_that_of_the_numbers_alone(columns, kind):
+    x, y = np.ones((3, columns), kind), np.zeros((2, columns), kind)
+    x[1, 1], x[2], y[1, 0] = np.nan, np.nan, np.nan
+    found = tdt.cdist(tdt.tensor(x), tdt.tensor(y), p=math.inf)
+    torch = require_torch()
+    expected = torch.cdist(torch.tensor(x), torch.tensor(y), p=math.inf)
+    assert found.tolist() == expected.tolist()
+
+
 def test_each_of_the_largest_differences_has_the_whole_gradient():
     x, y = np.array([[2.0, 1.0, 2.0], [0.0, 3.0, 3.0]]), np.zeros((2, 3))
     check("cdist", math.inf, "float32", x, y)

@@ -97,6 +97,30 @@ def test_rms_norm_is_pytorchs(shape):
         agree_module(lambda lib: lib.nn.RMSNorm((3, 4), **options), numbers(*shape, dtype="float64"))
 
 
+@pytest.mark.parametrize("grad", [False, True])
+def test_rms_norm_has_the_memory_format_of_its_input(grad):
+    strides = []
+    for lib in (tdt, torch):
+        x = lib.ones(2, 3, 4, 5).contiguous(memory_format=lib.channels_last).requires_grad_(grad)
+        strides.append([lib.rms_norm(x, (5,)).stride(), lib.rms_norm(x, (4, 5), lib.ones(4, 5)).stride()])
+    assert strides[0] == strides[1]
+
+
+@pytest.mark.parametrize("where", [(0, 0), (3, 1)])
+@pytest.mark.parametrize("layout", ["(N, C)", "contiguous", "channels-last"])
+def test_a_running_mean_of_infinity_is_pytorchs(layout, where):
+    found = []
+    for lib in (tdt, torch):
+        x = lib.ones(4, 2) if layout == "(N, C)" else lib.ones(4, 2, 3, 3)
+        x[where] = float("inf")
+        x = x.contiguous(memory_format=lib.channels_last) if layout == "channels-last" else x
+        mean, var = lib.zeros(2), lib.ones(2)
+        lib.nn.functional.batch_norm(x, mean, var, None, None, True)
+        found.append([mean.numpy(), var.numpy()])
+    np.testing.assert_array_equal(*found)
+    assert np.inf in found[0][0]
+
+
 @pytest.mark.parametrize("shape", [(2, 7, 3), (2, 7, 3, 4), (2, 7, 3, 2, 2), (0, 7, 3)], ids=str)
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 9])
 def test_local_response_norm_is_pytorchs(shape, size):

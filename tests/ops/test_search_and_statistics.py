@@ -1,5 +1,6 @@
 """searchsorted, histograms, quantiles and similar functions: what PyTorch's op database does not test, mainly errors."""
 
+import numpy as np
 import pytest
 
 import tdt
@@ -126,6 +127,16 @@ REFUSED = {
 @pytest.mark.parametrize("call", AGREE.values(), ids=AGREE)
 def test_results_are_pytorchs(call):
     assert difference(call(tdt), call(torch)) is None
+
+
+@pytest.mark.parametrize("call", [lambda x: x.amax(1), lambda x: x.amin((0, 1)), lambda x: x.max(), lambda x: x.min()])
+def test_gradients_of_extremes_that_are_nan_are_pytorchs(call):
+    gradients = []
+    for lib in (tdt, torch):
+        x = lib.tensor([[1.0, float("nan"), 2.0], [1.0, 2.0, 2.0]], requires_grad=True)
+        call(x).sum().backward()
+        gradients.append(x.grad.numpy())
+    np.testing.assert_array_equal(*gradients)
 
 
 @pytest.mark.parametrize("name", ["amax", "median"])

@@ -229,7 +229,12 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _MODES[0])
 def _cdist(xp: ModuleType, x: Any, y: Any, *, p: float) -> Any:
     """x (*, P, M), y (*, R, M) → (*, P, R)."""
     fast = _kernels.distances("cdist", p, x, y)
-    return _norms(xp, x[..., :, None, :] - y[..., None, :, :], p) if fast is None else fast
+    if fast is not None:
+        return fast
+    difference = x[..., :, None, :] - y[..., None, :, :]
+    if p == math.inf:  # as in PyTorch, the largest one of the numbers alone
+        difference = xp.where(xp.isnan(difference), difference.dtype.type(0), difference)
+    return _norms(xp, difference, p)
 
 
 def _cdist_gradient(g: Tensor, x: Tensor, y: Tensor, out: Tensor, p: float) -> Tensor:

@@ -12,7 +12,7 @@ from tdt._core.tensor import Tensor, alias
 from tdt._kernels import LOWER, chosen, float_layer, kernel, narrow, widen
 from tdt._ops._common import unrecorded
 from tdt._ops.nn.batch_norm import HALF, check_dtypes, plain_with_float32
-from tdt._ops.shape.memory import in_output_format
+from tdt._ops.shape.memory import in_output_format, output_format
 from tdt.autograd._op import op
 
 
@@ -177,7 +177,17 @@ def rms_norm(
         arrays = input._a, None if weight is None else weight._a, None
         if _RESULT.when(arrays, {}):
             eps = finfo(float32).eps if eps is None else eps
-            return alias(_RESULT.function(*arrays, dims=dims, eps=eps, centred=False), None)
+            return _as_input(alias(_RESULT.function(*arrays, dims=dims, eps=eps, centred=False), None), input)
+    return _as_input(_rms_norm(input, dims, weight, eps), input)
+
+
+def _as_input(out: Tensor, input: Tensor) -> Tensor:
+    """A result in the memory format of the input."""
+    return out if input._a.flags.c_contiguous else out.contiguous(memory_format=output_format(input))
+
+
+def _rms_norm(input: Tensor, dims: int, weight: Tensor | None, eps: float | None) -> Tensor:
+    """`rms_norm` over `dims` dimensions, contiguous."""
     x = in_output_format(input)
     if weight is not None and x.dtype in HALF and plain_with_float32(x, weight):
         return _layer_norm(x, weight, None, dims=dims, eps=finfo(float32).eps if eps is None else eps, centred=False)[0]

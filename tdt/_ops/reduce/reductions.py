@@ -387,6 +387,11 @@ def among_ties(xp: ModuleType, g: Any, x: Any, best: Any, dim: AllDims) -> Any:
     missing = xp.isnan(best)
     if missing.any():
         ties |= xp.isnan(x) & missing
+    return shared(xp, g, ties, dim)
+
+
+def shared(xp: ModuleType, g: Any, ties: Any, dim: AllDims) -> Any:
+    """The gradient (array) g divided equally among the elements of `ties`."""
     number = _kernels.folded("count", ties, dim, True, g.dtype)
     number = ties.sum(dim, g.dtype, None, True) if number is None else number
     return xp.asarray(g * ties / number)
@@ -404,12 +409,16 @@ def _extreme_op(name: str) -> Op:
     @extreme.vjp("x")
     def _(g: Tensor, x: Tensor, out: Tensor, dim: AllDims, keepdim: bool) -> Tensor:
         best = keep(out, dim, x.shape, keepdim)
-        ties = (x == best) | (x.isnan() & best.isnan())
+        ties = (
+            x == best
+        )  # as in PyTorch none where that is nan, so that the gradient is nan: but of `max` of all elements
+        ties = ties | (x.isnan() & best.isnan()) if dim is None else ties
         return keep(g, dim, x.shape, keepdim) * ties / ties.sum(dim, keepdim=True)
 
     @extreme.fast_vjp("x")
     def _(xp: ModuleType, g: Any, x: Any, out: Any, dim: AllDims, keepdim: bool) -> Any:
-        return among_ties(xp, keep(g, dim, x.shape, keepdim), x, keep(out, dim, x.shape, keepdim), dim)
+        g, best = keep(g, dim, x.shape, keepdim), keep(out, dim, x.shape, keepdim)
+        return among_ties(xp, g, x, best, dim) if dim is None else shared(xp, g, x == best, dim)
 
     return extreme
 
