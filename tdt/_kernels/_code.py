@@ -190,6 +190,18 @@ class Code:
         place, many = self.at(kind, address, index), vector(kind, count)
         return self.new(many, f"load {many}, ptr {place.name}, align {SIZES[kind]}")
 
+    def gather(self, kind: str, address: Value, index: Value, stride: Value, count: int) -> Value:
+        """`count` elements from `index` on, each `stride` behind the one before."""
+        many, pointers = vector(kind, count), vector("ptr", count)
+        offsets = self.counting(count) * self.splat(stride, count)
+        start = self.at(kind, address, index)
+        places = self.new(pointers, f"getelementptr {kind}, ptr {start.name}, {offsets.kind} {offsets.name}")
+        suffix = {"float": "f32", "double": "f64", "half": "f16"}.get(kind, kind)
+        name, mask = f"@llvm.masked.gather.v{count}{suffix}.v{count}p0", vector("i1", count)
+        self.declared.add(f"declare {many} {name}({pointers}, i32, {mask}, {many})")
+        text = f"call {many} {name}({pointers} {places.name}, i32 {SIZES[kind]}, {mask} {constant(1, mask)}, {many} poison)"
+        return self.new(many, text)
+
     def load_first(self, kind: str, address: Value, count: Value, width: int) -> Value:
         """The first `count` elements from an address in a vector, all of it if they are more, else zeros behind them."""
         many, mask = vector(kind, width), vector("i1", width)

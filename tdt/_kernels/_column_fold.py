@@ -10,6 +10,7 @@ from collections.abc import Callable
 from tdt._kernels._code import Code, Value
 from tdt._kernels._fold import NARROW, STEPS, Stage, Values, fold_tile, kind_of, write
 from tdt._kernels._gufunc import Operand, generalized
+from tdt._kernels._row_fold import finite_or_0, log_and_add
 
 WIDTH = 64  # columns, at least: fewer are folded as more, several rows in one
 
@@ -101,21 +102,14 @@ def column_variance(code: Code, operands: list[Operand], sizes: list[Value], nam
 @generalized("(n,m)->(m)")
 def column_logsumexp(code: Code, operands: list[Operand], sizes: list[Value], source: str, joins: bool) -> None:
     """log Σ exp(x) of float32 or float64, about the largest element where that is finite."""
-    from tdt._kernels._emit import functions_of, inline
-
     x, out = operands
-    log = functions_of(kind_of(source)).log
 
     def put_top(stage: Stage, b: Value, count: int, values: Values) -> None:
-        (top,) = values
-        infinite = code.splat(code.value(float("inf"), stage.kind), count)
-        zero = code.splat(code.value(0.0, stage.kind), count)
-        code.store(code.select(code.call("fabs", top) < infinite, top, zero), out.address, b)
+        code.store(finite_or_0(code, values[0]), out.address, b)
 
     def put(stage: Stage, b: Value, count: int, values: Values) -> None:
         top = code.load(stage.kind, out.address, b, count)
-        total = code.cast(values[0], stage.kind)
-        code.store(inline(code, lambda total, top: log(total) + top, total, top), out.address, b)
+        code.store(log_and_add(code, stage, values, top), out.address, b)
 
     _folded(code, "max", x, sizes, source, joins, put_top)
     _folded(code, "sum_exp", x, sizes, source, joins, put, out.address)

@@ -29,10 +29,14 @@ STORED = {"f": ("float", "float"), "d": ("double", "double"), "e": ("half", "flo
 UNSIGNED = "?BHILQ"
 
 
-def read(code: Code, letter: str, address: Value, index: Any, count: int = 0) -> Value:
-    """Elements of an array in the type that is computed in."""
+def read(code: Code, letter: str, address: Value, index: Any, count: int = 0, stride: Value | None = None) -> Value:
+    """Elements of an array in the type that is computed in; those of a vector side by side, or `stride` apart."""
     stored, computed = STORED[letter]
-    value = code.load(stored, address, index, count)
+    value = (
+        code.load(stored, address, index, count)
+        if stride is None
+        else code.gather(stored, address, index, stride, count)
+    )
     if letter == "E":  # the upper half of a float
         return code.bits(code.cast(value, "i32", signed=False) << 16, "float")
     return code.cast(value, computed)

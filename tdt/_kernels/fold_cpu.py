@@ -16,7 +16,16 @@ from tdt._kernels._formulas import from_formula
 from tdt._kernels._jit import address_of
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import get_num_threads, parallel
-from tdt._kernels._row_fold import row_fold, row_logsumexp, row_variance
+from tdt._kernels._row_fold import (
+    ROWS,
+    SHORT,
+    row_fold,
+    row_logsumexp,
+    row_variance,
+    short_row_fold,
+    short_row_logsumexp,
+    short_row_variance,
+)
 from tdt._kernels._syntax import FLOATS
 from tdt._kernels._threads import THREADS
 
@@ -140,8 +149,12 @@ def fold(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any = None,
 
 
 def _at_once(name: str, x: np.ndarray, axis: Any, keepdims: bool, final: Any) -> Any:
-    """x folded by one call of a ufunc; None where there is none, x is cut into pieces, or threads are to fold it."""
-    if not (0 < x.size < THREADS.elementwise and x.size <= PIECE and x.flags.c_contiguous):
+    """x folded by one call of a ufunc; None where there is none, x is cut into pieces, or threads are to fold it.
+
+    Short rows, which `_fold.rows` folds at a fraction of the rate, have one thread at any size.
+    """
+    small = x.size < THREADS.elementwise and x.size <= PIECE
+    if not x.size or not x.flags.c_contiguous or not (small or x.shape[-1] < SHORT):
         return None
     key = (name, x.dtype, x.ndim, axis, keepdims, final)
     found = _at_once_by.get(key, False)
@@ -149,7 +162,7 @@ def _at_once(name: str, x: np.ndarray, axis: Any, keepdims: bool, final: Any) ->
         if len(_at_once_by) > MOST_PLANS:
             _at_once_by.clear()
         found = _at_once_by[key] = at_once(*key)
-    return None if found is None else found(x)
+    return None if found is None or not (small or found.has_short_rows(x.shape)) else found(x)
 
 
 def at_once(name: str, dtype: np.dtype, ndim: int, axis: Any, keepdims: bool, final: Any) -> AtOnce | None:
@@ -162,22 +175,23 @@ def at_once(name: str, dtype: np.dtype, ndim: int, axis: Any, keepdims: bool, fi
     dims = sorted({a % ndim for a in axes}) if ndim else []
     if not dims or dims[-1] - dims[0] != len(dims) - 1:
         return None
-    options = (None,) if dims[-1] == ndim - 1 else (False, True)
-    ufuncs = [_ufunc(name, dtype, final, joins) for joins in options]
-    return None if ufuncs[0] is None else AtOnce(dims[0], dims[-1] + 1, keepdims, ufuncs)
+    forms = ("rows", "short rows") if dims[-1] == ndim - 1 else ("columns", "joined columns")
+    ufuncs = [_ufunc(name, dtype, final, form) for form in forms]
+    return None if ufuncs[0] is None else AtOnce(dims[0], dims[-1] + 1, dims[-1] == ndim - 1, keepdims, ufuncs)
 
 
 class AtOnce:
     """Folds contiguous arrays over their dimensions [first, stop) by one call of a ufunc; None for what a plan is to fold.
 
     Args:
-        ufuncs: functions that give the ufunc of rows; or those of columns one by one, and of several rows as one.
+        rows: whether no dimensions follow.
+        ufuncs: functions that give the ufunc of rows and that of many short rows; or of columns, and of few columns.
     """
 
-    __slots__ = ("first", "stop", "keepdims", "ufuncs", "known")
+    __slots__ = ("first", "stop", "rows", "keepdims", "ufuncs", "known")
 
-    def __init__(self, first: int, stop: int, keepdims: bool, ufuncs: Sequence[Any]):
-        self.first, self.stop, self.keepdims, self.ufuncs = first, stop, keepdims, ufuncs
+    def __init__(self, first: int, stop: int, rows: bool, keepdims: bool, ufuncs: Sequence[Any]):
+        self.first, self.stop, self.rows, self.keepdims, self.ufuncs = first, stop, rows, keepdims, ufuncs
         self.known: dict[tuple[int, ...], tuple] = {}
 
     def __call__(self, x: np.ndarray) -> Any:
@@ -195,16 +209,22 @@ class AtOnce:
         result = function(x)
         return result if shape is None else np.reshape(result, shape)
 
+    def has_short_rows(self, shape: tuple[int, ...]) -> bool:
+        """Whether there are many rows, of few elements."""
+        return self.rows and math.prod(shape[self.first :]) < SHORT and math.prod(shape[: self.first]) >= ROWS
+
     def _prepare(self, shape: tuple[int, ...]) -> tuple:
         """The ufunc (or None), and the shapes that it is to see and to give, None where they are so."""
         first, stop = self.first, self.stop
         lead, n, behind = shape[:first], math.prod(shape[first:stop]), shape[stop:]
-        width, function, natural = math.prod(behind), self.ufuncs[0], (*lead, *behind)
-        if len(self.ufuncs) == 1:
-            visible = (*lead, n)
+        outer, width = math.prod(lead), math.prod(behind)
+        if self.rows:
+            short = self.has_short_rows(shape)
+            visible, natural = ((outer, n), (outer,)) if short else ((*lead, n), lead)
+            function = self.ufuncs[short]
         else:
-            outer, visible, natural = math.prod(lead), (*lead, n, width), (*lead, width)
-            joins = rows_as_one(outer, n, width) > 1 if width else False
+            visible, natural = (*lead, n, width), (*lead, width)
+            joins = rows_as_one(outer, n, width) > 1 if width > 1 else False
             if n < 2 or width < 2 or not (joins or pieces_of(outer, n, width) == 1):
                 return None, None, None
             function = self.ufuncs[joins]
@@ -218,27 +238,37 @@ def row_function(name: str, dtype: np.dtype, final: Any = None) -> Callable[[np.
     Args:
         final: type of the results; None for that of the array. For "var" and "std" the correction, 0 or 1.
     """
-    found = _ufunc(name, dtype, final)
+    found = _ufunc(name, dtype, final, "rows")
     return found and found()
 
 
-def _ufunc(name: str, dtype: np.dtype, final: Any, joins: bool | None = None) -> Callable[[], Any] | None:
-    """A function that gives the ufunc of `row_function`; or one of columns, several rows as one if `joins`."""
+# By form: the ufuncs of folds, of "var" and "std", and of "logsumexp", and their last parameters.
+FORMS: dict[str, tuple[tuple[Callable[..., Callable], ...], tuple]] = {
+    "rows": ((row_fold, row_variance, row_logsumexp), ()),
+    "short rows": ((short_row_fold, short_row_variance, short_row_logsumexp), ()),
+    "columns": ((column_fold, column_variance, column_logsumexp), (False,)),
+    "joined columns": ((column_fold, column_variance, column_logsumexp), (True,)),
+}
+
+
+def _ufunc(name: str, dtype: np.dtype, final: Any, form: str) -> Callable[[], Any] | None:
+    """A function that gives the ufunc of a form that folds arrays of a type; None if there is no code.
+
+    Args:
+        final: as in `row_function`.
+    """
     letter = letter_of(dtype)
     if not letter or _unsupported(name, letter):
         return None
     own = name in ("var", "std", "logsumexp")
     target = letter if final is None or own else letter_of(np.dtype(final))
-    if not target or (own and joins is not None and letter not in "fd"):
+    if not target or (own and "columns" in form and letter not in "fd"):
         return None
-    options: tuple = () if joins is None else (joins,)
-    make: Callable[..., Callable]
+    (fold, spread, logarithm), options = FORMS[form]
     if name == "logsumexp":
-        make, parameters = (row_logsumexp if joins is None else column_logsumexp), (letter,)
-    elif own:
-        make, parameters = (row_variance if joins is None else column_variance), (name, letter, final)
+        make, parameters = logarithm, (letter,)
     else:
-        make, parameters = (row_fold if joins is None else column_fold), (name, letter, target)
+        make, parameters = (spread, (name, letter, final)) if own else (fold, (name, letter, target))
 
     @functools.cache
     def ufunc() -> Callable[[np.ndarray], Any]:

@@ -123,6 +123,28 @@ def test_a_row_has_one_value_however_many_there_are(name: str, n: int):
     assert reduce(tdt.tensor(x[0]), 0).numpy().tobytes() == many[0].tobytes()
 
 
+@pytest.mark.parametrize("letter", "fdei")
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 15])
+@pytest.mark.parametrize("rows", [16, 37, 20_000])
+def test_short_rows_have_the_same_bits_one_by_one_and_side_by_side(rows, n, letter, monkeypatch):
+    x = (10 * np.random.default_rng(0).standard_normal((rows, n))).astype(letter)
+    x.flat[3] = np.nan if letter != "i" else 0
+    found = []
+    for short in (fold_cpu.SHORT, 0):
+        monkeypatch.setattr(fold_cpu, "SHORT", short)
+        monkeypatch.setattr(fold_cpu, "_at_once_by", {})
+        names = (
+            ("sum", "max", "count") if letter == "i" else ("sum", "mean", "max", "prod", "norm2", "nanmean", "count")
+        )
+        results = [fold(name, x, (1,), True, "int64" if name == "count" else None, float(n)) for name in names]
+        if letter != "i":
+            results += [variance("var", x, (1,), False, n, n - 1.0)]
+        if letter in "fd":
+            results += [logsumexp(x, (1,), False)]
+        found.append([a.tobytes() for a in results])
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("letter", "fdi")
 @pytest.mark.parametrize(("shape", "axis"), [((200, 5), (0,)), ((20, 50), (0,)), ((7, 20, 9), (1,)), ((7, 20, 9), (0, 1)),
                                              ((129, 32), (0,)), ((300, 100), (0,))])  # fmt: skip
