@@ -49,15 +49,20 @@ def max_pool(
 def max_pool_vjp(g: np.ndarray, out: np.ndarray, x: np.ndarray, **how: Any) -> np.ndarray:
     """The gradient in x, contiguous or channels-last, from `g` in any order, for 2×2 windows.
 
-    Each window gives its own to the first cell that equals the largest, or to its last NaN. Worked out channels-last, where
-    a vector holds channels; turning planes there and back is cheaper than picking every other cell.
+    Each window gives its own to the first cell that equals the largest, or to its last NaN.
     """
+    if not output_is_channels_last(x):
+        g, out, x = (np.ascontiguousarray(a) for a in (g, out, x))
+        grad, planes, sizes = np.empty(x.shape, np.float32), x.shape[0] * x.shape[1], x.shape[2:]
+        kernel = _backward_planes(vector_width())
+        parallel(kernel, planes, g, x, out, grad, *sizes, grain=-(-GRAIN // math.prod(sizes)))  # type: ignore[arg-type]
+        return grad
     g, out, ordered = (_channels_last(a) for a in (g, out, x))
     grad = np.empty_like(ordered)
     parallel(
         _backward(vector_width()), x.shape[0], g, ordered, out, grad, *ordered.shape[1:], grain=-(-GRAIN // x[0].size)
     )
-    return _as(x, grad)
+    return to_front(grad)
 
 
 def max_pool_any(
@@ -176,6 +181,53 @@ def _forward_planes(code: Code, first: Value, last: Value, arguments: list[Value
         _of_vectors(code, across, width, largest)
 
 
+def _shares(code: Code, gradient: Value, largest: Value, cells: list[Value]) -> list[Value]:
+    """What the cells of windows have of their gradient: the first one that equals the largest, or the last NaN, all of it."""
+    nan, hit = [c != c for c in cells], [c == largest for c in cells]
+    values = []
+    for number in range(len(cells)):
+        chosen, last_nan = hit[number], nan[number]
+        for before in hit[:number]:
+            chosen = chosen & (before ^ code.value(1, before.kind))
+        for after in nan[number + 1 :]:
+            last_nan = last_nan & (after ^ code.value(1, after.kind))
+        values.append(code.select(chosen | last_nan, gradient, 0.0))
+    return values
+
+
+@native("ppppqq", vectorize=False)
+def _backward_planes(code: Code, first: Value, last: Value, arguments: list[Value], width: int) -> None:
+    """Planes [first, last) of the gradient of x (N · C, H, W), from those of the result."""
+    g, x, out, grad, rows, columns = arguments
+    down, across = rows // 2, columns // 2
+    even, odd = range(0, 2 * width, 2), range(1, 2 * width, 2)
+    pairs = [place for k in range(width) for place in (k, width + k)]
+    with code.loop(first, last) as n:
+        with code.loop(0, down) as i:
+            top, source = (n * rows + 2 * i) * columns, (n * down + i) * across
+
+            def share(k: Value, lanes: int) -> None:
+                gradient, largest = code.load("float", g, source + k, lanes), code.load("float", out, source + k, lanes)
+                starts = (top + 2 * k, top + 2 * k + columns)
+                cells = []
+                for start in starts:
+                    halves = [code.load("float", x, start + max(lanes, 1) * half, lanes) for half in (0, 1)]
+                    cells += [code.shuffle(*halves, order) for order in (even, odd)] if lanes else halves
+                values = _shares(code, gradient, largest, cells)
+                for start, two in zip(starts, (values[:2], values[2:]), strict=True):
+                    if lanes:
+                        code.store(code.shuffle(*two, pairs), grad, start)
+                    else:
+                        code.store(two[0], grad, start)
+                        code.store(two[1], grad, start + 1)
+
+            _of_vectors(code, across, width, share)
+            with code.when(columns > 2 * across), code.loop(0, 2) as extra:  # a column that no window has
+                code.store(code.value(0.0, "float"), grad, top + extra * columns + columns - 1)
+        with code.when(rows > 2 * down):
+            code.clear(code.at("float", grad, (n * rows + rows - 1) * columns), 4 * columns)
+
+
 @native("ppppqqq", vectorize=False)
 def _backward(code: Code, first: Value, last: Value, arguments: list[Value], width: int) -> None:
     """Samples [first, last) of the gradient of x (N, H, W, C), from those of the result."""
@@ -189,14 +241,8 @@ def _backward(code: Code, first: Value, last: Value, arguments: list[Value], wid
             def share(k: Value, lanes: int) -> None:
                 gradient, largest = code.load("float", g, source + k, lanes), code.load("float", out, source + k, lanes)
                 cells = [code.load("float", x, place + k, lanes) for place in places]
-                nan, hit = [c != c for c in cells], [c == largest for c in cells]
-                for number, place in enumerate(places):
-                    chosen, last_nan = hit[number], nan[number]
-                    for before in hit[:number]:
-                        chosen = chosen & (before ^ code.value(1, before.kind))
-                    for after in nan[number + 1 :]:
-                        last_nan = last_nan & (after ^ code.value(1, after.kind))
-                    code.store(code.select(chosen | last_nan, gradient, 0.0), grad, place + k)
+                for place, value in zip(places, _shares(code, gradient, largest, cells), strict=True):
+                    code.store(value, grad, place + k)
 
             _of_vectors(code, channels, width, share)
         with code.when(columns > 2 * across), code.loop(0, 2) as extra:  # a column that no window has
