@@ -45,6 +45,13 @@ def test_fields_of_callbacks_scaled_targets_and_the_loss_scale_may_hold_anything
         assert fault(run, tmp_path / "forged", changed(meta, keys, value)) is None, (keys, value)
 
 
+@pytest.mark.parametrize("value", [[], [1.0], [1.0, 2.0, 3.0], 1.0])
+def test_a_scale_of_other_targets_is_a_message(runs, tmp_path, value):
+    run, meta = runs["numbers"]
+    keys = ("data", "targets", "target", "scale")
+    assert fault(run, tmp_path / "forged", changed(meta, keys, value)) is None
+
+
 def test_a_schedule_that_has_ended_already_is_a_message(runs, tmp_path):
     run, meta = runs["digits"]
     assert fault(run, tmp_path / "forged", changed(meta, ("scheduler", "total_steps"), -1)) is None

@@ -45,7 +45,7 @@ from tdt.train.model.from_config import CONSTRUCTOR_ERRORS, FailedLayer, build_m
 from tdt.train.model.memory_format import use_channels_last
 from tdt.train.model.objective import Objective
 from tdt.train.model.scheduling import build_scheduler
-from tdt.train.model.target_statistics import check_targets, fit_targets
+from tdt.train.model.target_statistics import check_targets, fit_targets, saved_targets
 from tdt.utils.data import TensorDataset
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -136,10 +136,14 @@ def _build_parts(
         _check_batches(config, train, model, rows, errors)
     if rows_of_train is not None and loss is not None and not errors:
         if config.targets is not None:
-            known = None if data_state is None else data_state.get("targets", {})
-            fitted = fit_targets(rows_of_train, loss, config.targets.scale, errors) if known is None else known
+            fitted = (
+                fit_targets(rows_of_train, loss, config.targets.scale, errors)
+                if data_state is None
+                else saved_targets(data_state.get("targets", {}), rows_of_train, loss, errors)
+            )
             facts["targets"] = fitted
-            loss.scale_targets(fitted)
+            if not errors:
+                loss.scale_targets(fitted)
         elif training and not resumed:
             check_targets(rows_of_train, loss, errors)
     for name, split in whole.items() if loss is not None and not errors else ():

@@ -51,6 +51,17 @@ def fit_targets(dataset: Any, loss: Objective, kind: str, errors: ConfigErrors) 
     return found
 
 
+def saved_targets(saved: Json, dataset: Any, loss: Objective, errors: ConfigErrors) -> Json:
+    """The statistics in a checkpoint. Reports those that are not of the targets of `dataset`, the training rows."""
+    _, target = dataset[0]
+    for term in _numeric(loss):
+        value, found = part_of(term.target, {"target": target}), saved.get(term.target, {})
+        columns = tuple(value.shape) if value.ndim == 1 else ()
+        if any(np.shape(found.get(name)) != columns for name in ("shift", "scale")):
+            errors.add(KEY, "the checkpoint has no statistics of the targets of data.train, or of others")
+    return saved
+
+
 def check_targets(dataset: Any, loss: Objective, errors: ConfigErrors) -> None:
     """Warn about numbers whose mean or deviation is so far from 1 that models learn them slowly or not at all."""
     targets = None
