@@ -6,11 +6,20 @@ from fnmatch import fnmatchcase
 
 from tests.annotations import found, left_open
 
-# The command line's own modules, which no program calls, and the stand-ins for modules of PyTorch that programs import.
-NOT_PUBLIC = ("tdt.cli", "tdt.commands", "tdt.train", "tdt.compat")
+# The command line's own modules, which no program calls, the stand-ins for modules of PyTorch that programs import, and
+# the trainer's rooms below what tdt.train exports.
+ROOMS = ("checks", "config", "data", "loop", "model", "runs", "tune", "logging.collectors")
+NOT_PUBLIC = ("tdt.cli", "tdt.commands", "tdt.compat", *(f"tdt.train.{room}" for room in ROOMS))
 
 # Where a value may be anything, by reason. `*`: any part of a name.
 ANYTHING: dict[str, str] = {
+    "settings of a config: numbers, texts, lists and dicts, nested": "tdt.train.api.fit tdt.train.api.evaluate",
+    "a config is a dict of settings and of what components are written as": "tdt.train.api.Run.config",
+    "inputs of every kind that a model may have been trained on, and outputs that may nest": """
+        tdt.train.trained_model.TrainedModel.* tdt.train.trained_model.leaves_of""",
+    "sums of a metric, which its own methods make, add up and divide": """
+        tdt.train.metrics.*.batch_sum tdt.train.metrics.*.add tdt.train.metrics.base.beside tdt.train.metrics.classes.decisions
+        tdt.train.metrics.ranking.rows_of tdt.train.metrics.base.Reading.*""",
     "a gradient nests as the argument of the caller's function, tensors in tuples, lists and dicts": """
         tdt.func.grad tdt.func.grad_and_value""",
     "take and return what `forward` of the user's module, or the user's function, does": """
