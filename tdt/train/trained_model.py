@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
@@ -68,7 +68,7 @@ class TrainedModel(nn.Module):
             inputs: what the model was trained on, one or many:
 
                 - images: Pillow images, paths, or arrays (height, width) or (height, width, channels) of uint8
-                - rows of a table: dicts by column, or a DataFrame; None and NaN are missing values
+                - rows of a table: dicts by column, a DataFrame or a Series of one row; None and NaN are missing values
                 - arrays and tensors of the shape of an input, or with a batch dimension before it
                 - texts, for a model that was trained on text; give a file of texts as `pathlib.Path`
                 - files and folders that `tdt predict` reads: CSV, NPZ, a folder of images
@@ -156,6 +156,8 @@ class TrainedModel(nn.Module):
         """Whether the inputs are several, and each with its name."""
         if (rows := _rows_of(inputs)) is not None:
             return True, self._each(rows, "row")
+        if (row := _row_of(inputs)) is not None:
+            return False, self._each([row], "input", alone=True)
         if isinstance(inputs, (np.ndarray, Tensor)) or _is_structure(inputs, self._predictor.facts["item"]):
             return self._arrays(inputs)
         if isinstance(inputs, (str, os.PathLike, Mapping)) or _is_image(inputs):
@@ -198,15 +200,17 @@ class TrainedModel(nn.Module):
             if several:
                 raise ValueError(f"is a batch of shape {_shape_of(item)}; give it to predict alone, not in a list")
             return next(rows)[1]
-        if isinstance(item, Mapping):
-            return self._row(item, number)
+        if (row := _row_of(item)) is not None:
+            return self._row(row, number)
         raise ValueError(f"expected an image, a path, a dict of a row, an array or a text, got {type(item).__name__}")
 
     def _row(self, row: Row, number: int) -> Any:
         dataset = self._predictor.dataset
         if not hasattr(dataset, "columns"):
             raise ValueError(f"this model takes no rows; it was trained on {self._predictor.config.data.train}")
-        return self._predictor.row([_cell(value) for value in row.values()], [str(name) for name in row], number)
+        known = {column.name: column.categories for column in dataset.columns}
+        cells = [_cell(value, known.get(str(name), ())) for name, value in row.items()]
+        return self._predictor.row(cells, [str(name) for name in row], number)
 
     def _arrays(self, arrays: Any) -> tuple[bool, Iterator[Named]]:
         """One array of the shape of an input, or the rows of a batch of them."""
@@ -354,6 +358,13 @@ def _rows_of(inputs: Any) -> Iterable[Row] | None:
     return None
 
 
+def _row_of(value: Any) -> Row | None:
+    """The row that a dict or a Series of pandas is, as `DataFrame.iloc[0]`; None for anything else."""
+    if hasattr(value, "to_dict") and hasattr(value, "index") and not hasattr(value, "columns"):
+        value = value.to_dict()
+    return value if isinstance(value, Mapping) else None
+
+
 def _is_image(value: Any) -> bool:
     """Whether `value` is a Pillow image."""
     return isinstance(getattr(value, "mode", None), str) and hasattr(value, "convert")
@@ -363,12 +374,17 @@ def _is_path(value: Any, takes_text: bool) -> bool:
     return isinstance(value, os.PathLike) or (isinstance(value, str) and not takes_text)
 
 
-def _cell(value: Any) -> str:
-    """A value as a table's file would write it; nothing for a missing one."""
+def _cell(value: Any, categories: Sequence[str] = ()) -> str:
+    """A value as a table's file would write it; nothing for a missing one.
+
+    categories: of its column. A DataFrame turns integers into floats where one of them is missing: 3.0 is the category 3.
+    """
     value = value.item() if isinstance(value, (np.generic, Tensor)) else value
     if value is None or (isinstance(value, float) and math.isnan(value)) or str(value) in ("NaT", "<NA>"):
         return ""
-    return str(value)
+    text = str(value)
+    whole = text.removesuffix(".0")
+    return whole if text not in categories and whole in categories else text
 
 
 def _shape_of(value: Any) -> Any:

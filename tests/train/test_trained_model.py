@@ -17,6 +17,7 @@ from tdt.train.runs.checkpoint import CheckpointError
 from tdt.train.trained_model import TrainedModel
 from tdt.vision.datasets import Digits
 from tests.commands.running import SMALL
+from tests.helpers import require
 
 ROWS = [
     {"sepal_length": 5.1, "sepal_width": 3.5, "petal_length": 1.4, "petal_width": 0.2},
@@ -111,12 +112,47 @@ def test_rows_are_dicts_or_a_data_frame(iris, tmp_path):
     assert is_same(iris.predict(ROWS[0]).classes, expected[0])
 
 
+def test_frames_and_rows_of_pandas_are_predicted_as_their_file_is(tmp_path):
+    pandas = require("pandas")
+    path = tmp_path / "flats.csv"
+    lines = (f"{20 + i},{i % 3 + 1},{'ab'[i % 2]},2024-01-{i % 28 + 1:02d},{i % 2 == 0},{30 * i}" for i in range(40))
+    path.write_text("\n".join(["area,floor,kind,built,lift,price", *lines]) + "\n")
+    columns = {
+        "type": "Table",
+        "path": str(path),
+        "target": "price",
+        "columns": {"floor": "category", "area": "number"},
+    }
+    columns["columns"] |= {"kind": "category", "built": "date", "lift": "category"}
+    config = {"data": {"train": columns}, "targets": {"scale": "standard"}, "model": "LazyLinear(1)", "loss": "MSELoss"}
+    config |= {"optimizer": "SGD(lr=0.1)", "train": {"epochs": 1}}
+    run = fit(config, run_dir=tmp_path / "run", quiet=True)
+    model = run.load_model()
+    (tmp_path / "new.csv").write_text(
+        "area,floor,kind,built,lift\n30,2,a,2024-01-05,True\n,,b,,False\n41,3,,2024-02-01,\n"
+    )
+    expected = [answer.value for answer in model.predict(tmp_path / "new.csv")]
+    frame = pandas.read_csv(tmp_path / "new.csv")
+    assert frame.dtypes["floor"] == np.float64  # as one is missing
+    dates = frame.assign(built=pandas.to_datetime(frame.built))
+    for rows in (frame, frame.convert_dtypes(), frame.set_axis([7, 7, 9]), frame[frame.columns[::-1]], dates,
+                 frame.astype({"kind": "category"})):  # fmt: skip
+        assert [answer.value for answer in model.predict(rows)] == expected
+    assert [model.predict(row).value for _, row in frame.iterrows()] == pytest.approx(expected)
+    assert [answer.value for answer in model.predict([row for _, row in frame.iterrows()])] == expected
+    with pytest.raises(ValueError, match=r"row 0: has no column 'floor'"):
+        model.predict(frame.drop(columns="floor"))
+    steps, values = run.metrics["train_epoch/loss"]
+    assert pandas.Series(values, index=steps).to_dict() == dict(zip(steps.tolist(), values.tolist(), strict=True))
+
+
 def test_a_number_is_the_value_of_a_prediction(tmp_path):
     (tmp_path / "line.csv").write_text("x,y\n" + "".join(f"{x},{2 * x + 0.5}\n" for x in range(20)))
     config = {"data": {"train": {"type": "Table", "path": str(tmp_path / "line.csv"), "target": "y"}}}
     config |= {"model": ["Linear(1, 1)"], "loss": "MSELoss", "optimizer": "SGD(lr=0.1)"}
     answer = fit(config, run_dir=tmp_path / "run", train__epochs=2, quiet=True).load_model().predict({"x": 3})
     assert answer.values == (answer.value,) and answer.label is None and answer.probabilities == {}
+    assert repr(answer) == f"Prediction(name='input', values=({answer.value!r},))"
 
 
 def test_missing_columns_and_unseen_categories_follow_the_config_and_are_counted(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from tdt.train.metrics import Reading
 from tdt.train.model.deciding import named
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Prediction:
     """The prediction for the input `name`, or why there is none (`error`). Only the fields that apply are filled.
 
@@ -60,6 +60,12 @@ class Prediction:
     def value(self) -> float | None:
         """The number of a model that predicts one."""
         return self.values[0] if len(self.values) == 1 else None
+
+    def __repr__(self) -> str:
+        """The fields that apply."""
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "names"}
+        filled = (f"{k}={v!r}" for k, v in values.items() if isinstance(v, np.ndarray) or v not in (None, (), {}))
+        return f"Prediction({', '.join(filled)})"
 
     def __str__(self) -> str:
         if self.error is not None:
