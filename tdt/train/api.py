@@ -194,20 +194,24 @@ def fit(
     """
     if (config is None) == (resume is None):
         raise TypeError("fit: expected a config, or resume=RUN to resume a run")
+    if resume is not None and run_dir is not None:
+        raise TypeError("fit: a resumed run stays in its folder; give resume without run_dir")
     changes = [_override(key, value) for key, value in overrides.items()]
     with trusting(trust):
         if resume is not None:
-            if run_dir is not None:
-                raise TypeError("fit: a resumed run stays in its folder; give resume without run_dir")
             session = Session.resume(
                 resume, root=root, overrides=changes, changed_data=changed_data, callbacks=callbacks
             )
         else:
-            assert config is not None
             session = Session.start(_read(config, changes), root=root, folder=run_dir, callbacks=callbacks)
-        with session:
-            listeners = () if quiet else (Console(sys.stdout),)
-            outcome = Outcome("done") if session.complete else session.train(*listeners)
+        return _train(session, quiet)
+
+
+def _train(session: Session, quiet: bool) -> Run:
+    """Train to the end; a signal is raised as the exception that Python has for it."""
+    with session:
+        listeners = () if quiet else (Console(sys.stdout),)
+        outcome = Outcome("done") if session.complete else session.train(*listeners)
     if outcome.reason == "SIGINT":
         raise KeyboardInterrupt(
             f"the run stopped with a checkpoint; to resume it: fit(resume={str(session.run.folder)!r})"

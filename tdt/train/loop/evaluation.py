@@ -17,7 +17,7 @@ from tdt import Tensor
 from tdt.train._types import Callback, Nested
 from tdt.train.checks.labels import label_error
 from tdt.train.checks.saved_config import restrict_saved_config
-from tdt.train.config import Component, DataConfig, loads
+from tdt.train.config import Component, Config, DataConfig, loads
 from tdt.train.config.config import SPLITS
 from tdt.train.config.precision import default_dtype
 from tdt.train.data.nested import leaves
@@ -209,21 +209,16 @@ def evaluate_checkpoint(
     unread = [text for text in overrides if text.partition("=")[0].partition(".")[0] not in ("data", "loss", "metrics")]
     if unread:
         raise LookupError(f"{unread[0]}: has no effect in an evaluation, which reads data, loss and metrics")
-    changes = [*overrides, *([] if device is None else [f"device={device}"])]
-    path_of_data = data if data is not None and is_path(data) else None
-    if data is not None:
-        split = split or "test"
-        if path_of_data is None:
-            changes.append(f"data.{split}={data}")
-    if overrides or data is not None:  # the scores that the training monitored need not be computed now
-        changes += [f"{watcher}=null" for watcher in ("checkpoint.best", "train.early_stopping", "scheduler")]
-    config = loads(meta["config"], f"{path}:config", changes)
-    if path_of_data is not None and split is not None:
-        own = with_path(config.data.train, path_of_data)
-        config = replace(config, data=_with_split(config.data, split, own))
-    split = split or next(name for name in ("valid", "test", "train") if name in config.data.splits())
-    if split not in config.data.splits():
-        raise LookupError(f"there is no split {split!r}; the config has {', '.join(config.data.splits())}")
+    split = "test" if split is None and data is not None else split
+    file, changes = None, list(overrides)
+    if data is not None and is_path(data):
+        file = data
+    elif data is not None:
+        changes.append(f"data.{split}={data}")
+    settings = [] if device is None else [f"device={device}"]
+    if changes or file is not None:  # the scores that the training monitored need not be computed now
+        settings += [f"{watcher}=null" for watcher in ("checkpoint.best", "train.early_stopping", "scheduler")]
+    config, split = _split_of(loads(meta["config"], f"{path}:config", [*changes, *settings]), split, file)
     if batch_size is not None:
         loader = config.data.eval_loader.model_copy(update={"batch_size": batch_size})
         config = replace(config, data=replace(config.data, eval_loader=loader))
@@ -232,6 +227,34 @@ def evaluate_checkpoint(
         parts = build(config, training=False, splits=(split,), data_state=data_state(meta))
     with state_errors(path):
         load_model(parts, tensors)
+    scores, results = _scores_and_results(parts, split, progress)
+    return Evaluation(
+        path=Path(path),
+        step=meta["step"],
+        epoch=meta["epoch"],
+        split=split,
+        scores=scores,
+        tasks=results if len(results) > 1 else {},
+        files=parts.files[split],
+        notes=parts.notes[split],
+        **vars(next(iter(results.values()))),
+    )
+
+
+def _split_of(config: Config, split: str | None, file: str | None) -> tuple[Config, str]:
+    """The split to evaluate, and the config in which it reads `file`, if that is given."""
+    if file is not None and split is not None:
+        config = replace(config, data=_with_split(config.data, split, with_path(config.data.train, file)))
+    split = split or next(name for name in ("valid", "test", "train") if name in config.data.splits())
+    if split not in config.data.splits():
+        raise LookupError(f"there is no split {split!r}; the config has {', '.join(config.data.splits())}")
+    return config, split
+
+
+def _scores_and_results(
+    parts: Parts, split: str, progress: Callable[[int, int], None]
+) -> tuple[dict[str, float], dict[str, TaskResult]]:
+    """The scores on a split, and the result for each output by the name of its loss, that of the first loss first."""
     tasks = tasks_of(parts.loss.terms)
     parts.loss.saves_call = parts.loss.saves_call or len(tasks) > 1
     pairs: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in tasks}
@@ -245,18 +268,7 @@ def evaluate_checkpoint(
 
     of = len(parts.loaders[split])
     scores = evaluate(parts, split, keep, check_stop=lambda: progress(len(pairs[first]), of))
-    results = {name: _result(parts, term, pairs[name]) for name, term in tasks.items()}
-    return Evaluation(
-        path=Path(path),
-        step=meta["step"],
-        epoch=meta["epoch"],
-        split=split,
-        scores=scores,
-        tasks=results if len(results) > 1 else {},
-        files=parts.files[split],
-        notes=parts.notes[split],
-        **vars(results[first]),
-    )
+    return scores, {name: _result(parts, term, pairs[name]) for name, term in tasks.items()}
 
 
 def _with_split(data: DataConfig, split: str, component: Component) -> DataConfig:
