@@ -8,7 +8,7 @@ from tests.annotations import found, left_open
 
 # The command line's own modules, which no program calls, the stand-ins for modules of PyTorch that programs import, and
 # the trainer's rooms below what tdt.train exports.
-ROOMS = ("checks", "config", "data", "loop", "model", "runs", "tune", "logging.collectors")
+ROOMS = ("checks", "config", "data", "export", "loop", "model", "runs", "tune", "logging.collectors")
 NOT_PUBLIC = ("tdt.cli", "tdt.commands", "tdt.compat", *(f"tdt.train.{room}" for room in ROOMS))
 
 # Where a value may be anything, by reason. `*`: any part of a name.
