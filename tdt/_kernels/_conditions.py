@@ -32,6 +32,8 @@ PAIR_COLUMNS, PAIR_WEIGHTS, PAIR_CELLS, PAIR_WEIGHTS_SPREAD = 32, 1 << 10, 1 << 
 LARGE_WINOGRAD, LARGE_WINOGRAD_SUM = 1 << 21, 1 << 25
 WINOGRAD_CHANNELS = 32
 MANY_PIXELS, MANY_SUMMED_PIXELS = 64, 192
+# Pairs of channels whose transformed weights, 16 numbers of each, fill a level-two cache: of more, it takes as many pixels.
+CACHED_WEIGHTS, MANY_PIXELS_OF_MANY_WEIGHTS = 1 << 15, 160
 # Channels on one side, with which others are no vector; pairs of channels of which a weight gradient is computed so, cells of a
 # kernel for few channels of the image; the share of vectors of eight along a row that has to be used; and multiply-adds of a
 # sample, of which fewer do not earn back the time to compile.
@@ -117,7 +119,8 @@ def many_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
         count, many, large = first.shape[0], MANY_SUMMED_PIXELS, LARGE_WINOGRAD_SUM
         height, width = first.shape[2:]
     else:
-        count, many, large = 1, MANY_PIXELS, LARGE_WINOGRAD
+        many = MANY_PIXELS if channels * out_channels <= CACHED_WEIGHTS else MANY_PIXELS_OF_MANY_WEIGHTS
+        count, large = 1, LARGE_WINOGRAD
         height, width = attributes.get("size") or [n + 2 * p - 2 for n, p in zip(first.shape[2:], padding, strict=True)]
     tiles, pixels = count * -(-height // 2) * -(-width // 2), count * height * width
     return (
