@@ -20,6 +20,7 @@ import numpy as np
 
 DEPTH = 288  # terms that a tile sums at a time, at most: they and as many lines of weights fit in a level-one cache
 RUN = 32  # channels that are summed together, at least, where there are more
+MOST_PARTS = 25  # into which targets are divided so that those of a block still fill tiles
 BORDERED = 0.75  # share of pairs of targets and cells inside of the source up to which the border is left out
 
 
@@ -130,10 +131,15 @@ def _phase(remainder: int, size: int, kernel: int, stride: int, padding: int, di
 
 
 def _gather(phases: list[list[Phase]], source: tuple, kernel: tuple, channels: int, exact: bool) -> Gather:
-    border, size, inside, split, padded = [], [], [], False, False
-    for dimension, length in zip(phases, source, strict=True):
-        if exact or _share(dimension, length) <= BORDERED:
-            dimension, split = [part for phase in dimension for part in _parts(phase, length)], True
+    border, size, inside, padded = [], [], [], False
+    parts = [
+        [part for phase in dimension for part in _parts(phase, length)]
+        if exact or _share(dimension, length) <= BORDERED else dimension
+        for dimension, length in zip(phases, source, strict=True)
+    ]  # fmt: skip
+    # Of many parts, each has too few targets to fill a tile: then it takes longer than to sum the border.
+    split = parts != phases and (exact or math.prod(map(len, parts)) <= MOST_PARTS)
+    for dimension, length in zip(parts if split else phases, source, strict=True):
         places = [at for p in dimension for at, _ in p.cells]
         ends = [at + (p.count - 1) * p.source_step for p in dimension for at, _ in p.cells]
         low = -min(places, default=0)
