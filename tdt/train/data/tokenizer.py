@@ -5,8 +5,11 @@ from __future__ import annotations
 import base64
 import functools
 import os
+import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,10 @@ from tdt.train._regular_file import open_regular
 
 FILE = "tokenizer.json"
 PADDING = ("[PAD]", "<pad>", "<|pad|>", "<|finetune_right_pad_id|>", "<|endoftext|>", "</s>")  # by preference
+PIECE, AT_ONCE = 1 << 17, 16  # characters of a piece of a long text; pieces or texts that are encoded at once
+LINE_BREAK = re.compile(r"(?<=\S)\n(?=\w)")
+THREADS = "TOKENIZERS_PARALLELISM"
+THREADS_SET = THREADS in os.environ
 MOST_BYTES = 1 << 28  # of a file that a checkpoint holds: the largest known have 2 ** 25
 
 
@@ -110,11 +117,13 @@ class Tokenizer:
         return int(number)
 
     def encode(self, text: str) -> np.ndarray:
-        """The numbers of a text's tokens, int64 (n,), without special tokens but those that it writes."""
-        tokenizer = self._library_tokenizer
-        tokenizer.no_truncation()
-        (encoding,) = tokenizer.encode_batch_fast([text], add_special_tokens=False)
-        return np.array(encoding.ids, dtype=np.int64)
+        """The numbers of a text's tokens, int64 (n,), without special tokens but those that it writes.
+
+        A long text is encoded in pieces of whole lines, as the library takes two hundred bytes for a character.
+        """
+        self._library_tokenizer.no_truncation()
+        found = [np.array(ids, dtype=np.int64) for ids in self._encode(_pieces(text), False)]
+        return found[0] if len(found) == 1 else np.concatenate(found)
 
     def encode_padded(self, texts: Sequence[str], length: int) -> np.ndarray:
         """Those of several texts, int64 (n, length): with special tokens, cut at the end, filled up with `padding`.
@@ -127,9 +136,16 @@ class Tokenizer:
             raise ValueError(f"{self.name}: a text has {special} special tokens, so length is at least {special + 1}")
         tokenizer.enable_truncation(length)
         encoded = np.full((len(texts), length), self.padding, dtype=np.int64)
-        for row, encoding in zip(encoded, tokenizer.encode_batch_fast(list(texts)), strict=True):
-            row[: len(encoding.ids)] = encoding.ids
+        for row, ids in zip(encoded, self._encode(texts, True), strict=True):
+            row[: len(ids)] = ids
         return encoded
+
+    def _encode(self, texts: Iterable[str], special: bool) -> Iterator[list[int]]:
+        remaining = iter(texts)
+        while some := list(islice(remaining, AT_ONCE)):
+            with _threads():
+                encodings = self._library_tokenizer.encode_batch_fast(some, add_special_tokens=special)
+            yield from (encoding.ids for encoding in encodings)
 
     def decode(self, numbers: Sequence[int]) -> str:
         """The text of tokens, special ones too. Bytes that are not UTF-8 become U+FFFD."""
@@ -142,9 +158,31 @@ class Tokenizer:
         return hash(self.content)
 
 
+def _pieces(text: str) -> Iterator[str]:
+    """The text in pieces of about `PIECE` characters, cut where a line begins with a word: no token spans that."""
+    start = 0
+    while cut := LINE_BREAK.search(text, start + PIECE):
+        yield text[start : cut.end()]
+        start = cut.end()
+    yield text[start:]
+
+
+@contextmanager
+def _threads() -> Iterator[None]:
+    """Context manager in which the library uses its threads, unless the user has decided. Elsewhere they are off, as a
+    loader's forked workers do not have them."""
+    if THREADS_SET:
+        yield
+        return
+    os.environ[THREADS] = "true"
+    try:
+        yield
+    finally:
+        os.environ[THREADS] = "false"
+
+
 def _import_tokenizers() -> Any:
     """The library `tokenizers`. Raises RuntimeError with the extra to install if it is missing."""
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its threads and a loader's forked workers do not mix
     try:
         import tokenizers
     except ImportError as error:

@@ -17,6 +17,7 @@ import tdt
 from tdt.text import models
 from tdt.text.models import GPT2LMHeadModel
 from tdt.train import evaluate, fit
+from tdt.train.data import tokenizer
 from tdt.train.data.datasets.table import Table
 from tdt.train.data.datasets.text import Text
 from tdt.train.data.tokenizer import Tokenizer
@@ -66,6 +67,16 @@ def test_a_files_own_padding_and_truncation_are_not_those_of_the_dataset(tmp_pat
     ours = Tokenizer.of(tmp_path / "t.json")
     assert ours.encode("the soup").tolist() == expected
     assert ours.encode_padded(["the soup"], 4).tolist() == [expected + [7] * (4 - len(expected))]
+
+
+def test_a_long_text_in_pieces_has_the_tokens_of_the_whole(tmp_path, monkeypatch):
+    library = byte_level(tmp_path / "t.json")
+    text = (TEXT + "\n\n  new, 12\r\n\tand\n") * 3
+    monkeypatch.setattr(tokenizer, "PIECE", 100)
+    pieces = list(tokenizer._pieces(text))
+    assert len(pieces) > 100
+    assert "".join(pieces) == text
+    assert Tokenizer.of(tmp_path / "t.json").encode(text).tolist() == library.encode(text).ids
 
 
 def test_windows_of_tokens_and_their_state(tmp_path):
