@@ -277,11 +277,12 @@ def _gates(graph: Graph, v: Ref, order: Sequence[int]) -> Ref:
 
 
 def _recurrence(
-    graph: Graph, kind: str, x: Ref, states: Sequence[Ref], weights: Sequence[Ref | None], order: Sequence[int],
-    reverse: bool, **how: Any,
+    graph: Graph, kind: str, x: Ref, states: Sequence[Ref], weights: Sequence[Ref | None], sizes: Any,
+    order: Sequence[int], reverse: bool, **how: Any,
 ) -> list[Ref]:  # fmt: skip
     """A layer in one direction: every h (T, N, H), and the last states."""
-    if x.ndim != 3:
+    cell = x.ndim == 2 and isinstance(sizes, tuple) and len(sizes) == 1  # one step, of all samples
+    if x.ndim != 3 and not cell:
         raise Unsupported("runs over packed sequences; export the model with padded ones")
     w_ih, w_hh, b_ih, b_hh = weights
     assert w_ih is not None and w_hh is not None and w_hh.shape is not None
@@ -294,10 +295,11 @@ def _recurrence(
         biases = graph.op("Concat", *both, axis=1)
     first = [graph.op("Unsqueeze", s, graph.ints([0])) for s in states]
     out, *last = graph.ops(
-        kind, x, _gates(graph, w_ih, order), _gates(graph, w_hh, order), biases, None, *first,
+        kind, graph.op("Unsqueeze", x, graph.ints([0])) if cell else x,
+        *(_gates(graph, w, order) for w in (w_ih, w_hh)), biases, None, *first,
         dtypes=[x.dtype] * (1 + len(states)), hidden_size=hidden, direction="reverse" if reverse else "forward", **how,
     )  # fmt: skip
-    every = graph.op("Squeeze", out, graph.ints([1]))
+    every = graph.op("Squeeze", out, graph.ints([0, 1] if cell else [1]))
     return [every, *[graph.op("Squeeze", state, graph.ints([0])) for state in last]]
 
 
@@ -307,19 +309,19 @@ def _lstm(graph: Graph, x: Ref, h: Ref, c: Ref, *weights: Any, sizes: Any, rever
     projection = plain.pop()
     if projection is not None:
         raise Unsupported("is an LSTM with projections (proj_size), which ONNX's LSTM does not have")
-    return _recurrence(graph, "LSTM", x, (h, c), plain, (0, 3, 1, 2), reverse)
+    return _recurrence(graph, "LSTM", x, (h, c), plain, sizes, (0, 3, 1, 2), reverse)
 
 
 @form("gru_sequence")
 def _gru(graph: Graph, x: Ref, h: Ref, *weights: Any, sizes: Any, reverse: bool = False) -> list[Ref]:
     plain = [*weights, *[None] * (4 - len(weights))]
-    return _recurrence(graph, "GRU", x, (h,), plain, (1, 0, 2), reverse, linear_before_reset=1)
+    return _recurrence(graph, "GRU", x, (h,), plain, sizes, (1, 0, 2), reverse, linear_before_reset=1)
 
 
 @form("rnn_sequence")
 def _rnn(graph: Graph, x: Ref, h: Ref, *weights: Any, relu: bool, sizes: Any, reverse: bool = False) -> list[Ref]:
     plain = [*weights, *[None] * (4 - len(weights))]
-    return _recurrence(graph, "RNN", x, (h,), plain, (0,), reverse, activations=["Relu" if relu else "Tanh"])
+    return _recurrence(graph, "RNN", x, (h,), plain, sizes, (0,), reverse, activations=["Relu" if relu else "Tanh"])
 
 
 def _mean_of(graph: Graph, losses: Ref, reduction: str) -> Ref:

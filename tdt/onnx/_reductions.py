@@ -141,6 +141,12 @@ def _vector_norm(graph: Graph, x: Ref, ord: float, dim: Any, keepdim: bool) -> R
     return reduced(graph, "ReduceSum", size**ord, dim, keepdim) ** (1 / ord)
 
 
+@form("cdist")
+def _cdist(graph: Graph, x: Ref, y: Ref, p: float) -> Ref:
+    rows, columns = (graph.op("Unsqueeze", v, graph.ints([axis])) for v, axis in ((x, -2), (y, -3)))
+    return _vector_norm(graph, rows - columns, p, -1, False)
+
+
 @form("nansum")
 def _nansum(graph: Graph, x: Ref, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Ref:
     x = graph.cast(x, graph.outputs[0].dtype)

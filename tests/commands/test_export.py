@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from pathlib import Path
@@ -14,10 +15,12 @@ from PIL import Image
 import tdt as library
 from tdt.train import fit
 from tdt.train.config import bundled, load
+from tdt.train.data.tokenizer import Tokenizer
 from tdt.train.session import Session
 from tests.commands.running import tdt_here
 from tests.configs.small_data import OVERRIDES, write_all
 from tests.helpers import require, require_torch
+from tests.train.tokenizer_files import REVIEWS, word_piece
 
 STEPS = ["device=cpu", "train.epochs=1", "train.steps=1", "data.loader.batch_size=4", "checkpoint.every=1 step"]
 
@@ -148,6 +151,81 @@ def test_transforms_before_the_pixels_are_named(tmp_path: Path):
     metadata = metadata_of(session_of(tmp_path / "pets.onnx"))
     assert metadata["classes"] == ["a", "b"] and metadata["preprocessing"]["inside"][0] == "ToTensor()"
     assert metadata["preprocessing"]["before"][0].startswith("Resize(")
+
+
+PETS = "weight,length,colour,kind,age\n4,46,black,cat,3\n30,90,brown,dog,5\n5,50,white,cat,12\n22,70,black,dog,1\n"
+
+
+def test_several_inputs_and_outputs_keep_their_names(tmp_path: Path):
+    (tmp_path / "pets.csv").write_text(PETS)
+    config = {
+        "name": "pets",
+        "device": "cpu",
+        "data": {"train": {"type": "Table", "path": str(tmp_path / "pets.csv"), "target": "kind",
+                           "columns": {"body": ["weight", "length"], "looks": ["colour"]}}},
+        "model": {
+            "graph": {
+                "size": {"type": "Linear", "in_features": 2, "out_features": 4, "from": "body"},
+                "coat": {"type": "Linear", "in_features": 3, "out_features": 4, "from": "looks"},
+                "sum": {"type": "Add", "from": ["size", "coat"]},
+                "kind": ["ReLU", "Linear(4, 2)"],
+                "also": {"type": "Linear", "in_features": 4, "out_features": 3, "from": "sum"},
+            },
+            "inputs": ["body", "looks"],
+            "outputs": ["kind", "also"],
+        },
+        "loss": {"type": "CrossEntropyLoss", "input": "output/kind"},
+        "optimizer": "Adam(lr=1e-2)",
+        "train": {"epochs": 1},
+    }  # fmt: skip
+    fit(config, root=tmp_path / "runs", quiet=True)
+    done = tdt_here("export", "pets", "--to", "onnx", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [(one["name"], one["shape"]) for one in (*found["inputs"], *found["outputs"])] == [
+        ("body", ["batch", 2]), ("looks", ["batch", 3]), ("kind", ["batch", 2]), ("also", ["batch", 3])
+    ]  # fmt: skip
+
+
+def test_a_model_in_float64_is_exported_in_float64(tmp_path: Path):
+    config = [*STEPS, "dtype=float64", "name=wide"]
+    fit(load("digits-mlp", config), root=tmp_path / "runs", quiet=True)
+    done = tdt_here("export", "wide", "--to", "onnx", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "input image: float32 (batch, 8, 8)\noutput logits: float64 (batch, 10)\n" in done.stdout
+
+
+def test_a_tokenizer_goes_along_and_transformers_names_the_classes(tmp_path: Path):
+    transformers = require("transformers")
+    require("tokenizers")
+    word_piece(tmp_path / "tokenizer.json")
+    with (tmp_path / "reviews.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(
+            [("text", "opinion"), *[(text, "good" if word == "yes" else "bad") for text, word in REVIEWS * 4]]
+        )
+    size = len(Tokenizer.of(tmp_path).tokens)
+    config = {
+        "name": "reviews",
+        "device": "cpu",
+        "data": {"train": {"type": "Table", "path": str(tmp_path / "reviews.csv"), "target": "opinion",
+                           "columns": {"text": "text"}, "tokenizer": str(tmp_path / "tokenizer.json"), "length": 8}},
+        "model": {"type": "BertForSequenceClassification", **BERT, "vocab_size": size, "num_labels": 2},
+        "loss": "CrossEntropyLoss",
+        "optimizer": "SGD(lr=0.1)",
+        "train": {"epochs": 1, "steps": 1},
+    }  # fmt: skip
+    fit(config, root=tmp_path / "runs", quiet=True)
+    done = tdt_here("export", "reviews", "--to", "hf", "--output", "folder", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "folder" / "tokenizer.json").read_text() == (tmp_path / "tokenizer.json").read_text()
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "folder").eval()
+    assert theirs.config.id2label == {0: "bad", 1: "good"}
+    tokens = np.random.RandomState(0).randint(1, size, (3, 8))
+    ours = library.load_model("reviews", root=tmp_path / "runs")(library.tensor(tokens)).detach().numpy()
+    np.testing.assert_allclose(ours, theirs(require_torch().tensor(tokens)).logits.detach().numpy(), atol=1e-5)
+    done = tdt_here("export", "reviews", "--to", "onnx", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "int64 (batch, 8)\noutput logits: float32 (batch, 2)\n" in done.stdout
 
 
 def test_a_safetensors_file_has_the_best_weights_alone(digits: Path):

@@ -103,6 +103,26 @@ class Two(nn.Module):
         return {"sum": (a + rest["b"]) * scale, "score": self.inner(a)}
 
 
+class Cells(nn.Module):
+    """One step of each kind of recurrence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.gru, self.rnn = nn.LSTMCell(3, 4), nn.GRUCell(3, 4), nn.RNNCell(3, 4)
+
+    def forward(self, x: tdt.Tensor) -> list[tdt.Tensor]:
+        return [*self.lstm(x), self.gru(x), self.rnn(x)]
+
+
+def test_cells_take_any_batch():
+    model = Cells()
+    program = export(model, tdt.ones(2, 3), dynamic_axes=BATCH)
+    for batch in (1, 7):
+        x = np.random.RandomState(batch).randn(batch, 3).astype(np.float32)
+        for ours, theirs in zip(results(program, x), model(tdt.tensor(x)), strict=True):
+            close(ours, theirs)
+
+
 def test_names_are_those_of_arguments_results_and_the_state_dict():
     onnx = require("onnx")
     model = Two()
@@ -189,6 +209,8 @@ def test_verify_runs_the_model_and_reports_where_it_differs(monkeypatch: pytest.
 
 
 class Calling(nn.Module):
+    """A function as a module."""
+
     def __init__(self, function: Any) -> None:
         super().__init__()
         self.function = function

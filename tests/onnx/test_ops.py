@@ -149,6 +149,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "cumsum": (lambda t, f, x: (x.cumsum(1), (x > 0).cumsum(2)), X),
     "norms": (lambda t, f, x: [x.norm(p, 1) for p in (0, 1, 2, 3, math.inf, -math.inf)], X),
     "normalize": (lambda t, f, x: (f.normalize(x, dim=1), f.cosine_similarity(x, x * x, 1)), X),
+    "cdist": (lambda t, f, x: (t.cdist(x, x[:, :2]), t.cdist(x, x * 2, p=1)), X),
     "softmax": (lambda t, f, x: (x.softmax(1), x.log_softmax(-1), f.softmin(x, 2)), X * 9),
     # products
     "matmul": (

@@ -17,7 +17,7 @@ from tdt.train.checks.saved_config import restrict_saved_config
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.precision import default_dtype
 from tdt.train.data.loading import open_splits
-from tdt.train.data.nested import leaves
+from tdt.train.data.nested import mapped
 from tdt.train.loop.prediction import Predictor
 from tdt.utils._nested import tensors_in
 from tdt.utils.data import default_collate
@@ -86,7 +86,7 @@ class Deployed(nn.Module):
             input = input.to(dtype) / 255 if input.dtype is tdt.uint8 else input
             for step in self.inside[1:]:
                 input = step.batch(input)
-        return input
+        return mapped(lambda part: part.to(dtype) if part.is_floating_point() else part, input)
 
     def batch(self, items: Sequence[Any]) -> Any:
         """Inputs of the dataset as a batch that `forward` takes: tensors on the CPU, nested as the model's input."""
@@ -158,14 +158,12 @@ class Deployed(nn.Module):
         sizes = [module.num_embeddings for module in self.model.modules() if isinstance(module, nn.Embedding)]
         return min(sizes, default=2)
 
-    def input_names(self) -> list[str]:
-        """The names of the tensors that `forward` takes."""
-        parts = self.predictor.facts["input"].get("parts")
-        if isinstance(parts, dict):
-            return list(parts)
-        if parts is not None:
-            return [f"input_{number}" for number in range(len(list(leaves(parts))))]
-        return [self.kind]
+    def input_names(self, batch: Any) -> list[str]:
+        """The names of the tensors in a batch that `forward` takes."""
+        if isinstance(batch, Tensor):
+            return [self.kind]
+        keys = batch if isinstance(batch, dict) else [f"input_{number}" for number in range(len(batch))]
+        return [str(key) for key in keys]
 
     def output_names(self, count: int) -> list[str] | None:
         """The names of what `forward` returns; None for the keys of the model's own result."""

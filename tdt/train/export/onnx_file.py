@@ -13,6 +13,7 @@ from tdt.onnx._check import compare, session_of
 from tdt.onnx._export import Arguments, ONNXProgram, program_of
 from tdt.onnx._trace import OnnxExporterError
 from tdt.train.config.precision import default_dtype
+from tdt.train.errors import EXPECTED_ERRORS, reason
 from tdt.train.export.deployed import Deployed, ExportError
 from tdt.train.runs.run import RunError
 from tdt.utils._nested import tensors_in
@@ -84,17 +85,17 @@ def write(deployed: Deployed, path: Path, opset: int = 20) -> Exported:
 
 
 def _program(deployed: Deployed, items: Sequence[Any], opset: int) -> ONNXProgram:
-    batch = deployed.batch(items[:2])
-    called = Arguments(deployed, (batch,), {}, deployed.input_names())
-    dynamic = {"batch": [(number, 0) for number in range(len(called.tensors))]}
-    count = len(deployed.expected(items[:1]))
     try:
+        batch = deployed.batch(items[:2])
+        called = Arguments(deployed, (batch,), {}, deployed.input_names(batch))
+        dynamic = {"batch": [(number, 0) for number in range(len(called.tensors))]}
+        count = len(deployed.expected(items[:1]))
         with default_dtype(deployed.predictor.config.dtype):
             return program_of(
                 deployed, called, dynamic, deployed.output_names(count), opset, deployed.metadata(), root=deployed.model
             )
-    except OnnxExporterError as error:
-        raise ExportError(f"the model cannot be exported to ONNX: {error}") from error
+    except EXPECTED_ERRORS as error:
+        raise ExportError(f"the model cannot be exported to ONNX: {reason(error)}") from error
 
 
 def _check(deployed: Deployed, items: Sequence[Any], path: Path) -> float:
