@@ -90,7 +90,7 @@ class Split:
         """
         inputs, prepared = self.dataset[0][0], self.sample()[0]
         state = getattr(self.dataset, "state_dict", None)
-        is_image, tensor = _is_picture(inputs), {"tensor": True} if isinstance(inputs, tdt.Tensor) else {}
+        is_image, tensor = is_picture(inputs), {"tensor": True} if isinstance(inputs, tdt.Tensor) else {}
         classes = getattr(self.dataset, "classes", ())
         by_target = classes if isinstance(classes, Mapping) else {}
         return {
@@ -102,7 +102,7 @@ class Split:
         }
 
 
-def _is_picture(value: Any) -> bool:
+def is_picture(value: Any) -> bool:
     """Whether `value` is a Pillow image."""
     return isinstance(getattr(value, "mode", None), str)
 
@@ -246,7 +246,7 @@ def _is_image_of(target: Any, image: Any) -> bool:
 
 def _height_and_width(value: Any) -> tuple[int, int] | None:
     """Height and width of a Pillow image, an array (H, W) or (H, W, C) or a tensor (…, H, W); else None."""
-    if _is_picture(value):
+    if is_picture(value):
         return value.size[1], value.size[0]
     shape = tuple(value.shape) if isinstance(value, (tdt.Tensor, np.ndarray)) else ()
     if len(shape) < 2:

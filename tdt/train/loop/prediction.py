@@ -24,6 +24,7 @@ from tdt.train.checks.saved_config import restrict_saved_config
 from tdt.train.config import loads, registry
 from tdt.train.config.precision import default_dtype
 from tdt.train.data.datasets.table import not_utf8, rows_of
+from tdt.train.data.loading import is_picture
 from tdt.train.data.nested import leaves, mapped
 from tdt.train.errors import EXPECTED_ERRORS, reason
 from tdt.train.loop.build import build_alone
@@ -78,15 +79,23 @@ class Predictor:
             return kind.restored(self.facts["state"], *component.args, **component.kwargs)  # type: ignore[union-attr]
 
     def predict(self, inputs: Iterable[Named]) -> Iterator[Prediction]:
-        """A prediction for each of the inputs from `read`, in order; an invalid one gets an `error`."""
-        inputs = iter(inputs)
-        while chunk := [(name, self._prepared(item)) for name, item in islice(inputs, self.batch_size)]:
-            for form, members in groupby(chunk, key=lambda named: _shapes(named[1])):
-                names, items = zip(*members, strict=True)
-                if form is None:
-                    yield from (Prediction(name, error=reason(item)) for name, item in zip(names, items, strict=True))
-                else:
-                    yield from self._run(list(names), list(items))
+        """A prediction for each of the inputs from `read`, in order; an invalid one gets an `error`.
+
+        Masks have the size of their images, unless a transform changes more than that.
+        """
+        inputs, whole_images = iter(inputs), _keeps_whole_images(self.steps)
+        while chunk := list(islice(inputs, self.batch_size)):
+            answers = self._answers([(name, self._prepared(item)) for name, item in chunk])
+            for (_, item), answer in zip(chunk, answers, strict=True):
+                yield answer.resized(item.height, item.width) if whole_images and is_picture(item) else answer
+
+    def _answers(self, inputs: Iterable[Named]) -> Iterator[Prediction]:
+        for form, members in groupby(inputs, key=lambda named: _shapes(named[1])):
+            names, items = zip(*members, strict=True)
+            if form is None:
+                yield from (Prediction(name, error=reason(item)) for name, item in zip(names, items, strict=True))
+            else:
+                yield from self._run(list(names), list(items))
 
     def _prepared(self, item: Any) -> Any:
         """The input with the transforms applied, or the exception that they raised."""
@@ -298,6 +307,13 @@ def _chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
         raise
     if chunk:
         yield chunk
+
+
+def _keeps_whole_images(steps: Compose) -> bool:
+    """Whether the transforms resize images at most: no crop, no padding."""
+    from tdt.vision.transforms import Resize
+
+    return all(isinstance(step, Resize) or not getattr(step, "moves_pixels", True) for step in steps.transforms)
 
 
 def _shapes(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -105,6 +105,26 @@ class Prediction:
             return {}
         counts = np.bincount(self.positions.reshape(-1), minlength=len(self.names))
         return dict(zip(self.names, counts.tolist(), strict=True))
+
+    def resized(self, height: int, width: int) -> Prediction:
+        """With masks of this size, by nearest pixels; other predictions are unchanged.
+
+        >>> import numpy as np
+        >>> from tdt.train.model.predictions import Prediction
+        >>> Prediction("a.png", positions=np.array([[0, 1]]), names=("sky", "sea")).resized(1, 4).positions
+        array([[0, 0, 1, 1]])
+        """
+        if self.tasks:
+            return replace(self, tasks={task: part.resized(height, width) for task, part in self.tasks.items()})
+        if self.positions is None or self.positions.ndim != 2:
+            return self
+        rows, columns = (
+            (2 * np.arange(size) + 1) * old // (2 * size)
+            for size, old in zip((height, width), self.positions.shape, strict=True)
+        )
+        place = np.ix_(rows, columns)
+        chances = None if self.chances is None else self.chances[place]
+        return replace(self, positions=self.positions[place], chances=chances)
 
 
 def predictions_of(

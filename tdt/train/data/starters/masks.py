@@ -98,7 +98,7 @@ class Pixels(NamedTuple):
 
     def line(self) -> str:
         """Their frequencies."""
-        shown = ", ".join(f"{name} {self.counts[name] / self.counts.total():.0%}" for name in list(self.classes)[:5])
+        shown = ", ".join(f"{name} {self.counts[name] / self.counts.total():.1%}" for name in list(self.classes)[:5])
         more = ", …" if len(self.classes) > 5 else ""
         ignored = f"; {self.ignored} does not count" if self.ignored is not None and self.counts["ignored"] else ""
         return f"{len(self.classes)} classes of pixels: {shown}{more}{ignored}"
