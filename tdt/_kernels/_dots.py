@@ -72,10 +72,13 @@ class Amx:
         """Add the products of two tiles."""
         self.call("tdpbf16ps", f"i8 {sums}, i8 {left}, i8 {right}", "i8 immarg, i8 immarg, i8 immarg")
 
-    def block(self, a: Value, b: Value, steps: Value, c: Value, begins: Value) -> None:
-        """Sum `steps` steps into c, from 0 if `begins`. a, b and c are addresses."""
+    def block(self, a: Value, b: Value, steps: Value, c: Value, begins: Value, out: Value) -> None:
+        """Write c, or zeros if `begins`, plus the sum of `steps` steps to `out`. a, b, c and out are addresses."""
         code, pitch = self.code, 4 * SIDE
-        corners = [code.at("i8", c, 4 * (TILE * SIDE * i + TILE * j)) for i in range(2) for j in range(2)]
+        corners, targets = (
+            [code.at("i8", block, 4 * (TILE * SIDE * i + TILE * j)) for i in range(2) for j in range(2)]
+            for block in (c, out)
+        )
         code.choose(
             begins,
             lambda: [self.zero(k) for k in range(4)] and None,
@@ -91,8 +94,8 @@ class Amx:
             self.load(5, code.at("i8", left, TILE_BYTES), 64)
             self.dot(2, 5, 6)
             self.dot(3, 5, 7)
-        for k, corner in enumerate(corners):
-            self.save(k, corner, pitch)
+        for k, target in enumerate(targets):
+            self.save(k, target, pitch)
 
 
 class EmulatedAmx(Amx):
@@ -155,17 +158,17 @@ class Avx512:
         arguments = f"<16 x float> {sums.name}, <16 x i32> {x.name}, <16 x i32> {y.name}"
         return code.new("<16 x float>", f"call <16 x float> @{name}({arguments})")
 
-    def block(self, a: Value, b: Value, steps: Value, c: Value, begins: Value) -> None:
+    def block(self, a: Value, b: Value, steps: Value, c: Value, begins: Value, out: Value) -> None:
         """As `Amx.block`."""
         code = self.code
         with code.loop(0, SIDE // GROUP) as group:
             # Two groups of eight rows are a tile.
             rows = code.at("i8", a, (group // 2) * TILE_BYTES + (group % 2) * (GROUP * 64))
-            target = code.at("i8", c, group * (GROUP * SIDE * 4))
+            source, target = (code.at("i8", block, group * (GROUP * SIDE * 4)) for block in (c, out))
             zero = code.value(0.0, "<16 x float>")
             sums: list[Variable] = []
             for k in range(2 * GROUP):
-                there = code.load("float", target, TILE * k, TILE)
+                there = code.load("float", source, TILE * k, TILE)
                 sums.append(code.variable("<16 x float>", code.select(begins, zero, there)))
             with code.loop(0, steps) as step:
                 left, right = code.at("i8", rows, step * STEP_BYTES), code.at("i8", b, step * STEP_BYTES)

@@ -1,7 +1,7 @@
 """Matrix products of bfloat16 on processors with AMX or AVX-512-BF16, summed in float32 (`_dots`).
 
 Both operands are packed into panels of 32 lines (`_pairs`). Then blocks of up to 128 × 256 results are summed, DEPTH steps of
-32 k at a time, in a scratch array on the thread's stack, and rounded once. An element has one value, whatever the layout and
+32 k at a time, in memory on the thread's stack, and rounded once. An element has one value, whatever the layout and
 the size of its matrices and the number of threads: its sum is cut by its length alone.
 """
 
@@ -22,7 +22,7 @@ from tdt._kernels._jit import address_of
 from tdt._kernels._pairs import CHUNK, pack, table_of
 from tdt._kernels._pool import parallel
 
-DEPTH = 16  # steps of a panel that are summed at a time: 32 KB, in a level-one cache
+DEPTH = 8  # steps of a panel that are summed at a time: 16 KB of each operand, in a level-one cache
 DOWN, ACROSS = 4, 8  # panels of a block: 128 KB of the left operand, in a level-two cache; as much of sums
 BLOCK_BYTES = 4 * SIDE * SIDE
 GRAIN = 1 << 22  # multiply-adds that a thread should at least have: some 10 µs
@@ -41,17 +41,18 @@ def _blocks(code: Code, first: Value, last: Value, arguments: list[Value], way: 
     Args:
         rounds: results are bfloat16, with the bias; else float32, without.
     """
-    (left, right, out, bias, rows, columns, down, across, steps, left_next, right_next, out_next, pitch,
+    (left, right, result, bias, rows, columns, down, across, steps, left_next, right_next, out_next, pitch,
      adds) = arguments  # fmt: skip
     dots = WAYS[way](code)
     scratch = code.array("float", DOWN * ACROSS * SIDE * SIDE)
+    complete = code.array("float", SIDE * SIDE)  # of one block, which stays in the level-one cache until it is written
     blocks_down, blocks_across = (down + (DOWN - 1)) // DOWN, (across + (ACROSS - 1)) // ACROSS
     dots.begin()
     with code.loop(first, last) as piece:
         matrix = piece // (blocks_down * blocks_across)
         part = piece - matrix * blocks_down * blocks_across
         row, column = part // blocks_across * DOWN, part % blocks_across * ACROSS
-        a, b, c = left + matrix * left_next, right + matrix * right_next, out + matrix * out_next
+        a, b, c = left + matrix * left_next, right + matrix * right_next, result + matrix * out_next
         with code.loop(0, steps, DEPTH) as begin:
             count = code.minimum(steps - begin, DEPTH)
             with (
@@ -62,9 +63,11 @@ def _blocks(code: Code, first: Value, last: Value, arguments: list[Value], way: 
                 panels = [
                     address + (index * steps + begin) * STEP_BYTES for address, index in ((a, row + i), (b, column + j))
                 ]
-                dots.block(*(code.cast(panel, "ptr") for panel in panels), count, block, begin == 0)
-                with code.when(begin + count == steps):
-                    _finish(code, block, ((row + i) * SIDE, (column + j) * SIDE), (rows, columns), c, pitch,
+                ends = begin + count == steps
+                out = code.select(ends, complete, block)
+                dots.block(*(code.cast(panel, "ptr") for panel in panels), count, block, begin == 0, out)
+                with code.when(ends):
+                    _finish(code, complete, ((row + i) * SIDE, (column + j) * SIDE), (rows, columns), c, pitch,
                             bias if rounds else None, adds)  # fmt: skip
     dots.end()
 
