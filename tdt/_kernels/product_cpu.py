@@ -36,12 +36,10 @@ from tdt._kernels._jit import Entry, address_of
 from tdt._kernels._native import NativeKernel, vector_width
 from tdt._kernels._pack import packer, turner
 from tdt._kernels._pool import get_num_threads, parallel
-from tdt._kernels._tile import Shape, address, call, rates
+from tdt._kernels._tile import Shape, address, call, choose_for, rates
 
 DEPTH = 256  # products that are summed in registers; with a panel of 16 columns, half of a level-one cache
-ROWS = (
-    192  # rows of the left operand in a block: packed 196 kB, a part of a level-two cache; a multiple of every tile's
-)
+ROWS = 192  # rows of the left operand in a block, or some fewer: packed 196 kB, a part of a level-two cache
 COLUMNS = 768  # columns of the right operand in a block: 786 kB; a multiple of every tile's
 SHALLOW = (
     32  # depth up to which a block has one tile's rows: what is written counts most, and is then written row by row
@@ -400,6 +398,9 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
     plan.summed = plan.turned or k > DEPTH
     shape = _tile_for(n)
     unpacked = left.k == left.size == 4 and (plan.turned or -(-n // shape.columns) <= FEW_PANELS)
+    if not unpacked and n <= shape.width:  # packed rows lie together: one vector of columns takes many of them
+        shape = choose_for(m, n)
+    block = shape.rows if k <= SHALLOW else ROWS // shape.rows * shape.rows
     how = "rows" if unpacked else "panel"
     rows, columns = _cut(
         pieces, count, (m, n), (shape.rows, n if plan.turned else shape.columns), threads, -(-m // most)
@@ -407,7 +408,7 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
     table = np.zeros(CELL + 1, np.int64)
     table[:CELL] = np.arange(CELL) * (left.line // 4)
     words = [
-        m, n, k, -(-m // rows), -(-n // columns), rows, columns, shape.rows if k <= SHALLOW else ROWS, stacks[1][0],
+        m, n, k, -(-m // rows), -(-n // columns), rows, columns, block, stacks[1][0],
         left.outer, left.inner, left.line, left.k, left.step(), right.outer, right.inner, right.line, right.k, right.step(),
         4 * m * n, pitch, shape.rows, shape.columns, address(how, shape), *_edge(n, shape, how),
         0 if unpacked else left.packer(shape.rows, shape.width),
