@@ -87,6 +87,22 @@ def test_convolutions_with_few_channels_on_one_side_are_computed_here(monkeypatc
         called.clear()
 
 
+def test_channels_last_images_of_few_channels_have_the_bits_of_contiguous_ones():
+    rng, how = np.random.default_rng(0), {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+    for channels, out in ((3, 20), (20, 3)):
+        x, y, w, b = (rng.normal(size=s).astype(np.float32)
+                      for s in ((2, channels, 24, 24), (2, out, 24, 24), (out, channels, 3, 3), (out,)))  # fmt: skip
+        last = lambda a: np.ascontiguousarray(a.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)  # noqa: E731
+        pairs = [(depthwise_cpu.conv(f(x), f(w), b, **how), depthwise_cpu.conv_input_grad(f(y), f(w), size=(24, 24), **how),
+                  depthwise_cpu.conv_weight_grad(f(y), f(x), kernel=(3, 3), **how)) for f in (np.asarray, last)]  # fmt: skip
+        few = [out <= 4, channels <= 4, out <= 4]
+        for contiguous, found, same in zip(*pairs, few, strict=True):
+            assert found.strides[1] == 4
+            if same:
+                np.testing.assert_array_equal(found, contiguous)
+            np.testing.assert_allclose(found, contiguous, rtol=1e-4, atol=1e-4)
+
+
 def test_values_are_right_for_random_shapes():
     draw = random.Random(3).choice
     for _ in range(2):

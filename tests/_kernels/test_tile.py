@@ -7,7 +7,8 @@ import ctypes
 import numpy as np
 import pytest
 
-from tdt._kernels._tile import LEFT, UNROLLED, WORDS, Shape, address, choose, rates
+from tdt._kernels._native import vector_width
+from tdt._kernels._tile import LEFT, UNROLLED, WORDS, Shape, address, choose, choose_for, rates
 
 BEST = [next(iter(rates(8))), next(iter(rates(16)))]
 FORMS = [
@@ -95,3 +96,20 @@ def test_the_tile_for_some_columns_takes_the_least_time_for_them_and_their_paddi
             assert choose(columns, width) == min(times, key=lambda shape: times[shape])
     assert [choose(n, 16)[:2] for n in (16, 24, 64, 96, 1000)] == [(12, 1), (12, 2), (6, 4), (8, 3), (8, 3)]
     assert [choose(n, 8)[:2] for n in (8, 16, 24, 100, 1000)] == [(12, 1), (6, 2), (4, 3), (6, 2), (6, 2)]
+
+
+def test_the_tile_for_rows_that_lie_together_has_as_many_as_fill_it():
+    assert choose_for(9, 40, 16) == Shape(9, 3, 16) and choose_for(48, 16, 16) == Shape(24, 1, 16)
+    assert choose_for(3, 784, 16).rows == 3
+    for rows, columns in ((9, 40), (48, 16), (100, 70)):
+        assert choose_for(rows, columns, 8) == choose(columns, 8), "few registers hold the usual tiles alone"
+        high, wide, _ = choose_for(rows, columns, 16)
+        assert high * wide + wide + 1 <= 32, "sums, a line and an element of the left operand are in registers"
+
+
+@pytest.mark.parametrize("shape", [choose_for(9, 40, 16), choose_for(48, 16, 16)], ids=str)
+def test_tiles_of_any_number_of_rows_have_the_bits_of_the_sum_in_order(shape: Shape):
+    if shape.width > vector_width():
+        pytest.skip("a processor without vectors of sixteen")
+    test_every_edge_has_the_bits_of_the_sum_in_order_and_nothing_else_is_written(shape, "panel", True, False)
+    test_every_edge_has_the_bits_of_the_sum_in_order_and_nothing_else_is_written(shape, "cells", True, False)
