@@ -61,8 +61,9 @@ def lock(path: Path) -> FileIO:
 
 
 def _lock_by_heartbeat(path: Path) -> FileIO:
-    owner = _heartbeat.owner_file(path).name
-    warn_once(f"this file system has no locks: {owner} names the process that trains the run, and is touched regularly")
+    warn_once(
+        "this file system has no locks: files that end in .owner name the process that holds each, which touches them"
+    )
     held = _heartbeat.take(path)
     if held is None:
         raise Locked(_heartbeat.holder(path) or "by another process")

@@ -36,10 +36,11 @@ def no_locks(monkeypatch, request):
 @pytest.mark.parametrize("no_locks", NO_LOCKS, indirect=True)
 def test_a_file_system_without_locks_is_warned_of_once_and_a_file_takes_their_place(tmp_path, no_locks):
     path = tmp_path / "run.lock"
-    with pytest.warns(UserWarning, match="has no locks: run.lock.owner names the process that trains the run"):
+    with pytest.warns(UserWarning, match="has no locks: files that end in .owner name the process"):
         lock(path).close()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        lock(tmp_path / "journal.lock").close()
         with lock(path):
             me = f"by process {os.getpid()} on {socket.gethostname()}"
             assert holder(path) == me

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tdt.train.config import ConfigError, loads
+from tdt.train.runs import _heartbeat, _lock
 from tdt.train.runs._lock import lock
 from tdt.train.tune import sweep as sweep_module
 from tdt.train.tune.candidates import check_sweep
@@ -17,6 +18,10 @@ from tests.helpers import require
 from tests.train.tune import killed_sweep
 
 BASE = killed_sweep.CONFIG.partition("sweep:")[0]
+
+
+def no_locks(file, shared=False):
+    raise _lock._NoLocks
 
 
 def write(folder, sweep: str):
@@ -145,8 +150,13 @@ def test_a_trial_with_nan_or_a_crash_fails_alone(tmp_path):
     assert other.returncode == 2 and "has a sweep whose config differs" in other.stderr
 
 
-def test_a_trial_is_taken_over_when_its_worker_has_died_and_its_run_is_not_trained(tmp_path):
+@pytest.mark.filterwarnings("ignore:this file system has no locks")
+@pytest.mark.parametrize("locks", [True, False], ids=["locks", "no locks"])
+def test_a_trial_is_taken_over_when_its_worker_has_died_and_its_run_is_not_trained(tmp_path, monkeypatch, locks):
     require("optuna")
+    if not locks:
+        monkeypatch.setattr(_lock, "_take", no_locks)
+        monkeypatch.setattr(_heartbeat, "CHECK_AFTER", 0.0)
     config = loads(killed_sweep.CONFIG)
     first, second = (sweep_module.Sweep(tmp_path, config, minimize=False) for _ in range(2))
     claimed = first.claim({})
