@@ -322,6 +322,16 @@ def test_a_place_that_cannot_be_written_is_named(target: str, digits: Path):
         assert done.returncode == 1 and place.partition("/")[0] in done.stderr and reason in done.stderr
 
 
+def test_weights_that_do_not_fit_into_the_file_stand_beside_it(digits: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tdt.onnx._export.MOST_BYTES", 1000)
+    done = tdt_here("export", "small", "--to", "onnx", "--output", "large.onnx", cwd=digits)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in digits.glob("*large*")} == {"large.onnx", "large.onnx.data"} and not [
+        *digits.glob(".*")
+    ]
+    assert session_of(digits / "large.onnx").run(None, {"image": np.zeros((2, 8, 8), np.float32)})[0].shape == (2, 10)
+
+
 def test_a_wrong_graph_is_not_saved(digits: Path, monkeypatch: pytest.MonkeyPatch):
     require("onnxruntime")
     from tdt.onnx._forms import FORMS

@@ -32,7 +32,9 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_each_command_runs_as_documented(work, monkeypatch, capsys):
     monkeypatch.chdir(work)
-    assert {line.split()[0] for line in COMMANDS} == {"train", "eval", "init", "predict"} and len(COMMANDS) >= 10
+    assert {line.split()[0] for line in COMMANDS} == {"train", "eval", "init", "predict", "export"} and len(
+        COMMANDS
+    ) >= 10
     for line in ("train my.yaml", *COMMANDS):  # the first is what "the newest run of that name" and eval speak of
         assert (cli.run(shlex.split(line)), capsys.readouterr().err) == (0, ""), line
 
