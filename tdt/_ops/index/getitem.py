@@ -432,6 +432,12 @@ def _(g: Tensor, tensors: list, x_shape: tuple[int, ...], dims: tuple[int, ...])
     return _index_put(g.new_zeros(x_shape), g, *tensors, dims=dims, accumulate=True)
 
 
+@_index.fast_vjp("x")
+def _(xp: ModuleType, g: Any, tensors: list, x_shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
+    out = xp.zeros(x_shape, g.dtype)
+    return _index_put.forward(xp, out, g, *tensors, dims=dims, accumulate=True, out=out)
+
+
 def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     """x indexed by one tensor per dimension, None for a dimension left whole."""
     dims = tuple([d for d, t in enumerate(indices) if t is not None])

@@ -79,6 +79,12 @@ def _(g: Tensor, index: Tensor, x_shape: tuple[int, ...], dim: int) -> Tensor:
     return _scatter_add(g.new_zeros(x_shape), index, g, dim=dim)
 
 
+@_gather.fast_vjp("x")
+def _(xp: ModuleType, g: Any, index: Any, x_shape: tuple[int, ...], dim: int) -> Any:
+    out = xp.zeros(x_shape, g.dtype)
+    return _scatter_add.forward(xp, out, index, g, dim=dim, out=out)
+
+
 @op(promote=(), broadcasts=False, computes=False)
 def _scatter_add(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, out: Any = None) -> Any:
     out = x.copy() if out is None else out
@@ -95,6 +101,23 @@ def at_least_1d(a: Any) -> Any:
 
 _scatter_add.vjp("x")(lambda g: g)
 _scatter_add.vjp("src")(lambda g, index, src_shape, dim: _padded(_gather(g, index, dim=dim), src_shape))
+
+
+@_scatter_add.fast_vjp("x")
+def _(g: Any) -> Any:
+    return g
+
+
+@_scatter_add.fast_vjp("src")
+def _(xp: ModuleType, g: Any, index: Any, src_shape: tuple[int, ...], dim: int) -> Any:
+    picked = _gather.forward(xp, g, index, dim=dim)
+    if picked.shape == src_shape:
+        return picked
+    out = xp.zeros(src_shape, g.dtype)
+    if picked.size == out.size:
+        return picked.reshape(src_shape)
+    out[tuple([slice(n) for n in picked.shape])] = picked
+    return out
 
 
 def _padded(g: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -129,6 +129,11 @@ def _(g: Tensor, x: Tensor, dim: AllDims, keepdim: bool) -> Tensor:
     return keep(g, dim, x.shape, keepdim).expand(x.shape).masked_fill(x.isnan(), 0)
 
 
+@_nansum.fast_vjp("x")
+def _(xp: ModuleType, g: Any, x: Any, dim: AllDims, keepdim: bool) -> Any:
+    return xp.where(xp.isnan(x), g.dtype.type(0), spread(xp, g, x.shape, dim, keepdim))
+
+
 _short_nansum = fold_path(_nansum, float_fold("nansum"))
 
 
