@@ -148,11 +148,11 @@ def alpha_dropout(input: Tensor, p: builtins.float, train: builtins.bool) -> Ten
     """Replace each element with probability `p` by SELU's negative limit; mean 0 and variance 1 are kept."""
 def alpha_dropout_(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:  # tdt/_ops/nn/dropout.py
     """In-place version of `alpha_dropout`."""
-def amax(input: Tensor, dim: _Dims = (), keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
+def amax(input: Tensor, dim: _Dims = (), keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/extremes.py
     """Largest element over `dim`; the gradient is divided equally among ties."""
-def amin(input: Tensor, dim: _Dims = (), keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
+def amin(input: Tensor, dim: _Dims = (), keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/extremes.py
     """Smallest element over `dim`; the gradient is divided equally among ties."""
-def aminmax(input: Tensor, *, dim: builtins.int | None = None, keepdim: builtins.bool = False, out: tuple[Tensor, Tensor] | None = None) -> _aminmax_result:  # tdt/_ops/reduce/reductions.py
+def aminmax(input: Tensor, *, dim: builtins.int | None = None, keepdim: builtins.bool = False, out: tuple[Tensor, Tensor] | None = None) -> _aminmax_result:  # tdt/_ops/reduce/extremes.py
     """Smallest and largest element along `dim`, or of the whole tensor."""
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/rounding.py
     """The argument of each complex number, in radians in (-π, π]; of real numbers 0, or π below 0."""
@@ -188,9 +188,9 @@ def arctanh_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `atanh`."""
 def are_deterministic_algorithms_enabled() -> builtins.bool:  # tdt/compat/_switches.py
     """Whether `use_deterministic_algorithms(True)` was called last."""
-def argmax(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
+def argmax(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/extremes.py
     """Index of the largest element, of equal ones the first."""
-def argmin(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
+def argmin(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/extremes.py
     """Index of the smallest element, of equal ones the first."""
 def argsort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False) -> Tensor:  # tdt/_ops/reduce/order.py
     """Indices that put the elements in order along `dim`; nan counts as larger than all numbers."""

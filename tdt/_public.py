@@ -106,6 +106,7 @@ from tdt._ops.nn.softmax import *
 from tdt._ops.random.creation import *
 from tdt._ops.reduce.counting import *
 from tdt._ops.reduce.cumulative import *
+from tdt._ops.reduce.extremes import *
 from tdt._ops.reduce.order import *
 from tdt._ops.reduce.reductions import *
 from tdt._ops.reduce.search import *

@@ -353,11 +353,11 @@ class Tensor:
         """Whether all elements over `dim` are non-zero: bool, but uint8 for uint8 input."""
     def allclose(self, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> builtins.bool:  # tdt/_ops/elementwise/compare.py
         """Whether `isclose` is True for every pair of elements."""
-    def amax(self, dim: _Dims = (), keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
+    def amax(self, dim: _Dims = (), keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/extremes.py
         """Largest element over `dim`; the gradient is divided equally among ties."""
-    def amin(self, dim: _Dims = (), keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
+    def amin(self, dim: _Dims = (), keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/extremes.py
         """Smallest element over `dim`; the gradient is divided equally among ties."""
-    def aminmax(self, *, dim: builtins.int | None = None, keepdim: builtins.bool = False, out: tuple[Tensor, Tensor] | None = None) -> _aminmax_result:  # tdt/_ops/reduce/reductions.py
+    def aminmax(self, *, dim: builtins.int | None = None, keepdim: builtins.bool = False, out: tuple[Tensor, Tensor] | None = None) -> _aminmax_result:  # tdt/_ops/reduce/extremes.py
         """Smallest and largest element along `dim`, or of the whole tensor."""
     def angle(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/rounding.py
         """The argument of each complex number, in radians in (-π, π]; of real numbers 0, or π below 0."""
@@ -393,9 +393,9 @@ class Tensor:
         """The inverse hyperbolic tangent of each element; nan outside [-1, 1]."""
     def arctanh_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `atanh`."""
-    def argmax(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
+    def argmax(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/extremes.py
         """Index of the largest element, of equal ones the first."""
-    def argmin(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
+    def argmin(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/extremes.py
         """Index of the smallest element, of equal ones the first."""
     def argsort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False) -> Tensor:  # tdt/_ops/reduce/order.py
         """Indices that put the elements in order along `dim`; nan counts as larger than all numbers."""

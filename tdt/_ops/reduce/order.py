@@ -23,7 +23,8 @@ from tdt._ops._common import keep, store_into, wrap_dim
 from tdt._ops.elementwise._front import check_operands, refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import maximum, minimum
 from tdt._ops.reduce._along import along_path, choice_path, last, scannable, sortable
-from tdt._ops.reduce.reductions import _amax, _amin, _short_amax, _short_amin, among_ties, refuse_empty
+from tdt._ops.reduce.extremes import _amax, _amin, _short_amax, _short_amin, among_ties
+from tdt._ops.reduce.reductions import refuse_empty
 from tdt.autograd._fast_path import FastPath
 from tdt.autograd._node_names import label
 from tdt.autograd._op import Op, finish, op

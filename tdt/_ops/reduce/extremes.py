@@ -1,0 +1,201 @@
+"""The largest and smallest elements over dimensions, and where they are."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from tdt import _kernels
+from tdt._core import dtype as _dtype
+from tdt._core.calls import front
+from tdt._core.dtype import REAL, REAL_NUMBERS
+from tdt._core.methods import method
+from tdt._core.return_types import return_type
+from tdt._core.tensor import Tensor
+from tdt._ops._common import Dims, keep, store_into, wrap_dims
+from tdt._ops.elementwise._front import refuse_out, tensor_argument
+from tdt._ops.reduce.reductions import AllDims, fold_path, refuse_empty
+from tdt.autograd._node_names import node_name
+from tdt.autograd._op import Op, finish, op
+
+__all__ = ["amax", "amin", "aminmax", "argmax", "argmin"]
+
+
+def among_ties(xp: ModuleType, g: Any, x: Any, best: Any, dim: AllDims) -> Any:
+    """The gradient (array) of an extreme, divided equally among the elements that equal it, or that are nan as it is.
+
+    g, best: broadcastable to x.
+    """
+    ties = x == best
+    missing = xp.isnan(best)
+    if missing.any():
+        ties |= xp.isnan(x) & missing
+    return shared(xp, g, ties, dim)
+
+
+def shared(xp: ModuleType, g: Any, ties: Any, dim: AllDims) -> Any:
+    """The gradient (array) g divided equally among the elements of `ties`."""
+    number = _kernels.folded("count", ties, dim, True, g.dtype)
+    number = ties.sum(dim, g.dtype, None, True) if number is None else number
+    return xp.asarray(g * ties / number)
+
+
+def _extreme_op(name: str) -> Op:
+    """The op of `amax` or `amin`."""
+    reduction = name[1:]
+
+    @op(name=name, dtypes=REAL, packed=True)
+    def extreme(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
+        fast = _kernels.folded(reduction, x, dim, keepdim)
+        return getattr(x, reduction)(dim, None, keepdim) if fast is None else fast
+
+    @extreme.vjp("x")
+    def _(g: Tensor, x: Tensor, out: Tensor, dim: AllDims, keepdim: bool) -> Tensor:
+        best = keep(out, dim, x.shape, keepdim)
+        ties = (
+            x == best
+        )  # as in PyTorch none where that is nan, so that the gradient is nan: but of `max` of all elements
+        ties = ties | (x.isnan() & best.isnan()) if dim is None else ties
+        return keep(g, dim, x.shape, keepdim) * ties / ties.sum(dim, keepdim=True)
+
+    @extreme.fast_vjp("x")
+    def _(xp: ModuleType, g: Any, x: Any, out: Any, dim: AllDims, keepdim: bool) -> Any:
+        g, best = keep(g, dim, x.shape, keepdim), keep(out, dim, x.shape, keepdim)
+        return among_ties(xp, g, x, best, dim) if dim is None else shared(xp, g, x == best, dim)
+
+    return extreme
+
+
+_amax, _amin = _extreme_op("amax"), _extreme_op("amin")
+_short_amax, _short_amin = fold_path(_amax, "max"), fold_path(_amin, "min")
+
+
+@method()
+@front
+def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Largest element over `dim`; the gradient is divided equally among ties.
+
+    Args:
+        dim: one or several dimensions; () for all.
+    Shape: input (*); result input's shape without `dim` (of size 1 with keepdim=True).
+    Raises:
+        IndexError: when a dimension to reduce is empty.
+        RuntimeError: when the input is empty and `dim` is (), or `out` has another dtype.
+
+    >>> import tdt
+    >>> tdt.amax(tdt.tensor([[1, 5], [3, 2]]), 1)
+    tensor([5, 3])
+    """
+    if out is None and (fast := _short_amax(input, dim, keepdim)) is not None:
+        return fast
+    dims = wrap_dims(dim, tensor_argument("amax", input).ndim)
+    refuse_empty("amax", input, dims)
+    refuse_out(out, input)
+    return finish(_amax, out, input, dim=dims, keepdim=keepdim)
+
+
+@method()
+@front
+def amin(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Smallest element over `dim`; the gradient is divided equally among ties.
+
+    Args:
+        dim: one or several dimensions; () for all.
+    Shape: input (*); result input's shape without `dim` (of size 1 with keepdim=True).
+    Raises:
+        IndexError: when a dimension to reduce is empty.
+        RuntimeError: when the input is empty and `dim` is (), or `out` has another dtype.
+
+    >>> import tdt
+    >>> tdt.amin(tdt.tensor([[1, 5], [3, 2]]), 1)
+    tensor([1, 2])
+    """
+    if out is None and (fast := _short_amin(input, dim, keepdim)) is not None:
+        return fast
+    dims = wrap_dims(dim, tensor_argument("amin", input).ndim)
+    refuse_empty("amin", input, dims)
+    refuse_out(out, input)
+    return finish(_amin, out, input, dim=dims, keepdim=keepdim)
+
+
+@method()
+@front
+@node_name("AminmaxBackward0")
+def aminmax(
+    input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: tuple[Tensor, Tensor] | None = None
+) -> tuple[Tensor, Tensor]:
+    """Smallest and largest element along `dim`, or of the whole tensor.
+
+    Shape: input (*); both results input's shape without `dim` (of size 1 with keepdim=True), () without `dim`.
+    Returns: named tuple (min, max).
+    Raises:
+        IndexError: when the dimension to reduce is empty.
+        RuntimeError: when the input is empty and `dim` is None.
+
+    >>> import tdt
+    >>> tdt.aminmax(tdt.tensor([1, 5, 3])).max
+    tensor(5)
+    """
+    dims = wrap_dims(dim, input.ndim)
+    refuse_empty("aminmax", input, dims)
+    options = {"dim": dims, "keepdim": keepdim}
+    results: tuple[Any, ...] = _amin(input, **options), _amax(input, **options)
+    if out is not None:
+        results = tuple([store_into(t, r, exact=True) for t, r in zip(out, results, strict=True)])
+    return return_type("aminmax", ("min", "max"))(*results)
+
+
+@op(name="argmax", dtypes=REAL_NUMBERS)
+def _argmax(xp: ModuleType, x: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    return x.argmax(dim, keepdims=keepdim)
+
+
+@op(name="argmin", dtypes=REAL_NUMBERS)
+def _argmin(xp: ModuleType, x: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    return x.argmin(dim, keepdims=keepdim)
+
+
+@method()
+@front
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Index of the largest element, of equal ones the first.
+
+    Args:
+        dim: dimension to search along; None for the index into the flattened tensor.
+    Shape: input (*); result int64, input's shape without `dim` (of size 1 with keepdim=True).
+    Raises:
+        IndexError: when there are no elements to choose from.
+        RuntimeError: when `out` is not int64.
+
+    >>> import tdt
+    >>> tdt.argmax(tdt.tensor([1, 5, 3]))
+    tensor(1)
+    """
+    dims = wrap_dims(dim, tensor_argument("argmax", input).ndim)
+    refuse_empty("argmax", input, dims, IndexError)
+    refuse_out(out, _dtype.int64)
+    keepdim = keepdim and (dim is not None or input.ndim == 0)
+    return finish(_argmax, out, input, dim=None if dims is None else dims[0], keepdim=keepdim)
+
+
+@method()
+@front
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Index of the smallest element, of equal ones the first.
+
+    Args:
+        dim: dimension to search along; None for the index into the flattened tensor.
+    Shape: input (*); result int64, input's shape without `dim` (of size 1 with keepdim=True).
+    Raises:
+        IndexError: when there are no elements to choose from.
+        RuntimeError: when `out` is not int64.
+
+    >>> import tdt
+    >>> tdt.argmin(tdt.tensor([1, 5, 3]))
+    tensor(0)
+    """
+    dims = wrap_dims(dim, tensor_argument("argmin", input).ndim)
+    refuse_empty("argmin", input, dims, IndexError)
+    refuse_out(out, _dtype.int64)
+    keepdim = keepdim and (dim is not None or input.ndim == 0)
+    return finish(_argmin, out, input, dim=None if dims is None else dims[0], keepdim=keepdim)
