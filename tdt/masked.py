@@ -21,7 +21,7 @@ from tdt._ops.elementwise.binary_math import logaddexp as whole_logaddexp
 from tdt._ops.elementwise.select import where
 from tdt._ops.nn import functional
 from tdt._ops.nn import softmax as normal
-from tdt._ops.reduce import cumulative, order
+from tdt._ops.reduce import cumulative, extremes, order
 from tdt._ops.reduce import reductions as reduce
 from tdt.linalg import vector_norm
 
@@ -138,7 +138,7 @@ def prod(
 
 
 def _extreme(name: str) -> Any:
-    reduce_all, best = getattr(reduce, name), "largest" if name == "amax" else "smallest"
+    reduce_all, best = getattr(extremes, name), "largest" if name == "amax" else "smallest"
 
     def extreme(
         input: Tensor,
@@ -170,7 +170,7 @@ amax, amin = _extreme("amax"), _extreme("amin")
 
 
 def _arg(name: str) -> Any:
-    reduce_all, best = getattr(reduce, name), "largest" if name == "argmax" else "smallest"
+    reduce_all, best = getattr(extremes, name), "largest" if name == "argmax" else "smallest"
 
     def arg(
         input: Tensor,
