@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 
 import numpy as np
 
+from tdt._kernels import plane_norm_cpu
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._jit import address_of
 from tdt._kernels._layout import like
@@ -22,6 +23,7 @@ from tdt._kernels._rows import LANES, contiguous, fma, for_each, load, store
 from tdt._kernels._syntax import vector
 from tdt._kernels.layer_norm_cpu import _equal
 
+FEW = 1 << 9  # elements of (N, C) that are normalised by given statistics in a short call
 WIDTH = 128  # columns, at least, if the number of rows allows it
 BLOCK = 1 << 14  # elements of a block of rows
 CHUNK = 16  # rows that are summed in registers
@@ -57,6 +59,8 @@ def batch_norm_vjp(
 def batch_norm_eval(x: np.ndarray, mean: np.ndarray, var: np.ndarray, w: np.ndarray | None, b: np.ndarray | None, *,
                     eps: float) -> np.ndarray:  # fmt: skip
     """The op `batch_norm_eval`: the input normalised by statistics of its channels."""
+    if x.size <= FEW and x.ndim == 2:  # each element as a plane of its own, in one short call
+        return plane_norm_cpu.batch_norm_eval(x, mean, var, w, b, eps=eps)
     shape, channels, out = _Shape(x), x.shape[1], np.empty_like(x)
     arrays = x, out, contiguous(mean), contiguous(var), _or(w, channels, 1), _or(b, channels, 0)
     shape.run(_evaluated(), (BEGIN, LAST), arrays, shape.room(0, 0, 3), eps)

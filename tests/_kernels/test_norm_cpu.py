@@ -309,3 +309,14 @@ def test_running_statistics_have_the_bits_of_the_portable_form(channels):
     expected = _moving_average.forward(np, running, value, momentum=0.1)
     assert plane_norm_cpu.moving_average(running, value, momentum=0.1) is running
     np.testing.assert_array_equal(running, expected)
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_a_sample_has_the_same_bits_alone_and_in_a_batch(affine):
+    rng = np.random.default_rng(0)
+    x, mean, bias = (tdt.tensor(rng.standard_normal(shape).astype("f")) for shape in ((64, 40), 40, 40))
+    var, weight = (tdt.tensor(rng.uniform(0.1, 2, 40).astype("f")) for _ in range(2))
+    how = (mean, var, weight, bias) if affine else (mean, var)
+    batch = tdt.nn.functional.batch_norm(x, *how)
+    for k in (1, 3):
+        assert tdt.nn.functional.batch_norm(x[:k], *how).numpy().tobytes() == batch[:k].numpy().tobytes()
