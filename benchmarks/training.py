@@ -127,9 +127,11 @@ def compare(
     with Side("tdt", name, layout, threads) as ours, Side("torch", name, layout, threads) as theirs:
         ours.wait()
         theirs.wait()
-        for kind, tolerance in (("losses", 1e-3), ("outputs", 1e-2)):
+        # The weights' rounding errors do not shrink with the loss: two of PyTorch's own algorithms differ by as much.
+        for kind, tolerance, share in (("losses", 1e-3, 1e-4), ("outputs", 1e-2, 0.0)):
             a, b = ours.facts[kind], theirs.facts[kind]
-            if not all(math.isclose(p, q, rel_tol=tolerance, abs_tol=1e-5) for p, q in zip(a, b, strict=True)):
+            least = max(1e-5, share * max(map(abs, b), default=0.0))
+            if not all(math.isclose(p, q, rel_tol=tolerance, abs_tol=least) for p, q in zip(a, b, strict=True)):
                 raise SystemExit(f"{name}: the {kind} differ: {a}, PyTorch {b}")
         title = name if layout == "contiguous" else f"{name}, {layout}"
         if memory:
