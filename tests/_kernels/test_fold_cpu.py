@@ -123,6 +123,7 @@ def test_a_row_has_one_value_however_many_there_are(name: str, n: int):
     assert reduce(tdt.tensor(x[0]), 0).numpy().tobytes() == many[0].tobytes()
 
 
+@pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
 @pytest.mark.parametrize("letter", "fdei")
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 15])
 @pytest.mark.parametrize("rows", [16, 37, 20_000])

@@ -98,7 +98,11 @@ class DistributedDataParallel(Module):
 
     @contextlib.contextmanager
     def join(self, *args: Any, **kwargs: Any) -> Iterator[None]:
-        """For processes with different numbers of batches. NotImplementedError for more than one process."""
+        """For processes with different numbers of batches: with one there is nothing to wait for.
+
+        Raises:
+            NotImplementedError: for more than one process.
+        """
         if self.process_group.size() > 1:
             raise NotImplementedError(
                 "DistributedDataParallel.join: not supported for several processes; give all of them equally many batches, "
