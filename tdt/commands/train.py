@@ -24,6 +24,7 @@ EXAMPLE = examples(
     "tdt train digits-cnn train.epochs=5 optimizer.lr=0.1",
     "tdt train my.yaml --dry-run",
     "tdt train --resume digits-cnn/1 train.epochs=20",
+    "tdt train digits-cnn --run-dir /scratch/digits --resume-or-start",
 )
 
 
@@ -45,6 +46,13 @@ ChangedData = Annotated[
     bool,
     typer.Option("--changed-data", help="With --resume: accept data files that have changed since the run started."),
 ]
+ResumeOrStart = Annotated[
+    bool,
+    typer.Option(
+        "--resume-or-start",
+        help="With --run-dir: resume the run there if it has begun, else start it; for schedulers that repeat a command.",
+    ),
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show layers, shapes, parameters, multiply-adds and steps without training.")
 ]
@@ -60,6 +68,7 @@ def train(
     device: Device = None,
     run_dir: RunDir = None,
     runs_root: Root = Path("runs"),
+    resume_or_start: ResumeOrStart = False,
     changed_data: ChangedData = False,
     dry_run: DryRun = False,
     verbose: Verbose = False,
@@ -71,6 +80,8 @@ def train(
         from tdt.train.checks.launchers import check_one_process
 
         check_one_process()
+    if resume_or_start and (resume is not None or run_dir is None or dry_run):
+        raise typer.BadParameter("--resume-or-start needs CONFIG and --run-dir DIR, without --resume and --dry-run")
     if resume is not None:
         written = [*([config] if config else []), *(overrides or ()), *([f"device={device}"] if device else ())]
         _check_resume(resume, written, run_dir is not None or dry_run, runs_root)
@@ -95,7 +106,10 @@ def train(
         from tdt.train.session import Session
 
         with image_progress():
-            session = Session.start(checked, root=runs_root, folder=run_dir)
+            if resume_or_start and run_dir is not None:
+                session = Session.resume_or_start(checked, run_dir, root=runs_root)
+            else:
+                session = Session.start(checked, root=runs_root, folder=run_dir)
     with session:
         return _train(session, runs_root, verbose)
 

@@ -206,6 +206,32 @@ class Session:
             failing.pop_all()
         return session
 
+    @classmethod
+    def resume_or_start(
+        cls, config: Draft, folder: str | os.PathLike[str], *, root: str | os.PathLike[str] = ROOT
+    ) -> Session:
+        """Resume the run in `folder` if there is one, which must be of this config; else start it there.
+
+        Raises:
+            RunError: a setting that may not change on resume differs from the run's; and as `start` and `resume`.
+            ConfigError: as `start`.
+        """
+        run = RunFolder(folder)
+        if not run.has_config:
+            run.remove_remnant()
+            return cls.start(config, root=root, folder=folder)
+        declared = build(config, splits=(), dry_run=True).config.annotated()
+        then, now = (settings(text, str(run.folder)) for text in (run.config_text(), declared))
+        changed = {key: now.get(key) for key in dict.fromkeys((*then, *now)) if then.get(key) != now.get(key)}
+        overrides = [f"{key}={'null' if value is None else value}" for key, value in changed.items()]
+        if wrong := refused(overrides):
+            raise RunError(
+                f"{run.folder} has a run with other settings:\n"
+                + "\n".join(wrong)
+                + "\nchoose another --run-dir for a new run"
+            )
+        return cls.resume(run.folder, root=root, overrides=overrides)
+
     def _check_data(self, changed: bool) -> None:
         """Raise RunError if the data files have changed; with `changed`, record that in `changes` instead."""
         assert self.saved is not None

@@ -351,3 +351,32 @@ def test_finetuning_starts_from_another_runs_features(work):
     assert weights["taken"] == [f"features.conv{n}.{p}" for n in (1, 2) for p in ("bias", "weight")]
     moved = abs(tuned["model/features.conv1.weight"] - source["model/features.conv1.weight"]).max()
     assert 0 < moved < 1e-3
+
+
+def test_a_command_that_is_repeated_resumes_or_starts_the_run_of_its_folder(work):
+    again = ("train", "small.yaml", "--run-dir", "here", "--resume-or-start")
+    (work / "here").mkdir()
+    (work / "here" / "run.lock").touch()  # killed before it had a config
+    stopped = tdt_here(*again, "train.epochs=1", cwd=work)
+    assert stopped.returncode == 0 and "epoch 1/1" in stopped.stdout
+    resumed = tdt_here(*again, cwd=work)
+    assert resumed.returncode == 0 and "epoch 2/2" in resumed.stdout and "epoch 1/2" not in resumed.stdout
+    assert tdt_here("train", "small.yaml", cwd=work).returncode == 0
+    files = [work / folder / "checkpoints" / "last.safetensors" for folder in ("here", "runs/small/1")]
+    states = [checkpoint.load(path)[0] for path in files]
+    assert states[0].keys() == states[1].keys()
+    assert all(states[0][name].tobytes() == states[1][name].tobytes() for name in states[0])
+    before = files[0].read_bytes()
+    assert tdt_here(*again, cwd=work).stdout == "this run is complete; to evaluate it: tdt eval here\n"
+    refused = tdt_here(*again, "optimizer.lr=0.5", cwd=work)
+    assert refused.returncode == 2 and "optimizer.lr=0.5: cannot change on resume" in refused.stderr
+    assert files[0].read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "wrong", [["small.yaml"], ["--resume", "small"], ["small.yaml", "--run-dir", "a", "--dry-run"]]
+)
+def test_resume_or_start_needs_a_config_and_a_folder(work, wrong: list[str]):
+    done = tdt_here("train", *wrong, "--resume-or-start", cwd=work)
+    assert done.returncode == 2 and "--resume-or-start needs CONFIG and --run-dir DIR" in done.stderr
+    assert [path.name for path in work.iterdir()] == ["small.yaml"]

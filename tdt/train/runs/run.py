@@ -128,6 +128,11 @@ class RunFolder:
         """`<name>/<n>`: the last two parts of the folder's path."""
         return "/".join(self.folder.absolute().parts[-2:])
 
+    @property
+    def has_config(self) -> bool:
+        """Whether the run has begun: its config is written last."""
+        return os.path.lexists(self.folder / "config.yaml")
+
     def checkpoints(self, keep: int | None = 3) -> CheckpointStore:
         """The run's checkpoints."""
         return CheckpointStore(self.folder / "checkpoints", keep)
@@ -210,6 +215,11 @@ class RunFolder:
         if lacking and foreign:
             what = f"{self.folder} has no {lacking[0]}: it may contain more than a run (it has {foreign[0]})"
             raise RunError(f"{what}; remove it by hand")
+
+    def remove_remnant(self) -> None:
+        """Remove the folder if its run was killed before it had a config. RunError if it may contain more."""
+        if self.folder.is_dir() and any(self.folder.iterdir()) and not self.has_config:
+            self.lock_to_delete().delete()
 
     def lock_to_delete(self) -> RunFolder:
         """Like `lock`, for `delete`: removes a lock file that is a link, and does not lock a folder that is one."""

@@ -108,7 +108,7 @@ class Worker:
 
     def _ended_before(self, claimed: Claimed) -> bool:
         """Record a trial whose run ended after its supervisor was killed. Returns whether it had ended."""
-        if not self._has_config(claimed):
+        if not RunFolder(claimed.folder).has_config:
             return False
         attributes = claimed.trial.user_attrs
         log = history.read(RunFolder(claimed.folder), steps=False)
@@ -118,14 +118,10 @@ class Worker:
             return True
         return False
 
-    def _has_config(self, claimed: Claimed) -> bool:
-        return os.path.lexists(claimed.folder / "config.yaml")
-
     def _start(self, claimed: Claimed) -> None:
         slot = min(set(range(self.slots)) - {active.slot for active in self.active.values()})
         log = open(self.sweep.folder / "logs" / f"{claimed.number}.txt", "ab")  # noqa: SIM115 - closed with the trial
-        if claimed.folder.is_dir() and any(claimed.folder.iterdir()) and not self._has_config(claimed):
-            RunFolder(claimed.folder).lock_to_delete().delete()  # killed before it had a config
+        RunFolder(claimed.folder).remove_remnant()
         command = trial_command(claimed, self.config, self.overrides, self.options)
         process = subprocess.Popen(
             [sys.executable, "-m", "tdt", *command],
