@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
@@ -17,6 +18,8 @@ from tdt import Tensor, nn
 from tdt.text.generation import Sampling
 from tdt.train._types import Nested
 from tdt.train.config.imports import trusting
+from tdt.train.data.datasets._columns import Column
+from tdt.train.data.datasets._values import ISO
 from tdt.train.data.nested import leaves, mapped
 from tdt.train.errors import EXPECTED_ERRORS
 from tdt.train.loop.generation import TextGenerator
@@ -208,8 +211,8 @@ class TrainedModel(nn.Module):
         dataset = self._predictor.dataset
         if not hasattr(dataset, "columns"):
             raise ValueError(f"this model takes no rows; it was trained on {self._predictor.config.data.train}")
-        known = {column.name: column.categories for column in dataset.columns}
-        cells = [_cell(value, known.get(str(name), ())) for name, value in row.items()]
+        known = {column.name: column for column in dataset.columns}
+        cells = [_cell(value, known.get(str(name))) for name, value in row.items()]
         return self._predictor.row(cells, [str(name) for name in row], number)
 
     def _arrays(self, arrays: Any) -> tuple[bool, Iterator[Named]]:
@@ -374,17 +377,28 @@ def _is_path(value: Any, takes_text: bool) -> bool:
     return isinstance(value, os.PathLike) or (isinstance(value, str) and not takes_text)
 
 
-def _cell(value: Any, categories: Sequence[str] = ()) -> str:
-    """A value as a table's file would write it; nothing for a missing one.
+def _cell(value: Any, column: Column | None) -> str:
+    """A value as the file of the training would write it in `column`; nothing for a missing one.
 
-    categories: of its column. A DataFrame turns integers into floats where one of them is missing: 3.0 is the category 3.
+    Numbers get the decimal separator and dates the format of the column. Of a category pandas may have changed the spelling:
+    integers become floats where one of them is missing, and true becomes True.
     """
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]")  # nanoseconds would become an integer
     value = value.item() if isinstance(value, (np.generic, Tensor)) else value
     if value is None or (isinstance(value, float) and math.isnan(value)) or str(value) in ("NaT", "<NA>"):
         return ""
     text = str(value)
-    whole = text.removesuffix(".0")
-    return whole if text not in categories and whole in categories else text
+    if column is None or isinstance(value, str):
+        return text
+    if column.kind == "date" and isinstance(value, datetime.date):
+        return text if column.format == ISO else value.strftime(column.format)
+    if column.kind == "number":
+        return text.replace(".", column.format) if column.format else text
+    if column.kind == "category":
+        spellings = (text, text.removesuffix(".0"), *((text.lower(), text.upper()) if isinstance(value, bool) else ()))
+        return next((spelling for spelling in spellings if spelling in column.categories), text)
+    return text
 
 
 def _shape_of(value: Any) -> Any:

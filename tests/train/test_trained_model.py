@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -144,6 +146,23 @@ def test_frames_and_rows_of_pandas_are_predicted_as_their_file_is(tmp_path):
         model.predict(frame.drop(columns="floor"))
     steps, values = run.metrics["train_epoch/loss"]
     assert pandas.Series(values, index=steps).to_dict() == dict(zip(steps.tolist(), values.tolist(), strict=True))
+
+
+def test_numbers_and_dates_of_programs_are_those_that_the_file_spells_otherwise(tmp_path):
+    lines = (f"{i}!5,{i % 28 + 1:02d}.01.2024,{['true', 'false'][i % 2]},{3 * i}" for i in range(1, 40))
+    rows = (line.replace(",", ";").replace("!", ",") for line in lines)
+    (tmp_path / "a.csv").write_text("\n".join(["w;day;lift;y", *rows]) + "\n")
+    table = {"type": "Table", "path": str(tmp_path / "a.csv"), "target": "y"}
+    table["columns"] = {"w": "number", "day": "date", "lift": "category"}
+    config = {"data": {"train": table}, "model": "LazyLinear(1)", "loss": "MSELoss", "optimizer": "SGD(lr=0.001)"}
+    model = fit(config, run_dir=tmp_path / "run", train__epochs=1, quiet=True).load_model()
+    written = model.predict({"w": "5,5", "day": "03.01.2024", "lift": "true"}).value
+    day = datetime.date(2024, 1, 3)
+    for w in (5.5, np.float32(5.5), Decimal("5.5")):
+        for when in (day, datetime.datetime(2024, 1, 3), np.datetime64("2024-01-03", "ns")):
+            assert model.predict({"w": w, "day": when, "lift": True}).value == written
+    assert model.predict({"w": "5.125", "day": day, "lift": "true"}).value != written  # as in the file: 5125
+    assert model.predict({"w": 1e16, "day": day, "lift": True}).error is None and model.notes == []
 
 
 def test_a_number_is_the_value_of_a_prediction(tmp_path):
