@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,3 +73,13 @@ def existing_checkpoint(name: str, runs_root: Path) -> Path:
         return find_checkpoint(name, runs_root)
     except CheckpointError as error:
         raise typer.BadParameter(str(error)) from error
+
+
+def check_output(output: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str]]) -> None:
+    """Raise BadParameter if the file `output` is one of the inputs, or the folder `output` holds one directly."""
+    target = Path(output)
+    for source in map(Path, inputs if target.exists() else ()):
+        if source.exists() and target.samefile(source):
+            raise typer.BadParameter(f"{output}: is an input, and would be replaced; name another --output")
+        if target.is_dir() and source.is_file() and target.samefile(source.parent):
+            raise typer.BadParameter(f"{output}: holds the input {source.name}; name another folder as --output")

@@ -10,7 +10,7 @@ import typer
 
 from tdt.commands._complete import splits
 from tdt.commands._help import examples
-from tdt.commands._options import Checkpoint, Device, Json, Root, Traceback, Trust, existing_checkpoint
+from tdt.commands._options import Checkpoint, Device, Json, Root, Traceback, Trust, check_output, existing_checkpoint
 from tdt.commands._output import one_line, print_lines
 from tdt.commands._progress import image_progress, progress
 
@@ -79,6 +79,8 @@ def eval(
     try:
         with image_progress(), progress("batches") as shows:
             result = evaluate_checkpoint(path, split, device, changes, data=data, batch_size=batch_size, progress=shows)
+        if output not in (None, "-"):
+            check_output(str(output), result.files)
         tables = _matrices(result) if confusion or per_class else {}
     except LookupError as error:
         raise typer.BadParameter(error.args[0]) from error

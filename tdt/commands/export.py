@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tdt.commands._help import examples
-from tdt.commands._options import Checkpoint, Json, Root, Traceback, Trust
+from tdt.commands._options import Checkpoint, Json, Root, Traceback, Trust, check_output
 from tdt.commands._output import one_line, print_lines
 
 if TYPE_CHECKING:
@@ -93,6 +94,8 @@ def _export(path: Path, to: Target, output: Path | None, opset: int, force: bool
         raise typer.BadParameter(f"{output} is a folder; name a file, as in --output {output / 'model'}{ENDINGS[to]}")
     if (output.exists() or output.is_symlink()) and not force:
         raise typer.BadParameter(f"{output} exists; give --force to replace it, or another --output")
+    check_output(output, [path])
+    os.stat(os.path.join(output.parent, ""))  # a missing folder is named before the model is exported
     if to is Target.onnx:
         return write(deployed, output, opset)
     return write_file(deployed, output) if to is Target.safetensors else write_folder(deployed, output)

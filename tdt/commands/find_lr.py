@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -45,7 +46,7 @@ def find_lr(
     if not 0 < start < end < math.inf:
         raise typer.BadParameter(f"expected 0 < --start < --end, got {start:g} and {end:g}")
     if output is not None:
-        _check_matplotlib()
+        _check_drawing(output)
     from tdt.train.config import draft
     from tdt.train.tune.lr_range import range_test
 
@@ -96,15 +97,21 @@ def _chart(found: RangeTest) -> str:
     return "\n".join([*lines, f"{'loss':>9} +{'-' * WIDTH}", f"{'lr':>9}  {first}{last:>{WIDTH - len(first)}}"])
 
 
-def _check_matplotlib() -> None:
+def _check_drawing(path: Path) -> None:
+    """Raise before the test runs if its curve could not be drawn to `path`."""
     try:
-        import matplotlib.figure  # noqa: F401
+        from matplotlib.backend_bases import FigureCanvasBase
     except ImportError as error:
         raise typer.BadParameter("--output needs matplotlib: pip install matplotlib") from error
+    if path.suffix[1:].lower() not in FigureCanvasBase.get_supported_filetypes():
+        raise typer.BadParameter(f"{path}: its ending says no format; use .png, .svg or .pdf")
+    os.stat(os.path.join(path.parent, ""))  # a missing folder is named
 
 
 def _draw(found: RangeTest, path: Path) -> None:
     from matplotlib.figure import Figure
+
+    from tdt._files import replacing
 
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.add_subplot()
@@ -114,4 +121,5 @@ def _draw(found: RangeTest, path: Path) -> None:
         axes.axvline(found.steepest, linestyle="--", label=f"steepest: {found.steepest:.2g}")
     axes.set(xscale="log", xlabel="learning rate", ylabel="training loss")
     axes.legend()
-    figure.savefig(path, dpi=110)
+    with replacing(path) as file:
+        figure.savefig(file, dpi=110, format=path.suffix[1:].lower())

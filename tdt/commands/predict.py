@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tdt.commands._help import examples
-from tdt.commands._options import Checkpoint, Device, Root, Traceback, Trust, existing_checkpoint
+from tdt.commands._options import Checkpoint, Device, Root, Traceback, Trust, check_output, existing_checkpoint
 from tdt.commands._output import one_line, print_lines
 from tdt.commands._progress import progress
 
@@ -64,11 +64,13 @@ def predict(
     from tdt.commands import _predictions
     from tdt.train.loop.prediction import Predictor
 
+    files = [Path(name) for name in (output, csv) if name is not None and str(name) != "-"]
+    for file in files:
+        check_output(file, inputs)
     path = existing_checkpoint(checkpoint, runs_root)
     predictor = Predictor(path, device, batch_size=batch_size)
     answers = predictor.predict(predictor.read(inputs, sys.stdin.buffer.read))
     with contextlib.ExitStack() as stack:
-        files = [Path(name) for name in (output, csv) if name is not None and str(name) != "-"]
         sinks = [_predictions.to_path(file, top, predictor.outputs) for file in files]
         if json:
             sinks.append(_predictions.json_lines(None, top))

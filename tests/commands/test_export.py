@@ -225,7 +225,7 @@ def test_a_tokenizer_goes_along_and_transformers_names_the_classes(tmp_path: Pat
     np.testing.assert_allclose(ours, theirs(require_torch().tensor(tokens)).logits.detach().numpy(), atol=1e-5)
     done = tdt_here("export", "reviews", "--to", "onnx", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "int64 (batch, 8)\noutput logits: float32 (batch, 2)\n" in done.stdout
+    assert "input tokens: int64 (batch, 8)\noutput logits: float32 (batch, 2)\n" in done.stdout
 
 
 def test_a_safetensors_file_has_the_best_weights_alone(digits: Path):
@@ -319,7 +319,15 @@ def test_a_place_that_cannot_be_written_is_named(target: str, digits: Path):
     (digits / "file").write_text("")
     for place, reason in (("file/x", "Not a directory"), ("missing/x", "No such file or directory")):
         done = tdt_here("export", "small", "--to", target, "--output", place, cwd=digits)
-        assert done.returncode == 1 and place.partition("/")[0] in done.stderr and reason in done.stderr
+        assert done.returncode == 1 and f"{place.partition('/')[0]}/: {reason}" in done.stderr
+
+
+def test_the_checkpoint_itself_is_not_replaced(digits: Path):
+    checkpoint = next((digits / "runs" / "small" / "1" / "checkpoints").glob("best*"))
+    before = checkpoint.read_bytes()
+    done = tdt_here("export", "small", "--to", "onnx", "--output", str(checkpoint), "--force", cwd=digits)
+    assert done.returncode == 2 and "is an input, and would be replaced" in done.stderr
+    assert checkpoint.read_bytes() == before
 
 
 def test_weights_that_do_not_fit_into_the_file_stand_beside_it(digits: Path, monkeypatch: pytest.MonkeyPatch):

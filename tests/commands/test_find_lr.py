@@ -9,6 +9,7 @@ import pytest
 
 from tdt.train.tune.lr_range import RangeTest
 from tests.commands.running import tdt_here
+from tests.helpers import require
 
 
 def test_the_range_test_suggests_a_rate_that_trains_and_leaves_no_run(tmp_path):
@@ -46,3 +47,13 @@ def test_the_suggestion_is_where_the_loss_falls_fastest():
 def test_wrong_arguments_are_explained(tmp_path, arguments, message):
     done = tdt_here("find-lr", "digits-mlp", *arguments, cwd=tmp_path)
     assert done.returncode == 2 and message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("output", "message"), [("lr.yaml", "lr.yaml: its ending says no format"), ("no/lr.png", "no/")]
+)
+def test_a_picture_that_cannot_be_drawn_is_refused_before_the_test(tmp_path, output, message):
+    require("matplotlib")
+    done = tdt_here("find-lr", "digits-mlp", "--output", output, cwd=tmp_path)
+    assert done.returncode in (1, 2) and not done.stdout and message in done.stderr
+    assert "Traceback" not in done.stderr and not list(tmp_path.iterdir())

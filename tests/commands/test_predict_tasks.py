@@ -262,3 +262,15 @@ def test_a_folder_and_a_table_are_predicted_as_they_are_read(predicted, tmp_path
 
     assert [one.name for one in islice(predictor.predict(rows()), 3)] == ["0", "1", "2"]
     assert len(taken) == 4
+
+
+def test_an_input_is_never_the_output(predicted, tmp_path):
+    call = predicted("numbers")
+    before = Path("data.npz").read_bytes()
+    for arguments in (("predict", "data.npz", "--output", "data.npz"), ("predict", "data.npz", "--output", ".")):
+        code, _, err = call(*arguments)
+        assert code == 2 and "an" in err and "input" in err and "another" in err, err
+    Path("rows.csv").symlink_to("data.npz")
+    code, _, err = call("eval", "--split", "train", "--output", "rows.csv")
+    assert code == 2 and "rows.csv: is an input, and would be replaced" in err
+    assert Path("data.npz").read_bytes() == before and Path("rows.csv").is_symlink()

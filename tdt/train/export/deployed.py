@@ -60,7 +60,8 @@ class Deployed(nn.Module):
         elif (at := _pixels(steps)) is not None:
             self.kind, self.before, self.inside = "image", steps[:at], steps[at:]
         else:
-            self.kind = "tokens" if hasattr(predictor.dataset, "decode") else "input"
+            texts = hasattr(predictor.dataset, "decode") or (columns and all(one.kind == "text" for one in columns))
+            self.kind = "tokens" if texts and self._is_single else "input"
 
     @property
     def _is_single(self) -> bool:
