@@ -21,7 +21,6 @@ SET_HANDLER = 304  # the place of `PyDataMem_SetHandler` in the table of functio
 LARGE, HUGE_PAGES = 1 << 22, 14  # bytes from which NumPy asks for huge pages, by Linux's MADV_HUGEPAGE
 
 _CORE: Any = np._core  # type: ignore[attr-defined]
-_alive: list[Any] = []  # arrays refer to it as long as the process lives
 
 
 class _Allocator(ctypes.Structure):
@@ -53,11 +52,12 @@ def align_arrays(addresses: Sequence[int]) -> None:
 @functools.cache
 def _handler(*addresses: int) -> Any:
     """NumPy's object for an allocator."""
-    handler = _Handler(b"tdt_aligned", 1, _Allocator(None, *addresses))
-    _alive.append(handler)
+    handler, name = saved = _Handler(b"tdt_aligned", 1, _Allocator(None, *addresses)), b"mem_handler"
+    # Neither is ever freed: the interpreter frees the last arrays after it has cleared its modules.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(saved))
     capsule = ctypes.pythonapi.PyCapsule_New
     capsule.restype, capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    return capsule(ctypes.addressof(handler), b"mem_handler", None)
+    return capsule(ctypes.addressof(handler), name, None)
 
 
 def code(triple: str) -> str:

@@ -55,3 +55,16 @@ del early, late
 def test_arrays_from_before_are_freed_as_they_were_allocated():
     done = subprocess.run([sys.executable, "-c", EARLY], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+LAST = """
+import numpy as np
+import tdt
+tdt.ones(8).exp()
+np.kept = [np.ones(1000) for _ in range(50)]  # NumPy's module is cleared after those of tdt
+"""
+
+
+def test_arrays_that_outlive_the_modules_of_tdt_are_freed_too():
+    done = subprocess.run([sys.executable, "-X", "dev", "-c", LAST], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
