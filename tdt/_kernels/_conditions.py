@@ -110,7 +110,7 @@ def many_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
     padding = attributes["padding"]
     if kernel != (3, 3) or attributes["stride"] != (1, 1) or attributes["dilation"] != (1, 1) or max(padding) > 2:
         return False
-    if any(a is not None and a.dtype != np.float32 for a in arrays):
+    if any(a is not None and (a.dtype != np.float32 or not a.size) for a in arrays):
         return False
     channels, out_channels = (second.shape[1], first.shape[1]) if of_weights else second.shape[1::-1]
     if channels % 16 or out_channels % 16 or min(channels, out_channels) < WINOGRAD_CHANNELS:

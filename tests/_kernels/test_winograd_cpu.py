@@ -121,6 +121,14 @@ def test_nan_and_infinities_reach_the_places_that_they_reach_in_pytorch(special)
         np.testing.assert_array_equal(value[np.isinf(expected)], expected[np.isinf(expected)])
 
 
+def test_a_batch_without_samples_has_an_empty_result_and_gradients_of_zeros():
+    x, w, b = (tdt.ones(s, requires_grad=True) for s in ((0, 64, 12, 12), (48, 64, 3, 3), (48,)))
+    result = tdt.nn.functional.conv2d(x, w, b, padding=1)
+    result.sum().backward()
+    assert result.shape == (0, 48, 12, 12) and x.grad.shape == x.shape
+    assert not w.grad.any() and not b.grad.any()
+
+
 @pytest.mark.parametrize("case", [CASES[3], CASES[5]], ids=str)
 def test_bits_depend_neither_on_the_number_of_threads_nor_on_the_memory_format(case):
     results = []
