@@ -129,7 +129,7 @@ def backward(
     >>> x.grad
     tensor([3., 3.])
     """
-    if inputs is None:
+    if inputs is None and (gradient is None or isinstance(gradient, Tensor)):
         run((self,), (gradient,), retain_graph, create_graph)
     else:
         run_backward(self, gradient, retain_graph, create_graph, inputs=inputs)

@@ -348,6 +348,7 @@ PROGRAMS = {
         x = torch.tensor([1.0, 2.0], requires_grad=True); y = x * x
         expect(lambda: y.backward()); expect(lambda: y.backward(torch.ones(3))); expect(lambda: x.detach().sum().backward())
         torch.autograd.backward([y.sum(), (y * 2).sum()]); show(x.grad)
+        (x * x).backward([torch.ones(2)]); (x * x).backward((torch.ones(2),)); show(x.grad)
         expect(lambda: y.sum().backward())
         x.grad = None; y = x * x
         torch.autograd.backward([y, y], [torch.ones(2), torch.tensor([1.0, 0.0])]); show(x.grad)
