@@ -21,9 +21,11 @@ from tdt.train._regular_file import open_regular
 FILE = "tokenizer.json"
 PADDING = ("[PAD]", "<pad>", "<|pad|>", "<|finetune_right_pad_id|>", "<|endoftext|>", "</s>")  # by preference
 PIECE, AT_ONCE = 1 << 17, 16  # characters of a piece of a long text; pieces or texts that are encoded at once
+BESIDE = 100  # characters beside a cut on which it is tried
 LINE_BREAK = re.compile(r"(?<=\S)\n(?=\w)")
 THREADS = "TOKENIZERS_PARALLELISM"
 THREADS_SET = THREADS in os.environ
+MOST_TOKENS = 1 << 24  # beyond the number of any token; each is a row of an embedding
 MOST_BYTES = 1 << 28  # of a file that a checkpoint holds: the largest known have 2 ** 25
 
 
@@ -54,6 +56,7 @@ class Tokenizer:
             raise ValueError(f"{name}: is no {FILE} of the library tokenizers: {error}") from None
         self._own_padding = self._library_tokenizer.padding
         self._library_tokenizer.no_padding()
+        self.tokens = self._named()
 
     @classmethod
     def of(cls, source: str | os.PathLike[str] | Tokenizer) -> Tokenizer:
@@ -91,13 +94,15 @@ class Tokenizer:
             raise ValueError(f"{FILE}: the checkpoint's copy is cut, or larger than {MOST_BYTES:,} bytes")
         return Tokenizer(content.decode())
 
-    @functools.cached_property
-    def tokens(self) -> list[str]:
+    def _named(self) -> list[str]:
         """Each token by its number; numbers that have none are written as `<number>`."""
         numbers = self._library_tokenizer.get_vocab(with_added_tokens=True)
         if not numbers:
             raise ValueError(f"{self.name}: has no tokens")
-        names = [f"<{number}>" for number in range(max(numbers.values()) + 1)]
+        most = max(numbers.values())
+        if most >= MOST_TOKENS:
+            raise ValueError(f"{self.name}: numbers a token {most:,}; expected less than {MOST_TOKENS:,}")
+        names = [f"<{number}>" for number in range(most + 1)]
         for token, number in numbers.items():
             names[number] = token
         return names
@@ -122,8 +127,18 @@ class Tokenizer:
         A long text is encoded in pieces of whole lines, as the library takes two hundred bytes for a character.
         """
         self._library_tokenizer.no_truncation()
-        found = [np.array(ids, dtype=np.int64) for ids in self._encode(_pieces(text), False)]
+        pieces = _pieces(text) if self._is_divisible(text) else [text]
+        found = [np.array(ids, dtype=np.int64) for ids in self._encode(pieces, False)]
         return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def _is_divisible(self, text: str) -> bool:
+        """Whether pieces of the text have its tokens: not if each text begins with a space or the like, as Llama's do."""
+        cut = LINE_BREAK.search(text, PIECE)
+        if cut is None:
+            return False
+        before, after = text[cut.end() - BESIDE : cut.end()], text[cut.end() : cut.end() + BESIDE]
+        whole, first, second = self._encode([before + after, before, after], False)
+        return whole == first + second
 
     def encode_padded(self, texts: Sequence[str], length: int) -> np.ndarray:
         """Those of several texts, int64 (n, length): with special tokens, cut at the end, filled up with `padding`.

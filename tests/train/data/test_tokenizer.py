@@ -22,6 +22,7 @@ from tdt.train.data.datasets.table import Table
 from tdt.train.data.datasets.text import Text
 from tdt.train.data.tokenizer import Tokenizer
 from tests.commands.running import tdt_here
+from tests.helpers import require
 from tests.train.tokenizer_files import REVIEWS, TEXT, byte_level, word_piece
 
 STRANGE = "déjà <|endoftext|> vu\n\n  🦊 end"
@@ -77,6 +78,10 @@ def test_a_long_text_in_pieces_has_the_tokens_of_the_whole(tmp_path, monkeypatch
     assert len(pieces) > 100
     assert "".join(pieces) == text
     assert Tokenizer.of(tmp_path / "t.json").encode(text).tolist() == library.encode(text).ids
+    tokenizers = require("tokenizers")
+    for kind in ("first", "always"):  # a text begins with a space, which pieces would repeat
+        library.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(prepend_scheme=kind)
+        assert Tokenizer(library.to_str()).encode(text).tolist() == library.encode(text).ids
 
 
 def test_windows_of_tokens_and_their_state(tmp_path):
@@ -109,6 +114,10 @@ def test_what_is_no_tokenizer_is_refused(tmp_path, monkeypatch):
         (tmp_path / "t.json").write_bytes(content)
         with pytest.raises(ValueError, match=message):
             Text(tmp_path / "t.txt", tokenizer=tmp_path / "t.json")
+    huge = {"model": {"type": "WordLevel", "vocab": {"a": 0, "b": 2**32 - 1}, "unk_token": "a"}}
+    (tmp_path / "t.json").write_text(json.dumps(huge))
+    with pytest.raises(ValueError, match=r"t.json: numbers a token 4,294,967,295; expected less than 16,777,216"):
+        Text(tmp_path / "t.txt", tokenizer=tmp_path / "t.json")
     with pytest.raises(FileNotFoundError):
         Text(tmp_path / "t.txt", tokenizer=tmp_path / "none.json")
     word_piece(tmp_path / "t.json")
