@@ -151,6 +151,14 @@ def make_messy_table(path: Path, rows: int = 120) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def test_a_class_that_reads_as_missing_is_named(capsys):
+    rows = "".join(f"{i % 7}.5,{['None', 'mild', '', 'severe'][i % 4]}\n" for i in range(80))
+    Path("grades.csv").write_text("x,grade\n" + rows)
+    code, out, _ = init(capsys, "grades.csv")
+    line = "  left out: 40 rows without grade (missing_target: drop); 'None' is read as missing"
+    assert code == 0 and line in out.splitlines()
+
+
 def test_dates_localized_numbers_booleans_and_missing_targets_are_read(capsys):
     make_messy_table(Path("messy.csv"))
     code, out, _ = init(capsys, "messy.csv", "--target", "churn")

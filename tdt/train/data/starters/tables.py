@@ -86,8 +86,10 @@ def table(path: Path, file: Path, target: str | None = None) -> str:
     rows = [f"  {name}: {found.about}{left_out[name]}" for name, found in described.items()]
     rows += [f"  {name}: the target, {what}" for name, what in zip(targets, about, strict=True)]
     if dropped:
-        rows.append(f"  left out: {counted(dropped, 'row')} without {' or '.join(targets)} (missing_target: drop)")
-    head = [f"{path.name}: {counted(n + dropped, 'row')}", *rows, *_about_names(fields)]
+        written = ", ".join(map(repr, sorted({*dropped} - {""})))
+        rest = f" (missing_target: drop){f'; {written} is read as missing' if written else ''}"
+        rows.append(f"  left out: {counted(len(dropped), 'row')} without {' or '.join(targets)}{rest}")
+    head = [f"{path.name}: {counted(n + len(dropped), 'row')}", *rows, *_about_names(fields)]
     return config_text(file, head, splits, [], n, model, tail)
 
 
@@ -107,15 +109,20 @@ def _targets(path: Path, fields: dict[str, list[str]], target: str | None) -> li
 
 def _with_targets(
     path: Path, fields: dict[str, list[str]], lines: list[int], targets: list[str]
-) -> tuple[dict[str, list[str]], list[int], int]:
-    """The rows that have every target, their lines, and how many others there are."""
+) -> tuple[dict[str, list[str]], list[int], list[str]]:
+    """The rows that have every target, their lines, and how the others write that one is missing."""
     remaining = [i for i in range(len(lines)) if not any(is_missing(fields[name][i]) for name in targets)]
     if not remaining:
         raise UnsupportedDataError(f"{path}: {', '.join(targets)}, the target, is missing in every row")
     if len(remaining) == len(lines):
-        return fields, lines, 0
+        return fields, lines, []
+    dropped = [
+        next(filter(is_missing, row)).strip()
+        for row in zip(*(fields[name] for name in targets), strict=True)
+        if any(map(is_missing, row))
+    ]
     rest = {name: [texts[i] for i in remaining] for name, texts in fields.items()}
-    return rest, [lines[i] for i in remaining], len(lines) - len(remaining)
+    return rest, [lines[i] for i in remaining], dropped
 
 
 def _kind_of_targets(path: Path, fields: dict[str, list[str]], targets: list[str]) -> tuple[str, list[str]]:
