@@ -54,7 +54,7 @@ def test_kernels_give_the_portable_distances_of_nan_infinity_and_empty_matrices(
 
 
 @pytest.mark.parametrize("columns", [3, 40])
-@pytest.mark.parametrize("p", [0, 1, 2])
+@pytest.mark.parametrize("p", [0, 1, 2, math.inf])
 def test_gradients_of_infinite_and_nan_distances_are_pytorchs(p, columns):
     for value in (np.inf, -np.inf, np.nan):
         x, y = np.ones((3, columns)), np.zeros((2, columns))

@@ -149,7 +149,8 @@ def _norm_gradient(g: Tensor, rows: Tensor, out: Tensor, p: float) -> Tensor:
     if p == 1:  # NaN of NaN, unlike in `vector_norm`
         return g.unsqueeze(-1) * rows.sign().masked_fill(rows.isnan(), math.nan)
     if p == math.inf:  # every element as large as the distance has the whole gradient, unlike in `vector_norm`
-        return g.unsqueeze(-1) * rows.sign() * (rows.abs() == out.unsqueeze(-1))
+        short = rows.abs() - out.unsqueeze(-1)
+        return g.unsqueeze(-1) * rows.sign() * (short == 0).to(rows.dtype).masked_fill(short.isnan(), math.nan)
     return _vector_norm.rules["x"].function(g, rows, out, p, (rows.ndim - 1,), False)
 
 
