@@ -180,6 +180,16 @@ def test_refusals_have_pytorchs_class_and_clause(case, clause):
     agree_error(case, clause)
 
 
+@pytest.mark.parametrize("dtype", [tdt.float32, tdt.bfloat16])
+def test_windows_in_the_padding_have_no_gradient(dtype):
+    x = tdt.arange(6, dtype=dtype).reshape(1, 2, 1, 3).requires_grad_()
+    for indices in (False, True):  # PyTorch writes beyond its memory with indices
+        found = tdt.nn.functional.max_pool2d(x, 2, 1, 1, 2, return_indices=indices)
+        values = found[0] if indices else found
+        (grad,) = tdt.autograd.grad(values, x, tdt.ones_like(values))
+        assert (values == -tdt.inf).all() and grad.shape == x.shape and not grad.any()
+
+
 def test_torchs_own_one_dimensional_forms_return_indices():
     def run(lib, x):
         return *lib.adaptive_max_pool1d(x, 2), *lib.max_pool1d_with_indices(x, 2), lib.max_pool1d(x, 3)

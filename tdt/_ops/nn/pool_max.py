@@ -154,14 +154,15 @@ def _(g_out, x_shape, indices):
 
 
 def _at(xp: Any, indices: Any, cells: int) -> Any:
-    """Indices within each (sample, channel) as indices into the whole array."""
-    rows = math.prod(indices.shape[:2])
+    """Indices within each (sample, channel) as indices into the whole array; beyond the cells: the last one's."""
+    rows, indices = math.prod(indices.shape[:2]), xp.minimum(indices, cells - 1)
     return (indices.reshape(rows, math.prod(indices.shape[2:])) + xp.arange(rows)[:, None] * cells).reshape(-1)
 
 
 @op(dtypes=REAL, promote=(), broadcasts=False, shape=lambda y, indices, *, size: (*y[:2], *size))
 def pool_scatter(xp, y, indices, *, size):
     cells = math.prod(size)
+    y = xp.where(indices < cells, y, y.dtype.type(0))  # a window of dilated cells may lie in the padding as a whole
     flat = xp.bincount(_at(xp, indices, cells), weights=y.reshape(-1), minlength=math.prod(y.shape[:2]) * cells)
     return flat.astype(y.dtype).reshape(*y.shape[:2], *size)
 
@@ -173,7 +174,9 @@ def _(g, indices):
 
 @op(dtypes=REAL, promote=(), broadcasts=False, shape=lambda x, indices: indices)
 def pool_gather(xp, x, indices):
-    return x.reshape(-1)[_at(xp, indices, math.prod(x.shape[2:]))].reshape(indices.shape)
+    cells = math.prod(x.shape[2:])
+    values = x.reshape(-1)[_at(xp, indices, cells)].reshape(indices.shape)
+    return xp.where(indices < cells, values, x.dtype.type(0))
 
 
 @pool_gather.vjp("x")
