@@ -87,7 +87,7 @@ def eval(
     if data is None and not path.resolve().is_relative_to(runs_root.resolve()):
         _print_files(result, changes)
     for note in result.notes:
-        print_lines(one_line(f"data.{result.split}: {note}"), file=sys.stderr)
+        print_lines(one_line(f"{'--data' if data else f'data.{result.split}'}: {note}"), file=sys.stderr)
     report = (_as_json if json else _as_text)(result, tables, confusion, per_class)
     print_lines(report, whole=True, file=sys.stderr if output == "-" else None)
     if output is not None:

@@ -318,7 +318,9 @@ def test_a_column_that_a_file_lacks_is_filled_in_if_the_config_sets_that(tmp_pat
     )
     assert message in capsys.readouterr().err
     assert cli.run(["eval", "a", "--data", "new.csv", "data.train.missing_column=fill", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["notes"] == [
+    printed = capsys.readouterr()
+    assert "--data: column w is missing in 2 rows; means or zeros are in its place" in printed.err.splitlines()
+    assert json.loads(printed.out)["notes"] == [
         "in 1 row, c is a category that no training row has, encoded as zeros: 'new'",
         "column w is missing in 2 rows; means or zeros are in its place",
     ]
