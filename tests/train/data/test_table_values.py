@@ -31,6 +31,7 @@ def write(path: Path, text: str) -> Path:
         (["\u22125,5 kr"], ",", [-5.5]),
         (["1.5", "1e3", "inf"], "", [1.5, 1000, float("inf")]),
         (["12,34,567"], ".", [1234567]),
+        (["0,125", "1,250"], ",", [0.125, 1.25]),
     ],
 )
 def test_numbers_are_read_as_they_are_written(texts: list[str], format: str, values: list[float]):

@@ -25,7 +25,7 @@ _NUMBER = re.compile(
 )
 _DIGITS = {
     decimal: re.compile(
-        rf"(?P<whole>\d{{1,3}}(?P<group>[{group}\s'’])(?:\d{{2,3}}(?P=group))*\d{{3}}|\d*)"
+        rf"(?P<whole>[1-9]\d{{0,2}}(?P<group>[{group}\s'’])(?:\d{{2,3}}(?P=group))*\d{{3}}|\d*)"
         rf"(?:[{decimal}](?P<fraction>\d*))?(?P<exponent>[eE][-+]?\d+)?"
     )
     for decimal, group in ((".", ","), (",", "."))
