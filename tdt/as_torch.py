@@ -125,7 +125,8 @@ def install() -> None:
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
     if loaded := [name for name in ALIASES if name in sys.modules]:
-        raise RuntimeError(f"{' and '.join(loaded)} is imported already; call tdt.as_torch.install() before that")
+        verb = "is" if len(loaded) == 1 else "are"
+        raise RuntimeError(f"{' and '.join(loaded)} {verb} imported already; call tdt.as_torch.install() before that")
     _about.prefix = "torch"
     _torch_names.install()
     sys.meta_path.insert(0, _Finder())

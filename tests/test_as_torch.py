@@ -178,9 +178,14 @@ def test_the_command_line_is_explained():
         assert words in (done.stderr if code else done.stdout)
 
 
-def test_pytorch_that_is_loaded_is_not_replaced(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "torch", sys)
-    with pytest.raises(RuntimeError, match=r"torch is imported already; call tdt\.as_torch\.install\(\) before"):
+@pytest.mark.parametrize(("loaded", "verb"), [(["torch"], "is"), (["torch", "torchvision"], "are")])
+def test_pytorch_that_is_loaded_is_not_replaced(loaded: list[str], verb: str, monkeypatch: pytest.MonkeyPatch):
+    for name in as_torch.ALIASES:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    for name in loaded:
+        monkeypatch.setitem(sys.modules, name, sys)
+    message = rf"^{' and '.join(loaded)} {verb} imported already; call tdt\.as_torch\.install\(\) before"
+    with pytest.raises(RuntimeError, match=message):
         as_torch.install()
     assert not [finder for finder in sys.meta_path if isinstance(finder, as_torch._Finder)]
 
