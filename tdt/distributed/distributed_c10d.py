@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 from tdt.distributed._collectives import (
-    P2POp,
-    Work,
     all_gather,
     all_gather_coalesced,
     all_gather_into_tensor,
-    all_gather_object,
     all_reduce,
     all_reduce_coalesced,
     all_to_all,
     all_to_all_single,
     barrier,
-    batch_isend_irecv,
     broadcast,
-    broadcast_object_list,
     gather,
-    gather_object,
-    irecv,
-    isend,
     monitored_barrier,
-    recv,
-    recv_object_list,
     reduce,
     reduce_scatter,
     reduce_scatter_tensor,
     scatter,
-    scatter_object_list,
-    send,
-    send_object_list,
 )  # fmt: skip
 from tdt.distributed._group import (
     Backend,
@@ -60,6 +47,23 @@ from tdt.distributed._group import (
     new_group,
 )  # fmt: skip
 from tdt.distributed._group import default_group as _get_default_group  # noqa: F401 (PyTorch's name)
+from tdt.distributed._messages import (
+    P2POp,
+    batch_isend_irecv,
+    irecv,
+    isend,
+    recv,
+    recv_object_list,
+    send,
+    send_object_list,
+)  # fmt: skip
+from tdt.distributed._objects import (
+    all_gather_object,
+    broadcast_object_list,
+    gather_object,
+    scatter_object_list,
+)  # fmt: skip
+from tdt.distributed._work import Work
 from tdt.distributed.constants import default_pg_timeout
 
 __all__ = [
