@@ -60,9 +60,10 @@ class Progress:
     """A collective that has begun; `poll` and `wait` take it further, in the thread that began it."""
 
     waiting: Progress | None = None  # the collective that this process waits for, which the watchdog names
+    latest: str = ""  # the name of the last collective that has begun
 
     def __init__(self, steps: Steps, name: str, timeout: float | None, begun: list[Progress]) -> None:
-        self.name, self.timeout = name, timeout
+        self.name, self.timeout, Progress.latest = name, timeout, name
         self._steps = steps
         self._request: Any = None
         self._begun = begun  # those of the communicator that are not done, in order; this one goes to the end

@@ -1,0 +1,364 @@
+"""No silent hang: each process sends heartbeats to rank 0 on a socket of their own, and a run without progress is aborted.
+
+Rank 0 listens, and every other process connects to it. A thread in each sends what the process is doing: its step, what it
+is at (training, evaluating, saving), the collective that it waits for or the last one, and how often it has reported progress.
+Rank 0 watches all others, and these watch rank 0. The run is aborted when, for `timeout` seconds,
+
+- no heartbeat of a process arrives (its machine, the network or its interpreter hangs), or
+- a process reports no progress, and does not wait for the others in a collective, or
+- no process at all reports progress;
+
+and at once when a connection ends without a farewell: the process has died. Who has ended its part says farewell. Time in
+which the watching thread itself could not run (the whole run was suspended, or the main thread kept the interpreter's lock)
+does not count.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import secrets
+import selectors
+import socket
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from tdt.distributed._communicator import Progress
+
+TIMEOUT = 300.0  # seconds without progress after which a run is aborted
+CONNECT = 5.0  # seconds in which a process connects to rank 0
+MOST = 4096  # bytes of a line; a longer one is not of tdt
+GRACE = 0.5  # seconds between a process's death and the abort: the launcher may be faster
+EXIT_AFTER = 2.0  # seconds that an abort by MPI may take
+LIMIT = " (the limit is train.stall_timeout)"
+SHOWN = 8  # processes that a message names
+
+Exchange = Callable[[Any], list[Any]]  # a value of this process → the values of all, by rank
+
+
+@dataclass
+class Activity:
+    """What this process is doing, for the watchdog: the main thread writes it, and the watchdog's reads it.
+
+    Attributes:
+        doing: in words, "training" or "saving"; "" while time without progress does not count.
+        step: optimizer steps so far.
+        count: how often progress was reported.
+    """
+
+    doing: str = ""
+    step: int = 0
+    count: int = 0
+
+    def report(self, doing: str | None = None, step: int | None = None) -> None:
+        """Report progress, and, if given, what comes next.
+
+        >>> from tdt.distributed._watchdog import Activity
+        >>> activity = Activity()
+        >>> activity.report("training", step=3)
+        >>> activity.report()
+        >>> activity.doing, activity.step, activity.count
+        ('training', 3, 2)
+        """
+        self.doing = self.doing if doing is None else doing
+        self.step = self.step if step is None else step
+        self.count += 1
+
+    def beat(self) -> dict[str, Any]:
+        """The heartbeat."""
+        waiting = Progress.waiting
+        return {
+            "doing": self.doing,
+            "step": self.step,
+            "count": self.count,
+            "waiting": waiting is not None,
+            "collective": Progress.latest if waiting is None else waiting.name,
+        }
+
+
+ACTIVITY = Activity()
+
+
+@dataclass
+class _Process:
+    """A process as this one sees it; times are of `time.monotonic`."""
+
+    rank: int
+    received_at: float  # when its last heartbeat came
+    progressed: float  # when it last reported progress
+    last: dict[str, Any] = field(default_factory=Activity().beat)
+
+    def update(self, beat: dict[str, Any], now: float) -> None:
+        """Take a heartbeat."""
+        self.received_at = now
+        if beat["count"] != self.last["count"] or not beat["doing"]:
+            self.progressed = now
+        self.last = {key: beat[key] for key in self.last}
+
+
+@dataclass
+class _Peer(_Process):
+    """Another process, and the connection to it."""
+
+    stream: socket.socket = field(kw_only=True)
+    buffer: bytes = b""
+    unsent: bytes = b""
+    ended: bool = False  # it has said farewell
+    lost: float | None = None  # when its connection ended without that
+
+
+class Watchdog:
+    """Heartbeats between the processes of a run, from `start` to `stop`.
+
+    Args:
+        rank, hosts: this process's rank, and the machine of each process.
+        timeout: in seconds; see the module.
+        abort: ends the run, after the message has been printed; default: `abort_all`.
+        activity: what this process is doing.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        hosts: list[str],
+        timeout: float = TIMEOUT,
+        abort: Callable[[], None] | None = None,
+        activity: Activity = ACTIVITY,
+    ) -> None:
+        self.rank, self.hosts, self.timeout, self.activity = rank, hosts, timeout, activity
+        self.abort = abort or abort_all
+        self.interval = min(1.0, timeout / 10)
+        self._own = _Process(rank, 0.0, 0.0)
+        self._peers: dict[int, _Peer] = {}
+        self._selector = selectors.DefaultSelector()
+        self._token = ""
+        self._listening: socket.socket | None = None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tdt watchdog", daemon=True)
+
+    def start(self, exchange: Exchange) -> list[int]:
+        """Connect the processes, which all call this. Returns the ranks that cannot reach rank 0: nobody watches them."""
+        if len(self.hosts) == 1:
+            return []
+        place = None
+        if self.rank == 0:
+            self._listening = _listen()
+            self._listening.setblocking(False)
+            self._selector.register(self._listening, selectors.EVENT_READ)
+            place = self._listening.getsockname()[1], addresses(), secrets.token_hex(16)
+        port, found, self._token = exchange(place)[0]
+        reached = True
+        if self.rank == 0:
+            self._thread.start()
+        else:
+            local = self.hosts[self.rank] == self.hosts[0]
+            reached = self._connect(port, ["127.0.0.1", *found] if local else found)
+            if reached:
+                self._thread.start()
+        _open.add(self)
+        return [rank for rank, here in enumerate(exchange(reached)) if not here]
+
+    def stop(self) -> None:
+        """Say farewell and end the thread."""
+        self._ended.set()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(2 * self.interval + 1)
+        for peer in self._peers.values():
+            with suppress(OSError):
+                peer.stream.send(peer.unsent + _line({"farewell": self.rank}))
+        self.close()
+
+    def close(self) -> None:
+        """Close the sockets: in a forked process these are its parent's."""
+        for open_socket in (self._listening, *(peer.stream for peer in self._peers.values())):
+            if open_socket is not None:
+                open_socket.close()
+        self._selector.close()
+
+    def _connect(self, port: int, found: Iterable[str]) -> bool:
+        """Connect to rank 0 at one of its addresses. Returns whether it answers."""
+        end = time.monotonic() + CONNECT
+        for address in dict.fromkeys(found):
+            with suppress(OSError, ValueError):
+                stream = socket.create_connection((address, port), max(0.1, min(1.0, end - time.monotonic())))
+                stream.sendall(_line({"token": self._token, "rank": self.rank}))
+                if json.loads(stream.makefile("rb").readline(MOST)) == {"welcome": self._token[::-1]}:
+                    self._add(0, stream)
+                    return True
+        return False
+
+    def _accept(self) -> None:
+        assert self._listening is not None
+        with suppress(OSError, ValueError, KeyError, TypeError):  # not a process of this run: it is left alone
+            stream, _ = self._listening.accept()
+            stream.settimeout(1.0)
+            hello = json.loads(stream.makefile("rb").readline(MOST))
+            if secrets.compare_digest(hello["token"], self._token) and hello["rank"] in range(1, len(self.hosts)):
+                stream.sendall(_line({"welcome": self._token[::-1]}))
+                self._add(hello["rank"], stream)
+            else:
+                stream.close()
+        if len(self._peers) == len(self.hosts) - 1:  # all have come
+            self._selector.unregister(self._listening)
+            self._listening.close()
+
+    def _add(self, rank: int, stream: socket.socket) -> None:
+        stream.setblocking(False)
+        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        now = time.monotonic()
+        self._peers[rank] = _Peer(rank, now, now, stream=stream)
+        self._selector.register(stream, selectors.EVENT_READ, self._peers[rank])
+
+    def _run(self) -> None:
+        looked = beaten = self._own.progressed = time.monotonic()
+        while not self._ended.is_set():
+            for key, _ in self._selector.select(min(0.1, self.interval / 2)):
+                if key.data is None:
+                    self._accept()
+                else:
+                    self._receive(key.data)
+            now = time.monotonic()
+            if now - looked > 2 * self.interval + 1:  # this thread could not run: what it waited for may have come
+                for peer in (self._own, *self._peers.values()):
+                    peer.received_at, peer.progressed = peer.received_at + now - looked, peer.progressed + now - looked
+            looked = now
+            self._own.update(self.activity.beat(), now)
+            if now - beaten >= self.interval:
+                beaten = now
+                for peer in self._peers.values():
+                    self._send(peer)
+            if (message := self._fault(now)) is not None and not self._ended.is_set():
+                write(f"{self._name(self._own)}: {message}")
+                self.abort()
+                return
+
+    def _receive(self, peer: _Peer) -> None:
+        try:
+            while data := peer.stream.recv(1 << 16):
+                *lines, peer.buffer = (peer.buffer + data).split(b"\n")
+                for beat in map(json.loads, lines):
+                    if "farewell" in beat:
+                        peer.ended = True
+                    else:
+                        peer.update(beat, time.monotonic())
+                if len(peer.buffer) > MOST:
+                    raise OSError("the line is too long")
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        self._selector.unregister(peer.stream)
+        if not peer.ended:
+            peer.lost = time.monotonic()
+
+    def _send(self, peer: _Peer) -> None:
+        """Send a heartbeat; where the last one has not left yet, its rest."""
+        peer.unsent = peer.unsent or _line(self.activity.beat())
+        with suppress(OSError):  # `_receive` finds a lost connection
+            peer.unsent = peer.unsent[peer.stream.send(peer.unsent) :]
+
+    def _fault(self, now: float) -> str | None:
+        """The message for an abort; None if all is well."""
+        watched = [peer for peer in self._peers.values() if not peer.ended]
+        for peer in watched:
+            if peer.lost is not None and now - peer.lost > GRACE:
+                return f"{self._name(peer)} has died or lost its connection; the run is aborted:\n{self._table([peer])}"
+            if now - peer.received_at > self.timeout:
+                what = f"no heartbeat of {self._name(peer)} for {now - peer.received_at:.0f} s{LIMIT}"
+                return f"{what}; the run is aborted:\n{self._table([peer, self._own])}"
+        if self.rank != 0:
+            return None
+        everyone: list[_Process] = [self._own, *watched]
+        late = [peer for peer in everyone if now - peer.progressed > self.timeout]
+        if len(late) == len(everyone) or any(not peer.last["waiting"] for peer in late):
+            late.sort(key=lambda peer: (peer.last["waiting"], peer.last["step"], peer.rank))
+            return f"no progress for {self.timeout:g} s{LIMIT}; the run is aborted:\n{self._table(late)}"
+        return None
+
+    def _name(self, peer: _Process) -> str:
+        return f"rank {peer.rank} on {self.hosts[peer.rank]}"
+
+    def _table(self, peers: Sequence[_Process]) -> str:
+        lines = [f"  {self._name(peer)}: {_state(peer.last)}\n" for peer in peers[:SHOWN]]
+        return "".join(lines) + f"  and {len(peers) - SHOWN} more\n" * (len(peers) > SHOWN)
+
+
+_open: weakref.WeakSet[Watchdog] = weakref.WeakSet()
+
+
+def _close_in_child() -> None:
+    """Close the sockets in a forked loader worker, which would keep connections of a killed process open."""
+    for watchdog in list(_open):
+        watchdog.close()
+    _open.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_in_child)
+
+
+def _state(beat: Mapping[str, Any]) -> str:
+    """A process's last heartbeat in words: "at step 12, training, waiting in all_reduce"."""
+    collective = str(beat["collective"] or "none")
+    last = f"waiting in {collective}" if beat["waiting"] else f"last collective: {collective}"
+    return f"at step {beat['step']}, {beat['doing'] or 'starting'}, {last}"
+
+
+def _line(value: Any) -> bytes:
+    return json.dumps(value).encode() + b"\n"
+
+
+def _listen() -> socket.socket:
+    """A socket that listens on a free port of all interfaces."""
+    if socket.has_dualstack_ipv6():
+        return socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True, backlog=1024)
+    return socket.create_server(("", 0), backlog=1024)
+
+
+def addresses() -> list[str]:
+    """The addresses of this machine, those of its name first; loopback ones are left out.
+
+    >>> from tdt.distributed._watchdog import addresses
+    >>> "127.0.0.1" in addresses()
+    False
+    """
+    found: list[str] = []
+    with suppress(OSError):
+        found += [str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), None)]
+    if sys.platform == "linux":
+        import fcntl
+        import struct
+
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+            for _, name in socket.if_nameindex():
+                with suppress(OSError):  # an interface without an address
+                    request = struct.pack("256s", name.encode()[:15])
+                    found.append(socket.inet_ntoa(fcntl.ioctl(any_socket.fileno(), 0x8915, request)[20:24]))
+    return [address for address in dict.fromkeys(found) if not address.startswith("127.") and address != "::1"]
+
+
+def write(text: str) -> None:
+    """Write to stderr past Python's buffer, which another thread may hold."""
+    with suppress(OSError):
+        os.write(2, text.encode(errors="backslashreplace"))
+
+
+def abort_all(status: int = 1) -> None:
+    """End all processes of the run, without a collective: MPI's abort, and the end of this process where that hangs.
+
+    The process ends after `EXIT_AFTER` seconds even if MPI keeps the interpreter's lock.
+    """
+    nowhere = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
+    faulthandler.dump_traceback_later(EXIT_AFTER, exit=True, file=nowhere)
+    time.sleep(0.1)  # the launcher reads what was printed
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized():
+        mpi.COMM_WORLD.Abort(status)
+    os._exit(status)
