@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import pickle
 import time
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,9 @@ Steps = Generator["MPI.Request", None, None]  # a collective: yields what must b
 SMALL = 1 << 14  # bytes up to which every process reduces all of an array, in one exchange instead of two
 SPIN = 200e-6  # seconds for which a waiting process asks without a pause
 PAUSE = 50e-6  # seconds between two questions after that
+AT_ONCE = (
+    1024  # bytes of a pickled object, and of its length, up to which it is gathered in one exchange instead of two
+)
 
 
 def tree_reduce(parts: Sequence[Array] | Array, combine: Callable[[Array, Array], Array] = np.add) -> Array:
@@ -168,6 +172,30 @@ class Communicator:
             own[...] = array
         if self.comm is not None and into.size:
             yield self.comm.Iallgatherv(self.mpi.IN_PLACE, self._message(into, bounds))
+
+    def exchange(self, value: Any, into: list[Any]) -> Steps:
+        """Gather each process's object, which is pickled, in the list, by rank."""
+        if self.comm is None:
+            into[:] = [value]
+            return
+        data, turn = np.frombuffer(pickle.dumps(value), np.uint8), _Turn(self)
+        own, rows = np.zeros(AT_ONCE + 8, np.uint8), np.empty((self.size, AT_ONCE + 8), np.uint8)
+        own[:8] = np.array([data.size]).view(np.uint8)
+        own[8 : 8 + data.size] = data[:AT_ONCE]
+        yield from self.all_gather(own, rows.reshape(-1))
+        sizes = rows[:, :8].copy().view(np.int64).ravel().tolist()
+        bounds = [0, *itertools.accumulate(max(size - AT_ONCE, 0) for size in sizes)]
+        rest = np.empty(bounds[-1], np.uint8)
+        rest[bounds[self.rank] : bounds[self.rank + 1]] = data[AT_ONCE:]
+        yield turn
+        assert self._seconds is not None
+        request = self._seconds.Iallgatherv(self.mpi.IN_PLACE, self._message(rest, bounds)) if rest.size else None
+        self.served += 1
+        if request is not None:
+            yield request
+        ends = [rest[a:b].tobytes() for a, b in itertools.pairwise(bounds)]
+        begins = [row[8 : 8 + size].tobytes() for row, size in zip(rows, sizes, strict=True)]
+        into[:] = [pickle.loads(one + more) for one, more in zip(begins, ends, strict=True)]
 
     def all_to_all(self, parts: Array, bounds: Sequence[int], into: Array, into_bounds: Sequence[int]) -> Steps:
         """Send the part for each process, and receive one from each; the bounds say where they lie."""

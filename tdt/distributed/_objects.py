@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-import pickle
 from typing import Any
-
-import numpy as np
 
 from tdt._core.aliases import Device
 from tdt.distributed._group import ProcessGroup, group_of
 from tdt.distributed._work import (
     begin,
-    bounds_of,
     listed,
     outside,
     root_of,
@@ -22,13 +17,9 @@ from tdt.distributed._work import (
 
 def _exchange(obj: Any, group: ProcessGroup | None) -> list[Any]:
     """The objects of all processes, by rank."""
-    own = np.frombuffer(pickle.dumps(obj), np.uint8)
-    sizes = np.empty(group_of(group).size(), np.int64)
-    begin("all_gather_object", group, False, lambda c: c.all_gather(np.array([own.size]), sizes))
-    bounds = bounds_of(sizes.tolist())
-    into = np.empty(bounds[-1], np.uint8)
-    begin("all_gather_object", group, False, lambda c: c.all_gather(own, into, bounds))
-    return [pickle.loads(into[a:b].tobytes()) for a, b in itertools.pairwise(bounds)]
+    objects: list[Any] = []
+    begin("all_gather_object", group, False, lambda c: c.exchange(obj, objects))
+    return objects
 
 
 def all_gather_object(object_list: list, obj: Any, group: ProcessGroup | None = None) -> None:

@@ -1,0 +1,79 @@
+"""The processes that train a run together: one alone, or those that a launcher has started."""
+
+from __future__ import annotations
+
+import socket
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from tdt.distributed._communicator import Communicator, Progress, Steps
+from tdt.distributed._launch import launched, load_mpi
+
+T = TypeVar("T")
+
+
+class Ranks:
+    """The processes of a run, each with a rank from 0; all of them call `exchange`, `from_first` and `wait` in one order.
+
+    Attributes:
+        communicator: their collectives on arrays.
+        rank, size: of this process, and how many there are.
+        hosts: the name of each one's machine.
+
+    >>> from tdt.train._ranks import Ranks
+    >>> ranks = Ranks.alone()
+    >>> ranks.rank, ranks.size, ranks.first, ranks.exchange("mine"), ranks.from_first("its")
+    (0, 1, True, ['mine'], 'its')
+    """
+
+    def __init__(self, communicator: Communicator) -> None:
+        self.communicator, self.rank, self.size = communicator, communicator.rank, communicator.size
+        self.hosts: list[str] = self.exchange(socket.gethostname())
+
+    @staticmethod
+    def alone() -> Ranks:
+        """This process alone, without MPI."""
+        return Ranks(Communicator())
+
+    @staticmethod
+    @lru_cache(maxsize=1)
+    def of_launch() -> Ranks:
+        """The processes that a launcher (mpirun, srun) has started, or this process alone.
+
+        Raises:
+            LaunchError: there are several that cannot talk to one another.
+        """
+        if launched() is None:
+            return Ranks.alone()
+        mpi = load_mpi()
+        return Ranks(Communicator(mpi, mpi.COMM_WORLD))
+
+    @property
+    def first(self) -> bool:
+        """Whether this is rank 0, which alone owns the run's folder, logs and terminal."""
+        return self.rank == 0
+
+    def name(self, rank: int) -> str:
+        """A process in messages: "rank 2 on host x"."""
+        return f"rank {rank} on {self.hosts[rank]}"
+
+    def exchange(self, value: T, name: str = "exchange") -> list[T]:
+        """The value of every process, by rank; values are pickled. name: for messages."""
+        values: list[T] = []
+        self.wait(self.communicator.exchange(value, values), name)
+        return values
+
+    def from_first(self, value: T, name: str = "broadcast") -> T:
+        """The value of rank 0."""
+        return value if self.size == 1 else self.exchange(value if self.first else None, name)[0]  # type: ignore[return-value]
+
+    def wait(self, steps: Steps, name: str) -> None:
+        """Begin a collective on arrays, and wait for its end."""
+        self.begin(steps, name).wait()
+
+    def begin(self, steps: Steps, name: str) -> Progress:
+        """Begin a collective on arrays."""
+        return self.communicator.begin(steps, name)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("Ranks cannot be pickled: a worker process takes no part in collectives")
