@@ -44,14 +44,28 @@ def front(function: F) -> F:
         try:
             return function(*args, **kwargs) if kwargs else function(*args)
         except Exception as error:
-            renamed = _renamed(function, kwargs) if kwargs and isinstance(error, TypeError) else None
+            renamed = renamed_keywords(function, args, kwargs, error, sys._getframe().f_code)
             if renamed is None:
-                check_call()
-                _check_arguments(function, args, kwargs, sys._getframe().f_code)
                 raise
         return called(*args, **renamed)
 
     return cast(F, called)
+
+
+def renamed_keywords(
+    function: Callable[..., Any], args: tuple, kwargs: dict[str, Any], error: Exception, code: CodeType
+) -> dict[str, Any] | None:
+    """The keyword arguments of a call that failed under PyTorch's names; None if they have them, TypeError for a wrong one.
+
+    Args:
+        error: that the call of `function` raised.
+        code: of the public function, or method.
+    """
+    renamed = _renamed(function, kwargs) if kwargs and isinstance(error, TypeError) else None
+    if renamed is None:
+        check_call()
+        _check_arguments(function, args, kwargs, code)
+    return renamed
 
 
 def in_namespace(module: str, namespace: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from tdt._ops.shape.join import cat
 from tdt.autograd._dispatch import unary
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
+from tdt.autograd._remembered import calls_one_op
 
 __all__ = ["celu", "celu_", "selu", "selu_"]  # the functions of tdt; the others are in tdt.nn.functional only
 
@@ -183,6 +184,7 @@ def _(xp, g, x, dim):
     return grad
 
 
+@calls_one_op
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """Exponential linear unit: x where x > 0, else alpha · (exp(x) - 1).
 
@@ -200,6 +202,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return run(_elu, input, inplace, alpha=alpha, scale=1.0, input_scale=1.0)
 
 
+@calls_one_op
 @node_name("CeluBackward0")
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """Continuously differentiable exponential linear unit: x where x > 0, else alpha · (exp(x / alpha) - 1).
@@ -221,6 +224,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return run(_elu, input, inplace, alpha=alpha, scale=1.0, input_scale=1 / alpha)
 
 
+@calls_one_op
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """Scaled exponential linear unit: 1.0507 · elu(x, alpha=1.6733).
 
@@ -269,6 +273,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     return run(_mish, input, inplace)
 
 
+@calls_one_op
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20, *, out: Tensor | None = None) -> Tensor:
     """A smooth approximation of relu: log(1 + exp(beta · x)) / beta.
 
@@ -298,6 +303,7 @@ def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return finish(_log_sigmoid, out, tensor_argument("log_sigmoid", input))
 
 
+@calls_one_op
 def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None) -> Tensor:
     """Gaussian error linear unit: x · Φ(x), where Φ is the distribution function of the standard normal distribution.
 

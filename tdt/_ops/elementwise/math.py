@@ -17,6 +17,7 @@ from tdt._ops._common import one
 from tdt._ops.elementwise._front import make_op, special, special_functions, tensor_argument, ufunc, unary_op
 from tdt.autograd._in_place_methods import by_copy, by_op
 from tdt.autograd._op import finish, op
+from tdt.autograd._remembered import calls_one_op
 
 __all__ = [
     "digamma", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "lgamma", "log", "log10", "log1p", "log2", "logit",
@@ -426,6 +427,7 @@ def _(xp: ModuleType, g: Any, x: Any, eps: float | None) -> Any:
 
 
 @method(in_place=by_copy, in_place_function=True)
+@calls_one_op
 def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of sigmoid, log(x / (1 - x)), of each element.
 

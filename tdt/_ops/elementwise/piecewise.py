@@ -16,6 +16,7 @@ from tdt.autograd._autocast import autocast
 from tdt.autograd._dispatch import unary
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
+from tdt.autograd._remembered import calls_one_op
 
 __all__ = ["hardshrink", "prelu", "relu", "relu_", "rrelu", "rrelu_", "threshold", "threshold_"]
 
@@ -185,6 +186,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     return run(_relu, input, inplace)
 
 
+@calls_one_op
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """Leaky rectified linear unit: x where x > 0, else negative_slope · x.
 
@@ -266,6 +268,7 @@ def rrelu(
     return input.mul_(noise) if inplace else noise * input
 
 
+@calls_one_op
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """Each element clamped to [min_val, max_val]; nan stays nan.
 
@@ -291,6 +294,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     return run(_hardtanh, input, inplace, low=min_val, high=max_val)
 
 
+@calls_one_op
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """Rectified linear unit with an upper limit: min(max(x, 0), 6).
 
@@ -337,6 +341,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 @method()
+@calls_one_op
 def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """Hard thresholding: 0 where |x| ≤ lambd, else x.
 
@@ -350,6 +355,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
     return finish(_hardshrink, out, tensor_argument("hardshrink", input), width=lambd)
 
 
+@calls_one_op
 def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """Soft thresholding: x moved towards 0 by `lambd`, and 0 where |x| ≤ lambd.
 
@@ -370,6 +376,7 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
     return finish(_softshrink, out, input, width=lambd)
 
 
+@calls_one_op
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """Each element that is greater than `threshold`; `value` in place of the others.
 

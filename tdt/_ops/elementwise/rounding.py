@@ -30,6 +30,7 @@ from tdt.autograd._dispatch import unary
 from tdt.autograd._in_place_methods import by_copy, by_op
 from tdt.autograd._op import finish, op
 from tdt.autograd._op_table import OPS
+from tdt.autograd._remembered import calls_one_op
 
 __all__ = [
     "abs", "abs_", "absolute", "angle", "ceil", "fix", "floor", "frac", "frexp", "nan_to_num", "neg", "negative", "nextafter",
@@ -363,7 +364,7 @@ def _angle_rule(g: Tensor, x: Tensor) -> Tensor:
     return (g * 1j * x / (x.abs() ** 2)).masked_fill(x == 0, 0)
 
 
-@op(dtypes=REAL_NUMBERS, sparse_values="coalesced")
+@op(dtypes=REAL_NUMBERS, elementwise=True, sparse_values="coalesced")
 def _round(xp: ModuleType, x: Any, *, decimals: int = 0) -> Any:
     if x.dtype.kind in "iu":
         return x.copy()
@@ -379,7 +380,7 @@ _round.fast_vjp("x")(_zeros)
 
 
 @method(in_place=by_op, in_place_function=True)
-@front
+@calls_one_op
 def round(input: Tensor, *, decimals: int | None = None, out: Tensor | None = None) -> Tensor:
     """Each element rounded to `decimals` decimals; halves go to the even neighbour.
 
@@ -426,7 +427,7 @@ _nan_to_num.fast_vjp("x")(lambda xp, g, x: g * xp.isfinite(x))
 
 
 @method(in_place=by_copy, in_place_function=True)
-@front
+@calls_one_op
 def nan_to_num(
     input: Tensor,
     nan: float | None = 0.0,

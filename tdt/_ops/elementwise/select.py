@@ -23,6 +23,7 @@ from tdt.autograd._dispatch import apply, converted
 from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._node_names import by_number, label
 from tdt.autograd._op import finish, op
+from tdt.autograd._remembered import calls_one_op
 
 __all__ = [
     "addcdiv", "addcmul", "clamp", "clamp_", "clamp_max", "clamp_max_", "clamp_min", "clamp_min_", "clip", "clip_", "fill",
@@ -46,7 +47,7 @@ def where(condition: Tensor) -> tuple[Tensor, ...]: ...
 def where(
     condition: Tensor, input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
 ) -> Tensor: ...
-@front
+@calls_one_op
 def where(
     condition: Tensor,
     input: Tensor | Number | None = None,
@@ -139,7 +140,7 @@ for _operand, _passes in (("x", _inside), ("low", _below), ("high", _above)):
 
 
 @method(aliases=("clip",))
-@front
+@calls_one_op
 def clamp(
     input: Tensor,
     min: Tensor | Number | None = None,
@@ -167,7 +168,7 @@ def clamp(
 
 
 @method()
-@front
+@calls_one_op
 def clamp_min(input: Tensor, min: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """The larger of each element and `min`.
 
@@ -184,7 +185,7 @@ def clamp_min(input: Tensor, min: Tensor | Number, *, out: Tensor | None = None)
 
 
 @method()
-@front
+@calls_one_op
 def clamp_max(input: Tensor, max: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """The smaller of each element and `max`.
 
@@ -272,7 +273,7 @@ _addcmul.fast_vjp("b")(lambda g, a, value: g * (a * value).conjugate())
 
 
 @method()
-@front
+@calls_one_op
 @accepts_old_order(3, "value", stacklevel=3)
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1, out: Tensor | None = None) -> Tensor:
     """The sum input + value · tensor1 · tensor2.
@@ -304,7 +305,7 @@ _addcdiv.fast_vjp("b")(lambda g, a, b, value: -g * (value * a / (b * b)).conjuga
 
 
 @method(in_place=by_copy)
-@front
+@calls_one_op
 @accepts_old_order(3, "value", stacklevel=3)
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1, out: Tensor | None = None) -> Tensor:
     """The sum input + value · tensor1 / tensor2.
@@ -345,7 +346,7 @@ _lerp.fast_vjp("weight")(lambda g, x, end: g * (end - x).conjugate())
 
 
 @method(in_place=by_copy)
-@front
+@calls_one_op
 def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Linear interpolation from `input` to `end`: input + weight · (end - input).
 

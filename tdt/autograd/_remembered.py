@@ -1,0 +1,167 @@
+"""`@calls_one_op`: public functions of one elementwise op, whose calls are remembered by types and values of arguments."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from types import NoneType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
+
+from tdt import _backend, _kernels
+from tdt._core.calls import TENSOR_TYPES, renamed_keywords
+from tdt._core.mode import _replace, _set, state
+from tdt._core.tensor import Storage, Tensor
+from tdt._core.wrapping import wraps
+from tdt._kernels._threads import THREADS
+from tdt.autograd._dispatch import _edges_of, _record, apply, number_key, ufunc_of
+
+if TYPE_CHECKING:
+    from tdt.autograd._op import Op
+
+F = TypeVar("F", bound=Callable[..., Any])
+MOST_SAVED = 500  # calls of a function that differ in an argument's value; no further ones are remembered
+PLAIN = {int, bool, str, NoneType}  # types of arguments by whose values calls are remembered, as by those of floats
+UNKNOWN: Any = object()
+ndarray = np.ndarray
+_new = object.__new__
+
+
+def calls_one_op(function: F) -> F:  # noqa: C901  (of one frame: helper calls cost time)
+    """`front` for a function that makes its arguments the operands and attributes of one elementwise op, and calls it.
+
+    How it does so may depend on the types of its tensors and on the values of other arguments, not on shapes or elements
+    of tensors. Further calls with arguments of these types and values go straight to the op's computation.
+    """
+    saved: dict[Any, Any] = {}
+    _kernels.UFUNCS.append(saved)
+
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            record = state.fast_record
+            if record is not None:
+                key: list[Any] = [*kwargs] if kwargs else []
+                arrays: list[Any] = []
+                recorded = False
+                for x in (*args, *kwargs.values()) if kwargs else args:
+                    kind = x.__class__
+                    if kind in TENSOR_TYPES:
+                        a = x._a
+                        if a.__class__ is not ndarray or a.size >= THREADS.elementwise or not a.flags.c_contiguous:
+                            break
+                        arrays.append(a)
+                        key.append(a.dtype)
+                        recorded = recorded or x._edge is not None or x._view is not None
+                    elif kind is float:
+                        key.append(x or repr(x))  # 0.0 and -0.0 are equal
+                    elif kind in PLAIN:
+                        key.append((kind, x))  # as are 1 and True
+                    else:
+                        break
+                else:
+                    call = saved.get(types := tuple(key), UNKNOWN)
+                    if call is UNKNOWN and len(saved) < MOST_SAVED:
+                        with _Watch() as watch:
+                            result = function(*args, **kwargs)
+                        saved[types] = watch.call(result, (*args, *kwargs.values()))
+                        return result
+                    if call is not None and call is not UNKNOWN:
+                        try:
+                            result = call.function(*arrays, *call.numbers)
+                        except ValueError:  # the function's error has PyTorch's message
+                            return function(*args, **kwargs)
+                        out = _new(Tensor)
+                        out._a = result if result.__class__ is ndarray else _backend.as_array(result)
+                        out._st = Storage()
+                        out._edge = out._view = out._grad = None
+                        if not (recorded and record) or call.record(out, arrays, (*args, *kwargs.values())):
+                            return out
+            return function(*args, **kwargs) if kwargs else function(*args)
+        except Exception as error:
+            renamed = renamed_keywords(function, args, kwargs, error, sys._getframe().f_code)
+            if renamed is None:
+                raise
+        return called(*args, **renamed)
+
+    return cast("F", called)
+
+
+class _Call:
+    """What a public function makes of arguments of some types and values.
+
+    Attributes:
+        function, numbers: compute the result, from the arrays of the tensors and these numbers; None if nothing does.
+        op, attributes: that the function calls.
+        constants: the operands of the op, None in the place of tensors.
+        places: of the tensors among the operands.
+        kinds: types of the operands.
+        label: name of the op's node, "" for the op's own.
+    """
+
+    def __init__(self, op: Op, operands: tuple, attributes: dict, result: Tensor):
+        arrays = [x._a if x.__class__ in TENSOR_TYPES else x for x in operands]
+        self.kinds = tuple([a.dtype if a.__class__ is ndarray else a.__class__ for a in arrays])
+        self.places = [place for place, x in enumerate(operands) if x.__class__ in TENSOR_TYPES]
+        self.constants = [None if x.__class__ in TENSOR_TYPES else x for x in operands]
+        self.label = "" if result._edge is None else getattr(result._edge[0], "label", "")
+        self.op, self.function, self.numbers, self.attributes = op, None, (), {**op.defaults, **attributes}
+        plan = op.plans.get(self.kinds)
+        if op.ufuncs is not None:
+            key = [a.dtype if a.__class__ is ndarray else number_key(a) for a in arrays]
+            self.function, self.numbers, self.attributes, _ = ufunc_of(op, key, arrays, attributes)
+        elif (
+            plan is not None and plan.fast_path and op.elementwise and not op.view and len(self.places) == len(operands)
+        ):
+            self.function = functools.partial(op.forward, np, **self.attributes)
+
+    def record(self, out: Tensor, arrays: list, args: tuple) -> bool:
+        """Record the call, whose result is `out`; False if a tensor is a view made without a graph, which `apply` treats."""
+        operands, values, tensors = [*self.constants], [*self.constants], iter(args)
+        for place, a in zip(self.places, arrays, strict=True):
+            values[place] = a
+            operands[place] = next(x for x in tensors if x.__class__ in TENSOR_TYPES)
+        edges, mask, nowhere = _edges_of(tuple(operands))
+        if nowhere:
+            return False
+        if mask:
+            plan = self.op.plans[self.kinds]
+            _record(self.op, plan, mask, edges, tuple(operands), values, self.attributes, (out,))
+            if self.label and out._edge is not None:
+                out._edge[0].label = self.label
+        return True
+
+
+class _Watch:
+    """Runs ops as usual, and notes them."""
+
+    def __init__(self) -> None:
+        self.ops: list[tuple] = []
+
+    def __enter__(self) -> _Watch:
+        self.before = _replace({"handler": self.handle})
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _set(self.before)
+
+    def handle(self, op: Op, operands: tuple, attributes: dict, target: Any) -> Any:
+        _set(self.before)
+        try:
+            result = apply(op, operands, attributes, target)
+        finally:
+            _replace({"handler": self.handle})
+        self.ops.append((op, operands, attributes, result))
+        return result
+
+    def call(self, result: Any, args: tuple) -> _Call | None:
+        """The call that was made; None where it was not one op of all tensors in their order, which has a ufunc."""
+        if len(self.ops) != 1 or self.ops[0][-1] is not result:
+            return None
+        tensors, operands = ([id(x) for x in xs if x.__class__ in TENSOR_TYPES] for xs in (args, self.ops[0][1]))
+        if tensors != operands:
+            return None
+        call = _Call(*self.ops[0])
+        return call if call.function is not None else None
