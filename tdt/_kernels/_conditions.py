@@ -39,6 +39,7 @@ CACHED_WEIGHTS, MANY_PIXELS_OF_MANY_WEIGHTS = 1 << 15, 160
 # sample, of which fewer do not earn back the time to compile.
 FEW_CHANNELS, FEW_PAIRS, FEW_CELLS, FILLED, LARGE_FEW = 4, 64, 25, 0.75, 1 << 15
 MOST_CELLS = 64  # of a kernel, all of which are written out in the code of `_planes` and `_pixels`
+PATCH_CHANNELS = 16  # of fewer, the cells of a patch are columns of a product: the channels alone would not fill a tile
 LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
 LARGE_NORM = 1 << 13  # elements: a training step of a layer takes a third of NumPy's 0.4 ms
 LARGE_LSTM = 1 << 14  # gates at all steps: a step of a few samples takes a fifth of the time
@@ -131,20 +132,49 @@ def many_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def pointwise(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Convolutions of images with kernels of 1 × 1, or as large as their stride; without padding."""
+    """Convolutions of images with kernels of 1 × 1, and input gradients of patches with few channels; without padding."""
     if attributes["groups"] != 1 or any(attributes["padding"]) or arrays[0].ndim != 4:
         return False
     kernel = attributes.get("kernel") or arrays[1].shape[2:]
-    if math.prod(kernel) != 1 and (kernel != attributes["stride"] or max(attributes["dilation"]) > 1):
-        return False
+    if math.prod(kernel) != 1:
+        return "size" in attributes and arrays[1].shape[1] < PATCH_CHANNELS and of_patches(arrays, attributes)
     return convolution(arrays, attributes)
+
+
+def of_patches(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Convolutions of images with kernels as large as their stride; without padding."""
+    kernel = attributes.get("kernel") or arrays[1].shape[2:]
+    if kernel != attributes["stride"] or any(attributes["padding"]) or max(attributes["dilation"]) > 1:
+        return False
+    return arrays[0].ndim == 4 and attributes["groups"] == 1 and convolution(arrays, attributes)
+
+
+def few_line_channels(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Convolutions of lines with few input channels, whose patches are smaller than the result."""
+    first, second = arrays[0], arrays[1]
+    if first.ndim != 3 or attributes["groups"] != 1 or not convolution(arrays, attributes):
+        return False
+    of_weights = "kernel" in attributes
+    channels, out_channels = (second.shape[1], first.shape[1]) if of_weights else second.shape[1::-1]
+    cells = math.prod(attributes["kernel"] if of_weights else second.shape[2:])
+    return channels <= FEW_CHANNELS and channels * cells <= out_channels
+
+
+def few_image_channels(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Convolutions, and weight gradients, of images with few input channels, or of patches with any number."""
+    channels = arrays[1].shape[1]
+    if arrays[0].ndim != 4 or attributes["groups"] != 1 or max(attributes["dilation"]) > 1:
+        return False
+    return (channels <= FEW_CHANNELS or of_patches(arrays, attributes)) and convolution(arrays, attributes)
 
 
 def groups_of_images(arrays: Sequence[Any], attributes: dict) -> bool:
     """Convolutions of images in several groups, or in one if one side has few channels."""
     if arrays[0].ndim != 4 or not convolution(arrays, attributes):
         return False
-    return attributes["groups"] > 1 or (few_channels(arrays, attributes) and not pointwise(arrays, attributes))
+    return attributes["groups"] > 1 or (
+        few_channels(arrays, attributes) and not pointwise(arrays, attributes) and not of_patches(arrays, attributes)
+    )
 
 
 def few_pairs(channels: int, out_channels: int) -> bool:

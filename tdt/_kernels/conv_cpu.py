@@ -94,7 +94,7 @@ def _used(w: np.ndarray, numbers: tuple) -> tuple:
     return part, (size, result, part.shape[2:], stride, padding, dilation)
 
 
-def _border_counts(out: np.ndarray, first: tuple, w: np.ndarray) -> bool:
+def border_counts(out: np.ndarray, first: tuple, w: np.ndarray) -> bool:
     """Whether a weight is not finite: times the border's zeros it is nan, which a sum of the pixels alone may not be.
 
     Each weight is in the sums of the first targets, so that these alone are looked at where all is well.
@@ -114,8 +114,8 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
     if y.size * (x.shape[1] // groups) >= LARGE_CELL and math.prod(map(share_inside, *numbers)) < BORDERED:
         return _cell_by_cell(y, x, numbers, groups)
     out = _weight_grad(y, x, numbers, groups)
-    if any(padding) and _border_counts(out, (slice(None), 0, *(0,) * len(kernel)), y):
-        return _cell_by_cell(y, x, numbers, groups)  # as in `_border_counts`
+    if any(padding) and border_counts(out, (slice(None), 0, *(0,) * len(kernel)), y):
+        return _cell_by_cell(y, x, numbers, groups)  # as in `border_counts`
     return out
 
 
@@ -162,7 +162,7 @@ def _gathered(source: np.ndarray, w: np.ndarray, b: np.ndarray | None, numbers: 
     arguments = source.shape, w.shape, numbers, groups, forward, last, weights_last
     plan = _plan(*arguments, False)
     out = plan.compute(source, w, b)
-    if plan.padded and _border_counts(out, plan.first, w):
+    if plan.padded and border_counts(out, plan.first, w):
         out = _plan(*arguments, True).compute(source, w, b)
     return out
 

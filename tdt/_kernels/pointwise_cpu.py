@@ -1,4 +1,4 @@
-"""Convolutions that are matrix products, in float32 on the CPU: kernels of 1 × 1, and patches that do not overlap.
+"""Convolutions that are matrix products, in float32 on the CPU: kernels of 1 × 1, and input gradients of patches.
 
 Of contiguous images (N, C, P), P pixels, each sample is a product of its own, from operands as they lie (`_tile`):
 
@@ -6,8 +6,8 @@ Of contiguous images (N, C, P), P pixels, each sample is a product of its own, f
     input gradient    w' · y[n]                     (C, P)     left w', transposed first
     weight gradient   Σ_n y[n] · x[n]'              (O, C)     left y, read by rows of all samples; right x[n]' packed
 
-Channels-last, all samples are one product of (N · P, C). A kernel as large as its stride, without padding, is a kernel of
-1 × 1 on images whose channels are the cells of a patch; a larger stride than the kernel's 1 × 1 skips pixels.
+Channels-last, all samples are one product of (N · P, C). The input gradient of a kernel as large as its stride, without padding,
+is that of a kernel of 1 × 1 whose channels are the cells of a patch; a larger stride than the kernel's 1 × 1 skips pixels.
 """
 
 from __future__ import annotations
@@ -58,15 +58,13 @@ SUMMED = ("tile", "pack", "table", "cells", "tile_rows", "tile_columns", "count"
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
          groups: int) -> np.ndarray:  # fmt: skip
-    """The op `conv` for x (N, C, H, W), w (O, C, KH, KW), b (O,) or None; without padding, kernel 1 × 1 or the stride."""
-    kernel, out_channels = w.shape[2:], len(w)
-    size = tuple((n - k) // s + 1 for n, k, s in zip(x.shape[2:], kernel, stride, strict=True))
+    """The op `conv` for x (N, C, H, W), w (O, C, 1, 1), b (O,) or None; without padding, one group."""
+    out_channels, size = len(w), tuple((n - 1) // s + 1 for n, s in zip(x.shape[2:], stride, strict=True))
     shape = x.shape[0], out_channels, *size
     if output_is_channels_last(x, w):
-        rows = _patches_last(x, kernel, stride, size)
-        flat = product(np, rows, to_last(w).reshape(out_channels, -1).T, b)
+        flat = product(np, _pixels(x, stride, size), to_last(w).reshape(out_channels, -1).T, b)
         return to_front(flat.reshape(shape[0], *size, out_channels))
-    images = _patches(x, kernel, stride, size)
+    images = _planes(x, stride, size)
     w = w.reshape(out_channels, -1)
     if images.shape[2] == 1:
         return product(np, images[:, :, 0], w.T, b).reshape(shape)
@@ -75,7 +73,7 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
 
 def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, size: tuple, stride: tuple, padding: tuple,
                     dilation: tuple, groups: int) -> np.ndarray:  # fmt: skip
-    """The op `conv_input_grad` for y (N, O, OH, OW), w (O, C, KH, KW), b (C,) or None; as `conv`."""
+    """The op `conv_input_grad` for y (N, O, OH, OW), w (O, C, KH, KW), b (C,) or None; kernel 1 × 1 or the stride."""
     kernel, channels, count = w.shape[2:], w.shape[1], y.shape[0]
     if output_is_channels_last(y, w):
         covered = b is not None and _covered(y.shape[2:], kernel, stride, size)
@@ -98,31 +96,21 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
     """The op `conv_weight_grad` for y (N, O, OH, OW), x (N, C, H, W); as `conv`."""
     out_channels, size = y.shape[1], y.shape[2:]
     if output_is_channels_last(y, x):
-        rows = _patches_last(x, kernel, stride, size)
-        flat = product(np, to_last(y).reshape(-1, out_channels).T, rows)
+        flat = product(np, to_last(y).reshape(-1, out_channels).T, _pixels(x, stride, size))
         return to_front(flat.reshape(out_channels, *kernel, x.shape[1]))
-    images, y = _patches(x, kernel, stride, size), np.ascontiguousarray(y.reshape(*y.shape[:2], -1))
+    images, y = _planes(x, stride, size), np.ascontiguousarray(y.reshape(*y.shape[:2], -1))
     flat = product(np, y[:, :, 0].T, images[:, :, 0]) if y.shape[2] == 1 else _sums(y, images)
     return flat.reshape(out_channels, x.shape[1], *kernel)
 
 
-def _patches(x: np.ndarray, kernel: tuple, stride: tuple, size: tuple) -> np.ndarray:
-    """(N, C, H, W) as contiguous (N, cells of a patch, patches)."""
-    if kernel == (1, 1):
-        x = _targets(x, stride, size)
-        return np.ascontiguousarray(x).reshape(*x.shape[:2], -1)
-    x = x[:, :, : size[0] * kernel[0], : size[1] * kernel[1]]
-    parts = x.reshape(*x.shape[:2], size[0], kernel[0], size[1], kernel[1]).transpose(0, 1, 3, 5, 2, 4)
-    return np.ascontiguousarray(parts).reshape(x.shape[0], -1, math.prod(size))
+def _planes(x: np.ndarray, stride: tuple, size: tuple) -> np.ndarray:
+    """The pixels of (N, C, H, W) that windows lie on as contiguous (N, C, pixels)."""
+    return np.ascontiguousarray(_targets(x, stride, size)).reshape(*x.shape[:2], -1)
 
 
-def _patches_last(x: np.ndarray, kernel: tuple, stride: tuple, size: tuple) -> np.ndarray:
-    """(N, C, H, W), channels-last, as (N · patches, cells of a patch)."""
-    if kernel == (1, 1):
-        return np.ascontiguousarray(to_last(_targets(x, stride, size))).reshape(-1, x.shape[1])
-    x = x[:, :, : size[0] * kernel[0], : size[1] * kernel[1]]
-    parts = x.reshape(*x.shape[:2], size[0], kernel[0], size[1], kernel[1]).transpose(0, 2, 4, 3, 5, 1)
-    return np.ascontiguousarray(parts).reshape(x.shape[0] * math.prod(size), -1)
+def _pixels(x: np.ndarray, stride: tuple, size: tuple) -> np.ndarray:
+    """Those of channels-last (N, C, H, W) as contiguous (N · pixels, C)."""
+    return np.ascontiguousarray(to_last(_targets(x, stride, size))).reshape(-1, x.shape[1])
 
 
 def _targets(x: np.ndarray, stride: tuple, size: tuple) -> np.ndarray:

@@ -28,6 +28,8 @@ from tdt._kernels import (
     ByShape,
     chosen,
     convolution,
+    few_image_channels,
+    few_line_channels,
     groups_of_images,
     kernel,
     large_pair_convolution,
@@ -117,10 +119,13 @@ def _flat(w: Any, last: bool) -> Any:
 
 
 def _kernels(name: str) -> ByShape:
+    of_volumes = () if name == "conv_input_grad" else (kernel(f"volume_cpu:{name}", few_image_channels, lines=True),)
     return ByShape(
         (
+            kernel(f"lines_cpu:{name}", few_line_channels),
             kernel(f"depthwise_cpu:{name}", groups_of_images, lines=True),
             kernel(f"pointwise_cpu:{name}", pointwise, lines=True),
+            *of_volumes,
             kernel(f"winograd_cpu:{name}", many_tiles),
             kernel(f"conv_cpu:{name}", convolution),
         )

@@ -1,0 +1,48 @@
+"""Convolutions of images of few channels, or of patches, in float32 on the CPU, as those of volumes of one channel (`conv_cpu`).
+
+A contiguous image (N, C, H, W) is a volume (N, 1, C, H, W) of one channel, which lies channels-last as it is, and a kernel
+(O, C, KH, KW) reaches through all of its depth: runs of KW numbers are read where they lie, and nothing is laid out anew.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tdt._backend.layout import output_is_channels_last
+from tdt._kernels import conv_cpu
+
+
+def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
+         groups: int) -> np.ndarray:  # fmt: skip
+    """The op `conv` for x (N, C, H, W), w (O, C, KH, KW), b (O,) or None; one group."""
+    how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    if output_is_channels_last(x, w):
+        return conv_cpu.conv(x, w, b, **how)
+    out: np.ndarray = conv_cpu.conv(_volume(x), _volume(w), b, **_of_volume(how))[:, :, 0]
+    return out
+
+
+def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
+                     groups: int) -> np.ndarray:  # fmt: skip
+    """The op `conv_weight_grad` for y (N, O, H', W'), x (N, C, H, W); as `conv`."""
+    how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    if output_is_channels_last(y, x):
+        return conv_cpu.conv_weight_grad(y, x, kernel=kernel, **how)
+    of_one = np.ascontiguousarray(y)[:, :, None], _volume(x)
+    out: np.ndarray = conv_cpu.conv_weight_grad(*of_one, kernel=(x.shape[1], *kernel), **_of_volume(how))[:, 0]
+    return out
+
+
+def _volume(x: np.ndarray) -> np.ndarray:
+    """Images, or weights, as volumes of one channel."""
+    return np.ascontiguousarray(x)[:, None]
+
+
+def _of_volume(how: dict) -> dict:
+    """The settings of an image's convolution for its volume, in whose depth there is one window."""
+    return {
+        "stride": (1, *how["stride"]),
+        "padding": (0, *how["padding"]),
+        "dilation": (1, *how["dilation"]),
+        "groups": 1,
+    }

@@ -1,0 +1,109 @@
+"""Lines of few channels as products of patches, images of few channels as volumes of one: PyTorch's values."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from tdt._backend.layout import to_front, to_last
+from tdt._kernels import KERNELS, conv_cpu, lines_cpu, volume_cpu
+from tests.helpers import require_torch
+
+# (samples, channels in and out, size, kernel, stride, padding, dilation)
+LINES = [
+    (2, 1, 64, (800,), (10,), (5,), (0,), (1,)),
+    (3, 1, 16, (101,), (3,), (2,), (1,), (1,)),
+    (2, 4, 40, (77,), (8,), (1,), (4,), (3,)),
+    (1, 2, 9, (5,), (4,), (3,), (2,), (1,)),
+]
+IMAGES = [
+    (2, 3, 20, (33, 31), (7, 7), (2, 2), (3, 3), (1, 1)),
+    (3, 4, 70, (33, 34), (4, 4), (4, 4), (0, 0), (1, 1)),
+    (2, 6, 7, (6, 9), (2, 3), (2, 3), (0, 0), (1, 1)),
+    (2, 1, 24, (17, 16), (11, 11), (4, 4), (5, 5), (1, 1)),
+]
+
+
+def problem(case: tuple) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict]:
+    count, channels, out, size, kernel, stride, padding, dilation = case
+    rng = np.random.default_rng(0)
+    numbers = zip(size, kernel, stride, padding, dilation, strict=True)
+    result = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in numbers)
+    shapes = (count, channels, *size), (out, channels, *kernel), (out,), (count, out, *result)
+    arrays = [rng.standard_normal(shape, np.float32) for shape in shapes]
+    return *arrays, {"stride": stride, "padding": padding, "dilation": dilation, "groups": 1}
+
+
+def computed(x, w, b, y, how) -> list[np.ndarray]:
+    """Result, input gradient and weight gradient."""
+    module = lines_cpu if x.ndim == 3 else volume_cpu
+    gradient = lines_cpu if x.ndim == 3 else conv_cpu
+    return [
+        module.conv(x, w, b, **how),
+        gradient.conv_input_grad(y, w, size=x.shape[2:], **how),
+        module.conv_weight_grad(y, x, kernel=w.shape[2:], **how),
+    ]
+
+
+def expected(x, w, b, y, how, dtype) -> list[np.ndarray]:
+    torch = require_torch()
+    leaves = [torch.tensor(a, dtype=dtype, requires_grad=True) for a in (x, w)]
+    function = getattr(torch.nn.functional, f"conv{x.ndim - 2}d")
+    out = function(*leaves, torch.tensor(b, dtype=dtype), **how)
+    out.backward(torch.tensor(y, dtype=dtype))
+    return [out.detach().numpy(), *(leaf.grad.numpy() for leaf in leaves)]
+
+
+def channels_last(a: np.ndarray) -> np.ndarray:
+    return to_front(np.ascontiguousarray(to_last(a)))
+
+
+@pytest.mark.parametrize("order", [np.ascontiguousarray, channels_last], ids=["contiguous", "channels-last"])
+@pytest.mark.parametrize("case", LINES + IMAGES, ids=str)
+def test_values_are_those_of_pytorch(case, order):
+    x, w, b, y, how = problem(case)
+    for value, reference in zip(
+        computed(order(x), order(w), b, order(y), how), expected(x, w, b, y, how, require_torch().float64), strict=True
+    ):
+        assert value.shape == reference.shape
+        np.testing.assert_allclose(value, reference, rtol=0, atol=1e-5 * np.abs(reference).max())
+
+
+@pytest.mark.parametrize("case", [LINES[1], IMAGES[0]], ids=["line", "image"])
+def test_weights_and_gradients_that_are_not_finite_do_not_meet_the_border(case):
+    x, w, b, y, how = problem(case)
+    w[3, 0, 0], y[1, 2, ..., 0] = np.inf, np.nan
+    for value, reference in zip(
+        computed(x, w, b, y, how), expected(x, w, b, y, how, require_torch().float32), strict=True
+    ):
+        assert np.isfinite(value).any()
+        np.testing.assert_array_equal(np.isfinite(value), np.isfinite(reference))
+
+
+def test_a_transposed_convolution_of_lines_adds_its_bias_where_no_window_lies():
+    _, w, _, y, how = problem(LINES[3])
+    plain, added = (
+        lines_cpu.conv_input_grad(y, w, b, size=(7,), **how) for b in (None, np.array([1.0, 2.0], np.float32))
+    )
+    np.testing.assert_allclose(added, plain + [[1], [2]], rtol=1e-6)
+
+
+@pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
+def test_they_are_chosen_for_few_channels_and_patches():
+    x, w = np.zeros((2, 3, 100), np.float32), np.zeros((30, 3, 10), np.float32)
+    how = {"stride": (5,), "padding": (0,), "dilation": (1,), "groups": 1}
+    when = KERNELS["lines_cpu:conv"].when
+    assert when((x, w, None), how)
+    assert not when((x, w[:29], None), how), "the patches are larger than the result"
+    assert not when((x[:, :0], w[:, :0], None), how), "nothing to do"
+    image, how = (
+        np.zeros((2, 8, 32, 32), np.float32),
+        {name: value * 2 for name, value in how.items() if name != "groups"},
+    )
+    when, how["groups"] = KERNELS["volume_cpu:conv"].when, 1
+    assert when((image, np.zeros((9, 8, 5, 5), np.float32), None), how), "patches"
+    assert not when((image, np.zeros((9, 8, 7, 7), np.float32), None), how), "neither few channels nor patches"
+    assert when((image[:, :3], np.zeros((9, 3, 7, 7), np.float32), None), how)
+    assert not when((image, np.zeros((9, 8, 5, 5), np.float32), None), {**how, "dilation": (2, 2)})
