@@ -51,11 +51,13 @@ FEW_PANELS = 4  # panels of columns up to which the left operand is read where i
 # Products of `_direct`: of few rows, or of few multiply-adds a matrix; where lines of the right operand are contiguous, of a
 # tile's rows, or of more if the lines stay in a cache, and of few columns, unless very many rows meet them; where its columns
 # are, of rows that fill vectors badly, as those of the transposed product would be. Some by the floats of a vector.
-FEW_ROWS, FEW_COLUMNS, ROWS_BETWEEN = 4, 16, 64
-FEW_ROWS_OF_LINES = {8: 12, 16: 48}
-ROWS_OF_FEW_COLUMNS = {8: 1 << 62, 16: 128}
+FEW_ROWS, ROWS_BETWEEN = 4, 64
+FEW_ROWS_OF_LINES = {8: (12, 12), 16: (48, 128)}  # of a shallow sum, of others
+FEW_COLUMNS = {8: (16, 32), 16: (16, 64)}  # where the left operand's rows are contiguous, where its columns are
+ROWS_OF_FEW_COLUMNS = {8: (1 << 62, 1 << 62), 16: (128, 512)}
 SMALL = 1 << 20
-CACHED = 1 << 19  # elements of the right operand that stay in a cache when lines are read in pieces, as `_direct` does
+# Elements of the right operand that stay in a cache when lines are read in pieces, as `_direct` does.
+CACHED = {8: 1 << 19, 16: 1 << 21}
 TURNED_ROWS = 128  # rows of the left operand up to which the transposed product may be computed
 TURNED_SIZE = 1 << 16  # elements of a piece of it, which is computed in scratch memory
 RIGHT_SIZE, LEFT_SIZE = DEPTH * (COLUMNS + 64), DEPTH * (ROWS + 32)  # elements of what is packed at a time
@@ -68,6 +70,7 @@ CELL = 32  # where the table of a plan has a 0: a tile has fewer rows
  R_INNER, R_COLUMN, R_K, R_STEP, C_NEXT, PITCH, TILE_ROWS, TILE_COLUMNS, TILE, EDGE_COLUMNS, EDGE, LEFT, RIGHT, TURN,
  TABLE) = range(30)  # fmt: skip
 LINE, WORD = 8, 8  # words of a cache line, bytes of a word
+LANES = 8  # floats of a vector that every processor has for which this is compiled
 ADDRESSES = struct.Struct("=qqqqq").pack
 
 
@@ -160,7 +163,10 @@ def _turn(code: Code, plan: list[Value], turned: Value, pitch: Value, height: Va
     """Turn rows of scratch memory into columns of the result, and add the bias."""
     with code.when(bias != 0), code.loop(0, height) as i:
         row, value = code.cast(turned + 4 * i * pitch, "ptr"), code.load("float", code.cast(bias, "ptr"), i)
-        with code.loop(0, pitch) as j:
+        whole = pitch // LANES * LANES
+        with code.loop(0, whole, LANES) as j:
+            code.store(code.load("float", row, j, LANES) + code.splat(value, LANES), row, j)
+        with code.loop(whole, pitch) as j:
             code.store(code.load("float", row, j) + value, row, j)
     with code.loop(0, height, 8) as i:
         call(code, plan[TURN], turned + 4 * i * pitch, pitch, pitch, out + 4 * i, plan[PITCH],
@@ -445,9 +451,8 @@ def _is_direct(m: int, n: int, k: int, left: bool, right: bool) -> bool:
         return True
     if right:
         width = vector_width()
-        few = m < MOST_ROWS[width] or (m <= FEW_ROWS_OF_LINES[width] and n * k <= CACHED)
-        factor = 1 if left else 2
-        return few or (n <= factor * FEW_COLUMNS and m <= factor * ROWS_OF_FEW_COLUMNS[width])
+        few = m < MOST_ROWS[width] or (m <= FEW_ROWS_OF_LINES[width][k > SHALLOW] and n * k <= CACHED[width])
+        return few or (n <= FEW_COLUMNS[width][not left] and m <= ROWS_OF_FEW_COLUMNS[width][not left])
     return m <= ROWS_BETWEEN and 10 * _each(m, 1, vector_width()) > 11 * m
 
 
