@@ -8,7 +8,7 @@ products are summed in order with `fma`, DEPTH of them at a time, and these sums
 
 A tile of some rows and vectors reads b's lines. Where there are more rows than a tile's, the first tile writes the lines to a
 panel on the stack, from which the others read them. Columns that are contiguous in memory, as the weights of a linear layer,
-are turned in registers, eight by eight, for a few rows, and for more rows into a panel first. With one column, the transposed
+are turned in registers for a few rows, and for more rows into a panel first. With one column, the transposed
 product is computed.
 
 Tiles and packers are compiled when a product first requires them (`_direct_parts`): until then it is computed a row at a time,
@@ -25,6 +25,8 @@ from typing import Any
 from tdt._kernels._code import Code, Value, Variable
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._direct_parts import (
+    GROUP,
+    LANES,
     MOST_ROWS,
     MOST_ROWS_OF_ONE,
     PLACES,
@@ -40,7 +42,6 @@ from tdt._kernels._direct_parts import (
 )
 from tdt._kernels._gufunc import LOOP, Operand, ufunc_at, written
 from tdt._kernels._native import NativeKernel, linked, vector_width
-from tdt._kernels._pack import BLOCK
 from tdt._kernels._tile import call
 
 DEPTH = 256  # products that are summed in registers
@@ -131,11 +132,12 @@ class Direct:
         tests: dict[Part, Value] = {}
         for rows, vectors in WIDE.items():
             tests["lines", rows, vectors] = self.open & (word["m"] == rows) & (word["n"] >= vectors * w)
-        for rows, groups in TURNED[self.width].items():
-            fits = (word["b_k"] == 4) & (word["m"] == rows) & (word["n"] >= groups * BLOCK)
-            tests["columns", rows, groups] = fits & (self.lines == 0)
+        columns = (word["b_k"] == 4) & (self.lines == 0)
+        columns = columns & (word["a_k"] == 4) if w == LANES else columns
+        for rows, groups in TURNED[w].items():
+            tests["columns", rows, groups] = columns & (word["m"] == rows) & (word["n"] >= groups * GROUP[w])
         function, vectors = self._chosen(tests)
-        size = vectors * code.select(self.lines, code.value(w, "i64"), BLOCK)
+        size = vectors * code.select(self.lines, code.value(w, "i64"), GROUP[w])
         step = code.select(self.lines, word["b_k"], word["b_column"])
         with code.when(size != 0):
             whole = word["n"] // size * size

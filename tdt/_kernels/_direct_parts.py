@@ -17,15 +17,18 @@ from typing import Any
 
 from tdt._kernels._code import Code, Value
 from tdt._kernels._native import linked
-from tdt._kernels._pack import BLOCK, Columns, turned
+from tdt._kernels._pack import BLOCK, Columns, turned, turned_halves
 from tdt._kernels._tile import FUNCTION, Routine
 
 TILE_WORDS = ("a", "a_row", "a_k", "b", "b_step", "c", "c_row", "bias", "wide", "count", "again", "panel")
 MOST_ROWS = {8: 6, 16: 12}  # of a tile of two vectors a row, by the floats of a vector: as many as the registers hold
 MOST_ROWS_OF_ONE = 12  # of a tile of one vector
 WIDE = {1: 8, 2: 4, 3: 4}  # vectors of a tile of so few rows
-# By rows, groups of eight columns: so many that sums, each of which waits for the one before, are not what takes the time.
-TURNED = {8: {1: 2, 2: 1}, 16: {1: 4, 2: 2, 3: 2, 4: 2, 5: 2, 6: 1}}
+# By rows, groups of eight columns or, of vectors of sixteen, of as many: so many groups that sums, each of which waits for
+# the one before, are not what takes the time.
+TURNED = {8: {1: 2, 2: 1}, 16: {rows: 2 if rows < 7 else 1 for rows in range(1, 13)}}
+GROUP = {8: 8, 16: 16}  # columns of a group, by the floats of a vector
+LANES = 16  # floats of a vector of AVX-512
 STREAMS, STREAMED = (1, 2, 4), 2048  # rows, and columns at most, of which lines are read along their whole length
 STREAMED_LINES = 8  # by rows: so many of them at a time
 RUN = 32  # elements of a column that are turned at a time: two cache lines
@@ -266,11 +269,74 @@ class TurnedTile(Tile):
         return self.loop(rest, state, lambda state: products(state, 1, single))[2:]
 
 
+class WideTurnedTile(TurnedTile):
+    """A tile of groups of sixteen columns, that are contiguous and `b_step` apart, and of rows that are contiguous too: whole
+    vectors of sixteen floats, two half cache lines at a time."""
+
+    def __init__(self, name: str, rows: int, groups: int):
+        Tile.__init__(self, name, rows, groups, LANES)
+
+    def sums(self) -> list[Any]:
+        builder, values = self.builder, self.values
+        step = values["b_step"]
+        steps = [self.number(0), step, builder.shl(step, self.number(1))]
+        steps.append(builder.add(step, steps[2]))
+        four = builder.shl(step, self.number(2))
+        quads = [builder.add(values["b"], builder.mul(four, self.number(q))) for q in range(LANES // 4 * self.vectors)]
+        rows = [builder.add(values["a"], builder.mul(self.number(r), values["a_row"])) for r in range(self.rows)]
+
+        def lines(group: int, offset: Any, mask: Any = None) -> list[Any]:
+            """The lines of a group's columns, sixteen elements of each from an offset on, or those of a mask."""
+            starts = [builder.add(quad, offset) for quad in quads[4 * group : 4 * group + 4]]
+            halves = [[builder.add(start, builder.add(each, self.number(4 * k))) for start in starts for each in steps]
+                      for k in (0, BLOCK)]  # fmt: skip
+            return [line for k, half in enumerate(halves) for line in turned_halves(self, half, self.half_of(mask, k))]
+
+        def products(offset: Any, sums: list[Any], group: int, lines: list[Any]) -> None:
+            """Add the products of some lines of a group."""
+            for u, line in enumerate(lines):
+                for r, row in enumerate(rows):
+                    value = self.spread(builder.load(self.at(builder.add(row, offset), 4 * u, self.f32)))
+                    sums[r * self.vectors + group] = self.fma(value, line, sums[r * self.vectors + group])
+
+        def step_of(state: list[Any]) -> list[Any]:
+            offset, *sums = state
+            for g in range(self.vectors):
+                products(offset, sums, g, lines(g, offset))
+            return [builder.add(offset, self.number(4 * LANES)), *sums]
+
+        start = [self.number(0), *[self.zero] * (self.rows * self.vectors)]
+        offset, *sums = self.loop(builder.lshr(values["count"], self.number(LANES.bit_length() - 1)), start, step_of)
+        rest = builder.and_(values["count"], self.number(LANES - 1))
+        memory = builder.alloca(self.ir.ArrayType(self.f32, LANES * LANES * self.vectors))
+        memory.align = 64
+        buffer, size = builder.ptrtoint(memory, self.i64), 4 * LANES * self.vectors
+        with builder.if_then(builder.icmp_signed(">", rest, self.number(0))):
+            for g in range(self.vectors):
+                for k, line in enumerate(lines(g, offset, self.mask(rest))):
+                    self.write(line, buffer, k * size + 4 * LANES * g)
+
+        def single(state: list[Any]) -> list[Any]:
+            offset, line, *sums = state
+            for g in range(self.vectors):
+                products(offset, sums, g, [self.read(line, 4 * LANES * g)])
+            return [builder.add(offset, self.number(4)), builder.add(line, self.number(size)), *sums]
+
+        return self.loop(rest, [offset, buffer, *sums], single)[2:]
+
+    def half_of(self, mask: Any, half: int) -> Any:
+        """The first or second half of a mask."""
+        if mask is None:
+            return None
+        places = self.ir.Constant(self.ir.VectorType(self.i32, BLOCK), list(range(half * BLOCK, (half + 1) * BLOCK)))
+        return self.builder.shuffle_vector(mask, self.ir.Constant(mask.type, self.ir.Undefined), places)
+
+
 Part = tuple[str, int, int]  # the kind, and of a tile the rows and vectors
 WRITERS: dict[str, Callable[[str, int, int, int], Routine]] = {
     "lines": Tile,
     "packing": lambda name, rows, vectors, width: Tile(name, rows, vectors, width, 0, packs=True),
-    "columns": lambda name, rows, groups, width: TurnedTile(name, rows, groups),
+    "columns": lambda name, rows, groups, width: (WideTurnedTile if width == LANES else TurnedTile)(name, rows, groups),
     "stream": lambda name, rows, vectors, width: Stream(name, rows, width),
     "pack_columns": lambda name, rows, vectors, width: Columns(vectors * width, width, name),
 }

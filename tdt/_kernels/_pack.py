@@ -195,13 +195,8 @@ def turned(routine: Routine, addresses: list[Any], half: bool = False) -> list[A
     A quarter of a vector's 128 bits is loaded at a time: rows i, i + 4, … become the parts of one vector. So four rows are turned
     by eight shuffles within parts, where shuffles of whole vectors would take twice as many.
     """
-    builder, ir, block, part = routine.builder, routine.ir, len(addresses), 4
+    ir, block, part = routine.ir, len(addresses), 4
     kind = ir.VectorType(routine.f32, block)
-
-    def shuffled(a: Any, b: Any, order: list[int]) -> Any:
-        """Of each part of a, and the same of b, counted from 4 on, these elements."""
-        places = [start + (block - part if e >= part else 0) + e for start in range(0, block, part) for e in order]
-        return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), block), places))
 
     def joined(parts: list[Any]) -> Any:
         value = ir.Constant(kind, ir.Undefined)
@@ -214,10 +209,45 @@ def turned(routine: Routine, addresses: list[Any], half: bool = False) -> list[A
     for start in range(0, block, part):
         parts = [elements_at(routine, address, start, part, half) for address in addresses]
         rows = [joined(parts[i::part]) for i in range(part)]
-        low, high = [0, 4, 1, 5], [2, 6, 3, 7]
-        pairs = [shuffled(rows[i], rows[i + 1], order) for order in (low, high) for i in (0, 2)]
-        left, right = [0, 1, 4, 5], [2, 3, 6, 7]
-        lines += [shuffled(pairs[i], pairs[i + 1], order) for i in (0, 2) for order in (left, right)]
+        lines += turned_parts(routine, rows)
+    return lines
+
+
+def turned_parts(routine: Routine, rows: list[Any]) -> list[Any]:
+    """Four vectors, of which each 128 bits are the rows of a block of 4 × 4, with these blocks turned."""
+    block, part = rows[0].type.count, 4
+
+    def shuffled(a: Any, b: Any, order: list[int]) -> Any:
+        """Of each part of a, and the same of b, counted from 4 on, these elements."""
+        places = [start + (block - part if e >= part else 0) + e for start in range(0, block, part) for e in order]
+        return shuffle(routine, a, b, places)
+
+    low, high = [0, 4, 1, 5], [2, 6, 3, 7]
+    pairs = [shuffled(rows[i], rows[i + 1], order) for order in (low, high) for i in (0, 2)]
+    left, right = [0, 1, 4, 5], [2, 3, 6, 7]
+    return [shuffled(pairs[i], pairs[i + 1], order) for i in (0, 2) for order in (left, right)]
+
+
+def shuffle(routine: Routine, a: Any, b: Any, places: list[int]) -> Any:
+    """The elements of two vectors at these places, counted through both."""
+    return routine.builder.shuffle_vector(
+        a, b, routine.ir.Constant(routine.ir.VectorType(routine.i32, len(places)), places)
+    )
+
+
+def turned_halves(routine: Routine, addresses: list[Any], mask: Any = None) -> list[Any]:
+    """Eight vectors, the lines of sixteen columns of eight floats at these addresses; zeros where a mask is not set.
+
+    Halves of vectors are loaded, as more inserts and fewer shuffles would take longer beside other instructions.
+    """
+    read = [elements_at(routine, address, 0, BLOCK, mask=mask) for address in addresses]
+    joined = [shuffle(routine, read[r], read[r + 4], list(range(2 * BLOCK))) for r in (0, 1, 2, 3, 8, 9, 10, 11)]
+    quads = turned_parts(routine, joined[:4]), turned_parts(routine, joined[4:])
+    lines = []
+    for start in (0, 4):  # of the parts of a half
+        first = [*range(start, start + 4), *range(start + BLOCK, start + BLOCK + 4)]
+        places = [*first, *[2 * BLOCK + place for place in first]]
+        lines += [shuffle(routine, a, b, places) for a, b in zip(*quads, strict=True)]
     return lines
 
 
