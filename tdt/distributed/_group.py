@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 from tdt._about import install_hint
 from tdt._backend import cuda_device_count
 from tdt._backend.device import device as _device
+from tdt._launched import launched, local_rank
 from tdt.distributed._communicator import Communicator, Progress, Steps
-from tdt.distributed._launch import LaunchError, launched, load_mpi, local_rank, world
+from tdt.distributed._launch import LaunchError, load_mpi, world
 from tdt.distributed._store import HashStore, PrefixStore, Store
 from tdt.distributed.constants import default_pg_timeout
 

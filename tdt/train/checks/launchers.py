@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tdt.distributed._launch import launched
+from tdt._launched import launched
 from tdt.train.runs.run import RunError
 
 
