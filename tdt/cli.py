@@ -19,16 +19,13 @@ import typer
 
 from tdt import commands
 from tdt._about import __version__
+from tdt._launched import launched
 from tdt.commands import _help, _options
+from tdt.commands._errors import failure
 from tdt.commands._output import print_lines
 
 if TYPE_CHECKING:
     from typer._click import Command, Context
-
-ClickException: Any = typer.BadParameter.__mro__[2]  # from typer, since some versions of it bundle their own click
-USAGE_ERRORS = ("ConfigError", "RunError", "UnsupportedDataError")  # names only: importing them would load the core
-RUNTIME_ERRORS = ("CheckpointError", "ExportError", "StepError")
-
 
 # The order of the commands in `tdt --help`; a command that is not listed comes last.
 ORDER = (
@@ -118,51 +115,29 @@ def main() -> None:
     sys.excepthook = _show_error
     # NumPy reads this on import. tdt's own thread pool uses all cores, for large matrix products too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    sys.exit(run(sys.argv[1:]))
+    launch = launched()
+    if launch is None:
+        sys.exit(run(sys.argv[1:]))
+    from tdt.commands._ranks import run_as_rank
+
+    sys.exit(run_as_rank(sys.argv[1:], launch, call, ORDER))
 
 
 def run(arguments: list[str]) -> int:
     """Run a command line; returns the exit code. With `--traceback`, errors are printed with their traceback."""
-    command = typer.main.get_command(app)
     try:
-        return command.main(arguments, prog_name="tdt", standalone_mode=False) or 0
-    except ClickException as error:
-        if type(error).__name__ == "NoArgsIsHelpError":
-            return _print_error(error.format_message(), error.exit_code)
-        context = error.ctx.command_path if error.ctx else "tdt"
-        return _print_error(f"{context}: {error.format_message()}\nTry '{context} --help'.", error.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        return _print_error("stopped", 130)
-    except Exception as error:
-        code = _exit_code(error)
-        if code is None:
+        return call(arguments)
+    except BaseException as error:
+        found = failure(error, arguments)
+        if found is None:
             raise
-        if "--traceback" in arguments:
-            print_lines(traceback.format_exc(), file=sys.stderr, end="")
-            return code
-        return _print_error("\n".join([_message(error), *getattr(error, "__notes__", ())]), code)
+        print_lines(found[0], file=sys.stderr)
+        return found[1]
 
 
-def _exit_code(error: Exception) -> int | None:
-    """The exit code for an error that the user can fix from its message; None for any other, which is a bug in tdt."""
-    name = type(error).__name__
-    if name in USAGE_ERRORS:
-        return 2
-    if name == "NonFiniteLoss":
-        return 3
-    return 1 if name in RUNTIME_ERRORS or isinstance(error, (OSError, MemoryError)) else None
-
-
-def _message(error: Exception) -> str:
-    """The message of an error; for an OSError `file: message`, without its number."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error) or type(error).__name__
-
-
-def _print_error(text: str, code: int) -> int:
-    print_lines(text, file=sys.stderr)
-    return code
+def call(arguments: list[str]) -> int:
+    """Run a command line; returns the exit code, and raises what it raises."""
+    return typer.main.get_command(app).main(arguments, prog_name="tdt", standalone_mode=False) or 0
 
 
 def _show_warning(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:

@@ -12,7 +12,7 @@ import pytest
 # Typer, Rich and what they bring; pydantic is how Typer reads a command's parameters.
 LIBRARIES = {"annotated_doc", "annotated_types", "click", "markdown_it", "mdurl", "pydantic", "pydantic_core", "pygments",
              "rich", "shellingham", "typer", "typing_extensions", "typing_inspection", "_distutils_hack"}  # fmt: skip
-OURS = ("tdt.cli", "tdt.commands", "tdt._about")
+OURS = ("tdt.cli", "tdt.commands", "tdt._about", "tdt._launched")
 
 PROGRAM = """
 import atexit, json, sys

@@ -137,7 +137,7 @@ def target_machine() -> Any:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    name, features = _processor()
+    name, features = processor()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(cpu=name, features=features, opt=2, codemodel="large", reloc="static")
 
@@ -152,11 +152,11 @@ def target_triple() -> str:
 
 def has_feature(name: str) -> bool:
     """Whether this processor has what LLVM calls a feature, such as "f16c"."""
-    return f"+{name}" in _processor()[1].split(",")
+    return f"+{name}" in processor()[1].split(",")
 
 
 @functools.cache
-def _processor() -> tuple[str, str]:
+def processor() -> tuple[str, str]:
     """LLVM's name of this processor and its features, or those that Numba's settings name instead."""
     import llvmlite.binding as llvm
 

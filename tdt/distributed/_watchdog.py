@@ -111,7 +111,8 @@ class _Peer(_Process):
     buffer: bytes = b""
     unsent: bytes = b""
     ended: bool = False  # it has said farewell
-    lost: float | None = None  # when its connection ended without that
+    aborts: bool = False  # it aborts the run
+    lost: float | None = None  # when its connection ended without farewell, or when it began to abort
 
 
 class Watchdog:
@@ -165,14 +166,14 @@ class Watchdog:
         _open.add(self)
         return [rank for rank, here in enumerate(exchange(reached)) if not here]
 
-    def stop(self) -> None:
-        """Say farewell and end the thread."""
+    def stop(self, message: str = "farewell") -> None:
+        """Send the others a message, and end the thread. message: "aborts" if the run is to end, else "farewell"."""
         self._ended.set()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(2 * self.interval + 1)
         for peer in self._peers.values():
             with suppress(OSError):
-                peer.stream.send(peer.unsent + _line({"farewell": self.rank}))
+                peer.stream.send(peer.unsent + _line({message: self.rank}))
         self.close()
 
     def close(self) -> None:
@@ -181,6 +182,7 @@ class Watchdog:
             if open_socket is not None:
                 open_socket.close()
         self._selector.close()
+        _open.discard(self)
 
     def _connect(self, port: int, found: Iterable[str]) -> bool:
         """Connect to rank 0 at one of its addresses. Returns whether it answers."""
@@ -246,6 +248,8 @@ class Watchdog:
                 for beat in map(json.loads, lines):
                     if "farewell" in beat:
                         peer.ended = True
+                    elif "aborts" in beat:
+                        peer.aborts, peer.lost = True, time.monotonic()
                     else:
                         peer.update(beat, time.monotonic())
                 if len(peer.buffer) > MOST:
@@ -255,7 +259,7 @@ class Watchdog:
         except OSError:
             pass
         self._selector.unregister(peer.stream)
-        if not peer.ended:
+        if not peer.ended and not peer.aborts:
             peer.lost = time.monotonic()
 
     def _send(self, peer: _Peer) -> None:
@@ -268,7 +272,7 @@ class Watchdog:
         """The message for an abort; None if all is well."""
         watched = [peer for peer in self._peers.values() if not peer.ended]
         for peer in watched:
-            if peer.lost is not None and now - peer.lost > GRACE:
+            if peer.lost is not None and now - peer.lost > (2 * EXIT_AFTER if peer.aborts else GRACE):
                 return f"{self._name(peer)} has died or lost its connection; the run is aborted:\n{self._table([peer])}"
             if now - peer.received_at > self.timeout:
                 what = f"no heartbeat of {self._name(peer)} for {now - peer.received_at:.0f} s{LIMIT}"
@@ -297,7 +301,6 @@ def _close_in_child() -> None:
     """Close the sockets in a forked loader worker, which would keep connections of a killed process open."""
     for watchdog in list(_open):
         watchdog.close()
-    _open.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -344,6 +347,12 @@ def addresses() -> list[str]:
     return [address for address in dict.fromkeys(found) if not address.startswith("127.") and address != "::1"]
 
 
+def stop_all() -> None:
+    """End the watchdogs of this process, whose part is done."""
+    for watchdog in list(_open):
+        watchdog.stop()
+
+
 def write(text: str) -> None:
     """Write to stderr past Python's buffer, which another thread may hold."""
     with suppress(OSError):
@@ -358,6 +367,8 @@ def abort_all(status: int = 1) -> None:
     nowhere = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
     faulthandler.dump_traceback_later(EXIT_AFTER, exit=True, file=nowhere)
     time.sleep(0.1)  # the launcher reads what was printed
+    for watchdog in list(_open):
+        watchdog.stop("aborts")
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized():
         mpi.COMM_WORLD.Abort(status)

@@ -1,4 +1,8 @@
-"""A run from start to end, new or resumed: folder, logs, training, final test."""
+"""A run from start to end, new or resumed: folder, logs, training, final test.
+
+Of several processes, rank 0 alone owns the run's folder, its lock, logs and checkpoints: it reads what a resumed run needs, and
+sends it to the others, which therefore need no file system in common. They know the folder's path, and write nothing.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,11 @@ from typing import Any
 import tdt
 from tdt._files import read_file
 from tdt.backends import kernels
+from tdt.train._agreement import arrays_of_first, by_first, send_model, together
 from tdt.train._printable import counted
+from tdt.train._ranks import Ranks
 from tdt.train._types import Arrays, Json
+from tdt.train.checks.alike import check_alike, share_threads
 from tdt.train.checks.launchers import check_one_process
 from tdt.train.checks.resuming import differences, refused
 from tdt.train.checks.saved_config import restrict_saved_config
@@ -80,6 +87,7 @@ class Session:
     Attributes:
         parts: model, data and run, built from the config; for a resumed run in the state of its last checkpoint.
         saved: that checkpoint.
+        ranks: the processes that train it.
         changes: settings and data files that differ from the run so far.
         notices: other messages about the resumed run; of a new one, which weights it starts from.
 
@@ -100,7 +108,9 @@ class Session:
         data_files: dict[str, Fingerprint],
         changes: Sequence[str] = (),
         notices: Sequence[str] = (),
+        ranks: Ranks | None = None,
     ) -> None:
+        self.ranks = ranks or Ranks.alone()
         self.run, self.parts, self.saved, self.fresh = run, parts, saved, fresh
         self.data_files, self.changes, self.notices = data_files, changes, notices
         self.store = run.checkpoints(parts.config.checkpoint.keep)
@@ -133,21 +143,16 @@ class Session:
             ConfigError: with every mistake, before the folder is created.
             RunError: a launcher has started several processes.
         """
-        check_one_process()
-        # This limits NumPy's BLAS to one thread from now on, not from the first kernel: products then have the same bits.
-        tdt.set_num_threads(tdt.get_num_threads())
-        parts = build(config)
+        ranks = check_one_process()
+        share_threads(ranks)
+        parts = together(ranks, lambda: build(config))
         parts.callbacks += tuple(callbacks)
-        loaded = warm_start(parts, root)
-        files = fingerprints(parts.files)
-        run = RunFolder.create(
-            root,
-            parts.config.name,
-            parts.config.annotated(),
-            folder=folder,
-            extra={"weights": loaded and loaded.record()},
-        )
-        return cls(run, parts, None, True, files, notices=loaded.lines() if loaded else ())
+        record, lines = _warm_start(ranks, parts, root)
+        files = together(ranks, lambda: fingerprints(parts.files))
+        check_alike(ranks, parts.config, files)
+        name, text = parts.config.name, parts.config.annotated()
+        run = _owned(ranks, lambda: RunFolder.create(root, name, text, folder=folder, extra={"weights": record}))
+        return cls(run, parts, None, True, files, notices=lines, ranks=ranks)
 
     @classmethod
     def resume(
@@ -174,35 +179,32 @@ class Session:
                 override may not change, or the data have changed.
             CheckpointError: the checkpoint is damaged.
         """
-        check_one_process()
-        if wrong := refused(overrides):
-            raise RunError("\n".join(wrong))
-        run = RunFolder.open(where, root)
-        run.check_links()
-        run.lock()
+        ranks = check_one_process()
+        run = _owned(ranks, lambda: _opened(where, root, overrides))
         with ExitStack() as failing:
             failing.callback(run.close)
-            run.clean()
-            saved = _last(run)
-            text = saved.meta["config"] if saved else run.config_text()
+            saved = _last(ranks, run)
+            text = saved.meta["config"] if saved else by_first(ranks, run.config_text)
             file = str(run.folder / "config.yaml")
-            config = loads(text, file, overrides)
+            config = together(ranks, lambda: loads(text, file, overrides))
             changes = differences(loads(text, file), config) if overrides else []
-            tdt.set_num_threads(saved.meta["threads"] if saved else tdt.get_num_threads())
-            with restrict_saved_config(overrides):
-                parts = build(config, data_state=data_state(saved.meta) if saved else None, resumed=True)
+            if saved and ranks.size == 1:
+                tdt.set_num_threads(saved.meta["threads"])
+            else:
+                share_threads(ranks)
+            parts = together(ranks, lambda: _rebuilt(config, saved, overrides))
             parts.callbacks += tuple(callbacks)
             if not saved:
-                warm_start(parts, root)
-            if saved and changes:
-                _check_longer(parts, saved.meta["step"])
-            files = fingerprints(parts.files, saved.meta.get("data_files", {}) if saved else {})
-            session = cls(run, parts, saved, False, files, changes, _config_edits(run, saved) if saved else ())
+                _warm_start(ranks, parts, root)
+            known = saved.meta.get("data_files", {}) if saved else {}
+            files = together(ranks, lambda: fingerprints(parts.files, known))
+            check_alike(ranks, parts.config, files)
+            notices = by_first(ranks, lambda: _config_edits(run, saved)) if saved else ()
+            session = cls(run, parts, saved, False, files, changes, notices, ranks)
             if saved:
-                session._check_data(changed_data)
-                session._unpack(saved)
+                together(ranks, lambda: session._restart(saved, changes, changed_data))
             if changes:
-                run.rewrite_config(config.resolved())
+                by_first(ranks, lambda: run.rewrite_config(config.resolved()))
             failing.pop_all()
         return session
 
@@ -216,21 +218,11 @@ class Session:
             RunError: a setting that may not change on resume differs from the run's; and as `start` and `resume`.
             ConfigError: as `start`.
         """
-        run = RunFolder(folder)
-        if not run.has_config:
-            run.remove_remnant()
+        run, ranks = RunFolder(folder), check_one_process()
+        if not by_first(ranks, lambda: run.has_config):
+            by_first(ranks, run.remove_remnant)
             return cls.start(config, root=root, folder=folder)
-        declared = build(config, splits=(), dry_run=True).config.annotated()
-        then, now = (settings(text, str(run.folder)) for text in (run.config_text(), declared))
-        changed = {key: now.get(key) for key in dict.fromkeys((*then, *now)) if then.get(key) != now.get(key)}
-        overrides = [f"{key}={'null' if value is None else value}" for key, value in changed.items()]
-        if wrong := refused(overrides):
-            raise RunError(
-                f"{run.folder} has a run with other settings:\n"
-                + "\n".join(wrong)
-                + "\nchoose another --run-dir for a new run"
-            )
-        return cls.resume(run.folder, root=root, overrides=overrides)
+        return cls.resume(run.folder, root=root, overrides=by_first(ranks, lambda: _overrides(run, config)))
 
     def _check_data(self, changed: bool) -> None:
         """Raise RunError if the data files have changed; with `changed`, record that in `changes` instead."""
@@ -243,10 +235,15 @@ class Session:
             )
         self.changes = [*self.changes, *lines]
 
-    def _unpack(self, saved: Saved) -> None:
-        """Restore the state of the parts at the checkpoint."""
+    def _restart(self, saved: Saved, changes: Sequence[str], changed_data: bool) -> None:
+        """Restore the state of the parts at the checkpoint, after a check that the run can go on from there."""
+        if changes:
+            _check_longer(self.parts, saved.meta["step"])
+        self._check_data(changed_data)
         with state_errors(saved.path):
             self._trainer.resume(saved.tensors, saved.meta)
+        if not self.ranks.first:
+            return
         with suppress(CheckpointError):  # a damaged checkpoint raises where it is used
             files = {step: self.store.path(step) for step in self.store.steps()}
             self._trainer.rows.clean({step: parts_of_metrics(load_meta(path)) for step, path in files.items()})
@@ -384,7 +381,77 @@ class Session:
         self.close()
 
 
-def _last(run: RunFolder) -> Saved | None:
+def _owned(ranks: Ranks, obtain: Callable[[], RunFolder]) -> RunFolder:
+    """The run's folder, which rank 0 obtains and locks; to the others it is only a path."""
+    own: list[RunFolder] = []
+
+    def path() -> Path:
+        own.append(obtain())
+        return own[0].folder
+
+    folder = by_first(ranks, path)
+    return own[0] if own else RunFolder(folder)
+
+
+def _opened(where: str | os.PathLike[str], root: str | os.PathLike[str], overrides: Sequence[str]) -> RunFolder:
+    """The run to resume, locked and cleaned."""
+    if wrong := refused(overrides):
+        raise RunError("\n".join(wrong))
+    run = RunFolder.open(where, root)
+    run.check_links()
+    run.lock()
+    run.clean()
+    return run
+
+
+def _overrides(run: RunFolder, config: Draft) -> list[str]:
+    """What differs between the config and that of the run. RunError if it may not change on resume."""
+    declared = build(config, splits=(), dry_run=True).config.annotated()
+    then, now = (settings(text, str(run.folder)) for text in (run.config_text(), declared))
+    changed = {key: now.get(key) for key in dict.fromkeys((*then, *now)) if then.get(key) != now.get(key)}
+    overrides = [f"{key}={'null' if value is None else value}" for key, value in changed.items()]
+    if wrong := refused(overrides):
+        raise RunError(
+            f"{run.folder} has a run with other settings:\n"
+            + "\n".join(wrong)
+            + "\nchoose another --run-dir for a new run"
+        )
+    return overrides
+
+
+def _rebuilt(config: Config, saved: Saved | None, overrides: Sequence[str]) -> Parts:
+    with restrict_saved_config(overrides):
+        return build(config, data_state=data_state(saved.meta) if saved else None, resumed=True)
+
+
+def _warm_start(ranks: Ranks, parts: Parts, root: str | os.PathLike[str]) -> tuple[Json | None, list[str]]:
+    """Load the weights that the config names: rank 0 reads them. Returns what is recorded of them, and lines about them."""
+    if parts.config.weights is None:
+        return None, []
+
+    def read() -> tuple[Json, list[str]]:
+        loaded = warm_start(parts, root)
+        assert loaded is not None
+        return loaded.record(), loaded.lines()
+
+    found = by_first(ranks, read)
+    send_model(ranks, parts.model)
+    return found
+
+
+def _last(ranks: Ranks, run: RunFolder) -> Saved | None:
+    """The run's last checkpoint, which rank 0 reads; None if it has none yet."""
+    own: list[Saved] = []
+
+    def read() -> tuple[Path, Json] | None:
+        own.extend(filter(None, [_read_last(run)]))
+        return (own[0].path, own[0].meta) if own else None
+
+    found = by_first(ranks, read)
+    return found and Saved(found[0], arrays_of_first(ranks, own[0].tensors if own else None), found[1])
+
+
+def _read_last(run: RunFolder) -> Saved | None:
     store = run.checkpoints()
     if not store.steps() and not (store.folder / "last.safetensors").exists():
         return None

@@ -1,0 +1,77 @@
+"""Errors of one process among several are errors of all; differing processes are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tdt.commands._errors import failure
+from tdt.train._agreement import OtherRankError, by_first, together
+from tdt.train._ranks import Ranks
+from tdt.train.checks import alike
+from tdt.train.checks.alike import check_alike, threads_of
+from tdt.train.config import loads
+from tdt.train.runs.run import RunError
+from tests.commands.running import SMALL
+from tests.train.several import run
+
+
+def test_results_of_work_without_errors_are_each_ones_own():
+    assert run(3, lambda ranks: together(ranks, lambda: ranks.rank)) == [0, 1, 2]
+    assert run(3, lambda ranks: by_first(ranks, lambda: ranks.rank + 7)) == [7, 7, 7]
+
+
+def test_an_error_that_all_have_is_each_ones_own_and_printed_once():
+    def work() -> None:
+        raise RunError("no data")
+
+    for error in run(3, lambda ranks: together(ranks, work)):
+        assert type(error) is RunError and str(error) == "no data" and error.shared
+
+
+def test_an_error_of_some_names_them_on_all():
+    def work(ranks: Ranks) -> None:
+        if ranks.rank != 1:
+            raise RunError(f"no data{ranks.rank}")
+
+    for error in run(3, lambda ranks: together(ranks, lambda: work(ranks))):
+        assert type(error) is OtherRankError and error.shared
+        assert failure(error, []) == ("rank 0 on node0: no data0\nrank 2 on node2: no data2", 2)
+
+
+def test_an_error_of_rank_0_keeps_its_class_and_exit_code():
+    def work() -> None:
+        raise RunError("is being trained")
+
+    first, second = run(2, lambda ranks: by_first(ranks, work))
+    assert type(first) is RunError and type(second) is OtherRankError
+    assert failure(first, []) == failure(second, []) == ("is being trained", 2)
+
+
+def test_processes_that_differ_are_refused_with_their_values(monkeypatch: pytest.MonkeyPatch):
+    config = loads(SMALL)
+    assert run(3, lambda ranks: check_alike(ranks, config, {})) == [None] * 3
+    files = [{"train": {"size": size, "times": time}} for size, time in ((3, 1), (3, 2), (4, 3))]
+    for error in run(3, lambda ranks: check_alike(ranks, config, files[ranks.rank])):
+        assert type(error) is RunError and error.shared
+        assert str(error).startswith("the processes differ, and would not compute the same numbers:\n  data: ")
+        assert " on rank 0 on node0, rank 1 on node1; " in str(error) and str(error).endswith(" on rank 2 on node2")
+    configs = [config, loads(SMALL, overrides=["seed=1"])]
+    assert "\n  config: " in str(run(2, lambda ranks: check_alike(ranks, configs[ranks.rank], {}))[0])
+    found = iter([{"tdt": "1", "numpy": "2.1"}, {"tdt": "1", "numpy": "2.3"}])
+    monkeypatch.setattr(alike, "versions", lambda: next(found))
+    errors = run(2, lambda ranks: check_alike(ranks, config, {}))
+    assert "  numpy: 2." in str(errors[0]) and "tdt" not in str(errors[0])
+
+
+@pytest.mark.parametrize(
+    ("places", "threads"),
+    [
+        ([("a", 0, 8)], 8),
+        ([("a", 0, 8)] * 3, 2),
+        ([("a", 0, 4), ("a", 4, 8)], 4),  # the launcher has bound them
+        ([("a", 0, 8), ("a", 0, 8), ("b", 0, 8)], 4),  # one number for all
+        ([("a", 0, 2)] * 5, 1),
+    ],
+)
+def test_processes_share_the_cores_of_their_machine(places: list[tuple[str, int, int]], threads: int):
+    assert threads_of([(host, frozenset(range(first, last))) for host, first, last in places]) == threads
