@@ -8,8 +8,8 @@ products are summed in order with `fma`, DEPTH of them at a time, and these sums
 
 A tile of some rows and vectors reads b's lines. Where there are more rows than a tile's, the first tile writes the lines to a
 panel on the stack, from which the others read them. Columns that are contiguous in memory, as the weights of a linear layer,
-are turned in registers for a few rows, and for more rows into a panel first. With one column, the transposed
-product is computed.
+are turned in registers for a few rows, and for more rows into a panel first. With one column, or few that would fill a part of
+a vector, the transposed product is computed.
 
 Tiles and packers are compiled when a product first requires them (`_direct_parts`): until then it is computed a row at a time,
 with the same bits. So who calls this code looks at `parts().required` afterwards.
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tdt._kernels._code import Code, Value, Variable
@@ -42,22 +42,95 @@ from tdt._kernels._direct_parts import (
 )
 from tdt._kernels._gufunc import LOOP, Operand, ufunc_at, written
 from tdt._kernels._native import NativeKernel, linked, vector_width
+from tdt._kernels._pack import BLOCK, Columns
 from tdt._kernels._tile import call
 
 DEPTH = 256  # products that are summed in registers
-NAME, SIMPLEST = "tdt_direct", "tdt_row"
+NAME, ROWS, SIMPLEST, TURN = "tdt_direct", "tdt_rows", "tdt_row", "tdt_turn"
 WORDS = ("a", "a_row", "a_k", "b", "b_k", "b_column", "c", "c_row", "m", "n", "k", "bias", "table")
 OPEN_SIZE = 1 << 13  # bytes of a panel's lines, from the first to the last, that lie in the nearest cache
 LONG, MANY = 1 << 12, 1 << 18  # bytes from a line that is streamed to the next, at least, and elements of the matrix
+# Columns up to which the transposed product is computed, by the floats of a vector: where rows of `a` are contiguous, and where
+# its columns are. With at least so many rows and multiply-adds for an element.
+NARROW = {8: (4, 8), 16: (12, 16)}
+TALL, DEEP = 32, 32
+TURNED_SIZE = 1 << 12  # elements of it that are computed before they are turned
+COPIED_SIZE = 1 << 15  # elements of `b` that are copied first, if its columns are not contiguous as the rows of `a`
 
 
 def modules(width: int) -> list[Any]:
-    """The IR of `direct` and of the tile that computes what no other is compiled for: one row, up to two vectors."""
-    return [Tile(SIMPLEST, 1, 2, width, whole=0).module, Direct(width).module()]
+    """The IR of `direct` and of what it calls, with the tile that computes what no other is compiled for: one row, up to two
+    vectors."""
+    return [
+        Tile(SIMPLEST, 1, 2, width, whole=0).module,
+        Columns(0, BLOCK, TURN).module,
+        Rows(width).module(),
+        _direct(width),
+    ]
 
 
-class Direct:
-    """Writes `direct`."""
+def _direct(width: int) -> str:
+    """The IR of `direct`: calls `Rows`, for the transposed product where its vectors are filled better."""
+    code = Code()
+    word = {name: Value(code, f"%{name}", "i64") for name in WORDS}
+    m, n, k, c, pitch = (word[name] for name in ("m", "n", "k", "c", "c_row"))
+    by_rows, by_columns = NARROW[width]
+    copies = (word["a_k"] == 4) & (word["b_k"] != 4)
+    most = code.select(word["a_k"] == 4, by_rows, code.select(word["a_row"] == 4, code.value(by_columns, "i64"), 0))
+    narrow = (n > 1) & (n <= most) & (m >= TALL) & (k > DEEP) & (~copies | (n * k <= COPIED_SIZE))
+
+    def turned() -> None:
+        scratch, copy = (code.cast(code.array("float", size), "i64") for size in (TURNED_SIZE, COPIED_SIZE))
+        b, row, step = (code.variable("i64", word[name]) for name in ("b", "b_column", "b_k"))
+        with code.when(copies):
+            with code.loop(0, n) as j, code.loop(0, k) as q:
+                element = code.load("float", code.cast(word["b"] + j * word["b_column"] + q * word["b_k"], "ptr"))
+                code.store(element, code.cast(copy, "ptr"), j * k + q)
+            b.set(copy)
+            row.set(4 * k)
+            step.set(4)
+        size = code.value(TURNED_SIZE, "i64") // n // (2 * width) * (2 * width)
+        with code.loop(0, m, size) as i:
+            high = code.minimum(m - i, size)
+            _call(code, ROWS, [b.get(), row.get(), step.get(), word["a"] + i * word["a_row"], word["a_k"], word["a_row"],
+                               scratch, 4 * high, n, high, k, 0, word["table"]])  # fmt: skip
+            turn_back(code, lambda *words: _call(code, TURN, words), (scratch, high), (n, high),
+                      (c + i * pitch, pitch >> 2), word["bias"])  # fmt: skip
+
+    code.choose(narrow, turned, lambda: _call(code, ROWS, list(word.values())))
+    head = f"define void @{NAME}({', '.join(f'i64 %{name}' for name in WORDS)}) {{\nentry:"
+    return "\n".join([head, *code.variables, *code.lines, "  ret void", "}", *sorted(code.declared), ""])
+
+
+def is_narrow(m: int, n: int, k: int, strides: tuple[int, int], step: int, width: int) -> bool:
+    """Whether `direct` computes the transposed product. strides: those of `a`; step: of `b`, from line to line."""
+    by_rows, by_columns = NARROW[width]
+    most = by_rows if strides[1] == 4 else by_columns if strides[0] == 4 else 0
+    copies = strides[1] == 4 != step
+    return 1 < n <= most and m >= TALL and k > DEEP and (not copies or n * k <= COPIED_SIZE)
+
+
+def turn_back(code: Code, turn: Callable[..., None], source: tuple, sizes: tuple, out: tuple, bias: Value) -> None:
+    """Turn rows of a transposed product into columns of the result, and add the bias.
+
+    Args:
+        turn: a call of `turner`'s function. source, out: address, and elements from row to row. sizes: rows and columns of
+            the source. bias: its address, or 0.
+    """
+    (start, pitch), (height, wide) = source, sizes
+    with code.when(bias != 0), code.loop(0, height) as i:
+        row, value = code.cast(start + 4 * i * pitch, "ptr"), code.load("float", code.cast(bias, "ptr"), i)
+        whole = wide // BLOCK * BLOCK
+        with code.loop(0, whole, BLOCK) as j:
+            code.store(code.load("float", row, j, BLOCK) + code.splat(value, BLOCK), row, j)
+        with code.loop(whole, wide) as j:
+            code.store(code.load("float", row, j) + value, row, j)
+    with code.loop(0, height, BLOCK) as i:
+        turn(start + 4 * i * pitch, pitch, wide, out[0] + 4 * i, out[1], code.minimum(height - i, BLOCK))
+
+
+class Rows:
+    """Writes the function that computes a product row by row, along vectors of columns."""
 
     def __init__(self, width: int):
         self.code, self.width = Code(), width
@@ -80,7 +153,7 @@ class Direct:
                 code.store(code.load("float", out, i) + bias, out, i)
 
     def module(self) -> str:
-        head = [f"define void @{NAME}({', '.join(f'i64 %{name}' for name in WORDS)}) {{", "entry:"]
+        head = [f"define void @{ROWS}({', '.join(f'i64 %{name}' for name in WORDS)}) {{", "entry:"]
         code = self.code
         words = ", ".join(["i64"] * len(TILE_WORDS))
         declared = [f"declare void @{SIMPLEST}({words})", *sorted(code.declared)]
@@ -256,10 +329,10 @@ class Direct:
              panel)  # fmt: skip
 
 
-def _call_direct(code: Code, words: list[Value | int]) -> None:
-    code.declared.add(f"declare void @{NAME}({', '.join(['i64'] * len(WORDS))})")
+def _call(code: Code, name: str, words: Sequence[Value | int]) -> None:
+    code.declared.add(f"declare void @{name}({', '.join(['i64'] * len(words))})")
     text = ", ".join(f"i64 {code.value(word, 'i64').name}" for word in words)
-    code.lines.append(f"  call void @{NAME}({text})")
+    code.lines.append(f"  call void @{name}({text})")
 
 
 def _loop(code: Code, operands: list[Operand], sizes: list[Value]) -> None:
@@ -269,7 +342,7 @@ def _loop(code: Code, operands: list[Operand], sizes: list[Value]) -> None:
     table = code.cast(Value(code, "%data", "ptr"), "i64")
     bias, step = biases[0] if biases else (code.value(0, "i64"), code.value(4, "i64"))
     gaps = (step != 4) & (n > 1)  # then the tiles cannot add it
-    _call_direct(code, [*a, *b, c[0], c[1], m, n, k, code.select(gaps, 0, bias), table])
+    _call(code, NAME, [*a, *b, c[0], c[1], m, n, k, code.select(gaps, 0, bias), table])
     if biases:
         with code.when(gaps), code.loop(0, m) as i, code.loop(0, n) as j:
             row = code.cast(c[0] + i * c[1], "ptr")
@@ -294,7 +367,7 @@ def _pieces() -> str:
         outer, down = matrix // plan[INNER], part // plan[ACROSS]
         inner, across = matrix - outer * plan[INNER], part - down * plan[ACROSS]
         i, j = down * plan[PIECE_ROWS], across * plan[PIECE_COLUMNS]
-        _call_direct(code, [
+        _call(code, NAME, [
             a + outer * plan[A_OUTER] + inner * plan[A_INNER] + i * plan[A_ROW], plan[A_ROW], plan[A_K],
             b + outer * plan[B_OUTER] + inner * plan[B_INNER] + j * plan[B_COLUMN], plan[B_K], plan[B_COLUMN],
             c + matrix * plan[C_NEXT] + i * plan[C_ROW] + 4 * j, plan[C_ROW],

@@ -54,7 +54,7 @@ FEW_PANELS = 4  # panels of columns up to which the left operand is read where i
 FEW_ROWS, ROWS_BETWEEN = 4, 64
 FEW_ROWS_OF_LINES = {8: (12, 12), 16: (48, 128)}  # of a shallow sum, of others
 FEW_COLUMNS = {8: (16, 32), 16: (16, 64)}  # where the left operand's rows are contiguous, where its columns are
-ROWS_OF_FEW_COLUMNS = {8: (1 << 62, 1 << 62), 16: (128, 512)}
+ROWS_OF_FEW_COLUMNS = {8: (1 << 62, 1 << 62), 16: (128, 256)}
 SMALL = 1 << 20
 # Elements of the right operand that stay in a cache when lines are read in pieces, as `_direct` does.
 CACHED = {8: 1 << 19, 16: 1 << 21}
@@ -70,7 +70,6 @@ CELL = 32  # where the table of a plan has a 0: a tile has fewer rows
  R_INNER, R_COLUMN, R_K, R_STEP, C_NEXT, PITCH, TILE_ROWS, TILE_COLUMNS, TILE, EDGE_COLUMNS, EDGE, LEFT, RIGHT, TURN,
  TABLE) = range(30)  # fmt: skip
 LINE, WORD = 8, 8  # words of a cache line, bytes of a word
-LANES = 8  # floats of a vector that every processor has for which this is compiled
 ADDRESSES = struct.Struct("=qqqqq").pack
 
 
@@ -111,7 +110,9 @@ def _pieces(code: Code, first: Value, last: Value, arguments: list[Value]) -> No
                        (height, wide, code.minimum(plan[K] - pc, DEPTH)), (out + 4 * jc, pitch), pc,
                        _bias_of(code, turns, bias, jc), (code.select(turns | (half == 0), 0, half + 2 * jc), turned))  # fmt: skip
         with code.when(turns):
-            _turn(code, plan, turned, pitch, height, c_piece + 4 * low, _bias_of(code, bias == 0, bias, low))
+            turn = functools.partial(call, code, plan[TURN])
+            _direct.turn_back(code, turn, (turned, pitch), (height, plan[N]), (c_piece + 4 * low, plan[PITCH]),
+                              _bias_of(code, bias == 0, bias, low))  # fmt: skip
             with code.when(half_all != 0):
                 to = half_all + (matrix * plan[C_NEXT] >> 1) + 2 * low
                 round_block(code, plan[N], height, c_piece + 4 * low, plan[PITCH], to, plan[PITCH])
@@ -157,20 +158,6 @@ def _block(code: Code, plan: list[Value], packed: tuple, operands: tuple, sizes:
                      right + 4 * j * depth, columns, sums, to, added, high, here, begins)  # fmt: skip
                 with code.when(half != 0):
                     round_block(code, high, here, sums, to, half + 2 * ((ic + i) * plan[PITCH] + j), plan[PITCH])
-
-
-def _turn(code: Code, plan: list[Value], turned: Value, pitch: Value, height: Value, out: Value, bias: Value) -> None:
-    """Turn rows of scratch memory into columns of the result, and add the bias."""
-    with code.when(bias != 0), code.loop(0, height) as i:
-        row, value = code.cast(turned + 4 * i * pitch, "ptr"), code.load("float", code.cast(bias, "ptr"), i)
-        whole = pitch // LANES * LANES
-        with code.loop(0, whole, LANES) as j:
-            code.store(code.load("float", row, j, LANES) + code.splat(value, LANES), row, j)
-        with code.loop(whole, pitch) as j:
-            code.store(code.load("float", row, j) + value, row, j)
-    with code.loop(0, height, 8) as i:
-        call(code, plan[TURN], turned + 4 * i * pitch, pitch, pitch, out + 4 * i, plan[PITCH],
-             code.minimum(height - i, 8))  # fmt: skip
 
 
 def _add(code: Code, flags: Value, number: Value, value: int) -> Value:
@@ -377,7 +364,7 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
     if not count * m * n * k:
         return Plan((*batch, m, n))
     many = len(_merged(batch, a_strides, b_strides)) > 2  # then a copy
-    direct = _is_direct(m, n, k, a_strides[-1] == sizes[0], b_strides[-1] == sizes[1])
+    direct = _is_direct(m, n, k, a_strides[-2:], b_strides[-2:], sizes)
     lines = _lines(a_shape, a_strides, sizes[0]), _lines(b_shape, b_strides, sizes[1])
     plan = Plan((*batch, m, n), tuple([many or (not direct and each is None) for each in lines]))
     if plan.copied[0]:
@@ -445,15 +432,16 @@ def _edge(columns: int, shape: Shape, left: str) -> tuple[int, int]:
     return edge.columns, address(left, edge, panels=False)
 
 
-def _is_direct(m: int, n: int, k: int, left: bool, right: bool) -> bool:
-    """Whether `_direct` computes a product, by the sizes and whether the rows of the operands are contiguous."""
-    if n == 1 or m <= FEW_ROWS or m * n * k < SMALL:
+def _is_direct(m: int, n: int, k: int, a: tuple[int, int], b: tuple[int, int], sizes: tuple[int, int]) -> bool:
+    """Whether `_direct` computes a product, by its sizes, the strides of the matrices and the bytes of their elements."""
+    width = vector_width()
+    if n == 1 or m <= FEW_ROWS or m * n * k < SMALL or _direct.is_narrow(m, n, k, a, b[0], width):
         return True
+    left, right = a[1] == sizes[0], b[1] == sizes[1]  # whether rows are contiguous
     if right:
-        width = vector_width()
         few = m < MOST_ROWS[width] or (m <= FEW_ROWS_OF_LINES[width][k > SHALLOW] and n * k <= CACHED[width])
         return few or (n <= FEW_COLUMNS[width][not left] and m <= ROWS_OF_FEW_COLUMNS[width][not left])
-    return m <= ROWS_BETWEEN and 10 * _each(m, 1, vector_width()) > 11 * m
+    return m <= ROWS_BETWEEN and 10 * _each(m, 1, width) > 11 * m
 
 
 def _cut(pieces: int, count: int, sizes: tuple[int, int], steps: tuple[int, int], threads: int,

@@ -17,10 +17,11 @@ from tdt._kernels._tile import rates
 from tdt._kernels.product_cpu import COLUMNS, DEPTH, ROWS, product
 from tests.helpers import require_torch
 
-# Around the blocks, tiles and paths: few rows, few columns, a shallow and a deep sum, transposed products.
+# Around the blocks, tiles and paths: few rows, few columns (turned), a shallow and a deep sum, transposed products.
 SIZES = [
     (1, 1, 1), (1, 300, 7), (300, 1, 7), (2, 100, DEPTH), (3, 100, DEPTH + 1), (5, 33, 2 * DEPTH + 9), (13, 70, 40),
     (7, 260, 300), (40, 600, 3), (21, 5, 400), (64, 130, 100), (ROWS + 7, 24, DEPTH + 3), (50, COLUMNS + 17, 20), (130, 129, 131),
+    (100, 2, 33), (70, 13, DEPTH + 50), (1400, 3, 40),
 ]  # fmt: skip
 
 
