@@ -19,7 +19,8 @@ import functools
 import os
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from tdt._kernels._code import Code, Value, Variable
 
@@ -33,8 +34,32 @@ CONFIGURATION = struct.pack("<B15x8H16x8B8x", 1, *[4 * PAIRS] * 8, *[TILE] * 8)
 ARCH_PRCTL, ARCH_REQ_XCOMP_PERM, XTILEDATA = 158, 0x1023, 18  # asks Linux for permission to use AMX's registers
 
 
+class Rows(NamedTuple):
+    """16 rows of a left operand where they lie.
+
+    Attributes:
+        address: of the first row; pitch: bytes from a row to the next.
+        table: address of words, two for each step, of which the first is the step's offset in bytes.
+    """
+
+    address: Value
+    pitch: Value
+    table: Value
+
+    def at(self, code: Code, step: Value) -> tuple[Value, Value]:
+        """The address of the tile of a step, and the pitch."""
+        offset = code.load("i64", code.cast(self.table, "ptr"), step * 2)
+        return code.cast(self.address + offset, "ptr"), self.pitch
+
+
 class Amx:
-    """AMX: tiles 0 to 3 hold the sums, 4 and 5 rows of the left operand, 6 and 7 columns of the right one."""
+    """AMX: tiles 0 to 3 hold the sums, 4 and 5 rows of the left operand, 6 and 7 columns of the right one.
+
+    Attributes:
+        IN_PLACE: rows of the left operand may lie anywhere at an equal distance.
+    """
+
+    IN_PLACE = True
 
     def __init__(self, code: Code):
         self.code = code
@@ -60,9 +85,10 @@ class Amx:
         """All elements 0."""
         self.call("tilezero", f"i8 {tile}", "i8 immarg")
 
-    def load(self, tile: int, address: Value, pitch: int) -> None:
+    def load(self, tile: int, address: Value, pitch: int | Value) -> None:
         """Read 16 rows, `pitch` bytes apart."""
-        self.call("tileloadd64", f"i8 {tile}, ptr {address.name}, i64 {pitch}", "i8 immarg, ptr, i64")
+        step = self.code.value(pitch, "i64").name
+        self.call("tileloadd64", f"i8 {tile}, ptr {address.name}, i64 {step}", "i8 immarg, ptr, i64")
 
     def save(self, tile: int, address: Value, pitch: int) -> None:
         """Write 16 rows, `pitch` bytes apart."""
@@ -74,6 +100,22 @@ class Amx:
 
     def block(self, a: Value, b: Value, steps: Value, c: Value, begins: Value, out: Value) -> None:
         """Write c, or zeros if `begins`, plus the sum of `steps` steps to `out`. a, b, c and out are addresses."""
+        self._sum(
+            lambda step, half: (self.code.at("i8", a, step * STEP_BYTES + half * TILE_BYTES), 64),
+            b,
+            steps,
+            c,
+            begins,
+            out,
+        )
+
+    def block_in_place(self, rows: Sequence[Rows], b: Value, steps: Value, c: Value, begins: Value, out: Value) -> None:
+        """As `block`, with two times 16 rows of the left operand where they lie."""
+        self._sum(lambda step, half: rows[half].at(self.code, step), b, steps, c, begins, out)
+
+    def _sum(self, left: Callable[[Value, int], tuple[Value, Any]], b: Value, steps: Value, c: Value, begins: Value,
+             out: Value) -> None:  # fmt: skip
+        """As `block`. left: the address and the pitch of the left operand's tile `half` at a step."""
         code, pitch = self.code, 4 * SIDE
         corners, targets = (
             [code.at("i8", block, 4 * (TILE * SIDE * i + TILE * j)) for i in range(2) for j in range(2)]
@@ -85,13 +127,13 @@ class Amx:
             lambda: [self.load(k, corner, pitch) for k, corner in enumerate(corners)] and None,
         )
         with code.loop(0, steps) as step:
-            left, right = (code.at("i8", address, step * STEP_BYTES) for address in (a, b))
-            self.load(4, left, 64)
+            right = code.at("i8", b, step * STEP_BYTES)
+            self.load(4, *left(step, 0))
             self.load(6, right, 64)
             self.dot(0, 4, 6)
             self.load(7, code.at("i8", right, TILE_BYTES), 64)
             self.dot(1, 4, 7)
-            self.load(5, code.at("i8", left, TILE_BYTES), 64)
+            self.load(5, *left(step, 1))
             self.dot(2, 5, 6)
             self.dot(3, 5, 7)
         for k, target in enumerate(targets):
@@ -139,6 +181,8 @@ class EmulatedAmx(Amx):
 
 class Avx512:
     """AVX-512-BF16: eight rows at a time, whose sums are 16 vectors of 16."""
+
+    IN_PLACE = False
 
     def __init__(self, code: Code):
         self.code = code

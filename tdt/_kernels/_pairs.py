@@ -21,13 +21,12 @@ import numpy as np
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._dots import PAIRS, SIDE, STEP_BYTES, TILE, TILE_BYTES
 
-CHUNK = 32  # steps that a piece of work packs
-FORMS = ("deep", "flat")
+CHUNK = {"deep": 32, "flat": 2}  # steps that a piece of work packs: of lines that lie together, many in a row of memory
 
 
 @native("qqqqqqqqq")
 def pack(code: Code, first: Value, last: Value, arguments: list[Value], form: str, right: bool) -> None:
-    """Pieces of packed operands: (matrix, panel, chunk of steps).
+    """Pieces of packed operands: (matrix, panel, chunk of steps), or if lines lie together (matrix, chunk of steps, panel).
 
     Arguments: addresses of the first element, past the last one, of the offsets of matrices, of lines, of k, and of the
     result; numbers of offsets of lines, of steps, and of panels in a matrix.
@@ -37,26 +36,32 @@ def pack(code: Code, first: Value, last: Value, arguments: list[Value], form: st
     """
     source, end, matrices, line_table, k_table, out, entries, steps, panels = arguments
     matrices, line_table, k_table = (code.cast(table, "ptr") for table in (matrices, line_table, k_table))
-    chunks = (steps + (CHUNK - 1)) // CHUNK
+    some = CHUNK[form]
+    chunks = (steps + (some - 1)) // some
     copied = code.array("i16", SIDE * TILE)
     with code.loop(first, last) as piece:
-        chunk, panel = piece % chunks, piece // chunks
-        matrix = panel // panels
-        number = panel - matrix * panels
+        matrix = piece // (chunks * panels)
+        part = piece - matrix * chunks * panels
+        chunk, number = (part % chunks, part // chunks) if form == "deep" else (part // panels, part % panels)
         base = source + code.load("i64", matrices, matrix)
-        with code.loop(chunk * CHUNK, code.minimum(chunk * CHUNK + CHUNK, steps)) as step:
-            target = out + (panel * steps + step) * STEP_BYTES
+        with code.loop(chunk * some, code.minimum(chunk * some + some, steps)) as step:
+            target = out + ((matrix * panels + number) * steps + step) * STEP_BYTES
             with code.loop(0, 2) as tile:
-                here = code.cast(target + tile * TILE_BYTES, "ptr")
-                offsets = _Offsets(code, form, line_table, k_table, (number * 2 + tile) * TILE, entries, step)
-                rows = _rows(code, form, base, end, offsets, copied)
-                if (form == "deep") is right:
-                    rows = turned(code, rows)
-                for k, row in enumerate(rows):
-                    code.store(row, here, k * PAIRS)
+                offsets = Offsets(code, form, line_table, k_table, (number * 2 + tile) * TILE, entries, step)
+                pack_tile(code, form, right, base, end, offsets, copied, target + tile * TILE_BYTES)
 
 
-class _Offsets:
+def pack_tile(code: Code, form: str, right: bool, base: Value, end: Value, offsets: Offsets, copied: Value,
+              out: Value) -> None:  # fmt: skip
+    """Pack one tile from address `base`. copied: memory for 32 × 16 numbers."""
+    rows = _rows(code, form, base, end, offsets, copied)
+    if (form == "deep") is right:
+        rows = turned(code, rows)
+    for k, row in enumerate(rows):
+        code.store(row, code.cast(out, "ptr"), k * PAIRS)
+
+
+class Offsets:
     """The offsets of a tile's lines and k; lines past the last repeat it.
 
     Attributes:
@@ -82,7 +87,7 @@ class _Offsets:
             self.common, self.last = of_line(line // TILE), code.load("i64", ks, step * (SIDE + 1) + SIDE)
 
 
-def _rows(code: Code, form: str, base: Value, end: Value, offsets: _Offsets, copied: Value) -> list[Value]:
+def _rows(code: Code, form: str, base: Value, end: Value, offsets: Offsets, copied: Value) -> list[Value]:
     """A tile's 16 vectors of 16 pairs: a line each ("deep"), or a pair of k each ("flat")."""
     wide = SIDE if form == "deep" else TILE
     start = base + offsets.common

@@ -1,14 +1,14 @@
 """Convolutions of bfloat16 in one to three dimensions, and their gradients, as products of pairs (`bfloat16_cpu`).
 
 Images lie channels-last, with a border of zeros where there is padding. A patch then consists of runs of numbers that lie
-together, and is packed from where it lies (`_pairs`):
+together, and is read (`_pair_windows`), or packed (`_pairs`), from where it lies:
 
     result            rows: windows        summed over: cells, in      columns: out
     input gradient    the convolution of the result's gradient, with zeros between its pixels where there is a stride, by the
                       weights with cells in reverse order; in and out exchanged
     weight gradient   rows: cells, in      summed over: windows        columns: out
 
-Patches are packed for some windows at a time. Images and weights in the order (N, C, *spatial) are transposed first.
+Images and weights in the order (N, C, *spatial) are transposed first.
 
 Each of the three functions returns None where an infinity or NaN would meet the border's zeros: their product is NaN, which
 is not in the sum of the pixels alone.
@@ -24,14 +24,15 @@ import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
-from tdt._kernels._dots import SIDE, TILE
+from tdt._kernels._dots import SIDE, TILE, WAYS, available
 from tdt._kernels._formulas import BFLOAT16, astype
+from tdt._kernels._jit import address_of
+from tdt._kernels._pair_windows import windows_times
 from tdt._kernels._pairs import table_of, turn
 from tdt._kernels._pool import parallel
-from tdt._kernels.bfloat16_cpu import Lines, Packed, multiply, packed, padded_bias
+from tdt._kernels.bfloat16_cpu import ACROSS, DOWN, GRAIN, Lines, Packed, multiply, packed, padded_bias
 
 WORD = np.dtype(np.uint16)
-PATCHES = 1 << 22  # bytes of patches that are packed at a time
 SUMMED = 1 << 24  # of a weight gradient: each part of its sum is added to all of its results
 PART = 512  # windows that a part of such a sum is a multiple of
 COPIED = 1 << 16  # numbers that a thread should at least transpose
@@ -113,6 +114,18 @@ def _window_offsets(places: Places, count: int) -> np.ndarray:
     return _sums((count, *places.size), (2 * places.channels * math.prod(places.full), *steps))
 
 
+@functools.lru_cache(64)
+def _pitches(places: Places, count: int, in_place: bool) -> np.ndarray:
+    """Of each 16 windows, the distance at which they lie; 0 if that differs among them, or they are fewer, or not `in_place`."""
+    windows = _window_offsets(places, count)
+    pitches = np.zeros(-(-len(windows) // SIDE) * (SIDE // TILE), np.int64)
+    if in_place:
+        whole = len(windows) // TILE
+        steps = np.diff(windows[: whole * TILE].reshape(whole, TILE), axis=1)
+        pitches[:whole] = np.where((steps == steps[:, :1]).all(1), steps[:, 0], 0)
+    return pitches
+
+
 @functools.lru_cache(256)
 def _runs(places: Places, joined: bool) -> tuple[np.ndarray, int]:
     """The offsets in a window of runs of numbers that lie together, and their length: cells, or if `joined` rows of them."""
@@ -166,11 +179,14 @@ def _windows_times_weights(
     weights, joined = _packed_weights(places, w, forward)
     steps, windows = _run_steps(places, joined), _window_offsets(places, len(image))
     out, bias = np.empty((len(windows), lines), BFLOAT16), padded_bias(b, lines)
-    part = max(SIDE, PATCHES // (2 * SIDE * len(steps)) // SIDE * SIDE)
-    for low in range(0, len(windows), part):
-        rows = Lines("deep", windows[low : low + part], steps, len(windows[low : low + part]))
-        patches = packed(image, image.nbytes, ONE, rows, False)
-        multiply(patches, weights, (1, rows.lines, lines, rows.steps), out[low : low + part], bias)
+    way, start = available(), address_of(image)
+    pitches = _pitches(places, len(image), WAYS[way].IN_PLACE and bool((steps[:, 1] == SIDE).all()))
+    pieces = -(-len(windows) // (SIDE * DOWN)) * -(-weights.panels // ACROSS)
+    work = DOWN * min(weights.panels, ACROSS) * SIDE * SIDE * SIDE * len(steps)
+    parallel(
+        windows_times(way), pieces, start, start + image.nbytes, windows, pitches, steps, weights.memory, out, bias,
+        len(windows), lines, weights.panels, len(steps), grain=max(1, GRAIN // work),
+    )  # fmt: skip
     if not finite(out[:1]) and not finite(w):
         return None
     if last:

@@ -67,12 +67,12 @@ def _blocks(code: Code, first: Value, last: Value, arguments: list[Value], way: 
                 out = code.select(ends, complete, block)
                 dots.block(*(code.cast(panel, "ptr") for panel in panels), count, block, begin == 0, out)
                 with code.when(ends):
-                    _finish(code, complete, ((row + i) * SIDE, (column + j) * SIDE), (rows, columns), c, pitch,
+                    finish(code, complete, ((row + i) * SIDE, (column + j) * SIDE), (rows, columns), c, pitch,
                             bias if rounds else None, adds)  # fmt: skip
     dots.end()
 
 
-def _finish(code: Code, block: Value, place: tuple[Value, Value], sizes: tuple[Value, Value], out: Value, pitch: Value,
+def finish(code: Code, block: Value, place: tuple[Value, Value], sizes: tuple[Value, Value], out: Value, pitch: Value,
             bias: Value | None, adds: Value) -> None:  # fmt: skip
     """Write a block of sums to its place in the result."""
     (row, column), (rows, columns) = place, sizes
@@ -159,11 +159,12 @@ def packed(source: np.ndarray, end: int, matrices: np.ndarray, lines: Lines, rig
     """An operand's stack of matrices, at these offsets. end: bytes of `source` from its first element on."""
     size = lines.panels * lines.steps * STEP_BYTES
     memory = aligned(size * len(matrices))
-    kernel, pieces = pack(lines.form, right), len(matrices) * lines.panels * -(-lines.steps // CHUNK)
+    some = CHUNK[lines.form]
+    kernel, pieces = pack(lines.form, right), len(matrices) * lines.panels * -(-lines.steps // some)
     base = address_of(source)
     parallel(
         kernel, pieces, base, base + end, matrices, lines.outer, lines.inner, memory, len(lines.outer),
-        lines.steps, lines.panels, grain=max(1, PACKED // (STEP_BYTES * min(lines.steps, CHUNK))),
+        lines.steps, lines.panels, grain=max(1, PACKED // (STEP_BYTES * min(lines.steps, some))),
     )  # fmt: skip
     return Packed(memory, lines.panels, size)
 
