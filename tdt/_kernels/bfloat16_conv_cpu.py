@@ -6,7 +6,7 @@ together, and is read (`_pair_windows`), or packed (`_pairs`), from where it lie
     result            rows: windows        summed over: cells, in      columns: out
     input gradient    the convolution of the result's gradient, with zeros between its pixels where there is a stride, by the
                       weights with cells in reverse order; in and out exchanged
-    weight gradient   rows: cells, in      summed over: windows        columns: out
+    weight gradient   rows: cells, in      summed over: windows        columns: out; images lie as planes of channels here
 
 Images and weights in the order (N, C, *spatial) are transposed first.
 
@@ -25,16 +25,14 @@ import numpy as np
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
 from tdt._kernels._dots import SIDE, TILE, WAYS, available
-from tdt._kernels._formulas import BFLOAT16, astype
+from tdt._kernels._formulas import BFLOAT16
 from tdt._kernels._jit import address_of
 from tdt._kernels._pair_windows import windows_times
 from tdt._kernels._pairs import table_of, turn
 from tdt._kernels._pool import parallel
-from tdt._kernels.bfloat16_cpu import ACROSS, DOWN, GRAIN, Lines, Packed, multiply, packed, padded_bias
+from tdt._kernels.bfloat16_cpu import ACROSS, DOWN, GRAIN, Lines, Packed, packed, padded_bias
 
 WORD = np.dtype(np.uint16)
-SUMMED = 1 << 24  # of a weight gradient: each part of its sum is added to all of its results
-PART = 512  # windows that a part of such a sum is a multiple of
 COPIED = 1 << 16  # numbers that a thread should at least transpose
 EXPONENT = 0x7F80  # the bits of an infinity or NaN
 ONE = np.zeros(1, np.int64)  # the offset of a single matrix
@@ -63,33 +61,80 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
 def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
                      groups: int) -> np.ndarray | None:  # fmt: skip
     """The op `conv_weight_grad` for y (N, O, *spatial), x (N, C, *spatial); as `conv`."""
-    full = tuple(n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True))
-    image = bordered(x, full, padding, (1,) * len(full))
     channels, columns = x.shape[1], y.shape[1]
+    full = tuple(n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True))
     places = Places(y.shape[2:], full, tuple(kernel), stride, dilation, channels)
-    windows = _window_offsets(places, len(x))
-    starts, length = _runs(places, True)
-    padded = -(-length // TILE) * TILE
-    lines = (starts[:, None] + np.arange(0, padded, TILE) * 2).reshape(-1)
-    rows = channels_last(y).reshape(-1, columns)
-    total = np.empty((len(starts) * padded, columns), np.float32)
-    step = max(PART, SUMMED // (2 * len(total)) // PART * PART)
-    across = np.arange(0, columns, TILE) * 2
-    for low in range(0, len(windows), step):
-        part = windows[low : low + step]
-        left = Lines("flat", lines, table_of(part), len(total))
-        right = Lines("flat", across, table_of(np.arange(low, low + len(part)) * columns * 2), columns)
-        operands = packed(image, image.nbytes, ONE, left, False), packed(rows, rows.nbytes, ONE, right, True)
-        multiply(*operands, (1, *total.shape, left.steps), total, adds=low > 0)
-    if any(padding) and not np.isfinite(total[0]).all() and not finite(rows):
-        return None
-    result = astype(total, BFLOAT16).view(WORD).reshape(len(starts), padded, columns)[:, :length]
-    cells = result.reshape(-1, channels, columns)
+    grid = _grid(places, len(x), columns, WAYS[available()].IN_PLACE)
+    planes, rows = _planes(x, padding, stride, grid), channels_last(y).reshape(-1, columns)
+    right = Lines("flat", np.arange(0, columns, TILE) * 2, grid.table, columns)
+    gradients = packed(rows, rows.nbytes, ONE, right, True)
+    out = np.empty((math.prod(kernel), channels, columns), BFLOAT16)
+    _multiply(planes, (grid.lines, grid.pitches, grid.steps), gradients, out.reshape(-1, columns), None)
+    ends = out[:: max(1, len(out) - 1)] if set(stride) == {1} else out
+    if not finite(ends) and not (finite(rows) and finite(x)):
+        return None  # a number that is not finite has met zeros of the border, or between the windows of two lines
+    cells = out.view(WORD)
     if output_is_channels_last(y, x):
-        flat = transposed(np.ascontiguousarray(cells).reshape(1, -1, columns))
+        flat = transposed(cells.reshape(1, -1, columns))
         return to_front(flat.reshape(columns, *kernel, channels).view(BFLOAT16))
     flat = transposed(np.ascontiguousarray(cells.swapaxes(0, 1)).reshape(1, -1, columns))
     return flat.reshape(columns, channels, *kernel).view(BFLOAT16)
+
+
+class Grid(NamedTuple):
+    """How a weight gradient sums over windows: as places of a grid that has the borders too, where results are zeros.
+
+    The pixels that windows begin at are a grid of the bordered image; with a stride its other pixels are grids as well, one for
+    each remainder. A cell of the kernel is a distance in one of them, the same for all windows.
+
+    Attributes:
+        size: of a grid; length: of its channel in `_planes`, for all images.
+        table: of the places of results in memory, as `table_of`.
+        lines: offsets of (cell, channel) in `_planes`; pitches: of each 16 lines; steps: (offset, count) of 32 windows.
+    """
+
+    size: tuple[int, ...]
+    length: int
+    table: np.ndarray
+    lines: np.ndarray
+    pitches: np.ndarray
+    steps: np.ndarray
+
+
+@functools.lru_cache(64)
+def _grid(places: Places, count: int, columns: int, in_place: bool) -> Grid:
+    """The grid for so many images, and results of so many channels. in_place: as `_pitches`."""
+    size = tuple(-(-n // s) for n, s in zip(places.full, places.stride, strict=True))
+    across = [math.prod(size[d + 1 :]) for d in range(len(size))]
+    windows = _sums((count, *places.size), (math.prod(size), *across))
+    offsets = np.full(int(windows[-1]) + 1, -1)
+    offsets[windows] = np.arange(len(windows))
+    cells = np.array(list(np.ndindex(*places.kernel))) * places.dilation
+    phase_steps = [math.prod(places.stride[d + 1 :]) for d in range(len(size))]
+    phases, distances = (cells % places.stride) @ phase_steps, (cells // places.stride) @ across
+    steps = -(-len(offsets) // SIDE)
+    # An odd number of cache lines from a channel to the next: the rows of a tile are in different sets of the cache.
+    length = SIDE * (-(-max(count * math.prod(size), steps * SIDE + int(distances.max())) // SIDE) | 1)
+    lines = ((phases * places.channels)[:, None] + np.arange(places.channels)) * length + distances[:, None]
+    lines = np.ascontiguousarray(lines.reshape(-1) * 2)
+    table = table_of(np.where(offsets < 0, -1, offsets * columns * 2))
+    each = np.stack([np.arange(steps) * SIDE * 2, np.full(steps, SIDE)], 1)
+    return Grid(size, length, table, lines, _pitches(lines, in_place), np.ascontiguousarray(each))
+
+
+def _planes(x: np.ndarray, padding: tuple, stride: tuple, grid: Grid) -> np.ndarray:
+    """(N, C, *spatial) as (grids, C, grid.length): the channels of each grid of the bordered images, and zeros."""
+    rows, count, channels = channels_last(x), len(x), x.shape[1]
+    places = count * math.prod(grid.size)
+    bordered = np.zeros((math.prod(stride), grid.length, channels), WORD)
+    for number, remainders in enumerate(np.ndindex(*stride)):
+        first = [(r - p) % s for r, p, s in zip(remainders, padding, stride, strict=True)]
+        taken = rows[(slice(None), *(slice(f, None, s) for f, s in zip(first, stride, strict=True)))]
+        begin = [(f + p) // s for f, p, s in zip(first, padding, stride, strict=True)]
+        target = bordered[number, :places].reshape(count, *grid.size, channels)
+        where = (slice(b, b + n) for b, n in zip(begin, taken.shape[1:-1], strict=True))
+        target[(slice(None), *where)] = taken
+    return transposed(bordered)
 
 
 class Places(NamedTuple):
@@ -115,9 +160,13 @@ def _window_offsets(places: Places, count: int) -> np.ndarray:
 
 
 @functools.lru_cache(64)
-def _pitches(places: Places, count: int, in_place: bool) -> np.ndarray:
-    """Of each 16 windows, the distance at which they lie; 0 if that differs among them, or they are fewer, or not `in_place`."""
-    windows = _window_offsets(places, count)
+def _window_pitches(places: Places, count: int, in_place: bool) -> np.ndarray:
+    """`_pitches` of the windows."""
+    return _pitches(_window_offsets(places, count), in_place)
+
+
+def _pitches(windows: np.ndarray, in_place: bool) -> np.ndarray:
+    """Of each 16 offsets, the distance at which they lie; 0 if that differs among them, or they are fewer, or not `in_place`."""
     pitches = np.zeros(-(-len(windows) // SIDE) * (SIDE // TILE), np.int64)
     if in_place:
         whole = len(windows) // TILE
@@ -178,15 +227,9 @@ def _windows_times_weights(
     lines = len(w) if forward else w.shape[1]
     weights, joined = _packed_weights(places, w, forward)
     steps, windows = _run_steps(places, joined), _window_offsets(places, len(image))
-    out, bias = np.empty((len(windows), lines), BFLOAT16), padded_bias(b, lines)
-    way, start = available(), address_of(image)
-    pitches = _pitches(places, len(image), WAYS[way].IN_PLACE and bool((steps[:, 1] == SIDE).all()))
-    pieces = -(-len(windows) // (SIDE * DOWN)) * -(-weights.panels // ACROSS)
-    work = DOWN * min(weights.panels, ACROSS) * SIDE * SIDE * SIDE * len(steps)
-    parallel(
-        windows_times(way), pieces, start, start + image.nbytes, windows, pitches, steps, weights.memory, out, bias,
-        len(windows), lines, weights.panels, len(steps), grain=max(1, GRAIN // work),
-    )  # fmt: skip
+    out = np.empty((len(windows), lines), BFLOAT16)
+    in_place = WAYS[available()].IN_PLACE and bool((steps[:, 1] == SIDE).all())
+    _multiply(image, (windows, _window_pitches(places, len(image), in_place), steps), weights, out, b)
     if not finite(out[:1]) and not finite(w):
         return None
     if last:
@@ -196,6 +239,21 @@ def _windows_times_weights(
         .view(BFLOAT16)
         .reshape(len(image), lines, *places.size)
     )
+
+
+def _multiply(source: np.ndarray, rows: tuple[np.ndarray, np.ndarray, np.ndarray], right: Packed, out: np.ndarray,
+              b: np.ndarray | None) -> None:  # fmt: skip
+    """Rows of `source` times a packed operand, plus a bias, into `out`.
+
+    rows: their offsets, the pitches of each 16, and (offset, count) of each step.
+    """
+    (windows, columns), steps, start = out.shape, len(rows[2]), address_of(source)
+    pieces = -(-windows // (SIDE * DOWN)) * -(-right.panels // ACROSS)
+    work = DOWN * min(right.panels, ACROSS) * SIDE * SIDE * SIDE * steps
+    parallel(
+        windows_times(available()), pieces, start, start + source.nbytes, *rows, right.memory, out, padded_bias(b, columns),
+        windows, columns, right.panels, steps, grain=max(1, GRAIN // work),
+    )  # fmt: skip
 
 
 def _packed_weights(places: Places, w: np.ndarray, forward: bool) -> tuple[Packed, bool]:

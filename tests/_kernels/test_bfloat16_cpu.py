@@ -359,19 +359,26 @@ def test_infinities_meet_no_zeros_of_the_border(way: str, name: str):
         assert (np.isnan(ours) == np.isnan(expected)).all() and (np.isposinf(ours) == np.isposinf(expected)).all()
 
 
-def test_a_long_convolution_is_computed_in_parts(way: str, monkeypatch: pytest.MonkeyPatch):
-    operands, how = convolution(5)
-    x, w, _ = operands.values()
-    g = numbers(*bfloat16_conv_cpu.conv(x, w, None, **how).shape, seed=3)
-    whole = [
-        bfloat16_conv_cpu.conv(x, w, None, **how),
-        bfloat16_conv_cpu.conv_weight_grad(g, x, kernel=w.shape[2:], **how),
-    ]
-    for name, value in (("PATCHES", 1), ("SUMMED", 1), ("PART", 32)):
-        monkeypatch.setattr(bfloat16_conv_cpu, name, value)
-    parts = [
-        bfloat16_conv_cpu.conv(x, w, None, **how),
-        bfloat16_conv_cpu.conv_weight_grad(g, x, kernel=w.shape[2:], **how),
-    ]
-    assert (whole[0].view(np.uint16) == parts[0].view(np.uint16)).all()
-    np.testing.assert_allclose(whole[1].astype(float), parts[1].astype(float), rtol=2.0**-7, atol=1e-3)
+@pytest.mark.parametrize("stride", [1, 2])
+def test_windows_that_are_read_where_they_lie_give_the_bits_of_copied_ones(way: str, stride: int, monkeypatch):
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(s).astype(BFLOAT16) for s in ((2, 32, 6, 32 * stride), (40, 32, 3, 3)))
+    x = x.transpose(0, 2, 3, 1).copy().transpose(0, 3, 1, 2)
+    how = {"stride": (stride, stride), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+
+    def computed() -> list[np.ndarray]:
+        y = bfloat16_conv_cpu.conv(x, w, None, **how)
+        gradients = (
+            bfloat16_conv_cpu.conv_input_grad(y, w, size=x.shape[2:], **how),
+            bfloat16_conv_cpu.conv_weight_grad(y, x, kernel=(3, 3), **how),
+        )
+        return [a.astype(np.float32) for a in (y, *gradients)]
+
+    in_place = computed()
+    monkeypatch.setattr(bfloat16_conv_cpu, "_pitches", lambda lines, in_place: np.zeros(2 + len(lines) // 16, np.int64))
+    for cache in (bfloat16_conv_cpu._grid, bfloat16_conv_cpu._window_pitches):
+        cache.cache_clear()
+    for value, expected in zip(computed(), in_place, strict=True):
+        np.testing.assert_array_equal(value, expected)
+    for cache in (bfloat16_conv_cpu._grid, bfloat16_conv_cpu._window_pitches):
+        cache.cache_clear()
