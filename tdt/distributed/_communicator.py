@@ -27,16 +27,19 @@ Steps = Generator["MPI.Request", None, None]  # a collective: yields what must b
 
 SMALL = 1 << 14  # bytes up to which every process reduces all of an array, in one exchange instead of two
 SPIN = 200e-6  # seconds for which a waiting process asks without a pause
+RATE = 2e8  # bytes a second that it is given to move meanwhile: MPI moves data only while it is asked
 PAUSE = 50e-6  # seconds between two questions after that
 AT_ONCE = (
     1024  # bytes of a pickled object, and of its length, up to which it is gathered in one exchange instead of two
 )
 
 
-def tree_reduce(parts: Sequence[Array] | Array, combine: Callable[[Array, Array], Array] = np.add) -> Array:
+def tree_reduce(
+    parts: Sequence[Array] | Array, combine: Callable[[Array, Array], Array] = np.add, out: Array | None = None
+) -> Array:
     """Combine arrays up a binary tree: neighbours in pairs, then neighbouring pairs, and so on.
 
-    Half precision is combined in float32.
+    Half precision is combined in float32. The result is written to `out` too, where that is given.
 
     >>> import numpy as np
     >>> from tdt.distributed._communicator import tree_reduce
@@ -45,8 +48,12 @@ def tree_reduce(parts: Sequence[Array] | Array, combine: Callable[[Array, Array]
     """
     level = list(parts.astype(np.float32) if isinstance(parts, np.ndarray) and parts.dtype in LOWER else parts)
     while len(level) > 1:
+        if len(level) == 2 and out is not None and isinstance(combine, np.ufunc) and out.dtype == level[0].dtype:
+            return combine(level[0], level[1], out=out)
         pairs = [combine(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
         level = pairs + level[len(pairs) * 2 :]
+    if out is not None:
+        out[...] = level[0]
     return level[0]
 
 
@@ -66,28 +73,31 @@ class Progress:
     waiting: Progress | None = None  # the collective that this process waits for, which the watchdog names
     latest: str = ""  # the name of the last collective that has begun
 
-    def __init__(self, steps: Steps, name: str, timeout: float | None, begun: list[Progress]) -> None:
+    def __init__(self, steps: Steps, name: str, timeout: float | None, communicator: Communicator) -> None:
         self.name, self.timeout, Progress.latest = name, timeout, name
         self._steps = steps
         self._request: Any = None
-        self._begun = begun  # those of the communicator that are not done, in order; this one goes to the end
+        self._communicator = communicator
+        self._bytes = 0  # of its messages so far
         self.done = False
-        begun.append(self)
+        communicator.begun.append(self)
         self._advance()
 
     def _advance(self) -> None:
+        before = self._communicator.bytes
         try:
             self._request = next(self._steps)
+            self._bytes += self._communicator.bytes - before
             while self._request.Test():
                 self._request = next(self._steps)
         except StopIteration:
             self.done = True
-            self._begun.remove(self)
+            self._communicator.begun.remove(self)
 
     def poll(self) -> bool:
         """Take all collectives of the communicator as far as they go without waiting. Returns whether this one is done."""
         if not self.done:
-            for progress in tuple(self._begun):
+            for progress in tuple(self._communicator.begun):
                 if progress._request is not None and progress._request.Test():
                     progress._advance()
         return self.done
@@ -103,7 +113,8 @@ class Progress:
                 waited = time.monotonic() - began
                 if waited > SPIN:
                     os.sched_yield()  # the processes may share a core
-                    time.sleep(PAUSE)
+                    if waited > SPIN + self._bytes / RATE:
+                        time.sleep(PAUSE)
                 if timeout is not None and waited > timeout:
                     raise TimeoutError(f"{self.name}: the other processes did not take part within {timeout:g} s")
         finally:
@@ -140,15 +151,17 @@ class Communicator:
         self.rank: int = 0 if comm is None else comm.Get_rank()
         self.size: int = 1 if comm is None else comm.Get_size()
         self.tickets = self.served = 0  # collectives with a second part: begun, and whose second part has begun
-        self._begun: list[Progress] = []
+        self.begun: list[Progress] = []  # collectives that are not done, in order
+        self.bytes = 0  # of all messages so far
 
     def begin(self, steps: Steps, name: str, timeout: float | None = None) -> Progress:
         """Begin a collective; all processes begin the same ones, in one order. name: for messages."""
-        return Progress(steps, name, timeout, self._begun)
+        return Progress(steps, name, timeout, self)
 
     def _message(self, array: Array, bounds: Sequence[int] | None = None) -> Any:
         """An array as bytes for MPI; bounds: of the part for each process, in elements."""
         data = array.view(np.uint8) if array.size else np.empty(0, np.uint8)
+        self.bytes += data.nbytes
         if bounds is None:
             return [data, self.mpi.BYTE]
         edges = [bound * array.itemsize for bound in bounds]
@@ -214,7 +227,7 @@ class Communicator:
         length = bounds[self.rank + 1] - bounds[self.rank]
         rows = np.empty((self.size, length), array.dtype)
         yield from self.all_to_all(array, bounds, rows.reshape(-1), [length * i for i in range(self.size + 1)])
-        out[...] = tree_reduce(rows, combine)
+        tree_reduce(rows, combine, out)
 
     def all_reduce(self, array: Array, combine: Callable[[Array, Array], Array] = np.add) -> Steps:
         """Reduce arrays elementwise, in place."""
@@ -223,7 +236,7 @@ class Communicator:
         if array.nbytes <= SMALL:
             rows = np.empty((self.size, array.size), array.dtype)
             yield from self.all_gather(array, rows.reshape(-1))
-            array[...] = tree_reduce(rows, combine)
+            tree_reduce(rows, combine, array)
             return
         bounds = even_parts(array.size, self.size)
         part, turn = array[bounds[self.rank] : bounds[self.rank + 1]], _Turn(self)
