@@ -180,6 +180,10 @@ def at_once(name: str, dtype: np.dtype, ndim: int, axis: Any, keepdims: bool, fi
     return None if ufuncs[0] is None else AtOnce(dims[0], dims[-1] + 1, dims[-1] == ndim - 1, keepdims, ufuncs)
 
 
+# With these a ufunc gives a 0-d array instead of a scalar, which takes longer.
+AS_ARRAY: dict[str, Any] = {"out": ...} if np.lib.NumpyVersion(np.__version__) >= "2.3.0" else {}
+
+
 class AtOnce:
     """Folds contiguous arrays over their dimensions [first, stop) by one call of a ufunc; None for what a plan is to fold.
 
@@ -208,6 +212,19 @@ class AtOnce:
             return None
         result = function(x)
         return result if shape is None else np.reshape(result, shape)
+
+    def for_shape(self, shape: tuple[int, ...]) -> Callable[[np.ndarray], Any] | None:
+        """The function of arrays of one shape, which does not look at it; None for what a plan is to fold."""
+        function, visible, final = self._prepare(shape)
+        if function is None:
+            return None
+        if final is not None:
+            return self
+        if visible is None:
+            return function
+        if len(visible) == 1:
+            return lambda x: function(x.ravel(), **AS_ARRAY)
+        return lambda x: function(x.reshape(visible))
 
     def has_short_rows(self, shape: tuple[int, ...]) -> bool:
         """Whether there are many rows, of few elements."""

@@ -93,5 +93,5 @@ def polynomial(name: str, x: np.ndarray, n: np.ndarray, limit: int, shifted: boo
     if shape and shape[-1] >= LONG and x.flags.c_contiguous and n.flags.c_contiguous:
         out = code(x, n, failed)
     else:
-        out = code(x.reshape(-1), n.reshape(-1), failed).reshape(shape)
+        out = code(x.ravel(), n.ravel(), failed).reshape(shape)
     return None if failed else out

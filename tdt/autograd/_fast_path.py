@@ -32,7 +32,7 @@ class FastPath:
         op: with one operand.
         prepare: `prepare(dtype, ndim, dim, option)`, with the two arguments of a call, gives a function of arrays, which
             returns the op's results, contiguous, and the op's attributes; None if such a call has no short way. The function
-            may return None, for arrays that it does not take.
+            may return None, for arrays that it does not take, and may have a method `for_shape` that gives a faster one.
     """
 
     __slots__ = ("op", "prepare", "saved")
@@ -46,19 +46,13 @@ class FastPath:
         """The result, or a tuple of several; None where `apply` is to take the call."""
         try:
             a = x._a
-            found = self.saved.get((a.dtype, a.ndim, dim, option))
+            found = self.saved.get((a.dtype, a.shape, dim, option))
         except (AttributeError, TypeError):
             return None
         record = state.fast_record
         if record is None and not self.op.autocast:
             record = state.uncast_record
-        if (
-            record is None
-            or a.__class__ is not ndarray
-            or not 0 < a.size <= PIECE
-            or a.size >= THREADS.elementwise
-            or not a.flags.c_contiguous
-        ):
+        if record is None or a.__class__ is not ndarray or a.size >= THREADS.elementwise or not a.flags.c_contiguous:
             return None
         if found is None:
             found = self._find(a, dim, option)
@@ -75,14 +69,12 @@ class FastPath:
         out = _new(Tensor)
         out._st = Storage()
         out._edge = out._view = out._grad = None
-        outs: tuple[Tensor, ...] = (out,)
-        if result.__class__ is ndarray:
-            out._a = result
-        elif result.__class__ is tuple:
-            out._a = _backend.as_array(result[0])
-            outs += tuple([_wrapped(r) for r in result[1:]])
+        if result.__class__ is not tuple:
+            out._a = result if result.__class__ is ndarray else asarray(result)
+            outs: tuple[Tensor, ...] = (out,)
         else:
-            out._a = asarray(result)
+            out._a = asarray(result[0])
+            outs = (out, *[_wrapped(r) for r in result[1:]])
         if edge is not None:
             edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
             _record(self.op, plan, 1, edges, (x,), (a,), attributes, outs)
@@ -94,13 +86,15 @@ class FastPath:
         if plan is None or not (_plain(dim) and _plain(option)):  # until `apply` has made it
             return None, None, None, None, None
         found = None
-        if plan.direct and plan.by_rank is None and plan.low is None:
+        if 0 < a.size <= PIECE and plan.direct and plan.by_rank is None and plan.low is None:
             found = self.prepare(a.dtype, a.ndim, dim, option)
         if len(self.saved) > MOST_SAVED:
             self.saved.clear()
         compute, attributes = found or (None, None)
+        if (for_shape := getattr(compute, "for_shape", None)) is not None:
+            compute = for_shape(a.shape)
         attributes = {**self.op.defaults, **attributes} if attributes else self.op.defaults
-        saved = self.saved[a.dtype, a.ndim, dim, option] = compute, plan, attributes, dim.__class__, option.__class__
+        saved = self.saved[a.dtype, a.shape, dim, option] = compute, plan, attributes, dim.__class__, option.__class__
         return saved
 
 

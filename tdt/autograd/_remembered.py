@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from tdt import _backend, _kernels
+from tdt import _kernels
 from tdt._core.calls import TENSOR_TYPES, renamed_keywords
 from tdt._core.mode import _replace, _set, state
 from tdt._core.tensor import Storage, Tensor
@@ -25,21 +25,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 MOST_SAVED = 500  # calls of a function that differ in an argument's value; no further ones are remembered
 PLAIN = {int, bool, str, NoneType}  # types of arguments by whose values calls are remembered, as by those of floats
 UNKNOWN: Any = object()
-ndarray = np.ndarray
+ndarray, asarray = np.ndarray, np.asarray
 _new = object.__new__
 
 
-def calls_one_op(function: F) -> F:  # noqa: C901  (of one frame: helper calls cost time)
+def calls_one_op(function: F) -> F:  # noqa: C901  (one frame: helper calls cost time)
     """`front` for a function that makes its arguments the operands and attributes of one elementwise op, and calls it.
 
-    How it does so may depend on the types of its tensors and on the values of other arguments, not on shapes or elements
-    of tensors. Further calls with arguments of these types and values go straight to the op's computation.
+    How it does so may depend on the types of its tensors and on the values of its other arguments, not on the shapes or
+    elements of tensors, and it has no other effect. Further calls with such arguments go straight to the op's computation.
     """
-    saved: dict[Any, Any] = {}
-    _kernels.UFUNCS.append(saved)
+    saved: tuple[dict, dict] = {}, {}  # calls that are not recorded, and others
+    _kernels.UFUNCS.extend(saved)
 
     @wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def called(*args: Any, **kwargs: Any) -> Any:  # noqa: C901
         try:
             record = state.fast_record
             if record is not None:
@@ -54,7 +54,8 @@ def calls_one_op(function: F) -> F:  # noqa: C901  (of one frame: helper calls c
                             break
                         arrays.append(a)
                         key.append(a.dtype)
-                        recorded = recorded or x._edge is not None or x._view is not None
+                        if record:
+                            recorded = recorded or x._edge is not None or x._view is not None
                     elif kind is float:
                         key.append(x or repr(x))  # 0.0 and -0.0 are equal
                     elif kind in PLAIN:
@@ -62,23 +63,26 @@ def calls_one_op(function: F) -> F:  # noqa: C901  (of one frame: helper calls c
                     else:
                         break
                 else:
-                    call = saved.get(types := tuple(key), UNKNOWN)
-                    if call is UNKNOWN and len(saved) < MOST_SAVED:
+                    calls = saved[recorded]
+                    call = calls.get(types := tuple(key), UNKNOWN)
+                    if call is UNKNOWN and len(calls) < MOST_SAVED:
                         with _Watch() as watch:
                             result = function(*args, **kwargs)
-                        saved[types] = watch.call(result, (*args, *kwargs.values()))
+                        calls[types] = watch.call(result, (*args, *kwargs.values()))
                         return result
                     if call is not None and call is not UNKNOWN:
                         try:
                             result = call.function(*arrays, *call.numbers)
-                        except ValueError:  # the function's error has PyTorch's message
+                        except (ValueError, OverflowError):  # the function's errors have PyTorch's messages
                             return function(*args, **kwargs)
                         out = _new(Tensor)
-                        out._a = result if result.__class__ is ndarray else _backend.as_array(result)
+                        out._a = result if result.__class__ is ndarray else asarray(result)
                         out._st = Storage()
                         out._edge = out._view = out._grad = None
-                        if not (recorded and record) or call.record(out, arrays, (*args, *kwargs.values())):
+                        if not recorded or call.record(out, arrays, (*args, *kwargs.values()) if kwargs else args):
                             return out
+                        if call.label is None:  # for which a recorded call is watched
+                            calls.pop(types, None)
             return function(*args, **kwargs) if kwargs else function(*args)
         except Exception as error:
             renamed = renamed_keywords(function, args, kwargs, error, sys._getframe().f_code)
@@ -94,44 +98,49 @@ class _Call:
 
     Attributes:
         function, numbers: compute the result, from the arrays of the tensors and these numbers; None if nothing does.
-        op, attributes: that the function calls.
+        op, plan, attributes: of the op that the function calls.
         constants: the operands of the op, None in the place of tensors.
         places: of the tensors among the operands.
-        kinds: types of the operands.
-        label: name of the op's node, "" for the op's own.
+        label: name of the node, "" for the op's own; None if the call that was watched has none.
     """
 
-    def __init__(self, op: Op, operands: tuple, attributes: dict, result: Tensor):
-        arrays = [x._a if x.__class__ in TENSOR_TYPES else x for x in operands]
-        self.kinds = tuple([a.dtype if a.__class__ is ndarray else a.__class__ for a in arrays])
+    plan: Any
+    label: str | None
+
+    def __init__(self, op: Op, operands: tuple[Any, ...], attributes: dict, result: Tensor):
+        self.op = op
         self.places = [place for place, x in enumerate(operands) if x.__class__ in TENSOR_TYPES]
         self.constants = [None if x.__class__ in TENSOR_TYPES else x for x in operands]
-        self.label = "" if result._edge is None else getattr(result._edge[0], "label", "")
-        self.op, self.function, self.numbers, self.attributes = op, None, (), {**op.defaults, **attributes}
-        plan = op.plans.get(self.kinds)
+        self.label = None if result._edge is None else getattr(result._edge[0], "label", "")
+        arrays: list[Any] = [x._a if isinstance(x, Tensor) else x for x in operands]
+        self.plan = op.plans.get(tuple([a.dtype if a.__class__ is ndarray else a.__class__ for a in arrays]))
+        self.function, self.numbers, self.attributes = None, (), {**op.defaults, **attributes}
         if op.ufuncs is not None:
             key = [a.dtype if a.__class__ is ndarray else number_key(a) for a in arrays]
             self.function, self.numbers, self.attributes, _ = ufunc_of(op, key, arrays, attributes)
-        elif (
-            plan is not None and plan.fast_path and op.elementwise and not op.view and len(self.places) == len(operands)
-        ):
+        elif op.elementwise and self.plan is not None and self.plan.fast_path and len(self.places) == len(operands):
             self.function = functools.partial(op.forward, np, **self.attributes)
 
-    def record(self, out: Tensor, arrays: list, args: tuple) -> bool:
-        """Record the call, whose result is `out`; False if a tensor is a view made without a graph, which `apply` treats."""
-        operands, values, tensors = [*self.constants], [*self.constants], iter(args)
-        for place, a in zip(self.places, arrays, strict=True):
-            values[place] = a
-            operands[place] = next(x for x in tensors if x.__class__ in TENSOR_TYPES)
-        edges, mask, nowhere = _edges_of(tuple(operands))
-        if nowhere:
+    def record(self, out: Tensor, arrays: Sequence[Any], args: tuple) -> bool:
+        """Record the call; False if a tensor is a view made without a graph, which `apply` treats, or the label is unknown."""
+        operands = args if len(args) == len(arrays) else tuple([x for x in args if x.__class__ in TENSOR_TYPES])
+        if len(self.constants) > len(arrays):
+            operands, arrays = self._among_constants(operands), self._among_constants(arrays)
+        edges, mask, nowhere = _edges_of(operands)
+        if nowhere or (mask and self.label is None):
             return False
-        if mask:
-            plan = self.op.plans[self.kinds]
-            _record(self.op, plan, mask, edges, tuple(operands), values, self.attributes, (out,))
+        if mask and self.op.rules:
+            _record(self.op, self.plan, mask, edges, operands, arrays, self.attributes, (out,))
             if self.label and out._edge is not None:
                 out._edge[0].label = self.label
         return True
+
+    def _among_constants(self, values: Sequence[Any]) -> tuple:
+        """The operands of the op, of which `values` are the tensors or their arrays."""
+        operands = [*self.constants]
+        for place, value in zip(self.places, values, strict=True):
+            operands[place] = value
+        return tuple(operands)
 
 
 class _Watch:
@@ -157,7 +166,7 @@ class _Watch:
         return result
 
     def call(self, result: Any, args: tuple) -> _Call | None:
-        """The call that was made; None where it was not one op of all tensors in their order, which has a ufunc."""
+        """The call that was made; None where it was not one op of all tensors in their order, or cannot be repeated."""
         if len(self.ops) != 1 or self.ops[0][-1] is not result:
             return None
         tensors, operands = ([id(x) for x in xs if x.__class__ in TENSOR_TYPES] for xs in (args, self.ops[0][1]))

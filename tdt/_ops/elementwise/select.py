@@ -103,7 +103,7 @@ def _check_bool_bounds(x: Any, low: Any, high: Any) -> None:
 @op(
     dtypes=REAL,
     check=_check_bool_bounds,
-    node=lambda node: f"ClampBackward{0 if node.backward_plan.numbers & 6 == 6 else 1}",
+    node=lambda node: f"ClampBackward{int(node.backward_plan.numbers & 6 == 6)}",
     formula=True,
 )
 def _clamp(xp: ModuleType, x: Any, low: Any = None, high: Any = None, *, out: Any = None) -> Any:

@@ -132,15 +132,17 @@ def _arrays_of(tensors: Any, dim: Any, same_shape: bool = False) -> list[np.ndar
         return None
     first: Any = None
     for x in tensors:
-        kind = x.__class__
-        if kind not in TENSOR_TYPES or not unrecorded(x):
+        if x.__class__ not in TENSOR_TYPES:
             return None
-        a = x._a
+        a, view = x._a, x._view
+        if record and (x._edge is not None or (view is not None and view.base._edge is not None)):
+            return None
+        if a.__class__ is not np.ndarray or not a.flags.c_contiguous:
+            return None
         if first is None:
-            first, dtype, ndim = a, a.dtype, a.ndim
-        elif a.dtype is not dtype or (a.shape != first.shape if same_shape else a.ndim != ndim):
-            return None
-        if not a.flags.c_contiguous:
+            first, dtype, shape = a, a.dtype, a.shape
+            ndim = len(shape)
+        elif a.dtype is not dtype or (a.shape != shape if same_shape else a.ndim != ndim):
             return None
         size += a.size
         arrays.append(a)
