@@ -80,6 +80,11 @@ class NativeKernel:
         ]
         return entry, entry.pack(*words)
 
+    def run(self, blocks: int, arrays: Sequence[np.ndarray], *numbers: float) -> None:
+        """Compute all blocks on the calling thread. The first arguments of the kernel are arrays, the others numbers."""
+        entry = self.entry
+        entry.call(entry.pack(*[from_address(id(a) + ADDRESS).value for a in arrays], *numbers), 0, blocks)
+
     def __call__(self, first: int, last: int, *args: Any) -> bool:
         """Compute blocks [first, last) on the calling thread; whether the code did not fail."""
         entry, words = self.prepare(args)

@@ -78,7 +78,9 @@ def kernel(path: str, when: When, *, lines: bool = False) -> Kernel:
     lines: a kernel for images (N, C, H, W) that also takes (N, C, L), as images of one row.
     """
     assert path not in KERNELS, f"{path} is stated twice"
-    registered = KERNELS[path] = _also_lines(when, lazy(path)) if lines else Kernel(when, lazy(path))
+    registered = Kernel(when, lazy(path))
+    registered.function = lazy(path, registered)
+    KERNELS[path] = registered = _also_lines(registered) if lines else registered
     return registered
 
 
@@ -103,24 +105,33 @@ class ByShape(tuple[Kernel, ...]):
 
 def chosen(kernels: Sequence[Kernel], xp: Any, *arrays: Any, **attributes: Any) -> Callable | None:
     """The first of `kernels` that applies to these arrays, or None."""
-    if xp is np:
-        if isinstance(kernels, ByShape):
-            found = kernels.first(arrays, attributes)
-            return found and found.function
-        for each in kernels:
-            if each.when(arrays, attributes):
-                return each.function
+    return chosen_for(kernels, arrays, attributes) if xp is np else None
+
+
+def chosen_for(kernels: Sequence[Kernel], arrays: Sequence[Any], attributes: dict) -> Callable | None:
+    """`chosen`, of NumPy arrays in a sequence and attributes in a dictionary."""
+    if kernels.__class__ is ByShape:
+        found = kernels.first(arrays, attributes)
+        return found and found.function
+    for each in kernels:
+        if each.when(arrays, attributes):
+            return each.function
     return None
 
 
-def lazy(path: str) -> Callable:
-    """A function of a kernel module that is imported when it is first called."""
+def lazy(path: str, holder: Kernel | None = None) -> Callable:
+    """A function of a kernel module that is imported when it is first called.
+
+    holder: gets the module's own function then, so that later calls are direct.
+    """
     module, _, name = path.partition(":")
     loaded: list[Callable] = []
 
     def call(*args: Any, **attributes: Any) -> Any:
         if not loaded:
             loaded.append(getattr(importlib.import_module(f"tdt._kernels.{module}"), name))
+            if holder is not None and holder.function is call:
+                holder.function = loaded[0]
         return loaded[0](*args, **attributes)
 
     call.__name__ = call.__qualname__ = name
@@ -134,20 +145,22 @@ def _row_of_image(name: str, value: Any) -> Any:
     return value[:, :, None] if getattr(value, "ndim", 0) == 3 else value
 
 
-def _also_lines(when: When, function: Callable) -> Kernel:
+def _also_lines(images: Kernel) -> Kernel:
     """A kernel for images (N, C, H, W) as one for (N, C, L) too, whose results are contiguous."""
 
     def lifted(arrays: Sequence[Any], attributes: dict) -> tuple[list[Any], dict]:
         return [_row_of_image("", a) for a in arrays], {k: _row_of_image(k, v) for k, v in attributes.items()}
 
+    when = images.when
+
     def accepts(arrays: Sequence[Any], attributes: dict) -> bool:
         return when(*lifted(arrays, attributes)) if arrays[0].ndim == 3 else when(arrays, attributes)
 
-    @functools.wraps(function)
+    @functools.wraps(images.function)
     def call(*arrays: Any, **attributes: Any) -> Any:
         if arrays[0].ndim != 3:
-            return function(*arrays, **attributes)
-        images, how = lifted(arrays, attributes)
-        return np.ascontiguousarray(function(*images, **how)[:, :, 0])
+            return images.function(*arrays, **attributes)
+        rows, how = lifted(arrays, attributes)
+        return np.ascontiguousarray(images.function(*rows, **how)[:, :, 0])
 
     return Kernel(accepts, call)

@@ -15,7 +15,6 @@ import numpy as np
 from tdt._kernels._code import Code, Value, Variable, native
 from tdt._kernels._columns import TILE, Columns, column_sums, columns_of
 from tdt._kernels._gufunc import Operand, generalized
-from tdt._kernels._jit import address_of
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel
 from tdt._kernels._rows import LANES, MANY, for_each, load, store, summed
@@ -173,8 +172,7 @@ def _run(kernel: NativeKernel, form: Layout, arrays: tuple, ignore_index: int, s
 def _call(kernel: NativeKernel, units: int, form: Layout, arrays: tuple, *numbers: Any) -> None:
     grain = -(-GRAIN * units // (form.outer * form.n * form.inner))
     if units < 2 * grain:
-        entry = kernel.entry
-        entry.call(entry.pack(*map(address_of, arrays), *form, *numbers), 0, units)
+        kernel.run(units, arrays, *form, *numbers)
     else:
         parallel(kernel, units, *arrays, *form, *numbers, grain=grain)  # type: ignore[arg-type]
 

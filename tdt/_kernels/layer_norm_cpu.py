@@ -14,7 +14,6 @@ from tdt._kernels import _bfloat16, _rows
 from tdt._kernels._arrays import total
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._formulas import BFLOAT16
-from tdt._kernels._jit import address_of
 from tdt._kernels._pool import get_num_threads, parallel
 from tdt._kernels._rows import (
     LANES,
@@ -86,8 +85,7 @@ def layer_norm_vjp(g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.
     args = g, x, grad, mean, rstd, g_mean, g_rstd, weights, sums[0], sums[1], n, count, each
     kernel = _backward(centred, x.dtype == BFLOAT16)
     if x.size < PARALLEL or get_num_threads() == 1:
-        entry = kernel.entry
-        entry.call(entry.pack(*map(address_of, args[:10]), n, count, each), 0, blocks)
+        kernel.run(blocks, args[:10], n, count, each)
     else:
         parallel(kernel, blocks, *args, grain=2)  # type: ignore[arg-type]
     gw, gb = sums[:, 0] if blocks == 1 else total(sums, 1)

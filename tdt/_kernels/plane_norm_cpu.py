@@ -17,7 +17,6 @@ from tdt._kernels._arrays import total
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._formulas import BFLOAT16
 from tdt._kernels._gufunc import Operand, generalized
-from tdt._kernels._jit import address_of
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel
 from tdt._kernels._rows import LANES, across, contiguous, fma, for_each, load, row_function, store, summed
@@ -129,7 +128,7 @@ def _run(kernel: NativeKernel, arrays: tuple[np.ndarray, ...], sizes: tuple[int,
     """Call the kernel on all units."""
     units, grain = sizes[0], -(-GRAIN // (sizes[2] * sizes[3]))
     if units < 2 * grain:
-        kernel.entry.call(kernel.entry.pack(*map(address_of, arrays), *sizes, *numbers), 0, units)
+        kernel.run(units, arrays, *sizes, *numbers)
     else:
         parallel(kernel, units, *arrays, *sizes, *numbers, grain=grain)  # type: ignore[arg-type]
 

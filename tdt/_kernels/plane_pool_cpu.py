@@ -12,7 +12,6 @@ import numpy as np
 
 from tdt._backend.windows import output_sizes
 from tdt._kernels._code import Code, Value, native
-from tdt._kernels._jit import address_of
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel
 from tdt._kernels._rows import LANES, allocated, for_each, load, release, row_function, store, summed
@@ -79,7 +78,7 @@ def _run(kernel: NativeKernel, found: np.ndarray, arrays: tuple[np.ndarray, ...]
     planes = found.shape[0] * found.shape[1]
     grain = -(-GRAIN // max(found[0, 0].size * math.prod(sizes[4:6]), 1))
     if planes < 2 * grain:
-        kernel.entry.call(kernel.entry.pack(*map(address_of, arrays), *sizes), 0, planes)
+        kernel.run(planes, arrays, *sizes)
     else:
         parallel(kernel, planes, *arrays, *sizes, grain=grain)  # type: ignore[arg-type]
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from tdt._kernels import plane_norm_cpu
 from tdt._kernels._code import Code, Value, native
-from tdt._kernels._jit import address_of
 from tdt._kernels._layout import like
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel
@@ -109,8 +108,7 @@ class _Shape:
         arrays = *images, *room
         sizes = self.rows, self.columns, self.channels, self.block, self.pitch
         if self.rows * self.columns < 2 * GRAIN:
-            entry = kernel.entry
-            entry.call(entry.pack(*map(address_of, arrays), ALL, *sizes, *numbers), 0, self.blocks)
+            kernel.run(self.blocks, arrays, ALL, *sizes, *numbers)
             return
         grain = -(-GRAIN // (self.block * self.columns))
         for step in steps:

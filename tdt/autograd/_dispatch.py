@@ -19,7 +19,7 @@ from tdt._core.dtype import ALL_DTYPES, FLOAT, FLOAT8, dtype, of
 from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO, on_sparse
 from tdt._core.tensor import LEAF, Storage, Tensor, View, alias
-from tdt._kernels import LARGE_ARITHMETIC, chosen, for_small_arrays, narrow, widen
+from tdt._kernels import LARGE_ARITHMETIC, chosen, chosen_for, for_small_arrays, narrow, widen
 from tdt._kernels._threads import THREADS
 from tdt.autograd._meta import meta, on_meta
 from tdt.autograd._node import BackwardPlan, Node
@@ -416,6 +416,26 @@ def _record(
             t._edge = (node, k)
 
 
+def record_results(op: Op, operands: tuple, arrays: tuple, attributes: dict, results: tuple) -> tuple[Tensor, ...]:
+    """Tensors around the results that a kernel has computed of NumPy operands, recorded as a call of `op`.
+
+    For calls that no handler sees: `state.fast_record` is not None.
+
+    Args:
+        arrays: the operands' arrays, of dtypes that the op takes as they are; None for an operand that is absent.
+        attributes: all of them.
+    """
+    outs = tuple([alias(r, None) for r in results])
+    if state.fast_record:
+        edges, mask, nowhere = _edges_of(operands)
+        if mask:
+            plan = op.plans.get(tuple([NoneType if a is None else a.dtype for a in arrays]))
+            if plan is None:
+                plan = _slow_plan(op, tuple([NoneType if a is None else a.dtype for a in arrays]), list(arrays))[1]
+            _record(op, plan, mask, edges, operands, arrays, attributes, outs, nowhere)
+    return outs
+
+
 def _of_other_kind(op: Op, arrays: list) -> Any:
     """The function that runs `op` if an operand is a meta tensor, or is sparse and the op does not support that; else None."""
     kinds = set(map(type, arrays))
@@ -493,7 +513,7 @@ def _compute(op: Op, xp: Any, arrays: list, attributes: dict, low: Any, target: 
                 return op.lower(xp, *arrays, **attributes)
             if not (op.half and xp is np):
                 return _compute_wide(op, xp, widen(arrays), attributes, low)
-        if op.kernels and (kernel := chosen(op.kernels, xp, *arrays, **attributes)):
+        if op.kernels and xp is np and (kernel := chosen_for(op.kernels, arrays, attributes)):
             return kernel(*arrays, **attributes)
         if target is not None and op.writes_out:
             return op.forward(xp, *arrays, **attributes, out=target)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor
 from tdt._kernels import UFUNCS, ByShape, Kernel
-from tdt._ops._common import unrecorded
+from tdt._ops._common import at_once
+from tdt.autograd._dispatch import record_results
+
+if TYPE_CHECKING:
+    from tdt.autograd._op import Op
 
 MOST = 4096
 INTS = frozenset([int])
@@ -35,7 +39,7 @@ class CheckedCalls:
             sizes: stride, padding and the like, for each of nd dimensions.
         """
         x, w = input._a, weight._a
-        if groups.__class__ is not int or x.ndim != nd + 2 or not unrecorded(input, weight, bias):
+        if groups.__class__ is not int or x.ndim != nd + 2 or not at_once(input, weight, bias):
             return None
         for size in sizes:
             if size.__class__ is not tuple or not INTS.issuperset(map(type, size)):  # 1 == True == 1.0
@@ -43,12 +47,14 @@ class CheckedCalls:
         biases = (None, None) if bias is None else (bias._a.shape, bias._a.dtype)
         return x.shape, x.dtype, w.shape, w.dtype, *biases, groups, *sizes
 
-    def result(self, key: tuple | None, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
-        """The result of a call that was checked before; None for others."""
+    def result(self, op: Op, key: tuple | None, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
+        """The result of a call of `op` that was checked before; None for others."""
         if key is None or (found := self.found.get(key)) is None:
             return None
         kernel, attributes = found
-        return wrap(kernel.function(input._a, weight._a, None if bias is None else bias._a, **attributes))
+        arrays = input._a, weight._a, None if bias is None else bias._a
+        result = kernel.function(*arrays, **attributes)
+        return record_results(op, (input, weight, bias), arrays, attributes, (result,))[0]
 
     def add(
         self, key: tuple | None, input: Tensor, weight: Tensor, bias: Tensor | None, attributes: dict[str, Any]

@@ -10,7 +10,7 @@ import numpy as np
 from tdt._backend.layout import empty_output
 from tdt._backend.windows import output_sizes
 from tdt._core.tensor import Tensor
-from tdt._ops._common import unrecorded
+from tdt._ops._common import at_once
 from tdt._ops.nn._windows import tuple_of
 
 
@@ -86,9 +86,9 @@ def _check_window(name: str, kernel: tuple, stride: tuple, padding: tuple, dilat
 
 def plain_windows(nd: int, input: Any, kernel: Any, stride: Any, padding: Any, dilation: Any,
                   ceil_mode: bool) -> dict[str, Any] | None:  # fmt: skip
-    """The attributes of a pooling of a batch that nothing records; None where arguments have to be checked first."""
+    """The attributes of a pooling of a batch by `record_results`; None where arguments have to be checked first."""
     try:
-        if not unrecorded(input) or input._a.ndim != nd + 2:
+        if not at_once(input) or input._a.ndim != nd + 2:
             return None
         return _windows(nd, input._a.shape, kernel, stride, padding, dilation, ceil_mode)
     except (AttributeError, TypeError):  # no tensor, or lists

@@ -12,10 +12,11 @@ from tdt import _kernels
 from tdt._backend.layout import output_is_channels_last
 from tdt._core.dtype import FLOATING, bfloat16, check_category, float16, float32
 from tdt._core.mode import no_grad
-from tdt._core.tensor import Tensor, alias, wrap
+from tdt._core.tensor import Tensor, wrap
 from tdt._kernels import (
     LOWER,
     chosen,
+    chosen_for,
     float_channels,
     float_images_of_channels,
     float_rows,
@@ -24,8 +25,9 @@ from tdt._kernels import (
     narrow,
     widen,
 )
-from tdt._ops._common import unrecorded
+from tdt._ops._common import at_once, unrecorded
 from tdt._ops.shape.memory import in_output_format
+from tdt.autograd._dispatch import record_results
 from tdt.autograd._inplace import is_plain, write
 from tdt.autograd._op import op
 
@@ -99,6 +101,11 @@ def _(g, needs, x, w, mean, rstd, g_out, g_mean, g_rstd):
     return gx, gw if needs[1] else None, gb if needs[2] else None
 
 
+def required(gradients: tuple, needs: tuple) -> tuple:
+    """The gradients that are needed, None in the place of others."""
+    return gradients if all(needs) else tuple(g if need else None for g, need in zip(gradients, needs, strict=True))
+
+
 _SLOPES = (
     kernel("row_norm_cpu:batch_norm_vjp", float_channels),
     kernel("plane_norm_cpu:batch_norm_vjp", float_images_of_channels),
@@ -108,12 +115,10 @@ _SLOPES = (
 @_batch_norm.fast_vjp("x", "w", "b")
 def _(xp, g, needs, x, w, mean, rstd, g_out, g_mean, g_rstd):
     if fast := chosen(_SLOPES, xp, x, g_out, w):
-        found = fast(g_out, x, w, mean, rstd, g_mean, g_rstd)
-        return tuple(v if need else None for v, need in zip(found, needs, strict=True))
+        return required(fast(g_out, x, w, mean, rstd, g_mean, g_rstd), needs)
     x, g_out = widen((x, g_out))
     if fast := chosen(_SLOPES, xp, x, g_out, w):
-        found = fast(g_out, x, w, mean, rstd, g_mean, g_rstd)
-        return tuple(v if need else None for v, need in zip(found, needs, strict=True))
+        return required(fast(g_out, x, w, mean, rstd, g_mean, g_rstd), needs)
     count = x.dtype.type(x.size // x.shape[1])
     gb, gw = grad_sums(xp, g_out, x, mean)
     gw *= rstd
@@ -331,28 +336,32 @@ def _by_batch(x: Tensor, running_mean: Tensor | None, running_var: Tensor | None
               bias: Tensor | None, momentum: float, eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Normalised by the batch's own statistics, towards which the running ones move."""
     results: Any = None
-    if unrecorded(x, weight, bias):
-        arrays = x._a, None if weight is None else weight._a, None if bias is None else bias._a
-        if fast := chosen(_batch_norm.kernels, np, *arrays, eps=eps):
-            results = [alias(a, None) for a in fast(*arrays, eps=eps)]
+    if x._a.dtype == float32.np and at_once(x, weight, bias):
+        arrays, how = (x._a, None if weight is None else weight._a, None if bias is None else bias._a), {"eps": eps}
+        if fast := chosen_for(_batch_norm.kernels, arrays, how):
+            results = record_results(_batch_norm, (x, weight, bias), arrays, how, fast(*arrays, eps=eps))
     out, mean, rstd, var = results or _batch_norm(x, weight, bias, eps=eps)
     for running, value in ((running_mean, mean), (running_var, var)):
-        if running is None:
-            continue
-        a, b = running._a, value._a
-        if is_plain(running) and b.__class__ is np.ndarray and a.shape == b.shape and a.dtype is b.dtype:
-            if fast := chosen(_MOVING_AVERAGE, np, a, b):
-                fast(a, b, momentum=momentum)
-            else:
-                _moving_average.forward(np, a, b, momentum=momentum, out=a)
-            running._st.bump_version()
-        else:
-            with no_grad():
-                write(_moving_average, running, (value,), {"momentum": momentum})
+        if running is not None:
+            _move(running, value, momentum)
     return out, mean, rstd
 
 
-_MOVING_AVERAGE = (kernel("plane_norm_cpu:moving_average", float_rows),)
+def _move(running: Tensor, value: Tensor, momentum: float) -> None:
+    """Move running statistics towards a batch's."""
+    a, b = running._a, value._a
+    if not is_plain(running) or b.__class__ is not np.ndarray or a.shape != b.shape or a.dtype is not b.dtype:
+        with no_grad():
+            write(_moving_average, running, (value,), {"momentum": momentum})
+        return
+    if _MOVING_AVERAGE.when((a, b), {}):
+        _MOVING_AVERAGE.function(a, b, momentum=momentum)
+    else:
+        _moving_average.forward(np, a, b, momentum=momentum, out=a)
+    running._st.bump_version()
+
+
+_MOVING_AVERAGE = kernel("plane_norm_cpu:moving_average", float_rows)
 
 
 @op(dtypes=FLOATING)

@@ -27,6 +27,7 @@ from tdt._kernels import (
     LOWER,
     ByShape,
     chosen,
+    chosen_for,
     convolution,
     few_image_channels,
     few_line_channels,
@@ -245,16 +246,18 @@ def _(xp, g, needs, x, w, stride, padding, dilation, groups):
 def _gradients(xp, g, needs, x, w, how):
     gx = gw = gb = None
     if needs[0]:
-        if fast := chosen(conv_input_grad.kernels, xp, g, w, size=x.shape[2:], **how):
-            gx = fast(g, w, size=x.shape[2:], **how)
+        sizes = {"size": x.shape[2:], **how}
+        if xp is np and (fast := chosen_for(conv_input_grad.kernels, (g, w), sizes)):
+            gx = fast(g, w, **sizes)
         else:
-            gx = _input_grad(xp, g, w.conj() if w.dtype.kind == "c" else w, size=x.shape[2:], **how)
+            gx = _input_grad(xp, g, w.conj() if w.dtype.kind == "c" else w, **sizes)
     if needs[1]:
-        if fast := chosen(conv_weight_grad.kernels, xp, g, x, kernel=w.shape[2:], **how):
-            gw = fast(g, x, kernel=w.shape[2:], **how)
+        sizes = {"kernel": w.shape[2:], **how}
+        if xp is np and (fast := chosen_for(conv_weight_grad.kernels, (g, x), sizes)):
+            gw = fast(g, x, **sizes)
         else:
             conj = x.conj() if x.dtype.kind == "c" else x
-            gw, gb = _weight_grad(xp, g, conj, kernel=w.shape[2:], bias=needs[2], **how)
+            gw, gb = _weight_grad(xp, g, conj, bias=needs[2], **sizes)
     if needs[2] and gb is None:
         gb = total(g, (0, *range(2, g.ndim)))
     return gx, gw, gb
@@ -501,7 +504,7 @@ def _conv_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | N
         if not isinstance(value, Tensor):
             raise TypeError(f"{name}(): argument '{what}' must be Tensor, not {type(value).__name__}")
     key = CHECKED.key(nd, input, weight, bias, groups, stride, padding, dilation)
-    if (result := CHECKED.result(key, input, weight, bias)) is not None:
+    if (result := CHECKED.result(conv, key, input, weight, bias)) is not None:
         return result
     input, weight, bias = cast_operands(conv, input, weight, bias)
     single = input.ndim == nd + 1

@@ -41,7 +41,7 @@ def _output_size(name: str, size: tuple, dtype: Any, weight: tuple, weight_dtype
 def _transpose_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any,
                   output_padding: Any, groups: int, dilation: Any) -> Tensor:  # fmt: skip
     key = CHECKED.key(nd, input, weight, bias, groups, stride, padding, output_padding, dilation)
-    if (result := CHECKED.result(key, input, weight, bias)) is not None:
+    if (result := CHECKED.result(conv_input_grad, key, input, weight, bias)) is not None:
         return result
     input, weight, bias = cast_for("lower", input, weight, bias)
     single = input.ndim == nd + 1

@@ -6,12 +6,13 @@ import math
 from typing import Any
 
 from tdt import _backend
-from tdt._core.dtype import FLOATING
-from tdt._core.tensor import Tensor, alias
+from tdt._core.dtype import FLOATING, float32
+from tdt._core.tensor import Tensor
 from tdt._kernels import cached_groups, chosen, float_planes, kernel, large_channels
-from tdt._ops._common import unrecorded
-from tdt._ops.nn.batch_norm import HALF, check_dtypes, grad_sums, input_grad, per_channel
+from tdt._ops._common import at_once, unrecorded
+from tdt._ops.nn.batch_norm import HALF, check_dtypes, grad_sums, input_grad, per_channel, required
 from tdt._ops.shape.memory import in_output_format
+from tdt.autograd._dispatch import record_results
 from tdt.autograd._op import op
 
 
@@ -82,8 +83,7 @@ _SLOPES = (
 @_group_norm.fast_vjp("x", "w", "b")
 def _(xp, needs, x, w, mean, rstd, g_out, g_mean, g_rstd, groups):
     if fast := chosen(_SLOPES, xp, x, g_out, w, groups=groups):
-        found = fast(g_out, x, w, mean, rstd, g_mean, g_rstd)
-        return tuple(v if need else None for v, need in zip(found, needs, strict=True))
+        return required(fast(g_out, x, w, mean, rstd, g_mean, g_rstd), needs)
 
     def each(v: Any) -> Any:  # (N, groups) → (N, C)
         return v.repeat(x.shape[1] // groups, axis=1)
@@ -127,11 +127,12 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
         raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
     if shape[0] * shape[1] // num_groups * math.prod(shape[2:]) == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(shape)}")
-    if unrecorded(input, weight, bias):
+    if at_once(input, weight, bias):
         arrays = input._a, None if weight is None else weight._a, None if bias is None else bias._a
-        if _PLANES.when(arrays, {}):
+        if _PLANES.when(arrays, {}) and (arrays[0].dtype == float32.np or unrecorded(input, weight, bias)):
             _check_groups(input, num_groups, weight, bias)
-            return alias(_PLANES.function(*arrays, groups=num_groups, eps=eps)[0], None)
+            how = {"groups": num_groups, "eps": eps}
+            return record_results(_group_norm, (input, weight, bias), arrays, how, _PLANES.function(*arrays, **how))[0]
     return per_group(input, num_groups, weight, bias, eps)[0]
 
 

@@ -10,9 +10,10 @@ from tdt import _backend
 from tdt._core.dtype import FLOATING, check_category, finfo, float32
 from tdt._core.tensor import Tensor, alias
 from tdt._kernels import LOWER, chosen, float_layer, kernel, narrow, widen
-from tdt._ops._common import unrecorded
-from tdt._ops.nn.batch_norm import HALF, check_dtypes, plain_with_float32
+from tdt._ops._common import at_once, unrecorded
+from tdt._ops.nn.batch_norm import HALF, check_dtypes, plain_with_float32, required
 from tdt._ops.shape.memory import in_output_format, output_format
+from tdt.autograd._dispatch import record_results
 from tdt.autograd._op import op
 
 
@@ -93,8 +94,7 @@ def _(xp, needs, x, w, mean, rstd, g_out, g_mean, g_rstd, dims, centred):
         x, w, mean, rstd, g_out, g_mean, g_rstd = widen((x, w, mean, rstd, g_out, g_mean, g_rstd))
         fast = chosen(_SLOPES, xp, x, g_out, w)
     if fast:
-        found = fast(g_out, x, w, mean, rstd, g_mean, g_rstd, dims=dims, centred=centred)
-        return tuple(v if need else None for v, need in zip(found, needs, strict=True))
+        return required(fast(g_out, x, w, mean, rstd, g_mean, g_rstd, dims=dims, centred=centred), needs)
     lead, axes = tuple(range(x.ndim - dims)), tuple(range(x.ndim - dims, x.ndim))
     count = x.dtype.type(math.prod(x.shape[x.ndim - dims :]))
     normed = (x - mean) * rstd
@@ -130,12 +130,24 @@ def layer_norm(
     >>> tdt.nn.functional.layer_norm(tdt.tensor([1.0, 3.0]), (2,))
     tensor([-1.0000,  1.0000])
     """
+    dims = _check_rows("layer_norm", input, normalized_shape, weight=weight, bias=bias)
+    out = _at_once(input, weight, bias, dims=dims, eps=eps, centred=True)
+    return out if out is not None else normed_and_statistics(input, normalized_shape, weight, bias, eps)[0]
+
+
+def _at_once(input: Tensor, weight: Tensor | None, bias: Tensor | None, **how: Any) -> Tensor | None:
+    """The op's result by a kernel in a short call, recorded; None for other calls.
+
+    how: all attributes of the op.
+    """
+    arrays = input._a, None if weight is None else weight._a, None if bias is None else bias._a
+    if not at_once(input, weight, bias) or not _RESULT.when(arrays, {}):
+        return None
     if unrecorded(input, weight, bias):
-        arrays = input._a, None if weight is None else weight._a, None if bias is None else bias._a
-        if _RESULT.when(arrays, {}):
-            dims = _check_rows("layer_norm", input, normalized_shape, weight=weight, bias=bias)
-            return alias(_RESULT.function(*arrays, dims=dims, eps=eps), None)
-    return normed_and_statistics(input, normalized_shape, weight, bias, eps)[0]
+        return alias(_RESULT.function(*arrays, **how), None)
+    if arrays[0].dtype != float32.np:
+        return None
+    return record_results(_layer_norm, (input, weight, bias), arrays, how, _ROWS.function(*arrays, **how))[0]
 
 
 def normed_and_statistics(
@@ -173,11 +185,9 @@ def rms_norm(
     tensor([ 1., -1.])
     """
     dims = _check_rows("rms_norm", input, normalized_shape, weight=weight)
-    if unrecorded(input, weight):
-        arrays = input._a, None if weight is None else weight._a, None
-        if _RESULT.when(arrays, {}):
-            eps = finfo(float32).eps if eps is None else eps
-            return _as_input(alias(_RESULT.function(*arrays, dims=dims, eps=eps, centred=False), None), input)
+    out = _at_once(input, weight, None, dims=dims, eps=finfo(float32).eps if eps is None else eps, centred=False)
+    if out is not None:
+        return _as_input(out, input)
     return _as_input(_rms_norm(input, dims, weight, eps), input)
 
 

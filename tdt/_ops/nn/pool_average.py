@@ -15,9 +15,9 @@ import numpy as np
 from tdt._backend.layout import empty_output, output_is_channels_last, to_last
 from tdt._backend.windows import output_sizes
 from tdt._core.dtype import FLOATING, check_category, int64
-from tdt._core.tensor import Tensor, alias
+from tdt._core.tensor import Tensor
 from tdt._kernels import chosen, float_images, kernel, large_last
-from tdt._ops._common import Ints, store_into, unrecorded
+from tdt._ops._common import Ints, at_once, store_into
 from tdt._ops.elementwise.piecewise import relu
 from tdt._ops.nn._pooling import adaptive_size, check_size, framed, full_size, place, plain_windows, window_of
 from tdt._ops.nn._resampling import Axis
@@ -25,6 +25,7 @@ from tdt._ops.nn._windows import tuple_of
 from tdt._ops.nn.pool_max import max_pool1d, max_pool2d, max_pool3d
 from tdt._ops.nn.resample import resample
 from tdt.autograd._autocast import by_rank_of_pool
+from tdt.autograd._dispatch import record_results
 from tdt.autograd._node_names import by_windows, node_name
 from tdt.autograd._op import op
 
@@ -73,11 +74,13 @@ def _divisors(
 @functools.lru_cache(1024)
 def _sizes_of(
     shape: tuple, kernel: tuple, stride: tuple, padding: tuple, ceil_mode: bool, include_pad: bool, divisor: int | None
-) -> tuple[Any, dict[str, Any]]:
-    """The divisors of images of a shape, and the kernel's other arguments."""
+) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """The divisors of images of a shape, the kernel's other arguments, and the attributes of the op."""
     out = output_sizes(shape[2:], kernel, stride, padding, (1,) * len(kernel), ceil_mode)
     by = _divisors(shape[2:], out, kernel, stride, padding, include_pad, divisor)
-    return by, {"kernel": kernel, "stride": stride, "padding": padding, "out": out}
+    windows = {"kernel": kernel, "stride": stride, "padding": padding}
+    attributes = {**windows, "ceil_mode": ceil_mode, "include_pad": include_pad, "divisor": divisor}
+    return by, {**windows, "out": out}, attributes
 
 
 @op(dtypes=FLOATING | {int64}, shape=_avg_shape, node=by_windows("AvgPool{}DBackward0"), autocast=by_rank_of_pool)
@@ -183,9 +186,16 @@ def _avg_pool_nd(name: str, nd: int, input: Tensor, kernel_size: Any, stride: An
     if out is None and (how := plain_windows(nd, input, kernel_size, stride, padding, 1, bool(ceil_mode))):
         a = input._a
         if fast := chosen(_MEANS, np, a, kernel=how["kernel"]):
-            windows = how["kernel"], how["stride"], how["padding"], how["ceil_mode"]
-            by, numbers = _sizes_of(a.shape, *windows, bool(count_include_pad), divisor_override)
-            return alias(fast(a, by, **numbers), None)
+            by, numbers, how = _sizes_of(
+                a.shape,
+                how["kernel"],
+                how["stride"],
+                how["padding"],
+                how["ceil_mode"],
+                bool(count_include_pad),
+                divisor_override,
+            )
+            return record_results(_avg_pool, (input,), (a,), how, (fast(a, by, **numbers),))[0]
     single, x, sizes = window_of(name, nd, input, kernel_size=kernel_size, stride=stride, padding=padding)
     how = dict(zip(("kernel", "stride", "padding"), sizes, strict=True), ceil_mode=bool(ceil_mode))
     check_size(x, _avg_shape(x._a.shape, **how))
@@ -277,7 +287,7 @@ def _adaptive_avg_pool_nd(name: str, nd: int, input: Tensor, output_size: Any) -
             whole = input._a.shape[2:]
         except AttributeError:
             whole = ()
-        if len(whole) == nd and 0 not in input._a.shape and unrecorded(input):
+        if len(whole) == nd and 0 not in input._a.shape and at_once(input):
             if chosen(_MEANS, np, input._a, kernel=whole):
                 return _avg_pool_nd(name, nd, input, whole, whole, 0, False, True, None)
     out = adaptive_size(name, nd, input, output_size)

@@ -14,12 +14,13 @@ import numpy as np
 from tdt._backend.layout import empty_output, to_layout_of
 from tdt._backend.windows import output_sizes
 from tdt._core.dtype import FLOATING, REAL, REAL_NUMBERS, check_category
-from tdt._core.tensor import Tensor, alias
+from tdt._core.tensor import Tensor
 from tdt._kernels import chosen, float_images, kernel, large_tiles, large_windows
 from tdt._ops._common import Ints
 from tdt._ops.nn._pooling import check_size, framed, full_size, place, plain_windows, window_of
 from tdt._ops.nn._windows import offsets, reached
 from tdt.autograd._autocast import by_rank_of_pool
+from tdt.autograd._dispatch import record_results
 from tdt.autograd._node_names import by_windows, node_name
 from tdt.autograd._op import op
 
@@ -189,7 +190,7 @@ def _max_pool_nd(name: str, nd: int, input: Tensor, kernel_size: Any, stride: An
     if not indices and (how := plain_windows(nd, input, kernel_size, stride, padding, dilation, bool(ceil_mode))):
         fast = chosen(_max_pool.kernels, np, input._a, **how)
         if fast is not None:
-            return alias(fast(input._a, **how), None)
+            return record_results(_max_pool, (input,), (input._a,), how, (fast(input._a, **how),))[0]
     single, x, sizes = window_of(
         name, nd, input, kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation
     )

@@ -8,6 +8,7 @@ from tdt._core.creation import ones, tensor, zeros
 from tdt._core.dtype import int64
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
+from tdt.autograd._inplace import is_plain
 from tdt.nn import functional as F
 from tdt.nn._types import Device, Dtype
 from tdt.nn.modules._lookup import pair
@@ -80,12 +81,22 @@ class _NormBase(Module):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
 
+def _count(batches: Tensor) -> None:
+    """Add 1 to a number of batches."""
+    if is_plain(batches):
+        array = batches._a
+        array += 1
+        batches._st.bump_version()
+    else:
+        batches.add_(1)
+
+
 class _BatchNorm(_NormBase):
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         training, momentum = self.training, self.momentum
         if training and self.track_running_stats and (count := self.num_batches_tracked) is not None:
-            count.add_(1)
+            _count(count)
             if momentum is None:  # the plain mean of all batches so far
                 momentum = 1.0 / float(count)
         mean, var = pair(self, "_buffers", "running_mean", "running_var")
