@@ -76,15 +76,16 @@ def train(
     traceback: Traceback = False,
 ) -> int:
     """Train the model that a config declares, or resume a run."""
-    if not dry_run:
-        from tdt.train.checks.launchers import check_one_process
-
-        check_one_process()
     if resume_or_start and (resume is not None or run_dir is None or dry_run):
         raise typer.BadParameter("--resume-or-start needs CONFIG and --run-dir DIR, without --resume and --dry-run")
+    from tdt.train._agreement import together
+    from tdt.train._ranks import Ranks
+    from tdt.train.checks.launchers import check_one_process
+
+    ranks = Ranks.alone() if dry_run else check_one_process()
     if resume is not None:
         written = [*([config] if config else []), *(overrides or ()), *([f"device={device}"] if device else ())]
-        _check_resume(resume, written, run_dir is not None or dry_run, runs_root)
+        together(ranks, lambda: _check_resume(resume, written, run_dir is not None or dry_run, runs_root))
         from tdt.train.session import Session
 
         with image_progress():
@@ -92,7 +93,8 @@ def train(
     elif changed_data:
         raise typer.BadParameter("--changed-data needs --resume RUN")
     else:
-        checked = _read(config, [*(overrides or ()), *([f"device={device}"] if device else ())])
+        settings = [*(overrides or ()), *([f"device={device}"] if device else ())]
+        checked = together(ranks, lambda: _read(config, settings))
         if dry_run:
             from tdt.commands import _tables
             from tdt.train.loop.build import build
@@ -164,11 +166,12 @@ def _summary(session: Session, outcome: Outcome, root: Path) -> str:
     run = _arguments(session.run, root)
     if outcome.reason != "done":
         return f"stopped by {outcome.reason}; to resume: tdt train --resume {run}"
-    have = [n for n in ("best", "last") if (session.store.folder / f"{n}.safetensors").exists()]
+    folder = session.run.checkpoints().folder
+    have = [n for n in ("best", "last") if (folder / f"{n}.safetensors").exists()]
     logs = root if _is_below(session.run.folder, root) else session.run.folder
     early = f"ended by {outcome.by}\n" if outcome.by not in ("epochs", "steps") else ""
     return (
-        f"{early}checkpoints: {session.store.folder} ({', '.join(have)}); to evaluate: tdt eval {run}\n"
+        f"{early}checkpoints: {folder} ({', '.join(have)}); to evaluate: tdt eval {run}\n"
         f"logs: tensorboard --logdir {shlex.quote(str(logs))}"
     )
 

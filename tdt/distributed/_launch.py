@@ -97,3 +97,11 @@ def world() -> MPI.Intracomm | None:
         LaunchError: see `load_mpi`.
     """
     return None if launched() is None else load_mpi().COMM_WORLD
+
+
+def abort_at_exit() -> None:
+    """Abort all processes when this one ends, since an exception has ended its part: the others may wait for it."""
+    if (mpi := sys.modules.get("mpi4py.MPI")) is not None and mpi.Is_initialized():
+        from mpi4py.run import set_abort_status
+
+        set_abort_status(1)

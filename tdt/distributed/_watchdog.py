@@ -30,6 +30,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from tdt._activity import ACTIVITY, Activity
 from tdt.distributed._communicator import Progress
 
 TIMEOUT = 300.0  # seconds without progress after which a run is aborted
@@ -43,47 +44,17 @@ SHOWN = 8  # processes that a message names
 Exchange = Callable[[Any], list[Any]]  # a value of this process → the values of all, by rank
 
 
-@dataclass
-class Activity:
-    """What this process is doing, for the watchdog: the main thread writes it, and the watchdog's reads it.
+def heartbeat(activity: Activity) -> dict[str, Any]:
+    """What a process sends.
 
-    Attributes:
-        doing: in words, "training" or "saving"; "" while time without progress does not count.
-        step: optimizer steps so far.
-        count: how often progress was reported.
+    >>> from tdt._activity import Activity
+    >>> from tdt.distributed._watchdog import heartbeat
+    >>> heartbeat(Activity("training", 3, 17))["step"]
+    3
     """
-
-    doing: str = ""
-    step: int = 0
-    count: int = 0
-
-    def report(self, doing: str | None = None, step: int | None = None) -> None:
-        """Report progress, and, if given, what comes next.
-
-        >>> from tdt.distributed._watchdog import Activity
-        >>> activity = Activity()
-        >>> activity.report("training", step=3)
-        >>> activity.report()
-        >>> activity.doing, activity.step, activity.count
-        ('training', 3, 2)
-        """
-        self.doing = self.doing if doing is None else doing
-        self.step = self.step if step is None else step
-        self.count += 1
-
-    def beat(self) -> dict[str, Any]:
-        """The heartbeat."""
-        waiting = Progress.waiting
-        return {
-            "doing": self.doing,
-            "step": self.step,
-            "count": self.count,
-            "waiting": waiting is not None,
-            "collective": Progress.latest if waiting is None else waiting.name,
-        }
-
-
-ACTIVITY = Activity()
+    waiting = Progress.waiting
+    collective = Progress.latest if waiting is None else waiting.name
+    return vars(activity) | {"waiting": waiting is not None, "collective": collective}
 
 
 @dataclass
@@ -93,7 +64,7 @@ class _Process:
     rank: int
     received_at: float  # when its last heartbeat came
     progressed: float  # when it last reported progress
-    last: dict[str, Any] = field(default_factory=Activity().beat)
+    last: dict[str, Any] = field(default_factory=lambda: heartbeat(Activity()))
 
     def update(self, beat: dict[str, Any], now: float) -> None:
         """Take a heartbeat."""
@@ -203,8 +174,8 @@ class Watchdog:
             stream.settimeout(1.0)
             hello = json.loads(stream.makefile("rb").readline(MOST))
             if secrets.compare_digest(hello["token"], self._token) and hello["rank"] in range(1, len(self.hosts)):
-                stream.sendall(_line({"welcome": self._token[::-1]}))
                 self._add(hello["rank"], stream)
+                stream.sendall(_line({"welcome": self._token[::-1]}))
             else:
                 stream.close()
         if len(self._peers) == len(self.hosts) - 1:  # all have come
@@ -231,7 +202,7 @@ class Watchdog:
                 for peer in (self._own, *self._peers.values()):
                     peer.received_at, peer.progressed = peer.received_at + now - looked, peer.progressed + now - looked
             looked = now
-            self._own.update(self.activity.beat(), now)
+            self._own.update(heartbeat(self.activity), now)
             if now - beaten >= self.interval:
                 beaten = now
                 for peer in self._peers.values():
@@ -264,7 +235,7 @@ class Watchdog:
 
     def _send(self, peer: _Peer) -> None:
         """Send a heartbeat; where the last one has not left yet, its rest."""
-        peer.unsent = peer.unsent or _line(self.activity.beat())
+        peer.unsent = peer.unsent or _line(heartbeat(self.activity))
         with suppress(OSError):  # `_receive` finds a lost connection
             peer.unsent = peer.unsent[peer.stream.send(peer.unsent) :]
 

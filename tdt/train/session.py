@@ -15,8 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import tdt
+from tdt._activity import ACTIVITY
 from tdt._files import read_file
 from tdt.backends import kernels
+from tdt.distributed._launch import abort_at_exit
+from tdt.distributed._watchdog import Watchdog, stop_all
 from tdt.train._agreement import arrays_of_first, by_first, send_model, together
 from tdt.train._printable import counted
 from tdt.train._ranks import Ranks
@@ -122,7 +125,8 @@ class Session:
         return Trainer(self.parts, self._events, self.store, self._describe(), self._check_stop)
 
     def _check_stop(self) -> None:
-        """End the run if a signal has requested it."""
+        """Report progress, and end the run if a signal has requested it."""
+        ACTIVITY.report(step=self._trainer.step)
         if (reason := self._stop.reason) is not None:
             text = f"{reason}: stopping; a second one stops at once"
             self._events.emit(Notice(step=self._trainer.step, text=text))
@@ -183,7 +187,7 @@ class Session:
         run = _owned(ranks, lambda: _opened(where, root, overrides))
         with ExitStack() as failing:
             failing.callback(run.close)
-            saved = _last(ranks, run)
+            saved = _of_first(ranks, lambda: _read_last(run))
             text = saved.meta["config"] if saved else by_first(ranks, run.config_text)
             file = str(run.folder / "config.yaml")
             config = together(ranks, lambda: loads(text, file, overrides))
@@ -256,6 +260,9 @@ class Session:
         with state_errors(self.saved.path):
             if not is_over(self.parts, self.saved.meta):
                 return False
+        return by_first(self.ranks, self._is_logged_as_done)
+
+    def _is_logged_as_done(self) -> bool:
         try:
             return b'"reason": "done"' in read_file(self.run.folder / METRICS_FILE)
         except FileNotFoundError:
@@ -279,12 +286,18 @@ class Session:
             self._stop = stack.enter_context(StopRequest(at_once))
             stack.callback(events.close)
             self._open_logs(events)
+            unwatched = self._start_watchdog()
             for listener in listeners:
                 events.subscribe(listener)
             trainer = self._trainer
             for note in dict.fromkeys(note for notes in self.parts.notes.values() for note in notes):
                 splits = (f"data.{split}" for split, notes in self.parts.notes.items() if note in notes)
                 events.emit(Notice(step=trainer.step, text=f"{', '.join(splits)}: {note}"))
+            if unwatched:
+                names = ", ".join(map(self.ranks.name, unwatched))
+                events.emit(
+                    Notice(step=trainer.step, text=f"{names}: no connection to rank 0; a hang is not noticed there")
+                )
             if self.saved:
                 restore_rng(self.parts, self.saved.tensors, self.saved.meta)
                 for change in (*self.changes, *self.notices):
@@ -300,7 +313,20 @@ class Session:
                 for notice in self.notices:
                     events.emit(Notice(step=trainer.step, text=notice))
                 trainer.save()  # the source of these weights may be gone or changed by the time of a resume
-            return self._run(trainer)
+            try:
+                outcome = self._run(trainer)
+            except BaseException:
+                abort_at_exit()
+                raise
+            stop_all()  # after an exception the watchdogs go on, until the run is aborted
+            return outcome
+
+    def _start_watchdog(self) -> list[int]:
+        """Watch the processes. Returns the ranks that have no connection for that."""
+        if self.ranks.size == 1:
+            return []
+        timeout = self.parts.config.train.stall_timeout.seconds
+        return Watchdog(self.ranks.rank, self.ranks.hosts, timeout).start(self.ranks.exchange)
 
     def _run(self, trainer: Trainer) -> Outcome:
         def ended(reason: str, by: str) -> None:
@@ -310,8 +336,8 @@ class Session:
             trainer.fit()
             waited = trainer.stopping.patience_is_over
             by = trainer.callbacks.stopped_by or trainer.length.ended_by(trainer.step, waited)
-            path = self._restore()
-            outcome = Outcome("done", by, self._test(trainer, path) if "test" in self.parts.loaders else None)
+            best = self._restore()
+            outcome = Outcome("done", by, self._test(trainer, best) if "test" in self.parts.loaders else None)
             trainer.events.sync()  # else a log that is written by a thread could miss the test scores
             ended("done", by)
             return outcome
@@ -319,7 +345,7 @@ class Session:
             ended("interrupted", stop.reason)
             return Outcome(stop.reason)
         except Exception as error:
-            if isinstance(error, (NonFiniteLoss, StepError, MemoryError)):
+            if self.ranks.first and isinstance(error, (NonFiniteLoss, StepError, MemoryError)):
                 error.add_note(self._last_checkpoint())
             with suppress(OSError):  # if the disk has failed, `error` says so
                 ended("non-finite" if isinstance(error, NonFiniteLoss) else "failed", reason(error))
@@ -338,6 +364,9 @@ class Session:
             return "no checkpoint has been written"
 
     def _open_logs(self, events: Events) -> None:
+        if not self.ranks.first:
+            events.subscribe(self._trainer.callbacks)
+            return
         lengths, step = (self.saved.meta["logs"], self.saved.meta["step"]) if self.saved else ({}, 0)
         cut_to = None if self.fresh else lengths
         board = events.subscribe(TensorBoardLog(self.run.folder, cut_to, step))
@@ -353,20 +382,25 @@ class Session:
             **_environment(),
         }
 
-    def _restore(self) -> Path:
-        """Load the best weights, else the last, into the model. Returns the path of their checkpoint."""
-        path = find_checkpoint(self.run.folder)
-        tensors, _ = load_run(path)
-        with state_errors(path):
-            load_model(self.parts, tensors)
+    def _restore(self) -> Saved:
+        """Load the best weights, else the last, into the model. Returns their checkpoint."""
+        ACTIVITY.report("loading the best weights")
+        best = _of_first(self.ranks, self._best)
+        assert best is not None
+        with state_errors(best.path):
+            load_model(self.parts, best.tensors)
         self.parts.average = None  # an average is loaded into the model itself
-        return path
+        return best
 
-    def _test(self, trainer: Trainer, path: Path) -> dict[str, float]:
-        _, meta = load_run(path)
+    def _best(self) -> Saved:
+        path = find_checkpoint(self.run.folder)
+        return Saved(path, *load_run(path))
+
+    def _test(self, trainer: Trainer, best: Saved) -> dict[str, float]:
+        meta = best.meta
         scores = evaluate(self.parts, "test", check_stop=self._check_stop)
         epoch = meta["epoch"] - (meta["step"] == meta["epoch"] * trainer.length.steps_per_epoch)
-        event = TestDone(step=meta["step"], epoch=epoch, scalars=tagged("test", scores), checkpoint=path)
+        event = TestDone(step=meta["step"], epoch=epoch, scalars=tagged("test", scores), checkpoint=best.path)
         trainer.events.emit(event)
         return scores
 
@@ -439,19 +473,20 @@ def _warm_start(ranks: Ranks, parts: Parts, root: str | os.PathLike[str]) -> tup
     return found
 
 
-def _last(ranks: Ranks, run: RunFolder) -> Saved | None:
-    """The run's last checkpoint, which rank 0 reads; None if it has none yet."""
+def _of_first(ranks: Ranks, read: Callable[[], Saved | None]) -> Saved | None:
+    """A checkpoint that rank 0 reads."""
     own: list[Saved] = []
 
-    def read() -> tuple[Path, Json] | None:
-        own.extend(filter(None, [_read_last(run)]))
+    def described() -> tuple[Path, Json] | None:
+        own.extend(filter(None, [read()]))
         return (own[0].path, own[0].meta) if own else None
 
-    found = by_first(ranks, read)
+    found = by_first(ranks, described)
     return found and Saved(found[0], arrays_of_first(ranks, own[0].tensors if own else None), found[1])
 
 
 def _read_last(run: RunFolder) -> Saved | None:
+    """The run's last checkpoint; None if it has none yet."""
     store = run.checkpoints()
     if not store.steps() and not (store.folder / "last.safetensors").exists():
         return None

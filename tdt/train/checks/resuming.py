@@ -10,8 +10,8 @@ from tdt.train.config import Config
 from tdt.train.config.sections import Top
 
 ALLOWED = (
-    "device", "train.epochs", "train.steps", "train.time", "train.early_stopping.patience", "checkpoint.every",
-    "checkpoint.keep", "log", "data.eval_loader",
+    "device", "train.epochs", "train.steps", "train.time", "train.early_stopping.patience", "train.stall_timeout",
+    "checkpoint.every", "checkpoint.keep", "log", "data.eval_loader",
 )  # fmt: skip
 _REASONS = {
     "name": "the run already has its name",

@@ -274,6 +274,8 @@ class Train(Section):
     amp: automatic mixed precision: the model runs under `autocast` of this dtype, in training and evaluation; weights, loss
     and metrics stay float32. With float16 the loss is scaled so that small gradients do not vanish; a step on which gradients
     overflow is skipped, and counted as `amp/skipped_steps`.
+    stall_timeout: of a run on several processes: time without progress (a batch, a part of a checkpoint) after which it is
+    aborted, with a message that names the process, its machine, step and last collective. Make it longer than the slowest batch.
     """
 
     epochs: Count | None = None
@@ -293,6 +295,7 @@ class Train(Section):
     mixup: Annotated[float, Field(gt=0)] | None = None
     overfit: Count | None = None
     amp: Literal["bfloat16", "float16"] | None = None
+    stall_timeout: DurationText = Duration(5, "minute")
 
 
 class Checkpoint(Section):

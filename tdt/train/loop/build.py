@@ -16,6 +16,7 @@ import numpy as np
 
 import tdt
 from tdt import nn
+from tdt._launched import local_rank
 from tdt.autograd._meta import meta
 from tdt.optim.swa_utils import SWALR
 from tdt.train._printable import counted
@@ -250,13 +251,17 @@ def _seed_all(seed: int) -> None:
 
 
 def find_device(config: Config, errors: ConfigErrors) -> tdt.device:
-    """The device of the config; "auto" is the first GPU, or the CPU if there is none."""
+    """The device of the config; "auto" is a GPU, or the CPU if there is none.
+
+    A GPU without a number is the first one, or with several processes on this machine, each one's own.
+    """
     count = _gpu_count() if config.device != "cpu" else 0
+    own = local_rank() % count if count else 0
     if config.device == "auto":
-        return tdt.device("cuda", 0) if count else tdt.device("cpu")
+        return tdt.device("cuda", own) if count else tdt.device("cpu")
     device = tdt.device(config.device)
     if device.type == "cuda":
-        index = device.index or 0
+        index = own if device.index is None else device.index
         device = tdt.device("cuda", index)
         if index >= count:
             errors.add("device", f"{config.device} is not available: {counted(count, 'GPU')} found; use cpu or auto")

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from tdt._activity import ACTIVITY
 from tdt._files import fsync_folder, remove_temporary, replacing, write_whole
 from tdt.train._strict_json import pack, unpack
 from tdt.train._types import Json
@@ -128,6 +129,7 @@ def _write(path: Path, head: bytes, stored: Mapping[str, np.ndarray]) -> None:
                 fault_point("checkpoint.write")
             for chunk in _chunks(array):
                 write_whole(file, chunk.data)
+                ACTIVITY.report()
 
 
 def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], Json]:
