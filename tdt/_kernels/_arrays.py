@@ -74,6 +74,20 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
     return out if bias is None else xp.add(out, bias, out=out)
 
 
+def small_product(a: Any, b: Any) -> Any:
+    """a @ b as `product` gives it, for matrices of float32 with few multiply-adds; None for others."""
+    if (
+        a.__class__ is b.__class__ is ndarray and a.ndim == 2 == b.ndim and a.dtype is FLOAT32 is b.dtype
+        and a.shape[1] == b.shape[0] and _small_products and SWITCHES.kernels and a.size * b.shape[1] < LARGE_PRODUCT
+    ):  # fmt: skip
+        small, _, parts, required = _small_products
+        out = small(a, b)
+        if required[0]:
+            parts.compile()
+        return out
+    return None
+
+
 def _multiply_adds(a: tuple[int, ...], b: tuple[int, ...]) -> int:
     """About how many there are in a product of stacks, or of a vector and matrices."""
     rows, columns = a[-2] if len(a) > 1 else 1, b[-1] if len(b) > 1 else 1

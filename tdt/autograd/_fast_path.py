@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tdt import _backend, _kernels
+from tdt import _kernels
 from tdt._core.mode import state
 from tdt._core.tensor import LEAF, Storage, Tensor
 from tdt._kernels._threads import THREADS
@@ -74,7 +74,7 @@ class FastPath:
             outs: tuple[Tensor, ...] = (out,)
         else:
             out._a = asarray(result[0])
-            outs = (out, *[_wrapped(r) for r in result[1:]])
+            outs = (out, *[wrapped(asarray(r)) for r in result[1:]])
         if edge is not None:
             edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
             _record(self.op, plan, 1, edges, (x,), (a,), attributes, outs)
@@ -104,9 +104,10 @@ def _plain(value: Any) -> bool:
     return kind is int or kind is bool or value is None or (kind is tuple and all(v.__class__ is int for v in value))
 
 
-def _wrapped(result: Any) -> Tensor:
+def wrapped(array: Any) -> Tensor:
+    """A tensor of an array of its own, of which nothing is recorded."""
     out = _new(Tensor)
-    out._a = _backend.as_array(result)
+    out._a = array
     out._st = Storage()
     out._edge = out._view = out._grad = None
     return out

@@ -21,7 +21,7 @@ from tdt._ops.reduce.reductions import sum_name
 from tdt.autograd._arrays import as_tensor, compute, on_arrays
 from tdt.autograd._autocast import autocast, cast_for
 from tdt.autograd._dispatch import binary, unary
-from tdt.autograd._fast_path import FastPath
+from tdt.autograd._fast_path import FastPath, wrapped
 from tdt.autograd._node_names import node_name, ranks
 from tdt.autograd._op import op
 from tdt.autograd._views import follow
@@ -129,6 +129,9 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     if other.__class__ is not Tensor:
         tensor_argument("matmul", other, "other", 2)
     x, y = input._a, other._a
+    # Where nothing is recorded, small matrices need no call of the op.
+    if state.fast_record is False and out is None and (small := _kernels.small_product(x, y)) is not None:
+        return wrapped(small)
     if x.dtype != y.dtype or not x.ndim or not y.ndim or x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
         cast = cast_for("lower", input, other)
         if cast[0] is input and cast[1] is other:
@@ -146,6 +149,8 @@ def _of_ranks(left: int, right: int, input: Any, other: Any) -> Tensor | None:
         a, b = input._a, other._a
         if a.ndim != left or b.ndim != right or a.dtype is not b.dtype or state.fast_record is None:
             return None
+        if state.fast_record is False and (small := _kernels.small_product(a, b)) is not None:
+            return wrapped(small)
         sizes, others = a.shape, b.shape
     except AttributeError:
         return None
