@@ -17,12 +17,13 @@ columns are cut for the threads.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +40,9 @@ from tdt._kernels._pool import get_num_threads, parallel
 from tdt._kernels._tile import Shape, address, call, choose_for, rates
 
 DEPTH = 256  # products that are summed in registers; with a panel of 16 columns, half of a level-one cache
+LONGEST = (
+    2 * DEPTH
+)  # a sum below it is packed as a whole, in blocks of half as many rows and columns: the result is written once
 ROWS = 192  # rows of the left operand in a block, or some fewer: packed 196 kB, a part of a level-two cache
 COLUMNS = 768  # columns of the right operand in a block: 786 kB; a multiple of every tile's
 SHALLOW = (
@@ -60,15 +64,15 @@ SMALL = 1 << 20
 CACHED = {8: 1 << 19, 16: 1 << 21}
 TURNED_ROWS = 128  # rows of the left operand up to which the transposed product may be computed
 TURNED_SIZE = 1 << 16  # elements of a piece of it, which is computed in scratch memory
-RIGHT_SIZE, LEFT_SIZE = DEPTH * (COLUMNS + 64), DEPTH * (ROWS + 32)  # elements of what is packed at a time
+RIGHT_SIZE, LEFT_SIZE = DEPTH * (COLUMNS + 128), DEPTH * (ROWS + 64)  # elements of what is packed at a time
 EDGE_TIME = 1.15  # of a vector in a tile that is narrower than its panels
 CELL = 32  # where the table of a plan has a 0: a tile has fewer rows
 
 # The words of a plan. Of the left and the right operand: bytes from stack to stack, from matrix to matrix, to the next row
 # (column), to the next k; elements from line to line. M, N, K are the sizes of left @ right; PITCH is that of the result.
 (M, N, K, DOWN, ACROSS, PIECE_ROWS, PIECE_COLUMNS, BLOCK_ROWS, INNER, L_OUTER, L_INNER, L_ROW, L_K, L_STEP, R_OUTER,
- R_INNER, R_COLUMN, R_K, R_STEP, C_NEXT, PITCH, TILE_ROWS, TILE_COLUMNS, TILE, EDGE_COLUMNS, EDGE, LEFT, RIGHT, TURN,
- TABLE) = range(30)  # fmt: skip
+ R_INNER, R_COLUMN, R_K, R_STEP, C_NEXT, PITCH, TILE_ROWS, TILE_COLUMNS, TILE, EDGE_COLUMNS, EDGE, LEFT, RIGHT, TURN, SPAN,
+ TABLE) = range(31)  # fmt: skip
 LINE, WORD = 8, 8  # words of a cache line, bytes of a word
 ADDRESSES = struct.Struct("=qqqqq").pack
 
@@ -103,11 +107,12 @@ def _pieces(code: Code, first: Value, last: Value, arguments: list[Value]) -> No
         # A turned product is computed in scratch memory first.
         out = code.select(turns, turned, c_piece + 4 * low * plan[PITCH])
         pitch = code.select(turns, plan[N], plan[PITCH])
-        with code.loop(begin, code.minimum(begin + plan[PIECE_COLUMNS], plan[N]), COLUMNS) as jc:
-            wide = code.minimum(code.minimum(begin + plan[PIECE_COLUMNS], plan[N]) - jc, COLUMNS)
-            with code.loop(0, plan[K], DEPTH) as pc:
+        most = code.value(COLUMNS * DEPTH, "i64") // plan[SPAN]
+        with code.loop(begin, code.minimum(begin + plan[PIECE_COLUMNS], plan[N]), most) as jc:
+            wide = code.minimum(code.minimum(begin + plan[PIECE_COLUMNS], plan[N]) - jc, most)
+            with code.loop(0, plan[K], plan[SPAN]) as pc:
                 _block(code, plan, (left, right), (l_piece + pc * plan[L_K], r_piece + pc * plan[R_K] + jc * plan[R_COLUMN]),
-                       (height, wide, code.minimum(plan[K] - pc, DEPTH)), (out + 4 * jc, pitch), pc,
+                       (height, wide, code.minimum(plan[K] - pc, plan[SPAN])), (out + 4 * jc, pitch), pc,
                        _bias_of(code, turns, bias, jc), (code.select(turns | (half == 0), 0, half + 2 * jc), turned))  # fmt: skip
         with code.when(turns):
             turn = functools.partial(call, code, plan[TURN])
@@ -128,36 +133,46 @@ def _block(code: Code, plan: list[Value], packed: tuple, operands: tuple, sizes:
            bias: Value, rounded: tuple) -> None:  # fmt: skip
     """All tiles of a block of columns and of the sum from `pc` on.
 
-    packed: addresses for the packed left and right operand. operands: those of their first elements. sizes: rows, columns,
-    depth. result: address and pitch. rounded: address of the result in bfloat16, or 0, and memory for a panel of it.
+    packed: addresses for the packed left and right operand. operands: those of their first elements. sizes: rows, columns, and
+    products of the sum. result: address and pitch. rounded: address of the result in bfloat16, or 0, memory for a panel of it.
     """
-    (left, right), (l_all, r_block), (height, wide, depth), (out, pitch) = packed, operands, sizes, result
+    (left, right), (l_all, r_block), (height, wide, span), (out, pitch) = packed, operands, sizes, result
     half, panel = rounded
     rows, columns = plan[TILE_ROWS], plan[TILE_COLUMNS]
     packs = plan[LEFT] != 0
-    call(code, plan[RIGHT], r_block, plan[R_STEP], depth, right, 0, wide)
-    begins = code.cast(pc == 0, "i64")
-    ends = code.select(pc + depth == plan[K], bias, 0)
-    half = code.select(pc + depth == plan[K], half, 0)
-    alone = (half != 0) & (pc == 0)  # then the sums need not be kept
-    to = code.select(alone, columns, pitch)
+    padded = (wide + columns - 1) // columns * columns
+    with _depths(code, span) as (start, depth):
+        call(code, plan[RIGHT], r_block + start * plan[R_K], plan[R_STEP], depth, right + 4 * start * padded, 0, wide)
     with code.loop(0, height, plan[BLOCK_ROWS]) as ic:
         tall = code.minimum(plan[BLOCK_ROWS], height - ic)
-        with code.when(packs):
-            call(code, plan[LEFT], l_all + ic * plan[L_ROW], plan[L_STEP], depth, left, 0, tall)
-        l_block = code.select(packs, left, l_all + ic * plan[L_ROW])
-        l_next = code.select(packs, 4 * depth, plan[L_ROW])
-        count = code.select(packs, depth, 1)
-        with code.loop(0, wide, columns) as j:
-            added = code.select(ends == 0, 0, ends + 4 * j)
+        l_first, filled = l_all + ic * plan[L_ROW], (tall + rows - 1) // rows * rows
+        with code.when(packs), _depths(code, span) as (start, depth):
+            call(code, plan[LEFT], l_first + start * plan[L_K], plan[L_STEP], depth, left + 4 * start * filled, 0, tall)
+        with code.loop(0, wide, columns) as j, _depths(code, span) as (start, depth):
+            begins = code.cast(pc + start == 0, "i64")
+            ends = pc + start + depth == plan[K]
+            added = code.select(ends & (bias != 0), bias + 4 * j, 0)
+            to_half = ends & (half != 0)
+            alone = to_half & (begins != 0)  # then the sums need not be kept
+            to = code.select(alone, columns, pitch)
+            l_block = code.select(packs, left + 4 * start * filled, l_first + start * plan[L_K])
+            l_next = code.select(packs, 4 * depth, plan[L_ROW])
+            count = code.select(packs, depth, 1)
             here = code.minimum(columns, wide - j)
             tile = code.select(here <= plan[EDGE_COLUMNS], plan[EDGE], plan[TILE])
             with code.loop(0, tall, rows) as i:
                 sums, high = code.select(alone, panel, out + 4 * ((ic + i) * pitch + j)), code.minimum(rows, tall - i)
                 call(code, tile, l_block + i * l_next, plan[TABLE], plan[TABLE] + 8 * CELL, count, depth,
-                     right + 4 * j * depth, columns, sums, to, added, high, here, begins)  # fmt: skip
-                with code.when(half != 0):
+                     right + 4 * (start * padded + j * depth), columns, sums, to, added, high, here, begins)  # fmt: skip
+                with code.when(to_half):
                     round_block(code, high, here, sums, to, half + 2 * ((ic + i) * plan[PITCH] + j), plan[PITCH])
+
+
+@contextlib.contextmanager
+def _depths(code: Code, span: Value) -> Iterator[tuple[Value, Value]]:
+    """A loop over parts of a sum that a tile computes: the start of each, and its size."""
+    with code.loop(0, span, DEPTH) as start:
+        yield start, code.minimum(span - start, DEPTH)
 
 
 def _add(code: Code, flags: Value, number: Value, value: int) -> Value:
@@ -393,7 +408,8 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
     unpacked = left.k == left.size == 4 and (plan.turned or -(-n // shape.columns) <= FEW_PANELS)
     if not unpacked and n <= shape.width:  # packed rows lie together: one vector of columns takes many of them
         shape = choose_for(m, n)
-    block = shape.rows if k <= SHALLOW else ROWS // shape.rows * shape.rows
+    span = LONGEST if DEPTH < k < LONGEST else DEPTH
+    block = shape.rows if k <= SHALLOW else ROWS * DEPTH // span // shape.rows * shape.rows
     how = "rows" if unpacked else "panel"
     rows, columns = _cut(
         pieces, count, (m, n), (shape.rows, n if plan.turned else shape.columns), threads, -(-m // most)
@@ -405,7 +421,7 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
         left.outer, left.inner, left.line, left.k, left.step(), right.outer, right.inner, right.line, right.k, right.step(),
         4 * m * n, pitch, shape.rows, shape.columns, address(how, shape), *_edge(n, shape, how),
         0 if unpacked else left.packer(shape.rows, shape.width),
-        right.packer(shape.columns, shape.width), turner() if plan.turned else 0,
+        right.packer(shape.columns, shape.width), turner() if plan.turned else 0, span,
     ]  # fmt: skip
     plan.prepare(words, table, threads, count * m * n * k)
     return plan
