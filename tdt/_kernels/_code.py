@@ -360,6 +360,43 @@ class Code:
         self.jump(head)
         self.place(end)
 
+    def vectors(
+        self,
+        count: Value,
+        many: int,
+        write: Callable[[Value, int, int], None],
+        *,
+        misplaced: Value | None = None,
+        unrolled: int = 1,
+    ) -> None:
+        """Write each of `count` elements once or twice, with the same value: `write(place, vectors, width)` does so.
+
+        Where they fill a vector of `many`, the ends are written by vectors that overlap others, and nothing one by one, with
+        the width 0. misplaced: elements by which the row begins behind a multiple of a vector in memory; all vectors but those
+        at the ends are then written to such multiples.
+        """
+
+        def wide() -> None:
+            start = self.value(0, "i64")
+            if misplaced is not None:
+                write(start, 1, many)
+                start = self.value(many, "i64") - misplaced
+            each = unrolled * many
+            middle = start + (count - start) // each * each
+            if unrolled > 1:
+                with self.loop(start, middle, each) as e:
+                    write(e, unrolled, many)
+            last = count - many
+            with self.loop(middle if unrolled > 1 else start, last, many) as e:
+                write(e, 1, many)
+            write(last, 1, many)
+
+        def narrow() -> None:
+            with self.loop(0, count) as e:
+                write(e, 1, 0)
+
+        self.choose(count >= many, wide, narrow)
+
     @contextlib.contextmanager
     def forever(self) -> Iterator[Callable[[Value], None]]:
         """A loop that ends where the function it gives is called with a test that holds."""

@@ -34,8 +34,8 @@ Dimension = tuple[int, int, int, int]  # its size; elements from one entry to th
 def combined(how: str, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
     """`how` of two arrays that broadcast, a ufunc of `OPERATIONS`, in memory as NumPy's result; None where NumPy is as fast.
 
-    They have one type, float32 or float64. An operand that has the result's shape must be without gaps in memory; the other
-    must be like it, or repeated along whole dimensions.
+    They have one type, float32 or float64. Operands of the result's shape must lie in memory in the order of their indices, or
+    alike and without gaps; an operand of another shape must be repeated along whole dimensions.
     """
     plan = _plan(a.shape, a.strides, b.shape, b.strides, a.dtype)
     if plan is None or b.dtype != a.dtype:
@@ -69,10 +69,11 @@ def _plan(
     except ValueError:
         return None
     whole = [strides for s, strides in ((a_shape, a_strides), (b_shape, b_strides)) if s == shape]
-    if len(whole) == 2 and whole[0] != whole[1]:
-        return None
-    contiguous = tuple(size * math.prod(shape[d + 1 :]) for d in range(len(shape)))
-    of_result = whole[0] if whole else contiguous
+    of_result = contiguous = tuple(size * math.prod(shape[d + 1 :]) for d in range(len(shape)))
+    if not all(_in_order(shape, strides) for strides in whole):
+        if len(whole) == 2 and whole[0] != whole[1]:
+            return None
+        of_result = whole[0]
     steps = [_steps(a_shape, a_strides, len(shape)), _steps(b_shape, b_strides, len(shape)), of_result]
     found = [[n, *(s // size for s in each)] for n, *each in zip(shape, *steps, strict=True) if n != 1]
     found.sort(key=lambda d: -d[3])
@@ -105,6 +106,12 @@ def _plan(
     return shape, None if of_result == contiguous else of_result, words, -(-rows // each), inner[:2], long
 
 
+def _in_order(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether an array's dimensions lie in memory in their order, with or without gaps."""
+    steps = [s for n, s in zip(shape, strides, strict=True) if n != 1]
+    return all(s > 0 for s in steps) and steps == sorted(steps, reverse=True)
+
+
 def _steps(shape: tuple[int, ...], strides: tuple[int, ...], ndim: int) -> list[int]:
     """The strides of an operand as one of `ndim` dimensions, 0 where it is repeated."""
     return [0] * (ndim - len(shape)) + [s if n != 1 else 0 for n, s in zip(shape, strides, strict=True)]
@@ -135,8 +142,8 @@ def _combine(code: Code, first: Value, last: Value, arguments: list[Value], kind
         ones = [None if step else code.load(kind, x, place) for x, place, step in zip(arrays, at, inner, strict=False)]
         spread = [None if one is None else code.splat(one, many) for one in ones]
 
-        def write(e: Value, vectors: int, width: int, repeated: list[Value | None]) -> None:
-            results = []
+        def write(e: Value, vectors: int, width: int) -> None:
+            results, repeated = [], spread if width else ones
             for u in range(vectors):
                 x, y = (
                     code.load(kind, array, place + e + u * max(width, 1), width) if one is None else one
@@ -146,13 +153,9 @@ def _combine(code: Code, first: Value, last: Value, arguments: list[Value], kind
             for u, value in enumerate(results):
                 code.store(value, arrays[2], at[2] + e + u * max(width, 1))
 
-        rounds, whole = count // (UNROLLED * many) * (UNROLLED * many), count // many * many
-        with code.loop(0, rounds, UNROLLED * many) as e:
-            write(e, UNROLLED, many, spread)
-        with code.loop(rounds, whole, many) as e:
-            write(e, 1, many, spread)
-        with code.loop(whole, count) as e:
-            write(e, 1, 0, ones)
+        size = 8 if kind == "double" else 4
+        misplaced = (code.cast(arrays[2], "i64") // size + at[2]) & (many - 1)
+        code.vectors(count, many, write, misplaced=misplaced, unrolled=UNROLLED)
         k.add(1)
         row_ends = k.get() == sizes[2]
         j.set(code.select(row_ends, j.get() + 1, j.get()))

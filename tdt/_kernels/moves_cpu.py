@@ -9,10 +9,12 @@ import numpy as np
 
 from tdt._kernels._code import SIZES, Code, Value, native
 from tdt._kernels._jit import address_of
+from tdt._kernels._native import vector_width
 from tdt._kernels._pool import parallel
 
 UNITS = 1 << 14  # bytes that a block of the pool's work has at least
 VECTOR = 32  # bytes of a vector
+UNROLLED = 4  # vectors in a round of the loop
 KINDS = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
 
 
@@ -22,7 +24,7 @@ def _copy(code: Code, first: Value, last: Value, arguments: list[Value], kind: s
     block; unused. A row is the innermost dimension, contiguous in the target, and in the source as `how` says.
     """
     source, target, n0, n1, n2, n3, s0, s1, s2, t0, t1, t2, each, _ = arguments
-    many = VECTOR // SIZES[kind]
+    many = 4 * vector_width() // SIZES[kind]
     back = tuple(reversed(range(many)))
     rows = n0 * n1 * n2
     with code.loop(first * each, code.minimum(last * each, rows)) as row:
@@ -32,25 +34,23 @@ def _copy(code: Code, first: Value, last: Value, arguments: list[Value], kind: s
         j = upper - i * n1
         x = code.cast(source + i * s0 + j * s1 + k * s2, "ptr")
         out = code.cast(target + i * t0 + j * t1 + k * t2, "ptr")
-        whole = n3 // many * many
-        if how == "repeated":
-            one = code.load(kind, x)
-            spread = code.splat(one, many)
-            with code.loop(0, whole, many) as e:
-                code.store(spread, out, e)
-            with code.loop(whole, n3) as e:
-                code.store(one, out, e)
-        elif how == "reversed":  # the address is that of the last element in memory
-            with code.loop(0, whole, many) as e:
-                value = code.load(kind, x, 1 - many - e, many)
-                code.store(code.shuffle(value, value, back), out, e)
-            with code.loop(whole, n3) as e:
-                code.store(code.load(kind, x, 0 - e), out, e)
-        else:
-            with code.loop(0, whole, many) as e:
-                code.store(code.load(kind, x, e, many), out, e)
-            with code.loop(whole, n3) as e:
-                code.store(code.load(kind, x, e), out, e)
+        one = code.load(kind, x)
+        spread = code.splat(one, many)
+
+        def write(e: Value, vectors: int, width: int) -> None:
+            places = [e + u * width for u in range(vectors)]
+            if how == "repeated":
+                values = [spread if width else one] * vectors
+            elif how == "alike" or not width:
+                values = [code.load(kind, x, 0 - p if how == "reversed" else p, width) for p in places]
+            else:  # the address is that of the last element in memory
+                values = [code.load(kind, x, 1 - many - p, many) for p in places]
+                values = [code.shuffle(value, value, back) for value in values]
+            for place, value in zip(places, values, strict=True):
+                code.store(value, out, place)
+
+        misplaced = (code.cast(out, "i64") // SIZES[kind]) & (many - 1)
+        code.vectors(n3, many, write, misplaced=misplaced, unrolled=UNROLLED)
 
 
 @functools.lru_cache(1024)

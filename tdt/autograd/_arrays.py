@@ -11,7 +11,7 @@ from tdt._core.calls import TENSOR_TYPES
 from tdt._core.dtype import ALL_DTYPES
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, wrap
-from tdt._kernels import LOWER, chosen
+from tdt._kernels import LARGE_ARITHMETIC, LOWER, chosen
 from tdt._kernels._threads import THREADS
 from tdt.autograd._dispatch import number_key, ufunc_of
 
@@ -67,7 +67,8 @@ def compute(op: Op, *arrays: Any, **attributes: Any) -> Any:
         if ufunc is not None:
             return ufunc(*arrays if pick is None else pick(arrays), *numbers)
     elif op.direct is not None and not attributes:
-        return op.direct(*arrays)
+        large = op.large is not None and arrays[0].__class__ is ndarray and arrays[0].size >= LARGE_ARITHMETIC
+        return (op.large if large else op.direct)(*arrays)
     if op.kernels and (kernel := chosen(op.kernels, np, *arrays, **attributes)):
         return kernel(*arrays, **attributes)
     return op.forward(np, *arrays, **attributes)

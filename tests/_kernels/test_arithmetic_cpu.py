@@ -56,6 +56,20 @@ def test_values_and_strides_are_numpys(how, dtype):
             np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("how", OPERATIONS)
+def test_slices_are_computed_where_they_lie(how):
+    x, cube = values((90, 101), np.float32, 0), values((7, 9, 40), np.float32, 1)
+    pairs = [(x[:, 1:], x[:, :-1]), (x[1:], x[:-1]), (x[::3], x[1::3]), (cube[1:, :-1], cube[:-1, 1:, :]), (x[:, 1:], x[0, 1:]),
+             (cube[:, ::2, 3:20], cube[:, 0:1, 0:17])]  # fmt: skip
+    for a, b in pairs:
+        with np.errstate(all="ignore"):
+            expected = getattr(np, how)(a, b)
+        found = combined(how, a, b)
+        assert found is not None
+        assert found.strides == expected.strides
+        np.testing.assert_array_equal(found, expected)
+
+
 def channels_last(image: np.ndarray) -> np.ndarray:
     return to_front(np.ascontiguousarray(to_last(image)))
 
@@ -77,6 +91,7 @@ def test_the_result_lies_in_memory_as_the_operand_of_its_shape(shape):
     [
         (np.ones((64, 65), np.float32), np.ones((65, 64), np.float32).T),
         (np.ones((64, 64), np.float32)[:, ::2], np.ones((64, 32), np.float32)),
+        (np.ones((64, 65), np.float32)[:, 1:].T, np.ones((64, 65), np.float32)[:, 1:].T),
         (np.ones((64, 64), np.float32), np.ones((64, 128), np.float32)[0, ::2]),
         (np.ones((64, 64), np.float32), np.ones(64, np.float64)),
         (np.ones((64, 64), np.int32), np.ones(64, np.int32)),
@@ -84,7 +99,7 @@ def test_the_result_lies_in_memory_as_the_operand_of_its_shape(shape):
         (np.ones((64, 7), np.float32), np.ones(7, np.float32)),
         (np.ones((64, 7), np.float32), np.ones(8, np.float32)),
     ],
-    ids=["orders", "gaps", "strided row", "types", "integers", "byte order", "short rows", "shapes"],
+    ids=["orders", "gaps", "gaps in columns", "strided row", "types", "integers", "byte order", "short rows", "shapes"],
 )
 def test_other_operands_are_numpys(x, y):
     assert combined("add", x, y) is None

@@ -146,7 +146,7 @@ def _arrays_of(tensors: Any, dim: Any, same_shape: bool = False) -> list[np.ndar
             return None
         size += a.size
         arrays.append(a)
-    return arrays if ndim and size < _kernels.LARGE_MOVE else None
+    return arrays if ndim and size < _kernels.LARGE_MOVE * len(arrays) else None
 
 
 concat = function_alias("concat", of=cat)
