@@ -42,6 +42,10 @@ SCALEF = {"<16 x float>": ("@llvm.x86.avx512.mask.scalef.ps.512", "i16"),
           "<8 x double>": ("@llvm.x86.avx512.mask.scalef.pd.512", "i8")}  # fmt: skip
 CURRENT_ROUNDING = 4
 
+# AVX-512's estimate of 1 / sqrt(x), within 2^-14, and the bits of the numbers between which square roots begin with it.
+ROOT_VECTOR, ROOT_ESTIMATE = "<16 x float>", "@llvm.x86.avx512.rsqrt14.ps.512"
+ROOT_FROM, ROOT_TO = (127 - 96) << 23, (127 + 96) << 23
+
 
 def digest(outputs: Sequence[Expression], types: str) -> str:
     """A hash of formulas and storage types: the name under which their code is kept."""
@@ -150,6 +154,8 @@ class Emitter:
             return self.new(f"{BINARY[op]} {v} {args[0]}, {args[1]}")
         if op in COMPARE:
             return self.new(f"fcmp {COMPARE[op]} {v} {args[0]}, {args[1]}")
+        if op == "sqrt" and v == ROOT_VECTOR and has_feature("avx512f"):
+            return self.root(args[0])
         if op in CALLS:
             return self.intrinsic(CALLS[op], args, v, v)
         if op == "negative":
@@ -170,6 +176,38 @@ class Emitter:
         if op in RESULTS:
             return angle(self, op, args[0])
         return self.parts(op, args[0], real)
+
+    def root(self, x: str) -> str:
+        """The square root, rounded as IEEE 754 says: by Newton's method from AVX-512's estimate, in half of an instruction's time.
+
+        The last step rounds correctly what is within a unit of the last place (P. Markstein, 1990), for the numbers from
+        2^-96 to 2^96; where there are others, the instruction computes the vector.
+        """
+        v, words = self.vector, self.words
+        place = self.new(f"bitcast {v} {x} to {words}")
+        place = self.new(f"sub {words} {place}, {self.splat(ROOT_FROM, 'i32')}")
+        usual = self.new(f"icmp ult {words} {place}, {self.splat(ROOT_TO - ROOT_FROM, 'i32')}")
+        number = self.new(f"select {self.bits} {usual}, {v} {x}, {v} {self.splat(1.0, 'float')}")
+        self.declared.add(f"declare {v} {ROOT_ESTIMATE}({v}, {v}, i16)")
+        estimate = self.new(f"call {v} {ROOT_ESTIMATE}({v} {number}, {v} zeroinitializer, i16 -1)")
+        root = self.new(f"fmul {v} {number}, {estimate}")
+        half = self.new(f"fmul {v} {estimate}, {self.splat(0.5, 'float')}")
+        less = self.new(f"fneg {v} {half}")
+        error = self.intrinsic("fma", [less, root, self.splat(0.5, "float")], v, v)
+        root = self.intrinsic("fma", [root, error, root], v, v)
+        half = self.intrinsic("fma", [half, error, half], v, v)
+        less = self.new(f"fneg {v} {root}")
+        error = self.intrinsic("fma", [less, root, number], v, v)
+        root = self.intrinsic("fma", [error, half, root], v, v)
+        mask = self.new(f"bitcast {self.bits} {usual} to i{self.width}")
+        all_usual = self.new(f"icmp eq i{self.width} {mask}, -1")
+        before, there, after = self.block, f"unusual{self.count}", f"rooted{self.count}"
+        self.lines.append(f"  br i1 {all_usual}, label %{after}, label %{there}")
+        self.begin(there)
+        other = self.intrinsic("sqrt", [x], v, v)
+        self.lines.append(f"  br label %{after}")
+        self.begin(after)
+        return self.new(f"phi {v} [ {root}, %{before} ], [ {other}, %{there} ]")
 
     def scaled(self, x: str, n: str, real: str) -> str:
         """x · 2^n: one instruction of AVX-512, else two powers of 2, so that a subnormal result is rounded once."""
@@ -506,6 +544,9 @@ class _Inline(Emitter):
 
     def rare(self, args: list[str], otherwise: Expression, loads: Sequence[str], known: dict[Any, str]) -> str:
         raise NotImplementedError("a value that is computed for some elements alone")
+
+    def root(self, x: str) -> str:
+        return self.intrinsic("sqrt", [x], self.vector, self.vector)
 
 
 def functions_of(kind: str) -> Any:

@@ -45,6 +45,16 @@ def test_the_error_is_within_the_bound_and_special_values_are_exact(name):
     assert np.max(np.abs(found[finite] - exact[finite]) / ulp) <= BOUNDS[name]
 
 
+def test_square_roots_are_rounded_to_the_nearest():
+    """Of all fractions, for an even and an odd exponent, and of every exponent, where one is computed in another way."""
+    root = Elementwise("root", lambda xp, x: xp.sqrt(x))
+    fractions = np.arange(1 << 24, dtype=np.uint32) + np.float32(1).view(np.uint32)
+    exponents = np.random.default_rng(0).integers(0, 1 << 31, 1 << 18, dtype=np.uint32)
+    for bits in (fractions, exponents):
+        x = bits.view(np.float32)
+        np.testing.assert_array_equal(root((x,)), np.sqrt(x))
+
+
 @pytest.mark.parametrize("name", ["j0", "j1", "y0", "y1", "airy_ai"])
 def test_functions_that_oscillate_are_rounded_once_near_and_far(name):
     exact_of = getattr(scipy.special, name, lambda x: scipy.special.airy(x)[0])
