@@ -178,7 +178,7 @@ class Emitter:
         return self.parts(op, args[0], real)
 
     def root(self, x: str) -> str:
-        """The square root, rounded as IEEE 754 says: by Newton's method from AVX-512's estimate, in half of an instruction's time.
+        """The square root, rounded as IEEE 754 says: by Newton's method from AVX-512's estimate, in half an instruction's time.
 
         The last step rounds correctly what is within a unit of the last place (P. Markstein, 1990), for the numbers from
         2^-96 to 2^96; where there are others, the instruction computes the vector.
