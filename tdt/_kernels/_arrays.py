@@ -21,6 +21,7 @@ from tdt._kernels._conditions import (
     LARGE_PRODUCT,
     LARGE_SCAN,
     LARGE_SORT,
+    LARGE_TURN,
     NUMBERS,
     SIMPLE,
     SMALL_INDEXED,
@@ -387,6 +388,26 @@ def moved(target: Any, source: Any) -> bool:
     return _copy_into(target, source)
 
 
+def contiguous_copy(x: Any) -> Any:
+    """A copy of an array in the order of its indices; of large arrays that lie across in memory, by a kernel."""
+    if x.__class__ is np.ndarray and x.size >= LARGE_TURN and SWITCHES.kernels and x.dtype.char in SIMPLE:
+        if not x.flags.c_contiguous and (turned := _contiguous_copy(x)) is not None:
+            return turned
+    return x.copy(order="C")
+
+
+def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
+    """x in another shape: a view where possible, else made of `contiguous_copy`. ValueError where it does not fit."""
+    if x.__class__ is not np.ndarray or x.size < LARGE_TURN or x.flags.c_contiguous:
+        return x.reshape(shape)
+    try:
+        return np.reshape(x, shape, copy=False)
+    except TypeError:  # NumPy 2.0 has no `copy`
+        return x.reshape(shape)
+    except ValueError:
+        return contiguous_copy(x).reshape(shape)
+
+
 def triangle(x: Any, edge: int, lower: bool) -> Any:
     """The lower or upper triangle of large contiguous matrices, as `moves_cpu.triangle` says; None where none applies."""
     if not SWITCHES.kernels or x.__class__ is not np.ndarray or x.size < LARGE_FOLD or x.dtype.char not in SIMPLE:
@@ -404,6 +425,7 @@ _entries = lazy("_row_index:entries")
 _take_along, _put_along = lazy("index_cpu:take"), lazy("index_cpu:put")
 _scan, _extremes = lazy("scan_cpu:scan"), lazy("scan_cpu:extremes")
 _copy_into, _triangle = lazy("moves_cpu:copy_into"), lazy("moves_cpu:triangle")
+_contiguous_copy = lazy("moves_cpu:contiguous_copy")
 _DISTANCES = {
     "pdist": (lazy("distance_cpu:pdist"), (2.0, 1.0, 0.0, math.inf)),
     "cdist": (lazy("distance_cpu:cdist"), (2.0, 1.0, 0.0, math.inf)),

@@ -123,10 +123,11 @@ def table_of(offsets: np.ndarray) -> np.ndarray:
 
 
 def turned(code: Code, rows: list[Value]) -> list[Value]:
-    """16 vectors of 16, as a block turned: each of four rounds interleaves row i with row i + 8."""
-    half = TILE // 2
-    orders = [[h + i // 2 + TILE * (i % 2) for i in range(TILE)] for h in (0, half)]
-    for _ in range(4):
+    """n vectors of n elements, a power of 2, as a block turned: each round interleaves row i with row i + n / 2."""
+    n = len(rows)
+    half = n // 2
+    orders = [[h + i // 2 + n * (i % 2) for i in range(n)] for h in (0, half)]
+    for _ in range(n.bit_length() - 1):
         rows = [code.shuffle(rows[i], rows[i + half], order) for i in range(half) for order in orders]
     return rows
 

@@ -10,11 +10,13 @@ import numpy as np
 from tdt._kernels._code import SIZES, Code, Value, native
 from tdt._kernels._jit import address_of
 from tdt._kernels._native import vector_width
+from tdt._kernels._pairs import turned
 from tdt._kernels._pool import parallel
 
 UNITS = 1 << 14  # bytes that a block of the pool's work has at least
 VECTOR = 32  # bytes of a vector
 UNROLLED = 4  # vectors in a round of the loop
+STRIP = 1 << 10  # columns of a matrix that is turned, whose lines in the target stay in the cache until they are full
 KINDS = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
 
 
@@ -83,6 +85,70 @@ def _sizes(shape: tuple[int, ...], strides: tuple[int, ...], to: tuple[int, ...]
     each = max(1, UNITS // (n3 * itemsize))
     words = (*(d[2] for d in joined[:3]), n3, *(d[1] for d in joined[:3]), *(d[0] for d in joined[:3]), each, 0)
     return words, -(-rows // each), how
+
+
+@native("qq" + "q" * 14)
+def _turn(code: Code, first: Value, last: Value, arguments: list[Value], kind: str, tile: int) -> None:
+    """Addresses of source and target; two outer sizes; the columns and rows of matrices that are turned; strides of the source
+    and of the target in bytes, both outer ones and that between rows; elements of a strip; strips of a matrix, blocks of a
+    strip; unused.
+
+    A matrix is turned in strips of its columns, which become rows of the target, and a strip in blocks of `tile` rows.
+    """
+    source, target, _, n1, columns, rows, s0, s1, row_step, t0, t1, column_step, strip, strips, blocks, _ = arguments
+    size = SIZES[kind]
+    with code.loop(first, last) as number:
+        upper = number // blocks
+        outer = upper // strips
+        i = outer // n1
+        j = outer - i * n1
+        row = code.minimum((number - upper * blocks) * tile, rows - tile)
+        x = source + i * s0 + j * s1 + row * row_step
+        out = target + i * t0 + j * t1 + row * size
+        left = (upper - outer * strips) * strip
+        right = code.minimum(left + strip, columns)
+        with code.loop(left, right, tile) as at:
+            column = code.minimum(at, columns - tile)  # the last block overlaps the one before
+            lines = [code.cast(x + (row_step * k + column * size), "ptr") for k in range(tile)]
+            for k, line in enumerate(turned(code, [code.load(kind, line, 0, tile) for line in lines])):
+                code.store(line, code.cast(out + (column + k) * column_step, "ptr"))
+
+
+@functools.lru_cache(1024)
+def _turned_sizes(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple | None:
+    """The words of `_turn` behind the addresses, its blocks, its tile and a thread's blocks; None where it does not apply."""
+    dims: list[tuple[int, int, int]] = []  # size, strides of the source and of the target
+    end = math.prod(shape) * itemsize
+    for n, s in zip(shape, strides, strict=True):
+        end //= n
+        if n != 1:
+            joins = dims and dims[-1][1] == s * n
+            dims.append((dims.pop()[0] * n if joins else n, s, end))
+    inner = [d for d in dims[:-1] if d[1] == itemsize]
+    if not 2 <= len(dims) <= 4 or len(inner) != 1 or dims[-1][1] == itemsize:
+        return None
+    rows, row_step, _ = dims[-1]
+    columns, _, column_step = inner[0]
+    tile = next((t for t in (16, 8, 4) if t <= min(rows, columns) and t * itemsize <= 4 * vector_width()), 0)
+    if not tile:
+        return None
+    outer = [d for d in dims[:-1] if d is not inner[0]]
+    outer = [(1, 0, 0)] * (2 - len(outer)) + outer
+    (n0, s0, t0), (n1, s1, t1) = outer
+    strips, blocks = -(-columns // STRIP), -(-rows // tile)
+    words = n0, n1, columns, rows, s0, s1, row_step, t0, t1, column_step, STRIP, strips, blocks, 0
+    return words, n0 * n1 * strips * blocks, tile, max(1, UNITS // (min(columns, STRIP) * tile * itemsize))
+
+
+def contiguous_copy(x: np.ndarray) -> np.ndarray | None:
+    """A contiguous copy of x, whose rows lie across in memory, by a kernel; None where it has none."""
+    found = _turned_sizes(x.shape, x.strides, x.itemsize)
+    if found is None:
+        return None
+    words, blocks, tile, grain = found
+    out = np.empty(x.shape, x.dtype)
+    parallel(_turn(KINDS[x.itemsize], tile), blocks, address_of(x), address_of(out), *words, grain=4 * grain)  # type: ignore[arg-type]
+    return out
 
 
 def copy_into(target: np.ndarray, source: np.ndarray) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt._core.writing import check_memory
-from tdt._kernels import add, add_to
+from tdt._kernels import add, add_to, contiguous_copy
 
 ndarray = np.ndarray
 _lock = threading.Lock()
@@ -42,7 +42,7 @@ def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
         if isinstance(g, Tensor):
             leaf._grad = leaf._grad + g if leaf._grad is not None else g if g.is_sparse else g.clone()
         elif leaf._grad is None:
-            leaf._grad = wrap(g if own else g.copy())
+            leaf._grad = wrap(g if own else contiguous_copy(g))
         else:
             grad = leaf._grad
             if getattr(grad._a, "is_sparse", False) or getattr(g, "is_sparse", False) or grad.requires_grad:

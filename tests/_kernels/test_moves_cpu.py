@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import tdt
-from tdt._kernels.moves_cpu import copy_into, triangle
+from tdt import _kernels
+from tdt._kernels.moves_cpu import contiguous_copy, copy_into, triangle
 
 
 @pytest.mark.parametrize("letter", "fdBh")
@@ -30,6 +31,50 @@ def test_copies_of_any_strides_equal_numpys(letter: str):
         np.testing.assert_array_equal(triangle(matrices, edge, True), np.where(lower, matrices, 0))
         np.testing.assert_array_equal(triangle(matrices, edge, False), np.where(lower, 0, matrices))
     assert copied > 80
+
+
+# Shapes and orders of dimensions: matrices alone, in stacks, in dimensions apart; blocks with and without a rest; long ones.
+TURNED = [
+    ((300, 200), (1, 0)), ((17, 19), (1, 0)), ((16, 16), (1, 0)), ((8, 3000), (1, 0)), ((3000, 9), (1, 0)),
+    ((7, 50, 37), (0, 2, 1)), ((7, 50, 37), (2, 0, 1)), ((7, 50, 37), (2, 1, 0)), ((5, 6, 30, 40), (0, 2, 3, 1)),
+    ((5, 6, 30, 40), (0, 3, 2, 1)), ((5, 6, 30, 40), (0, 3, 1, 2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("letter", "fdBh")
+def test_rows_that_lie_across_are_turned(letter: str):
+    rng = np.random.default_rng(0)
+    for shape, order in TURNED:
+        x = rng.integers(0, 100, [n + 1 for n in shape]).astype(letter)
+        for cut in (x[tuple(slice(1, None) for _ in shape)], x[..., : shape[-1]], x[::2]):
+            source = cut.transpose(order)
+            found = contiguous_copy(source)
+            assert found is not None
+            assert found.flags.c_contiguous
+            np.testing.assert_array_equal(found, source)
+
+
+@pytest.mark.parametrize("x", [np.ones((3, 900)).T, np.ones((90, 90))[:, ::2].T, np.ones((9, 9, 90)).transpose(1, 0, 2),
+                               np.ones((3, 20, 4, 20, 5, 20))[:, 1:, :, 1:].transpose(5, 0, 2, 1, 3, 4)])  # fmt: skip
+def test_other_copies_are_numpys(x):
+    assert contiguous_copy(x) is None
+
+
+@pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
+def test_copies_and_gradients_across_take_it(monkeypatch):
+    calls = []
+    spy = lambda x: calls.append(x.shape)  # noqa: E731
+    monkeypatch.setattr("tdt._kernels._arrays._contiguous_copy", spy)
+    x = tdt.rand(200, 300).requires_grad_()
+    y = x.t()
+    assert y.contiguous().is_contiguous()
+    assert y.reshape(-1).shape == (60_000,)
+    assert calls == [(300, 200), (300, 200)]
+    assert y.reshape(2, 150, 200)._a.base is not None
+    calls.clear()
+    y.backward(tdt.ones(300, 200))
+    assert calls == [(200, 300)]
+    np.testing.assert_array_equal(x.grad.numpy(), np.ones((200, 300), np.float32))
 
 
 def test_large_copies_equal_numpys_for_every_number_of_threads():

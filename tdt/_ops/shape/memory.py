@@ -18,6 +18,7 @@ from tdt._core.from_data import LARGE
 from tdt._core.memory_format import channels_last, channels_last_3d, contiguous_format, memory_format, preserve_format
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor, alias
+from tdt._kernels import contiguous_copy
 from tdt._ops._common import tensor_argument
 from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
 from tdt.autograd._dispatch import converted, unary
@@ -49,11 +50,11 @@ def in_format(xp: ModuleType, x: Any, layout: memory_format) -> Any:
     if layout is preserve_format:
         return in_order(xp, x.copy(order="K"), [x]) if 0 in x.strides else x.copy(order="K")
     if not layout.order:
-        return x.copy(order="C")
+        return contiguous_copy(x)
     if x.ndim != len(layout.order):
         raise RuntimeError(f"required rank {len(layout.order)} tensor to use {layout.name} format")
     back = sorted(range(x.ndim), key=layout.order.__getitem__)
-    return x.transpose(layout.order).copy(order="C").transpose(back)
+    return contiguous_copy(x.transpose(layout.order)).transpose(back)
 
 
 @op(promote=(), computes=False, same_shape=True, float8=FLOAT8S, sparse_gradients=True)

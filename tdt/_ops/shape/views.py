@@ -15,6 +15,7 @@ from tdt._core.calls import as_shape, front
 from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import method
 from tdt._core.tensor import Size, Tensor
+from tdt._kernels import reshaped
 from tdt._ops._common import expanded, tensor_argument, wrap_dim
 from tdt.autograd._dispatch import view_of
 from tdt.autograd._node import sum_to
@@ -30,7 +31,7 @@ __all__ = [
 @op(view="maybe", node="ViewBackward0", float8=FLOAT8S, sparse_gradients=True)
 def _reshape(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
     try:
-        return x.reshape(shape)
+        return reshaped(x, shape)
     except ValueError:
         raise _misfit(shape, x.size) from None
 
