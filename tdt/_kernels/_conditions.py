@@ -329,7 +329,7 @@ def cached_groups(arrays: Sequence[Any], attributes: dict) -> bool:
 def large_steps(arrays: Sequence[Any], attributes: dict) -> bool:
     """Float32, with many gates or many steps."""
     many = attributes["steps"] >= LONG_LSTM or arrays[0].size >= LARGE_LSTM
-    return SWITCHES.kernels and many and all(a.dtype == np.float32 for a in arrays)
+    return SWITCHES.kernels and many and _float_operands(arrays)
 
 
 def float_rows(arrays: Sequence[Any], attributes: dict) -> bool:

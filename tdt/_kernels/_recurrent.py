@@ -9,6 +9,8 @@ row stays in the cache.
 from __future__ import annotations
 
 import ctypes
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,19 +37,32 @@ def run(kernel: Kernel, steps: Any, arrays: tuple[np.ndarray, ...], weights: tup
     first ones, and of its numbers in arrays with so many `gates`; the terms of a sum, and two `tiles`.
     """
     batch, size, rows = int(steps.offsets[1]), arrays[0].shape[1], len(steps.before)
-    each = np.arange(rows)
-    weight = sum(w.size for w in weights)
+    offsets = steps.offsets_by_width.get((size, gates))
+    if offsets is None:
+        each = np.arange(rows)
+        offsets = steps.offsets_by_width[size, gates] = steps.before * size, each * size, each * gates
+    weight = sum([w.size for w in weights])
     samples = 2 * BLOCK if weight > LARGE else BLOCK
     blocks = -(-batch // samples)
-    shape = next(shape for shape in rates() if shape.vectors == VECTORS)
-    few = shape._replace(rows=FEW)
-    functions = (address("rows", kind, places=True) for kind in (shape, few))
-    tiles = np.array([*functions, shape.rows, shape.columns])
+    shape, tiles = _tiles()
     parallel(
         kernel, blocks, steps.offsets, steps.before, steps.reverse, samples, batch, size, *settings,
-        *(a.reshape(-1) for a in arrays), *(packed(w, shape) for w in weights), steps.before * size, each * size,
-        each * gates, ORIGIN, len(weights[0]), tiles, grain=-(-GRAIN * blocks // max(1, rows * weight)),
+        *[a.reshape(-1) for a in arrays], *[packed(w, shape) for w in weights], *offsets, ORIGIN, len(weights[0]), tiles,
+        grain=-(-GRAIN * blocks // max(1, rows * weight)),
     )  # fmt: skip
+
+
+@functools.cache
+def _tiles() -> tuple[Shape, np.ndarray]:
+    """The shape of the tile, and the kernels' `tiles`."""
+    shape = next(shape for shape in rates() if shape.vectors == VECTORS)
+    functions = (address("rows", kind, places=True) for kind in (shape, shape._replace(rows=FEW)))
+    return shape, np.array([*functions, shape.rows, shape.columns])
+
+
+@functools.cache
+def _packer(form: str, shape: Shape) -> Callable[..., None]:
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(_pack.WORDS))(_pack.packer(form, shape.columns, shape.width))
 
 
 def packed(w: np.ndarray, shape: Shape) -> np.ndarray:
@@ -57,8 +72,7 @@ def packed(w: np.ndarray, shape: Shape) -> np.ndarray:
         w = np.ascontiguousarray(w)
     lines = w.flags.c_contiguous
     panels = np.empty(-(-columns // shape.columns) * shape.columns * depth, np.float32)
-    function = _pack.packer("lines" if lines else "columns", shape.columns, shape.width)
-    pack = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(_pack.WORDS))(function)
+    pack = _packer("lines" if lines else "columns", shape)
     pack(address_of(w), columns if lines else depth, depth, address_of(panels), 0, columns)
     return panels
 

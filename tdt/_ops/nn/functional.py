@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _backend, _kernels
+from tdt import _backend
 from tdt._core.dtype import dtype, int64
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import Ints
@@ -104,12 +104,8 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
     row = check_embedding(weight, input, padding_idx)
     if max_norm is not None:
         _renorm(weight, input, max_norm, norm_type)
-    if (
-        unrecorded(weight)
-        and input._a.__class__ is np.ndarray
-        and (fast := _kernels.entries(weight._a, input._a)) is not None
-    ):
-        return wrap(fast)
+    if unrecorded(weight) and weight._a.__class__ is input._a.__class__ is np.ndarray:
+        return wrap(_embedding.forward(np, weight._a, input._a, padding_idx=row, by_frequency=False, sparse=False))
     attributes = {"padding_idx": row, "by_frequency": scale_grad_by_freq, "sparse": sparse}
     return apply(_embedding, (weight, input), attributes)
 

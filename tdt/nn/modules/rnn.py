@@ -63,7 +63,8 @@ class RNNBase(Module):
 
     @property
     def _flat_weights(self) -> list[Tensor]:
-        return [getattr(self, name) for names in self._all_weights for name in names]
+        own = self._parameters if self._reads_directly else {}
+        return [own[name] if name in own else getattr(self, name) for names in self._all_weights for name in names]
 
     @property
     def all_weights(self) -> list[list[Tensor]]:
@@ -103,7 +104,7 @@ class RNNBase(Module):
         return self._state_size(input, batch_sizes, self.proj_size or self.hidden_size)
 
     def _state_size(self, input: Tensor, batch_sizes: Tensor | None, width: int) -> tuple[int, int, int]:
-        batch = input.size(0 if self.batch_first else 1) if batch_sizes is None else int(batch_sizes[0])
+        batch = input.size(0 if self.batch_first else 1) if batch_sizes is None else int(batch_sizes._a[0])
         return self.num_layers * (2 if self.bidirectional else 1), batch, width
 
     def check_hidden_size(self, hx: Tensor, expected_hidden_size: tuple[int, int, int],

@@ -9,9 +9,8 @@ import numpy as np
 
 from tdt._core.creation import full, tensor
 from tdt._core.dtype import double, float32, half, int8, int16, int32, int64, long, uint8
-from tdt._core.tensor import Tensor
+from tdt._core.tensor import Tensor, wrap
 from tdt._ops.nn.pad import pad
-from tdt._ops.reduce.order import sort
 from tdt._ops.shape.join import cat, stack
 from tdt.nn._types import Device
 
@@ -130,14 +129,16 @@ def pack_padded_sequence(input: Tensor, lengths: Tensor | Sequence[int], batch_f
     tensor([1, 3, 2])
     """
     counted: Tensor = lengths.to(dtype=int64) if isinstance(lengths, Tensor) else tensor(lengths, dtype=int64)
-    indices, order = None, None
+    indices, back, order = None, None, None
     if not enforce_sorted:
-        counted, indices = sort(counted, descending=True)
-        if len(indices) == input.shape[0 if batch_first else 1]:
-            order = indices.numpy()
+        _check_vector(counted)
+        found = np.argsort(-counted.numpy(), kind="stable")
+        counted, indices = wrap(counted.numpy()[found]), wrap(found).to(input.device)
+        back = wrap(np.argsort(found)).to(input.device)
+        if len(found) == input.shape[0 if batch_first else 1]:
+            order = found
         else:
-            input = input.index_select(0 if batch_first else 1, indices.to(input.device))
-        indices = indices.to(input.device)
+            input = input.index_select(0 if batch_first else 1, indices)
     counts = _checked_lengths(input.transpose(0, 1) if batch_first else input, counted)
     there = counts > np.arange(counts[0])[:, None]
     step, sample = np.nonzero(there)
@@ -145,8 +146,14 @@ def pack_padded_sequence(input: Tensor, lengths: Tensor | Sequence[int], batch_f
         sample = order[sample]
     # One look-up puts the sequences in order, turns them and leaves the padding out.
     place = sample * input.shape[1] + step if batch_first else step * input.shape[1] + sample
-    data = input.reshape(-1, *input.shape[2:]).index_select(0, tensor(place, device=input.device))
-    return PackedSequence(data, tensor(there.sum(1)), indices)
+    data = input.reshape(-1, *input.shape[2:]).index_select(0, wrap(place).to(input.device))
+    return PackedSequence(data, wrap(there.sum(1)), indices, back)
+
+
+def _check_vector(lengths: Tensor) -> None:
+    if lengths.ndim != 1 or lengths.device.type != "cpu":
+        raise RuntimeError(f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.ndim}D "
+                           f"{lengths.device} Long tensor")  # fmt: skip
 
 
 def _checked_lengths(padded: Tensor, lengths: Tensor) -> np.ndarray:
@@ -154,9 +161,7 @@ def _checked_lengths(padded: Tensor, lengths: Tensor) -> np.ndarray:
     if padded.numel() == 0:
         raise RuntimeError("Cannot pack empty tensors.")
     steps, batch = padded.shape[:2]
-    if lengths.ndim != 1 or lengths.device.type != "cpu":
-        raise RuntimeError(f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.ndim}D "
-                           f"{lengths.device} Long tensor")  # fmt: skip
+    _check_vector(lengths)
     if len(lengths) != batch:
         raise RuntimeError(
             f"Expected `len(lengths)` to be equal to batch_size, but got {len(lengths)} (batch_size={batch})"

@@ -22,6 +22,7 @@ class Kind(NamedTuple):
     attributes: dict[str, bool]
 
 
+WEIGHTS = ("w_ih", "w_hh", "b_ih", "b_hh", "w_hr")
 KINDS = {
     "lstm": Kind(lstm_sequence, 4, {}),
     "gru": Kind(gru_sequence, 3, {}),
@@ -158,7 +159,7 @@ def _packed(name: str, data: Tensor, batch_sizes: Tensor, hx: Any, params: Seque
     sizes = tuple(batch_sizes.tolist())
     if not sizes:
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-    if any(size < following for size, following in zip(sizes, (*sizes[1:], 1), strict=True)):
+    if sizes[-1] < 1 or sorted(sizes, reverse=True) != [*sizes]:
         raise RuntimeError(f"{name}: batch_sizes must be positive and must not grow, got {list(sizes)}")
     if data.ndim != 2 or len(data) != sum(sizes):
         raise RuntimeError(
@@ -211,17 +212,20 @@ def _weights(kind: Kind, params: Sequence[Tensor], has_biases: bool, x: Tensor, 
              layer: int) -> list[Tensor | None]:  # fmt: skip
     """The op's operands after the states: w_ih, w_hh, b_ih, b_hh, and w_hr for an LSTM; None for a missing one."""
     rows = kind.gates * size
-    shapes = (rows, x.shape[-1]), (rows, width), (rows,), (rows,), (width, size)
-    named: dict[str, Any] = dict.fromkeys(("w_ih", "w_hh", "b_ih", "b_hh", "w_hr")[: 5 if kind.gates == 4 else 4])
-    present = [name for name in named if has_biases or name[0] == "w"]
-    named.update(zip(present, params, strict=False))
-    for (name, t), shape in zip(named.items(), shapes, strict=False):
+    shapes = (rows, x._a.shape[-1]), (rows, width), (rows,), (rows,), (width, size)
+    biases = params[2:4] if has_biases else (None, None)
+    weights = [*params[:2], *biases, *params[4 if has_biases else 2 :]]
+    weights += [None] * ((5 if kind.gates == 4 else 4) - len(weights))
+    for k, t in enumerate(weights):
         if t is not None:
-            _expect(f"{name} of layer {layer}", t, shape, x)
-    return list(named.values())
+            _expect(WEIGHTS[k], t, shapes[k], x, layer)
+    return weights
 
 
-def _expect(what: str, t: Tensor, shape: tuple[int, ...], x: Tensor) -> None:
+def _expect(what: str, t: Tensor, shape: tuple[int, ...], x: Tensor, layer: int | None = None) -> None:
+    if t._a.shape == shape and t._a.dtype is x._a.dtype:
+        return
+    what = what if layer is None else f"{what} of layer {layer}"
     if t._a.shape != shape:
         raise RuntimeError(f"Expected {what} size {shape}, got {list(t.shape)}")
     if t._a.dtype != x._a.dtype and not casts_on(x.device.type):

@@ -20,6 +20,7 @@ class Steps(NamedTuple):
     last: slice | np.ndarray  # for every sample, the place of the state it ends in
     each: tuple[tuple[slice, slice, Any], ...]  # (rows, their places in `states`, those before), in computing order
     reverse: bool
+    offsets_by_width: dict[tuple[int, int], tuple]  # of kernels, by the sizes of rows; found when they are first needed
 
 
 @functools.lru_cache(256)
@@ -38,7 +39,7 @@ def steps_of(sizes: tuple[int, ...], reverse: bool) -> Steps:
     spans = [slice(int(low), int(high)) for low, high in itertools.pairwise(offsets)]
     each = tuple((rows, slice(rows.start + batch, rows.stop + batch), _run_of(before[rows])) for rows in spans)
     return Steps(
-        offsets, before, _run_of(batch + offsets[last] + np.arange(batch)), each[::-1] if reverse else each, reverse
+        offsets, before, _run_of(batch + offsets[last] + np.arange(batch)), each[::-1] if reverse else each, reverse, {}
     )
 
 
