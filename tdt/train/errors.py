@@ -41,6 +41,9 @@ class NonFiniteLoss(Exception):
         where = f"at step {step}, on the training samples {few(indices)}" if indices else f"by step {step}"
         super().__init__(f"the loss became {loss} {where}; try a lower learning rate, or train.clip_grad_norm")
 
+    def __reduce__(self) -> Any:
+        return NonFiniteLoss, (self.step, self.loss, self.indices)
+
 
 class StepError(Exception):
     """Data, model or loss raised an exception (the cause). The message says which, and on which samples."""

@@ -122,7 +122,8 @@ class Session:
 
     @cached_property
     def _trainer(self) -> Trainer:
-        return Trainer(self.parts, self._events, self.store, self._describe(), self._check_stop)
+        store = self.store if self.ranks.first else None
+        return Trainer(self.parts, self._events, store, self._describe(), self._check_stop)
 
     def _check_stop(self) -> None:
         """Report progress, and end the run if a signal has requested it."""
@@ -149,7 +150,7 @@ class Session:
         """
         ranks = check_one_process()
         share_threads(ranks)
-        parts = together(ranks, lambda: build(config))
+        parts = together(ranks, lambda: build(config, ranks=ranks))
         parts.callbacks += tuple(callbacks)
         record, lines = _warm_start(ranks, parts, root)
         files = together(ranks, lambda: fingerprints(parts.files))
@@ -196,7 +197,7 @@ class Session:
                 tdt.set_num_threads(saved.meta["threads"])
             else:
                 share_threads(ranks)
-            parts = together(ranks, lambda: _rebuilt(config, saved, overrides))
+            parts = together(ranks, lambda: _rebuilt(ranks, config, saved, overrides))
             parts.callbacks += tuple(callbacks)
             if not saved:
                 _warm_start(ranks, parts, root)
@@ -246,7 +247,7 @@ class Session:
         self._check_data(changed_data)
         with state_errors(saved.path):
             self._trainer.resume(saved.tensors, saved.meta)
-        if not self.ranks.first:
+        if self._trainer.rows is None:  # of rank 0 alone
             return
         with suppress(CheckpointError):  # a damaged checkpoint raises where it is used
             files = {step: self.store.path(step) for step in self.store.steps()}
@@ -453,9 +454,9 @@ def _overrides(run: RunFolder, config: Draft) -> list[str]:
     return overrides
 
 
-def _rebuilt(config: Config, saved: Saved | None, overrides: Sequence[str]) -> Parts:
+def _rebuilt(ranks: Ranks, config: Config, saved: Saved | None, overrides: Sequence[str]) -> Parts:
     with restrict_saved_config(overrides):
-        return build(config, data_state=data_state(saved.meta) if saved else None, resumed=True)
+        return build(config, data_state=data_state(saved.meta) if saved else None, resumed=True, ranks=ranks)
 
 
 def _warm_start(ranks: Ranks, parts: Parts, root: str | os.PathLike[str]) -> tuple[Json | None, list[str]]:

@@ -11,7 +11,7 @@ from tdt import Tensor, nn
 from tdt.train._printable import counted
 from tdt.train.config import ConfigErrors
 from tdt.train.data.datasets._columns import is_number
-from tdt.train.data.loading import Split
+from tdt.train.data.loading import Split, unsharded
 from tdt.train.data.targets import is_float
 from tdt.train.errors import StepError
 from tdt.train.model.objective import Objective, Term, compared, part_of
@@ -122,7 +122,7 @@ def label_error(name: str, parts: Parts, targets: Any, indices: Sequence[int]) -
         labels = part_of(term.target, {"target": targets})
         if isinstance(term.loss, BINARY) or not isinstance(labels, Tensor) or labels.is_floating_point():
             continue
-        values, dataset = labels.cpu().numpy(), getattr(parts.loaders[name].dataset, "dataset", None)
+        values, dataset = labels.cpu().numpy(), getattr(unsharded(parts.loaders[name]), "dataset", None)
         wrong = label_out_of_range(dataset, name, values, term.loss, outputs, indices)
         if wrong is not None:
             present = values[values != getattr(term.loss, "ignore_index", None)]

@@ -270,6 +270,9 @@ class Train(Section):
     trained; a batch norm whose parameters are all frozen also keeps its statistics, unless `freeze_statistics: false`.
     class_weights: `balanced` sets those of the loss to samples / (classes · samples of the class); set others as its
     `weight`. mixup: alpha of the Beta distribution of mixup (Zhang et al., 2018).
+    shards: how many parts a batch is cut into, each with random numbers and batch norm statistics of its own; by default one for
+    each process at the start. Their gradients are added in a fixed order, so that weights have the same bits on every number
+    of processes for which shards ÷ processes is a power of two, and on one.
     overfit: use this number of fixed batches as every split: a model that cannot overfit them has a bug.
     amp: automatic mixed precision: the model runs under `autocast` of this dtype, in training and evaluation; weights, loss
     and metrics stay float32. With float16 the loss is scaled so that small gradients do not vanish; a step on which gradients
@@ -293,6 +296,7 @@ class Train(Section):
     freeze_statistics: bool = True
     class_weights: Literal["balanced"] | None = None
     mixup: Annotated[float, Field(gt=0)] | None = None
+    shards: Count | None = None
     overfit: Count | None = None
     amp: Literal["bfloat16", "float16"] | None = None
     stall_timeout: DurationText = Duration(5, "minute")

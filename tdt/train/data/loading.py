@@ -24,6 +24,7 @@ import dataclasses
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -31,12 +32,14 @@ import numpy as np
 
 import tdt
 from tdt.autograd._meta import stand_in
+from tdt.train._ranks import Ranks
 from tdt.train._types import Json
 from tdt.train.config import Component, ConfigErrors, DataConfig, Loader, imports, registry
 from tdt.train.config.config import SPLITS
 from tdt.train.config.precision import input_dtype
 from tdt.train.data.nested import InMemoryDataset, Pairs, leaves
 from tdt.train.data.sampling import sample_weights
+from tdt.train.data.shards import ShardedBatches, ShardedDataset, Shards
 from tdt.train.data.tokenizer import Tokenizer
 from tdt.train.errors import EXPECTED_ERRORS, reason
 from tdt.utils.data import (
@@ -339,13 +342,36 @@ def _first_passes(split: Split, steps: list[tuple[Component, Any]], errors: Conf
     return True
 
 
+class BatchesOfRank(BatchSampler):
+    """Every n-th batch of another batch sampler, for one of n ranks; its length is that of the other."""
+
+    def __init__(self, batches: RecentBatches, ranks: Ranks) -> None:
+        super().__init__(batches.sampler, batches.batch_size, batches.drop_last)
+        self._rank, self._size = ranks.rank, ranks.size
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return islice(super().__iter__(), self._rank, None, self._size)
+
+
 def make_loader(
-    split: Split, settings: Loader, order: tdt.Generator | None = None, augment: tdt.Generator | None = None
+    split: Split,
+    settings: Loader,
+    order: tdt.Generator | None = None,
+    augment: tdt.Generator | None = None,
+    shards: Shards | None = None,
+    ranks: Ranks | None = None,
 ) -> DataLoader:
-    """The loader of a split. order: generator for shuffling; augment: generator for random transforms."""
+    """The loader of a split.
+
+    Args:
+        order: generator for shuffling.
+        augment: generator for random transforms.
+        shards: those into which batches are cut; then a batch is a list of this rank's, and nothing is drawn from `augment`.
+        ranks: processes that evaluate the split together, each a part of the batches.
+    """
     steps = split.steps
     if split.random or not _fits(split, settings.num_workers):
-        dataset: Any = Augmented(split.dataset, steps, augment)
+        dataset: Any = Augmented(split.dataset, steps, None if shards else augment)
     else:
         dataset = _prepared(split.dataset, steps)
     options = settings.model_dump(exclude_none=True)
@@ -355,8 +381,21 @@ def make_loader(
         weights = sample_weights(split.dataset, by_class)
         sampler = WeightedRandomSampler(tdt.from_numpy(weights), len(weights), generator=order)
     ahead = settings.num_workers * (settings.prefetch_factor or 2)
-    batches = RecentBatches(sampler, size, drop_last, ahead)
+    if shards is not None:
+        ahead += shards.accumulate - 1  # all batches of a step are loaded before the first is computed
+    batches: Any = RecentBatches(sampler, size, drop_last, ahead)
+    if shards is not None:
+        dataset = ShardedDataset(dataset, shards.seed, isinstance(dataset, Augmented))
+        batches = ShardedBatches(batches, shards)
+    elif ranks is not None and ranks.size > 1:
+        batches = BatchesOfRank(batches, ranks)
     return DataLoader(dataset, batch_sampler=batches, generator=order, **options)
+
+
+def unsharded(loader: DataLoader) -> Any:
+    """The dataset of a loader, whose samples are those of the split."""
+    dataset: Any = loader.dataset
+    return dataset.dataset if isinstance(dataset, ShardedDataset) else dataset
 
 
 def batch_indices(loader: DataLoader, number: int) -> list[int]:
@@ -365,7 +404,7 @@ def batch_indices(loader: DataLoader, number: int) -> list[int]:
     Empty for a batch that has not been requested yet.
     """
     epoch, batches = loader.state_dict()["epoch"], loader.batch_sampler
-    assert isinstance(batches, RecentBatches)
+    assert isinstance(batches, RecentBatches | ShardedBatches)
     ahead = number - (epoch["drawn"] if epoch else 0)
     return [int(i) for i in batches.recent[ahead]] if -len(batches.recent) <= ahead < 0 else []
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import tdt
+from tdt._backend import is_array, to_device
+from tdt._backend.device import CPU
 from tdt.utils.data import Dataset, TensorDataset, default_convert
 
 TARGET = "target"  # the key of the target in samples that are mappings
@@ -40,6 +42,17 @@ def mapped(function: Callable[[Any], Any], value: Any) -> Any:
         kind: Any = type(value)
         return getattr(kind, "_make", kind)([mapped(function, item) for item in value])  # a named tuple
     return function(value)
+
+
+def on_host(value: Any) -> Any:
+    """Move the tensors and arrays in nested containers to the host."""
+    return mapped(_on_host, value)
+
+
+def _on_host(value: Any) -> Any:
+    if isinstance(value, tdt.Tensor):
+        return value.detach().cpu()
+    return to_device(value, CPU) if is_array(value) else value
 
 
 class Pairs(Dataset):

@@ -135,6 +135,11 @@ class Events:
         for handler in self._handlers_of[kind]:
             handler(event)
 
+    @property
+    def take_batches(self) -> bool:
+        """Whether a subscriber has a method `on_batch`."""
+        return any(hasattr(handler, "on_batch") for handler, _ in self._handlers)
+
     def on_batch(self, inputs: Nested, output: Tensor, target: Tensor) -> None:
         """Call `on_batch` of the subscribers that have it with a batch of a validation."""
         for handler, _ in self._handlers:

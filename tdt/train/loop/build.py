@@ -7,12 +7,10 @@ parameter, a layer whose size does not fit the previous one) are reported with t
 from __future__ import annotations
 
 import math
-import random
 import warnings
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 import tdt
 from tdt import nn
@@ -20,6 +18,7 @@ from tdt._launched import local_rank
 from tdt.autograd._meta import meta
 from tdt.optim.swa_utils import SWALR
 from tdt.train._printable import counted
+from tdt.train._ranks import Ranks
 from tdt.train._types import Json
 from tdt.train.checks.labels import check_labels
 from tdt.train.checks.log import check_log
@@ -32,10 +31,11 @@ from tdt.train.config.patterns import check_patterns, matching
 from tdt.train.config.precision import default_dtype
 from tdt.train.data.class_weights import balance_classes
 from tdt.train.data.fingerprints import source_files
-from tdt.train.data.loading import Split, batch_of, make_loader, open_splits
+from tdt.train.data.loading import Split, batch_of, make_loader, open_splits, unsharded
 from tdt.train.data.nested import InMemoryDataset, mapped
 from tdt.train.data.overfit import few_batches
 from tdt.train.data.sampling import check_sampler
+from tdt.train.data.shards import Shards, possible_ranks, seed_all
 from tdt.train.data.targets import known_targets
 from tdt.train.errors import EXPECTED_ERRORS, reason
 from tdt.train.loop.parts import Parts
@@ -60,6 +60,7 @@ def build(
     data_state: Json | None = None,
     resumed: bool = False,
     dry_run: bool = False,
+    ranks: Ranks | None = None,
 ) -> Parts:
     """Build and check everything that `config` declares.
 
@@ -74,6 +75,7 @@ def build(
             fitted; by default they are fitted now.
         resumed: the run has already begun with this config: its length is not checked again, and its schedule stays.
         dry_run: nothing will be computed: weights are on the device meta. Missing files of all splits are reported.
+        ranks: the processes that train together, each with its part of the batches; None: batches are not cut into shards.
     Raises:
         ConfigError: with every mistake, before the data are prepared.
     """
@@ -82,17 +84,37 @@ def build(
         with default_dtype("float32"):
             _check_readable_sections(draft, splits, data_state, dry_run)
     valid = draft.finish()
+    if ranks is not None:
+        valid = _choose_shards(valid, ranks, resumed, draft.errors)
     with default_dtype(valid.dtype):
         parts, opened = _build_parts(draft, valid, training, splits, data_state, resumed, dry_run)
+        parts.ranks = ranks or parts.ranks
+        if ranks is not None and (count := valid.train.shards or 1) > 1:
+            parts.shards = Shards(count, ranks, valid.seed, valid.train.accumulate)
         if training:
             _build_training(parts, resumed, draft.errors)
         draft.errors.raise_if_any()
         for name in (name for name in opened if name in splits):
             _add_loader(parts, name, opened[name], training, draft.errors)
     draft.errors.raise_if_any()
-    _seed_all(valid.seed)
+    seed_all(valid.seed)
     _warn(parts, draft.errors)
     return parts
+
+
+def _choose_shards(config: Config, ranks: Ranks, resumed: bool, errors: ConfigErrors) -> Config:
+    """The config with the number of shards: as many as ranks, unless it has one. Reports other numbers of ranks."""
+    if config.train.shards is None and ranks.size > 1 and not resumed:
+        config = replace(config, train=config.train.model_copy(update={"shards": ranks.size}))
+    shards = config.train.shards or 1
+    if ranks.size not in (possible := possible_ranks(shards)):
+        message = (
+            f"{counted(shards, 'shard')} cannot be computed by {counted(ranks.size, 'process', 'processes')}; start "
+            f"{' or '.join(map(str, possible))}" + ("" if resumed else ", or set another number of shards")
+        )
+        errors.add("train.shards", message)
+        errors.raise_if_any()
+    return config
 
 
 def _check_readable_sections(draft: Draft, splits: tuple[str, ...], data_state: Json | None, dry_run: bool) -> None:
@@ -243,13 +265,6 @@ def _place(
     )
 
 
-def _seed_all(seed: int) -> None:
-    """Seed the default generator, and those of Python and NumPy, which datasets and transforms may use."""
-    tdt.manual_seed(seed)
-    random.seed(seed)
-    np.random.seed(seed & 0xFFFFFFFF)
-
-
 def find_device(config: Config, errors: ConfigErrors) -> tdt.device:
     """The device of the config; "auto" is a GPU, or the CPU if there is none.
 
@@ -282,11 +297,13 @@ def _add_loader(parts: Parts, name: str, split: Split, training: bool, errors: C
     parts.files[name] = source_files(split.dataset)
     parts.notes[name] = split.dataset.notes() if hasattr(split.dataset, "notes") else []
     try:
-        loader = make_loader(split, data.loader if trains else data.eval_loader, *generators)
+        how = {"shards": parts.shards} if trains else {"ranks": parts.ranks}
+        loader = make_loader(split, data.loader if trains else data.eval_loader, *generators, **how)
         parts.loaders[name] = loader
-        in_memory = isinstance(loader.dataset, (TensorDataset, InMemoryDataset))
+        dataset = unsharded(loader)
+        in_memory = isinstance(dataset, (TensorDataset, InMemoryDataset))
         if in_memory and known_targets(split.dataset) is None:  # those of others are checked already
-            check_labels(name, split, mapped(lambda side: side.numpy(), loader.dataset[:][1]), parts.loss, errors)
+            check_labels(name, split, mapped(lambda side: side.numpy(), dataset[:][1]), parts.loss, errors)
     except EXPECTED_ERRORS as error:
         errors.add(split.component, f"cannot be read: {reason(error)}")
 
@@ -349,11 +366,28 @@ def _check_batches(config: Config, split: Split, model: nn.Module, rows: list[Ro
             f"leaves no batch: {split.component} has {counted(samples, 'sample')}, batch_size is {loader.batch_size}"
         )
         errors.add("data.loader.drop_last", message)
-    if loader.batch_size != 1 and (loader.drop_last or samples % loader.batch_size != 1):
-        return
-    for row in rows:
+    shards = config.train.shards or 1
+    if loader.batch_size < shards:
+        errors.add("train.shards", f"of {shards}, some have no sample: data.loader.batch_size is {loader.batch_size}")
+    sizes = {loader.batch_size} if samples >= loader.batch_size else set()
+    if samples % loader.batch_size and not loader.drop_last:
+        sizes.add(samples % loader.batch_size)
+    alone = any(max(size // shards, 1) == 1 for size in sizes)  # whether a shard, or a batch, has one sample
+    for row in rows if alone else ():
         layer = model.get_submodule(row.name)
         if isinstance(layer, BATCH_NORMS) and math.prod(row.shape[1:]) == 1:
-            advice = "set drop_last: true, or another batch_size" if loader.batch_size > 1 else "set a larger one"
-            message = f"leaves a batch of 1 sample, and {row.name} ({row.layer}) needs 2 to train; {advice}"
+            advice = (
+                "set drop_last: true, or another batch_size" if loader.batch_size // shards > 1 else "set a larger one"
+            )
+            what = "a shard" if shards > 1 else "a batch"
+            message = f"leaves {what} of 1 sample, and {row.name} ({row.layer}) needs 2 to train; {advice}"
             errors.add("data.loader.batch_size", message)
+    for row in rows if shards > 1 else ():
+        layer = model.get_submodule(row.name)
+        if isinstance(layer, nn.SyncBatchNorm):
+            message = (
+                f"{row.name} takes statistics of all processes, and not of the shards; use BatchNorm, or train.shards=1"
+            )
+            errors.add("train.shards", message)
+        if getattr(layer, "sparse", False) is True:
+            errors.add("train.shards", f"{row.name} ({row.layer}) has sparse gradients; set sparse: false")

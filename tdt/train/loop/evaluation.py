@@ -14,19 +14,21 @@ import numpy as np
 
 import tdt
 from tdt import Tensor
+from tdt.train._ranks import Ranks
 from tdt.train._types import Callback, Nested
 from tdt.train.checks.labels import label_error
 from tdt.train.checks.saved_config import restrict_saved_config
 from tdt.train.config import Component, Config, DataConfig, loads
 from tdt.train.config.config import SPLITS
 from tdt.train.config.precision import default_dtype
-from tdt.train.data.nested import leaves
+from tdt.train.data.loading import unsharded
+from tdt.train.data.nested import leaves, on_host
 from tdt.train.data.own_files import is_path, with_path
-from tdt.train.errors import bad_data, error_context
+from tdt.train.errors import Stopped, bad_data, error_context
 from tdt.train.loop.build import build
 from tdt.train.loop.parts import Parts
 from tdt.train.loop.state import data_state, load_model, load_run, state_errors
-from tdt.train.metrics import Reading
+from tdt.train.metrics import Metric, Reading
 from tdt.train.metrics.confusion import confusion_matrices, confusion_matrix
 from tdt.train.model.deciding import decided, named
 from tdt.train.model.objective import Term, class_names, tasks_of
@@ -41,22 +43,44 @@ def batches(parts: Parts, split: str, check_stop: Callback) -> Iterator[tuple[Te
 
 def read(parts: Parts, loader: DataLoader, check_stop: Callback) -> Iterator[tuple[Tensor, Tensor]]:
     """Like `batches`, for any loader."""
+    for inputs, targets in loaded(parts, loader, check_stop):
+        yield parts.place(inputs), parts.place(targets)
+
+
+def loaded(parts: Parts, loader: DataLoader, check_stop: Callback) -> Iterator[Any]:
+    """What a loader gives."""
     try:
-        for inputs, targets in loader:
-            yield parts.place(inputs), parts.place(targets)
+        yield from loader
     except RuntimeError:
-        check_stop()  # a signal to the process group ends the loader's workers too
+        if parts.ranks.size == 1:
+            check_stop()  # a signal to the process group ends the loader's workers too
         raise
+
+
+def agree_to_stop(ranks: Ranks, check_stop: Callback) -> None:
+    """Raise Stopped on all ranks, if `check_stop` does on one of them."""
+    if ranks.size == 1:
+        check_stop()
+        return
+    stopped = None
+    try:
+        check_stop()
+    except Stopped as stop:
+        stopped = stop.reason
+    if found := [reason for reason in ranks.exchange(stopped, "request to stop") if reason is not None]:
+        raise Stopped(found[0])
 
 
 def evaluate(
     parts: Parts,
     split: str,
-    on_batch: Callable[[Nested, Tensor, Tensor], None] = lambda inputs, output, targets: None,
+    on_batch: Callable[[Nested, Tensor, Tensor], None] | None = None,
     check_stop: Callback = lambda: None,
     most: int | None = None,
 ) -> dict[str, float]:
     """Loss and metrics of `parts.scored` over a split, in eval mode and without gradients.
+
+    Several ranks compute a batch each at a time, and all of them add the results in the order of the batches.
 
     Args:
         on_batch: called with inputs, outputs and targets of each batch, as the metrics compare them.
@@ -65,28 +89,57 @@ def evaluate(
     Raises:
         StepError: data, model or loss raised an exception.
     """
-    metrics, sample_count, model = parts.new_metrics(), 0, parts.scored
-    explained = error_context(lambda: f"data.{split}: failed on the batch that begins with sample {sample_count}")
-    model.eval()
+    metrics, ranks, first = parts.new_metrics(), parts.ranks, 0
+    shown = any(ranks.exchange(on_batch is not None))
+    explained = error_context(lambda: f"data.{split}: failed on the batch that begins with sample {first}")
+    parts.scored.eval()
     with tdt.no_grad(), default_dtype(parts.config.dtype), explained:
-        for inputs, targets in islice(batches(parts, split, check_stop), most):
-            output = parts.output_of(model, inputs)
-            try:
-                loss = parts.loss(output, targets, inputs)
-            except IndexError as error:
-                indices = range(sample_count, sample_count + len(next(leaves(targets))))
-                raise label_error(split, parts, targets, indices) or error from error
-            if not loss.is_cuda and not math.isfinite(loss.item()):
-                _check_data(split, inputs, targets, sample_count)
-            output, targets = parts.loss.compared(output, targets, inputs)
-            for metric in metrics.values():
-                metric.update(output, targets, loss)
-            on_batch(inputs, output, targets)
-            sample_count += len(targets)
+        for first, inputs, targets in _own_batches(parts, split, check_stop, most):
+            result = None if inputs is None else _score(parts, split, metrics, inputs, targets, first, shown)
+            for size, sums, call in filter(None, ranks.exchange(result, "scores of batches")):
+                for name, amount in sums.items():
+                    metrics[name].add(amount, size)
+                if on_batch is not None:
+                    parts.loss.last_call = call[1]
+                    on_batch(*call[0])
             if most is None:
                 fault_point("validate")
-            check_stop()
+            agree_to_stop(ranks, check_stop)
     return {name: metric.compute() for name, metric in metrics.items()}
+
+
+def _own_batches(parts: Parts, split: str, check_stop: Callback, most: int | None) -> Iterator[tuple[int, Any, Any]]:
+    """This rank's batches, each with the number of its first sample; None where there are less batches than ranks."""
+    loader, ranks, each = parts.loaders[split], parts.ranks, batches(parts, split, check_stop)
+    size = getattr(loader.batch_sampler, "batch_size", 1)
+    if ranks.size == 1:
+        for number, (inputs, targets) in enumerate(islice(each, most)):
+            yield number * size, inputs, targets
+        return
+    count = len(loader) if most is None else min(len(loader), most)
+    for number in range(ranks.rank, count + ranks.rank, ranks.size):
+        own: tuple[Any, Any] = next(each) if number < count else (None, None)
+        yield number * size, *own
+
+
+def _score(
+    parts: Parts, split: str, metrics: dict[str, Metric], inputs: Any, targets: Any, first: int, shown: bool
+) -> tuple[int, dict[str, Any], Any]:
+    """The size of a batch, what it adds to the metrics, and if it is shown what they compare, and the call of the loss."""
+    output = parts.output_of(parts.scored, inputs)
+    try:
+        loss = parts.loss(output, targets, inputs)
+    except IndexError as error:
+        indices = range(first, first + len(next(leaves(targets))))
+        raise label_error(split, parts, targets, indices) or error from error
+    if not loss.is_cuda and not math.isfinite(loss.item()):
+        _check_data(split, inputs, targets, first)
+    output, targets = parts.loss.compared(output, targets, inputs)
+    sums = {name: metric.batch_sum(output, targets, loss) for name, metric in metrics.items()}
+    call = (inputs, output, targets), parts.loss.last_call
+    if parts.ranks.size > 1:
+        sums, call = on_host(sums), on_host(call)
+    return len(targets), sums, call if shown else None
 
 
 def _check_data(split: str, inputs: Any, targets: Any, first: int) -> None:
@@ -112,7 +165,7 @@ def refresh(parts: Parts, check_stop: Callback) -> None:
     """Recompute the batch norm statistics of the averaged model, if there is one. Restores the generators."""
     if parts.average is None:
         return
-    settings, dataset = parts.config.data.loader, parts.loaders["train"].dataset
+    settings, dataset = parts.config.data.loader, unsharded(parts.loaders["train"])
     order = tdt.Generator().manual_seed(parts.config.seed)
     names = ("batch_size", "drop_last", "num_workers", "timeout")
     options = {name: getattr(settings, name) for name in names}

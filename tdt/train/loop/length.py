@@ -31,6 +31,7 @@ class Length:
         self.epochs = None if self.steps is None else -(-self.steps // size)
         self.seconds = None if train.time is None else train.time.seconds
         self.spent = 0.0
+        self.agreed: float | None = None  # seconds of training after the last step, if several ranks must agree on them
         self._began = time.monotonic()
 
     def elapsed(self) -> float:
@@ -40,7 +41,7 @@ class Length:
     def is_over(self, step: int) -> bool:
         """Whether the run ends after this step."""
         return (self.steps is not None and step >= self.steps) or (
-            self.seconds is not None and self.elapsed() >= self.seconds
+            self.seconds is not None and (self.elapsed() if self.agreed is None else self.agreed) >= self.seconds
         )
 
     def ended_by(self, step: int, waited: bool) -> str:

@@ -11,10 +11,12 @@ from tdt import Tensor, nn
 from tdt.optim import Optimizer
 from tdt.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from tdt.optim.swa_utils import SWALR
+from tdt.train._ranks import Ranks
 from tdt.train._types import Json, Nested
 from tdt.train.checks.shapes import Row
 from tdt.train.config import Config, Problem, registry
 from tdt.train.data.nested import mapped
+from tdt.train.data.shards import Shards
 from tdt.train.errors import error_context
 from tdt.train.logging.callbacks import Callback
 from tdt.train.loop.average import Average
@@ -84,10 +86,15 @@ class DataParts:
 
 @dataclass(kw_only=True)
 class Parts(ModelParts, DataParts):
-    """Model and data of a run, with its config and device. warnings: suspicious settings, and planned downloads."""
+    """Model and data of a run, with its config and device. warnings: suspicious settings, and planned downloads.
+
+    ranks: the processes that train together. shards: into what they cut a batch; None if it is one.
+    """
 
     config: Config
     device: tdt.device
+    ranks: Ranks = field(default_factory=Ranks.alone)
+    shards: Shards | None = None
     warnings: tuple[Problem, ...] = ()
     callbacks: tuple[Callback, ...] = ()
 

@@ -21,6 +21,7 @@ import tdt
 from tdt import Tensor, nn
 from tdt._core.tensor import wrap
 from tdt.train._types import Arrays, Json
+from tdt.train.data.shards import SCHEME
 from tdt.train.errors import reason
 from tdt.train.loop.length import Length
 from tdt.train.runs import checkpoint
@@ -67,6 +68,8 @@ def pack(trainer: Trainer) -> tuple[Arrays, Json]:
         state["averaged"] = parts.average.count
     if trainer.train_step.scaler.is_enabled():
         state["amp"] = trainer.train_step.state_dict()
+    if parts.shards is not None:
+        state["shards"] = {"count": parts.shards.count, "scheme": SCHEME}
     if trainer.length.seconds is not None:
         state["elapsed"] = trainer.length.elapsed()
     return tensors, state
@@ -76,6 +79,7 @@ def unpack(trainer: Trainer, tensors: Arrays, meta: Json) -> None:
     """Restore a packed state in a trainer built from the same config."""
     parts = trainer.parts
     _check_position(trainer, meta["step"], meta["epoch"])
+    _check_scheme(meta)
     _load(parts.model, tensors, "model")
     _unpack_optimizer(parts, meta["optimizer"], tensors)
     parts.optimizer._opt_called = meta["step"] > 0  # else the scheduler would warn that it steps before the optimizer
@@ -99,7 +103,8 @@ def unpack(trainer: Trainer, tensors: Arrays, meta: Json) -> None:
         state = _with_arrays(meta["metrics"][name], tensors, "metrics")
         check_alike(f"metrics.{name}", state, metric.state_dict())
         metric.load_state_dict(state)
-    trainer.rows.load(trainer.metrics)
+    if trainer.rows is not None:
+        trainer.rows.load(trainer.metrics)
     for metric in trainer.metrics.values():
         metric.compute()  # raises if numbers and arrays of its state do not match
     restore_rng(parts, tensors, meta)
@@ -134,6 +139,13 @@ def is_over(parts: Parts, meta: Json) -> bool:
     length.spent, stopping.waited = meta.get("elapsed", 0.0), meta["stopping"][1]
     ended = length.is_over(meta["step"]) or stopping.patience_is_over or meta.get("stopped_by") is not None
     return bool(meta["over"]) and ended
+
+
+def _check_scheme(meta: Json) -> None:
+    """Raise ValueError if another version of tdt has drawn the random numbers of shards differently."""
+    scheme = meta.get("shards", {}).get("scheme", SCHEME)
+    if scheme != SCHEME:
+        raise ValueError(f"random numbers of its shards are of scheme {scheme}, and of this version {SCHEME}")
 
 
 def _check_position(trainer: Trainer, step: int, epoch: int) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import Any
+
 from tdt import Tensor, no_grad
 from tdt.amp import GradScaler
 from tdt.nn.utils import clip_grad_norm_, clip_grad_value_, get_total_norm
@@ -16,7 +19,11 @@ class TrainStep:
     The gradient is that of the loss over the union of the batches: of the mean over all samples (or class weights), also
     if batches differ in size. With `train.amp: float16` a GradScaler scales the loss; a step on which a gradient overflows
     changes no weights, and is counted in `skipped`.
+
+    place: of what is computed now: the number of the batch in its step, and of its shard.
     """
+
+    place = (0, 0)
 
     def __init__(self, parts: Parts, steps_per_epoch: int) -> None:
         self.parts, self.train = parts, parts.config.train
@@ -30,10 +37,13 @@ class TrainStep:
         self._direct = parts.loss.alone if self.mixup is None else None  # fast path for the usual case
         self._first = self._shares = 0.0  # weight in the mean of the step's first batch, and of all batches so far
 
+    def batches(self, group: Iterable[Any], number: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """What of a step's batches is computed at a time: each of them. number: of the step, from 1."""
+        return iter(group)
+
     def forward(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Returns the output and the target that metrics compare, and the loss."""
-        if not self._shares:
-            self.parts.optimizer.zero_grad()
+        self._clear()
         objective, loss = self.parts.loss, None
         if self._direct is not None:
             output = self.parts.output_of(self.parts.model, inputs)
@@ -43,6 +53,19 @@ class TrainStep:
         output = self.parts.output_of(self.parts.model, inputs)
         value = objective(output, targets, inputs) if loss is None else loss(output)
         return *objective.compared(output, targets, inputs), value
+
+    def counts(self, targets: Tensor) -> bool:
+        """Whether a loss that is NaN is an error; not for a shard whose targets are all ignored."""
+        return True
+
+    def fail(self, error: Exception) -> None:
+        """End the step with an error."""
+        raise error
+
+    def _clear(self) -> None:
+        """Clear the gradients before the first batch of a step."""
+        if not self._shares:
+            self.parts.optimizer.zero_grad()
 
     def backward(self, loss: Tensor, targets: Tensor) -> None:
         """Accumulate the gradients of a batch's loss."""

@@ -13,20 +13,23 @@ import math
 import time
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from tdt import Tensor
 from tdt.train._types import Arrays, Callback, Json
 from tdt.train.checks.labels import label_error
 from tdt.train.config import Every
 from tdt.train.data.loading import batch_indices
+from tdt.train.data.nested import on_host
+from tdt.train.data.shards import ShardedBatches
 from tdt.train.errors import NonFiniteLoss, Stopped, error_context, few, non_finite
 from tdt.train.logging.callbacks import Callbacks
 from tdt.train.logging.events import CheckpointSaved, EpochDone, Event, Events, RunStarted, StepDone, Validated
 from tdt.train.loop.average import Average
-from tdt.train.loop.evaluation import batches, check_batches, evaluate, refresh
+from tdt.train.loop.evaluation import agree_to_stop, batches, check_batches, evaluate, loaded, refresh
 from tdt.train.loop.length import Length
 from tdt.train.loop.parts import Parts
+from tdt.train.loop.sharded_step import ShardedStep
 from tdt.train.loop.state import pack, unpack
 from tdt.train.loop.train_step import TrainStep
 from tdt.train.metrics import Loss, Metric, scores_of, tagged
@@ -36,13 +39,22 @@ from tdt.train.runs.checkpoint import CheckpointStore
 from tdt.train.runs.rows import Rows
 
 
+class Counted(NamedTuple):
+    """What a batch, or a shard of it, adds to the metrics. step: the one before. place: as `TrainStep.place`."""
+
+    step: int
+    place: tuple[int, int]
+    size: int
+    sums: dict[str, Any]
+
+
 class Trainer:
     """The training loop over the parts of a run.
 
     Args:
         parts: model, data and run, as `build` returns them.
         events: its subscribers get every event, and every batch of a validation.
-        store: writes the checkpoints.
+        store: writes the checkpoints; None on other ranks than the first.
         describe: JSON-able facts that every checkpoint carries (config, versions).
         check_stop: called after every step, and after every batch of an evaluation; may raise Stopped.
     """
@@ -51,7 +63,7 @@ class Trainer:
         self,
         parts: Parts,
         events: Events,
-        store: CheckpointStore,
+        store: CheckpointStore | None,
         describe: Json,
         check_stop: Callback = lambda: None,
     ) -> None:
@@ -60,7 +72,9 @@ class Trainer:
         self.callbacks = Callbacks(parts.callbacks, parts)
         self.train = parts.config.train
         self.length = Length(self.train, len(parts.loaders["train"]))
-        self.train_step = TrainStep(parts, self.length.steps_per_epoch)
+        self.ranks = parts.ranks
+        kind = TrainStep if parts.shards is None else ShardedStep
+        self.train_step = kind(parts, self.length.steps_per_epoch)
         if self.train.ema is not None or self.train.swa is not None:
             parts.average = Average(parts.model, self.train)
         self.step = self.epoch = 0
@@ -71,8 +85,9 @@ class Trainer:
         self.resumed = False
         self.epoch_means = parts.new_metrics()  # since the epoch began
         self.recent_means = parts.new_metrics()  # since the last logged step
-        self.rows = Rows(store.folder / "rows")
-        self._counted: list[tuple[int, dict[str, Any]]] = []  # samples and sums of the batches of the current step
+        self.rows = None if store is None else Rows(store.folder / "rows")
+        self._counted: list[Counted] = []  # of the current step
+        self._not_added: list[Counted] = []  # of earlier steps, until the ranks exchange them
         self._error_context = error_context(self._where)
         self._since = time.perf_counter()
 
@@ -84,7 +99,8 @@ class Trainer:
             NonFiniteLoss: on a CPU before the step that would spoil the weights.
             StepError: data, model or loss raised an exception.
         """
-        length, folder = self.length, self.store.folder.parent
+        length = self.length
+        folder = self.ranks.from_first(None if self.store is None else self.store.folder.parent)
         self._emit(RunStarted, folder=folder, steps=length.steps, epochs=length.epochs, resumed=self.resumed)
         if self.step == 0:
             check_batches(self.parts, self.check_stop)
@@ -108,47 +124,74 @@ class Trainer:
             self._train_step(group)
             fault_point("train.step")
             self._after_step()
-            self.check_stop()
+            agree_to_stop(self.ranks, self.check_stop)
             if self.over:
                 return
 
-    def _groups(self) -> Iterator[Iterable[tuple[Tensor, Tensor]]]:
+    def _groups(self) -> Iterator[Iterable[Any]]:
         """The batches of each step, to be consumed in order."""
-        each = batches(self.parts, "train", self.check_stop)
+        loader = self.parts.loaders["train"]
+        if isinstance(loader.batch_sampler, ShardedBatches):
+            loader.batch_sampler.epoch = self.epoch
+            each = loaded(self.parts, loader, self.check_stop)
+        else:
+            each = batches(self.parts, "train", self.check_stop)
         with self._error_context:
             for first in each:
                 yield chain((first,), islice(each, self.train.accumulate - 1))
 
-    def _train_step(self, group: Iterable[tuple[Tensor, Tensor]]) -> None:
+    def _train_step(self, group: Iterable[Any]) -> None:
+        step = self.train_step
         with self._error_context:
-            for inputs, targets in group:
+            for inputs, targets in step.batches(group, self.step + 1):
                 try:
-                    output, targets, loss = self.train_step.forward(inputs, targets)
+                    output, targets, loss = step.forward(inputs, targets)
                 except IndexError as error:
                     raise label_error("train", self.parts, targets, self._samples()) or error from error
                 # Reading the loss would synchronise the GPU; `_check` does that later.
-                if not loss.is_cuda and not math.isfinite(loss.item()):
-                    raise non_finite(self.step + 1, loss.item(), self._samples(), inputs, targets)
-                self.train_step.backward(loss, targets)
+                if not loss.is_cuda and not math.isfinite(loss.item()) and step.counts(targets):
+                    step.fail(non_finite(self.step + 1, loss.item(), self._samples(), inputs, targets))
+                    break
+                step.backward(loss, targets)
                 sums = {name: metric.batch_sum(output, targets, loss) for name, metric in self.epoch_means.items()}
-                self._counted.append((len(targets), sums))
-            self.train_step.step(self.step + 1)
+                self._counted.append(Counted(self.step, step.place, len(targets), sums))
+            step.step(self.step + 1)
         self.step += 1
         counted, self._counted = self._counted, []
-        for n, sums in counted:
-            for name, amount in sums.items():
-                self.epoch_means[name].add(amount, n)
-                self.recent_means[name].add(amount, n)
+        if self.ranks.size == 1:
+            self._add(counted)
+        else:
+            self._not_added += counted
         if self.parts.average is not None:
             self.parts.average.update(self.epoch + 1 if self._epoch_ended() else None)
         scalars = self._measure() if self._is_time(self.parts.config.log.every) else {}
-        self._emit(StepDone, samples=sum(n for n, _ in counted), scalars=scalars)
+        samples = step.samples if isinstance(step, ShardedStep) else sum(one.size for one in counted)
+        self._emit(StepDone, samples=samples, scalars=scalars)
         self.parts.schedule("step", self.epoch, {})
 
+    def _add(self, counted: Iterable[Counted]) -> None:
+        """Add what was counted to the running metrics."""
+        for _, _, size, sums in counted:
+            for name, amount in sums.items():
+                self.epoch_means[name].add(amount, size)
+                self.recent_means[name].add(amount, size)
+
+    def _collect(self) -> None:
+        """Add what all ranks have counted to the running metrics of the first, in the order of steps, shards and batches."""
+        if self.ranks.size == 1:
+            return
+        own = [one._replace(sums=on_host(one.sums)) for one in self._not_added]
+        self._not_added = []
+        counted = self.ranks.exchange(own, "metrics")
+        if self.ranks.first:
+            self._add(sorted(chain.from_iterable(counted), key=lambda one: (one.step, *reversed(one.place))))
+
     def _samples(self) -> list[int]:
-        """Indices of the training samples of the current batch."""
-        steps, done = self.step - self.epoch * self.length.steps_per_epoch, len(self._counted)
-        return batch_indices(self.parts.loaders["train"], steps * self.train.accumulate + done)
+        """Indices of the training samples of the current batch, or of its current shard."""
+        steps, shards = self.step - self.epoch * self.length.steps_per_epoch, self.parts.shards
+        batch, shard = self.train_step.place if shards else (len(self._counted), 0)
+        indices = batch_indices(self.parts.loaders["train"], steps * self.train.accumulate + batch)
+        return shards.cut(indices)[shard] if shards else indices
 
     def _where(self) -> str:
         return f"step {self.step + 1} failed on the training samples {few(self._samples())}"
@@ -159,7 +202,8 @@ class Trainer:
         return loss
 
     def _check(self) -> None:
-        loss = float(self._recent_loss().total)
+        self._collect()
+        loss = self.ranks.from_first(float(self._recent_loss().total))
         if not math.isfinite(loss):
             raise NonFiniteLoss(self.step, loss)
 
@@ -173,10 +217,18 @@ class Trainer:
         self._since = now
         for metric in self.recent_means.values():
             metric.reset()
-        return scalars
+        return self.ranks.from_first(scalars)
+
+    def _agree(self) -> None:
+        """Share what rank 0 knows of the time, and why callbacks on any rank have ended the training."""
+        if self.ranks.size > 1:
+            known = self.ranks.exchange((self.length.elapsed(), self.callbacks.stopped_by), "end of the run")
+            self.length.agreed = known[0][0]
+            self.callbacks.stopped_by = next((by for _, by in known if by is not None), None)
 
     def _after_step(self) -> None:
         """Do what is due after a step: validate, emit events, end the epoch, save."""
+        self._agree()
         save, better, ended = self._is_time(self.parts.config.checkpoint.every), False, self._epoch_ended()
         over = self.length.is_over(self.step) or self.callbacks.stopped_by is not None
         if over or ended or self._is_time(self.train.validate_every):
@@ -197,7 +249,8 @@ class Trainer:
             # First, since it may be stopped, and then starts again on resume.
             scores["valid"] = self._validate(scheduled["valid"])
         if ended or over:
-            scores["train"] = scores_of(self.epoch_means)
+            self._collect()
+            scores["train"] = self.ranks.from_first(scores_of(self.epoch_means))
             self._emit(EpochDone, scalars=tagged("train_epoch", scores["train"]), validated="valid" in scores)
         better = self.best.update(scores)
         scheduled_scores = {split: values for split, values in scores.items() if scheduled[split]}
@@ -205,6 +258,7 @@ class Trainer:
         self.over = over or self.stopping.patience_is_over
         if "valid" in scores:
             self._emit(Validated, scalars=tagged("valid", scores["valid"]), best=better)
+            self._agree()
             self.over = self.over or self.callbacks.stopped_by is not None
         parts.schedule("epoch" if ended else "validation", self.epoch + ended, scheduled_scores)
         if ended:
@@ -217,7 +271,8 @@ class Trainer:
         began, restore_rng = time.perf_counter(), self.parts.snapshot_rng(self.parts.loaders["valid"])
         try:
             refresh(self.parts, self.check_stop)
-            scores = evaluate(self.parts, "valid", self.events.on_batch, self.check_stop)
+            on_batch = self.events.on_batch if self.events.take_batches else None
+            scores = evaluate(self.parts, "valid", on_batch, self.check_stop)
         except Stopped:
             restore_rng()
             raise
@@ -251,13 +306,20 @@ class Trainer:
         if self.saved_at == (self.step, self.finished_step):
             return
         self._check()
+        path = self.ranks.from_first(self._write(best), "checkpoint")
+        self.saved_at = self.step, self.finished_step
+        self._emit(CheckpointSaved, path=path, best=best)
+
+    def _write(self, best: bool) -> Path | None:
+        """Write a checkpoint on the first rank. Returns its path."""
+        if self.store is None or self.rows is None:
+            return None
         self.rows.save(self.step, self.metrics)
         tensors, state = pack(self)
         meta = self.describe | state | {"logs": self.events.sync()}
         path = self.store.save(self.step, tensors, meta, best=best)
         self.rows.prune(self.store.steps())
-        self.saved_at = self.step, self.finished_step
-        self._emit(CheckpointSaved, path=path, best=best)
+        return path
 
     def resume(self, tensors: Arrays, meta: Json) -> None:
         """Restore the state of a checkpoint."""

@@ -115,6 +115,7 @@ class Meta(_Section):
     stopped_by: str | None = None
     averaged: Count = 0
     amp: dict[str, Any] = {}
+    shards: dict[str, Count] = {}
     elapsed: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
 
 

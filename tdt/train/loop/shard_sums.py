@@ -1,0 +1,202 @@
+"""Sums over shards up one fixed binary tree, whatever the number of ranks: of gradients, and of buffers.
+
+A rank's shards are neighbours, and their number is a power of two: it adds them up a subtree, which the tree over the ranks
+(`Communicator.all_reduce`) continues. What a shard does not have (None) changes no sum; between ranks -0.0 takes its place,
+since x + -0.0 has the bits of x for every x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tdt import Tensor, nn, no_grad
+from tdt._core.tensor import wrap
+from tdt.distributed._communicator import Array, Progress, tree_reduce
+from tdt.nn.parallel._reducer import in_buckets
+from tdt.train._ranks import Ranks
+
+BUCKET = 25 << 20  # bytes of gradients that are sent together
+Values = list[Tensor | None]
+
+
+def plus(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    """a + b, in the memory of a; None is nothing."""
+    if a is None or b is None:
+        return b if a is None else a
+    return a.add_(b)
+
+
+class GradientSum:
+    """The sum of the shards' gradients of a step.
+
+    `begin`, then for each shard `clear` and, but for the last, `push`; then `complete` and `finish`. With several ranks the
+    sums of a bucket of parameters are sent as soon as the backward pass that `arm` announces has given all of its gradients.
+    """
+
+    def __init__(self, parameters: Sequence[Tensor], ranks: Ranks) -> None:
+        self.parameters, self.ranks = list(parameters), ranks
+        self.buckets = in_buckets(self.parameters, BUCKET)
+        self._place: dict[int, tuple[int, int, int]] = {}  # parameter → bucket, and bounds of its part there
+        self._flat: list[Array] = []
+        for number, members in enumerate(self.buckets):
+            start = 0
+            for i in members:
+                end = start + self.parameters[i].numel()
+                self._place[i], start = (number, start, end), end
+            self._flat.append(np.empty(start, self.parameters[members[0]]._a.dtype))
+        self._armed = False
+        if ranks.size > 1:
+            for i, parameter in enumerate(self.parameters):
+                parameter.register_post_accumulate_grad_hook(lambda _, i=i: self._has_gradient(i))  # type: ignore[misc]
+
+    def begin(self) -> None:
+        """Begin a step."""
+        self._partial: list[tuple[int, Values]] = []  # level in the tree, and the sums there
+        self._waiting = [set(members) for members in self.buckets]
+        self._begun: list[Progress] = []
+        self._armed = False
+        self.used = np.zeros(len(self.parameters), bool)  # which parameters have a gradient on this rank
+
+    def clear(self) -> None:
+        """Begin a shard."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def arm(self) -> None:
+        """The next backward pass is the last one of this rank in this step."""
+        self._armed = self.ranks.size > 1
+
+    @no_grad()
+    def push(self) -> None:
+        """Add the gradients of a shard: as in a binary counter, two sums of one level become one of the next."""
+        level, sums = 0, [parameter.grad for parameter in self.parameters]
+        while self._partial and self._partial[-1][0] == level:
+            before = self._partial.pop()[1]
+            level, sums = level + 1, [plus(a, b) for a, b in zip(before, sums, strict=True)]
+        self._partial.append((level, sums))
+
+    @no_grad()
+    def _total(self, i: int) -> Tensor | None:
+        """The sum over this rank's shards, the last of which has its gradient in `.grad`."""
+        total = self.parameters[i].grad
+        for _, sums in reversed(self._partial):
+            total = plus(sums[i], total)
+        return total
+
+    def _has_gradient(self, i: int) -> None:
+        if not self._armed:
+            return
+        if i not in self._waiting[self._place[i][0]]:
+            raise RuntimeError("a parameter got its gradient twice in one backward pass; with train.shards it may not")
+        self._send(i)
+        for progress in self._begun[-1:]:
+            progress.poll()  # all that have begun
+
+    def _send(self, i: int) -> None:
+        """Put the sum of a parameter's gradients into its bucket; begin to send the buckets that are complete, in order."""
+        bucket, start, end = self._place[i]
+        total = self._total(i)
+        self.used[i] = total is not None
+        self._flat[bucket][start:end] = -0.0 if total is None else total.detach().cpu()._a.reshape(-1)
+        self._waiting[bucket].discard(i)
+        while len(self._begun) < len(self.buckets) and not self._waiting[len(self._begun)]:
+            flat = self._flat[len(self._begun)]
+            self._begun.append(self.ranks.begin(self.ranks.communicator.all_reduce(flat), "sum of gradients"))
+
+    def complete(self) -> None:
+        """Send what has not been sent. With one rank, put the sums into `.grad`."""
+        self._armed = False
+        if self.ranks.size > 1:
+            for members in self.buckets:
+                for i in members:
+                    if i in self._waiting[self._place[i][0]]:
+                        self._send(i)
+            return
+        for i, parameter in enumerate(self.parameters):
+            total = self._total(i)
+            self.used[i] = total is not None
+            parameter.grad = None if total is None else total.contiguous()
+
+    def finish(self, used: Array) -> None:
+        """Put the sums over all ranks into `.grad`. used: which parameters have a gradient on any rank."""
+        for progress in self._begun:
+            progress.wait()
+        for i, parameter in enumerate(self.parameters if self.ranks.size > 1 else ()):
+            bucket, start, end = self._place[i]
+            total = self._flat[bucket][start:end].reshape(parameter.shape)
+            parameter.grad = wrap(total).to(parameter.device) if used[i] else None
+
+
+class BufferMean:
+    """The buffers after a step, as running statistics: the mean of the values after each shard; of integers the maximum.
+
+    Each shard begins with the values from before the step. A buffer that no shard has written keeps its value.
+    """
+
+    def __init__(self, model: nn.Module, ranks: Ranks) -> None:
+        self.model, self.ranks = model, ranks
+        self._known: dict[int, tuple[Tensor, int, Tensor]] = {}  # a buffer, its version, and a copy of that version
+
+    def begin(self) -> None:
+        """Begin a step."""
+        self.buffers = list(self.model.buffers())
+        known, self._known = self._known, {}
+        for i, buffer in enumerate(self.buffers):
+            same = known.get(i)
+            fresh = same is None or same[0] is not buffer or same[1] != buffer._version
+            copy = buffer.detach().clone() if fresh else same[2]  # type: ignore[index]
+            self._known[i] = buffer, buffer._version, copy
+        self._values: list[list[Tensor] | None] = []  # after each shard
+        self.changed: set[int] = set()
+
+    @no_grad()
+    def begin_shard(self) -> None:
+        """Restore the values from before the step."""
+        for i in self.changed:
+            self.buffers[i].copy_(self._known[i][2])
+        self._versions = [buffer._version for buffer in self.buffers]
+
+    def end_shard(self, computed: bool) -> None:
+        """Keep the values after a shard. computed: whether it has samples."""
+        if not computed:
+            self._values.append(None)
+            return
+        now = {i for i, buffer in enumerate(self.buffers) if buffer._version != self._versions[i]}
+        self.changed |= now
+        self._values.append([b.detach().clone() if i in now else self._known[i][2] for i, b in enumerate(self.buffers)])
+
+    @no_grad()
+    def finish(self, changed: set[int], count: int) -> None:
+        """Combine the values of all ranks. changed: the buffers that any shard has written. count: shards with samples."""
+        kinds: dict[tuple[Any, bool], list[int]] = {}
+        for i in sorted(changed):
+            floating = self.buffers[i].is_floating_point() or self.buffers[i].is_complex()
+            kinds.setdefault((self.buffers[i]._a.dtype, floating), []).append(i)
+        for (dtype, floating), members in kinds.items():
+            parts = [self._of_rank(i, floating).reshape(-1) for i in members]
+            flat = np.concatenate(parts).astype(dtype, copy=False)
+            combine = np.add if floating else np.maximum
+            self.ranks.wait(self.ranks.communicator.all_reduce(flat, combine), "mean of buffers")
+            if floating:
+                flat = flat / flat.dtype.type(count)
+            start = 0
+            for i in members:
+                end = start + self.buffers[i].numel()
+                self.buffers[i].copy_(wrap(flat[start:end].reshape(self.buffers[i].shape)))
+                start = end
+
+    def _of_rank(self, i: int, floating: bool) -> Array:
+        """The sum (integers: maximum) over this rank's shards of a buffer's values, on the host."""
+        before = self._known[i][2].cpu()._a
+        values = [None if one is None else one[i].cpu()._a for one in self._values]
+        if not floating:
+            return np.maximum.reduce([before, *(value for value in values if value is not None)])
+
+        def joined(a: Array | None, b: Array | None) -> Array | None:
+            return b if a is None else a if b is None else a + b
+
+        total: Any = tree_reduce(values, joined)  # type: ignore[arg-type]
+        return np.full_like(before, -0.0) if total is None else np.asarray(total)

@@ -1,0 +1,123 @@
+"""One optimizer step with `train.shards`: the same bits on one rank and on several."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import tdt
+from tdt import Tensor
+from tdt.train.errors import NonFiniteLoss
+from tdt.train.loop.parts import Parts
+from tdt.train.loop.shard_sums import BufferMean, GradientSum
+from tdt.train.loop.train_step import TrainStep
+
+
+class Result(NamedTuple):
+    """What a rank knows of a step. shares: weight of each shard in the mean. samples: how many they have together.
+    shards: how many of them have samples. used: parameters with a gradient. changed: buffers that were written.
+    error: the one that ends the run.
+    """
+
+    shares: list[float]
+    samples: int
+    shards: int
+    used: bytes
+    changed: set[int]
+    error: Exception | None
+
+
+class ShardedStep(TrainStep):
+    """A training step over the shards of its batches, of which each rank computes its own.
+
+    A shard's loss counts by its samples (or weights), as in the mean over the union of all batches. Before a shard the
+    generators are seeded with a hash of seed, step and shard, and buffers have their values from before the step.
+    """
+
+    def __init__(self, parts: Parts, steps_per_epoch: int) -> None:
+        super().__init__(parts, steps_per_epoch)
+        assert parts.shards is not None
+        self.shards = parts.shards
+        if self.mixup is not None:
+            self.mixup.generator = tdt.default_generator
+        # Gradients are summed relative to this weight, that of a step with full batches, so that their size is that of a mean.
+        self.nominal = float(parts.config.data.loader.batch_size * self.train.accumulate)
+        self.gradients = GradientSum([p for p in parts.model.parameters() if p.requires_grad], parts.ranks)
+        self.buffers = BufferMean(parts.model, parts.ranks)
+        self.error: Exception | None = None  # found in this step by this rank
+        self.samples = 0  # of the last step, on all ranks
+
+    def batches(self, group: Iterable[Any], number: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """The parts of the batches that this rank computes, shard by shard; a shard begins and ends between them."""
+        loaded, own = list(group), self.shards.own
+        self.gradients.begin()
+        self.buffers.begin()
+        self._of_shards: list[float] = []
+        self._sizes: list[int] = []
+        for place, shard in enumerate(own):
+            parts = [(batch, item[place]) for batch, item in enumerate(loaded) if item[place] is not None]
+            self._of_shards.append(0.0)
+            self._sizes.append(0)
+            self.gradients.clear()
+            self.buffers.begin_shard()
+            self.shards.seed_for("step", number, shard)
+            for batch, (inputs, targets) in parts:
+                self.place = batch, shard
+                if shard == own[-1] and batch == parts[-1][0]:
+                    self.gradients.arm()
+                yield self.parts.place(inputs), self.parts.place(targets)
+            self.buffers.end_shard(bool(parts))
+            if shard != own[-1]:
+                self.gradients.push()
+
+    def backward(self, loss: Tensor, targets: Tensor) -> None:
+        """Accumulate the gradients of a part's loss; without targets that count there are none."""
+        share = self.share(targets)
+        self._of_shards[-1] += share
+        self._sizes[-1] += len(targets)
+        if share:
+            factor = 1.0 if self.reading.is_sum else share / self.nominal
+            self.scaler.scale(loss * factor).backward()
+
+    def counts(self, targets: Tensor) -> bool:
+        return bool(self.share(targets))
+
+    def fail(self, error: Exception) -> None:
+        """Remember the error until all ranks know of it."""
+        self.error = error
+
+    def share(self, targets: Tensor) -> float:
+        """The weight of a part in the mean: its samples that count, by the weights of their classes."""
+        return float(len(targets) if self.reading.is_sum else self.reading.share(targets))
+
+    def step(self, number: int) -> None:
+        """Add the gradients of all shards, on all ranks, and update the weights.
+
+        Raises the error that a rank has found, on all of them.
+        """
+        self.gradients.complete()
+        error, self.error = self.error, None
+        used = np.packbits(self.gradients.used).tobytes()
+        sizes = [size for size in self._sizes if size]
+        own = Result(self._of_shards, sum(sizes), len(sizes), used, self.buffers.changed, error)
+        results = self.parts.ranks.exchange(own, "results of the step")
+        bits = np.bitwise_or.reduce([np.frombuffer(one.used, np.uint8) for one in results])
+        self.gradients.finish(np.unpackbits(bits, count=len(self.gradients.parameters)))
+        if (found := next((one.error for one in results if one.error is not None), None)) is not None:
+            raise found
+        changed = set().union(*(one.changed for one in results))
+        self.buffers.finish(changed, sum(one.shards for one in results))
+        self.samples = sum(one.samples for one in results)
+        total = math.fsum(share for one in results for share in one.shares)
+        if not total:
+            raise NonFiniteLoss(number, math.nan)
+        self.scaler.unscale_(self.parts.optimizer)
+        self._adjust(1.0 if self.reading.is_sum else total / self.nominal)
+        self._update(self.warmup_factor(number))
+        self.shards.seed_for("after", number)  # a state that all ranks share
+
+    def _clear(self) -> None:
+        """Gradients are cleared shard by shard."""

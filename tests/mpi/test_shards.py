@@ -1,0 +1,28 @@
+"""Training with `train.shards` has the same bits on every number of ranks."""
+
+from __future__ import annotations
+
+import json
+
+from tests.mpi.launching import mpirun, require_mpi
+
+
+def test_one_two_and_four_ranks_train_to_the_same_bits(tmp_path):
+    require_mpi()
+    found = []
+    for ranks in (1, 2, 4):
+        folder = tmp_path / str(ranks)
+        folder.mkdir()
+        done = mpirun(ranks, "-m", "mpi4py", "-m", "tests.mpi.shards", str(folder))
+        assert done.returncode == 0, done.stderr
+        found.append(json.loads(done.stdout))
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) == 5
+
+
+def test_a_rank_with_a_loss_that_is_not_finite_ends_the_run_on_all(tmp_path):
+    require_mpi()
+    done = mpirun(2, "-m", "mpi4py", "-m", "tests.mpi.shards", str(tmp_path), "diverging")
+    assert done.returncode == 0, done.stderr
+    error = json.loads(done.stdout)["diverging"]
+    assert error.startswith("NonFiniteLoss: the loss became nan at step 1, on the training samples [50, 51, 52,")

@@ -1,0 +1,200 @@
+"""`train.shards` in one process: bits, the mean over the global batch, what each shard has of its own, mistakes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tdt
+from tdt.distributed._communicator import tree_reduce
+from tdt.train._ranks import Ranks
+from tdt.train.config import ConfigError, loads
+from tdt.train.errors import Stopped
+from tdt.train.logging.events import Events
+from tdt.train.loop.build import build
+from tdt.train.loop.shard_sums import GradientSum
+from tdt.train.loop.trainer import Trainer
+from tdt.train.runs.checkpoint import CheckpointStore, load
+from tests.helpers import require_torch
+
+NORMED = '["Conv2d(1, 4, 3)", BatchNorm2d(4), ReLU, Flatten, Dropout(0.3), "Linear(144, 10)"]'
+ROWS = '[Flatten, "BatchNorm1d(64)", "Linear(64, 10)"]'
+PLAIN = '[Flatten, "Linear(64, 20)", Tanh, "Linear(20, 10)"]'
+TEXT = """
+data:
+  train: Digits(split=train)
+  valid: Digits(split=valid)
+  transform: [ToTensor]
+  loader: {{batch_size: 100, shuffle: true}}
+model: {model}
+loss: {{type: CrossEntropyLoss, ignore_index: 3}}
+metrics: [accuracy]
+optimizer: {{type: SGD, lr: 0.1, momentum: 0.9}}
+train: {{steps: 18, shards: 4}}
+"""
+AUGMENTED = ["data.augment=['RandomCrop(8, padding=1)']", "train.accumulate=2", "train.steps=9"]
+
+
+def trainer(folder, *overrides, model=PLAIN, check_stop=lambda: None):
+    parts = build(loads(TEXT.format(model=model), "x.yaml", list(overrides)), ranks=Ranks.alone())
+    return Trainer(parts, Events(), CheckpointStore(folder), {}, check_stop)
+
+
+def state_of(built):
+    return {name: value.numpy().copy() for name, value in built.parts.model.state_dict().items()}
+
+
+def trained(folder, *overrides, model=PLAIN):
+    built = trainer(folder, *overrides, model=model)
+    built.fit()
+    return state_of(built)
+
+
+def assert_equal(a, b):
+    assert a.keys() == b.keys()
+    for name, value in a.items():
+        np.testing.assert_array_equal(value, b[name], name)
+
+
+def test_a_run_has_the_same_bits_again_and_with_any_number_of_workers(tmp_path):
+    first = trained(tmp_path / "a", *AUGMENTED, model=NORMED)
+    assert_equal(trained(tmp_path / "b", *AUGMENTED, model=NORMED), first)
+    assert_equal(trained(tmp_path / "c", *AUGMENTED, "data.loader.num_workers=2", model=NORMED), first)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_stopped_run_resumes_to_the_same_bits(workers, tmp_path):
+    overrides = [*AUGMENTED, f"data.loader.num_workers={workers}", "train.mixup=0.4"]
+    whole = trained(tmp_path / "whole", *overrides, model=NORMED)
+    folder = tmp_path / "stopped"
+
+    def check_stop():
+        if built.step == 4:
+            raise Stopped("SIGTERM")
+
+    built = trainer(folder, *overrides, model=NORMED, check_stop=check_stop)
+    with pytest.raises(Stopped):
+        built.fit()
+    tdt.manual_seed(5)
+    again = trainer(folder, *overrides, model=NORMED)
+    tensors, meta = load(CheckpointStore(folder).resolve("last"))
+    again.resume(tensors, meta)
+    again.fit()
+    assert_equal(state_of(again), whole)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],
+        ["train.accumulate=2", "train.steps=9"],
+        ["train.class_weights=balanced", "train.clip_grad_norm=0.5"],
+        ["data.loader.batch_size=359"],
+        ["loss.reduction=sum", "optimizer.lr=0.0001"],
+        ["train.ema=0.9", "train.clip_grad_value=0.01"],
+    ],
+    ids=["short last batch", "accumulate", "weights", "uneven", "sum", "clip"],
+)
+def test_without_random_layers_shards_change_rounding_alone(overrides, tmp_path):
+    plain = trained(tmp_path / "1", *overrides, "train.shards=null")
+    for shards in (3, 4):
+        found = trained(tmp_path / str(shards), *overrides, f"train.shards={shards}")
+        for name, value in plain.items():
+            np.testing.assert_allclose(found[name], value, rtol=2e-5, atol=2e-6, err_msg=name)
+
+
+def test_a_step_is_pytorchs_over_the_shards(tmp_path):
+    torch = require_torch()
+    size, shards = 103, 4
+    model = NORMED.replace("Dropout(0.3)", "Identity")
+    built = trainer(
+        tmp_path, "train.steps=1", "data.loader.shuffle=false", f"data.loader.batch_size={size}", model=model
+    )
+    nn = torch.nn
+    theirs = nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Identity(), nn.Linear(144, 10)
+    )
+    theirs.load_state_dict({name: torch.tensor(value) for name, value in state_of(built).items()})
+    dataset = built.parts.loaders["train"].dataset.dataset
+    x, y = (torch.tensor(side.numpy()) for side in dataset[:size])
+    start = {name: value.clone() for name, value in theirs.named_buffers()}
+    after = []
+    for i in range(shards):
+        for name, value in theirs.named_buffers():
+            value.copy_(start[name])
+        part = slice(size * i // shards, size * (i + 1) // shards)
+        loss = nn.functional.cross_entropy(theirs(x[part]), y[part], ignore_index=3, reduction="sum")
+        (loss / (y != 3).sum()).backward()
+        after.append({name: value.clone() for name, value in theirs.named_buffers()})
+    torch.optim.SGD(theirs.parameters(), 0.1).step()
+    expected = dict(theirs.named_parameters())
+    for name, value in start.items():
+        expected[name] = torch.stack([one[name] for one in after]).mean(0) if value.is_floating_point() else value + 1
+    built.fit()
+    for name, value in state_of(built).items():
+        np.testing.assert_allclose(value, expected[name].detach().numpy(), rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_a_shard_whose_targets_are_all_ignored_adds_nothing(tmp_path):
+    built = trainer(tmp_path, "train.steps=1", "data.loader.batch_size=8", "data.loader.shuffle=false")
+    targets = built.parts.loaders["train"].dataset.dataset.tensors[1]
+    targets[:2] = 3
+    alone = trainer(
+        tmp_path / "b", "train.steps=1", "data.loader.batch_size=8", "data.loader.shuffle=false", "train.shards=1"
+    )
+    alone.parts.loaders["train"].dataset.tensors[1][:2] = 3
+    built.fit()
+    alone.fit()
+    for name, value in state_of(alone).items():
+        np.testing.assert_allclose(state_of(built)[name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_shards_have_dropout_of_their_own(tmp_path):
+    built = trainer(tmp_path, "train.steps=1", "train.accumulate=2", model=NORMED)
+    masks = []
+    built.parts.model[4].register_forward_hook(lambda _, x, out: masks.append((out == 0).numpy()[:20, :20].tobytes()))
+    built.parts.model[4].eval = lambda: None
+    built.fit()
+    assert len(set(masks[:8])) == 8
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 6, 7, 8])
+def test_gradients_are_added_up_the_tree_of_the_communicator(count):
+    rng = np.random.default_rng(0)
+    parts = [
+        None if i == 1 else rng.normal(size=100).astype(np.float32) * np.float32(1000.0 ** (i % 3))
+        for i in range(count)
+    ]
+    parameter = tdt.nn.Parameter(tdt.zeros(100))
+    total = GradientSum([parameter], Ranks.alone())
+    total.begin()
+    for i, part in enumerate(parts):
+        total.clear()
+        parameter.grad = None if part is None else tdt.tensor(part)
+        if i < count - 1:
+            total.push()
+    total.complete()
+    expected = tree_reduce(parts, lambda a, b: b if a is None else a if b is None else a + b)
+    np.testing.assert_array_equal(parameter.grad.numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["data.loader.batch_size=3"], "train.shards: of 4, some have no sample: data.loader.batch_size is 3"),
+        (["data.loader.batch_size=5", f"model={ROWS}"],
+         "leaves a shard of 1 sample, and 1 (BatchNorm1d(64"),
+        ([f"model={NORMED.replace('BatchNorm2d', 'SyncBatchNorm')}"], "takes statistics of all processes"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_reported(overrides, message):
+    with pytest.raises(ConfigError) as caught:
+        build(loads(TEXT.format(model=PLAIN), "x.yaml", overrides), ranks=Ranks.alone())
+    assert message in str(caught.value)
+
+
+def test_another_number_of_processes_is_refused_with_those_that_work():
+    ranks = Ranks.alone()
+    ranks.size = 3
+    with pytest.raises(ConfigError, match="4 shards cannot be computed by 3 processes; start 1 or 2 or 4"):
+        build(loads(TEXT.format(model=PLAIN), "x.yaml"), ranks=ranks)
