@@ -308,6 +308,17 @@ def float_channels(arrays: Sequence[Any], attributes: dict) -> bool:
     return x.ndim > 2 and x.strides[1] == x.itemsize and to_last(x).flags.c_contiguous and _float_operands(arrays)
 
 
+def float_or_half_channels(arrays: Sequence[Any], attributes: dict) -> bool:
+    """As `float_channels`, or images of bfloat16, and so are arrays of x's shape; all others are float32."""
+    x = arrays[0]
+    if x.dtype != BFLOAT16:
+        return float_channels(arrays, attributes)
+    others = [a for a in arrays if a is not None and (a.dtype != BFLOAT16 or a.shape != x.shape)]
+    of_params = not others or _float_operands(others)
+    last = x.ndim > 2 and x.strides[1] == x.itemsize and to_last(x).flags.c_contiguous
+    return last and x.size > 0 and SWITCHES.kernels and of_params
+
+
 def _float_operands(arrays: Sequence[Any]) -> bool:
     """float32 arrays, of which the first is not empty, or None."""
     if not SWITCHES.kernels or not arrays[0].size:

@@ -73,6 +73,10 @@ def like(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     """`a`, of x's shape, in the memory order of x."""
     if a.strides == x.strides:
         return a
+    if a.itemsize == BFLOAT16.itemsize:
+        words: np.ndarray = np.empty_like(x.view(np.uint16))
+        words[...] = a.view(np.uint16)
+        return words.view(a.dtype)
     if x.ndim == 4 and output_is_channels_last(x):
         return to_front(bordered(a, a.shape[2:], (0, 0)))
     if x.flags.c_contiguous and a.ndim == 4 and to_last(a).flags.c_contiguous:

@@ -1,4 +1,4 @@
-"""Batch normalisation in float32 of channels that lie side by side, (N, C) or channels-last images, on the CPU.
+"""Batch normalisation of channels that lie side by side, (N, C) or channels-last images, of float32 or bfloat16, on the CPU.
 
 All is rows of columns, at least `WIDTH` of them: several rows of few channels are seen as one. A block of rows has its sums
 about its own means, which are joined in double precision (T. F. Chan, G. H. Golub, R. J. LeVeque, 1983). Blocks are
@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from types import ModuleType
 
 import numpy as np
 
-from tdt._kernels import plane_norm_cpu
+from tdt._kernels import _bfloat16, _rows, plane_norm_cpu
 from tdt._kernels._code import Code, Value, native
+from tdt._kernels._formulas import BFLOAT16
 from tdt._kernels._layout import like
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel
@@ -40,7 +42,7 @@ def batch_norm(
     shape, channels = _Shape(x), x.shape[1]
     out, statistics = np.empty_like(x), np.empty((3, channels), np.float32)
     arrays = x, out, _or(w, channels, 1), _or(b, channels, 0), statistics
-    shape.run(_forward(), (FIRST, JOIN, LAST), arrays, shape.room(3, 3, 4), eps)
+    shape.run(_forward(x.dtype == BFLOAT16), (FIRST, JOIN, LAST), arrays, shape.room(3, 3, 4), eps)
     return out, statistics[0], statistics[1], statistics[2]
 
 
@@ -51,7 +53,7 @@ def batch_norm_vjp(
     shape, channels = _Shape(x), x.shape[1]
     grad, sums = np.empty_like(x), np.empty((2, channels), np.float32)
     arrays = like(g, x), x, grad, _or(w, channels, 1), *map(contiguous, (mean, rstd, g_mean, g_rstd)), sums
-    shape.run(_backward(), (BEGIN, FIRST, JOIN, LAST), arrays, shape.room(2, 2, 4))
+    shape.run(_backward(x.dtype == BFLOAT16), (BEGIN, FIRST, JOIN, LAST), arrays, shape.room(2, 2, 4))
     return grad, sums[1], sums[0]
 
 
@@ -118,7 +120,7 @@ class _Shape:
                 parallel(kernel, self.blocks, *arrays, step, *sizes, *numbers, grain=grain)  # type: ignore[arg-type]
 
 
-class _Rows:
+class _Blocks:
     """The sizes of a call in the code, and loops over rows and columns."""
 
     def __init__(self, code: Code, first: Value, last: Value, sizes: list[Value]):
@@ -214,22 +216,26 @@ def _one(code: Code) -> Value:
 
 
 @native("pppppppp" + SIZES + "d", vectorize=False)
-def _forward(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
-    """x, out, w, b, statistics (3, channels), then the sums of blocks, sums and numbers, the sizes and eps."""
+def _forward(code: Code, first: Value, last: Value, arguments: list[Value], half: bool) -> None:
+    """x, out, w, b, statistics (3, channels), then the sums of blocks, sums and numbers, the sizes and eps.
+
+    half: x and out are of bfloat16.
+    """
+    memory = _bfloat16 if half else _rows
     x, out, w, b, statistics, parts, sums, numbers, *sizes, eps = arguments
-    rows = _Rows(code, first, last, sizes)
+    rows = _Blocks(code, first, last, sizes)
     centre, scale, shift = (rows.line(numbers, k) for k in range(3))
     together, means, squares = (rows.line(sums, k, "double") for k in range(3))
 
     def moments(block: Value, start: Value, stop: Value) -> None:
         of_block, deviation, square = (rows.part(parts, k, block) for k in range(3))
-        rows.sum_rows(start, stop, [of_block], lambda at, i, mask: (load(code, x, at, mask),))
+        rows.sum_rows(start, stop, [of_block], lambda at, i, mask: (memory.load(code, x, at, mask),))
         share = code.splat(code.value(1.0, "float") / code.cast(stop - start, "float"), LANES)
         with code.loop(0, rows.pitch, LANES) as i:
             code.store(code.load("float", of_block, i, LANES) * share, of_block, i)
 
         def about(at: Value, i: Value, mask: Value | None) -> tuple[Value, Value]:
-            d = load(code, x, at, mask) - code.load("float", of_block, i, LANES)
+            d = memory.load(code, x, at, mask) - code.load("float", of_block, i, LANES)
             return d, d * d
 
         rows.sum_rows(start, stop, [deviation, square], about)
@@ -277,31 +283,35 @@ def _forward(code: Code, first: Value, last: Value, arguments: list[Value]) -> N
         rows.each_channel(finish)
         rows.repeat(centre, scale, shift)
     with rows.when(LAST):
-        rows.each_block(_affine(code, rows, x, out, centre, scale, shift))
+        rows.each_block(_affine(code, rows, x, out, (centre, scale, shift), memory))
 
 
-def _affine(code: Code, rows: _Rows, x: Value, out: Value, centre: Value, scale: Value,
-            shift: Value) -> Callable[[Value, Value, Value], None]:  # fmt: skip
-    """Write (x - centre) scale + shift for the rows of a block."""
+def _affine(code: Code, rows: _Blocks, x: Value, out: Value, numbers: tuple[Value, Value, Value],
+            memory: ModuleType) -> Callable[[Value, Value, Value], None]:  # fmt: skip
+    """Write (x - centre) scale + shift for the rows of a block. numbers: centre, scale and shift; memory: of x and out."""
 
     def write(at: Value, i: Value, mask: Value | None) -> None:
-        m, a, b = (code.load("float", array, i, LANES) for array in (centre, scale, shift))
-        store(code, fma(code, load(code, x, at, mask) - m, a, b), out, at, mask)
+        m, a, b = (code.load("float", array, i, LANES) for array in numbers)
+        memory.store(code, fma(code, memory.load(code, x, at, mask) - m, a, b), out, at, mask)
 
     return lambda block, start, stop: rows.each_row(start, stop, write)
 
 
 @native("pppppppppppp" + SIZES, vectorize=False)
-def _backward(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
-    """g, x, grad, w, mean, rstd, g_mean, g_rstd, sums (2, channels), then sums of blocks, sums and numbers, and the sizes."""
+def _backward(code: Code, first: Value, last: Value, arguments: list[Value], half: bool) -> None:
+    """g, x, grad, w, mean, rstd, g_mean, g_rstd, sums (2, channels), then sums of blocks, sums and numbers, and the sizes.
+
+    half: g, x and grad are of bfloat16.
+    """
+    memory = _bfloat16 if half else _rows
     g, x, grad, w, means, rstds, g_means, g_rstds, results, parts, sums, numbers, *sizes = arguments
-    rows = _Rows(code, first, last, sizes)
+    rows = _Blocks(code, first, last, sizes)
     centre, scale, slope, shift = (rows.line(numbers, k) for k in range(4))
     plain, weighted = (rows.line(sums, k, "double") for k in range(2))
     with rows.when(BEGIN):
         rows.each_channel(lambda c, mask: code.store(load(code, means, c, mask), centre, c))
         rows.repeat(centre)
-    _sum_gradients(code, rows, g, x, centre, parts, (plain, weighted), None)
+    _sum_gradients(code, rows, g, x, centre, parts, (plain, weighted), memory, None)
     with rows.when(JOIN):
         many, zero = code.splat(rows.count, LANES), code.splat(code.value(0.0, "double"), LANES)
 
@@ -323,24 +333,24 @@ def _backward(code: Code, first: Value, last: Value, arguments: list[Value]) -> 
 
         def write(at: Value, i: Value, mask: Value | None) -> None:
             m, a, s, less = (code.load("float", array, i, LANES) for array in (centre, scale, slope, shift))
-            d = load(code, x, at, mask) - m
-            store(code, fma(code, s, d, load(code, g, at, mask) * a - less), grad, at, mask)
+            d = memory.load(code, x, at, mask) - m
+            memory.store(code, fma(code, s, d, memory.load(code, g, at, mask) * a - less), grad, at, mask)
 
         rows.each_block(lambda block, start, stop: rows.each_row(start, stop, write))
 
 
-def _sum_gradients(code: Code, rows: _Rows, g: Value, x: Value, centre: Value, parts: Value, sums: tuple[Value, Value],
-                   write: Callable[[Value, Value, Value, Value | None], None] | None) -> None:  # fmt: skip
+def _sum_gradients(code: Code, rows: _Blocks, g: Value, x: Value, centre: Value, parts: Value, sums: tuple[Value, Value],
+                   memory: ModuleType, write: Callable[[Value, Value, Value, Value | None], None] | None) -> None:  # fmt: skip
     """The second step, and the beginning of the third: the sums of g and of g (x - centre) for each column.
 
-    write: `write(g, element, column, mask)` is called for every vector.
+    memory: of g and x; write: `write(g, element, column, mask)` is called for every vector.
     """
 
     def terms(at: Value, i: Value, mask: Value | None) -> tuple[Value, Value]:
-        value = load(code, g, at, mask)
+        value = memory.load(code, g, at, mask)
         if write is not None:
             write(value, at, i, mask)
-        return value, value * (load(code, x, at, mask) - code.load("float", centre, i, LANES))
+        return value, value * (memory.load(code, x, at, mask) - code.load("float", centre, i, LANES))
 
     with rows.when(FIRST):
         rows.each_block(
@@ -358,7 +368,7 @@ def _sum_gradients(code: Code, rows: _Rows, g: Value, x: Value, centre: Value, p
 def _evaluated(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     """x, out, mean, var, w, b, then the sums of blocks, sums and numbers, the sizes and eps."""
     x, out, means, variances, w, b, _, _, numbers, *sizes, eps = arguments
-    rows = _Rows(code, first, last, sizes)
+    rows = _Blocks(code, first, last, sizes)
     centre, scale, shift = (rows.line(numbers, k) for k in range(3))
     with rows.when(BEGIN):
         added = code.splat(eps, LANES)
@@ -372,14 +382,14 @@ def _evaluated(code: Code, first: Value, last: Value, arguments: list[Value]) ->
         rows.each_channel(finish)
         rows.repeat(centre, scale, shift)
     with rows.when(LAST):
-        rows.each_block(_affine(code, rows, x, out, centre, scale, shift))
+        rows.each_block(_affine(code, rows, x, out, (centre, scale, shift), _rows))
 
 
 @native("ppppppppp" + SIZES, vectorize=False)
 def _evaluated_backward(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     """g, x, grad, mean, scale, sums (2, channels), then the sums of blocks, sums and numbers, and the sizes."""
     g, x, grad, means, scales, results, parts, sums, numbers, *sizes = arguments
-    rows = _Rows(code, first, last, sizes)
+    rows = _Blocks(code, first, last, sizes)
     centre, scale = (rows.line(numbers, k) for k in range(2))
     totals = rows.line(sums, 0, "double"), rows.line(sums, 1, "double")
     with rows.when(BEGIN):
@@ -390,7 +400,7 @@ def _evaluated_backward(code: Code, first: Value, last: Value, arguments: list[V
     def write(value: Value, at: Value, i: Value, mask: Value | None) -> None:
         store(code, value * code.load("float", scale, i, LANES), grad, at, mask)
 
-    _sum_gradients(code, rows, g, x, centre, parts, totals, write)
+    _sum_gradients(code, rows, g, x, centre, parts, totals, _rows, write)
     with rows.when(JOIN):
 
         def finish(c: Value, mask: Value | None) -> None:

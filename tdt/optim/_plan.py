@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend, _kernels
+from tdt._backend.layout import to_front, to_last
 from tdt._core.dtype import float64, get_default_dtype
 from tdt._core.tensor import Tensor, wrap
 from tdt._kernels import Kernel
@@ -42,6 +43,11 @@ def scalar_dtypes(own: dict, names: Iterable[str]) -> tuple[np.dtype, ...]:
     )
 
 
+def lies_last(a: Any) -> bool:
+    """Whether the channels of images, or weights, lie last: their elements are taken in that order."""
+    return a.ndim > 2 and not a.flags.c_contiguous and to_last(a).flags.c_contiguous
+
+
 class Slab:
     """The state of several parameters of one dtype and device: a flat array, and a row of `scalars`, for each name.
 
@@ -60,15 +66,17 @@ class Slab:
         for i, p in enumerate(params):
             own = state[p] if arrays or scalars else {}
             self.fresh.append(any(own.get(name) is None for name in arrays))
-            self._take_arrays(i, p._a.shape, own, arrays)
+            self._take_arrays(i, p._a, own, arrays)
             for row, (name, first) in zip(self.scalars, scalars.items(), strict=True):
                 row[i] = float(own.get(name, first))
                 own[name] = wrap(row[i : i + 1].reshape(()))
 
-    def _take_arrays(self, i: int, shape: tuple, own: dict, arrays: dict[str, float]) -> None:
-        """Move what a parameter has gathered so far here, and make its state views of this slab."""
+    def _take_arrays(self, i: int, like: Any, own: dict, arrays: dict[str, float]) -> None:
+        """Move what a parameter has gathered so far here, and make its state views of this slab, in its order of memory."""
+        shape, last = like.shape, lies_last(like)
         for flat, (name, first) in zip(self.flat, arrays.items(), strict=True):
-            view = flat[self.bounds[i] : self.bounds[i + 1]].reshape(shape)
+            view = flat[self.bounds[i] : self.bounds[i + 1]].reshape(to_last(like).shape if last else shape)
+            view = to_front(view) if last else view
             value = own.get(name)
             if value is None:
                 view[...] = complex(first, first) if view.dtype.kind == "c" else first
@@ -159,7 +167,9 @@ class Plan:
         self.live, self.arrays_at_first, self.scalars_at_first = live, arrays, scalars
         self.kernel, self.kernels_on = kernel, _kernels.enabled()
         self.watched = (*arrays, *scalars)
-        self.arrays = [p._a for p in live]
+        self.own_arrays = [p._a for p in live]
+        self.last = [lies_last(a) for a in self.own_arrays]
+        self.arrays = self.ordered(self.own_arrays)
         self._buffers: dict[tuple, tuple] = {}
         known = {} if before is None or before.watched != self.watched else dict(before.places)
         self.places: dict[Tensor, tuple[Slab, int]] = {p: known[p] for p in known if self._is_home(p, known[p], state)}
@@ -186,10 +196,16 @@ class Plan:
         self._now = self._read()
         return (
             all(map(is_, live, self.live))
-            and all(map(is_, [p._a for p in live], self.arrays))
+            and all(map(is_, [p._a for p in live], self.own_arrays))
             and all(map(is_, now, self.state_arrays))
             and self._even()
         )
+
+    def ordered(self, arrays: list) -> list:
+        """Arrays of the parameters' shapes, with their dimensions as the parameters have them in memory."""
+        if not any(self.last):
+            return arrays
+        return [to_last(a) if last else a for a, last in zip(arrays, self.last, strict=True)]
 
     def advance(self, step: Callable[..., tuple[tuple, tuple]]) -> list[tuple]:
         """Let `step(dtypes, fresh, *scalars)`, which gives (the scalars after this step, numbers), count a step.
@@ -255,6 +271,8 @@ class Plan:
                 return False
             if _backend.byte_bounds(tensor._a) != _backend.byte_bounds(part):
                 return False
+        if any(lies_last(state[p][name]._a) != lies_last(p._a) for name in self.arrays_at_first):
+            return False
         return all(part.dtype == p._a.dtype and part.size == p._a.size for part in parts)
 
     def _house(self, homeless: list[Tensor], state: dict) -> None:

@@ -132,6 +132,7 @@ class PlannedOptimizer(Optimizer):
             name: value if (value := group[name]).__class__ is float else number(value) for name in self._options
         }
         numbers = plan.advance(lambda dtypes, *now: self._advance({**options, "scalar_dtypes": dtypes}, *now))
+        grads = plan.ordered(grads)
         for rows, table, kernel in plan.tables:
             contiguous = [np.ascontiguousarray(grads[i]) for i in rows]
             table.point(1, contiguous)

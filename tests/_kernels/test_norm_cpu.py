@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -18,6 +19,7 @@ SHAPES = [
     (2, 1), (7, 3), (1000, 64), (33, 300), (2, 1, 1, 1), (2, 3, 1, 5), (5, 17, 6, 7), (64, 16, 32, 32), (3, 5, 4, 3, 2),
     (3, BLOCK + 5, 1, 2), (2, 3, 200, 101),
 ]  # fmt: skip
+BFLOAT16 = ml_dtypes.bfloat16
 ORDERS = ["contiguous", "channels-last"]
 
 
@@ -320,3 +322,24 @@ def test_a_sample_has_the_same_bits_alone_and_in_a_batch(affine):
     batch = tdt.nn.functional.batch_norm(x, *how)
     for k in (1, 3):
         assert tdt.nn.functional.batch_norm(x[:k], *how).numpy().tobytes() == batch[:k].numpy().tobytes()
+
+
+@pytest.mark.parametrize("shape", [(3, 17, 6, 7), (8, 16, 33, 32), (2, 300, 5)], ids=str)
+@pytest.mark.parametrize("order", ["channels-last", "gradient contiguous"])
+def test_channels_last_images_of_bfloat16_have_the_rounded_bits_of_float32(shape, order):
+    x, g = (
+        to_front(np.ascontiguousarray(to_last(np.random.default_rng(seed).standard_normal(shape).astype(BFLOAT16))))
+        for seed in (1, 2)
+    )
+    wide_g = g.astype(np.float32)
+    if order == "gradient contiguous":
+        g = np.ascontiguousarray(g.view(np.uint16)).view(BFLOAT16)
+    w, b, zeros = numbers(shape[1], 3), numbers(shape[1], 4), np.zeros(shape[1], np.float32)
+    wide = x.astype(np.float32)
+    out, *statistics = row_norm_cpu.batch_norm(x, w, b, eps=1e-5)
+    expected, *known = row_norm_cpu.batch_norm(wide, w, b, eps=1e-5)
+    grads = row_norm_cpu.batch_norm_vjp(g, x, w, *statistics[:2], zeros, zeros)
+    others = row_norm_cpu.batch_norm_vjp(wide_g, wide, w, *statistics[:2], zeros, zeros)
+    assert out.dtype == BFLOAT16 == grads[0].dtype and out.strides == x.strides == grads[0].strides
+    for value, reference in zip([out, *statistics, *grads], [expected, *known, *others], strict=True):
+        np.testing.assert_array_equal(value.astype(np.float32), reference.astype(value.dtype).astype(np.float32))

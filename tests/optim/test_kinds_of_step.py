@@ -159,3 +159,38 @@ def test_an_option_that_is_a_tensor_prints_as_its_number():
         for library in (tdt, torch)
     ]
     assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("SGD", {"momentum": 0.9}), ("AdamW", {}), ("Adagrad", {}), ("SGD", {"momentum": 0.9, "weight_decay": 0.1})],
+)
+def test_channels_last_weights_take_the_steps_of_contiguous_ones(name, options):
+    """Also where their gradients lie otherwise, and where they are turned between two steps; the state lies as PyTorch's."""
+    rng = np.random.default_rng(0)
+    start, grads = rng.standard_normal((40, 30, 3, 3)), rng.standard_normal((4, 40, 30, 3, 3))
+
+    def steps(library, order, dtype):
+        p = library.nn.Parameter(library.from_numpy(start).to(dtype).contiguous(memory_format=order))
+        small = library.nn.Parameter(library.ones(2, 3, 1, 2, dtype=dtype))
+        optimizer = getattr(library.optim, name)([p, small], lr=0.01, **options)
+        for number, grad in enumerate(grads):
+            p.grad = library.from_numpy(grad).to(dtype)
+            if number % 2 == 0:
+                p.grad = p.grad.contiguous(memory_format=library.channels_last)
+            small.grad = library.ones_like(small)
+            if number == 2 and order is not library.contiguous_format:
+                p.data = p.data.contiguous()
+                p.grad = p.grad.contiguous()
+            optimizer.step()
+            if number == 1:
+                states = [v.is_contiguous() for v in optimizer.state[p].values() if v.ndim == 4]
+        return p.detach().float().numpy(), states
+
+    for dtype in (tdt.float32, tdt.bfloat16):
+        found = [steps(tdt, order, dtype)[0] for order in (tdt.contiguous_format, tdt.channels_last)]
+        np.testing.assert_array_equal(*found)
+    ours = steps(tdt, tdt.channels_last, tdt.float32)
+    theirs = steps(torch, torch.channels_last, torch.float32)
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-5, atol=1e-6)
+    assert ours[1] == theirs[1]

@@ -19,6 +19,7 @@ from tdt._kernels import (
     chosen_for,
     float_channels,
     float_images_of_channels,
+    float_or_half_channels,
     float_rows,
     kernel,
     large_channels,
@@ -54,7 +55,7 @@ def _sum(xp: Any, a: Any) -> Any:
 @op(dtypes=FLOATING, promote=("x",), broadcasts=False, outputs=("out", "mean", "rstd", "var"), nondiff=("var",),
     shape=lambda x, w, b, **how: (x, (x[1],), (x[1],), (x[1],)), node="NativeBatchNormBackward0",
     kernels=(
-        kernel("row_norm_cpu:batch_norm", float_channels),
+        kernel("row_norm_cpu:batch_norm", float_or_half_channels),
         kernel("plane_norm_cpu:batch_norm", float_images_of_channels),
     ), half=True)  # fmt: skip
 def _batch_norm(xp, x, w=None, b=None, *, eps):
@@ -107,7 +108,7 @@ def required(gradients: tuple, needs: tuple) -> tuple:
 
 
 _SLOPES = (
-    kernel("row_norm_cpu:batch_norm_vjp", float_channels),
+    kernel("row_norm_cpu:batch_norm_vjp", float_or_half_channels),
     kernel("plane_norm_cpu:batch_norm_vjp", float_images_of_channels),
 )
 
