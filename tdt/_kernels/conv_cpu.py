@@ -29,10 +29,11 @@ from tdt._kernels._layout import COPY, bordered
 from tdt._kernels._panels import lined_up, panels
 from tdt._kernels._phases import BORDERED, pixels, share_inside, three, used_cells, valid, windows
 from tdt._kernels._pool import parallel
-from tdt._kernels._tile import GRAIN, Shape, address, choose, choose_for
+from tdt._kernels._tile import GRAIN, Shape, address, choose, choose_for, rates
 from tdt._kernels._turn import turner
 
 FEW_WEIGHTS = 1 << 14  # numbers that are packed sooner by each piece than by a call of the kernel
+CELLS = SCRATCH // 16  # of a kernel, of which a scratch array has the weights of a vector of channels
 ITEMS = 8  # pieces of work that there should at least be
 PLAIN = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
 LARGE_CELL = 1 << 24  # multiply-adds of a cell of the kernel from which on it is worth a product of its own
@@ -110,6 +111,8 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
         out = _pointwise().conv_weight_grad(_image(y), _image(x), kernel=(1, 1), **PLAIN)
         return _volume(out, (*out.shape[:2], 1, 1, 1), output_is_channels_last(y, x))
     numbers = x.shape[2:], y.shape[2:], kernel, stride, padding, dilation
+    if math.prod(kernel) > CELLS:
+        return _cell_by_cell(y, x, numbers, groups)
     # A product for each cell costs more than the border, unless it is large.
     if y.size * (x.shape[1] // groups) >= LARGE_CELL and math.prod(map(share_inside, *numbers)) < BORDERED:
         return _cell_by_cell(y, x, numbers, groups)
@@ -126,11 +129,19 @@ def _weight_grad(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> n
     last = output_is_channels_last(y, x)
     full = tuple((n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(size, kernel, stride, dilation, strict=True))
     image = bordered(x, full, padding, groups)
-    shape = choose_for(channels * (kernel[-1] if dilation[-1] == 1 else 1), columns)
+    shape = _tile_of_cells(channels * (kernel[-1] if dilation[-1] == 1 else 1), columns, math.prod(kernel))
     items, grain, words, _ = _windows(x.shape, y.shape, full, kernel, stride, dilation, groups, last, shape)
     out = np.empty((groups * columns, *kernel, channels) if last else (groups * columns, channels, *kernel), np.float32)
     parallel(sum_windows(), items, image, lined_up(y, groups, SUMMED, shape), out, words, grain=grain)
     return to_front(out) if last else out
+
+
+def _tile_of_cells(rows: int, columns: int, cells: int) -> Shape:
+    """The tile of a weight gradient: the fastest whose columns fit in a scratch array for so many cells."""
+    shape = choose_for(rows, columns)
+    if cells * shape.columns <= SCRATCH:
+        return shape
+    return next(each for each in rates() if each.vectors == 1)
 
 
 def _cell_by_cell(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> np.ndarray:

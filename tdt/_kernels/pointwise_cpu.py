@@ -32,6 +32,8 @@ DEPTH = 256  # products that are summed in registers
 COLUMNS = 192  # columns of a block: packed 196 KB, in a level-two cache; a multiple of every tile's
 ROWS = 192  # rows of a block: with DEPTH of them, as much
 FEW_ROWS = 8  # fewer than a tile usually has
+CACHED = 5 << 16  # floats of a sample that stay in a level-two cache, where they are read as they lie
+FEW_TIMES = 64  # rows up to which that pays for shallow products too
 SHALLOW = 64  # depth up to which writing the result counts most: it is written row by row then
 NEAR = 6144  # floats of shallow panels that stay in a level-one cache
 WASTE = 1.08  # columns of tiles for each pixel from which on samples share tiles
@@ -50,6 +52,9 @@ assert JOINED + JOINED_ROWS * COLUMNS // 2 + 16 <= DEPTH * COLUMNS  # panels, th
 # tile's size; rows, depth and columns of a sample's product; its blocks, and columns of each; rows computed at a time; samples.
 PRODUCTS = ("tile", "pack", "table", "tile_rows", "tile_columns", "rows", "depth", "pixels", "blocks", "step", "together",
             "count")  # fmt: skip
+# Words of `_products_in_place`: the tile that reads lines of x where they lie, and one for the pixels that are left.
+IN_PLACE = ("tile", "table", "tile_rows", "tile_columns", "rest_tile", "rest_table", "rest_rows", "pack", "rows", "depth",
+            "pixels", "blocks", "step")  # fmt: skip
 # Words of `_summed`: as above, and the address of offsets of samples of y; samples, of a part, and summed at a time; rows,
 # columns and depth of a sample's product; blocks of a part, and columns of each.
 SUMMED = ("tile", "pack", "table", "cells", "tile_rows", "tile_columns", "count", "chunk", "together", "rows", "columns",
@@ -164,6 +169,12 @@ def _images(w: np.ndarray, x: np.ndarray, b: np.ndarray | None) -> np.ndarray:
 def _plan(count: int, rows: int, depth: int, pixels: int) -> tuple:
     """The kernel of `_images`; how many blocks it computes, and a thread should at least have; its words, and their table."""
     shape, widest = _tile(rows, pixels), choose(COLUMNS)
+    if (
+        depth * pixels <= CACHED
+        and (rows <= FEW_TIMES or depth > SHALLOW)
+        and (plan := _plan_in_place(count, rows, depth, pixels))
+    ):
+        return plan
     if count > 1 and -(-pixels // shape.columns) * shape.columns > WASTE * pixels and depth * widest.columns <= JOINED:
         # Columns of a tile are pixels of several samples.
         table = np.arange(widest.rows) * depth
@@ -187,6 +198,22 @@ def _plan(count: int, rows: int, depth: int, pixels: int) -> tuple:
     words = [address("rows", shape), packer("lines", shape.columns, shape.width), address_of(table), shape.rows,
              shape.columns, rows, depth, pixels, blocks, step, shape.rows if shallow else ROWS, count]  # fmt: skip
     return _products(), count * blocks, _grain(rows * depth * min(step, pixels)), np.array(words), table
+
+
+def _plan_in_place(count: int, rows: int, depth: int, pixels: int) -> tuple | None:
+    """As `_plan`, for x that is read where it lies; None if too many pixels are left beside whole tiles."""
+    shape = choose_for(rows, COLUMNS) if rows < FEW_ROWS else choose(COLUMNS)
+    whole, rest = divmod(pixels, shape.columns)
+    narrow = choose(rest) if rest else shape
+    if not whole or whole * shape.columns + -(-rest // narrow.columns) * narrow.columns > WASTE * pixels:
+        return None
+    tables = [np.arange(each.rows) * depth for each in (shape, narrow)]
+    step = shape.columns * max(1, min(COLUMNS // shape.columns, -(-pixels // shape.columns)))
+    blocks = -(-pixels // step)
+    words = [address("rows", shape, panels=False), address_of(tables[0]), shape.rows, shape.columns, address("rows", narrow),
+             address_of(tables[1]), narrow.rows, packer("lines", narrow.columns, narrow.width), rows, depth, pixels, blocks,
+             step]  # fmt: skip
+    return _products_in_place(), count * blocks, _grain(rows * depth * min(step, pixels)), np.array(words), tables
 
 
 def _tile(rows: int, columns: int) -> Shape:
@@ -274,6 +301,38 @@ def _products(code: Code, first: Value, last: Value, arguments: list[Value]) -> 
                         call(code, p.tile, w + 4 * (i * p.depth + k), p.table, zero, 1, some, panels + 4 * j * some, 0,
                              block + 4 * (i * p.pixels + j), p.pixels, 0, code.minimum(high - i, p.tile_rows), here,
                              begins)  # fmt: skip
+
+
+@native("qqqqp")
+def _products_in_place(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """As `_products`, with lines of x that are not packed, but for those of the last pixels, of fewer than a tile's columns."""
+    w, x, bias, out, words = arguments
+    p = code.words(words, IN_PLACE)
+    panels, zero = _scratch(code)
+    biases = code.cast(bias, "ptr")
+    with code.loop(first, last) as number:
+        n = number // p.blocks
+        start = (number - n * p.blocks) * p.step
+        wide = code.minimum(p.pixels - start, p.step)
+        whole = wide - wide % p.tile_columns
+        block = out + 4 * (n * p.rows * p.pixels + start)
+        with code.when(bias != 0), code.loop(0, p.rows) as i:
+            _fill(code, block + 4 * i * p.pixels, code.load("float", biases, i), wide)
+        with code.loop(0, p.depth, DEPTH) as k:
+            some = code.minimum(p.depth - k, DEPTH)
+            begins = code.cast((k == 0) & (bias == 0), "i64")
+            lines = x + 4 * ((n * p.depth + k) * p.pixels + start)
+
+            def rows(tile: Value, table: Value, step: Value, b: Value, j: Value, here: Value) -> None:
+                with code.loop(0, p.rows, step) as i:
+                    call(code, tile, w + 4 * (i * p.depth + k), table, zero, 1, some, b, p.pixels, block + 4 * (i * p.pixels + j),
+                         p.pixels, 0, code.minimum(p.rows - i, step), here, begins)  # fmt: skip
+
+            with code.loop(0, whole, p.tile_columns) as j:
+                rows(p.tile, p.table, p.tile_rows, lines + 4 * j, j, p.tile_columns)
+            with code.when(whole < wide):
+                call(code, p.pack, lines + 4 * whole, p.pixels, some, panels, 0, wide - whole)
+                rows(p.rest_tile, p.rest_table, p.rest_rows, panels, whole, wide - whole)
 
 
 @native("qqqqp")

@@ -6,10 +6,15 @@ A contiguous image (N, C, H, W) is a volume (N, 1, C, H, W) of one channel, whic
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tdt._backend.layout import output_is_channels_last
 from tdt._kernels import conv_cpu
+from tdt._kernels._conditions import FEW_CHANNELS
+
+LONG_RUN = 8  # numbers of a row of the kernel: of fewer, it pays to lay many channels last
 
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
@@ -26,11 +31,20 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
                      groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_weight_grad` for y (N, O, H', W'), x (N, C, H, W); as `conv`."""
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    if output_is_channels_last(y, x):
+    channels, some = (
+        x.shape[1],
+        conv_cpu.CELLS // math.prod(kernel),
+    )  # channels at a time, whose cells fit in the scratch array
+    if output_is_channels_last(y, x) or (kernel[-1] < LONG_RUN and channels > FEW_CHANNELS) or not some:
         return conv_cpu.conv_weight_grad(y, x, kernel=kernel, **how)
-    of_one = np.ascontiguousarray(y)[:, :, None], _volume(x)
-    out: np.ndarray = conv_cpu.conv_weight_grad(*of_one, kernel=(x.shape[1], *kernel), **_of_volume(how))[:, 0]
-    return out
+    y, x, of_one = np.ascontiguousarray(y)[:, :, None], np.ascontiguousarray(x), _of_volume(how)
+    parts = [
+        conv_cpu.conv_weight_grad(y, _volume(x[:, k : k + some]), kernel=(min(some, channels - k), *kernel), **of_one)[
+            :, 0
+        ]
+        for k in range(0, channels, some)
+    ]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, 1)
 
 
 def _volume(x: np.ndarray) -> np.ndarray:
