@@ -9,6 +9,7 @@ import pytest
 
 from tdt._backend.layout import to_front, to_last
 from tdt._kernels import KERNELS, conv_cpu, lines_cpu, volume_cpu
+from tdt._ops.nn import conv as portable
 from tests.helpers import require_torch
 
 # (samples, channels in and out, size, kernel, stride, padding, dilation)
@@ -107,6 +108,7 @@ def test_a_transposed_convolution_of_lines_adds_its_bias_where_no_window_lies():
 def test_they_are_chosen_for_few_channels_and_patches():
     x, w = np.zeros((2, 3, 100), np.float32), np.zeros((30, 3, 10), np.float32)
     how = {"stride": (5,), "padding": (0,), "dilation": (1,), "groups": 1}
+    assert portable.conv.kernels, "stated"
     when = KERNELS["lines_cpu:conv"].when
     assert when((x, w, None), how)
     assert not when((x, w[:29], None), how), "the patches are larger than the result"
