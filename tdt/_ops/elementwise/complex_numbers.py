@@ -218,6 +218,8 @@ def _complex(xp: ModuleType, x: Any, y: Any) -> Any:
 
 _complex.vjp("x")(lambda g: real(g))
 _complex.vjp("y")(lambda g: imag(g) if g.is_complex() else g.new_zeros(g.shape))
+_complex.fast_vjp("x")(lambda g: g.real)
+_complex.fast_vjp("y")(lambda g: g.imag)
 
 
 @front

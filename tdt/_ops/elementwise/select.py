@@ -214,6 +214,7 @@ def _masked_fill(xp: ModuleType, x: Any, mask: Any, value: Any, *, out: Any = No
 
 
 _masked_fill.vjp("x")(lambda g, mask: g.masked_fill(mask, 0))
+_masked_fill.fast_vjp("x")(lambda xp, g, mask: _masked_fill.forward(xp, g, mask, 0))
 _masked_fill.vjp("value")(lambda g, mask, value_dtype: converted(where(mask, g, 0).sum(), _dtype.of(value_dtype)))
 
 

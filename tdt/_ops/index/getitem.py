@@ -434,8 +434,7 @@ def _(g: Tensor, tensors: list, x_shape: tuple[int, ...], dims: tuple[int, ...])
 
 @_index.fast_vjp("x")
 def _(xp: ModuleType, g: Any, tensors: list, x_shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
-    out = xp.zeros(x_shape, g.dtype)
-    return _index_put.forward(xp, out, g, *tensors, dims=dims, accumulate=True, out=out)
+    return _put_into(xp.zeros(x_shape, g.dtype), g, tensors, dims, True)
 
 
 def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
@@ -449,11 +448,16 @@ def _index_put(
     xp: ModuleType, x: Any, values: Any, *tensors: Any, dims: tuple[int, ...], accumulate: bool, out: Any = None
 ) -> Any:
     _checked(x, tensors, dims)
-    out = x.copy() if out is None else out
-    where = _arrays(tensors, dims, x.ndim)
+    return _put_into(x.copy() if out is None else out, values, tensors, dims, accumulate)
+
+
+def _put_into(out: Any, values: Any, tensors: Sequence[Any], dims: tuple[int, ...], accumulate: bool) -> Any:
+    """`out` after `values` were written, or added, to its entries at indices in range."""
+    if accumulate and len(dims) == 1 and _add_rows(out, tensors[0], values, dims[0]):
+        return out
+    where = _arrays(tensors, dims, out.ndim)
     if accumulate:
-        if not (len(dims) == 1 and _add_rows(out, tensors[0], values, dims[0])):
-            add_at(out, where, values)
+        add_at(out, where, values)
     else:
         out[where] = values
     return out

@@ -80,6 +80,7 @@ _index_select.vjp("x")(
         g.new_zeros(x_shape), index, g, dim=dim, alpha=1
     )
 )
+_index_select.fast_vjp("x")(lambda xp, g, index, x_shape, dim: _added(xp.zeros(x_shape, g.dtype), index, g, dim))
 
 
 @method()
@@ -108,9 +109,12 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
 
 @op(promote=(), broadcasts=False)
 def _index_add(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, alpha: Any = 1) -> Any:
-    out = x.copy()
+    return _added(x.copy(), index, src if alpha == 1 else src * wrapped(alpha, src), dim)
+
+
+def _added(out: Any, index: Any, src: Any, dim: int) -> Any:
+    """`out`, to whose entries `index` along `dim` those of `src` were added."""
     target, index = at_least_1d(out), index.reshape(-1)
-    src = src if alpha == 1 else src * wrapped(alpha, src)
     src = src.reshape(*target.shape[:dim], len(index), *target.shape[dim + 1 :])
     if not _kernels.placed(target, index, src, dim, "sum"):
         _check_range(index, target.shape[dim])

@@ -64,7 +64,16 @@ def along(xp: Any, x: Any, table: Taps) -> Any:
 
 @resample.vjp("x")
 def _(g, axes):
-    return resample(g, axes=tuple(a and a._replace(turned=not a.turned) for a in axes))
+    return resample(g, axes=_turned(axes))
+
+
+@resample.fast_vjp("x")
+def _(xp, g, axes):
+    return resample.forward(xp, g, axes=_turned(axes))
+
+
+def _turned(axes: tuple[Axis | None, ...]) -> tuple[Axis | None, ...]:
+    return tuple(a and a._replace(turned=not a.turned) for a in axes)
 
 
 __all__: list[str] = []

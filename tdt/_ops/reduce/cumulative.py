@@ -48,6 +48,7 @@ def _scan_path(record: Op, name: str, attribute: str = "") -> FastPath:
 
 _short_cumsum = _scan_path(_cumsum, "sum", "reverse")
 _cumsum.vjp("x")(lambda g, dim, reverse: _cumsum(g, dim=dim, reverse=not reverse))
+_cumsum.fast_vjp("x")(lambda xp, g, dim, reverse: _cumsum.forward(xp, g, dim=dim, reverse=not reverse))
 
 
 @method(in_place=by_copy)

@@ -79,6 +79,7 @@ def _triangle_op(name: str) -> Op:
         return _backend.where(xp, lower, x, zero) if name == "tril" else _backend.where(xp, lower, zero, x)
 
     triangle.vjp("x")(lambda g, diagonal: triangle(g, diagonal=diagonal))
+    triangle.fast_vjp("x")(lambda xp, g, diagonal: triangle.forward(xp, g, diagonal=diagonal))
     return triangle
 
 

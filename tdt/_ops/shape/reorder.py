@@ -47,6 +47,7 @@ def _backwards(dims: tuple[int, ...], ndim: int) -> tuple[slice, ...]:
 
 
 _flip.vjp("x")(lambda g, dims: _flip(g, dims=dims))
+_flip.fast_vjp("x")(lambda xp, g, dims: _flip.forward(xp, g, dims=dims))
 
 
 @front
@@ -136,6 +137,7 @@ def _rolled(xp: ModuleType, x: Any, shift: int, d: int) -> Any:
 
 
 _roll.vjp("x")(lambda g, shifts, dims: _roll(g, shifts=tuple([-s for s in shifts]), dims=dims))
+_roll.fast_vjp("x")(lambda xp, g, shifts, dims: _roll.forward(xp, g, shifts=[-s for s in shifts], dims=dims))
 
 
 @method()

@@ -482,6 +482,11 @@ def _(g: Tensor, x_shape: tuple[int, ...], offset: int, dim1: int, dim2: int) ->
     return _diagonal_backward(g, shape=x_shape, offset=offset, dim1=dim1, dim2=dim2)
 
 
+@_diagonal.fast_vjp("x")
+def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Any:
+    return _diagonal_backward.forward(xp, g, shape=x_shape, offset=offset, dim1=dim1, dim2=dim2)
+
+
 @op(computes=False, float8=FLOAT8S)
 def _diagonal_backward(xp: ModuleType, x: Any, *, shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Any:
     out = xp.zeros(shape, x.dtype)

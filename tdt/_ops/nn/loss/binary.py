@@ -7,7 +7,7 @@ from tdt._core.dtype import FLOATING, SCALAR_NAMES
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.elementwise.activation import logsigmoid
-from tdt._ops.elementwise.math import _sigmoid
+from tdt._ops.elementwise.math import _logit, _sigmoid
 from tdt._ops.nn.loss._front import check_tensors, reduced, reduction_of
 from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
@@ -55,6 +55,16 @@ def _(g, x, y):
 @_binary_cross_entropy.vjp("y")
 def _(g, x):
     return -g * x.logit()  # not held at 100, as in PyTorch
+
+
+@_binary_cross_entropy.fast_vjp("x")
+def _(xp, g, x, y):
+    return g * (x - y) / xp.maximum((1 - x) * x, x.dtype.type(1e-12))
+
+
+@_binary_cross_entropy.fast_vjp("y")
+def _(xp, g, x):
+    return -g * _logit.forward(xp, x, eps=None)
 
 
 @node_name("BinaryCrossEntropyBackward0")

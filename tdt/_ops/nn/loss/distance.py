@@ -55,6 +55,20 @@ def _(g, x, y, reduction):
     return d * (2 * _each(g, d.shape, reduction))
 
 
+@_mse_loss.fast_vjp("x")
+def _(g, x, y, reduction):
+    d = x - y
+    d *= 2 * _each(g, d.shape, reduction)
+    return d
+
+
+@_mse_loss.fast_vjp("y")
+def _(g, x, y, reduction):
+    d = y - x
+    d *= 2 * _each(g, d.shape, reduction)
+    return d
+
+
 def _slope(xp: Any, d: Any, delta: Any) -> Any:
     return xp.minimum(xp.maximum(d, -delta), delta)
 
