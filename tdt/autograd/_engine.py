@@ -118,7 +118,12 @@ def _walk(task: Task) -> dict[tuple, Any]:  # noqa: C901  (the inner loop of bac
         incoming = slots[0]
         if incoming is None and all(g is None for g in slots):
             continue
-        results = node.run(slots, graph) if anomaly is None else anomaly.run(node, slots, graph)
+        if anomaly is not None:
+            results = anomaly.run(node, slots, graph)
+        elif runs is not None and node.__class__ is Node:
+            results = node.run(slots, graph, runs)
+        else:
+            results = node.run(slots, graph)
         if hooks is not None and hooks.post:
             results = hooks.after(results, slots, graph)
         # Of other nodes, a result may be any of the slots, or the user's.

@@ -9,6 +9,8 @@ import pytest
 
 import tdt
 from tdt.autograd._node import Node
+from tdt.autograd._op import op
+from tdt.autograd._op_table import OPS
 
 CHAIN = 100_000
 
@@ -207,6 +209,23 @@ def test_grad_leaves_dot_grad_alone_and_reaches_computed_tensors():
     assert gy.tolist() == [6.0, 12.0]
     assert gx.tolist() == [18.0, 36.0]
     assert x.grad is None
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_grad_runs_no_rule_for_an_operand_that_is_not_asked_for(fast):
+    asked = []
+    own = op(name="own_product")(lambda xp, x, y: x * y)
+    try:
+        for operand, other in (("x", "y"), ("y", "x")):
+            rule = eval(f"lambda g, {other}: asked.append({operand!r}) or g * {other}", {"asked": asked})
+            own.vjp(operand)(rule)
+            if fast:
+                own.fast_vjp(operand)(rule)
+        x, y = leaf(2.0), leaf(3.0)
+        (g,) = tdt.autograd.grad(own(x, y), [x])
+        assert (g.item(), asked) == (3.0, ["x"])
+    finally:
+        del OPS["own_product"]
 
 
 def test_grad_of_an_unused_input_is_an_error_or_none_or_zeros():
