@@ -390,6 +390,7 @@ def _convertible(source: Any, x: Any) -> Any:
 
 
 _copy.vjp("x")(lambda g: g.new_zeros(g.shape))
+_copy.fast_vjp("x")(lambda xp, g: xp.zeros(g.shape, g.dtype))
 _copy.vjp("source")(lambda g, source_dtype: converted(g, _dtype.of(source_dtype)))
 
 
@@ -403,6 +404,7 @@ def _fill(xp: ModuleType, x: Any, value: Any, *, out: Any = None) -> Any:
 
 
 _fill.vjp("x")(lambda g: g.new_zeros(g.shape))
+_fill.fast_vjp("x")(lambda xp, g: xp.zeros(g.shape, g.dtype))
 _fill.vjp("value")(lambda g, value_dtype: converted(g.sum(), _dtype.of(value_dtype)))
 
 

@@ -26,6 +26,7 @@ from tdt._core.writing import SHARED
 from tdt._ops.elementwise.select import _copy, _fill
 from tdt._ops.index.nonzero import nonzero
 from tdt._ops.shape.views import ALL_OF, decoded, expand, slice_view
+from tdt.autograd._arrays import unrecorded
 from tdt.autograd._dispatch import view_of
 from tdt.autograd._inplace import check_writable, is_plain, write
 from tdt.autograd._op import op
@@ -55,6 +56,10 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         return picked
     if kind is Tensor and key._a.dtype == np.int64 and key._a.ndim and x._a.ndim:
         return _index(x, key, dims=(0,))
+    if kind is Tensor and x._a.__class__ is np.ndarray and unrecorded(key):
+        mask, ndim = key._a, key._a.ndim
+        if ndim and mask.dtype == np.bool_ and mask.shape == x._a.shape[:ndim]:
+            return _index(x, *[wrap(places) for places in mask.nonzero()], dims=tuple(range(ndim)))
     if key is None or key is ...:
         key, kind = (key,), tuple
     if kind is tuple and (spec := _plain(x._a.shape, key)) is not None:

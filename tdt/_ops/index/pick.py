@@ -125,6 +125,9 @@ def _added(out: Any, index: Any, src: Any, dim: int) -> Any:
 _index_add.vjp("x")(lambda g: g)
 
 
+_index_add.fast_vjp("x")(lambda g: g)
+
+
 @_index_add.vjp("src")
 def _(g: Tensor, index: Tensor, src_shape: tuple[int, ...], dim: int, alpha: Any) -> Tensor:
     picked = _index_select(g, index, dim=dim).reshape(src_shape)

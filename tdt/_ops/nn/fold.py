@@ -49,6 +49,17 @@ def _(g, kernel, stride, padding, dilation):
     return _im2col(g, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
 
 
+@_im2col.fast_vjp("x")
+def _(xp, g, x_shape, kernel, stride, padding, dilation):
+    how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+    return _col2im.forward(xp, g, size=x_shape[2:], **how)
+
+
+@_col2im.fast_vjp("x")
+def _(xp, g, kernel, stride, padding, dilation):
+    return _im2col.forward(xp, g, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+
+
 def _attributes(output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> dict[str, Any]:
     """The arguments as pairs. RuntimeError for values that a window cannot have."""
     pairs = {"output_size": output_size, "kernel_size": kernel_size, "dilation": dilation, "padding": padding,

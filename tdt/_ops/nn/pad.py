@@ -117,6 +117,11 @@ def _(g, x_shape, before, after, mode):
     return pad_border_grad(g, size=x_shape, before=before, after=after, mode=mode)
 
 
+@pad_border.fast_vjp("x")
+def _(xp, g, x_shape, before, after, mode):
+    return pad_border_grad.forward(xp, g, size=x_shape, before=before, after=after, mode=mode)
+
+
 @pad_border_grad.vjp("x")
 def _(g, before, after, mode):
     return pad_border(g, before=before, after=after, mode=mode)

@@ -20,9 +20,18 @@ def _rearrange(xp, x, *, split, order, joined):
 
 @_rearrange.vjp("x")
 def _(g, x_shape, split, order):
-    turned = tuple(split[d] for d in order)
+    return _rearrange(g, **_back(x_shape, split, order))
+
+
+@_rearrange.fast_vjp("x")
+def _(xp, g, x_shape, split, order):
+    return _rearrange.forward(xp, g, **_back(x_shape, split, order))
+
+
+def _back(x_shape, split, order):
+    """The attributes of the op that undoes another one."""
     back = tuple(sorted(range(len(order)), key=order.__getitem__))
-    return _rearrange(g, split=turned, order=back, joined=x_shape)
+    return {"split": tuple(split[d] for d in order), "order": back, "joined": x_shape}
 
 
 def _image(name: str, input: Tensor, factor: int, what: str) -> tuple[int, ...]:
