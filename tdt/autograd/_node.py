@@ -174,10 +174,10 @@ class Node(GraphNode):
         if self.saved or self.aux is not None:
             self.saved = self.aux = None
 
-    def run(self, grads: list, graph: bool, wanted: Any = None) -> list:  # noqa: C901  (called per node: helper calls cost time)
+    def run(self, grads: list, graph: bool, required: Any = None) -> list:  # noqa: C901  (called per node: helper calls cost time)
         """Gradients of the operands (None if not needed) from those of the outputs: Tensors if `graph`, else arrays.
 
-        wanted: the nodes and leaves that need them; None if all do.
+        required: the nodes and leaves that need them; None if all do.
         """
         back = self.backward_plan
         if self.saved is None:
@@ -205,12 +205,12 @@ class Node(GraphNode):
             values = _widened(values)
         results: list = [None] * len(self.edges)
         for function, pick, at, needs in back.fast_calls if fast else back.calls:
-            if wanted is not None:
+            if required is not None:
                 if needs is None:
-                    if not self._leads_to(at, wanted):
+                    if not self._leads_to(at, required):
                         continue
                 else:
-                    needs = tuple([need and self._leads_to(i, wanted) for need, i in zip(needs, at, strict=True)])
+                    needs = tuple([need and self._leads_to(i, required) for need, i in zip(needs, at, strict=True)])
                     if True not in needs:
                         continue
             if needs is None:
@@ -233,10 +233,10 @@ class Node(GraphNode):
                        for r, d in zip(results, self.dtypes, strict=True)]  # fmt: skip
         return results
 
-    def _leads_to(self, i: int, wanted: Any) -> bool:
-        """Whether the edge of operand `i` goes to one of `wanted`."""
+    def _leads_to(self, i: int, required: Any) -> bool:
+        """Whether the edge of operand `i` goes to one of `required`."""
         edge = self.edges[i]
-        return edge is not None and edge[0] in wanted
+        return edge is not None and edge[0] in required
 
     def _gradient(self, k: int, grads: list) -> Any:
         """The gradient of output `k`; zeros if it has none."""

@@ -456,7 +456,7 @@ def _index_put(
     return _put_into(x.copy() if out is None else out, values, tensors, dims, accumulate)
 
 
-def _put_into(out: Any, values: Any, tensors: Sequence[Any], dims: tuple[int, ...], accumulate: bool) -> Any:
+def _put_into(out: Any, values: Any, tensors: Any, dims: tuple[int, ...], accumulate: bool) -> Any:
     """`out` after `values` were written, or added, to its entries at indices in range."""
     if accumulate and len(dims) == 1 and _add_rows(out, tensors[0], values, dims[0]):
         return out
