@@ -30,6 +30,7 @@ from tdt._kernels._direct_parts import (
     MOST_ROWS,
     MOST_ROWS_OF_ONE,
     PLACES,
+    REPEATED,
     STREAMED,
     STREAMS,
     TILE_WORDS,
@@ -203,8 +204,11 @@ class Rows:
         """Of a few rows, as many columns as fill the widest tile: lines where they lie, or columns turned in registers."""
         code, word, w = self.code, self.word, self.width
         tests: dict[Part, Value] = {}
-        for rows, vectors in WIDE.items():
+        for rows, vectors in WIDE[w].items():
             tests["lines", rows, vectors] = self.open & (word["m"] == rows) & (word["n"] >= vectors * w)
+        for rows in REPEATED[w]:
+            place = "lines", 8, WIDE[w][8]
+            tests[place] = tests[place] | self.lines & (word["m"] == rows) & (word["n"] >= WIDE[w][8] * w)
         columns = (word["b_k"] == 4) & (self.lines == 0)
         columns = columns & (word["a_k"] == 4) if w == LANES else columns
         for rows, groups in TURNED[w].items():
@@ -215,11 +219,13 @@ class Rows:
         with code.when(size != 0):
             whole = word["n"] // size * size
             done.set(whole)
+            rows_at_once = code.select(word["m"] > MOST_ROWS[w], 8, word["m"])
             # Lines are read for a part of the sum before the next one, columns as a whole.
             with code.loop(0, whole, code.select(self.lines, whole, size)) as start, self._depths() as (pc, depth):
                 with code.loop(start, code.select(self.lines, whole, start + size), size) as j:
                     address = word["b"] + pc * word["b_k"] + j * word["b_column"]
-                    self._tile(function, 0, j, (pc, depth), size, (address, step))
+                    with code.loop(0, word["m"], rows_at_once) as i:
+                        self._tile(function, i, j, (pc, depth), size, (address, step))
 
     def _blocks(self, first: Value, part: tuple[Value, Value]) -> None:
         """All rows, and columns from `first` on, in blocks of columns of which the lines fill a panel's memory.

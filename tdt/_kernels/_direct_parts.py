@@ -23,7 +23,9 @@ from tdt._kernels._tile import FUNCTION, Routine
 TILE_WORDS = ("a", "a_row", "a_k", "b", "b_step", "c", "c_row", "bias", "wide", "count", "again", "panel")
 MOST_ROWS = {8: 6, 16: 12}  # of a tile of two vectors a row, by the floats of a vector: as many as the registers hold
 MOST_ROWS_OF_ONE = 12  # of a tile of one vector
-WIDE = {1: 8, 2: 4, 3: 4}  # vectors of a tile of so few rows
+# Vectors of a tile of so few rows, by the floats of a vector.
+WIDE = {8: {1: 8, 2: 4, 3: 4}, 16: {1: 8, 2: 4, 3: 4, 4: 4, 5: 3, 6: 3, 7: 3, 8: 3}}
+REPEATED = {8: (), 16: (16, 24)}  # rows that are computed by a wide tile of eight, as packing lines would not pay yet
 # By rows, groups of eight columns or, of vectors of sixteen, of as many: so many groups that sums, each of which waits for
 # the one before, are not what takes the time.
 TURNED = {8: {1: 2, 2: 1}, 16: {rows: 2 if rows < 7 else 1 for rows in range(1, 13)}}
@@ -343,8 +345,9 @@ WRITERS: dict[str, Callable[[str, int, int, int], Routine]] = {
 MOST = max(MOST_ROWS.values())
 PARTS: list[Part] = [
     *[(kind, rows + 1, 2) for kind in ("lines", "packing") for rows in range(MOST)],
-    *[("lines", rows + 1, 1) for rows in range(MOST_ROWS_OF_ONE)], *[("lines", *each) for each in WIDE.items()],
-    *dict.fromkeys(("columns", *each) for each in itertools.chain(*[sizes.items() for sizes in TURNED.values()])),
+    *[("lines", rows + 1, 1) for rows in range(MOST_ROWS_OF_ONE)],
+    *dict.fromkeys((kind, *each) for kind, sizes in (("lines", WIDE), ("columns", TURNED))
+                   for each in itertools.chain(*[by_rows.items() for by_rows in sizes.values()])),
     *[("stream", rows, 0) for rows in STREAMS], ("pack_columns", 0, 1), ("pack_columns", 0, 2),
 ]  # fmt: skip
 PLACES = {part: place for place, part in enumerate(PARTS, 1)}  # in the table; 0: none

@@ -145,7 +145,17 @@ def test_a_product_requires_few_parts_and_has_the_same_bits_before_they_are_comp
 
 
 def test_direct_products_in_vectors_of_sixteen_have_the_same_bits():
-    for size in ((1, 70, 40), (2, 40, 30), (4, 1100, DEPTH + 9), (9, 33, 20), (30, 40, DEPTH + 1), (40, 1, 50)):
+    for size in (
+        (1, 70, 40),
+        (2, 40, 30),
+        (4, 1100, DEPTH + 9),
+        (8, 100, 30),
+        (9, 33, 20),
+        (16, 100, 40),
+        (24, 49, DEPTH + 2),
+        (30, 40, DEPTH + 1),
+        (40, 1, 50),
+    ):
         a, b = matrices(*size)
         bias = np.arange(size[1], dtype=np.float32)
         for left, right in zip(orders(a), orders(b), strict=True):
