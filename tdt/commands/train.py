@@ -80,9 +80,9 @@ def train(
         raise typer.BadParameter("--resume-or-start needs CONFIG and --run-dir DIR, without --resume and --dry-run")
     from tdt.train._agreement import together
     from tdt.train._ranks import Ranks
-    from tdt.train.checks.launchers import check_one_process
+    from tdt.train.checks.launchers import launched_ranks
 
-    ranks = Ranks.alone() if dry_run else check_one_process()
+    ranks = Ranks.alone() if dry_run else launched_ranks()
     if resume is not None:
         written = [*([config] if config else []), *(overrides or ()), *([f"device={device}"] if device else ())]
         together(ranks, lambda: _check_resume(resume, written, run_dir is not None or dry_run, runs_root))

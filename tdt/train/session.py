@@ -25,7 +25,7 @@ from tdt.train._printable import counted
 from tdt.train._ranks import Ranks
 from tdt.train._types import Arrays, Json
 from tdt.train.checks.alike import check_alike, share_threads
-from tdt.train.checks.launchers import check_one_process
+from tdt.train.checks.launchers import launched_ranks
 from tdt.train.checks.resuming import differences, refused
 from tdt.train.checks.saved_config import restrict_saved_config
 from tdt.train.config import Config, Draft, loads
@@ -146,9 +146,9 @@ class Session:
 
         Raises:
             ConfigError: with every mistake, before the folder is created.
-            RunError: a launcher has started several processes.
+            RunError: a launcher has started several processes that cannot talk to one another.
         """
-        ranks = check_one_process()
+        ranks = launched_ranks()
         share_threads(ranks)
         parts = together(ranks, lambda: build(config, ranks=ranks))
         parts.callbacks += tuple(callbacks)
@@ -180,11 +180,11 @@ class Session:
             changed_data: resume even if the data files have changed.
             callbacks: those that the run was started with, in addition to the config's.
         Raises:
-            RunError: there is no such run, another process trains it, a launcher has started several processes, an
+            RunError: there is no such run, another process trains it, the launched ones cannot talk, an
                 override may not change, or the data have changed.
             CheckpointError: the checkpoint is damaged.
         """
-        ranks = check_one_process()
+        ranks = launched_ranks()
         run = _owned(ranks, lambda: _opened(where, root, overrides))
         with ExitStack() as failing:
             failing.callback(run.close)
@@ -223,7 +223,7 @@ class Session:
             RunError: a setting that may not change on resume differs from the run's; and as `start` and `resume`.
             ConfigError: as `start`.
         """
-        run, ranks = RunFolder(folder), check_one_process()
+        run, ranks = RunFolder(folder), launched_ranks()
         if not by_first(ranks, lambda: run.has_config):
             by_first(ranks, run.remove_remnant)
             return cls.start(config, root=root, folder=folder)
@@ -443,6 +443,8 @@ def _overrides(run: RunFolder, config: Draft) -> list[str]:
     """What differs between the config and that of the run. RunError if it may not change on resume."""
     declared = build(config, splits=(), dry_run=True).config.annotated()
     then, now = (settings(text, str(run.folder)) for text in (run.config_text(), declared))
+    if "train.shards" not in now:  # as many as there were processes at the start
+        then.pop("train.shards", None)
     changed = {key: now.get(key) for key in dict.fromkeys((*then, *now)) if then.get(key) != now.get(key)}
     overrides = [f"{key}={'null' if value is None else value}" for key, value in changed.items()]
     if wrong := refused(overrides):
