@@ -43,6 +43,7 @@ GRAIN = 1 << 20  # multiply-adds that a thread should at least have
 PARTS = 4  # pieces that a weight gradient is cut into where that is possible
 CHUNK = 4096  # pixels, at least, that a part of a weight gradient's sum is of
 
+ONE_PIXEL = (1, 1)
 LARGE = 1 << 14  # multiply-adds from which on a kernel takes no longer than NumPy
 LANES = 8  # floats that are written at a time
 
@@ -64,6 +65,8 @@ SUMMED = ("tile", "pack", "table", "cells", "tile_rows", "tile_columns", "count"
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
          groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv` for x (N, C, H, W), w (O, C, 1, 1), b (O,) or None; without padding, one group."""
+    if x.shape[2:] == ONE_PIXEL:
+        return product(np, _row(x), _row(w).T, b).reshape(len(x), len(w), 1, 1)
     out_channels, size = len(w), tuple((n - 1) // s + 1 for n, s in zip(x.shape[2:], stride, strict=True))
     shape = x.shape[0], out_channels, *size
     if output_is_channels_last(x, w):
@@ -80,6 +83,8 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
                     dilation: tuple, groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_input_grad` for y (N, O, OH, OW), w (O, C, KH, KW), b (C,) or None; kernel 1 × 1 or the stride."""
     kernel, channels, count = w.shape[2:], w.shape[1], y.shape[0]
+    if size == ONE_PIXEL:
+        return product(np, _row(y), _row(w), b).reshape(count, channels, 1, 1)
     if output_is_channels_last(y, w):
         covered = b is not None and _covered(y.shape[2:], kernel, stride, size)
         bias = np.tile(b, math.prod(kernel)) if covered else None
@@ -100,12 +105,19 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
                      groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_weight_grad` for y (N, O, OH, OW), x (N, C, H, W); as `conv`."""
     out_channels, size = y.shape[1], y.shape[2:]
+    if x.shape[2:] == ONE_PIXEL:
+        return product(np, _row(y).T, _row(x)).reshape(out_channels, x.shape[1], 1, 1)
     if output_is_channels_last(y, x):
         flat = product(np, to_last(y).reshape(-1, out_channels).T, _pixels(x, stride, size))
         return to_front(flat.reshape(out_channels, *kernel, x.shape[1]))
     images, y = _planes(x, stride, size), np.ascontiguousarray(y.reshape(*y.shape[:2], -1))
     flat = product(np, y[:, :, 0].T, images[:, :, 0]) if y.shape[2] == 1 else _sums(y, images)
     return flat.reshape(out_channels, x.shape[1], *kernel)
+
+
+def _row(x: np.ndarray) -> np.ndarray:
+    """Images of one pixel, or weights of one cell, as a matrix (N, C)."""
+    return x.reshape(x.shape[:2])
 
 
 def _planes(x: np.ndarray, stride: tuple, size: tuple) -> np.ndarray:

@@ -103,3 +103,19 @@ def test_products_are_chosen_for_windows_that_do_not_overlap(kernel, more, chose
         when = KERNELS[f"pointwise_cpu:{name}"].when
         assert when(arrays, {**how, **extra}) == (name in chosen)
         assert not when(tuple(a if a is None else a.astype(np.float64) for a in arrays), {**how, **extra})
+
+
+@pytest.mark.parametrize("case", [(3, 40, 65, (20, 10)), (2, 300, 3, (16, 18)), (1, 7, 20, (5, 49))], ids=str)
+def test_images_that_are_read_where_they_lie_give_the_bits_of_packed_ones(case, monkeypatch):
+    x, w, b, y, how = problem((*case, (1, 1), (1, 1)), False)
+
+    def computed() -> list[np.ndarray]:
+        pointwise_cpu._plan.cache_clear()
+        plain = pointwise_cpu.conv(x, w, b, **how), pointwise_cpu.conv(x, w, None, **how)
+        return [*plain, pointwise_cpu.conv_input_grad(y, w, None, size=x.shape[2:], **how)]
+
+    in_place = computed()
+    monkeypatch.setattr(pointwise_cpu, "CACHED", 0)
+    for value, expected in zip(computed(), in_place, strict=True):
+        np.testing.assert_array_equal(value, expected)
+    pointwise_cpu._plan.cache_clear()
