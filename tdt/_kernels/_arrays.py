@@ -383,7 +383,7 @@ def moved(target: Any, source: Any) -> bool:
     """Whether a kernel has copied `source` into `target`, of the same shape and type: where that takes less than NumPy."""
     if not SWITCHES.kernels or source.__class__ is not np.ndarray or source.dtype.char not in SIMPLE or not source.ndim:
         return False
-    if source.size < LARGE_MOVE and not (source.strides[-1] < 0 and source.size >= LARGE_FOLD):
+    if source.size < LARGE_MOVE and not (-source.itemsize in source.strides and source.size >= LARGE_FOLD):
         return False
     return _copy_into(target, source)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _kernels
-from tdt._backend.layout import in_order
+from tdt._backend.layout import empty_in_order, in_order
 from tdt._core.aliases import Dims
 from tdt._core.calls import as_shape, front
 from tdt._core.dtype import FLOAT8S
@@ -30,14 +30,12 @@ __all__ = ["flip", "fliplr", "flipud", "roll", "rot90"]
 @op(computes=False)
 def _flip(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
     flipped = x[_backwards(dims, x.ndim)]
-    if x.flags.c_contiguous:
-        if x.size < LARGE_FOLD:
-            return flipped.copy()
-        out = xp.empty(x.shape, x.dtype)
-        if not _kernels.moved(out, flipped):
-            out[...] = flipped
-        return out
-    return in_order(xp, flipped.copy(order="K"), [x])
+    if x.size < LARGE_FOLD:
+        return flipped.copy() if x.flags.c_contiguous else in_order(xp, flipped.copy(order="K"), [x])
+    out = xp.empty(x.shape, x.dtype) if x.flags.c_contiguous else empty_in_order(xp, x)
+    if not _kernels.moved(out, flipped):
+        out[...] = flipped
+    return out
 
 
 @functools.lru_cache
