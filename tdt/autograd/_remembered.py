@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 MOST_SAVED = 500  # calls of a function that differ in an argument's value; no further ones are remembered
 PLAIN = {int, bool, str, NoneType}  # types of arguments by whose values calls are remembered, as by those of floats
-UNKNOWN: Any = object()
 ndarray, asarray = np.ndarray, np.asarray
 _new = object.__new__
 
@@ -54,8 +53,8 @@ def calls_one_op(function: F) -> F:  # noqa: C901  (one frame: helper calls cost
                             break
                         arrays.append(a)
                         key.append(a.dtype)
-                        if record:
-                            recorded = recorded or x._edge is not None or x._view is not None
+                        if record and (x._edge is not None or x._view is not None):
+                            recorded = True
                     elif kind is float:
                         key.append(x or repr(x))  # 0.0 and -0.0 are equal
                     elif kind in PLAIN:
@@ -64,15 +63,16 @@ def calls_one_op(function: F) -> F:  # noqa: C901  (one frame: helper calls cost
                         break
                 else:
                     calls = saved[recorded]
-                    call = calls.get(types := tuple(key), UNKNOWN)
-                    if call is UNKNOWN and len(calls) < MOST_SAVED:
+                    call = calls.get(types := tuple(key))
+                    if call is None and len(calls) < MOST_SAVED:
                         with _Watch() as watch:
                             result = function(*args, **kwargs)
-                        calls[types] = watch.call(result, (*args, *kwargs.values()))
+                        calls[types] = watch.call(result, (*args, *kwargs.values())) or False
                         return result
-                    if call is not None and call is not UNKNOWN:
+                    if call:
+                        numbers = call.numbers
                         try:
-                            result = call.function(*arrays, *call.numbers)
+                            result = call.function(*arrays, *numbers) if numbers else call.function(*arrays)
                         except (ValueError, OverflowError):  # the function's errors have PyTorch's messages
                             return function(*args, **kwargs)
                         out = _new(Tensor)
@@ -104,6 +104,7 @@ class _Call:
         label: name of the node, "" for the op's own; None if the call that was watched has none.
     """
 
+    __slots__ = ("attributes", "constants", "function", "label", "numbers", "op", "places", "plan")
     plan: Any
     label: str | None
 

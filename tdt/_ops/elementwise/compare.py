@@ -353,8 +353,16 @@ def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
+def _is_real(xp: ModuleType, x: Any) -> Any:
+    if x.dtype.kind == "c":
+        return x.imag == 0
+    out = xp.empty(x.shape, bool)
+    out.fill(True)  # a third of the time of `ones`
+    return out
+
+
 @method()
-@unary_op(lambda xp, x: x.imag == 0 if x.dtype.kind == "c" else xp.ones(x.shape, bool), dtypes=ALL, to_float=False)
+@unary_op(_is_real, dtypes=ALL, to_float=False)
 def isreal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether each element has imaginary part 0; a bool tensor.
 

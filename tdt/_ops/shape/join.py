@@ -221,7 +221,9 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
     if out is None and (arrays := _arrays_of(tensors, dim, same_shape=True)) is not None:
         shape = arrays[0].shape
         d = dim if dim >= 0 else dim + len(shape) + 1
-        if 0 <= d < len(shape):
+        if not d:
+            return wrap(np.array(arrays))
+        if 0 < d < len(shape):
             return wrap(np.concatenate(arrays, d).reshape((*shape[:d], len(arrays), *shape[d:])))
     tensors = _checked("stack", tensors)
     first = tensors[0]._a.shape
