@@ -11,9 +11,14 @@ import os
 from tdt._about import __version__ as __version__
 
 _HOMES = {"load_model": "train.trained_model"}  # names that PyTorch lacks, and their modules
+_MISSING: dict[
+    str, str
+] = {}  # the message for a name that is in none: programs ask `hasattr(torch, "xpu")` in every step
 
 
 def __getattr__(name: str) -> object:
+    if name in _MISSING:
+        raise AttributeError(_MISSING[name])
     # Private submodules come in by import; inspect and doctest ask for dunders.
     if name.startswith("_") and name not in ("__all__", "__config__") and (name.startswith("__") or _is_file(name)):
         raise AttributeError(f"module 'tdt' has no attribute '{name}'")
@@ -33,7 +38,8 @@ def __getattr__(name: str) -> object:
     try:
         return importlib.import_module("tdt.compat._find").attribute(name)
     except AttributeError:
-        raise AttributeError(importlib.import_module("tdt.compat._absent").explain(name, __dir__())) from None
+        _MISSING[name] = importlib.import_module("tdt.compat._absent").explain(name, __dir__())
+        raise AttributeError(_MISSING[name]) from None
 
 
 def _is_file(name: str) -> object:

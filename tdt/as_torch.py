@@ -101,6 +101,7 @@ class _Release(Distribution):
         return pathlib.Path(str(importlib.import_module(ALIASES[self._name][0]).__file__)).parent / path
 
 
+@functools.cache
 def _home(name: str) -> str | None:
     """tdt's name for a PyTorch module: torch.nn.init → tdt.nn.init; None if tdt has no such module."""
     root, _, below = name.partition(".")

@@ -24,6 +24,17 @@ def test_what_is_listed_as_removed_pytorch_removed_and_has_the_successor():
             value = getattr(value, part)
 
 
+def test_a_missing_name_is_explained_the_same_each_time_and_looked_up_once(monkeypatch: pytest.MonkeyPatch):
+    messages = []
+    for _ in range(3):
+        with pytest.raises(AttributeError) as caught:
+            tdt.zeroes
+        messages.append(str(caught.value))
+        monkeypatch.setattr(_absent, "explain", None)
+    assert len(set(messages)) == 1
+    assert "zeros" in messages[0]
+
+
 @pytest.mark.parametrize("name", ["gesv", "potrf", "symeig", "trtrs", "eig"])
 def test_a_removed_method_names_its_successor(name: str):
     with pytest.raises(

@@ -20,7 +20,21 @@ def _slopes(lib, function, values):
     return lib.autograd.grad(function(x), x)
 
 
+def _long_rows(lib, dtype):
+    """Three rows of 50 and as many with an infinity, several greatest and least elements each, and NaN where there are some."""
+    rows = np.random.default_rng(4).integers(-9, 9, (6, 50)).astype(dtype)
+    if rows.dtype.kind == "f":
+        rows[3:, 7], rows[4, 20:30], rows[5, ::9] = INF, NAN, -0.0
+    return lib.from_numpy(rows)
+
+
 AGREE = {
+    "max and min: long rows": lambda t: [
+        tuple(find(x, dim, keepdim)) for dtype in (np.float32, np.float64, np.int32, np.int64, np.int8)
+        for x in (_long_rows(t, dtype), _long_rows(t, dtype).reshape(2, 3, 50), _long_rows(t, dtype).T)
+        for find in (t.max, t.min) for dim in (-1, 0) for keepdim in (False, True)],
+    "max and min: many long rows": lambda t: [
+        tuple(find(_long_rows(t, np.float32).repeat(200, 2), 1)) for find in (t.max, t.min)],
     "median: nothing": lambda t: (t.median(t.zeros(0, dtype=t.int64)), t.nanmedian(t.zeros(0))),
     "median: ties share the gradient": lambda t: _slopes(t, t.median, [2.0, 1.0, 2.0, 3.0, 2.0]),
     "nanmedian: ties share the gradient": lambda t: _slopes(t, t.nanmedian, [2.0, NAN, 2.0, 1.0, 3.0, 2.0]),

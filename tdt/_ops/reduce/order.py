@@ -91,6 +91,9 @@ def _along(xp: ModuleType, x: Any, index: Any, dim: int) -> Any:
     return xp.take_along_axis(x, index, dim) if fast is None else fast
 
 
+LONG_ROW = 32  # elements from which on NumPy finds a row's extreme sooner than a loop that keeps value and index
+
+
 def _index_op(name: str, find: Callable[..., Any], dtypes: frozenset, node: str = "") -> Op:
     """An op that selects along `dim` the elements at the index that `find(xp, x, dim)` returns."""
 
@@ -105,7 +108,19 @@ def _index_op(name: str, find: Callable[..., Any], dtypes: frozenset, node: str 
 
 
 def _find_extreme(name: str, dtype: Any, option: Any) -> Any:
-    return _kernels.row_scan(name, dtype)
+    scan = _kernels.row_scan(name, dtype)
+    if scan is None or dtype.char not in "fdilq":
+        return scan
+
+    def extreme(a: Any) -> Any:
+        n = a.shape[-1]
+        if n < LONG_ROW or not a.flags.c_contiguous:
+            return scan(a)
+        index = a.argmax(-1) if name == "max" else a.argmin(-1)
+        rows = a.reshape(-1, n)
+        return rows[np.arange(len(rows)), index.reshape(-1)].reshape(index.shape), index
+
+    return extreme
 
 
 def _extreme_op(name: str, method: str, node: str) -> Op:
@@ -115,8 +130,8 @@ def _extreme_op(name: str, method: str, node: str) -> Op:
     def extreme(xp: ModuleType, x: Any, *, dim: int, keepdim: bool = False) -> Any:
         if not x.ndim:
             return x.copy(), xp.zeros((), "int64")
-        values = xp.asarray(getattr(x, method)(dim, None, keepdim), order="C")
-        return values, getattr(x, f"arg{method}")(dim, keepdims=keepdim)
+        values, index = _take(xp, x, getattr(x, f"arg{method}")(dim, keepdims=True), dim, keepdim)
+        return xp.asarray(values, order="C"), index
 
     _add_gather_rule(extreme)
     return extreme
