@@ -217,11 +217,12 @@ class Rows:
         size = vectors * code.select(self.lines, code.value(w, "i64"), GROUP[w])
         step = code.select(self.lines, word["b_k"], word["b_column"])
         with code.when(size != 0):
-            whole = word["n"] // size * size
+            whole = code.select(self.lines, word["n"] // size * size, word["n"])
             done.set(whole)
             rows_at_once = code.select(word["m"] > MOST_ROWS[w], 8, word["m"])
-            # Lines are read for a part of the sum before the next one, columns as a whole.
-            with code.loop(0, whole, code.select(self.lines, whole, size)) as start, self._depths() as (pc, depth):
+            # Lines are read for a part of the sum before the next one, columns as a whole: the last ones with others, once more.
+            with code.loop(0, whole, code.select(self.lines, whole, size)) as each, self._depths() as (pc, depth):
+                start = code.minimum(each, word["n"] - size)
                 with code.loop(start, code.select(self.lines, whole, start + size), size) as j:
                     address = word["b"] + pc * word["b_k"] + j * word["b_column"]
                     with code.loop(0, word["m"], rows_at_once) as i:
