@@ -47,7 +47,7 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
         functions = _small_products or _load_small_products()
         if functions:
             size = a.size * b.shape[1] if a.ndim == 2 == b.ndim else _multiply_adds(a.shape, b.shape)
-            if size < LARGE_PRODUCT:
+            if size < LARGE_PRODUCT or _is_one_call(a, b):
                 small, small_biased, parts, required = functions
                 if a.ndim > 3 or b.ndim > 3:  # else they lie in this order anyway
                     out = small(a, b, order="C") if bias is None else small_biased(a, b, bias, order="C")
@@ -76,10 +76,11 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
 
 
 def small_product(a: Any, b: Any) -> Any:
-    """a @ b as `product` gives it, for matrices of float32 with few multiply-adds; None for others."""
+    """a @ b as `product` gives it, for matrices of float32 that need no plan; None for others."""
     if (
         a.__class__ is b.__class__ is ndarray and a.ndim == 2 == b.ndim and a.dtype is FLOAT32 is b.dtype
-        and a.shape[1] == b.shape[0] and _small_products and SWITCHES.kernels and a.size * b.shape[1] < LARGE_PRODUCT
+        and a.shape[1] == b.shape[0] and _small_products and SWITCHES.kernels
+        and (a.size * b.shape[1] < LARGE_PRODUCT or _is_one_call(a, b))
     ):  # fmt: skip
         small, _, parts, required = _small_products
         out = small(a, b)
@@ -87,6 +88,11 @@ def small_product(a: Any, b: Any) -> Any:
             parts.compile()
         return out
     return None
+
+
+def _is_one_call(a: Any, b: Any) -> bool:
+    """Whether one thread computes the product of matrices without packing them, so that no plan is needed."""
+    return THREADS.count == 1 and a.ndim == 2 == b.ndim and _read_in_place(a.shape, a.strides, b.shape, b.strides)
 
 
 def _multiply_adds(a: tuple[int, ...], b: tuple[int, ...]) -> int:
@@ -419,7 +425,7 @@ PRODUCT_OF_HALF = (kernel("bfloat16_cpu:product", large_pairs),)
 PRODUCT_OF_MIXED = (kernel("product_cpu:product", mixed_matrices),)
 PRODUCT = (kernel("blas_cpu:product", large_for_blas),)
 _small_products: tuple = ()
-_large_product = lazy("product_cpu:product")
+_large_product, _read_in_place = lazy("product_cpu:product"), lazy("product_cpu:read_in_place")
 _take_rows, _add_rows, _search_rows = lazy("_row_index:take"), lazy("_row_index:add"), lazy("_row_index:search")
 _entries = lazy("_row_index:entries")
 _take_along, _put_along = lazy("index_cpu:take"), lazy("index_cpu:put")

@@ -448,6 +448,12 @@ def _edge(columns: int, shape: Shape, left: str) -> tuple[int, int]:
     return edge.columns, address(left, edge, panels=False)
 
 
+@functools.lru_cache(512)
+def read_in_place(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple) -> bool:
+    """Whether `_direct` computes the product of two matrices of float32."""
+    return _is_direct(a_shape[0], b_shape[1], a_shape[1], a_strides, b_strides, (4, 4))
+
+
 def _is_direct(m: int, n: int, k: int, a: tuple[int, int], b: tuple[int, int], sizes: tuple[int, int]) -> bool:
     """Whether `_direct` computes a product, by its sizes, the strides of the matrices and the bytes of their elements."""
     width = vector_width()
