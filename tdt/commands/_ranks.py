@@ -13,7 +13,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, NoReturn
 
 from tdt._launched import Launch, rank_hint
 from tdt.commands._errors import ClickException, failure
@@ -42,11 +42,10 @@ def run_as_rank(
     except BaseException as error:  # noqa: BLE001 (sys.exit and MemoryError too: the others must not wait for this process)
         text, code = _failure(error, arguments)
         if not _is_shared(error):
-            print_lines("\n".join(f"{_name()}: {line}" for line in text.splitlines()), file=sys.stderr, flush=True)
-            from tdt.distributed._watchdog import abort_all
-
-            abort_all(code)
+            _abort(text, code)
         return _end_alike(text, code, first)
+    if _is_watched():  # the command line has turned a KeyboardInterrupt into an exit code
+        _abort("stopped", code or 1)
     _finish()
     return code
 
@@ -81,6 +80,20 @@ def _is_shared(error: BaseException) -> bool:
 def _has_begun() -> bool:
     mpi = sys.modules.get("mpi4py.MPI")
     return mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized()
+
+
+def _is_watched() -> bool:
+    """Whether this process has not ended its part of a run."""
+    watchdog = sys.modules.get("tdt.distributed._watchdog")
+    return watchdog is not None and watchdog.is_open()
+
+
+def _abort(text: str, code: int) -> NoReturn:
+    """Print a message of this process alone, and end all."""
+    print_lines("\n".join(f"{_name()}: {line}" for line in text.splitlines()), file=sys.stderr, flush=True)
+    from tdt.distributed._watchdog import abort_all
+
+    abort_all(code)
 
 
 def _end_alike(text: str, code: int, first: bool) -> int:

@@ -28,7 +28,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from tdt._activity import ACTIVITY, Activity
 from tdt.distributed._communicator import Progress
@@ -318,6 +318,11 @@ def addresses() -> list[str]:
     return [address for address in dict.fromkeys(found) if not address.startswith("127.") and address != "::1"]
 
 
+def is_open() -> bool:
+    """Whether this process has a watchdog that was not stopped."""
+    return bool(_open)
+
+
 def stop_all() -> None:
     """End the watchdogs of this process, whose part is done."""
     for watchdog in list(_open):
@@ -330,7 +335,7 @@ def write(text: str) -> None:
         os.write(2, text.encode(errors="backslashreplace"))
 
 
-def abort_all(status: int = 1) -> None:
+def abort_all(status: int = 1) -> NoReturn:
     """End all processes of the run, without a collective: MPI's abort, and the end of this process where that hangs.
 
     The process ends after `EXIT_AFTER` seconds even if MPI keeps the interpreter's lock.

@@ -319,6 +319,7 @@ class Session:
             except BaseException:
                 abort_at_exit()
                 raise
+            self.ranks.exchange(None, "end of the run")
             stop_all()  # after an exception the watchdogs go on, until the run is aborted
             return outcome
 
