@@ -315,6 +315,7 @@ class Session:
                     events.emit(Notice(step=trainer.step, text=notice))
                 trainer.save()  # the source of these weights may be gone or changed by the time of a resume
             try:
+                ACTIVITY.report("training", trainer.step)
                 outcome = self._run(trainer)
             except BaseException:
                 abort_at_exit()
@@ -400,6 +401,7 @@ class Session:
 
     def _test(self, trainer: Trainer, best: Saved) -> dict[str, float]:
         meta = best.meta
+        ACTIVITY.report("testing")
         scores = evaluate(self.parts, "test", check_stop=self._check_stop)
         epoch = meta["epoch"] - (meta["step"] == meta["epoch"] * trainer.length.steps_per_epoch)
         event = TestDone(step=meta["step"], epoch=epoch, scalars=tagged("test", scores), checkpoint=best.path)
