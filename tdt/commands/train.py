@@ -25,6 +25,7 @@ EXAMPLE = examples(
     "tdt train my.yaml --dry-run",
     "tdt train --resume digits-cnn/1 train.epochs=20",
     "tdt train digits-cnn --run-dir /scratch/digits --resume-or-start",
+    "mpirun -n 4 tdt train digits-cnn",
 )
 
 
@@ -80,9 +81,8 @@ def train(
         raise typer.BadParameter("--resume-or-start needs CONFIG and --run-dir DIR, without --resume and --dry-run")
     from tdt.train._agreement import together
     from tdt.train._ranks import Ranks
-    from tdt.train.checks.launchers import launched_ranks
 
-    ranks = Ranks.alone() if dry_run else launched_ranks()
+    ranks = Ranks.alone() if dry_run else Ranks.of_launch()
     if resume is not None:
         written = [*([config] if config else []), *(overrides or ()), *([f"device={device}"] if device else ())]
         together(ranks, lambda: _check_resume(resume, written, run_dir is not None or dry_run, runs_root))

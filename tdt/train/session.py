@@ -25,7 +25,6 @@ from tdt.train._printable import counted
 from tdt.train._ranks import Ranks
 from tdt.train._types import Arrays, Json
 from tdt.train.checks.alike import check_alike, share_threads
-from tdt.train.checks.launchers import launched_ranks
 from tdt.train.checks.resuming import differences, refused
 from tdt.train.checks.saved_config import restrict_saved_config
 from tdt.train.config import Config, Draft, loads
@@ -146,9 +145,10 @@ class Session:
 
         Raises:
             ConfigError: with every mistake, before the folder is created.
-            RunError: a launcher has started several processes that cannot talk to one another.
+            RunError: the processes that a launcher has started differ in what their numbers depend on.
+            LaunchError: they cannot talk to one another.
         """
-        ranks = launched_ranks()
+        ranks = Ranks.of_launch()
         share_threads(ranks)
         parts = together(ranks, lambda: build(config, ranks=ranks))
         parts.callbacks += tuple(callbacks)
@@ -180,11 +180,10 @@ class Session:
             changed_data: resume even if the data files have changed.
             callbacks: those that the run was started with, in addition to the config's.
         Raises:
-            RunError: there is no such run, another process trains it, the launched ones cannot talk, an
-                override may not change, or the data have changed.
+            RunError: there is no such run, another process trains it, an override may not change, or the data have changed.
             CheckpointError: the checkpoint is damaged.
         """
-        ranks = launched_ranks()
+        ranks = Ranks.of_launch()
         run = _owned(ranks, lambda: _opened(where, root, overrides))
         with ExitStack() as failing:
             failing.callback(run.close)
@@ -223,7 +222,7 @@ class Session:
             RunError: a setting that may not change on resume differs from the run's; and as `start` and `resume`.
             ConfigError: as `start`.
         """
-        run, ranks = RunFolder(folder), launched_ranks()
+        run, ranks = RunFolder(folder), Ranks.of_launch()
         if not by_first(ranks, lambda: run.has_config):
             by_first(ranks, run.remove_remnant)
             return cls.start(config, root=root, folder=folder)

@@ -1,0 +1,102 @@
+"""`mpirun -n 2 tdt train`: one folder, one output; errors of a rank end all, by name; a hang is noticed."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from tdt.train.runs.checkpoint import load
+from tests.commands.running import SMALL
+from tests.mpi.launching import mpirun, require_mpi
+
+BAD = """
+import sys, time
+from tdt import nn
+from tdt._launched import rank_hint
+
+class Bad(nn.Module):
+    def __init__(self, how: str):
+        super().__init__()
+        self.how, self.calls = how, 0
+
+    def forward(self, x):
+        self.calls += self.training
+        if rank_hint() == 1 and self.calls == 5:
+            if self.how == "exit":
+                sys.exit(0)
+            if self.how == "memory":
+                raise MemoryError
+            time.sleep(1000)
+        return x
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    require_mpi()
+    (tmp_path / "small.yaml").write_text(SMALL)
+    (tmp_path / "bad.py").write_text(BAD)
+    (tmp_path / "bad.yaml").write_text(
+        "imports: [bad.py]\n"
+        + SMALL.replace("[Flatten, ", "[Flatten, Bad(how=hang), ").replace("epochs: 2", "epochs: 9")
+    )
+    return tmp_path
+
+
+def test_a_run_is_written_once_and_resumes_on_another_number_of_processes(folder: Path):
+    done = mpirun(2, "-m", "tdt", "train", "small.yaml", "train.shards=4", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("epoch 2/2") == done.stdout.count("test loss") == 1
+    assert [path.name for path in (folder / "runs/small").iterdir()] == ["1"]
+    assert len(list((folder / "runs/small/1").glob("events.out.tfevents.*"))) == 1
+    command = ["-m", "tdt", "train", "--resume", "small/1", "train.epochs=3"]
+    assert mpirun(1, *command, cwd=folder).returncode == 0
+    alone = mpirun(1, "-m", "tdt", "train", "small.yaml", "train.shards=4", "train.epochs=3", cwd=folder)
+    assert alone.returncode == 0, alone.stderr
+    tensors, others = (load(folder / f"runs/small/{run}/checkpoints/last.safetensors")[0] for run in (1, 2))
+    for name, array in tensors.items():
+        assert array.tobytes() == others[name].tobytes(), name
+
+
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [
+        ("exit", r"sys\.exit\(0\) was called"),
+        ("memory", "MemoryError"),
+        ("hang", r"rank 1 on \S+: at step 4, training, last collective: "),
+    ],
+)
+def test_what_ends_one_process_ends_all(how: str, text: str, folder: Path):
+    began = time.monotonic()
+    done = mpirun(
+        2,
+        "-m",
+        "tdt",
+        "train",
+        "bad.yaml",
+        "--trust",
+        f"model.1.how={how}",
+        "train.stall_timeout=4 seconds",
+        cwd=folder,
+    )
+    assert done.returncode != 0 and time.monotonic() - began < 40
+    output = done.stdout + done.stderr
+    assert re.search(text, output), output
+    if how != "hang":
+        assert len(re.findall(rf"rank 1 on \S+: .*{text}", output)) == 1, output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["small.yaml", "train.shards=3"], "3 shards cannot be computed by 2 processes; start 1 or 3"),
+        (["--resume", "small/7"], "no run 'small/7'"),
+    ],
+)
+def test_a_mistake_that_all_find_is_printed_once(arguments: list[str], text: str, folder: Path):
+    done = mpirun(2, "-m", "tdt", "train", *arguments, cwd=folder)
+    assert done.returncode == 2 and done.stderr.count(text) == 1, done.stderr
+    assert not (folder / "runs").exists()
