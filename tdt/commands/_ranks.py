@@ -11,9 +11,8 @@ import socket
 import sys
 import time
 import traceback
-import warnings
 from collections.abc import Callable, Collection
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tdt._launched import Launch, rank_hint
 from tdt.commands._errors import ClickException, failure
@@ -33,8 +32,7 @@ def run_as_rank(
     """
     first = rank_hint() == 0
     if not first:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - stays open until the process exits
-        warnings.showwarning = _ignore_warning  # they are the same everywhere
+        sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - stays open until the process exits
     if (text := _refusal(arguments, launch, commands)) is not None:
         return _end_alike(text, 2, first)
     try:
@@ -72,9 +70,12 @@ def _failure(error: BaseException, arguments: list[str]) -> tuple[str, int]:
 
 def _is_shared(error: BaseException) -> bool:
     """Whether all processes end with this error, or with that of another one, of their own accord."""
-    if getattr(error, "shared", False):
+    if getattr(error, "shared", False) or getattr(error.__cause__, "shared", False):
         return True
-    return not _has_begun() and (isinstance(error, ClickException) or type(error).__name__ == "LaunchError")
+    alike = (
+        type(error).__name__ == "LaunchError" and error.__cause__ is None
+    )  # else a library is missing, maybe only here
+    return not _has_begun() and (isinstance(error, ClickException) or alike)
 
 
 def _has_begun() -> bool:
@@ -90,7 +91,7 @@ def _is_watched() -> bool:
 
 def _abort(text: str, code: int) -> NoReturn:
     """Print a message of this process alone, and end all."""
-    print_lines("\n".join(f"{_name()}: {line}" for line in text.splitlines()), file=sys.stderr, flush=True)
+    print_lines("\n".join(f"{_name()}: {line}" for line in text.splitlines()), file=sys.__stderr__, flush=True)
     from tdt.distributed._watchdog import abort_all
 
     abort_all(code)
@@ -119,9 +120,3 @@ def _finish() -> None:
 
 def _name() -> str:
     return f"rank {rank_hint()} on {socket.gethostname()}"
-
-
-def _ignore_warning(
-    message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None
-) -> None:
-    pass

@@ -22,6 +22,7 @@ EXAMPLE = examples(
     "tdt eval digits-cnn/1 --split test --confusion --json",
     "tdt eval pets --data new.csv --output answers.csv",
     "tdt eval digits-cnn --data 'Digits(split=train)'",
+    "mpirun -n 4 tdt eval digits-cnn",
 )
 
 Overrides = Annotated[
@@ -70,17 +71,22 @@ def eval(
     traceback: Traceback = False,
 ) -> int:
     """Evaluate a checkpoint, or the best (or else last) checkpoint of a run. Needs no other file of the run."""
+    from tdt.train._agreement import by_first
+    from tdt.train._ranks import Ranks
     from tdt.train.loop.evaluation import evaluate_checkpoint
 
-    path, changes = existing_checkpoint(checkpoint, runs_root), list(overrides or ())
+    ranks = Ranks.of_launch()
+    path, changes = by_first(ranks, lambda: existing_checkpoint(checkpoint, runs_root)), list(overrides or ())
     output = predictions if output is None else output
     if output not in (None, "-") and Path(str(output)).suffix.lower() not in (".csv", ".tsv"):
         raise typer.BadParameter(f"{output}: its ending says no format; use .csv or .tsv, or - for CSV on stdout")
     try:
         with image_progress(), progress("batches") as shows:
-            result = evaluate_checkpoint(path, split, device, changes, data=data, batch_size=batch_size, progress=shows)
+            result = evaluate_checkpoint(
+                path, split, device, changes, data=data, batch_size=batch_size, progress=shows, ranks=ranks
+            )
         if output not in (None, "-"):
-            check_output(str(output), result.files)
+            by_first(ranks, lambda: check_output(str(output), result.files))
         tables = _matrices(result) if confusion or per_class else {}
     except LookupError as error:
         raise typer.BadParameter(error.args[0]) from error
@@ -90,7 +96,7 @@ def eval(
         print_lines(one_line(f"{'--data' if data else f'data.{result.split}'}: {note}"), file=sys.stderr)
     report = (_as_json if json else _as_text)(result, tables, confusion, per_class)
     print_lines(report, whole=True, file=sys.stderr if output == "-" else None)
-    if output is not None:
+    if output is not None and ranks.first:
         _write(output, result)
     return 0
 

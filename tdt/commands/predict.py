@@ -62,16 +62,20 @@ def predict(
     Predictions are written as inputs are read. Those that cannot be read are listed on stderr, and the exit code is 1.
     """
     from tdt.commands import _predictions
+    from tdt.train._agreement import by_first, watched
+    from tdt.train._ranks import Ranks
     from tdt.train.loop.prediction import Predictor
 
     files = [Path(name) for name in (output, csv) if name is not None and str(name) != "-"]
     for file in files:
         check_output(file, inputs)
-    path = existing_checkpoint(checkpoint, runs_root)
-    predictor = Predictor(path, device, batch_size=batch_size)
-    answers = predictor.predict(predictor.read(inputs, sys.stdin.buffer.read))
+    ranks = Ranks.of_launch()
+    path = by_first(ranks, lambda: existing_checkpoint(checkpoint, runs_root))
+    predictor = Predictor(path, device, batch_size=batch_size, ranks=ranks)
+    answers = predictor.predict(predictor.read(inputs, lambda: by_first(ranks, sys.stdin.buffer.read)))
     with contextlib.ExitStack() as stack:
-        sinks = [_predictions.to_path(file, top, predictor.outputs) for file in files]
+        stack.enter_context(watched(ranks, predictor.config.train.stall_timeout.seconds, "predicting"))
+        sinks = [_predictions.to_path(file, top, predictor.outputs) for file in files if ranks.first]
         if json:
             sinks.append(_predictions.json_lines(None, top))
         elif output == "-":

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
 
 import tdt
 from tdt import nn
+from tdt._activity import ACTIVITY
 from tdt._core.tensor import wrap
+from tdt.distributed._watchdog import Watchdog, stop_all
 from tdt.train._ranks import Ranks
-from tdt.train._types import Arrays
+from tdt.train._types import Arrays, Json
 
 T = TypeVar("T")
 CHUNK = 1 << 28  # bytes of an array that are sent at once
@@ -87,6 +90,35 @@ def arrays_of_first(ranks: Ranks, arrays: Arrays | None) -> Arrays:
         for begin in range(0, data.size, CHUNK):
             ranks.wait(ranks.communicator.broadcast(data[begin : begin + CHUNK], 0), "checkpoint")
     return received
+
+
+def loaded_by_first(ranks: Ranks, load: Callable[[], tuple[Arrays, Json]]) -> tuple[Arrays, Json]:
+    """The arrays and the metadata of a checkpoint, which rank 0 loads."""
+    own: list[Arrays] = []
+
+    def meta() -> Json:
+        arrays, rest = load()
+        own.append(arrays)
+        return rest
+
+    rest = by_first(ranks, meta)
+    return arrays_of_first(ranks, own[0] if own else None), rest
+
+
+@contextmanager
+def watched(ranks: Ranks, timeout: float, doing: str) -> Iterator[None]:
+    """Context manager with heartbeats between the processes; after an exception they go on until the run is aborted.
+
+    timeout: seconds without progress after which it is. doing: what they do, in words.
+    """
+    if ranks.size == 1:
+        yield
+        return
+    Watchdog(ranks.rank, ranks.hosts, timeout).start(ranks.exchange)
+    ACTIVITY.report(doing)
+    yield
+    ranks.exchange(None, "end of the run")
+    stop_all()
 
 
 def send_model(ranks: Ranks, model: nn.Module) -> None:

@@ -100,3 +100,18 @@ def test_a_mistake_that_all_find_is_printed_once(arguments: list[str], text: str
     done = mpirun(2, "-m", "tdt", "train", *arguments, cwd=folder)
     assert done.returncode == 2 and done.stderr.count(text) == 1, done.stderr
     assert not (folder / "runs").exists()
+
+
+def test_evaluation_and_prediction_are_those_of_one_process(folder: Path):
+    rows = "\n".join(f"{number % 7},{number % 11 / 3},{number % 3}" for number in range(1001))
+    (folder / "rows.csv").write_text(f"a,b,kind\n{rows}\n")
+    (folder / "rows.yaml").write_text(
+        "name: rows\ndevice: cpu\ndata:\n  train: Table('rows.csv', target=kind)\n  valid: Table('rows.csv', target=kind)\n"
+        'model: ["Linear(2, 3)"]\nloss: CrossEntropyLoss\nmetrics: [accuracy, auroc]\noptimizer: SGD(lr=0.1)\n'
+        "train: {epochs: 1}\n"
+    )
+    assert mpirun(1, "-m", "tdt", "train", "rows.yaml", cwd=folder).returncode == 0
+    for command in (["eval", "rows", "--json"], ["predict", "rows", "rows.csv", "--json"]):
+        alone, together = (mpirun(size, "-m", "tdt", *command, cwd=folder) for size in (1, 3))
+        assert together.returncode == 0, together.stderr
+        assert alone.stdout and together.stdout == alone.stdout and together.stderr == alone.stderr

@@ -84,12 +84,12 @@ def build(
         with default_dtype("float32"):
             _check_readable_sections(draft, splits, data_state, dry_run)
     valid = draft.finish()
-    if ranks is not None:
+    if ranks is not None and training:
         valid = _choose_shards(valid, ranks, resumed, draft.errors)
     with default_dtype(valid.dtype):
         parts, opened = _build_parts(draft, valid, training, splits, data_state, resumed, dry_run)
         parts.ranks = ranks or parts.ranks
-        if ranks is not None and (count := valid.train.shards or 1) > 1:
+        if ranks is not None and training and (count := valid.train.shards or 1) > 1:
             parts.shards = Shards(count, ranks, valid.seed, valid.train.accumulate)
         if training:
             _build_training(parts, resumed, draft.errors)

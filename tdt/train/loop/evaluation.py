@@ -14,8 +14,10 @@ import numpy as np
 
 import tdt
 from tdt import Tensor
+from tdt._activity import ACTIVITY
+from tdt.train._agreement import loaded_by_first, together, watched
 from tdt.train._ranks import Ranks
-from tdt.train._types import Callback, Nested
+from tdt.train._types import Callback, Json, Nested
 from tdt.train.checks.labels import label_error
 from tdt.train.checks.saved_config import restrict_saved_config
 from tdt.train.config import Component, Config, DataConfig, loads
@@ -243,6 +245,7 @@ def evaluate_checkpoint(
     data: str | None = None,
     batch_size: int | None = None,
     progress: Callable[[int, int], None] = lambda done, of: None,
+    ranks: Ranks | None = None,
 ) -> Evaluation:
     """Evaluate a checkpoint on a split of the data in its config, bit for bit as the run that wrote it would.
 
@@ -254,11 +257,42 @@ def evaluate_checkpoint(
         data: what to evaluate instead: a file or folder of the kind that `data.train` reads, or a dataset as in a config.
         batch_size: by default that of `data.eval_loader`.
         progress: called after each batch with the number of batches done and in all.
+        ranks: the processes that evaluate together, with the bits of one.
     Raises:
         LookupError: no such split, or an override of another section.
         ConfigError, CheckpointError: the config or the checkpoint is not valid.
     """
-    tensors, meta = load_run(path)
+    ranks = ranks or Ranks.alone()
+    tensors, meta = loaded_by_first(ranks, lambda: load_run(path))
+    parts, split = together(ranks, lambda: _prepared(ranks, meta, path, split, device, overrides, data, batch_size))
+    with state_errors(path):
+        load_model(parts, tensors)
+    with watched(ranks, parts.config.train.stall_timeout.seconds, "evaluating"):
+        scores, results = _scores_and_results(parts, split, progress)
+    return Evaluation(
+        path=Path(path),
+        step=meta["step"],
+        epoch=meta["epoch"],
+        split=split,
+        scores=scores,
+        tasks=results if len(results) > 1 else {},
+        files=parts.files[split],
+        notes=parts.notes[split],
+        **vars(next(iter(results.values()))),
+    )
+
+
+def _prepared(
+    ranks: Ranks,
+    meta: Json,
+    path: str | os.PathLike[str],
+    split: str | None,
+    device: str | None,
+    overrides: Sequence[str],
+    data: str | None,
+    batch_size: int | None,
+) -> tuple[Parts, str]:
+    """Model and data for `evaluate_checkpoint`, and the split."""
     unread = [text for text in overrides if text.partition("=")[0].partition(".")[0] not in ("data", "loss", "metrics")]
     if unread:
         raise LookupError(f"{unread[0]}: has no effect in an evaluation, which reads data, loss and metrics")
@@ -275,23 +309,10 @@ def evaluate_checkpoint(
     if batch_size is not None:
         loader = config.data.eval_loader.model_copy(update={"batch_size": batch_size})
         config = replace(config, data=replace(config.data, eval_loader=loader))
-    tdt.set_num_threads(meta["threads"])
+    if ranks.size == 1:
+        tdt.set_num_threads(meta["threads"])
     with restrict_saved_config(changes):
-        parts = build(config, training=False, splits=(split,), data_state=data_state(meta))
-    with state_errors(path):
-        load_model(parts, tensors)
-    scores, results = _scores_and_results(parts, split, progress)
-    return Evaluation(
-        path=Path(path),
-        step=meta["step"],
-        epoch=meta["epoch"],
-        split=split,
-        scores=scores,
-        tasks=results if len(results) > 1 else {},
-        files=parts.files[split],
-        notes=parts.notes[split],
-        **vars(next(iter(results.values()))),
-    )
+        return build(config, training=False, splits=(split,), data_state=data_state(meta), ranks=ranks), split
 
 
 def _split_of(config: Config, split: str | None, file: str | None) -> tuple[Config, str]:
@@ -320,7 +341,12 @@ def _scores_and_results(
                 pairs[name].append(parts.loss.compared(**parts.loss.last_call, term=term))
 
     of = len(parts.loaders[split])
-    scores = evaluate(parts, split, keep, check_stop=lambda: progress(len(pairs[first]), of))
+
+    def after_batch() -> None:
+        ACTIVITY.report()
+        progress(len(pairs[first]), of)
+
+    scores = evaluate(parts, split, keep, check_stop=after_batch)
     return scores, {name: _result(parts, term, pairs[name]) for name, term in tasks.items()}
 
 

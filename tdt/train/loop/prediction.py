@@ -18,7 +18,10 @@ import numpy as np
 
 import tdt
 from tdt import Tensor
+from tdt._activity import ACTIVITY
 from tdt._core.tensor import wrap
+from tdt.train._agreement import loaded_by_first
+from tdt.train._ranks import Ranks
 from tdt.train._regular_file import open_regular
 from tdt.train.checks.saved_config import restrict_saved_config
 from tdt.train.config import loads, registry
@@ -47,20 +50,30 @@ class Predictor:
         path: the checkpoint.
         device: by default that of the config.
         batch_size: of the batches in which inputs are predicted.
+        ranks: the processes that predict them together.
     Attributes:
         step: the optimizer steps before the checkpoint.
     Raises:
         CheckpointError: it is damaged, or has no facts about the training data.
     """
 
-    def __init__(self, path: str | os.PathLike[str], device: str | None = None, *, batch_size: int = BATCH) -> None:
-        tensors, meta = load_run(path)
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        device: str | None = None,
+        *,
+        batch_size: int = BATCH,
+        ranks: Ranks | None = None,
+    ) -> None:
+        self.ranks = ranks or Ranks.alone()
+        tensors, meta = loaded_by_first(self.ranks, lambda: load_run(path))
         self.config = loads(meta["config"], f"{path}:config", [] if device is None else [f"device={device}"])
         self.facts: dict[str, Any] = meta.get("data") or {}
         if not self.facts:
             raise CheckpointError(f"{path}: has no facts about the training data; an older version of tdt wrote it")
         self.step: int = meta["step"]
-        tdt.set_num_threads(meta["threads"])
+        if self.ranks.size == 1:
+            tdt.set_num_threads(meta["threads"])
         with state_errors(path), restrict_saved_config():
             self.parts = build_alone(self.config, self.facts)
             load_model(self.parts, tensors)
@@ -81,13 +94,23 @@ class Predictor:
     def predict(self, inputs: Iterable[Named]) -> Iterator[Prediction]:
         """A prediction for each of the inputs from `read`, in order; an invalid one gets an `error`.
 
+        Of several processes each predicts a batch at a time, and all get the predictions of all.
+
         Masks have the size of their images, unless a transform changes more than that.
         """
-        inputs, whole_images = iter(inputs), _keeps_whole_images(self.steps)
-        while chunk := list(islice(inputs, self.batch_size)):
-            answers = self._answers([(name, self._prepared(item)) for name, item in chunk])
-            for (_, item), answer in zip(chunk, answers, strict=True):
-                yield answer.resized(item.height, item.width) if whole_images and is_picture(item) else answer
+        inputs, size = iter(inputs), self.ranks.size
+        while chunks := [chunk for _ in range(size) if (chunk := list(islice(inputs, self.batch_size)))]:
+            own = chunks[self.ranks.rank] if self.ranks.rank < len(chunks) else []
+            ACTIVITY.report()
+            for answers in self.ranks.exchange(list(self._predicted(own)), "predictions"):
+                yield from answers
+
+    def _predicted(self, chunk: list[Named]) -> Iterator[Prediction]:
+        """The predictions for a batch."""
+        whole_images = _keeps_whole_images(self.steps)
+        answers = self._answers([(name, self._prepared(item)) for name, item in chunk])
+        for (_, item), answer in zip(chunk, answers, strict=True):
+            yield answer.resized(item.height, item.width) if whole_images and is_picture(item) else answer
 
     def _answers(self, inputs: Iterable[Named]) -> Iterator[Prediction]:
         for form, members in groupby(inputs, key=lambda named: _shapes(named[1])):
