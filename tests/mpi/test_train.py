@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tdt.train.runs.checkpoint import load
-from tests.commands.running import SMALL
+from tests.commands.running import SMALL, tdt
 from tests.mpi.launching import mpirun, require_mpi
 
 BAD = """
@@ -49,12 +49,11 @@ def folder(tmp_path: Path) -> Path:
 def test_a_run_is_written_once_and_resumes_on_another_number_of_processes(folder: Path):
     done = mpirun(2, "-m", "tdt", "train", "small.yaml", "train.shards=4", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("epoch 2/2") == done.stdout.count("test loss") == 1
+    assert done.stdout.count("test loss") == done.stdout.count("checkpoints: ") == 1
     assert [path.name for path in (folder / "runs/small").iterdir()] == ["1"]
     assert len(list((folder / "runs/small/1").glob("events.out.tfevents.*"))) == 1
-    command = ["-m", "tdt", "train", "--resume", "small/1", "train.epochs=3"]
-    assert mpirun(1, *command, cwd=folder).returncode == 0
-    alone = mpirun(1, "-m", "tdt", "train", "small.yaml", "train.shards=4", "train.epochs=3", cwd=folder)
+    assert tdt("train", "--resume", "small/1", "train.epochs=3", cwd=folder).returncode == 0
+    alone = tdt("train", "small.yaml", "train.shards=4", "train.epochs=3", cwd=folder)
     assert alone.returncode == 0, alone.stderr
     tensors, others = (load(folder / f"runs/small/{run}/checkpoints/last.safetensors")[0] for run in (1, 2))
     for name, array in tensors.items():
@@ -110,8 +109,8 @@ def test_evaluation_and_prediction_are_those_of_one_process(folder: Path):
         'model: ["Linear(2, 3)"]\nloss: CrossEntropyLoss\nmetrics: [accuracy, auroc]\noptimizer: SGD(lr=0.1)\n'
         "train: {epochs: 1}\n"
     )
-    assert mpirun(1, "-m", "tdt", "train", "rows.yaml", cwd=folder).returncode == 0
+    assert tdt("train", "rows.yaml", cwd=folder).returncode == 0
     for command in (["eval", "rows", "--json"], ["predict", "rows", "rows.csv", "--json"]):
-        alone, together = (mpirun(size, "-m", "tdt", *command, cwd=folder) for size in (1, 3))
+        alone, together = tdt(*command, cwd=folder), mpirun(2, "-m", "tdt", *command, cwd=folder)
         assert together.returncode == 0, together.stderr
         assert alone.stdout and together.stdout == alone.stdout and together.stderr == alone.stderr

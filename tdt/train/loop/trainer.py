@@ -16,6 +16,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tdt._activity import ACTIVITY
 from tdt.train._types import Arrays, Callback, Json
 from tdt.train.checks.labels import label_error
 from tdt.train.config import Every
@@ -153,6 +154,7 @@ class Trainer:
                     step.fail(non_finite(self.step + 1, loss.item(), self._samples(), inputs, targets))
                     break
                 step.backward(loss, targets)
+                ACTIVITY.report()
                 sums = {name: metric.batch_sum(output, targets, loss) for name, metric in self.epoch_means.items()}
                 self._counted.append(Counted(self.step, step.place, len(targets), sums))
             step.step(self.step + 1)
@@ -268,6 +270,7 @@ class Trainer:
 
     def _validate(self, scheduled: bool) -> dict[str, float]:
         """The scores of the valid split. Unless `scheduled`, the generators are restored, since training may be extended."""
+        ACTIVITY.report("validating")
         began, restore_rng = time.perf_counter(), self.parts.snapshot_rng(self.parts.loaders["valid"])
         try:
             refresh(self.parts, self.check_stop)
@@ -277,6 +280,7 @@ class Trainer:
             restore_rng()
             raise
         finally:
+            ACTIVITY.report("training")
             self._since += time.perf_counter() - began  # the logged speed is that of training alone
             self.parts.train_mode()
         if not scheduled:
@@ -306,7 +310,9 @@ class Trainer:
         if self.saved_at == (self.step, self.finished_step):
             return
         self._check()
+        ACTIVITY.report("saving")
         path = self.ranks.from_first(self._write(best), "checkpoint")
+        ACTIVITY.report("training")
         self.saved_at = self.step, self.finished_step
         self._emit(CheckpointSaved, path=path, best=best)
 
