@@ -39,6 +39,8 @@ CACHED_WEIGHTS, MANY_PIXELS_OF_MANY_WEIGHTS = 1 << 15, 160
 # sample, of which fewer do not earn back the time to compile.
 FEW_CHANNELS, FEW_PAIRS, FEW_CELLS, FILLED, LARGE_FEW = 4, 64, 25, 0.75, 1 << 15
 MOST_CELLS = 64  # of a kernel, all of which are written out in the code of `_planes` and `_pixels`
+# Numbers of a row of a patch, and of a whole patch, whose weight gradient is summed where they lie.
+LONG_RUN, MOST_PATCH = 8, 1 << 10
 PATCH_CHANNELS = 16  # of fewer, the cells of a patch are columns of a product: the channels alone would not fill a tile
 LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
 LARGE_NORM = 1 << 13  # elements: a training step of a layer takes a third of NumPy's 0.4 ms
@@ -133,13 +135,21 @@ def many_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def pointwise(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Convolutions of images with kernels of 1 × 1, and input gradients of patches with few channels; without padding."""
+    """Convolutions of images with kernels of 1 × 1, without padding.
+
+    And input gradients of patches with few channels, weight gradients of small patches and of very large ones.
+    """
     if attributes["groups"] != 1 or any(attributes["padding"]) or arrays[0].ndim != 4:
         return False
     kernel = attributes.get("kernel") or arrays[1].shape[2:]
-    if math.prod(kernel) != 1:
-        return "size" in attributes and arrays[1].shape[1] < PATCH_CHANNELS and of_patches(arrays, attributes)
-    return convolution(arrays, attributes)
+    if math.prod(kernel) == 1:
+        return convolution(arrays, attributes)
+    channels = arrays[1].shape[1]
+    if "kernel" in attributes:
+        pays = kernel[-1] < LONG_RUN or channels * math.prod(kernel) > MOST_PATCH
+    else:
+        pays = "size" in attributes and channels < PATCH_CHANNELS
+    return pays and of_patches(arrays, attributes)
 
 
 def of_patches(arrays: Sequence[Any], attributes: dict) -> bool:

@@ -1,4 +1,4 @@
-"""Convolutions that are matrix products, in float32 on the CPU: kernels of 1 × 1, and input gradients of patches.
+"""Convolutions that are matrix products, in float32 on the CPU: kernels of 1 × 1, and gradients of patches.
 
 Of contiguous images (N, C, P), P pixels, each sample is a product of its own, from operands as they lie (`_tile`):
 
@@ -6,8 +6,8 @@ Of contiguous images (N, C, P), P pixels, each sample is a product of its own, f
     input gradient    w' · y[n]                     (C, P)     left w', transposed first
     weight gradient   Σ_n y[n] · x[n]'              (O, C)     left y, read by rows of all samples; right x[n]' packed
 
-Channels-last, all samples are one product of (N · P, C). The input gradient of a kernel as large as its stride, without padding,
-is that of a kernel of 1 × 1 whose channels are the cells of a patch; a larger stride than the kernel's 1 × 1 skips pixels.
+Channels-last, all samples are one product of (N · P, C). The gradients of a kernel as large as its stride, without padding,
+are those of a kernel of 1 × 1 whose channels are the cells of a patch; a larger stride than the kernel's 1 × 1 skips pixels.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ GRAIN = 1 << 20  # multiply-adds that a thread should at least have
 PARTS = 4  # pieces that a weight gradient is cut into where that is possible
 CHUNK = 4096  # pixels, at least, that a part of a weight gradient's sum is of
 
-ONE_PIXEL = (1, 1)
+ONE_PIXEL = ONE_CELL = (1, 1)
 LARGE = 1 << 14  # multiply-adds from which on a kernel takes no longer than NumPy
 LANES = 8  # floats that are written at a time
 
@@ -108,11 +108,27 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
     if x.shape[2:] == ONE_PIXEL:
         return product(np, _row(y).T, _row(x)).reshape(out_channels, x.shape[1], 1, 1)
     if output_is_channels_last(y, x):
-        flat = product(np, to_last(y).reshape(-1, out_channels).T, _pixels(x, stride, size))
+        rows = _pixels(x, stride, size) if kernel == ONE_CELL else _patches_last(x, kernel, size)
+        flat = product(np, to_last(y).reshape(-1, out_channels).T, rows)
         return to_front(flat.reshape(out_channels, *kernel, x.shape[1]))
-    images, y = _planes(x, stride, size), np.ascontiguousarray(y.reshape(*y.shape[:2], -1))
+    images = _planes(x, stride, size) if kernel == ONE_CELL else _patches(x, kernel, size)
+    y = np.ascontiguousarray(y.reshape(*y.shape[:2], -1))
     flat = product(np, y[:, :, 0].T, images[:, :, 0]) if y.shape[2] == 1 else _sums(y, images)
     return flat.reshape(out_channels, x.shape[1], *kernel)
+
+
+def _patches(x: np.ndarray, kernel: tuple, size: tuple) -> np.ndarray:
+    """(N, C, H, W) as contiguous (N, cells of a patch, patches)."""
+    x = x[:, :, : size[0] * kernel[0], : size[1] * kernel[1]]
+    parts = x.reshape(*x.shape[:2], size[0], kernel[0], size[1], kernel[1]).transpose(0, 1, 3, 5, 2, 4)
+    return np.ascontiguousarray(parts).reshape(x.shape[0], -1, math.prod(size))
+
+
+def _patches_last(x: np.ndarray, kernel: tuple, size: tuple) -> np.ndarray:
+    """(N, C, H, W), channels-last, as (N · patches, cells of a patch)."""
+    x = x[:, :, : size[0] * kernel[0], : size[1] * kernel[1]]
+    parts = x.reshape(*x.shape[:2], size[0], kernel[0], size[1], kernel[1]).transpose(0, 2, 4, 3, 5, 1)
+    return np.ascontiguousarray(parts).reshape(x.shape[0] * math.prod(size), -1)
 
 
 def _row(x: np.ndarray) -> np.ndarray:

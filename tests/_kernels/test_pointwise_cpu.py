@@ -39,11 +39,10 @@ def problem(case: tuple, last: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def all_three(x, w, b, y, how) -> list[np.ndarray]:
-    of_windows = pointwise_cpu if w.shape[2:] == (1, 1) else volume_cpu
     return [
-        of_windows.conv(x, w, b, **how),
+        (pointwise_cpu if w.shape[2:] == (1, 1) else volume_cpu).conv(x, w, b, **how),
         pointwise_cpu.conv_input_grad(y, w, None, size=x.shape[2:], **how),
-        of_windows.conv_weight_grad(y, x, kernel=w.shape[2:], **how),
+        pointwise_cpu.conv_weight_grad(y, x, kernel=w.shape[2:], **how),
     ]
 
 
@@ -86,7 +85,7 @@ def test_an_input_gradient_adds_its_bias():
     [
         ((1, 1), {}, NAMES),
         ((1, 1), {"stride": (2, 2)}, NAMES),
-        ((4, 4), {"stride": (4, 4)}, ("conv_input_grad",)),
+        ((4, 4), {"stride": (4, 4)}, NAMES[1:]),
         ((1, 1), {"padding": (1, 1)}, ()),
         ((3, 3), {}, ()),
         ((2, 2), {"stride": (2, 2), "dilation": (2, 2)}, ()),
