@@ -108,6 +108,12 @@ def test_borders_of_every_memory_order_are_pytorchs(mode):
     agree(lambda lib, x: lib.nn.functional.pad(x, (2, -1), mode), numbers(2, 4, dtype="float64"))
 
 
+@pytest.mark.parametrize("shape", [(3, 40), (4, 3, 7, 40), (3, 5, 40, 300)])
+@pytest.mark.parametrize("sides", [(1, 2), (0, 3, 2, 0), (-1, 2, 1, -2), (-2, -1)])
+def test_rows_of_any_length_are_padded(shape, sides):
+    agree(lambda lib, x: lib.nn.functional.pad(x, sides, value=2.5), numbers(*shape))
+
+
 def test_fold_adds_what_unfold_took_apart():
     x, ones = tdt.from_numpy(numbers(2, 3, 5, 6)), tdt.ones(2, 3, 5, 6)
     how = {"kernel_size": (2, 3), "stride": (1, 2), "padding": (1, 0), "dilation": (2, 1)}

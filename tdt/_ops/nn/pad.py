@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from tdt import _kernels
 from tdt._backend.layout import empty_output
 from tdt._core.dtype import ALL, FLOAT8_SIGNED, NUMBERS, check_category
 from tdt._core.tensor import Tensor, wrap
 from tdt.autograd._dispatch import unary
 from tdt.autograd._op import op
+
+SHORT = 32  # elements of a row: filling all of shorter ones takes less time than filling both ends
 
 
 def _pad_shape(x: tuple, *, before: tuple, after: tuple, **how: Any) -> tuple:
@@ -28,9 +31,14 @@ def _pad_border_node_name(node: Any) -> str:
 def pad_constant(xp, x, *, before, after, value):
     shape, source, target, grows = _places(x.shape, before, after)
     out = empty_output(xp, shape, x.dtype, x)
-    if grows:
+    if grows and shape[-1] < SHORT:
         out[...] = value
-    out[target] = x[source]
+    elif grows:
+        for d, remaining in enumerate(target):
+            for border in (slice(0, remaining.start), slice(remaining.stop, None)):
+                out[(*target[:d], border)] = value
+    if not _kernels.moved(out[target], x[source]):
+        out[target] = x[source]
     return out
 
 
