@@ -60,10 +60,8 @@ def _handler(*addresses: int) -> Any:
     return capsule(ctypes.addressof(handler), name, None)
 
 
-def code(triple: str) -> str:
-    """The IR of `FUNCTIONS`. A block is 64 bytes larger than its array, in front of which the block's address is stored."""
-    return f"""
-target triple = "{triple}"
+# The C library's functions, and those of a block: where its array begins, from there the block, and huge pages for large ones.
+BLOCKS = f"""
 declare ptr @malloc(i64)
 declare ptr @calloc(i64, i64)
 declare ptr @realloc(ptr, i64)
@@ -110,25 +108,27 @@ ask:
 end:
   ret void
 }}
-
-define ptr @tdt_allocate(ptr %context, i64 %size) {{
+"""
+# What NumPy calls: an allocator's malloc, calloc, realloc and free.
+ALLOCATOR = """
+define ptr @tdt_allocate(ptr %context, i64 %size) {
   %bytes = add i64 %size, 64
   %block = call ptr @malloc(i64 %bytes)
   call void @advise(ptr %block, i64 %size)
   %array = call ptr @placed(ptr %block)
   ret ptr %array
-}}
+}
 
-define ptr @tdt_clear(ptr %context, i64 %count, i64 %each) {{
+define ptr @tdt_clear(ptr %context, i64 %count, i64 %each) {
   %size = mul i64 %count, %each
   %bytes = add i64 %size, 64
   %block = call ptr @calloc(i64 1, i64 %bytes)
   call void @advise(ptr %block, i64 %size)
   %array = call ptr @placed(ptr %block)
   ret ptr %array
-}}
+}
 
-define ptr @tdt_change(ptr %context, ptr %before, i64 %size) {{
+define ptr @tdt_change(ptr %context, ptr %before, i64 %size) {
   %bytes = add i64 %size, 64
   %fresh = icmp eq ptr %before, null
   br i1 %fresh, label %new, label %old
@@ -155,9 +155,9 @@ move:
   ret ptr %array
 failed:
   ret ptr null
-}}
+}
 
-define void @tdt_free(ptr %context, ptr %array, i64 %size) {{
+define void @tdt_free(ptr %context, ptr %array, i64 %size) {
   %none = icmp eq ptr %array, null
   br i1 %none, label %end, label %some
 some:
@@ -166,5 +166,10 @@ some:
   br label %end
 end:
   ret void
-}}
+}
 """
+
+
+def code(triple: str) -> str:
+    """The IR of `FUNCTIONS`. A block is 64 bytes larger than its array, in front of which the block's address is stored."""
+    return f'target triple = "{triple}"\n{BLOCKS}{ALLOCATOR}'

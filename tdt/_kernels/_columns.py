@@ -66,6 +66,22 @@ def maxima(code: Code, columns: Columns, x: Value, out: Value) -> None:
         )
 
 
+def _join_parts(code: Code, columns: Columns, sums: Value, kind: str, count: Value | int, until: int) -> None:
+    """Add the second half of the parts of `column_sums` to the first, until there are so many."""
+    left = code.variable("i64", count)
+    with code.forever() as leave:
+        leave(left.get() <= until)
+        half = left.get() >> 1
+        left.set(half)
+        with code.loop(0, half) as k:
+
+            def join(i: Value, _: Value | None, k: Value = k) -> None:
+                first, second = (code.load(kind, sums, part * TILE + i, LANES) for part in (k, k + half))
+                code.store(first + second, sums, k * TILE + i)
+
+            columns.each(code, join)
+
+
 def column_sums(code: Code, columns: Columns, term: Term, out: Value, widths: Sequence[int] = (MANY, LANES),
                 kind: str = "float") -> None:  # fmt: skip
     """The sum of `term` over each column in double precision, as `_rows.summed` has it of a row.
@@ -90,24 +106,6 @@ def column_sums(code: Code, columns: Columns, term: Term, out: Value, widths: Se
                 lambda i, mask: code.store(code.load(kind, sums, place + i, LANES) + term(c, i, mask), sums, place + i),
             )
 
-    def join(count: Value | int, until: int) -> None:
-        """Add the second half of the parts to the first, until there are so many."""
-        left = code.variable("i64", count)
-        with code.forever() as leave:
-            leave(left.get() <= until)
-            half = left.get() >> 1
-            left.set(half)
-            with code.loop(0, half) as k:
-                columns.each(
-                    code,
-                    lambda i, _: code.store(
-                        code.load(kind, sums, k * TILE + i, LANES)
-                        + code.load(kind, sums, (k + half) * TILE + i, LANES),
-                        sums,
-                        k * TILE + i,
-                    ),
-                )
-
     used = code.value(LANES, "i64")  # parts that are not all 0: a power of two
     for power in (8, 4, 2, 1):
         used = code.select(n <= power, power, used)
@@ -120,11 +118,11 @@ def column_sums(code: Code, columns: Columns, term: Term, out: Value, widths: Se
                 narrow.set(start + ((stop - start) & -most))
                 clear(most)
                 add(start, narrow.get(), most)
-                join(most, LANES)
+                _join_parts(code, columns, sums, kind, most, LANES)
         with code.when(narrow.get() == start):
             clear(used)
         add(narrow.get(), stop, LANES)
-        join(used, 1)
+        _join_parts(code, columns, sums, kind, used, 1)
         columns.each(
             code,
             lambda i, _: code.store(

@@ -227,24 +227,11 @@ def _forward(code: Code, first: Value, last: Value, arguments: list[Value], half
     centre, scale, shift = (rows.line(numbers, k) for k in range(3))
     together, means, squares = (rows.line(sums, k, "double") for k in range(3))
 
-    def moments(block: Value, start: Value, stop: Value) -> None:
-        of_block, deviation, square = (rows.part(parts, k, block) for k in range(3))
-        rows.sum_rows(start, stop, [of_block], lambda at, i, mask: (memory.load(code, x, at, mask),))
-        share = code.splat(code.value(1.0, "float") / code.cast(stop - start, "float"), LANES)
-        with code.loop(0, rows.pitch, LANES) as i:
-            code.store(code.load("float", of_block, i, LANES) * share, of_block, i)
-
-        def about(at: Value, i: Value, mask: Value | None) -> tuple[Value, Value]:
-            d = memory.load(code, x, at, mask) - code.load("float", of_block, i, LANES)
-            return d, d * d
-
-        rows.sum_rows(start, stop, [deviation, square], about)
-
     def part(kind: int, block: Value, i: Value) -> Value:
         return code.cast(code.load("float", rows.part(parts, kind, block), i, LANES), "double")
 
     with rows.when(FIRST):
-        rows.each_block(moments)
+        rows.each_block(_moments(code, rows, x, parts, memory))
     with rows.when(JOIN):
 
         def plain(block: Value, i: Value, size: Value) -> Value:
@@ -284,6 +271,27 @@ def _forward(code: Code, first: Value, last: Value, arguments: list[Value], half
         rows.repeat(centre, scale, shift)
     with rows.when(LAST):
         rows.each_block(_affine(code, rows, x, out, (centre, scale, shift), memory))
+
+
+def _moments(
+    code: Code, rows: _Blocks, x: Value, parts: Value, memory: ModuleType
+) -> Callable[[Value, Value, Value], None]:
+    """What writes a block's means, and its sums of deviations from them and of their squares."""
+
+    def moments(block: Value, start: Value, stop: Value) -> None:
+        of_block, deviation, square = (rows.part(parts, k, block) for k in range(3))
+        rows.sum_rows(start, stop, [of_block], lambda at, i, mask: (memory.load(code, x, at, mask),))
+        share = code.splat(code.value(1.0, "float") / code.cast(stop - start, "float"), LANES)
+        with code.loop(0, rows.pitch, LANES) as i:
+            code.store(code.load("float", of_block, i, LANES) * share, of_block, i)
+
+        def about(at: Value, i: Value, mask: Value | None) -> tuple[Value, Value]:
+            d = memory.load(code, x, at, mask) - code.load("float", of_block, i, LANES)
+            return d, d * d
+
+        rows.sum_rows(start, stop, [deviation, square], about)
+
+    return moments
 
 
 def _affine(code: Code, rows: _Blocks, x: Value, out: Value, numbers: tuple[Value, Value, Value],
