@@ -321,6 +321,8 @@ class Session:
                 raise
             self.ranks.exchange(None, "end of the run")
             stop_all()  # after an exception the watchdogs go on, until the run is aborted
+            if self.ranks.size > 1 and outcome.reason != "done":
+                self._stop.ignore()  # a launcher's signal comes to some processes after others have stopped the run
             return outcome
 
     def _start_watchdog(self) -> list[int]:

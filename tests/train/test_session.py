@@ -258,6 +258,19 @@ def test_a_stop_request_restores_the_signal_handlers(tmp_path):
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_signals_to_a_process_that_is_about_to_end_are_ignored():
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with StopRequest() as stop:
+            stop.ignore()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.reason is None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def test_in_another_thread_signal_handlers_are_unchanged(tmp_path):
     from threading import Thread
 

@@ -45,6 +45,12 @@ class StopRequest:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    def ignore(self) -> None:
+        """Ignore the signals from now on, also after the context: of a process that is about to end."""
+        for number in self._before:
+            signal.signal(number, signal.SIG_IGN)
+        self._before = {}
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.reason is None:
             self.reason = signal.Signals(number).name
