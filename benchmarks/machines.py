@@ -155,7 +155,7 @@ class Machines:
         addresses = [self.address(number) for number in range(1, self.count + 1)]
         total = ["-n", str(self.count * ranks)]
         if is_openmpi:
-            hosts = ["--host", ",".join(f"{address}:{ranks}" for address in addresses)]
+            hosts = ["--map-by", f"ppr:{ranks}:node", "--host", ",".join(f"{address}:{ranks}" for address in addresses)]
             launcher = ["--allow-run-as-root", "--prtemca", "plm_ssh_agent", str(self._agent)]
             launcher += ["--prtemca", "oob_tcp_if_include", "10.0.0.0/24"]
             passed = [part for name in settings for part in ("-x", name)]

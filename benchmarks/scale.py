@@ -111,6 +111,7 @@ def plot(found: dict[tuple[float, bool], list[float]], file: str, title: str) ->
     """Write the curves of efficiency as an image."""
     from matplotlib import pyplot
 
+    pyplot.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "scale"}  # text as text, and the same file each time
     figure, axis = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
     for number, gigabits in enumerate(GIGABITS):
         for overlap in (False, True):
