@@ -18,6 +18,7 @@ from tdt.train._ranks import Ranks
 from tdt.train.config import loads
 from tdt.train.errors import NonFiniteLoss
 from tdt.train.logging.events import Events
+from tdt.train.loop import shard_sums
 from tdt.train.loop.build import build
 from tdt.train.loop.state import pack
 from tdt.train.loop.trainer import Trainer
@@ -52,6 +53,7 @@ VARIANTS = {
 def main(folder: str, *names: str) -> None:
     ranks = Ranks.of_launch()
     tdt.set_num_threads(1)
+    shard_sums.BUCKET = 4096  # bytes; several buckets
     found = {}
     for name in names or [name for name in VARIANTS if name != "diverging"]:
         parts = build(loads(CNN, "cnn.yaml", VARIANTS[name]), ranks=ranks)

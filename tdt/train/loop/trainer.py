@@ -223,7 +223,7 @@ class Trainer:
 
     def _agree(self) -> None:
         """Share what rank 0 knows of the time, and why callbacks on any rank have ended the training."""
-        if self.ranks.size > 1:
+        if self.ranks.size > 1 and (self.length.seconds is not None or self.callbacks.callbacks):
             known = self.ranks.exchange((self.length.elapsed(), self.callbacks.stopped_by), "end of the run")
             self.length.agreed = known[0][0]
             self.callbacks.stopped_by = next((by for _, by in known if by is not None), None)
