@@ -34,6 +34,10 @@ NETWORKS: dict[str, list[str]] = {
         *DIGITS, "data.transform=[ToTensor]", "data.augment=['RandomCrop(8, padding=1)', RandomHorizontalFlip]",
         "model.stem=['conv(1, 16)', ReLU]", "data.loader.batch_size=64", "scheduler=null",
     ],
+    "resnet20 of 32x32": [
+        *DIGITS, "data.transform=[ToTensor, Pad(12)]", "data.augment=[RandomHorizontalFlip]",
+        "model.stem=['conv(1, 16)', ReLU]", "scheduler=null",
+    ],
     "char-gpt": [
         f"data.train=Text(path='{TEXT}', length=128, tokens=bytes, split=train)", "data.loader.batch_size=16",
         f"data.valid=Text(path='{TEXT}', length=128, tokens=bytes, split=valid)",
@@ -46,7 +50,7 @@ SECONDS = 5.0  # within which a job is over after one of its ranks has failed
 def arguments(network: str, steps: int, shards: int, workers: int = 0) -> list[str]:
     """Of `tdt train`, for a bundled config."""
     train = [f"train.steps={steps}", "train.epochs=null", f"train.shards={shards}"]
-    return [network, *NETWORKS[network], *train, f"data.loader.num_workers={workers}", "log.every=5 steps",
+    return [network.partition(" ")[0], *NETWORKS[network], *train, f"data.loader.num_workers={workers}", "log.every=5 steps",
             "checkpoint.every=3 steps"]  # fmt: skip
 
 
@@ -235,7 +239,7 @@ def scored(place: Path, ranks: Sequence[int] = (1, 4), rows: int = 1001) -> dict
 
 
 def step_seconds(place: Path, steps: int, *jobs: tuple[int, bool]) -> float:
-    """Seconds of a step of ResNet-20 in jobs that run at the same time: the slowest's median.
+    """Seconds of a step of ResNet-20 on images of 32x32 in jobs that run at the same time: the slowest's median.
 
     jobs: of each the number of ranks, 32 samples for each, and whether mpirun starts it.
     """
@@ -243,7 +247,7 @@ def step_seconds(place: Path, steps: int, *jobs: tuple[int, bool]) -> float:
         started = []
         for ranks, by_mpirun in jobs:
             run = tempfile.mkdtemp(dir=place)
-            settings = [*arguments("resnet20", steps, ranks), f"data.loader.batch_size={32 * ranks}",
+            settings = [*arguments("resnet20 of 32x32", steps, ranks), f"data.loader.batch_size={32 * ranks}",
                         "checkpoint.every=1000 steps", "log.every=1 step"]  # fmt: skip
             job = Job(
                 ranks,
@@ -271,7 +275,7 @@ SIDES = {  # what is compared: the jobs of each side
 }
 
 
-def cost(place: Path, pairs: int, steps: int = 60) -> dict[str, tuple[float, float, float]]:
+def cost(place: Path, pairs: int, steps: int = 30) -> dict[str, tuple[float, float, float]]:
     """Ratios of the time of a step, of jobs that alternate: the median and its 95 % interval."""
     found = {}
     for name, (ours, others) in SIDES.items():
@@ -292,7 +296,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         if args.show == "bits":
-            for network in NETWORKS:
+            for network in ("digits-cnn", "resnet20", "char-gpt"):
                 print(network, same_bits(place, network, args.steps), flush=True)
         elif args.show == "killed":
             print(json.dumps(killed(place, args.kills, args.seed, steps=args.steps)))
