@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tdt import _about
+from tdt import _about, _kernels
 
 BOOL, INT, FLOAT, COMPLEX = range(4)
 
@@ -159,7 +159,9 @@ def set_default_dtype(d: dtype) -> None:
         raise TypeError(f"only floating-point types are supported as the default type, got {d}")
     if d in FLOAT8:
         raise TypeError(f"couldn't find storage object {SCALAR_NAMES[d]}Storage")
-    _default = as_dtype(d)
+    if (d := as_dtype(d)) is not _default:
+        _default = d
+        _kernels.forget()  # plans hold the dtype of results
 
 
 def check_category(name: str, allowed: frozenset, dtype: dtype, float8: frozenset = frozenset()) -> None:

@@ -107,6 +107,7 @@ from tdt._kernels._registry import (
     enable,
     enable_winograd,
     enabled,
+    forget,
     kernel,
     winograd_enabled,
 )
@@ -159,6 +160,7 @@ __all__ = [
     "fold_at_once",
     "folded",
     "for_small_arrays",
+    "forget",
     "from_formula",
     "groups_of_images",
     "in_order",

@@ -30,7 +30,8 @@ class Switches:
 
 
 SWITCHES = Switches()
-UFUNCS: list[dict] = []  # ufuncs and kernels that calls have found, by op; emptied when kernels are switched
+# Plans, ufuncs and kernels that calls have found; emptied when kernels are switched or the default dtype changes.
+UFUNCS: list[dict] = []
 
 
 def enabled() -> bool:
@@ -41,7 +42,7 @@ def enabled() -> bool:
 def enable(on: bool) -> None:
     """Switch all kernels."""
     SWITCHES.kernels = on
-    _forget()
+    forget()
 
 
 def winograd_enabled() -> bool:
@@ -52,10 +53,11 @@ def winograd_enabled() -> bool:
 def enable_winograd(on: bool) -> None:
     """Allow or forbid Winograd's algorithm."""
     SWITCHES.winograd = on
-    _forget()
+    forget()
 
 
-def _forget() -> None:
+def forget() -> None:
+    """Let calls find their plans, ufuncs and kernels again."""
     for found in UFUNCS:
         found.clear()
 

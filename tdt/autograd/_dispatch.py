@@ -246,7 +246,8 @@ def elementwise(op: Op, operands: tuple[Any, ...], attributes: dict) -> Any:
     out._st = Storage()
     out._edge = out._view = out._grad = None
     if mask:
-        plan = op.plans[tuple([a.dtype if a.__class__ is ndarray else a.__class__ for a in arrays])]
+        kinds = tuple([a.dtype if a.__class__ is ndarray else a.__class__ for a in arrays])
+        plan = op.plans.get(kinds) or _slow_plan(op, kinds, arrays)[1]
         _record(op, plan, mask, edges, operands, arrays, attributes, (out,))
     return out
 

@@ -114,6 +114,7 @@ class Op(Traits):
         self.attributes = tuple(p for p in params[positional:] if p != "out")
         self.rules: dict[str, Rule] = {}
         self.plans: dict[tuple, Plan] = {}
+        _kernels.UFUNCS.append(self.plans)
         self.on_sparse: Callable[..., Any] | None = None
         self.view = self.view or self.multi_view
         self.computes = self.computes and not self.view

@@ -92,3 +92,21 @@ def test_switching_kernels_forgets_calls():
             assert bits(tdt.clamp(x, 0.3, 0.6)) == bits(tdt.clamp(x, 0.3, 0.6)) == found
     finally:
         tdt.backends.kernels(before)
+
+
+@pytest.mark.parametrize("call", [
+    lambda t, x: x * 1.5, lambda t, x: x / x, lambda t, x: t.sin(x), lambda t, x: t.clamp(x, 0, 1.5), lambda t, x: t.logit(x),
+    lambda t, x: t.where(x > 1, x, 1.5), lambda t, x: x * 1j, lambda t, x: t.nn.functional.mse_loss(x * 2.0, x * 1.0),
+])  # fmt: skip
+def test_the_default_dtype_is_that_of_each_call(call):
+    dtypes = []
+    for t in (tdt, require_torch()):
+        x, found = t.tensor([1, 2]), []
+        try:
+            for default in (t.float32, t.float64, t.bfloat16, t.float32):
+                t.set_default_dtype(default)
+                found += [str(call(t, x).dtype).split(".")[1] for _ in range(3)]
+        finally:
+            t.set_default_dtype(t.float32)
+        dtypes.append(found)
+    assert dtypes[0] == dtypes[1]
