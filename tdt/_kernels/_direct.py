@@ -137,8 +137,8 @@ class Rows:
         self.code, self.width = Code(), width
         code = self.code
         word = {name: Value(code, f"%{name}", "i64") for name in WORDS}
-        # One column: the transposed product, whose row is the column.
-        turn = (word["n"] == 1) & (word["m"] != 1)
+        # One column that is contiguous in the result: the transposed product, whose row is the column.
+        turn = (word["n"] == 1) & (word["m"] != 1) & (word["c_row"] == 4)
         pairs = {"a": "b", "a_k": "b_k", "b": "a", "b_k": "a_k", "b_column": "a_row", "m": "n", "n": "m"}
         self.bias = code.select(turn, 0, word["bias"])
         self.word = {

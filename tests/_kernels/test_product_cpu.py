@@ -98,6 +98,19 @@ def test_every_memory_order_number_of_threads_and_form_has_the_same_bits(size, m
                 np.testing.assert_array_equal(small(left, right), expected)
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(25, 257), (49, 129), (34, 65)])
+@pytest.mark.parametrize("threads", [2, 3])
+def test_a_piece_of_one_column_leaves_the_others_as_they_are(rows, columns, threads, monkeypatch):
+    monkeypatch.setattr(product_cpu, "GRAIN", 1 << 10)
+    a, b = matrices(rows, columns, 255)
+    expected = product(a, b)
+    close(expected, a, b)
+    _pool.set_num_threads(threads)
+    product_cpu._plan.cache_clear()
+    for left in orders(a)[:2]:
+        np.testing.assert_array_equal(product(left, b), expected)
+
+
 @pytest.mark.parametrize("rows", [1, 2, 3, 4])
 def test_long_lines_read_along_their_whole_length_have_the_same_bits(rows, packed):
     for columns, depth in ((1030, DEPTH + 1), (2 * STREAMED + 3, 2 * DEPTH + 1)):
