@@ -10,7 +10,8 @@ of s along the row, its columns are separated into s phases, so that every vecto
 for the channels k and m of one group: depthwise has one of each, and a tile of several rows instead of channels. Images in one
 group are computed so where one side has few channels (`_conditions.few_channels`). Padding is multiplied too, so weights have
 to be finite (the caller asks). An element is summed with `fma` in the order k, column of the kernel, row of the kernel, whatever
-the tile. Blocks of the pool's work: (sample, group), or (part of the samples, group, k) for the weights.
+the tile, and these sums of 16 channels k each are added. Blocks of the pool's work: (sample, group), or (part of the samples,
+group, k) for the weights.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ from typing import Any
 
 from tdt._kernels._planes_emit import Emitter
 
+CHANNELS = 16  # whose products are one sum: a sum of very many terms, one after another, is less accurate
+
 
 class Values(Emitter):
     """Result or input gradient."""
@@ -95,7 +97,14 @@ class Values(Emitter):
             values = self.products(phase, at, here, values)
             return [self.builder.add(at, plane), self.builder.add(step, inner_step), *values]
 
-        return self.loop(0, self.value("inner"), 1, one, [start, self.number(0), *sums])[2:]
+        def part(first: Any, *carried: Any) -> list[Any]:
+            (at, step), begun, totals = carried[:2], carried[2 : 2 + len(sums)], carried[2 + len(sums) :]
+            count = self.smaller(self.sub(self.value("inner"), first), CHANNELS)
+            at, step, *values = self.loop(0, count, 1, one, [at, step, *begun])
+            return [at, step, *zeros, *map(self.builder.fadd, totals, values)]
+
+        zeros = [self.zero] * len(sums)
+        return self.loop(0, self.value("inner"), CHANNELS, part, [start, self.number(0), *sums, *zeros])[2 + len(sums) :]
 
     def products(self, phase: int, start: Any, weights: list[Any], sums: list[Any]) -> list[Any]:
         """Add one channel's taps."""

@@ -166,3 +166,16 @@ def test_infinite_weights_and_gradients_do_not_meet_the_padding():
     y[0, 1, 0, 0] = np.inf
     grad = depthwise_cpu.conv_weight_grad(y, x, kernel=(3, 3), **how)
     assert not np.isnan(grad).any() and np.isinf(grad[1, 0, 1:, 1:]).all() and np.isfinite(grad[1, 0, 0]).all()
+
+
+def test_sums_over_many_channels_are_as_accurate_as_those_of_pytorch():
+    torch = require_torch()
+    rng = np.random.default_rng(0)
+    y, w = (3 + rng.standard_normal(shape, np.float32) for shape in ((1, 64, 28, 28), (64, 3, 7, 7)))
+    how = {"stride": (2, 2), "padding": (3, 3), "dilation": (1, 1), "groups": 1}
+    value = _planes.input_grad(y, w, None, size=(56, 56), **how)
+    exact, other = (
+        torch.nn.grad.conv2d_input((1, 3, 56, 56), *(torch.tensor(a, dtype=kind) for a in (w, y)), 2, 3).double().numpy()
+        for kind in (torch.float64, torch.float32)
+    )
+    assert np.abs(value - exact).mean() < 1.5 * np.abs(other - exact).mean()
