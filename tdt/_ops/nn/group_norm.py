@@ -7,7 +7,7 @@ from typing import Any
 
 from tdt import _backend
 from tdt._core.dtype import FLOATING, float32
-from tdt._core.tensor import Tensor
+from tdt._core.tensor import Tensor, alias
 from tdt._kernels import cached_groups, chosen, float_planes, kernel, large_channels
 from tdt._ops._common import at_once, unrecorded
 from tdt._ops.nn.batch_norm import HALF, check_dtypes, grad_sums, input_grad, per_channel, required
@@ -129,10 +129,14 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(shape)}")
     if at_once(input, weight, bias):
         arrays = input._a, None if weight is None else weight._a, None if bias is None else bias._a
-        if _PLANES.when(arrays, {}) and (arrays[0].dtype == float32.np or unrecorded(input, weight, bias)):
+        alone = unrecorded(input, weight, bias)
+        if _PLANES.when(arrays, {}) and (alone or arrays[0].dtype == float32.np):
             _check_groups(input, num_groups, weight, bias)
             how = {"groups": num_groups, "eps": eps}
-            return record_results(_group_norm, (input, weight, bias), arrays, how, _PLANES.function(*arrays, **how))[0]
+            results = _PLANES.function(*arrays, **how)
+            if alone:
+                return alias(results[0], None)
+            return record_results(_group_norm, (input, weight, bias), arrays, how, results)[0]
     return per_group(input, num_groups, weight, bias, eps)[0]
 
 
