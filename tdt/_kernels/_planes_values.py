@@ -104,7 +104,9 @@ class Values(Emitter):
             return [at, step, *zeros, *map(self.builder.fadd, totals, values)]
 
         zeros = [self.zero] * len(sums)
-        return self.loop(0, self.value("inner"), CHANNELS, part, [start, self.number(0), *sums, *zeros])[2 + len(sums) :]
+        return self.loop(0, self.value("inner"), CHANNELS, part, [start, self.number(0), *sums, *zeros])[
+            2 + len(sums) :
+        ]
 
     def products(self, phase: int, start: Any, weights: list[Any], sums: list[Any]) -> list[Any]:
         """Add one channel's taps."""

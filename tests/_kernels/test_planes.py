@@ -175,7 +175,9 @@ def test_sums_over_many_channels_are_as_accurate_as_those_of_pytorch():
     how = {"stride": (2, 2), "padding": (3, 3), "dilation": (1, 1), "groups": 1}
     value = _planes.input_grad(y, w, None, size=(56, 56), **how)
     exact, other = (
-        torch.nn.grad.conv2d_input((1, 3, 56, 56), *(torch.tensor(a, dtype=kind) for a in (w, y)), 2, 3).double().numpy()
+        torch.nn.grad.conv2d_input((1, 3, 56, 56), *(torch.tensor(a, dtype=kind) for a in (w, y)), 2, 3)
+        .double()
+        .numpy()
         for kind in (torch.float64, torch.float32)
     )
     assert np.abs(value - exact).mean() < 1.5 * np.abs(other - exact).mean()
