@@ -130,7 +130,9 @@ def get_worker_info() -> WorkerInfo | None:
 def work(connection: Connection, others: list[Connection], config: WorkerConfig) -> None:
     """The main function of a worker. `others`: the parent's ends of pipes, which a forked worker inherits and must close."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # A scheduler sends SIGTERM to all processes. Where the parent handles it itself, it still needs its workers, and ends them.
+    is_handled = callable(signal.getsignal(signal.SIGTERM))
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if is_handled else signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the parent blocks it while workers start
     leave_safe_path()

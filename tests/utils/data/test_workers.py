@@ -202,6 +202,31 @@ def test_a_worker_that_dies_is_reported_at_once(how: str, text: str) -> None:
     assert loader_processes() <= before
 
 
+def test_workers_of_a_process_that_handles_sigterm_itself_ignore_it() -> None:
+    before, handler = loader_processes(), signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        batches = iter(data.DataLoader(Numbers(8), 2, num_workers=2))
+        got = [plain(next(batches))]
+        for pid in loader_processes() - before:
+            os.kill(pid or 0, signal.SIGTERM)
+        assert got + [plain(batch) for batch in batches] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    assert loader_processes() <= before
+
+
+def test_a_program_that_handles_sigterm_ends_although_a_worker_hangs(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import signal, time\nfrom tdt.utils import data\n"
+        "signal.signal(signal.SIGTERM, lambda *_: None)\n"
+        "batches = iter(data.DataLoader(range(8), 2, num_workers=2, collate_fn=lambda x: x if x[0] < 2 else time.sleep(99)))\n"
+        "print(next(batches))\n"
+    )
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[0, 1]\n", "")
+
+
 def test_a_batch_that_a_dead_worker_had_sent_is_not_counted_unless_it_is_delivered() -> None:
     expected = [batch.tolist() for batch in data.DataLoader(Numbers(100), 2)]
     loader = data.DataLoader(Numbers(100), 2, num_workers=2)
