@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tdt.train.runs.checkpoint import load
 from tests.commands.running import SMALL, tdt
+from tests.mpi.job import Job
 from tests.mpi.launching import mpirun, require_mpi
 
 BAD = """
@@ -29,6 +34,8 @@ class Bad(nn.Module):
                 sys.exit(0)
             if self.how == "memory":
                 raise MemoryError
+            if self.how == "overflow":
+                return x * float("inf")
             time.sleep(1000)
         return x
 """
@@ -99,6 +106,37 @@ def test_a_mistake_that_all_find_is_printed_once(arguments: list[str], text: str
     done = mpirun(2, "-m", "tdt", "train", *arguments, cwd=folder)
     assert done.returncode == 2 and done.stderr.count(text) == 1, done.stderr
     assert not (folder / "runs").exists()
+
+
+def test_a_loss_that_is_not_finite_on_one_process_is_printed_once(folder: Path):
+    done = mpirun(2, "-m", "tdt", "train", "bad.yaml", "--trust", "model.1.how=overflow", cwd=folder)
+    assert done.returncode == 3, done.stderr
+    assert done.stderr.startswith("the loss became nan at step 5, on the training samples ["), done.stderr
+    assert done.stderr.count("the loss became nan") == 1 and "Abort" not in done.stderr, done.stderr
+
+
+def test_a_signal_to_the_loaders_workers_too_stops_the_run_with_a_checkpoint(folder: Path):
+    settings = [
+        "train.epochs=100000",
+        "data.loader.num_workers=2",
+        "data.loader.persistent_workers=true",
+        "log.every=1 step",
+        "checkpoint.every=99 epochs",
+    ]
+    with Job(2, "train", "small.yaml", *settings, "--run-dir", "run", cwd=folder) as job:
+        job.wait_for(folder / "run/metrics.jsonl")
+        ranks = [job.pid(0), job.pid(1)]
+        workers = [pid for pid, rank in job.processes() if rank is not None and pid not in ranks]
+        for pid in workers:
+            with suppress(ProcessLookupError):  # a worker of a validation has ended
+                os.kill(pid, signal.SIGTERM)
+        time.sleep(0.3)  # some steps
+        for pid in ranks:
+            os.kill(pid, signal.SIGTERM)
+        code, text = job.end(30), job.text
+    assert len(workers) >= 4 and code == 143, text
+    rows = [json.loads(line) for line in (folder / "run/metrics.jsonl").read_text().splitlines()]
+    assert load(folder / "run/checkpoints/last.safetensors")[1]["step"] == rows[-1]["step"], text
 
 
 def test_evaluation_and_prediction_are_those_of_one_process(folder: Path):

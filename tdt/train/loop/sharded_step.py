@@ -10,6 +10,7 @@ import numpy as np
 
 import tdt
 from tdt import Tensor
+from tdt.train._agreement import shared
 from tdt.train.errors import NonFiniteLoss
 from tdt.train.loop.parts import Parts
 from tdt.train.loop.shard_sums import BufferMean, GradientSum
@@ -107,13 +108,13 @@ class ShardedStep(TrainStep):
         bits = np.bitwise_or.reduce([np.frombuffer(one.used, np.uint8) for one in results])
         self.gradients.finish(np.unpackbits(bits, count=len(self.gradients.parameters)))
         if (found := next((one.error for one in results if one.error is not None), None)) is not None:
-            raise found
+            raise shared(found)
         changed = set().union(*(one.changed for one in results))
         self.buffers.finish(changed, sum(one.shards for one in results))
         self.samples = sum(one.samples for one in results)
         total = math.fsum(share for one in results for share in one.shares)
         if not total:
-            raise NonFiniteLoss(number, math.nan)
+            raise shared(NonFiniteLoss(number, math.nan))
         self.scaler.unscale_(self.parts.optimizer)
         self._adjust(1.0 if self.reading.is_sum else total / self.nominal)
         self._update(self.warmup_factor(number))

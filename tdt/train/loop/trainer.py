@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tdt._activity import ACTIVITY
+from tdt.train._agreement import shared
 from tdt.train._types import Arrays, Callback, Json
 from tdt.train.checks.labels import label_error
 from tdt.train.config import Every
@@ -207,7 +208,7 @@ class Trainer:
         self._collect()
         loss = self.ranks.from_first(float(self._recent_loss().total))
         if not math.isfinite(loss):
-            raise NonFiniteLoss(self.step, loss)
+            raise shared(NonFiniteLoss(self.step, loss))
 
     def _measure(self) -> dict[str, float]:
         """Loss, metrics, learning rates and speed since the last logged step."""
