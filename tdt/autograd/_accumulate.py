@@ -45,7 +45,8 @@ def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
             leaf._grad = wrap(g if own else contiguous_copy(g))
         else:
             grad = leaf._grad
-            if getattr(grad._a, "is_sparse", False) or getattr(g, "is_sparse", False) or grad.requires_grad:
+            sparse = getattr(grad._a, "is_sparse", False) or getattr(g, "is_sparse", False)
+            if sparse or grad.requires_grad or leaf._edge is not LEAF:  # those of `retain_grad` are no accumulators
                 leaf._grad = wrap(sum_of(grad._a, g))
             else:
                 check_memory(grad)

@@ -97,3 +97,18 @@ def test_an_index_with_more_parts_than_dimensions_is_refused():
     x = tdt.zeros(3)
     x[..., :] = 5
     assert x.tolist() == [5, 5, 5]
+
+
+@pytest.mark.parametrize("kernels", [True, False])
+def test_gradients_at_zero_are_pytorchs(kernels):
+    results = []
+    for t in (tdt, torch):
+        with tdt.backends.kernels(kernels):
+            x, y = (
+                t.tensor(v, requires_grad=True) for v in ([0.0, -0.0, 0.0, 1e-30, 1.0], [0.0, 0.0, 2.0, 1e-30, 0.0])
+            )
+            angle, elu = t.atan2(x, y).sum(), t.nn.functional.elu(x, 0.5)
+            (slope,) = t.autograd.grad(elu.sum(), x, create_graph=True)
+            found = [*t.autograd.grad(angle, [x, y], create_graph=True), *t.autograd.grad(angle, [x, y])]
+            results.append([g.tolist() for g in (*found, slope, *t.autograd.grad((slope * slope).sum(), x))])
+    assert results[0] == results[1]

@@ -33,7 +33,8 @@ def _elu(xp, x, *, alpha, scale, input_scale):
 
 @_elu.vjp("x")
 def _(g, x, alpha, scale, input_scale):
-    return (g * ((x.clamp(max=0) * input_scale).exp() * (alpha * scale * input_scale))).where(x <= 0, g * scale)
+    below = -(-x).relu()  # unlike `clamp`, without slope at 0, where PyTorch's second derivative is 0
+    return (g * ((below * input_scale).exp() * (alpha * scale * input_scale))).where(x <= 0, g * scale)
 
 
 @_elu.fast_vjp("x")

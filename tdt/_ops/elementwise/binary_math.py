@@ -30,7 +30,7 @@ __all__ = [
     lambda xp, x, y: xp.arctan2(x, y),
     formula=True,
     vjp={"x": lambda g, x, y: g * y / _norm2(x, y), "y": lambda g, x, y: g * -x / _norm2(x, y)},
-    fast_vjp={"x": lambda g, x, y: g * y / _norm2(x, y), "y": lambda g, x, y: g * -x / _norm2(x, y)},
+    fast_vjp={"x": lambda xp, g, x, y: g * y / _norm2(x, y, xp), "y": lambda xp, g, x, y: g * -x / _norm2(x, y, xp)},
     dtypes=REAL,
     numbers="none",
     to_float=True,
@@ -215,8 +215,10 @@ def _logaddexp(xp: ModuleType, x: Any, y: Any) -> Any:
     return xp.where(same, larger, larger + xp.log1p(xp.exp(xp.where(same, 0, smaller - larger))))
 
 
-def _norm2(x: Any, y: Any) -> Tensor:
-    return x * x + y * y
+def _norm2(x: Any, y: Any, xp: ModuleType | None = None) -> Any:
+    """x² + y² of tensors, or of arrays of `xp`; inf in the place of 0, where the gradients of atan2 are 0."""
+    norm2 = x * x + y * y
+    return norm2.masked_fill(norm2 == 0, math.inf) if xp is None else xp.where(norm2 == 0, math.inf, norm2)
 
 
 def _or_zero(difference: Tensor) -> Tensor:
