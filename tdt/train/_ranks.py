@@ -36,17 +36,13 @@ class Ranks:
         return Ranks(Communicator())
 
     @staticmethod
-    @lru_cache(maxsize=1)
     def of_launch() -> Ranks:
         """The processes that a launcher (mpirun, srun) has started, or this process alone.
 
         Raises:
             LaunchError: there are several that cannot talk to one another.
         """
-        if launched() is None:
-            return Ranks.alone()
-        mpi = load_mpi()
-        return Ranks(Communicator(mpi, mpi.COMM_WORLD))
+        return Ranks.alone() if launched() is None else _of_mpi()
 
     @property
     def first(self) -> bool:
@@ -77,3 +73,10 @@ class Ranks:
 
     def __reduce__(self) -> Any:
         raise TypeError("Ranks cannot be pickled: a worker process takes no part in collectives")
+
+
+@lru_cache(maxsize=1)
+def _of_mpi() -> Ranks:
+    """All processes of MPI, connected once."""
+    mpi = load_mpi()
+    return Ranks(Communicator(mpi, mpi.COMM_WORLD))
