@@ -399,7 +399,7 @@ def contiguous_copy(x: Any) -> Any:
     if x.__class__ is np.ndarray and x.size >= LARGE_TURN and SWITCHES.kernels and x.dtype.char in SIMPLE:
         if not x.flags.c_contiguous and (turned := _contiguous_copy(x)) is not None:
             return turned
-    return x.copy(order="C")
+    return x.copy()
 
 
 def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
