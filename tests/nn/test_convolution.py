@@ -114,7 +114,7 @@ def test_refusals_have_pytorchs_class_and_clause(case, clause):
 def test_a_call_that_was_checked_before_follows_the_switches_and_still_refuses_other_types(name, monkeypatch):
     path = "conv_cpu:conv" if name == "conv2d" else "conv_cpu:conv_input_grad"
     called = watch(monkeypatch, path)
-    x, w = tdt.ones(1, 2, 4, 4), tdt.ones(2, 2, 3, 3)
+    x, w = tdt.ones(1, 16, 4, 4), tdt.ones(16, 16, 3, 3)
     conv = lambda stride=(1, 1): getattr(tdt.nn.functional, name)(  # noqa: E731
         x, w, stride=stride, padding=(1, 1), dilation=(1, 1), **({} if name == "conv2d" else {"output_padding": (0, 0)})
     )
