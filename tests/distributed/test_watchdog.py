@@ -124,7 +124,8 @@ def test_a_process_that_hangs_is_named_first(messages):
     lines = text.splitlines()
     assert lines[0].startswith("rank 0 on node0: no progress for 0.6 s (the limit is train.stall_timeout)")
     assert lines[1] == "  rank 1 on node1: at step 3, training, last collective: gradients"
-    assert lines[2:] == [f"  rank {r} on node{r}: at step 4, training, waiting in gradients" for r in (0, 2)]
+    waiting = [f"  rank {r} on node{r}: at step 4, training, waiting in gradients" for r in (0, 2)]
+    assert set(lines[2:]) <= set(waiting)  # those whose last report is as old
 
 
 def test_one_that_waits_for_a_slower_one_is_left_alone(messages):
