@@ -68,7 +68,7 @@ def compute(op: Op, *arrays: Any, **attributes: Any) -> Any:
             return ufunc(*arrays if pick is None else pick(arrays), *numbers)
     elif op.direct is not None and not attributes:
         large = op.large is not None and arrays[0].__class__ is ndarray and arrays[0].size >= LARGE_ARITHMETIC
-        return (op.large if large else op.direct)(*arrays)
+        return (op.large if large else op.direct)(*arrays)  # type: ignore[misc]
     if op.kernels and (kernel := chosen(op.kernels, np, *arrays, **attributes)):
         return kernel(*arrays, **attributes)
     return op.forward(np, *arrays, **attributes)

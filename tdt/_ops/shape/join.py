@@ -134,8 +134,8 @@ def _arrays_of(tensors: Any, dim: Any, same_shape: bool = False) -> list[np.ndar
     for x in tensors:
         if x.__class__ not in TENSOR_TYPES:
             return None
-        a, view = x._a, x._view
-        if record and (x._edge is not None or (view is not None and view.base._edge is not None)):
+        a, view = x._a, x._view  # type: ignore[attr-defined]
+        if record and (x._edge is not None or (view is not None and view.base._edge is not None)):  # type: ignore[attr-defined]
             return None
         if a.__class__ is not np.ndarray or not a.flags.c_contiguous:
             return None
