@@ -42,18 +42,22 @@ def rows_of_any_length(monkeypatch):
     arithmetic_cpu._plan.cache_clear()
 
 
+def check_against_numpy(how: str, x: np.ndarray, y: np.ndarray) -> None:
+    with np.errstate(all="ignore"):
+        expected = getattr(np, how)(x, y)
+    found = combined(how, x, y)
+    assert found is not None
+    assert found.strides == expected.strides
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("how", OPERATIONS)
 def test_values_and_strides_are_numpys(how, dtype):
     for shapes in PAIRS:
         a, b = (values(shape, dtype, seed) for seed, shape in enumerate(shapes))
         for x, y in ((a, b), (b, a)):
-            with np.errstate(all="ignore"):
-                expected = getattr(np, how)(x, y)
-            found = combined(how, x, y)
-            assert found is not None
-            assert found.strides == expected.strides
-            np.testing.assert_array_equal(found, expected)
+            check_against_numpy(how, x, y)
 
 
 @pytest.mark.parametrize("how", OPERATIONS)
@@ -62,12 +66,7 @@ def test_slices_are_computed_where_they_lie(how):
     pairs = [(x[:, 1:], x[:, :-1]), (x[1:], x[:-1]), (x[::3], x[1::3]), (cube[1:, :-1], cube[:-1, 1:, :]), (x[:, 1:], x[0, 1:]),
              (cube[:, ::2, 3:20], cube[:, 0:1, 0:17])]  # fmt: skip
     for a, b in pairs:
-        with np.errstate(all="ignore"):
-            expected = getattr(np, how)(a, b)
-        found = combined(how, a, b)
-        assert found is not None
-        assert found.strides == expected.strides
-        np.testing.assert_array_equal(found, expected)
+        check_against_numpy(how, a, b)
 
 
 def channels_last(image: np.ndarray) -> np.ndarray:
