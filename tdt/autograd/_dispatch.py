@@ -159,8 +159,8 @@ def binary(op: Op, x: Any, y: Any) -> Any:
         direct = op.large
     try:
         result = op.forward(np, a, b) if direct is None else direct(a, *numbers) if numbers else direct(a, b)
-    except (ValueError, OverflowError) as error:
-        result = _recover(op, np, [a, b], op.defaults, error)
+    except (ValueError, OverflowError):  # `apply` first asks for views that cannot follow their base, then for shapes
+        return apply(op, (x, y), {})
     if lay is not None:
         result = lay(np, result, [a, b])
     out = _new(Tensor)
@@ -195,15 +195,14 @@ def ternary(op: Op, x: Any, y: Any, z: Any) -> Any:
         or not (a.__class__ is b.__class__ is ndarray) or not (c is None or c.__class__ is ndarray)
     ):  # fmt: skip
         return apply(op, (x, y, z), {})
+    edges, mask, nowhere = _edges_of((x, y, z)) if record else NO_EDGES
     result = op.forward(np, a, b, c)
     out = _new(Tensor)
     out._a = result if result.__class__ is ndarray else _backend.as_array(result)
     out._st = Storage()
     out._edge = out._view = out._grad = None
-    if record:
-        edges, mask, nowhere = _edges_of((x, y, z))
-        if mask:
-            _record(op, plan, mask, edges, (x, y, z), (a, b, c), op.defaults, (out,), nowhere)
+    if mask:
+        _record(op, plan, mask, edges, (x, y, z), (a, b, c), op.defaults, (out,), nowhere)
     return out
 
 
