@@ -117,7 +117,7 @@ class Session:
         self.data_files, self.changes, self.notices = data_files, changes, notices
         self.store = run.checkpoints(parts.config.checkpoint.keep)
         self._events = Events()
-        self._stop = StopRequest()
+        self._stop, self._reported = StopRequest(), False  # reported: whether the log has the reason
 
     @cached_property
     def _trainer(self) -> Trainer:
@@ -126,10 +126,12 @@ class Session:
 
     def _check_stop(self) -> None:
         """Report progress, and end the run if a signal has requested it."""
-        ACTIVITY.report(step=self._trainer.step)
+        ACTIVITY.report()
         if (reason := self._stop.reason) is not None:
-            text = f"{reason}: stopping; a second one stops at once"
-            self._events.emit(Notice(step=self._trainer.step, text=text))
+            if not self._reported:
+                self._reported = True
+                text = f"{reason}: stopping; a second one stops at once"
+                self._events.emit(Notice(step=self._trainer.step, text=text))
             raise Stopped(reason)
 
     @classmethod

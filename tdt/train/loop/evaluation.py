@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -59,18 +59,19 @@ def loaded(parts: Parts, loader: DataLoader, check_stop: Callback) -> Iterator[A
         raise
 
 
-def agree_to_stop(ranks: Ranks, check_stop: Callback) -> None:
-    """Raise Stopped on all ranks, if `check_stop` does on one of them."""
-    if ranks.size == 1:
-        check_stop()
-        return
-    stopped = None
+def reason_to_stop(check_stop: Callback) -> str | None:
+    """Why `check_stop` asks to stop, which this rank tells the others; None if it does not."""
     try:
         check_stop()
     except Stopped as stop:
-        stopped = stop.reason
-    if found := [reason for reason in ranks.exchange(stopped, "request to stop") if reason is not None]:
-        raise Stopped(found[0])
+        return stop.reason
+    return None
+
+
+def stop_if_any(reasons: Iterable[str | None]) -> None:
+    """Raise Stopped if a rank has a reason. All of them call this with the same reasons, and so stop together."""
+    if (reason := next((reason for reason in reasons if reason is not None), None)) is not None:
+        raise Stopped(reason)
 
 
 def evaluate(
@@ -98,7 +99,9 @@ def evaluate(
     with tdt.no_grad(), default_dtype(parts.config.dtype), explained:
         for first, inputs, targets in _own_batches(parts, split, check_stop, most):
             result = None if inputs is None else _score(parts, split, metrics, inputs, targets, first, shown)
-            for size, sums, call in filter(None, ranks.exchange(result, "scores of batches")):
+            own = result, reason_to_stop(check_stop)
+            results, reasons = zip(*ranks.exchange(own, "scores of batches"), strict=True)
+            for size, sums, call in filter(None, results):
                 for name, amount in sums.items():
                     metrics[name].add(amount, size)
                 if on_batch is not None:
@@ -106,7 +109,7 @@ def evaluate(
                     on_batch(*call[0])
             if most is None:
                 fault_point("validate")
-            agree_to_stop(ranks, check_stop)
+            stop_if_any(reasons)
     return {name: metric.compute() for name, metric in metrics.items()}
 
 
@@ -336,17 +339,12 @@ def _scores_and_results(
 
     def keep(inputs: Nested, output: Tensor, targets: Tensor) -> None:
         pairs[first].append((output, targets))
+        progress(len(pairs[first]), len(parts.loaders[split]))
         for name, term in tasks.items():
             if name != first:
                 pairs[name].append(parts.loss.compared(**parts.loss.last_call, term=term))
 
-    of = len(parts.loaders[split])
-
-    def after_batch() -> None:
-        ACTIVITY.report()
-        progress(len(pairs[first]), of)
-
-    scores = evaluate(parts, split, keep, check_stop=after_batch)
+    scores = evaluate(parts, split, keep, check_stop=ACTIVITY.report)
     return scores, {name: _result(parts, term, pairs[name]) for name, term in tasks.items()}
 
 

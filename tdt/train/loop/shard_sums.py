@@ -133,11 +133,14 @@ class GradientSum:
 class BufferMean:
     """The buffers after a step, as running statistics: the mean of the values after each shard; of integers the maximum.
 
-    Each shard begins with the values from before the step. A buffer that no shard has written keeps its value.
+    Each shard begins with the values from before the step. A buffer that no shard has written keeps its value. `begin_sums`
+    sends those that a step has written before, in the same order on all ranks, and `finish` the others.
     """
 
     def __init__(self, model: nn.Module, ranks: Ranks) -> None:
         self.model, self.ranks = model, ranks
+        self._written: set[int] = set()  # by a shard of an earlier step, on any rank
+        self._sums: list[tuple[list[int], bool, Array, Progress]] = []
         self._known: dict[int, tuple[Tensor, int, Tensor]] = {}  # a buffer, its version, and a copy of that version
 
     def begin(self) -> None:
@@ -168,24 +171,38 @@ class BufferMean:
         self.changed |= now
         self._values.append([b.detach().clone() if i in now else self._known[i][2] for i, b in enumerate(self.buffers)])
 
+    def begin_sums(self) -> None:
+        """Begin to combine the values of all ranks, of the buffers that were written in an earlier step."""
+        self._sums = []
+        self._begin({i for i in self._written if i < len(self.buffers)})
+
+    def _begin(self, members: set[int]) -> None:
+        kinds: dict[tuple[Any, bool], list[int]] = {}
+        for i in sorted(members):
+            floating = self.buffers[i].is_floating_point() or self.buffers[i].is_complex()
+            kinds.setdefault((self.buffers[i]._a.dtype, floating), []).append(i)
+        for (dtype, floating), same in kinds.items():
+            flat = np.concatenate([self._of_rank(i, floating).reshape(-1) for i in same]).astype(dtype, copy=False)
+            steps = self.ranks.communicator.all_reduce(flat, np.add if floating else np.maximum)
+            self._sums.append((same, floating, flat, self.ranks.begin(steps, "mean of buffers")))
+
+    def wait(self) -> None:
+        """Wait for what has begun."""
+        for *_, progress in self._sums:
+            progress.wait()
+
     @no_grad()
     def finish(self, changed: set[int], count: int) -> None:
         """Combine the values of all ranks. changed: the buffers that any shard has written. count: shards with samples."""
-        kinds: dict[tuple[Any, bool], list[int]] = {}
-        for i in sorted(changed):
-            floating = self.buffers[i].is_floating_point() or self.buffers[i].is_complex()
-            kinds.setdefault((self.buffers[i]._a.dtype, floating), []).append(i)
-        for (dtype, floating), members in kinds.items():
-            parts = [self._of_rank(i, floating).reshape(-1) for i in members]
-            flat = np.concatenate(parts).astype(dtype, copy=False)
-            combine = np.add if floating else np.maximum
-            self.ranks.wait(self.ranks.communicator.all_reduce(flat, combine), "mean of buffers")
-            if floating:
-                flat = flat / flat.dtype.type(count)
-            start = 0
+        self._begin(changed - self._written)
+        self._written |= changed
+        self.wait()
+        for members, floating, flat, _ in self._sums:
+            mean, start = flat / flat.dtype.type(count) if floating else flat, 0
             for i in members:
                 end = start + self.buffers[i].numel()
-                self.buffers[i].copy_(wrap(flat[start:end].reshape(self.buffers[i].shape)))
+                if i in changed:
+                    self.buffers[i].copy_(wrap(mean[start:end].reshape(self.buffers[i].shape)))
                 start = end
 
     def _of_rank(self, i: int, floating: bool) -> Array:
@@ -198,5 +215,5 @@ class BufferMean:
         def joined(a: Array | None, b: Array | None) -> Array | None:
             return b if a is None else a if b is None else a + b
 
-        total: Any = tree_reduce(values, joined)  # type: ignore[arg-type]
+        total: Any = tree_reduce(values, joined) if values else None  # type: ignore[arg-type]
         return np.full_like(before, -0.0) if total is None else np.asarray(total)

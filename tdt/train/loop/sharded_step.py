@@ -11,7 +11,9 @@ import numpy as np
 import tdt
 from tdt import Tensor
 from tdt.train._agreement import shared
+from tdt.train._types import Callback
 from tdt.train.errors import NonFiniteLoss
+from tdt.train.loop.evaluation import reason_to_stop
 from tdt.train.loop.parts import Parts
 from tdt.train.loop.shard_sums import BufferMean, GradientSum
 from tdt.train.loop.train_step import TrainStep
@@ -20,7 +22,7 @@ from tdt.train.loop.train_step import TrainStep
 class Result(NamedTuple):
     """What a rank knows of a step. shares: weight of each shard in the mean. samples: how many they have together.
     shards: how many of them have samples. used: parameters with a gradient. changed: buffers that were written.
-    error: the one that ends the run.
+    error: the one that ends the run. stop: why the run is to stop after this step.
     """
 
     shares: list[float]
@@ -29,6 +31,7 @@ class Result(NamedTuple):
     used: bytes
     changed: set[int]
     error: Exception | None
+    stop: str | None
 
 
 class ShardedStep(TrainStep):
@@ -38,10 +41,10 @@ class ShardedStep(TrainStep):
     generators are seeded with a hash of seed, step and shard, and buffers have their values from before the step.
     """
 
-    def __init__(self, parts: Parts, steps_per_epoch: int) -> None:
+    def __init__(self, parts: Parts, steps_per_epoch: int, check_stop: Callback = lambda: None) -> None:
         super().__init__(parts, steps_per_epoch)
         assert parts.shards is not None
-        self.shards = parts.shards
+        self.shards, self.check_stop = parts.shards, check_stop
         if self.mixup is not None:
             self.mixup.generator = tdt.default_generator
         # Gradients are summed relative to this weight, that of a step with full batches, so that their size is that of a mean.
@@ -99,14 +102,11 @@ class ShardedStep(TrainStep):
 
         Raises the error that a rank has found, on all of them.
         """
-        self.gradients.complete()
-        error, self.error = self.error, None
-        used = np.packbits(self.gradients.used).tobytes()
-        sizes = [size for size in self._sizes if size]
-        own = Result(self._of_shards, sum(sizes), len(sizes), used, self.buffers.changed, error)
-        results = self.parts.ranks.exchange(own, "results of the step")
+        results = self._exchange()
+        self.stops = [one.stop for one in results]
         bits = np.bitwise_or.reduce([np.frombuffer(one.used, np.uint8) for one in results])
         self.gradients.finish(np.unpackbits(bits, count=len(self.gradients.parameters)))
+        self.buffers.wait()
         if (found := next((one.error for one in results if one.error is not None), None)) is not None:
             raise shared(found)
         changed = set().union(*(one.changed for one in results))
@@ -119,6 +119,21 @@ class ShardedStep(TrainStep):
         self._adjust(1.0 if self.reading.is_sum else total / self.nominal)
         self._update(self.warmup_factor(number))
         self.shards.seed_for("after", number)  # a state that all ranks share
+
+    def _exchange(self) -> list[Result]:
+        """Begin all that the ranks send to each other in a step, so that they wait once. Returns the results of all."""
+        ranks = self.parts.ranks
+        self.gradients.complete()
+        error, self.error = self.error, None
+        used = np.packbits(self.gradients.used).tobytes()
+        sizes = [size for size in self._sizes if size]
+        stop = reason_to_stop(self.check_stop) if ranks.size > 1 else None
+        own = Result(self._of_shards, sum(sizes), len(sizes), used, self.buffers.changed, error, stop)
+        results: list[Result] = []
+        begun = ranks.begin(ranks.communicator.exchange(own, results), "results of the step")
+        self.buffers.begin_sums()
+        begun.wait()
+        return results
 
     def _clear(self) -> None:
         """Gradients are cleared shard by shard."""

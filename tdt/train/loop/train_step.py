@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tdt import Tensor, no_grad
@@ -24,6 +24,7 @@ class TrainStep:
     """
 
     place = (0, 0)
+    stops: Sequence[str | None] = ()  # why each of several ranks asks to stop
 
     def __init__(self, parts: Parts, steps_per_epoch: int) -> None:
         self.parts, self.train = parts, parts.config.train

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from tdt.train.errors import NonFiniteLoss, Stopped, error_context, few, non_fin
 from tdt.train.logging.callbacks import Callbacks
 from tdt.train.logging.events import CheckpointSaved, EpochDone, Event, Events, RunStarted, StepDone, Validated
 from tdt.train.loop.average import Average
-from tdt.train.loop.evaluation import agree_to_stop, batches, check_batches, evaluate, loaded, refresh
+from tdt.train.loop.evaluation import batches, check_batches, evaluate, loaded, refresh, stop_if_any
 from tdt.train.loop.length import Length
 from tdt.train.loop.parts import Parts
 from tdt.train.loop.sharded_step import ShardedStep
@@ -75,8 +75,8 @@ class Trainer:
         self.train = parts.config.train
         self.length = Length(self.train, len(parts.loaders["train"]))
         self.ranks = parts.ranks
-        kind = TrainStep if parts.shards is None else ShardedStep
-        self.train_step = kind(parts, self.length.steps_per_epoch)
+        steps = self.length.steps_per_epoch
+        self.train_step = TrainStep(parts, steps) if parts.shards is None else ShardedStep(parts, steps, check_stop)
         if self.train.ema is not None or self.train.swa is not None:
             parts.average = Average(parts.model, self.train)
         self.step = self.epoch = 0
@@ -126,7 +126,10 @@ class Trainer:
             self._train_step(group)
             fault_point("train.step")
             self._after_step()
-            agree_to_stop(self.ranks, self.check_stop)
+            if self.ranks.size == 1:
+                self.check_stop()
+            else:
+                stop_if_any(self.train_step.stops)
             if self.over:
                 return
 
@@ -160,6 +163,7 @@ class Trainer:
                 self._counted.append(Counted(self.step, step.place, len(targets), sums))
             step.step(self.step + 1)
         self.step += 1
+        ACTIVITY.report(step=self.step)
         counted, self._counted = self._counted, []
         if self.ranks.size == 1:
             self._add(counted)
@@ -204,23 +208,29 @@ class Trainer:
         assert isinstance(loss, Loss)
         return loss
 
-    def _check(self) -> None:
+    def _check(self, scalars: Callable[[], dict[str, float]] = dict) -> dict[str, float]:
+        """Raise NonFiniteLoss on all ranks if the loss since the last logged step is not finite. Returns rank 0's scalars."""
         self._collect()
-        loss = self.ranks.from_first(float(self._recent_loss().total))
+        loss = float(self._recent_loss().total)
+        own = scalars() if self.ranks.first and math.isfinite(loss) else {}
+        loss, found = self.ranks.from_first((loss, own))
         if not math.isfinite(loss):
             raise shared(NonFiniteLoss(self.step, loss))
+        return found
 
     def _measure(self) -> dict[str, float]:
         """Loss, metrics, learning rates and speed since the last logged step."""
-        self._check()
-        scalars = tagged("train", scores_of(self.recent_means)) | self.train_step.rates(self.step)
-        now = time.perf_counter()
-        scalars["time/peak_memory_mb"] = peak_memory() / 2**20
-        scalars["time/samples_per_second"] = self._recent_loss().count / max(now - self._since, 1e-9)
-        self._since = now
+        rates = self.train_step.rates(self.step)
+        found = self._check(lambda: tagged("train", scores_of(self.recent_means)) | rates | self._costs())
+        self._since = time.perf_counter()
         for metric in self.recent_means.values():
             metric.reset()
-        return self.ranks.from_first(scalars)
+        return found
+
+    def _costs(self) -> dict[str, float]:
+        """Memory and speed since the last logged step."""
+        speed = self._recent_loss().count / max(time.perf_counter() - self._since, 1e-9)
+        return {"time/peak_memory_mb": peak_memory() / 2**20, "time/samples_per_second": speed}
 
     def _agree(self) -> None:
         """Share what rank 0 knows of the time, and why callbacks on any rank have ended the training."""
