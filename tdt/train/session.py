@@ -248,6 +248,8 @@ class Session:
         self._check_data(changed_data)
         with state_errors(saved.path):
             self._trainer.resume(saved.tensors, saved.meta)
+        for name in [name for name in saved.tensors if not name.startswith(("rng/", "loader/"))]:
+            del saved.tensors[name]  # memory; `restore_rng` needs the others
         if self._trainer.rows is None:  # of rank 0 alone
             return
         with suppress(CheckpointError):  # a damaged checkpoint raises where it is used

@@ -15,12 +15,13 @@ import numpy as np
 
 import tdt
 from tdt.train._ranks import Ranks
-from tdt.train.config import loads
+from tdt.train.config import loads, registry
 from tdt.train.errors import NonFiniteLoss
-from tdt.train.logging.events import Events
+from tdt.train.logging.events import Events, has_histograms
 from tdt.train.loop import shard_sums
 from tdt.train.loop.build import build
-from tdt.train.loop.state import pack
+from tdt.train.loop.parts import Parts
+from tdt.train.loop.state import pack, pack_optimizer
 from tdt.train.loop.trainer import Trainer
 from tdt.train.runs.checkpoint import CheckpointStore
 
@@ -37,7 +38,7 @@ loss: CrossEntropyLoss
 metrics: [accuracy, auroc]
 optimizer: Adam(lr=0.01)
 train: {steps: 20, shards: 4, clip_grad_norm: 1.0}
-log: {every: 3 steps}
+log: {every: 3 steps, histograms: 5 steps}
 checkpoint: {every: 7 steps}
 """
 VARIANTS = {
@@ -48,43 +49,91 @@ VARIANTS = {
     "diverging": ["data.loader.shuffle=false"],
     "few": ["model=[Flatten, Dropout(0.5), 'Linear(64, 10)']", "train.steps=6", "data.loader.batch_size=359"],
 }
+SHARDED = {
+    f"{name}, sharded": [*VARIANTS[name], "train.shard_optimizer=true"] for name in ("plain", "accumulate", "weights")
+}
+SHORT = [
+    "train.steps=2",
+    "train.clip_grad_value=0.1",
+    "train.warmup=2 steps",
+    "log.every=1 step",
+    "log.histograms=null",
+]
+OPTIMIZERS = {
+    name: [*SHORT, f"optimizer={name}(lr=0.01)", "train.freeze=5.*"]
+    for name in registry.optimizers.names()
+    if name not in ("SparseAdam", "Muon")
+} | {
+    "Muon": [
+        *SHORT,
+        "model=[Flatten, Dropout(0.5), 'Linear(64, 8, bias=false)', 'Linear(8, 10, bias=false)']",
+        "optimizer=Muon",
+    ],
+    "groups": [*SHORT, "optimizer={type: AdamW, param_groups: [{params: '*.bias', weight_decay: 0.0, lr: 0.1}]}"],
+}
 
 
 def main(folder: str, *names: str) -> None:
     ranks = Ranks.of_launch()
     tdt.set_num_threads(1)
     shard_sums.BUCKET = 4096  # bytes; several buckets
-    found = {}
-    for name in names or [name for name in VARIANTS if name != "diverging"]:
-        parts = build(loads(CNN, "cnn.yaml", VARIANTS[name]), ranks=ranks)
-        store = CheckpointStore(Path(folder, name)) if ranks.first else None
-        events, received = Events(), hashlib.sha256()
-
-        def on_event(event: Any, received: Any = received) -> None:
-            scalars = {
-                key: value for key, value in getattr(event, "scalars", {}).items() if not key.startswith("time/")
-            }
-            received.update(repr((type(event).__name__, event.step, getattr(event, "samples", 0), scalars)).encode())
-
-        events.subscribe(on_event)
-        trainer = Trainer(parts, events, store, {})
-        if name == "diverging":
-            parts.model.register_forward_hook(lambda _, x, out, t=trainer: out / (t.train_step.place[1] != 2))
-        try:
-            trainer.fit()
-        except NonFiniteLoss as error:
-            found[name] = f"{type(error).__name__}: {error}"
-            continue
-        tensors, _ = pack(trainer)
-        state = hashlib.sha256()
-        for key, array in sorted(tensors.items()):
-            if not key.startswith(("loader/", "metrics/")):  # those of rank 0 alone are complete
-                state.update(key.encode() + np.ascontiguousarray(array).tobytes())
-        found[name] = [state.hexdigest(), received.hexdigest()]
-    every = ranks.exchange(found)
+    found: dict[str, Any] = {}
+    if names == ("optimizers",):
+        for name, settings in OPTIMIZERS.items():
+            plain, sharded = (train(ranks, Path(folder, name + more), [*settings, f"train.shard_optimizer={more}"])
+                              for more in ("false", "true"))  # fmt: skip
+            assert plain == sharded, name
+            found[name] = plain
+    else:
+        every = VARIANTS | SHARDED
+        for name in names or [name for name in every if name != "diverging"]:
+            found[name] = train(ranks, Path(folder, name), every[name], name == "diverging")
+    every_rank = ranks.exchange(found)
     if ranks.first:
-        assert all(one == found for one in every), every
+        assert all(one == found for one in every_rank), every_rank
         print(json.dumps(found))
+
+
+def train(ranks: Ranks, folder: Path, settings: list[str], diverging: bool = False) -> Any:
+    """Train a network. Returns hashes of its state and of its events, or the error that has ended the training."""
+    parts = build(loads(CNN, "cnn.yaml", settings), ranks=ranks)
+    store = CheckpointStore(folder) if ranks.first else None
+    events, received = Events(), hashlib.sha256()
+
+    def on_event(event: Any) -> None:
+        scalars = {key: value for key, value in getattr(event, "scalars", {}).items() if not key.startswith("time/")}
+        received.update(repr((type(event).__name__, event.step, getattr(event, "samples", 0), scalars)).encode())
+        if has_histograms(parts.config.log.histograms, event):
+            for p in parts.model.parameters():
+                received.update(b"none" if p.grad is None else p.grad.numpy().tobytes())
+
+    events.subscribe(on_event)
+    trainer = Trainer(parts, events, store, {})
+    if diverging:
+        parts.model.register_forward_hook(lambda _, x, out: out / (trainer.train_step.place[1] != 2))
+    try:
+        trainer.fit()
+    except NonFiniteLoss as error:
+        return f"{type(error).__name__}: {error}"
+    optimizer = pack_optimizer(parts)
+    if parts.owners is not None:
+        check_memory(parts, ranks)
+        optimizer = ranks.from_first(optimizer)
+    state = hashlib.sha256()
+    for key, array in sorted(pack(trainer, optimizer)[0].items()):
+        if not key.startswith(("loader/", "metrics/")):  # those of rank 0 alone are complete
+            state.update(key.encode() + np.ascontiguousarray(array).tobytes())
+    return [state.hexdigest(), received.hexdigest()]
+
+
+def check_memory(parts: Parts, ranks: Ranks) -> None:
+    """Each parameter has state on one rank, and no rank has much more than its part of it."""
+    held = ranks.exchange({name: p.numel() for name, p in parts.model.named_parameters() if p in parts.optimizer.state})
+    names = [name for one in held for name in one]
+    assert len(names) == len(set(names)), held
+    bytes_held = [sum(one.values()) for one in held]
+    largest = max(p.numel() for p in parts.model.parameters())
+    assert max(bytes_held) <= max(largest, sum(bytes_held) / ranks.size * 1.5), bytes_held
 
 
 if __name__ == "__main__":

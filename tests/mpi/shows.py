@@ -101,7 +101,10 @@ def same_bits(
 
 
 def killed(place: Path, kills: int, seed: int, ranks: Sequence[int] = (4, 2, 1), steps: int = 50) -> dict[str, int]:
-    """A rank is killed at a random instant, and the run resumed on the next number of ranks, until it ends on the last."""
+    """A rank is killed at a random instant, and the run resumed on the next number of ranks, until it ends on the last.
+
+    The optimizer's state is sharded every other time, and not in the uninterrupted run.
+    """
     rng = random.Random(seed)
     settings = arguments("digits-cnn", steps, shards=8)
     begin = time.monotonic()
@@ -112,8 +115,9 @@ def killed(place: Path, kills: int, seed: int, ranks: Sequence[int] = (4, 2, 1),
     while counts["kills"] < kills:
         number += 1
         command = ["train", *settings, "--run-dir", f"killed-{number}", "--resume-or-start"]
-        for count in ranks[:-1]:
-            with Job(count, *command, cwd=place) as job:
+        for turn, count in enumerate(ranks[:-1]):
+            sharded = ["train.shard_optimizer=true"] if (number + turn) % 2 else []
+            with Job(count, *command, *sharded, cwd=place) as job:
                 time.sleep(rng.uniform(0.2, 1.0) * seconds)
                 if not job.kill(rng.randrange(count)):
                     break  # it has ended

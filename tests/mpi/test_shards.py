@@ -17,7 +17,16 @@ def test_one_two_and_four_ranks_train_to_the_same_bits(tmp_path):
         assert done.returncode == 0, done.stderr
         found.append(json.loads(done.stdout))
     assert found[0] == found[1] == found[2]
-    assert len(found[0]) == 5
+    assert len(found[0]) == 8
+    for name in ("plain", "accumulate", "weights"):
+        assert found[0][f"{name}, sharded"] == found[0][name], name
+
+
+def test_a_sharded_state_of_every_optimizer_updates_to_the_same_bits(tmp_path):
+    require_mpi()
+    done = mpirun(2, "-m", "mpi4py", "-m", "tests.mpi.shards", str(tmp_path), "optimizers")
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)) >= 14
 
 
 def test_a_rank_with_a_loss_that_is_not_finite_ends_the_run_on_all(tmp_path):

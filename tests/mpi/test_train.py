@@ -59,8 +59,12 @@ def test_a_run_is_written_once_and_resumes_on_another_number_of_processes(folder
     assert done.stdout.count("test loss") == done.stdout.count("checkpoints: ") == 1
     assert [path.name for path in (folder / "runs/small").iterdir()] == ["1"]
     assert len(list((folder / "runs/small/1").glob("events.out.tfevents.*"))) == 1
-    assert tdt("train", "--resume", "small/1", "train.epochs=3", cwd=folder).returncode == 0
-    alone = tdt("train", "small.yaml", "train.shards=4", "train.epochs=3", cwd=folder)
+    more = mpirun(
+        4, "-m", "tdt", "train", "--resume", "small/1", "train.epochs=3", "train.shard_optimizer=true", cwd=folder
+    )
+    assert more.returncode == 0 and "train.shard_optimizer: False → True" in more.stdout, more.stderr
+    assert tdt("train", "--resume", "small/1", "train.epochs=4", cwd=folder).returncode == 0
+    alone = tdt("train", "small.yaml", "train.shards=4", "train.epochs=4", cwd=folder)
     assert alone.returncode == 0, alone.stderr
     tensors, others = (load(folder / f"runs/small/{run}/checkpoints/last.safetensors")[0] for run in (1, 2))
     for name, array in tensors.items():

@@ -48,14 +48,19 @@ def get_total_norm(
     tensors = [t.coalesce().values() if t.is_sparse else t for t in _listed(tensors)]
     if not tensors:
         return wrap(np.zeros((), np.float32))
-    xp = _backend.namespace(tensors[0]._a)
-    total = wrap(xp.asarray(_norm(wrap(xp.stack([_norm(t, p) for t in tensors])), p)))
-    if error_if_nonfinite and not xp.isfinite(total._a):
+    total = _joint_norm([_norm(t, p) for t in tensors], p)
+    if error_if_nonfinite and not total.isfinite():
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped: it is "
             f"{total.item()}. Pass error_if_nonfinite=False to scale by it all the same"
         )
     return total
+
+
+def _joint_norm(norms: list[Any], p: float) -> Tensor:
+    """The p-norm of vectors together, from the arrays of the p-norm of each."""
+    xp = _backend.namespace(norms[0])
+    return wrap(xp.asarray(_norm(wrap(xp.stack(norms)), p)))
 
 
 def _norm(t: Tensor, p: float) -> Any:

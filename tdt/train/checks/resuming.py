@@ -11,7 +11,7 @@ from tdt.train.config.sections import Top
 
 ALLOWED = (
     "device", "train.epochs", "train.steps", "train.time", "train.early_stopping.patience", "train.stall_timeout",
-    "checkpoint.every", "checkpoint.keep", "log", "data.eval_loader",
+    "train.shard_optimizer", "checkpoint.every", "checkpoint.keep", "log", "data.eval_loader",
 )  # fmt: skip
 _REASONS = {
     "name": "the run already has its name",

@@ -273,6 +273,8 @@ class Train(Section):
     shards: how many parts a batch is cut into, each with random numbers and batch norm statistics of its own; by default one for
     each process at the start. Their gradients are added in a fixed order, so that weights have the same bits on every number
     of processes for which shards ÷ processes is a power of two, and on one.
+    shard_optimizer: each of several processes keeps the optimizer's state of a part of the parameters and updates these (ZeRO,
+    stage 1): less memory, the same bits, and about the same amount of data sent.
     overfit: use this number of fixed batches as every split: a model that cannot overfit them has a bug.
     amp: automatic mixed precision: the model runs under `autocast` of this dtype, in training and evaluation; weights, loss
     and metrics stay float32. With float16 the loss is scaled so that small gradients do not vanish; a step on which gradients
@@ -297,6 +299,7 @@ class Train(Section):
     class_weights: Literal["balanced"] | None = None
     mixup: Annotated[float, Field(gt=0)] | None = None
     shards: Count | None = None
+    shard_optimizer: bool = False
     overfit: Count | None = None
     amp: Literal["bfloat16", "float16"] | None = None
     stall_timeout: DurationText = Duration(5, "minute")

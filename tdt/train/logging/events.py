@@ -28,6 +28,7 @@ from tdt.train.runs.run import METRICS_FILE
 
 if TYPE_CHECKING:
     from tdt import Tensor
+    from tdt.train.config import Every
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +104,15 @@ class RunStopped(Event):
 
 Handler = Callable[[Event], None]
 HandlerT = TypeVar("HandlerT", bound=Handler)
+
+
+def has_histograms(every: Every | None, event: Event) -> bool:
+    """Whether histograms, written at the interval `every`, follow an event."""
+    if every is None:
+        return False
+    if every.unit == "step":
+        return isinstance(event, StepDone) and event.step % every.count == 0
+    return isinstance(event, EpochDone) and (event.epoch + 1) % every.count == 0
 
 
 class Events:

@@ -16,7 +16,7 @@ from tdt.train._types import Nested
 from tdt.train.config.sections import EmbeddingShown
 from tdt.train.data.loading import batch_of
 from tdt.train.logging.collectors import Collector, Confusion, Curves, EvaluatedBatch, Masks, Samples
-from tdt.train.logging.events import EpochDone, Event, RunStarted, RunStopped, StepDone, Validated
+from tdt.train.logging.events import Event, RunStarted, RunStopped, Validated, has_histograms
 from tdt.train.logging.layers import layer_outputs
 from tdt.train.logging.pictures import is_image, is_mask, normal
 from tdt.train.logging.settings import settings
@@ -67,7 +67,7 @@ class ModelLog:
     def __call__(self, event: Event) -> None:
         if isinstance(event, RunStarted) and event.step == 0:
             self._begin()
-        elif self._is_time(event):
+        elif has_histograms(self.log.histograms, event):
             self._histograms(event.step)
         elif isinstance(event, Validated):
             for collector in self.collecting or ():
@@ -95,14 +95,6 @@ class ModelLog:
         if self.log.graph:
             with meta():
                 self.writer.add_graph(parts.model, (batch_of(parts.facts["input"], 1),))
-
-    def _is_time(self, event: Event) -> bool:
-        every = self.log.histograms
-        if every is None:
-            return False
-        if every.unit == "step":
-            return isinstance(event, StepDone) and event.step % every.count == 0
-        return isinstance(event, EpochDone) and (event.epoch + 1) % every.count == 0
 
     def _histograms(self, step: int) -> None:
         """Write weights, the gradients of the last step, and activations for a batch of the validation data."""

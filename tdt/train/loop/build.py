@@ -39,6 +39,7 @@ from tdt.train.data.shards import Shards, possible_ranks, seed_all
 from tdt.train.data.targets import known_targets
 from tdt.train.errors import EXPECTED_ERRORS, reason
 from tdt.train.loop.parts import Parts
+from tdt.train.loop.shard_optimizer import Owners
 from tdt.train.metrics import Metric
 from tdt.train.model.freezing import KEY as FREEZE
 from tdt.train.model.freezing import freeze
@@ -189,6 +190,10 @@ def _build_training(parts: Parts, resumed: bool, errors: ConfigErrors) -> None:
     parts.frozen_norms = freeze(parts.config, parts.model, errors)
     parts.config = parts.config.with_length(parts.length.epochs, parts.length.steps, errors)
     build_optimizer(parts, errors, resumed)
+    if parts.config.train.shard_optimizer and parts.ranks.size > 1:
+        parts.owners = Owners([p for p in parts.model.parameters() if p.requires_grad], parts.ranks)
+        if parts.optimizer is not None:
+            parts.owners.drop_other_state(parts.optimizer)
     check_used(parts, resumed, errors)
     created = [create(registry.callbacks, callback, errors) for callback in parts.config.callbacks]
     parts.callbacks = tuple(callback for callback in created if callback is not None)

@@ -22,6 +22,7 @@ from tdt.train.logging.callbacks import Callback
 from tdt.train.loop.average import Average
 from tdt.train.loop.early_stopping import BestScore, EarlyStopping, Scores
 from tdt.train.loop.length import Length
+from tdt.train.loop.shard_optimizer import Owners
 from tdt.train.metrics import Loss, Metric
 from tdt.train.model.objective import Objective, TermMean
 from tdt.utils.data import DataLoader
@@ -88,13 +89,15 @@ class DataParts:
 class Parts(ModelParts, DataParts):
     """Model and data of a run, with its config and device. warnings: suspicious settings, and planned downloads.
 
-    ranks: the processes that train together. shards: into what they cut a batch; None if it is one.
+    ranks: the processes that train together. shards: into what they cut a batch; None if it is one. owners: of parameters,
+    where each rank has the optimizer's state of its own ones only.
     """
 
     config: Config
     device: tdt.device
     ranks: Ranks = field(default_factory=Ranks.alone)
     shards: Shards | None = None
+    owners: Owners | None = None
     warnings: tuple[Problem, ...] = ()
     callbacks: tuple[Callback, ...] = ()
 

@@ -7,16 +7,18 @@ since x + -0.0 has the bits of x for every x.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tdt import Tensor, nn, no_grad
 from tdt._core.tensor import wrap
-from tdt.distributed._communicator import Array, Progress, tree_reduce
+from tdt.distributed._communicator import Array, Progress, Steps, tree_reduce
 from tdt.nn.parallel._reducer import in_buckets
 from tdt.train._ranks import Ranks
+from tdt.train.loop.shard_optimizer import Owners
 
 BUCKET = 25 << 20  # bytes of gradients that are sent together
 Values = list[Tensor | None]
@@ -34,11 +36,19 @@ class GradientSum:
 
     `begin`, then for each shard `clear` and, but for the last, `push`; then `complete` and `finish`. With several ranks the
     sums of a bucket of parameters are sent as soon as the backward pass that `arm` announces has given all of its gradients.
+
+    Args:
+        owners: the rank that receives the sum of each parameter; None: all receive all.
     """
 
-    def __init__(self, parameters: Sequence[Tensor], ranks: Ranks) -> None:
-        self.parameters, self.ranks = list(parameters), ranks
+    def __init__(self, parameters: Sequence[Tensor], ranks: Ranks, owners: Owners | None = None) -> None:
+        self.parameters, self.ranks, self.owners = list(parameters), ranks, owners
         self.buckets = in_buckets(self.parameters, BUCKET)
+        self._edges: list[list[int]] = []  # in each bucket, of the part of each owner
+        if owners is not None:
+            for members in self.buckets:
+                members.sort(key=lambda i: owners.rank_of(self.parameters[i]))
+                self._edges.append(self._edges_of(members, owners))
         self._place: dict[int, tuple[int, int, int]] = {}  # parameter → bucket, and bounds of its part there
         self._flat: list[Array] = []
         for number, members in enumerate(self.buckets):
@@ -51,6 +61,15 @@ class GradientSum:
         if ranks.size > 1:
             for i, parameter in enumerate(self.parameters):
                 parameter.register_post_accumulate_grad_hook(lambda _, i=i: self._has_gradient(i))  # type: ignore[misc]
+
+    def _edges_of(self, members: list[int], owners: Owners) -> list[int]:
+        sizes = [0] * self.ranks.size
+        for i in members:
+            sizes[owners.rank_of(self.parameters[i])] += self.parameters[i].numel()
+        return [0, *itertools.accumulate(sizes)]
+
+    def _own(self, i: int) -> bool:
+        return self.owners is None or self.owners.own(self.parameters[i])
 
     def begin(self) -> None:
         """Begin a step."""
@@ -103,8 +122,15 @@ class GradientSum:
         self._flat[bucket][start:end] = -0.0 if total is None else total.detach().cpu()._a.reshape(-1)
         self._waiting[bucket].discard(i)
         while len(self._begun) < len(self.buckets) and not self._waiting[len(self._begun)]:
-            flat = self._flat[len(self._begun)]
-            self._begun.append(self.ranks.begin(self.ranks.communicator.all_reduce(flat), "sum of gradients"))
+            self._begun.append(self.ranks.begin(self._summed(len(self._begun)), "sum of gradients"))
+
+    def _summed(self, bucket: int) -> Steps:
+        """The collective that adds a bucket of all ranks, in place: for each rank, or for each parameter's owner."""
+        flat, communicator = self._flat[bucket], self.ranks.communicator
+        if self.owners is None:
+            return communicator.all_reduce(flat)
+        edges = self._edges[bucket]
+        return communicator.reduce_scatter(flat, edges, flat[edges[self.ranks.rank] : edges[self.ranks.rank + 1]])
 
     def complete(self) -> None:
         """Send what has not been sent. With one rank, put the sums into `.grad`."""
@@ -121,13 +147,32 @@ class GradientSum:
             parameter.grad = None if total is None else total.contiguous()
 
     def finish(self, used: Array) -> None:
-        """Put the sums over all ranks into `.grad`. used: which parameters have a gradient on any rank."""
+        """Put the sums over all ranks into `.grad`, those of other owners than this rank excepted.
+
+        used: which parameters have a gradient on any rank.
+        """
         for progress in self._begun:
             progress.wait()
         for i, parameter in enumerate(self.parameters if self.ranks.size > 1 else ()):
             bucket, start, end = self._place[i]
             total = self._flat[bucket][start:end].reshape(parameter.shape)
-            parameter.grad = wrap(total).to(parameter.device) if used[i] else None
+            parameter.grad = wrap(total).to(parameter.device) if used[i] and self._own(i) else None
+
+    @no_grad()
+    def gather(self, value: Callable[[Tensor], Tensor | None], put: Callable[[Tensor, Tensor], object]) -> None:
+        """Send a tensor for each parameter, the owner's `value(parameter)`, to the other ranks, which `put` it."""
+        for members, edges, sums in zip(self.buckets, self._edges, self._flat, strict=True):
+            flat = np.zeros_like(sums)
+            for i in filter(self._own, members):
+                _, start, end = self._place[i]
+                if (own := value(self.parameters[i])) is not None:
+                    flat[start:end] = own.detach().cpu()._a.reshape(-1)
+            own_part = flat[edges[self.ranks.rank] : edges[self.ranks.rank + 1]]
+            self.ranks.wait(self.ranks.communicator.all_gather(own_part, flat, edges), "parameters of their owners")
+            for i in itertools.filterfalse(self._own, members):
+                _, start, end = self._place[i]
+                parameter = self.parameters[i]
+                put(parameter, wrap(flat[start:end].reshape(parameter.shape)).to(parameter.device))
 
 
 class BufferMean:

@@ -49,7 +49,9 @@ class ShardedStep(TrainStep):
             self.mixup.generator = tdt.default_generator
         # Gradients are summed relative to this weight, that of a step with full batches, so that their size is that of a mean.
         self.nominal = float(parts.config.data.loader.batch_size * self.train.accumulate)
-        self.gradients = GradientSum([p for p in parts.model.parameters() if p.requires_grad], parts.ranks)
+        self.gradients = GradientSum(
+            [p for p in parts.model.parameters() if p.requires_grad], parts.ranks, parts.owners
+        )
         self.buffers = BufferMean(parts.model, parts.ranks)
         self.error: Exception | None = None  # found in this step by this rank
         self.samples = 0  # of the last step, on all ranks
@@ -105,7 +107,8 @@ class ShardedStep(TrainStep):
         results = self._exchange()
         self.stops = [one.stop for one in results]
         bits = np.bitwise_or.reduce([np.frombuffer(one.used, np.uint8) for one in results])
-        self.gradients.finish(np.unpackbits(bits, count=len(self.gradients.parameters)))
+        self._used = np.unpackbits(bits, count=len(self.gradients.parameters))
+        self.gradients.finish(self._used)
         self.buffers.wait()
         if (found := next((one.error for one in results if one.error is not None), None)) is not None:
             raise shared(found)
@@ -115,7 +118,7 @@ class ShardedStep(TrainStep):
         total = math.fsum(share for one in results for share in one.shares)
         if not total:
             raise shared(NonFiniteLoss(number, math.nan))
-        self.scaler.unscale_(self.parts.optimizer)
+        self._unscale()
         self._adjust(1.0 if self.reading.is_sum else total / self.nominal)
         self._update(self.warmup_factor(number))
         self.shards.seed_for("after", number)  # a state that all ranks share
@@ -134,6 +137,31 @@ class ShardedStep(TrainStep):
         self.buffers.begin_sums()
         begun.wait()
         return results
+
+    def _unscale(self) -> None:
+        """Unscale the gradients; all ranks skip the step if one has found a gradient that is not finite."""
+        self.scaler.unscale_(self.parts.optimizer)
+        if self.parts.owners is not None and self.scaler.is_enabled():
+            found = self.scaler._found
+            number = id(self.parts.optimizer)
+            found[number] = any(self.parts.ranks.exchange(found[number], "overflow of gradients"))
+
+    def total_norm(self) -> Tensor:
+        if self.parts.owners is None:
+            return super().total_norm()
+        used = [p for p, is_used in zip(self.gradients.parameters, self._used, strict=True) if is_used]
+        return self.parts.owners.total_norm(used)
+
+    def _step_optimizer(self) -> None:
+        super()._step_optimizer()
+        if self.parts.owners is not None:
+            self.gradients.gather(lambda p: p, Tensor.copy_)
+
+    def gather_gradients(self) -> None:
+        if self.parts.owners is not None:
+            self.gradients.gather(lambda p: p.grad, lambda p, value: setattr(p, "grad", value))
+            for p, used in zip(self.gradients.parameters, self._used, strict=True):
+                p.grad = p.grad if used else None
 
     def _clear(self) -> None:
         """Gradients are cleared shard by shard."""

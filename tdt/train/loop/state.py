@@ -34,12 +34,11 @@ if TYPE_CHECKING:
     from tdt.train.loop.trainer import Trainer
 
 
-def pack(trainer: Trainer) -> tuple[Arrays, Json]:
-    """The trainer's state as (arrays by name, JSON-able rest)."""
+def pack(trainer: Trainer, optimizer: tuple[Json, Arrays]) -> tuple[Arrays, Json]:
+    """The trainer's state as (arrays by name, JSON-able rest). optimizer: the result of `pack_optimizer`."""
     parts = trainer.parts
     tensors = {f"model/{key}": value.detach().cpu().numpy() for key, value in parts.model.state_dict().items()}
-    optimizer, arrays = _pack_optimizer(parts)
-    tensors |= arrays
+    tensors |= optimizer[1]
     tensors |= {f"rng/{name}": generator.get_state().numpy() for name, generator in parts.generators().items()}
     loader: list[np.ndarray] = []
     counted: list[np.ndarray] = []
@@ -51,7 +50,7 @@ def pack(trainer: Trainer) -> tuple[Arrays, Json]:
         "over": trainer.over,
         "best": trainer.best.value,
         "stopping": [trainer.stopping.value, trainer.stopping.waited],
-        "optimizer": optimizer,
+        "optimizer": optimizer[0],
         "scheduler": None if parts.scheduler is None else _listed(parts.scheduler.state_dict()),
         "swa_scheduler": None if parts.swa_scheduler is None else parts.swa_scheduler.state_dict(),
         "metrics": _take_arrays({name: metric.state_dict() for name, metric in trainer.metrics.items()}, counted),
@@ -212,7 +211,15 @@ def _load(model: nn.Module, tensors: Arrays, kind: str) -> None:
     model.load_state_dict(state)
 
 
-def _pack_optimizer(parts: Parts) -> tuple[dict[str, Any], Arrays]:
+def pack_optimizer(parts: Parts) -> tuple[Json, Arrays]:
+    """The optimizer's state as (JSON-able part, arrays by name); all ranks call this, and the first one gets the whole state."""
+    saved, arrays = _pack_optimizer(parts)
+    if parts.owners is not None:
+        parts.owners.gather_state(saved["state"], arrays)
+    return saved, arrays
+
+
+def _pack_optimizer(parts: Parts) -> tuple[Json, Arrays]:
     names = {id(p): name for name, p in parts.model.named_parameters()}
     arrays, plain = {}, {}
     for p, state in parts.optimizer.state.items():
@@ -246,6 +253,9 @@ def _unpack_optimizer(parts: Parts, saved: Json, tensors: Arrays) -> None:
     if lacking := [key for ours, group in zip(own, saved["groups"], strict=True) for key in ours.keys() - group.keys()]:
         raise KeyError(f"optimizer.groups.{lacking[0]}")
     groups = [_tuples(group) | {"params": [number[name] for name in group["params"]]} for group in saved["groups"]]
+    if (owners := parts.owners) is not None:
+        own = {number[name] for name, p in parts.model.named_parameters() if name in number and owners.own(p)}
+        state = {i: values for i, values in state.items() if i in own}
     parts.optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 

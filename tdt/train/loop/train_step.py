@@ -7,7 +7,7 @@ from typing import Any
 
 from tdt import Tensor, no_grad
 from tdt.amp import GradScaler
-from tdt.nn.utils import clip_grad_norm_, clip_grad_value_, get_total_norm
+from tdt.nn.utils import clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from tdt.train._types import Json
 from tdt.train.loop.mixup import Mixup
 from tdt.train.loop.parts import Parts
@@ -97,7 +97,15 @@ class TrainStep:
         if self.train.clip_grad_value is not None:
             clip_grad_value_(parameters, self.train.clip_grad_value)
         if self.train.clip_grad_norm is not None:
-            self._norm = clip_grad_norm_(parameters, self.train.clip_grad_norm)
+            self._norm = self.total_norm()
+            clip_grads_with_norm_(parameters, self.train.clip_grad_norm, self._norm)
+
+    def total_norm(self) -> Tensor:
+        """The norm of all gradients as one vector."""
+        return get_total_norm([p.grad for p in self.parts.model.parameters() if p.grad is not None])
+
+    def gather_gradients(self) -> None:
+        """Let each rank have the gradients of all parameters; without `train.shard_optimizer` it has."""
 
     def warmup_factor(self, number: int) -> float:
         """Linear warm-up factor of the learning rate at step `number`."""
@@ -110,7 +118,7 @@ class TrainStep:
         found = {tag: float(group["lr"]) * warmup_factor for tag, group in zip(tags, groups, strict=True)}
         norm = self._norm
         if norm is None:
-            norm = get_total_norm([p.grad for p in self.parts.model.parameters() if p.grad is not None])
+            norm = self.total_norm()
         if self.scaler.is_enabled():
             found |= {"amp/scale": self.scaler.get_scale(), "amp/skipped_steps": float(self.skipped)}
         return found | {"grad_norm": float(norm)}

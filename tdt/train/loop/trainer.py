@@ -26,13 +26,22 @@ from tdt.train.data.nested import on_host
 from tdt.train.data.shards import ShardedBatches
 from tdt.train.errors import NonFiniteLoss, Stopped, error_context, few, non_finite
 from tdt.train.logging.callbacks import Callbacks
-from tdt.train.logging.events import CheckpointSaved, EpochDone, Event, Events, RunStarted, StepDone, Validated
+from tdt.train.logging.events import (
+    CheckpointSaved,
+    EpochDone,
+    Event,
+    Events,
+    RunStarted,
+    StepDone,
+    Validated,
+    has_histograms,
+)
 from tdt.train.loop.average import Average
 from tdt.train.loop.evaluation import batches, check_batches, evaluate, loaded, refresh, stop_if_any
 from tdt.train.loop.length import Length
 from tdt.train.loop.parts import Parts
 from tdt.train.loop.sharded_step import ShardedStep
-from tdt.train.loop.state import pack, unpack
+from tdt.train.loop.state import pack, pack_optimizer, unpack
 from tdt.train.loop.train_step import TrainStep
 from tdt.train.metrics import Loss, Metric, scores_of, tagged
 from tdt.train.runs._environment import peak_memory
@@ -305,7 +314,10 @@ class Trainer:
         return {f"{kind}/{name}": metric for kind, metrics in both.items() for name, metric in metrics.items()}
 
     def _emit(self, kind: type[Event], **facts: Any) -> None:
-        self.events.emit(kind(step=self.step, epoch=self.epoch, **facts))
+        event = kind(step=self.step, epoch=self.epoch, **facts)
+        if has_histograms(self.parts.config.log.histograms, event):
+            self.train_step.gather_gradients()
+        self.events.emit(event)
 
     def _epoch_ended(self) -> bool:
         return self.step == (self.epoch + 1) * self.length.steps_per_epoch
@@ -329,10 +341,11 @@ class Trainer:
 
     def _write(self, best: bool) -> Path | None:
         """Write a checkpoint on the first rank. Returns its path."""
+        optimizer = pack_optimizer(self.parts)
         if self.store is None or self.rows is None:
             return None
         self.rows.save(self.step, self.metrics)
-        tensors, state = pack(self)
+        tensors, state = pack(self, optimizer)
         meta = self.describe | state | {"logs": self.events.sync()}
         path = self.store.save(self.step, tensors, meta, best=best)
         self.rows.prune(self.store.steps())
