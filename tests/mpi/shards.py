@@ -47,10 +47,13 @@ VARIANTS = {
     "accumulate": ["train.accumulate=2", "train.ema=0.9", "data.loader.batch_size=90"],
     "weights": ["train.mixup=0.4", "train.class_weights=balanced", "data.loader.drop_last=true", "train.amp=float16"],
     "diverging": ["data.loader.shuffle=false"],
+    "rounded": ["train.reduce_dtype=bfloat16", "train.steps=9"],
     "few": ["model=[Flatten, Dropout(0.5), 'Linear(64, 10)']", "train.steps=6", "data.loader.batch_size=359"],
 }
 SHARDED = {
-    f"{name}, sharded": [*VARIANTS[name], "train.shard_optimizer=true"] for name in ("plain", "accumulate", "weights")
+    f"{name}, sharded": [*settings, "train.shard_optimizer=true"]
+    for name, settings in VARIANTS.items()
+    if name in ("plain", "accumulate", "weights", "rounded")
 }
 SHORT = [
     "train.steps=2",

@@ -25,6 +25,8 @@ def check_used(parts: Parts, resumed: bool, errors: ConfigErrors) -> None:
     _check_init(parts, errors)
     _check_options(parts, errors)
     config = parts.config
+    if config.train.reduce_dtype is not None and config.dtype == "float64":
+        _add(errors, "train.reduce_dtype", "with dtype: float64 gradients stay float64; leave one of them out")
     length_overridden = any(config.source(f"train.{key}").file == COMMAND_LINE for key in ("epochs", "steps", "time"))
     if resumed or config.train.overfit is not None or errors:
         return

@@ -275,6 +275,8 @@ class Train(Section):
     of processes for which shards ÷ processes is a power of two, and on one.
     shard_optimizer: each of several processes keeps the optimizer's state of a part of the parameters and updates these (ZeRO,
     stage 1): less memory, the same bits, and about the same amount of data sent.
+    reduce_dtype: `bfloat16` rounds the gradients of each shard, and each of their sums, to this dtype, so that half as many bytes
+    are sent. Weights still have the same bits on every number of processes, but others than without it. One shard is not rounded.
     overfit: use this number of fixed batches as every split: a model that cannot overfit them has a bug.
     amp: automatic mixed precision: the model runs under `autocast` of this dtype, in training and evaluation; weights, loss
     and metrics stay float32. With float16 the loss is scaled so that small gradients do not vanish; a step on which gradients
@@ -300,6 +302,7 @@ class Train(Section):
     mixup: Annotated[float, Field(gt=0)] | None = None
     shards: Count | None = None
     shard_optimizer: bool = False
+    reduce_dtype: Literal["bfloat16"] | None = None
     overfit: Count | None = None
     amp: Literal["bfloat16", "float16"] | None = None
     stall_timeout: DurationText = Duration(5, "minute")

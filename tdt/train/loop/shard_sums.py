@@ -3,6 +3,9 @@
 A rank's shards are neighbours, and their number is a power of two: it adds them up a subtree, which the tree over the ranks
 (`Communicator.all_reduce`) continues. What a shard does not have (None) changes no sum; between ranks -0.0 takes its place,
 since x + -0.0 has the bits of x for every x.
+
+With `train.reduce_dtype` the gradients of each shard and each sum up the tree are rounded to that dtype: what ranks send to each
+other is exact in it, wherever the tree is cut.
 """
 
 from __future__ import annotations
@@ -13,8 +16,10 @@ from typing import Any
 
 import numpy as np
 
+import tdt
 from tdt import Tensor, nn, no_grad
 from tdt._core.tensor import wrap
+from tdt._kernels._formulas import BFLOAT16, FLOAT32
 from tdt.distributed._communicator import Array, Progress, Steps, tree_reduce
 from tdt.nn.parallel._reducer import in_buckets
 from tdt.train._ranks import Ranks
@@ -31,6 +36,17 @@ def plus(a: Tensor | None, b: Tensor | None) -> Tensor | None:
     return a.add_(b)
 
 
+def rounded(t: Tensor | None) -> Tensor | None:
+    """t, rounded to bfloat16 if it is of float32."""
+    return t if t is None or t.dtype is not tdt.float32 else t.bfloat16().float()
+
+
+def rounded_sum(a: Array, b: Array) -> Array:
+    """a + b of float32, rounded to bfloat16."""
+    with np.errstate(over="ignore"):
+        return np.asarray((a + b).astype(BFLOAT16).astype(FLOAT32))
+
+
 class GradientSum:
     """The sum of the shards' gradients of a step.
 
@@ -39,10 +55,13 @@ class GradientSum:
 
     Args:
         owners: the rank that receives the sum of each parameter; None: all receive all.
+        rounds: whether sums of float32 are rounded to bfloat16, and sent in it.
     """
 
-    def __init__(self, parameters: Sequence[Tensor], ranks: Ranks, owners: Owners | None = None) -> None:
-        self.parameters, self.ranks, self.owners = list(parameters), ranks, owners
+    def __init__(
+        self, parameters: Sequence[Tensor], ranks: Ranks, owners: Owners | None = None, rounds: bool = False
+    ) -> None:
+        self.parameters, self.ranks, self.owners, self.rounds = list(parameters), ranks, owners, rounds
         self.buckets = in_buckets(self.parameters, BUCKET)
         self._edges: list[list[int]] = []  # in each bucket, of the part of each owner
         if owners is not None:
@@ -56,7 +75,8 @@ class GradientSum:
             for i in members:
                 end = start + self.parameters[i].numel()
                 self._place[i], start = (number, start, end), end
-            self._flat.append(np.empty(start, self.parameters[members[0]]._a.dtype))
+            dtype = self.parameters[members[0]]._a.dtype
+            self._flat.append(np.empty(start, BFLOAT16 if rounds and dtype == FLOAT32 else dtype))
         self._armed = False
         if ranks.size > 1:
             for i, parameter in enumerate(self.parameters):
@@ -91,19 +111,22 @@ class GradientSum:
     @no_grad()
     def push(self) -> None:
         """Add the gradients of a shard: as in a binary counter, two sums of one level become one of the next."""
-        level, sums = 0, [parameter.grad for parameter in self.parameters]
+        level, sums = 0, [self._rounded(parameter.grad) for parameter in self.parameters]
         while self._partial and self._partial[-1][0] == level:
             before = self._partial.pop()[1]
-            level, sums = level + 1, [plus(a, b) for a, b in zip(before, sums, strict=True)]
+            level, sums = level + 1, [self._rounded(plus(a, b)) for a, b in zip(before, sums, strict=True)]
         self._partial.append((level, sums))
 
     @no_grad()
     def _total(self, i: int) -> Tensor | None:
         """The sum over this rank's shards, the last of which has its gradient in `.grad`."""
-        total = self.parameters[i].grad
+        total = self._rounded(self.parameters[i].grad)
         for _, sums in reversed(self._partial):
-            total = plus(sums[i], total)
+            total = self._rounded(plus(sums[i], total))
         return total
+
+    def _rounded(self, t: Tensor | None) -> Tensor | None:
+        return rounded(t) if self.rounds else t
 
     def _has_gradient(self, i: int) -> None:
         if not self._armed:
@@ -127,10 +150,11 @@ class GradientSum:
     def _summed(self, bucket: int) -> Steps:
         """The collective that adds a bucket of all ranks, in place: for each rank, or for each parameter's owner."""
         flat, communicator = self._flat[bucket], self.ranks.communicator
+        combine = rounded_sum if flat.dtype == BFLOAT16 else np.add
         if self.owners is None:
-            return communicator.all_reduce(flat)
-        edges = self._edges[bucket]
-        return communicator.reduce_scatter(flat, edges, flat[edges[self.ranks.rank] : edges[self.ranks.rank + 1]])
+            return communicator.all_reduce(flat, combine)
+        edges, rank = self._edges[bucket], self.ranks.rank
+        return communicator.reduce_scatter(flat, edges, flat[edges[rank] : edges[rank + 1]], combine)
 
     def complete(self) -> None:
         """Send what has not been sent. With one rank, put the sums into `.grad`."""
@@ -155,14 +179,14 @@ class GradientSum:
             progress.wait()
         for i, parameter in enumerate(self.parameters if self.ranks.size > 1 else ()):
             bucket, start, end = self._place[i]
-            total = self._flat[bucket][start:end].reshape(parameter.shape)
+            total = self._flat[bucket][start:end].reshape(parameter.shape).astype(parameter._a.dtype, copy=False)
             parameter.grad = wrap(total).to(parameter.device) if used[i] and self._own(i) else None
 
     @no_grad()
     def gather(self, value: Callable[[Tensor], Tensor | None], put: Callable[[Tensor, Tensor], object]) -> None:
         """Send a tensor for each parameter, the owner's `value(parameter)`, to the other ranks, which `put` it."""
-        for members, edges, sums in zip(self.buckets, self._edges, self._flat, strict=True):
-            flat = np.zeros_like(sums)
+        for members, edges in zip(self.buckets, self._edges, strict=True):
+            flat = np.zeros(edges[-1], self.parameters[members[0]]._a.dtype)
             for i in filter(self._own, members):
                 _, start, end = self._place[i]
                 if (own := value(self.parameters[i])) is not None:

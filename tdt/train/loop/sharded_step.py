@@ -49,9 +49,9 @@ class ShardedStep(TrainStep):
             self.mixup.generator = tdt.default_generator
         # Gradients are summed relative to this weight, that of a step with full batches, so that their size is that of a mean.
         self.nominal = float(parts.config.data.loader.batch_size * self.train.accumulate)
-        self.gradients = GradientSum(
-            [p for p in parts.model.parameters() if p.requires_grad], parts.ranks, parts.owners
-        )
+        trained = [p for p in parts.model.parameters() if p.requires_grad]
+        rounds = self.train.reduce_dtype == "bfloat16"
+        self.gradients = GradientSum(trained, parts.ranks, parts.owners, rounds)
         self.buffers = BufferMean(parts.model, parts.ranks)
         self.error: Exception | None = None  # found in this step by this rank
         self.samples = 0  # of the last step, on all ranks

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 import tdt
+from tdt._kernels._formulas import BFLOAT16
 from tdt.distributed._communicator import tree_reduce
 from tdt.train._ranks import Ranks
 from tdt.train.config import ConfigError, loads
 from tdt.train.errors import Stopped
 from tdt.train.logging.events import Events
 from tdt.train.loop.build import build
-from tdt.train.loop.shard_sums import GradientSum
+from tdt.train.loop.shard_sums import GradientSum, rounded_sum
 from tdt.train.loop.trainer import Trainer
 from tdt.train.runs.checkpoint import CheckpointStore, load
 from tests.helpers import require_torch
@@ -165,17 +166,34 @@ def test_gradients_are_added_up_the_tree_of_the_communicator(count):
         None if i == 1 else rng.normal(size=100).astype(np.float32) * np.float32(1000.0 ** (i % 3))
         for i in range(count)
     ]
-    parameter = tdt.nn.Parameter(tdt.zeros(100))
-    total = GradientSum([parameter], Ranks.alone())
+    expected = tree_reduce(parts, lambda a, b: b if a is None else a if b is None else a + b)
+    np.testing.assert_array_equal(sum_of_shards(parts), expected)
+
+
+def test_with_reduce_dtype_each_gradient_and_each_sum_is_rounded():
+    torch = require_torch()
+    rng = np.random.default_rng(0)
+    parts = [rng.normal(size=1000).astype(np.float32) * np.float32(1000.0 ** (i % 3)) for i in range(8)]
+    parts[2][:3], parts[3][:3] = [np.inf, np.nan, 3e38], [1, 1, 3e38]
+    level = [torch.from_numpy(part).bfloat16() for part in parts]
+    while len(level) > 1:  # torch adds bfloat16 in float32, and rounds the sum
+        level = [a + b for a, b in zip(level[::2], level[1::2], strict=True)]
+    np.testing.assert_array_equal(sum_of_shards(parts, rounds=True), level[0].float().numpy())
+    on_ranks = tree_reduce(np.stack(parts).astype(BFLOAT16), rounded_sum)
+    np.testing.assert_array_equal(on_ranks, level[0].float().numpy())
+
+
+def sum_of_shards(parts, **how):
+    parameter = tdt.nn.Parameter(tdt.zeros(next(part for part in parts if part is not None).size))
+    total = GradientSum([parameter], Ranks.alone(), **how)
     total.begin()
     for i, part in enumerate(parts):
         total.clear()
         parameter.grad = None if part is None else tdt.tensor(part)
-        if i < count - 1:
+        if i < len(parts) - 1:
             total.push()
     total.complete()
-    expected = tree_reduce(parts, lambda a, b: b if a is None else a if b is None else a + b)
-    np.testing.assert_array_equal(parameter.grad.numpy(), expected)
+    return parameter.grad.numpy()
 
 
 @pytest.mark.parametrize(
@@ -184,6 +202,9 @@ def test_gradients_are_added_up_the_tree_of_the_communicator(count):
         (["data.loader.batch_size=3"], "train.shards: of 4, some have no sample: data.loader.batch_size is 3"),
         (["data.loader.batch_size=5", f"model={ROWS}"],
          "leaves a shard of 1 sample, and 1 (BatchNorm1d(64"),
+        (["train.reduce_dtype=bfloat16", "dtype=float64"], "train.reduce_dtype: is not used: with dtype: float64 gradients"),
+        (["train.reduce_dtype=float16"], "train.reduce_dtype"),
+        (["train.shard_optimizer=some"], "train.shard_optimizer"),
         ([f"model={NORMED.replace('BatchNorm2d', 'SyncBatchNorm')}"], "takes statistics of all processes"),
     ],
 )  # fmt: skip
