@@ -156,12 +156,11 @@ def _outermost_first(shape: tuple[int, ...], layouts: Sequence[tuple]) -> list[i
     return order[::-1]
 
 
-def empty_in_order(xp: Any, a: Any) -> Any:
-    """An array without gaps, of the shape and dtype of `a`, in the order of its memory: PyTorch's `empty_like`."""
+def empty_in_order(xp: Any, a: Any, dtype: Any = None) -> Any:
+    """An array without gaps, of the shape and (by default) dtype of `a`, in the order of its memory: PyTorch's `empty_like`."""
+    dtype = a.dtype if dtype is None else dtype
     return (
-        xp.empty(a.shape, a.dtype)
-        if a.flags.c_contiguous
-        else _empty(xp, a.shape, a.dtype, outermost_first(a.shape, [a]))
+        xp.empty(a.shape, dtype) if a.flags.c_contiguous else _empty(xp, a.shape, dtype, outermost_first(a.shape, [a]))
     )
 
 

@@ -41,6 +41,24 @@ def test_each_kind_drops_what_pytorch_drops(name, inplace):
             )
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("p", [0.1, 0.3])
+def test_half_precision_rounds_the_scale_as_pytorch(dtype, p):
+    results = []
+    for lib in (tdt, torch):
+        x = lib.tensor(numbers(40, 50).tolist(), dtype=getattr(lib, dtype), requires_grad=True)
+        lib.manual_seed(3)
+        y = lib.nn.functional.dropout(x, p)
+        y.sum().backward()
+        results.append([t.detach().float().numpy() for t in (y, x.grad)])
+    np.testing.assert_array_equal(*results)
+
+
+def test_dropout_keeps_one_byte_an_element_for_the_gradient():
+    y = tdt.nn.functional.dropout(tdt.ones(100, 100, requires_grad=True), 0.5)
+    assert sum(array.nbytes for array, _, _ in y.grad_fn.saved) == 100 * 100
+
+
 @pytest.mark.parametrize("name", ["dropout", "alpha_dropout", "dropout2d"])
 def test_masks_have_the_memory_order_of_the_input(name):
     bits_and_gradients(lambda lib, x: getattr(lib.nn.functional, name)(x, 0.4, True), (2, 3, 4, 5), turn=(0, 3, 1, 2))

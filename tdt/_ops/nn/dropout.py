@@ -6,55 +6,60 @@ products with a mask that `bernoulli_` draws.
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from typing import Any
+
+import numpy as np
 
 from tdt import _backend
 from tdt._backend.layout import empty_in_order
 from tdt._core.creation import empty_like
 from tdt._core.dtype import FLOATING, check_category
 from tdt._core.tensor import Tensor
-from tdt._kernels import multiply
+from tdt._kernels import from_formula
 from tdt._ops.elementwise._front import tensor_argument
+from tdt._ops.elementwise.select import where
 from tdt._random import assign_in_memory_order, bernoulli, generator_for
 from tdt.autograd._op import op
 
 
-def _noise_shape(x: tuple[int, ...], by_channel: bool) -> tuple[int, ...]:
-    """One number for each element, or for each channel of (N, C, *)."""
-    return (*x[:2], *(1,) * (len(x) - 2)) if by_channel else x
+def _channels(x: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of one number for each channel of (N, C, *)."""
+    return (*x[:2], *(1,) * (len(x) - 2))
 
 
-def _noise(xp: Any, x: Any, p: float, by_channel: bool, generator: Any) -> Any:
-    """0 with probability `p`, else 1 / (1 - p), drawn in the order of `x`'s memory, for each element or channel."""
-    keep = bernoulli(generator_for(generator, _backend.device_of(x)), _noise_shape(x.shape, by_channel), 1 - p)
-    real = x.real.dtype.type
-    scale = real(1) / real(1 - p)
-    if by_channel or x.flags.c_contiguous:
-        return xp.multiply(keep, scale, dtype=x.dtype)
-    noise = empty_in_order(xp, x)
-    assign_in_memory_order(noise, xp.multiply(keep, scale, dtype=x.dtype))
-    return noise
+# x times the scale or 0, in one pass where a kernel is generated.
+_product = from_formula("dropout", lambda xp, x, mask, scale: xp.where(mask, x * scale, x * 0), 2, ("scale",))[0]
 
 
-@op(name="dropout", dtypes=FLOATING, outputs=("out", "noise"), nondiff=("noise",), random=True,
-    shape=lambda x, by_channel, **how: (x, _noise_shape(x, by_channel)), node="MulBackward0")  # fmt: skip
-def _dropout(xp, x, *, p, by_channel, generator):
-    noise = _noise(xp, x, p, by_channel, generator)
-    if by_channel and not x.flags.c_contiguous:
-        return xp.multiply(x, noise, out=empty_in_order(xp, x)), noise
-    return multiply(x, noise), noise
+@functools.lru_cache
+def _scale(kind: Any, p: float) -> float:
+    """1 / (1 - p), divided as PyTorch does and rounded to a dtype."""
+    wide = np.float64 if kind == np.float64 else np.float32
+    return float(kind.type(wide(1) / wide(1 - p)))
+
+
+@op(name="dropout", dtypes=FLOATING, outputs=("out", "mask"), nondiff=("mask",), random=True, half=True,
+    shape=lambda x, **how: (x, x), node="MulBackward0")  # fmt: skip
+def _dropout(xp, x, *, p, generator):
+    # Drawn in the order of x's memory. A mask of bool takes a quarter of the memory of one of numbers.
+    mask = bernoulli(generator_for(generator, _backend.device_of(x)), x.shape, 1 - p)
+    if not x.flags.c_contiguous:
+        drawn, mask = mask, empty_in_order(xp, x, bool)
+        assign_in_memory_order(mask, drawn)
+    return _product(xp, x, mask, scale=_scale(x.dtype, p)), mask
 
 
 @_dropout.vjp("x")
-def _(g_out, noise):
-    return g_out * noise
+def _(g_out, mask, p):
+    return where(mask, g_out * _scale(g_out._a.dtype, p), g_out * 0)
 
 
 @_dropout.fast_vjp("x")
-def _(g_out, noise):
-    return multiply(g_out, noise)
+def _(xp, g_out, mask, p):
+    return _product(xp, g_out, mask, scale=_scale(g_out.dtype, p))
 
 
 # Klambauer et al., 2017: the negated limit of selu(x) for x → -inf.
@@ -78,9 +83,9 @@ def _drop(
     check_category("dropout", FLOATING, input.dtype)
     if by_channel and input.ndim < 2:
         raise RuntimeError(f"Feature dropout requires at least 2 dimensions in the input, but got {list(input.shape)}")
-    if not (inplace or alpha):
-        return _dropout(input, p=float(p), by_channel=by_channel, generator=None)[0]
-    noise = input.new_empty(_noise_shape(input.shape, True)) if by_channel else empty_like(input)
+    if not (inplace or alpha or by_channel):
+        return _dropout(input, p=float(p), generator=None)[0]
+    noise = input.new_empty(_channels(input.shape)) if by_channel else empty_like(input)
     noise.bernoulli_(1 - p)
     if not alpha:
         noise.div_(1 - p)
@@ -150,7 +155,7 @@ def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Replace each element with probability `p` by SELU's negative limit; mean 0 and variance 1 are kept.
+    """Replace each element with probability `p` by SELU's negative limit; mean 0 and variance 1 are mask.
 
     Args:
         train: whether to drop; without it, the result is `input` itself.
@@ -179,7 +184,7 @@ def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Replace each channel with probability `p` by SELU's negative limit; mean 0 and variance 1 are kept.
+    """Replace each channel with probability `p` by SELU's negative limit; mean 0 and variance 1 are mask.
 
     Args:
         train: whether to drop; without it, the result is `input` itself.
