@@ -26,6 +26,7 @@ Array = npt.NDArray[Any]
 Steps = Generator["MPI.Request", None, None]  # a collective: yields what must be complete before it goes on
 
 SMALL = 1 << 14  # bytes up to which every process reduces all of an array, in one exchange instead of two
+SMALL_OF_TWO = 1 << 20  # the same for two processes, to which one exchange sends no more bytes than two
 SPIN = 200e-6  # seconds for which a waiting process asks without a pause
 RATE = 2e8  # bytes a second that it is given to move meanwhile: MPI moves data only while it is asked
 PAUSE = 50e-6  # seconds between two questions after that
@@ -233,7 +234,7 @@ class Communicator:
         """Reduce arrays elementwise, in place."""
         if self.comm is None or not array.size:
             return
-        if array.nbytes <= SMALL:
+        if array.nbytes <= (SMALL_OF_TWO if self.size == 2 else SMALL):
             rows = np.empty((self.size, array.size), array.dtype)
             yield from self.all_gather(array, rows.reshape(-1))
             tree_reduce(rows, combine, array)

@@ -271,7 +271,9 @@ class BufferMean:
             for i in members:
                 end = start + self.buffers[i].numel()
                 if i in changed:
-                    self.buffers[i].copy_(wrap(mean[start:end].reshape(self.buffers[i].shape)))
+                    buffer, value = self.buffers[i], wrap(mean[start:end].reshape(self.buffers[i].shape))
+                    buffer.copy_(value)
+                    self._known[i] = buffer, buffer._version, value
                 start = end
 
     def _of_rank(self, i: int, floating: bool) -> Array:
