@@ -15,6 +15,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from tests.mpi.launching import leave
+
 
 def reductions(t: Any, d: Any, rank: int, size: int) -> Any:
     for op in ("SUM", "PRODUCT", "MIN", "MAX"):
@@ -176,7 +178,10 @@ def main(library: str, folder: str) -> None:
     parts = (reductions, moves, objects, messages, groups, errors)
     found = {part.__name__: [plain(value) for value in part(t, d, rank, size)] for part in parts}
     Path(folder, f"{library}{rank}.json").write_text(json.dumps(found))
-    d.barrier()
+    if library == "torch":
+        leave(folder, rank, size)
+    else:
+        d.barrier()
     d.destroy_process_group()
 
 

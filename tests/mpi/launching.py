@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,15 @@ def mpirun(
         timeout=LONGEST,
         check=False,
     )
+
+
+def leave(folder: str, rank: int, size: int) -> None:
+    """End a process's part when all have come to theirs: PyTorch's barrier fails where another process exits at once."""
+    Path(folder, f"ended{rank}").touch()
+    until = time.monotonic() + LONGEST
+    while not all(Path(folder, f"ended{other}").exists() for other in range(size)):
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def torchrun(processes: int, *arguments: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import random
 import re
 import signal
@@ -242,50 +243,103 @@ def scored(place: Path, ranks: Sequence[int] = (1, 4), rows: int = 1001) -> dict
     return found[0]
 
 
-def step_seconds(place: Path, steps: int, *jobs: tuple[int, bool]) -> float:
-    """Seconds of a step of ResNet-20 on images of 32x32 in jobs that run at the same time: the slowest's median.
+MEET = '''\
+"""A callback that waits after each step for that of another run: a barrier without MPI."""
 
-    jobs: of each the number of ranks, 32 samples for each, and whether mpirun starts it.
+import os
+
+from tdt.train import Callback
+
+
+class Meet(Callback):
+    def __init__(self, own: str, other: str):
+        self.own, self.other = (os.open(path, os.O_RDWR) for path in (own, other))
+
+    def on_step(self, event, parts):
+        os.write(self.other, b".")
+        os.read(self.own, 1)
+'''
+
+
+class Side:
+    """Runs of ResNet-20 on images of 32x32, 32 for each rank, which step only within `seconds`.
+
+    jobs: of each the number of ranks, whether mpirun starts it, and arguments.
     """
-    with ExitStack() as stack:
-        started = []
-        for ranks, by_mpirun in jobs:
-            run = tempfile.mkdtemp(dir=place)
-            settings = [*arguments("resnet20 of 32x32", steps, ranks), f"data.loader.batch_size={32 * ranks}",
-                        "checkpoint.every=1000 steps", "log.every=1 step"]  # fmt: skip
-            job = Job(
-                ranks,
-                "train",
-                *settings,
-                "--run-dir",
-                f"{run}/run",
-                cwd=place,
-                by_mpirun=by_mpirun,
-                OMP_NUM_THREADS="1",
-            )
-            started.append((stack.enter_context(job), Path(run, "run", "metrics.jsonl")))
-        found = []
-        for job, metrics in started:
-            assert job.end() == 0, job.text
-            events = [json.loads(line) for line in metrics.read_text().splitlines()]
-            times = [event["time/now"] for event in events if event["event"] == "StepDone"]
-            found.append(float(np.median(np.diff(times[5:]))))
-    return max(found)
+
+    def __init__(self, place: Path, stack: ExitStack, jobs: Sequence[tuple[int, bool, Sequence[str]]]) -> None:
+        self.jobs, self.logs = [], []
+        for ranks, by_mpirun, more in jobs:
+            run = Path(tempfile.mkdtemp(dir=place), "run")
+            settings = [*arguments("resnet20 of 32x32", 1_000_000, ranks), f"data.loader.batch_size={32 * ranks}",
+                        "checkpoint.every=1000 epochs", "train.validate=1000 epochs", "log.every=1 step"]  # fmt: skip
+            command = "train", *settings, *more, "--run-dir", run
+            job = Job(ranks, *command, cwd=place, by_mpirun=by_mpirun, OMP_NUM_THREADS="1")
+            self.jobs.append(stack.enter_context(job))
+            self.logs.append(run / "metrics.jsonl")
+        for job, log in zip(self.jobs, self.logs, strict=True):
+            job.wait_for(log)
+        self._send(signal.SIGSTOP)
+
+    def seconds(self, steps: int) -> float:
+        """Seconds of a step: the median over this number of steps, of the slowest job."""
+        before = [len(self._times(log)) for log in self.logs]
+        self._send(signal.SIGCONT)
+        while any(len(self._times(log)) < count + steps + 2 for log, count in zip(self.logs, before, strict=True)):
+            assert all(job.process.poll() is None for job in self.jobs), "".join(job.text for job in self.jobs)
+            time.sleep(0.1)
+        self._send(signal.SIGSTOP)
+        return max(
+            float(np.median(np.diff(self._times(log)[count + 1 :])))  # without the step in which it stood still
+            for log, count in zip(self.logs, before, strict=True)
+        )
+
+    def _send(self, number: signal.Signals) -> None:
+        for job in self.jobs:
+            for pid, rank in job.processes():
+                if rank is not None:
+                    os.kill(pid, number)
+
+    @staticmethod
+    def _times(log: Path) -> list[float]:
+        events = [json.loads(line) for line in log.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        return [event["time/now"] for event in events if event["event"] == "StepDone"]
 
 
-SIDES = {  # what is compared: the jobs of each side
-    "two ranks / two uncoupled processes": (((2, True),), ((1, False), (1, False))),
-    "one rank under mpirun / without": (((1, True),), ((1, False),)),
+RATIOS = {  # what is compared, of `cost`
+    "two ranks / two uncoupled processes": ("ranks", "uncoupled"),
+    "of it, waiting for the slower one: a bare barrier / uncoupled": ("barrier", "uncoupled"),
+    "two ranks / two processes with a bare barrier": ("ranks", "barrier"),
+    "one rank under mpirun / without": ("mpirun", "alone"),
 }
 
 
-def cost(place: Path, pairs: int, steps: int = 30) -> dict[str, tuple[float, float, float]]:
-    """Ratios of the time of a step, of jobs that alternate: the median and its 95 % interval."""
-    found = {}
-    for name, (ours, others) in SIDES.items():
-        measured = [[step_seconds(place, steps, *jobs) for jobs in (ours, others)] for _ in range(pairs)]
-        found[name] = interval([a / b for a, b in measured])
-    return found
+def cost(place: Path, pairs: int, steps: int = 10) -> dict[str, tuple[float, float, float]]:
+    """Ratios of the time of a step, of runs that alternate: the median and its 95 % interval."""
+    (place / "meet.py").write_text(MEET)
+    ends = [str(place / name) for name in ("left", "right")]
+    for end in ends:
+        os.mkfifo(end)
+    meeting = [
+        ["imports=[./meet.py]", "--trust", f"callbacks=[{{type: Meet, own: {own}, other: {other}}}]"]
+        for own, other in (ends, ends[::-1])
+    ]
+    jobs: dict[str, list[tuple[int, bool, Sequence[str]]]] = {
+        "ranks": [(2, True, [])],
+        "uncoupled": [(1, False, [])] * 2,
+        "barrier": [(1, False, more) for more in meeting],
+        "mpirun": [(1, True, [])],
+        "alone": [(1, False, [])],
+    }
+    with ExitStack() as stack:
+        sides = {name: Side(place, stack, each) for name, each in jobs.items()}
+        rounds = []
+        for number in range(pairs):
+            order = list(sides) if number % 2 else list(sides)[::-1]
+            rounds.append({name: sides[name].seconds(steps) for name in order})
+    for name in sides:
+        print(f"{name}: {1e3 * np.median([found[name] for found in rounds]):.1f} ms a step", flush=True)
+    return {name: interval([found[a] / found[b] for found in rounds]) for name, (a, b) in RATIOS.items()}
 
 
 def main() -> None:
@@ -293,7 +347,9 @@ def main() -> None:
     parser.add_argument("show", choices=("bits", "killed", "failures", "signals", "scores", "cost"))
     parser.add_argument("--steps", type=int, default=50, help="of each run (%(default)s)")
     parser.add_argument("--kills", type=int, default=20, help="(%(default)s)")
-    parser.add_argument("--pairs", type=int, default=7, help="alternating measurements (%(default)s)")
+    parser.add_argument(
+        "--pairs", type=int, default=15, help="alternating measurements, of 10 steps each (%(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="default: a random one, printed")
     args = parser.parse_args()
     print(f"seed {args.seed}", flush=True)
@@ -316,5 +372,5 @@ def main() -> None:
         elif args.show == "scores":
             print(json.dumps(scored(place)))
         else:
-            for name, (median, low, high) in cost(place, args.pairs, args.steps).items():
+            for name, (median, low, high) in cost(place, args.pairs).items():
                 print(f"{name}: {median:.3f} [{low:.3f}, {high:.3f}]", flush=True)

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.mpi.launching import leave
+
 ROWS = 12  # of the batch of all processes
 
 
@@ -145,8 +147,10 @@ def main(library: str, folder: str) -> None:
         results: Iterator[Any] = program(t, place)
         found |= {f"{program.__name__}/{i}": value.detach().numpy() for i, value in enumerate(results)}
     np.savez(Path(folder, f"{library}{place[0]}.npz"), **found)
-    d.barrier()
-    if library == "tdt":
+    if library == "torch":
+        leave(folder, *place)
+    else:
+        d.barrier()
         d.destroy_process_group()
 
 
