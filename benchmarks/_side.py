@@ -2,7 +2,7 @@
 
 NAME is a workload, or "FAMILY: SIZE" of `benchmarks.families`; CLOCK a function of `time`. First it prints a line of JSON:
 the losses of the first steps, the outputs of the networks, and the memory held. Then, for each line `MODE N` that it reads, it
-does N steps of that mode and prints the seconds that one took.
+does N steps of that mode and prints the seconds that one took. The mode "losses" prints losses instead, see `first_losses`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks import families
 from benchmarks.workloads import Step, find
 
-TRAINING = "training"
+TRAINING, LOSSES = "training", "losses"
 INFERENCE = {f"inference, batch {count}": count for count in families.INFERENCE_BATCHES}
 STEPS = 3  # training steps whose losses are compared
 
@@ -43,6 +45,30 @@ def steps_by_mode(library: Any, name: str, layout: str) -> dict[str, Callable[[]
     return {TRAINING: network.training, **{mode: infer(count) for mode, count in INFERENCE.items()}}
 
 
+def first_losses(library: Any, name: str, seed: int) -> list[float] | None:
+    """The losses of a family's first steps: in float64 (seed 0), or in float32 with every weight off by about a rounding error.
+
+    None: the network has steps of its own, in float32 alone.
+    """
+    network = families.network(library, *name.split(": "))
+    if network.step is not None:
+        return None
+    rng = np.random.default_rng(seed)
+    if seed:
+        with library.no_grad():
+            for p in network.model.parameters():
+                off = 1 + np.finfo(np.float32).eps * rng.uniform(-1, 1, tuple(p.shape))
+                p.copy_(library.from_numpy((p.detach().numpy() * off).astype(np.float32)))
+    else:
+        network.model.double()
+        arrays = network.sample
+        network.sample = lambda *args: tuple(
+            each.astype(np.float64) if each.dtype == np.float32 else each for each in arrays(*args)
+        )
+    step = network.training()
+    return [step() for _ in range(STEPS)]
+
+
 def main(library_name: str, name: str, layout: str, clock_name: str) -> None:
     """Answer until the input ends."""
     library, clock = importlib.import_module(library_name), getattr(time, clock_name)
@@ -57,6 +83,9 @@ def main(library_name: str, name: str, layout: str, clock_name: str) -> None:
     current = None
     for line in sys.stdin:
         mode, _, count = line.rpartition(" ")
+        if mode == LOSSES:
+            print(json.dumps(first_losses(library, name, int(count))), flush=True)
+            continue
         if mode != current:
             current, step = mode, modes[mode]()
         start = clock()

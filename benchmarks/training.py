@@ -25,13 +25,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
 from benchmarks._pairs import interval, ratios, settings
-from benchmarks._side import INFERENCE, TRAINING
+from benchmarks._side import INFERENCE, LOSSES, TRAINING
 from benchmarks.families import FAMILIES, SIZES
 from benchmarks.workloads import IMAGES, WORKLOADS
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = 0.1  # seconds of a block of steps, about
+NUDGED = 6  # trainings of PyTorch's with other rounding errors, where the losses differ
 MODES: dict[str, tuple[str, ...]] = {"training": (TRAINING,), "inference": tuple(INFERENCE), "memory": ()}
 
 
@@ -69,6 +72,12 @@ class Side:
         """A step's time over one block of steps."""
         print(self.mode, self.steps, file=self.process.stdin, flush=True)
         return float(self._line())
+
+    def losses(self, seed: int) -> list[float] | None:
+        """Those of the first steps in float64 (seed 0), or in float32 with weights that differ by rounding errors."""
+        print(LOSSES, seed, file=self.process.stdin, flush=True)
+        found: list[float] | None = json.loads(self._line())
+        return found
 
     def select(self, mode: str) -> None:
         """Go over to a mode, and find how many steps make a block."""
@@ -118,6 +127,20 @@ def compile_kernels(name: str, layout: str, threads: int | None) -> None:
             return
 
 
+def same_training(ours: Side, theirs: Side) -> bool:
+    """Whether two losses differ only because rounding errors grow: where one of them changes the sign of a ReLU's input, say.
+
+    Then both libraries compute the same losses in float64, from which float32's of PyTorch, with weights that are off by a
+    rounding error, are about as far away as those of tdt.
+    """
+    exact = theirs.losses(0)
+    if exact is None or not np.allclose(ours.losses(0), exact, rtol=1e-9, atol=0):
+        return False
+    runs = [theirs.facts["losses"], *[theirs.losses(seed) for seed in range(1, 1 + NUDGED)]]
+    reached = np.abs(np.array(runs) - exact).max(axis=0)
+    return bool((np.abs(np.array(ours.facts["losses"]) - exact) <= 3 * reached).all())
+
+
 def compare(
     results: Results, name: str, layout: str, threads: int | None, modes: Iterable[str], pairs: int, memory: bool
 ) -> None:
@@ -131,7 +154,9 @@ def compare(
         for kind, tolerance, share in (("losses", 1e-3, 1e-4), ("outputs", 1e-2, 0.0)):
             a, b = ours.facts[kind], theirs.facts[kind]
             least = max(1e-5, share * max(map(abs, b), default=0.0))
-            if not all(math.isclose(p, q, rel_tol=tolerance, abs_tol=least) for p, q in zip(a, b, strict=True)):
+            if all(math.isclose(p, q, rel_tol=tolerance, abs_tol=least) for p, q in zip(a, b, strict=True)):
+                continue
+            if kind != "losses" or ": " not in name or not same_training(ours, theirs):
                 raise SystemExit(f"{name}: the {kind} differ: {a}, PyTorch {b}")
         title = name if layout == "contiguous" else f"{name}, {layout}"
         if memory:
