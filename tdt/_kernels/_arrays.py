@@ -75,13 +75,14 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
     return out if bias is None else xp.add(out, bias, out=out)
 
 
-def small_product(a: Any, b: Any) -> Any:
-    """a @ b as `product` gives it, for matrices of float32 that need no plan; None for others."""
+def matrix_product(a: Any, b: Any) -> Any:
+    """a @ b as `product` gives it, for two matrices of float32 or two stacks of as many; None for others."""
     if (
-        a.__class__ is b.__class__ is ndarray and a.ndim == 2 == b.ndim and a.dtype is FLOAT32 is b.dtype
-        and a.shape[1] == b.shape[0] and _small_products and SWITCHES.kernels
-        and (a.size * b.shape[1] < LARGE_PRODUCT or _is_one_call(a, b))
+        a.__class__ is b.__class__ is ndarray and 4 > a.ndim == b.ndim > 1 and a.dtype is FLOAT32 is b.dtype
+        and a.shape[-1] == b.shape[-2] and (a.ndim == 2 or len(a) == len(b)) and _small_products and SWITCHES.kernels
     ):  # fmt: skip
+        if a.size * b.shape[-1] >= LARGE_PRODUCT and not _is_one_call(a, b):
+            return _large_product(a, b)
         small, _, parts, required = _small_products
         out = small(a, b)
         if required[0]:

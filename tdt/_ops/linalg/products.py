@@ -129,9 +129,9 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     if other.__class__ is not Tensor:
         tensor_argument("matmul", other, "other", 2)
     x, y = input._a, other._a
-    # Where nothing is recorded, small matrices need no call of the op.
-    if state.fast_record is False and out is None and (small := _kernels.small_product(x, y)) is not None:
-        return wrapped(small)
+    # where nothing is recorded, matrices need no call of the op.
+    if state.fast_record is False and out is None and (found := _kernels.matrix_product(x, y)) is not None:
+        return wrapped(found)
     if x.dtype != y.dtype or not x.ndim or not y.ndim or x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
         cast = cast_for("lower", input, other)
         if cast[0] is input and cast[1] is other:
@@ -149,8 +149,8 @@ def _of_ranks(left: int, right: int, input: Any, other: Any) -> Tensor | None:
         a, b = input._a, other._a
         if a.ndim != left or b.ndim != right or a.dtype is not b.dtype or state.fast_record is None:
             return None
-        if state.fast_record is False and (small := _kernels.small_product(a, b)) is not None:
-            return wrapped(small)
+        if state.fast_record is False and (found := _kernels.matrix_product(a, b)) is not None:
+            return wrapped(found)
         sizes, others = a.shape, b.shape
     except AttributeError:
         return None
