@@ -217,16 +217,31 @@ class Rows:
         size = vectors * code.select(self.lines, code.value(w, "i64"), GROUP[w])
         step = code.select(self.lines, word["b_k"], word["b_column"])
         with code.when(size != 0):
-            whole = code.select(self.lines, word["n"] // size * size, word["n"])
+            whole = word["n"] // size * size
             done.set(whole)
             rows_at_once = code.select(word["m"] > MOST_ROWS[w], 8, word["m"])
-            # Lines are read for a part of the sum before the next one, columns as a whole: the last ones with others, once more.
-            with code.loop(0, whole, code.select(self.lines, whole, size)) as each, self._depths() as (pc, depth):
-                start = code.minimum(each, word["n"] - size)
-                with code.loop(start, code.select(self.lines, whole, start + size), size) as j:
+            # Lines are read for a part of the sum before the next one, columns as a whole.
+            across = code.select(self.lines, whole, size)
+            with code.loop(0, whole, across) as start, self._depths() as (pc, depth):
+                with code.loop(start, start + across, size) as j:
                     address = word["b"] + pc * word["b_k"] + j * word["b_column"]
                     with code.loop(0, word["m"], rows_at_once) as i:
                         self._tile(function, i, j, (pc, depth), size, (address, step))
+        if w == LANES:
+            self._last_columns(done, columns)
+
+    def _last_columns(self, done: Variable, columns: Value) -> None:
+        """Of a few rows, the columns that do not fill a tile, if they are contiguous."""
+        code, word = self.code, self.word
+        left = columns & (done.get() < word["n"])
+        tests = {("last_columns", rows, 1): left & (word["m"] == rows) for rows in TURNED[LANES]}
+        function, _ = self._chosen(tests)
+        with code.when(function != 0):
+            with code.loop(done.get(), word["n"], LANES) as j, self._depths() as (pc, depth):
+                address = word["b"] + pc * word["b_k"] + j * word["b_column"]
+                wide = code.minimum(word["n"] - j, LANES)
+                self._tile(function, 0, j, (pc, depth), wide, (address, word["b_column"]))
+            done.set(word["n"])
 
     def _blocks(self, first: Value, part: tuple[Value, Value]) -> None:
         """All rows, and columns from `first` on, in blocks of columns of which the lines fill a panel's memory.

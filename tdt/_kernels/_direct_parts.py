@@ -278,20 +278,29 @@ class WideTurnedTile(TurnedTile):
     def __init__(self, name: str, rows: int, groups: int):
         Tile.__init__(self, name, rows, groups, LANES)
 
-    def sums(self) -> list[Any]:
-        builder, values = self.builder, self.values
-        step = values["b_step"]
+    def columns(self) -> Callable[[int, Any], list[Any]]:
+        """A function that gives the addresses of a group's columns at an offset."""
+        builder, step = self.builder, self.values["b_step"]
         steps = [self.number(0), step, builder.shl(step, self.number(1))]
         steps.append(builder.add(step, steps[2]))
         four = builder.shl(step, self.number(2))
-        quads = [builder.add(values["b"], builder.mul(four, self.number(q))) for q in range(LANES // 4 * self.vectors)]
+        quads = [
+            builder.add(self.values["b"], builder.mul(four, self.number(q))) for q in range(LANES // 4 * self.vectors)
+        ]
+
+        def at(group: int, offset: Any) -> list[Any]:
+            starts = [builder.add(quad, offset) for quad in quads[4 * group : 4 * group + 4]]
+            return [builder.add(start, each) for start in starts for each in steps]
+
+        return at
+
+    def sums(self) -> list[Any]:
+        builder, values, columns = self.builder, self.values, self.columns()
         rows = [builder.add(values["a"], builder.mul(self.number(r), values["a_row"])) for r in range(self.rows)]
 
         def lines(group: int, offset: Any, mask: Any = None) -> list[Any]:
             """The lines of a group's columns, sixteen elements of each from an offset on, or those of a mask."""
-            starts = [builder.add(quad, offset) for quad in quads[4 * group : 4 * group + 4]]
-            halves = [[builder.add(start, builder.add(each, self.number(4 * k))) for start in starts for each in steps]
-                      for k in (0, BLOCK)]  # fmt: skip
+            halves = [columns(group, builder.add(offset, self.number(4 * k))) for k in (0, BLOCK)]
             return [line for k, half in enumerate(halves) for line in turned_halves(self, half, self.half_of(mask, k))]
 
         def products(offset: Any, sums: list[Any], group: int, lines: list[Any]) -> None:
@@ -334,11 +343,30 @@ class WideTurnedTile(TurnedTile):
         return self.builder.shuffle_vector(mask, self.ir.Constant(mask.type, self.ir.Undefined), places)
 
 
+class LastTurnedTile(WideTurnedTile):
+    """A tile of up to sixteen columns: the last one is read in the place of those that do not exist."""
+
+    def __init__(self, name: str, rows: int):
+        super().__init__(name, rows, 1)
+
+    def write_body(self) -> None:
+        self.masks = [self.mask(self.values["wide"])]
+        self.end(self.sums())
+
+    def columns(self) -> Callable[[int, Any], list[Any]]:
+        builder, values = self.builder, self.values
+        last = builder.sub(values["wide"], self.number(1))
+        places = [self.smaller(self.number(i), last) for i in range(LANES)]
+        starts = [builder.add(values["b"], builder.mul(place, values["b_step"])) for place in places]
+        return lambda _, offset: [builder.add(start, offset) for start in starts]
+
+
 Part = tuple[str, int, int]  # the kind, and of a tile the rows and vectors
 WRITERS: dict[str, Callable[[str, int, int, int], Routine]] = {
     "lines": Tile,
     "packing": lambda name, rows, vectors, width: Tile(name, rows, vectors, width, 0, packs=True),
     "columns": lambda name, rows, groups, width: (WideTurnedTile if width == LANES else TurnedTile)(name, rows, groups),
+    "last_columns": lambda name, rows, vectors, width: LastTurnedTile(name, rows),
     "stream": lambda name, rows, vectors, width: Stream(name, rows, width),
     "pack_columns": lambda name, rows, vectors, width: Columns(vectors * width, width, name),
 }
@@ -348,7 +376,8 @@ PARTS: list[Part] = [
     *[("lines", rows + 1, 1) for rows in range(MOST_ROWS_OF_ONE)],
     *dict.fromkeys((kind, *each) for kind, sizes in (("lines", WIDE), ("columns", TURNED))
                    for each in itertools.chain(*[by_rows.items() for by_rows in sizes.values()])),
-    *[("stream", rows, 0) for rows in STREAMS], ("pack_columns", 0, 1), ("pack_columns", 0, 2),
+    *[("last_columns", rows, 1) for rows in TURNED[LANES]], *[("stream", rows, 0) for rows in STREAMS],
+    ("pack_columns", 0, 1), ("pack_columns", 0, 2),
 ]  # fmt: skip
 PLACES = {part: place for place, part in enumerate(PARTS, 1)}  # in the table; 0: none
 COUNT = len(PARTS)

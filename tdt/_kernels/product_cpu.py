@@ -58,7 +58,15 @@ FEW_PANELS = 4  # panels of columns up to which the left operand is read where i
 FEW_ROWS, ROWS_BETWEEN = 4, 64
 FEW_ROWS_OF_LINES = {8: (12, 12), 16: (48, 128)}  # of a shallow sum, of others
 FEW_COLUMNS = {8: (16, 32), 16: (16, 64)}  # where the left operand's rows are contiguous, where its columns are
-ROWS_OF_FEW_COLUMNS = {8: (1 << 62, 1 << 62), 16: (128, 256)}
+ROWS_OF_FEW_COLUMNS = {
+    8: (1 << 62, 1 << 62, 1 << 62),
+    16: (128, 256, 512),
+}  # the same; pairs of vectors, and its columns are
+THREE_VECTORS = {
+    8: range(0),
+    16: range(33, 49),
+}  # columns that a packed product's tile has, where those of `_direct` have two
+ROWS_OF_THREE_VECTORS = 32
 SMALL = 1 << 20
 # Elements of the right operand that stay in a cache when lines are read in pieces, as `_direct` does.
 CACHED = {8: 1 << 19, 16: 1 << 21}
@@ -457,12 +465,15 @@ def read_in_place(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: t
 def _is_direct(m: int, n: int, k: int, a: tuple[int, int], b: tuple[int, int], sizes: tuple[int, int]) -> bool:
     """Whether `_direct` computes a product, by its sizes, the strides of the matrices and the bytes of their elements."""
     width = vector_width()
+    left, right = a[1] == sizes[0], b[1] == sizes[1]  # whether rows are contiguous
+    if left and n in THREE_VECTORS[width] and m >= ROWS_OF_THREE_VECTORS:
+        return False
     if n == 1 or m <= FEW_ROWS or m * n * k < SMALL or _direct.is_narrow(m, n, k, a, b[0], width):
         return True
-    left, right = a[1] == sizes[0], b[1] == sizes[1]  # whether rows are contiguous
     if right:
         few = m < MOST_ROWS[width] or (m <= FEW_ROWS_OF_LINES[width][k > SHALLOW] and n * k <= CACHED[width])
-        return few or (n <= FEW_COLUMNS[width][not left] and m <= ROWS_OF_FEW_COLUMNS[width][not left])
+        pairs = not left and -(-n // width) % 2 == 0
+        return few or (n <= FEW_COLUMNS[width][not left] and m <= ROWS_OF_FEW_COLUMNS[width][(not left) + pairs])
     return m <= ROWS_BETWEEN and 10 * _each(m, 1, width) > 11 * m
 
 

@@ -140,10 +140,13 @@ def test_nothing_is_written_outside_the_result():
         ((24, 40, 300), "packing", {8: (6, 2), 16: (12, 2)}),
         ((1, 200, 30), "lines", {8: (1, 8), 16: (1, 8)}),
         ((1, 33, 40), "columns", {8: (1, 2), 16: (1, 2)}),
+        ((3, 10, 300), "last_columns", {16: (3, 1)}),
         ((30, 5, 400), "pack_columns", {8: (0, 1), 16: (0, 1)}),
     ],
 )
 def test_a_product_requires_few_parts_and_has_the_same_bits_before_they_are_compiled(size, kind, sizes, width):
+    if width not in sizes:
+        pytest.skip("tiles of sixteen columns")
     a, b = matrices(*size)
     b = np.ascontiguousarray(b.T).T if "columns" in kind else b
     parts = _direct.Parts(width)
@@ -176,9 +179,19 @@ def test_direct_products_in_vectors_of_sixteen_have_the_same_bits():
                 np.testing.assert_array_equal(direct(16)[each](*arguments), direct(8)[each](*arguments))
 
 
+@pytest.mark.parametrize(
+    ("size", "packs"), [((32, 40, 8), True), ((64, 33, 20), True), ((31, 40, 8), False), ((32, 32, 8), False)]
+)
+def test_products_of_three_vectors_of_columns_are_packed_in_vectors_of_sixteen(size, packs, monkeypatch):
+    monkeypatch.setattr(product_cpu, "vector_width", lambda: 16)
+    (rows, columns, depth), strides = size, (4 * size[2], 4)
+    assert product_cpu._is_direct(rows, columns, depth, strides, (4, strides[0]), (4, 4)) != packs
+    assert product_cpu._is_direct(rows, columns, depth, (4, 4 * rows), (4, strides[0]), (4, 4))
+
+
 @pytest.mark.parametrize("rows", range(1, 14))
 def test_contiguous_columns_of_few_rows_have_the_same_bits_in_vectors_of_eight_and_sixteen(rows):
-    for columns, depth in ((49, 41), (32, 16), (70, DEPTH + 7)):
+    for columns, depth in ((49, 41), (32, 16), (70, DEPTH + 7), (2, 2 * DEPTH), (13, 35)):
         a, b = matrices(rows, columns, depth)
         right, bias = np.ascontiguousarray(b.T).T, np.arange(columns, dtype=np.float32)
         expected = product(a, b)
