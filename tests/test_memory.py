@@ -1,13 +1,16 @@
-"""Settings of the C library's allocator for the memory of arrays."""
+"""How much memory training holds, and the settings of the C library's allocator for arrays."""
 
 from __future__ import annotations
 
 import platform
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
+
+import tdt
 
 PROGRAM = """
 from pathlib import Path
@@ -36,3 +39,48 @@ def test_large_arrays_lie_in_huge_pages_and_asking_for_them_takes_no_memory():
     huge, resized, used = run.stdout.split()
     assert huge == resized == "True"
     assert int(used) < 16 << 20
+
+
+SIZE = 1 << 16  # elements of an activation, which take more than all that is not an array
+
+
+def _peak(run) -> float:
+    """The most memory of arrays that a second call of `run` takes, in activations of SIZE numbers of float32."""
+    run()
+    tracemalloc.start()
+    try:
+        run()
+        return tracemalloc.get_traced_memory()[1] / (4 * SIZE)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "block", [lambda y: (y * 2.0).flip(0) + y, lambda y: y * 2.0 * 3.0 + y * 5.0 * 7.0], ids=["residual", "branches"]
+)
+def test_backward_holds_three_gradients_at_a_time(block):
+    """What has come to the block, and two of its branches; a chain of blocks is no different."""
+    x = tdt.ones(SIZE, requires_grad=True)
+    y, passed = x, tdt.ones(SIZE)
+    for _ in range(8):
+        y = block(y)
+    assert _peak(lambda: tdt.autograd.grad(y, x, passed, retain_graph=True)) < 3.5
+
+
+def test_gradients_of_a_value_used_often_add_up_in_one_array():
+    x, passed = tdt.ones(SIZE, requires_grad=True), tdt.ones(SIZE)
+    total = sum((x * 2) * float(n) for n in range(3, 9))
+    assert _peak(lambda: tdt.autograd.grad(total, x, passed, retain_graph=True)) < 3.5
+
+
+def test_a_gradient_that_others_refer_to_is_not_added_to():
+    """Adding up in place must spare the array that both operands of a sum, a hook and the caller have."""
+    x = tdt.ones(4, requires_grad=True)
+    a, b = x * 2, x * 3
+    received, passed = [], tdt.ones(4)
+    a.register_hook(lambda g: received.append(g))
+    y = a + b
+    z = y + a * 5 + y * 7
+    gradients = tdt.autograd.grad(z, [x, a, b, y], passed)
+    assert [g.tolist() for g in gradients] == [[2 * (8 + 5) + 3 * 8.0] * 4, [13.0] * 4, [8.0] * 4, [8.0] * 4]
+    assert received[0].tolist() == [13.0] * 4 and passed.tolist() == [1.0] * 4

@@ -149,8 +149,15 @@ def add_to(a: Any, b: Any) -> None:
     """a += b, of arrays."""
     if a.__class__ is np.ndarray and a.dtype in LOWER and a.dtype == b.dtype:
         _half_sum(np, a, b, out=a)
-    else:
+    elif not _large_and_apart(a, b) or _combined("add", a, b, a) is None:
         a += b
+
+
+def _large_and_apart(a: Any, b: Any) -> bool:
+    """Whether two arrays of a kernel's size have one shape, and no memory in common."""
+    if a.size < LARGE_ARITHMETIC or not (SWITCHES.kernels and a.__class__ is np.ndarray is b.__class__):
+        return False
+    return a.shape == b.shape and not np.may_share_memory(a, b)
 
 
 def multiply(a: Any, b: Any) -> Any:

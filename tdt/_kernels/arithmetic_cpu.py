@@ -31,8 +31,10 @@ OPERATIONS = {
 Dimension = tuple[int, int, int, int]  # its size; elements from one entry to the next in both operands and the result
 
 
-def combined(how: str, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+def combined(how: str, a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray | None:
     """`how` of two arrays that broadcast, a ufunc of `OPERATIONS`, in memory as NumPy's result; None where NumPy is as fast.
+
+    out: for the result, of its shape; None where it does not lie in memory as the result would. It may be an operand.
 
     They have one type, float32 or float64. Operands of the result's shape must lie in memory in the order of their indices, or
     alike and without gaps; an operand of another shape must be repeated along whole dimensions.
@@ -43,7 +45,10 @@ def combined(how: str, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
     shape, strides, words, blocks, steps, long = plan
     if long and (THREADS.count == 1 or blocks < 2 * GRAIN):
         return None
-    out = np.empty(shape, a.dtype) if strides is None else np.empty_like(a if strides == a.strides else b)
+    if out is None:
+        out = np.empty(shape, a.dtype) if strides is None else np.empty_like(a if strides == a.strides else b)
+    elif out.dtype != a.dtype or (out.strides != strides if strides else not out.flags.c_contiguous):
+        return None
     routine = _combine(KINDS[a.dtype.char], how, *steps)
     parallel(routine, blocks, a, b, out, *words, grain=GRAIN)
     return out

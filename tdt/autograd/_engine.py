@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterable, Sequence
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from tdt import _backend
 from tdt._core.mode import state
 from tdt._core.tensor import LEAF, Tensor, wrap
-from tdt._kernels import add
+from tdt._kernels import add, add_to
 from tdt.autograd._accumulate import accumulate, run_hooks, sum_of
 from tdt.autograd._graph import GradientEdge, edge_at
 from tdt.autograd._node import Node
@@ -141,10 +142,16 @@ def _walk(task: Task) -> dict[tuple, Any]:  # noqa: C901  (the inner loop of bac
             if waiting is None and target.__class__ is Node and target.outs is None:
                 pending[target] = g
             elif waiting.__class__ is ndarray and g.__class__ is ndarray and g.ndim:
-                pending[target] = add(waiting, g)
+                # The references: the dictionary's, the variable's and the argument's.
+                alone = waiting.flags.owndata and getrefcount(pending[target]) == 3
+                if alone and g.strides == waiting.strides and g.shape == waiting.shape and g.dtype is waiting.dtype:
+                    add_to(waiting, g)
+                else:
+                    pending[target] = add(waiting, g)
                 aliased.discard(target)
             else:
                 _arrive(pending, aliased, edge, g, incoming if own else g)
+        results = waiting = g = None  # else they would live until the next node has run
     return captured
 
 
