@@ -107,7 +107,7 @@ def test_wrong_arguments_of_collectives_raise_pytorchs_classes_of_errors():
 def test_backends_that_are_not_available_are_refused_with_pytorchs_errors(
     backend, error, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("tdt.distributed._group.cuda_device_count", lambda: 0)
+    monkeypatch.setattr("tdt.distributed._nccl.cuda_device_count", lambda: 0)
     monkeypatch.setattr("tdt.distributed._group.is_mpi_available", lambda: False)
     with pytest.raises(error, match="use the backend gloo"):
         distributed.init_process_group(backend, rank=0, world_size=1)

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-import numpy as np
-
 from tdt._core.tensor import Tensor
 from tdt.distributed._communicator import Array
 from tdt.distributed._group import ProcessGroup, ReduceOp, group_of
@@ -22,11 +20,13 @@ from tdt.distributed._work import (
     check_tensor,
     combination,
     flat,
+    joined,
     listed,
     outside,
     put,
     root_of,
     root_with_list,
+    rows_like,
 )
 
 
@@ -67,8 +67,7 @@ def all_reduce_coalesced(
     if outside("all_reduce", group):
         return None
     size = group_of(group).size()
-    combine, arrays = combination(op, tensors[0]), [flat(t) for t in tensors]
-    array = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    combine, array = combination(op, tensors[0]), joined(tensors, group)
 
     def finish() -> None:
         reduced, start = averaged(op, array, size), 0
@@ -77,8 +76,9 @@ def all_reduce_coalesced(
             start += t.numel()
 
     return begin(
-        "all_reduce", group, async_op, lambda c: c.all_reduce(array, combine), finish if size > 1 else _nothing
-    )
+        "all_reduce", group, async_op, lambda c: c.all_reduce(array, combine), finish if size > 1 else _nothing,
+        tensors[0],
+    )  # fmt: skip
 
 
 def _nothing() -> None:
@@ -98,10 +98,10 @@ def reduce(
     if outside("reduce", group):
         return None
     root, found = root_of("reduce", group, dst, group_dst), group_of(group)
-    combine, array = combination(op, tensor), flat(tensor)
+    combine, array = combination(op, tensor), flat(tensor, group)
     here = found.rank() == root and found.size() > 1
     finish = (lambda: put(tensor, averaged(op, array, found.size()))) if here else _nothing
-    return begin("reduce", group, async_op, lambda c: c.all_reduce(array, combine), finish)
+    return begin("reduce", group, async_op, lambda c: c.all_reduce(array, combine), finish, tensor)
 
 
 def broadcast(
@@ -115,19 +115,19 @@ def broadcast(
     check_tensor("tensor", tensor)
     if outside("broadcast", group):
         return None
-    root, array = root_of("broadcast", group, src, group_src), flat(tensor)
+    root, array = root_of("broadcast", group, src, group_src), flat(tensor, group)
     finish = _nothing if group_of(group).rank() == root else lambda: put(tensor, array)
-    return begin("broadcast", group, async_op, lambda c: c.broadcast(array, root), finish)
+    return begin("broadcast", group, async_op, lambda c: c.broadcast(array, root), finish, tensor)
 
 
 def broadcast_tensors(tensors: Sequence[Tensor], group: ProcessGroup) -> None:
     """Copy tensors of the group's rank 0 into those of all others, all of one dtype at once."""
     kinds: dict[Any, list[Tensor]] = {}
     for t in tensors:
-        kinds.setdefault(t.dtype, []).append(t)
+        kinds.setdefault((t.dtype, t.is_cuda), []).append(t)
     for same in kinds.values():
-        array, start = np.concatenate([flat(t) for t in same]), 0
-        begin("broadcast", group, False, lambda c, array=array: c.broadcast(array, 0))  # type: ignore[misc]
+        array, start = joined(same, group), 0
+        begin("broadcast", group, False, lambda c, array=array: c.broadcast(array, 0), tensor=same[0])  # type: ignore[misc]
         for t in same if group.rank() else ():
             put(t, array[start : start + t.numel()])
             start += t.numel()
@@ -141,13 +141,13 @@ def all_gather(
         return None
     targets = listed("tensor_list", tensor_list, group_of(group).size())
     check_same(targets, tensor)
-    into = np.empty((len(targets), tensor.numel()), tensor.detach().cpu()._a.dtype)
+    array, into = flat(tensor, group), rows_like(tensor, len(targets), group)
 
     def finish() -> None:
         for target, row in zip(targets, into, strict=True):
             put(target, row)
 
-    return begin("all_gather", group, async_op, lambda c: c.all_gather(flat(tensor), into.reshape(-1)), finish)
+    return begin("all_gather", group, async_op, lambda c: c.all_gather(array, into.reshape(-1)), finish, tensor)
 
 
 def all_gather_into_tensor(
@@ -157,10 +157,10 @@ def all_gather_into_tensor(
     if outside("all_gather_into_tensor", group):
         return None
     check_sizes(output_tensor, input_tensor, group_of(group).size(), 1)
-    into = flat(output_tensor)
+    array, into = flat(input_tensor, group), flat(output_tensor, group)
     return begin(
-        "all_gather_into_tensor", group, async_op, lambda c: c.all_gather(flat(input_tensor), into),
-        lambda: put(output_tensor, into),
+        "all_gather_into_tensor", group, async_op, lambda c: c.all_gather(array, into),
+        lambda: put(output_tensor, into), input_tensor,
     )  # fmt: skip
 
 
@@ -193,16 +193,17 @@ def gather(
         return None
     root, found = root_with_list("gather_list", gather_list, group, dst, group_dst), group_of(group)
     if found.rank() != root:
-        return begin("gather", group, async_op, lambda c: c.gather(flat(tensor), None, root))
+        own = flat(tensor, group)
+        return begin("gather", group, async_op, lambda c: c.gather(own, None, root), tensor=tensor)
     targets = listed("gather_list", gather_list, found.size())
     check_same(targets, tensor)
-    into = np.empty((len(targets), tensor.numel()), tensor.detach().cpu()._a.dtype)
+    array, into = flat(tensor, group), rows_like(tensor, len(targets), group)
 
     def finish() -> None:
         for target, row in zip(targets, into, strict=True):
             put(target, row)
 
-    return begin("gather", group, async_op, lambda c: c.gather(flat(tensor), into.reshape(-1), root), finish)
+    return begin("gather", group, async_op, lambda c: c.gather(array, into.reshape(-1), root), finish, tensor)
 
 
 def scatter(
@@ -213,12 +214,13 @@ def scatter(
     if outside("scatter", group):
         return None
     root, found = root_with_list("scatter_list", scatter_list, group, src, group_src), group_of(group)
-    into, parts = flat(tensor), None
+    into, parts = flat(tensor, group), None
     if found.rank() == root:
         sources = listed("scatter_list", scatter_list, found.size())
         check_same(sources, tensor)
-        parts = np.concatenate([flat(source) for source in sources])
-    return begin("scatter", group, async_op, lambda c: c.scatter(parts, into, root), lambda: put(tensor, into))
+        parts = joined(sources, group)
+    finish = lambda: put(tensor, into)  # noqa: E731
+    return begin("scatter", group, async_op, lambda c: c.scatter(parts, into, root), finish, tensor)
 
 
 def reduce_scatter(
@@ -232,7 +234,7 @@ def reduce_scatter(
     if outside("reduce_scatter", group):
         return None
     check_same(sources := listed("input_list", input_list, group_of(group).size()), output)
-    return _reduce_scatter(output, np.concatenate([flat(source) for source in sources]), op, group, async_op)
+    return _reduce_scatter(output, joined(sources, group), op, group, async_op)
 
 
 def reduce_scatter_tensor(
@@ -246,17 +248,17 @@ def reduce_scatter_tensor(
     if outside("reduce_scatter_tensor", group):
         return None
     check_sizes(output, input, 1, group_of(group).size())
-    return _reduce_scatter(output, flat(input), op, group, async_op)
+    return _reduce_scatter(output, flat(input, group), op, group, async_op)
 
 
 def _reduce_scatter(
     output: Tensor, array: Array, op: Reduction, group: ProcessGroup | None, async_op: bool
 ) -> Work | None:
-    combine, out, size = combination(op, output), flat(output), group_of(group).size()
+    combine, out, size = combination(op, output), flat(output, group), group_of(group).size()
     bounds = [out.size * i for i in range(size + 1)]
     return begin(
         "reduce_scatter", group, async_op, lambda c: c.reduce_scatter(array, bounds, out, combine),
-        lambda: put(output, averaged(op, out, size)),
+        lambda: put(output, averaged(op, out, size)), output,
     )  # fmt: skip
 
 
@@ -274,14 +276,16 @@ def all_to_all(
     inputs = listed("input_tensor_list", input_tensor_list, size)
     rank = group_of(group).rank()
     check_same([outputs[rank]], inputs[rank])
-    array, into = (np.concatenate([flat(t) for t in tensors]) for tensors in (inputs, outputs))
+    array, into = joined(inputs, group), joined(outputs, group)
     bounds, into_bounds = (bounds_of([t.numel() for t in tensors]) for tensors in (inputs, outputs))
 
     def finish() -> None:
         for t, start, end in zip(outputs, into_bounds[:-1], into_bounds[1:], strict=True):
             put(t, into[start:end])
 
-    return begin("all_to_all", group, async_op, lambda c: c.all_to_all(array, bounds, into, into_bounds), finish)
+    return begin(
+        "all_to_all", group, async_op, lambda c: c.all_to_all(array, bounds, into, into_bounds), finish, inputs[0]
+    )
 
 
 def all_to_all_single(
@@ -301,14 +305,11 @@ def all_to_all_single(
     size = group_of(group).size()
     if size == 1 or (output_split_sizes is None and input_split_sizes is None):
         check_sizes(output, input, 1, 1)
-    into, bounds, into_bounds = (
-        flat(output),
-        _rows(input, input_split_sizes, size),
-        _rows(output, output_split_sizes, size),
-    )
+    array, into = flat(input, group), flat(output, group)
+    bounds, into_bounds = _rows(input, input_split_sizes, size), _rows(output, output_split_sizes, size)
     return begin(
-        "all_to_all_single", group, async_op, lambda c: c.all_to_all(flat(input), bounds, into, into_bounds),
-        lambda: put(output, into),
+        "all_to_all_single", group, async_op, lambda c: c.all_to_all(array, bounds, into, into_bounds),
+        lambda: put(output, into), input,
     )  # fmt: skip
 
 

@@ -12,18 +12,23 @@ import os
 import pickle
 import time
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from tdt._backend import current, to_device
+from tdt._backend.device import CPU, device
 from tdt._kernels._formulas import LOWER
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
+T = TypeVar("T")
 Array = npt.NDArray[Any]
 Steps = Generator["MPI.Request", None, None]  # a collective: yields what must be complete before it goes on
+
+Combine = Callable[[Array, Array], Array]  # how two arrays are reduced, a ufunc
 
 SMALL = 1 << 14  # bytes up to which every process reduces all of an array, in one exchange instead of two
 SMALL_OF_TWO = 1 << 20  # the same for two processes, to which one exchange sends no more bytes than two
@@ -35,9 +40,7 @@ AT_ONCE = (
 )
 
 
-def tree_reduce(
-    parts: Sequence[Array] | Array, combine: Callable[[Array, Array], Array] = np.add, out: Array | None = None
-) -> Array:
+def tree_reduce(parts: Sequence[Array] | Array, combine: Combine = np.add, out: Array | None = None) -> Array:
     """Combine arrays up a binary tree: neighbours in pairs, then neighbouring pairs, and so on.
 
     Half precision is combined in float32. The result is written to `out` too, where that is given.
@@ -47,10 +50,11 @@ def tree_reduce(
     >>> tree_reduce([np.array("a", object), np.array("b", object), np.array("c", object)], lambda a, b: "(" + a + b + ")")
     '((ab)c)'
     """
-    level = list(parts.astype(np.float32) if isinstance(parts, np.ndarray) and parts.dtype in LOWER else parts)
+    lower = not isinstance(parts, Sequence) and parts.dtype in LOWER
+    level = list(parts.astype(np.float32) if lower else parts)  # type: ignore[union-attr]
     while len(level) > 1:
-        if len(level) == 2 and out is not None and isinstance(combine, np.ufunc) and out.dtype == level[0].dtype:
-            return combine(level[0], level[1], out=out)
+        if len(level) == 2 and out is not None and hasattr(combine, "nin") and out.dtype == level[0].dtype:  # a ufunc
+            return combine(level[0], level[1], out=out)  # type: ignore[call-arg]
         pairs = [combine(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
         level = pairs + level[len(pairs) * 2 :]
     if out is not None:
@@ -139,11 +143,15 @@ class _Turn:
 class Communicator:
     """The processes of a group: the collectives that all of them call in one order.
 
-    Arrays are contiguous, one-dimensional and on the host. Each method is a generator for `begin`.
+    Arrays are contiguous, one-dimensional and on `device`: the host here, a GPU in `GpuCommunicator`, which adds by the same
+    algorithms and differs in what moves the bytes. Each method that returns Steps is a generator for `begin`.
 
     Args:
         mpi: the module `mpi4py.MPI`, and its communicator; None: a group of this process alone, without MPI.
     """
+
+    device: device = CPU
+    xp: Any = np
 
     def __init__(self, mpi: Any = None, comm: MPI.Intracomm | None = None) -> None:
         self.mpi = mpi
@@ -152,12 +160,31 @@ class Communicator:
         self.rank: int = 0 if comm is None else comm.Get_rank()
         self.size: int = 1 if comm is None else comm.Get_size()
         self.tickets = self.served = 0  # collectives with a second part: begun, and whose second part has begun
+        self.alone = comm is None  # whether arrays stay as they are, with nothing to send
         self.begun: list[Progress] = []  # collectives that are not done, in order
         self.bytes = 0  # of all messages so far
 
     def begin(self, steps: Steps, name: str, timeout: float | None = None) -> Progress:
         """Begin a collective; all processes begin the same ones, in one order. name: for messages."""
         return Progress(steps, name, timeout, self)
+
+    def exchanged(self, value: T, name: str) -> list[T]:
+        """The objects of all processes, which are pickled, by rank."""
+        values: list[T] = []
+        self.begin(self.exchange(value, values), name).wait()
+        return values
+
+    def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Array:
+        """A new array where those of collectives are."""
+        with current(self.device):
+            return self.xp.empty(shape, dtype)
+
+    def local(self, array: Any) -> Array:
+        """`array`, or a copy of it where arrays of collectives are."""
+        return to_device(array, self.device)
+
+    def _tree_reduce(self, rows: Array, combine: Combine, out: Array) -> None:
+        tree_reduce(rows, getattr(self.xp, combine.__name__) if isinstance(combine, np.ufunc) else combine, out)
 
     def _message(self, array: Array, bounds: Sequence[int] | None = None) -> Any:
         """An array as bytes for MPI; bounds: of the part for each process, in elements."""
@@ -201,12 +228,7 @@ class Communicator:
         bounds = [0, *itertools.accumulate(max(size - AT_ONCE, 0) for size in sizes)]
         rest = np.empty(bounds[-1], np.uint8)
         rest[bounds[self.rank] : bounds[self.rank + 1]] = data[AT_ONCE:]
-        yield turn
-        assert self._seconds is not None
-        request = self._seconds.Iallgatherv(self.mpi.IN_PLACE, self._message(rest, bounds)) if rest.size else None
-        self.served += 1
-        if request is not None:
-            yield request
+        yield from self._gather_second(rest, bounds, turn)
         ends = [rest[a:b].tobytes() for a, b in itertools.pairwise(bounds)]
         begins = [row[8 : 8 + size].tobytes() for row, size in zip(rows, sizes, strict=True)]
         into[:] = [pickle.loads(one + more) for one, more in zip(begins, ends, strict=True)]
@@ -218,35 +240,38 @@ class Communicator:
         else:
             yield self.comm.Ialltoallv(self._message(parts, bounds), self._message(into, into_bounds))
 
-    def reduce_scatter(
-        self, array: Array, bounds: Sequence[int], out: Array, combine: Callable[[Array, Array], Array] = np.add
-    ) -> Steps:
+    def reduce_scatter(self, array: Array, bounds: Sequence[int], out: Array, combine: Combine = np.add) -> Steps:
         """Reduce arrays elementwise, each process the part between its bounds, into `out`."""
-        if self.comm is None:
+        if self.alone:
             out[...] = array
             return
         length = bounds[self.rank + 1] - bounds[self.rank]
-        rows = np.empty((self.size, length), array.dtype)
+        rows = self.empty((self.size, length), array.dtype)
         yield from self.all_to_all(array, bounds, rows.reshape(-1), [length * i for i in range(self.size + 1)])
-        tree_reduce(rows, combine, out)
+        self._tree_reduce(rows, combine, out)
 
-    def all_reduce(self, array: Array, combine: Callable[[Array, Array], Array] = np.add) -> Steps:
+    def all_reduce(self, array: Array, combine: Combine = np.add) -> Steps:
         """Reduce arrays elementwise, in place."""
-        if self.comm is None or not array.size:
+        if self.alone or not array.size:
             return
         if array.nbytes <= (SMALL_OF_TWO if self.size == 2 else SMALL):
-            rows = np.empty((self.size, array.size), array.dtype)
+            rows = self.empty((self.size, array.size), array.dtype)
             yield from self.all_gather(array, rows.reshape(-1))
-            tree_reduce(rows, combine, array)
+            self._tree_reduce(rows, combine, array)
             return
         bounds = even_parts(array.size, self.size)
         part, turn = array[bounds[self.rank] : bounds[self.rank + 1]], _Turn(self)
         yield from self.reduce_scatter(array, bounds, part, combine)
+        yield from self._gather_second(array, bounds, turn)
+
+    def _gather_second(self, array: Array, bounds: Sequence[int], turn: _Turn) -> Steps:
+        """`all_gather` in place, as the second part of a collective; turn: taken when it began."""
         yield turn
         assert self._seconds is not None
-        gathered = self._seconds.Iallgatherv(self.mpi.IN_PLACE, self._message(array, bounds))
+        request = self._seconds.Iallgatherv(self.mpi.IN_PLACE, self._message(array, bounds)) if array.size else None
         self.served += 1
-        yield gathered
+        if request is not None:
+            yield request
 
     def gather(self, array: Array, into: Array | None, root: int) -> Steps:
         """Gather arrays of one length on process `root`, by rank."""

@@ -9,12 +9,15 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from tdt._about import install_hint
-from tdt._backend import cuda_device_count
+from tdt._backend import gpu_index
+from tdt._backend.device import as_device
 from tdt._backend.device import device as _device
+from tdt._core.tensor import Tensor
 from tdt._launched import launched, local_rank
 from tdt.distributed._communicator import Communicator, Progress, Steps
 from tdt.distributed._launch import LaunchError, load_mpi, world
-from tdt.distributed._store import HashStore, PrefixStore, Store
+from tdt.distributed._nccl import GpuCommunicator, nccl_is_missing
+from tdt.distributed._store import DistBackendError, HashStore, PrefixStore, Store
 from tdt.distributed.constants import default_pg_timeout
 
 BACKENDS = ("undefined", "gloo", "nccl", "xccl", "ucc", "mpi", "fake")
@@ -93,6 +96,7 @@ class ProcessGroup:
         self.group_name, self.group_desc, self._store, self._backend = name, "", store, backend
         self._timeout = timeout
         self.communicator = communicator or Communicator()
+        self._gpus: GpuCommunicator | None = None  # connected by the first collective on a GPU's tensor
         self.ranks = list(ranks)
 
     def rank(self) -> int:
@@ -115,9 +119,38 @@ class ProcessGroup:
         """Set how long a collective waits for the other processes."""
         self._timeout = timeout
 
-    def begin(self, steps: Steps, name: str) -> Progress:
-        """Begin a collective."""
-        return self.communicator.begin(steps, name, self._timeout.total_seconds())
+    def transport(self, tensor: Tensor) -> Communicator:
+        """What sends a tensor: NCCL from GPU to GPU if the backend is "nccl", else MPI from host to host.
+
+        All processes call it together. RuntimeError if the tensor is on another GPU than those before.
+        """
+        if not tensor.is_cuda or "nccl" not in self._backend:
+            return self.communicator
+        return self.connect(tensor._a.device.id)
+
+    def connect(self, index: int) -> GpuCommunicator:
+        """Connect the GPUs of all processes: `index` is this one's."""
+        if self._gpus is None:
+            try:
+                self._gpus = GpuCommunicator(self.communicator, index)
+            except DistBackendError as error:
+                raise DistBackendError(f"{error}; the backend mpi sends their tensors through the host") from error
+        if self._gpus.device.index != index:
+            raise RuntimeError(
+                f"a collective on a tensor on cuda:{index}, but the group's tensors are on {self._gpus.device}; "
+                "move it there: NCCL uses one GPU for each process"
+            )
+        return self._gpus
+
+    def close(self) -> None:
+        """Free what NCCL holds."""
+        if self._gpus is not None:
+            self._gpus.close()
+            self._gpus = None
+
+    def begin(self, steps: Steps, name: str, through: Communicator | None = None) -> Progress:
+        """Begin a collective. through: what sends its arrays, by default MPI."""
+        return (through or self.communicator).begin(steps, name, self._timeout.total_seconds())
 
 
 class _Named(type):
@@ -151,8 +184,8 @@ def is_initialized() -> bool:
 
 
 def is_nccl_available() -> bool:
-    """Whether the backend "nccl" is available: if there is a GPU."""
-    return cuda_device_count() > 0
+    """Whether the backend "nccl" is available: if CuPy finds a GPU and NCCL."""
+    return nccl_is_missing() is None
 
 
 def is_gloo_available() -> bool:
@@ -183,7 +216,7 @@ def is_torchelastic_launched() -> bool:
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether a backend is available: "gloo", "mpi" if it is installed, and "nccl" if there is a GPU."""
+    """Whether a backend is available: "gloo", "mpi" if it is installed, and "nccl" if CuPy finds a GPU and NCCL."""
     available = {"gloo": is_gloo_available, "mpi": is_mpi_available, "nccl": is_nccl_available}
     return available.get(backend.lower(), is_ucc_available)()
 
@@ -195,7 +228,7 @@ def _check_backend(backend: str) -> None:
         if name in ("nccl", "mpi", "xccl") and not is_backend_available(name):
             raise RuntimeError(
                 f"Distributed package doesn't have {name.upper()} built in"
-                + {"nccl": ": CuPy sees no GPU", "mpi": f": {install_hint('mpi')}"}.get(name, "")
+                + {"nccl": f": {nccl_is_missing()}", "mpi": f": {install_hint('mpi')}"}.get(name, "")
                 + "; use the backend gloo"
             )
         if name != "undefined" and not is_backend_available(name):
@@ -227,13 +260,15 @@ def init_process_group(
 
     Args:
         backend: "mpi", "gloo", "nccl" if there is a GPU, or two of them ("cpu:gloo,cuda:nccl"); returned by `get_backend`.
-            All of them send through MPI.
+            NCCL sends tensors from GPU to GPU; all else, and messages (`send`, `recv`), is sent through the host by MPI.
         timeout: how long a collective waits for the other processes.
         world_size, rank: those that the launcher has given, if they are passed at all.
         store: returned by `ProcessGroup.get_group_store`; default: a store in memory.
+        device_id: the GPU of this process, which NCCL connects at once; default: that of the first tensor, when it is sent.
     Raises:
         LaunchError: when a launcher has started several processes, but MPI does not connect them.
         RuntimeError: when the backend is not available.
+        DistBackendError: when NCCL cannot connect the GPUs, since two processes share one.
         AssertionError: when the backend is unknown.
         ValueError: when the group exists already, or rank or world_size are not the launcher's.
     """
@@ -249,6 +284,8 @@ def init_process_group(
     _Named._world = _create_group(
         prefixed, backend, timeout or default_pg_timeout, communicator, range(communicator.size)
     )
+    if device_id is not None and "nccl" in _Named._world.name():
+        _Named._world.connect(gpu_index(as_device(device_id)))
 
 
 def _check_place(name: str, passed: int, known: int) -> None:
@@ -271,6 +308,8 @@ def _create_group(
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
     """Delete the group (all groups, if `group` is None or `group.WORLD`)."""
     world = default_group()
+    if isinstance(group or world, ProcessGroup):
+        (group or world).close()
     if group in (None, world):
         _Named._world, _Named._count = None, 0
     else:

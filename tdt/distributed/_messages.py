@@ -51,7 +51,7 @@ def isend(
         return None
     to = _peer("destination", group, dst, group_dst)
     check_tensor("tensor", tensor)
-    return begin("isend", group, True, lambda c: c.send(flat(tensor), to, tag))
+    return begin("isend", group, True, lambda c: c.send(flat(tensor.cpu()), to, tag))
 
 
 def send(
@@ -90,7 +90,7 @@ def irecv(
     found, anyone = group_of(group), src is None and group_src is None
     source = None if anyone and found.size() > 1 else _peer("source", group, src, group_src, RuntimeError)
     check_tensor("tensor", tensor)
-    array, senders = flat(tensor), list[int]()
+    array, senders = flat(tensor.cpu()), list[int]()
     progress = found.begin(found.communicator.receive(array, source, tag, senders), "irecv")
     work = _Received(progress, lambda: put(tensor, array))
     work.senders = senders

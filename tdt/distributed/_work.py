@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt._backend import namespace
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor, wrap
 from tdt.distributed._communicator import Array, Communicator, Progress, Steps
@@ -73,10 +74,15 @@ def begin(
     async_op: bool,
     steps: Callable[[Communicator], Steps],
     finish: Finish = lambda: None,
+    tensor: Tensor | None = None,
 ) -> Work | None:
-    """Begin a collective of `group`; wait for its end unless async_op. finish: puts its results where they belong."""
+    """Begin a collective of `group`; wait for its end unless async_op. finish: puts its results where they belong.
+
+    tensor: one of those that it sends; None: what it sends is on the host.
+    """
     found = group_of(group)
-    work = Work(found.begin(steps(found.communicator), name), finish)
+    through = found.communicator if tensor is None else found.transport(tensor)
+    work = Work(found.begin(steps(through), name, through), finish)
     if async_op:
         return work
     work.wait()
@@ -99,9 +105,22 @@ def check_tensor(name: str, value: Any) -> None:
         )
 
 
-def flat(tensor: Tensor) -> Array:
-    """A copy of a tensor's elements, on the host, in one dimension."""
-    return np.array(tensor.detach().cpu()._a, order="C").reshape(-1)
+def flat(tensor: Tensor, group: ProcessGroup | int | None = None) -> Array:
+    """A copy of a tensor's elements where `group` sends them from, in one dimension."""
+    array = group_of(group).transport(tensor).local(tensor.detach()._a)
+    return namespace(array).array(array, order="C").reshape(-1)
+
+
+def joined(tensors: Sequence[Tensor], group: ProcessGroup | int | None) -> Array:
+    """Copies of the elements of several tensors, one after the other."""
+    arrays = [flat(t, group) for t in tensors]
+    return arrays[0] if len(arrays) == 1 else namespace(arrays[0]).concatenate(arrays)
+
+
+def rows_like(tensor: Tensor, count: int, group: ProcessGroup | int | None) -> Array:
+    """Memory for `count` tensors of this size, a row for each, where `group` receives them."""
+    through = group_of(group).transport(tensor)
+    return through.empty((count, tensor.numel()), tensor.detach()._a.dtype)
 
 
 def put(tensor: Tensor, array: Array) -> None:
@@ -208,7 +227,7 @@ def averaged(op: Reduction, array: Array, size: int) -> Array:
     """The reduced array, divided by the number of processes if `op` is the mean."""
     if op != R.AVG or size == 1:
         return array
-    return np.asarray(array / size if array.dtype.kind in "fcV" else array // size, array.dtype)
+    return (array / size if array.dtype.kind in "fcV" else array // size).astype(array.dtype, copy=False)
 
 
 def bounds_of(sizes: Sequence[int]) -> list[int]:

@@ -6,8 +6,12 @@ import socket
 from functools import lru_cache
 from typing import Any, TypeVar
 
+import tdt
+from tdt._backend import gpu_index
 from tdt.distributed._communicator import Communicator, Progress, Steps
 from tdt.distributed._launch import launched, load_mpi
+from tdt.distributed._nccl import GpuCommunicator
+from tdt.distributed._store import DistBackendError
 
 T = TypeVar("T")
 
@@ -16,7 +20,7 @@ class Ranks:
     """The processes of a run, each with a rank from 0; all of them call `exchange`, `from_first` and `wait` in one order.
 
     Attributes:
-        communicator: their collectives on arrays.
+        communicator: their collectives on arrays of the host.
         rank, size: of this process, and how many there are.
         hosts: the name of each one's machine.
 
@@ -25,6 +29,8 @@ class Ranks:
     >>> ranks.rank, ranks.size, ranks.first, ranks.exchange("mine"), ranks.from_first("its")
     (0, 1, True, ['mine'], 'its')
     """
+
+    _gpus: GpuCommunicator | None = None
 
     def __init__(self, communicator: Communicator) -> None:
         self.communicator, self.rank, self.size = communicator, communicator.rank, communicator.size
@@ -55,13 +61,26 @@ class Ranks:
 
     def exchange(self, value: T, name: str = "exchange") -> list[T]:
         """The value of every process, by rank; values are pickled. name: for messages."""
-        values: list[T] = []
-        self.wait(self.communicator.exchange(value, values), name)
-        return values
+        return self.communicator.exchanged(value, name)
 
     def from_first(self, value: T, name: str = "broadcast") -> T:
         """The value of rank 0."""
         return value if self.size == 1 else self.exchange(value if self.first else None, name)[0]  # type: ignore[return-value]
+
+    @property
+    def transport(self) -> Communicator:
+        """What sends arrays of the run's device: NCCL from GPU to GPU, after `connect`; else `communicator`."""
+        return self._gpus or self.communicator
+
+    def connect(self, device: tdt.device) -> str | None:
+        """Let `transport` send from the device of the run. Returns why the host must send for GPUs; else None."""
+        self._gpus = None
+        if self.size > 1 and device.type == "cuda":
+            try:
+                self._gpus = GpuCommunicator(self.communicator, gpu_index(device))
+            except DistBackendError as error:
+                return str(error)
+        return None
 
     def wait(self, steps: Steps, name: str) -> None:
         """Begin a collective on arrays, and wait for its end."""

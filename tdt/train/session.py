@@ -156,7 +156,7 @@ class Session:
         parts.callbacks += tuple(callbacks)
         record, lines = _warm_start(ranks, parts, root)
         files = together(ranks, lambda: fingerprints(parts.files))
-        check_alike(ranks, parts.config, files)
+        check_alike(ranks, parts.config, files, parts.device)
         name, text = parts.config.name, parts.config.annotated()
         run = _owned(ranks, lambda: RunFolder.create(root, name, text, folder=folder, extra={"weights": record}))
         return cls(run, parts, None, True, files, notices=lines, ranks=ranks)
@@ -204,7 +204,7 @@ class Session:
                 _warm_start(ranks, parts, root)
             known = saved.meta.get("data_files", {}) if saved else {}
             files = together(ranks, lambda: fingerprints(parts.files, known))
-            check_alike(ranks, parts.config, files)
+            check_alike(ranks, parts.config, files, parts.device)
             notices = by_first(ranks, lambda: _config_edits(run, saved)) if saved else ()
             session = cls(run, parts, saved, False, files, changes, notices, ranks)
             if saved:
@@ -302,6 +302,8 @@ class Session:
                 events.emit(
                     Notice(step=trainer.step, text=f"{names}: no connection to rank 0; a hang is not noticed there")
                 )
+            if (reason := self.ranks.connect(self.parts.device)) is not None:
+                events.emit(Notice(step=trainer.step, text=f"gradients go through the host, by MPI: {reason}"))
             if self.saved:
                 restore_rng(self.parts, self.saved.tensors, self.saved.meta)
                 for change in (*self.changes, *self.notices):

@@ -128,17 +128,18 @@ class Reducer:
     def _begin(self, members: list[int]) -> None:
         """Begin the sum of a bucket's gradients, divided by the number of processes before, as PyTorch does."""
         gradients = [self.parameters[i].grad for i in members]
-        kind = self.parameters[members[0]].detach().cpu()._a.dtype
+        send = self.group.transport(self.parameters[members[0]])
+        kind = self.parameters[members[0]].detach()._a.dtype
         share = kind.type(1 / self.group.size())
-        flat = np.zeros(sum(self.parameters[i].numel() for i in members), kind)
+        flat = send.empty(sum(self.parameters[i].numel() for i in members), kind)
+        flat.fill(0)
         start = 0
         for i, gradient in zip(members, gradients, strict=True):
             end = start + self.parameters[i].numel()
             if gradient is not None:
-                np.multiply(gradient.detach().cpu()._a.reshape(-1), share, out=flat[start:end])
+                send.xp.multiply(send.local(gradient.detach()._a).reshape(-1), share, out=flat[start:end])
             start = end
-        steps = self.group.communicator.all_reduce(flat)
-        self._begun.append((flat, self.group.begin(steps, "all_reduce of gradients")))
+        self._begun.append((flat, self.group.begin(send.all_reduce(flat), "all_reduce of gradients", send)))
 
     def _finish(self) -> None:
         self._armed = False

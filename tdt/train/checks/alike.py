@@ -54,8 +54,8 @@ def threads_of(places: list[tuple[str, frozenset[int]]]) -> int:
     return max(1, min(int(sum(1 / users[host, core] for core in cores) + 1e-9) for host, cores in places))
 
 
-def check_alike(ranks: Ranks, config: Config, files: Mapping[str, Fingerprint]) -> None:
-    """Raise RunError, in all processes, if these have different versions, configs, data, instructions or threads.
+def check_alike(ranks: Ranks, config: Config, files: Mapping[str, Fingerprint], device: tdt.device) -> None:
+    """Raise RunError, in all processes, if these have different versions, configs, data, GPUs, instructions or threads.
 
     files: fingerprints of the data.
     """
@@ -70,6 +70,7 @@ def check_alike(ranks: Ranks, config: Config, files: Mapping[str, Fingerprint]) 
         "data": _digest({split: {k: v for k, v in one.items() if k != "times"} for split, one in files.items()}),
         "kernels": f"fast, {_instructions()}" if kernels.enabled() else "reference",
         "threads": str(tdt.get_num_threads()),
+        "device": tdt.cuda.get_device_name(device) if device.type == "cuda" else device.type,
     }
     everyone = ranks.exchange(facts, "facts about the processes")
     lines = [line for name in facts if (line := difference(name, [each[name] for each in everyone], ranks))]

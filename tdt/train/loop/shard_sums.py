@@ -10,6 +10,7 @@ other is exact in it, wherever the tree is cut.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -44,7 +45,7 @@ def rounded(t: Tensor | None) -> Tensor | None:
 def rounded_sum(a: Array, b: Array) -> Array:
     """a + b of float32, rounded to bfloat16."""
     with np.errstate(over="ignore"):
-        return np.asarray((a + b).astype(BFLOAT16).astype(FLOAT32))
+        return (a + b).astype(BFLOAT16).astype(FLOAT32)
 
 
 class GradientSum:
@@ -69,14 +70,14 @@ class GradientSum:
                 members.sort(key=lambda i: owners.rank_of(self.parameters[i]))
                 self._edges.append(self._edges_of(members, owners))
         self._place: dict[int, tuple[int, int, int]] = {}  # parameter → bucket, and bounds of its part there
-        self._flat: list[Array] = []
+        self._sizes: list[tuple[int, Any]] = []  # of the buckets, in elements, and their dtypes
         for number, members in enumerate(self.buckets):
             start = 0
             for i in members:
                 end = start + self.parameters[i].numel()
                 self._place[i], start = (number, start, end), end
             dtype = self.parameters[members[0]]._a.dtype
-            self._flat.append(np.empty(start, BFLOAT16 if rounds and dtype == FLOAT32 else dtype))
+            self._sizes.append((start, BFLOAT16 if rounds and dtype == FLOAT32 else dtype))
         self._armed = False
         if ranks.size > 1:
             for i, parameter in enumerate(self.parameters):
@@ -87,6 +88,11 @@ class GradientSum:
         for i in members:
             sizes[owners.rank_of(self.parameters[i])] += self.parameters[i].numel()
         return [0, *itertools.accumulate(sizes)]
+
+    @functools.cached_property
+    def _flat(self) -> list[Array]:
+        """Memory of the buckets, where ranks send it from."""
+        return [self.ranks.transport.empty(size, dtype) for size, dtype in self._sizes]
 
     def _own(self, i: int) -> bool:
         return self.owners is None or self.owners.own(self.parameters[i])
@@ -142,14 +148,15 @@ class GradientSum:
         bucket, start, end = self._place[i]
         total = self._total(i)
         self.used[i] = total is not None
-        self._flat[bucket][start:end] = -0.0 if total is None else total.detach().cpu()._a.reshape(-1)
+        send = self.ranks.transport
+        self._flat[bucket][start:end] = -0.0 if total is None else send.local(total.detach()._a).reshape(-1)
         self._waiting[bucket].discard(i)
         while len(self._begun) < len(self.buckets) and not self._waiting[len(self._begun)]:
-            self._begun.append(self.ranks.begin(self._summed(len(self._begun)), "sum of gradients"))
+            self._begun.append(send.begin(self._summed(len(self._begun)), "sum of gradients"))
 
     def _summed(self, bucket: int) -> Steps:
         """The collective that adds a bucket of all ranks, in place: for each rank, or for each parameter's owner."""
-        flat, communicator = self._flat[bucket], self.ranks.communicator
+        flat, communicator = self._flat[bucket], self.ranks.transport
         combine = rounded_sum if flat.dtype == BFLOAT16 else np.add
         if self.owners is None:
             return communicator.all_reduce(flat, combine)
@@ -185,14 +192,16 @@ class GradientSum:
     @no_grad()
     def gather(self, value: Callable[[Tensor], Tensor | None], put: Callable[[Tensor, Tensor], object]) -> None:
         """Send a tensor for each parameter, the owner's `value(parameter)`, to the other ranks, which `put` it."""
+        send = self.ranks.transport
         for members, edges in zip(self.buckets, self._edges, strict=True):
-            flat = np.zeros(edges[-1], self.parameters[members[0]]._a.dtype)
+            flat = send.empty(edges[-1], self.parameters[members[0]]._a.dtype)
+            flat.fill(0)
             for i in filter(self._own, members):
                 _, start, end = self._place[i]
                 if (own := value(self.parameters[i])) is not None:
-                    flat[start:end] = own.detach().cpu()._a.reshape(-1)
+                    flat[start:end] = send.local(own.detach()._a).reshape(-1)
             own_part = flat[edges[self.ranks.rank] : edges[self.ranks.rank + 1]]
-            self.ranks.wait(self.ranks.communicator.all_gather(own_part, flat, edges), "parameters of their owners")
+            send.begin(send.all_gather(own_part, flat, edges), "parameters of their owners").wait()
             for i in itertools.filterfalse(self._own, members):
                 _, start, end = self._place[i]
                 parameter = self.parameters[i]
@@ -250,10 +259,11 @@ class BufferMean:
         for i in sorted(members):
             floating = self.buffers[i].is_floating_point() or self.buffers[i].is_complex()
             kinds.setdefault((self.buffers[i]._a.dtype, floating), []).append(i)
+        send = self.ranks.transport
         for (dtype, floating), same in kinds.items():
-            flat = np.concatenate([self._of_rank(i, floating).reshape(-1) for i in same]).astype(dtype, copy=False)
-            steps = self.ranks.communicator.all_reduce(flat, np.add if floating else np.maximum)
-            self._sums.append((same, floating, flat, self.ranks.begin(steps, "mean of buffers")))
+            flat = send.xp.concatenate([self._of_rank(i, floating).reshape(-1) for i in same]).astype(dtype, copy=False)
+            steps = send.all_reduce(flat, np.add if floating else np.maximum)
+            self._sums.append((same, floating, flat, send.begin(steps, "mean of buffers")))
 
     def wait(self) -> None:
         """Wait for what has begun."""
@@ -277,14 +287,15 @@ class BufferMean:
                 start = end
 
     def _of_rank(self, i: int, floating: bool) -> Array:
-        """The sum (integers: maximum) over this rank's shards of a buffer's values, on the host."""
-        before = self._known[i][2].cpu()._a
-        values = [None if one is None else one[i].cpu()._a for one in self._values]
+        """The sum (integers: maximum) over this rank's shards of a buffer's values, where ranks send it from."""
+        send = self.ranks.transport
+        before = send.local(self._known[i][2]._a)
+        values = [None if one is None else send.local(one[i]._a) for one in self._values]
         if not floating:
-            return np.maximum.reduce([before, *(value for value in values if value is not None)])
+            return functools.reduce(send.xp.maximum, [before, *(value for value in values if value is not None)])
 
         def joined(a: Array | None, b: Array | None) -> Array | None:
             return b if a is None else a if b is None else a + b
 
         total: Any = tree_reduce(values, joined) if values else None  # type: ignore[arg-type]
-        return np.full_like(before, -0.0) if total is None else np.asarray(total)
+        return send.xp.full_like(before, -0.0) if total is None else send.xp.asarray(total)
