@@ -16,7 +16,6 @@ _LOCAL_RANKS = (
     "SLURM_LOCALID",
     "LOCAL_RANK",
 )
-_LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE", "LOCAL_WORLD_SIZE")
 
 
 @dataclass(frozen=True)
@@ -64,8 +63,3 @@ def rank_hint() -> int:
 def local_rank() -> int:
     """The number of this process among those on its machine, from 0."""
     return _number(_LOCAL_RANKS, 0)
-
-
-def local_size() -> int:
-    """How many processes the launcher has started on this machine."""
-    return _number(_LOCAL_SIZES, 1)

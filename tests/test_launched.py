@@ -6,9 +6,11 @@ import time
 
 import pytest
 
-from tdt._launched import launched
+from tdt import _launched, cuda
+from tdt._launched import launched, local_rank
 from tdt.commands import _ranks
-from tdt.train.config import loads
+from tdt.train.config import ConfigErrors, loads
+from tdt.train.loop import build
 from tdt.train.session import Session
 from tests.commands.running import SMALL, tdt
 
@@ -75,6 +77,47 @@ def test_rank_0_alone_prints_what_all_have_found(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     done = tdt("tune", "--help", cwd=tmp_path, WORLD_SIZE="2", RANK="0")
     assert done.returncode == 0 and done.stdout.startswith("Usage: tdt tune")
+
+
+@pytest.mark.parametrize(
+    ("variables", "rank"),
+    [
+        ({"OMPI_COMM_WORLD_LOCAL_RANK": "3", "OMPI_COMM_WORLD_RANK": "7"}, 3),
+        ({"MPI_LOCALRANKID": "1", "PMI_RANK": "5"}, 1),
+        ({"MV2_COMM_WORLD_LOCAL_RANK": "1"}, 1),
+        ({"SLURM_LOCALID": "2", "SLURM_PROCID": "6"}, 2),
+        ({}, 0),
+    ],
+)
+def test_the_local_rank_is_the_launchers(variables, rank: int, monkeypatch: pytest.MonkeyPatch):
+    for name in _launched._LOCAL_RANKS:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert local_rank() == rank
+
+
+@pytest.mark.parametrize(
+    ("local", "gpus", "requested", "expected"),
+    [
+        (0, 4, "auto", "cuda:0"),
+        (3, 4, "auto", "cuda:3"),
+        (2, 4, "cuda", "cuda:2"),
+        (2, 4, "cuda:1", "cuda:1"),
+        (3, 1, "cuda", "cuda:0"),  # the launcher has set CUDA_VISIBLE_DEVICES for each process
+        (3, 2, "auto", "cuda:1"),  # shared, which is noted when the run begins
+        (1, 0, "auto", "cpu"),
+        (1, 4, "cpu", "cpu"),
+    ],
+)
+def test_each_process_of_a_machine_takes_its_own_gpu(local, gpus, requested, expected, monkeypatch: pytest.MonkeyPatch):
+    current: list[object] = []
+    monkeypatch.setenv("SLURM_LOCALID", str(local))
+    monkeypatch.setattr(build, "_gpu_count", lambda: gpus)
+    monkeypatch.setattr(cuda, "set_device", current.append)
+    device = build.find_device(loads(SMALL, overrides=[f"device={requested}"]), ConfigErrors())
+    assert str(device) == expected
+    assert current == ([] if expected == "cpu" else [device]), "CuPy computes on the current device"
 
 
 def test_a_program_gets_the_error(monkeypatch: pytest.MonkeyPatch, tmp_path):

@@ -66,8 +66,8 @@ def obstacle(places: Sequence[Place]) -> str | None:
         if len(ranks) > 1:
             names = f"{', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
             count = places[ranks[0]].gpus
-            seen = f"{count} {'GPU' if count == 1 else 'GPUs'}"
-            return f"ranks {names} on {host}, which see {seen}, share one ({bus}), but each must have its own"
+            visible = f"{count} {'GPU' if count == 1 else 'GPUs'}"
+            return f"ranks {names} on {host}, which see {visible}, share one ({bus}), but each must have its own"
     return None
 
 
@@ -120,7 +120,7 @@ class GpuCommunicator(Communicator):
     def all_gather(self, array: Array, into: Array, bounds: Sequence[int] | None = None) -> Steps:
         bounds = [array.size * i for i in range(self.size + 1)] if bounds is None else bounds
         parts = _parts(into, bounds)
-        if parts[self.rank].data.ptr != array.data.ptr:
+        if _pointer(parts[self.rank]) != _pointer(array):
             parts[self.rank][...] = array
         return self._at_once([("broadcast", part, rank) for rank, part in enumerate(parts)])
 
@@ -146,7 +146,7 @@ class GpuCommunicator(Communicator):
         try:
             for name, array, peer in calls:
                 if array.size:  # all processes know which parts are empty
-                    pointers = [array.data.ptr] * (2 if name == "broadcast" else 1)
+                    pointers = [_pointer(array)] * (2 if name == "broadcast" else 1)
                     getattr(self._nccl, name)(*pointers, array.nbytes, nccl.NCCL_UINT8, peer, stream)
                     self.bytes += array.nbytes
         finally:
@@ -200,6 +200,10 @@ def _event_of(stream: Any) -> Any:
     event = gpu().cuda.Event(disable_timing=True)
     event.record(stream)
     return event
+
+
+def _pointer(array: Any) -> int:
+    return array.data.ptr
 
 
 def _parts(array: Array, bounds: Sequence[int]) -> list[Array]:

@@ -55,6 +55,19 @@ SHARDED = {
     for name, settings in VARIANTS.items()
     if name in ("plain", "accumulate", "weights", "rounded")
 }
+GPU = [
+    "device=cuda",
+    "train.steps=3",
+    "data.loader.batch_size=40",
+    "data.valid=null",
+    "data.eval_loader=null",
+    "metrics=[]",
+]
+GPUS = {  # with CuPy, or the stand-in for it
+    "gpu": GPU,
+    "gpu, sharded": [*GPU, "train.shard_optimizer=true"],
+    "gpu, rounded": [*GPU, "train.reduce_dtype=bfloat16"],
+}
 SHORT = [
     "train.steps=2",
     "train.clip_grad_value=0.1",
@@ -88,8 +101,9 @@ def main(folder: str, *names: str) -> None:
             assert plain == sharded, name
             found[name] = plain
     else:
-        every = VARIANTS | SHARDED
-        for name in names or [name for name in every if name != "diverging"]:
+        every = VARIANTS | SHARDED | GPUS
+        names = tuple(GPUS) if names == ("gpus",) else names
+        for name in names or [name for name in every if name != "diverging" and name not in GPUS]:
             found[name] = train(ranks, Path(folder, name), every[name], name == "diverging")
     every_rank = ranks.exchange(found)
     if ranks.first:
@@ -100,6 +114,7 @@ def main(folder: str, *names: str) -> None:
 def train(ranks: Ranks, folder: Path, settings: list[str], diverging: bool = False) -> Any:
     """Train a network. Returns hashes of its state and of its events, or the error that has ended the training."""
     parts = build(loads(CNN, "cnn.yaml", settings), ranks=ranks)
+    ranks.connect(parts.device)
     store = CheckpointStore(folder) if ranks.first else None
     events, received = Events(), hashlib.sha256()
 

@@ -13,12 +13,14 @@ T = TypeVar("T")
 
 
 class ThreadRanks(Ranks):
-    """One of the processes; `exchange` meets those of the others."""
+    """One of the processes; `exchange` meets those of the others. host: the machine of all; None: each has its own."""
+
+    host: str | None = None
 
     def __init__(self, rank: int, size: int, barrier: threading.Barrier, values: list[Any]) -> None:
         self._barrier, self._values = barrier, values
         self.communicator, self.rank, self.size = Communicator(), rank, size
-        self.hosts = [f"node{number}" for number in range(size)]
+        self.hosts = [self.host or f"node{number}" for number in range(size)]
 
     def exchange(self, value: T, name: str = "exchange") -> list[T]:
         self._values[self.rank] = value

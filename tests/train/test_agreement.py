@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+import tdt
 from tdt.commands._errors import failure
 from tdt.train._agreement import OtherRankError, by_first, together
 from tdt.train._ranks import Ranks
 from tdt.train.checks import alike
-from tdt.train.checks.alike import check_alike, threads_of
+from tdt.train.checks.alike import check_alike, share_threads, threads_of
 from tdt.train.config import loads
 from tdt.train.runs.run import RunError
 from tests.commands.running import SMALL
-from tests.train.several import run
+from tests.train.several import ThreadRanks, run
+
+CPU = tdt.device("cpu")
 
 
 def test_results_of_work_without_errors_are_each_ones_own():
@@ -49,18 +52,23 @@ def test_an_error_of_rank_0_keeps_its_class_and_exit_code():
 
 def test_processes_that_differ_are_refused_with_their_values(monkeypatch: pytest.MonkeyPatch):
     config = loads(SMALL)
-    assert run(3, lambda ranks: check_alike(ranks, config, {})) == [None] * 3
+    assert run(3, lambda ranks: check_alike(ranks, config, {}, CPU)) == [None] * 3
     files = [{"train": {"size": size, "times": time}} for size, time in ((3, 1), (3, 2), (4, 3))]
-    for error in run(3, lambda ranks: check_alike(ranks, config, files[ranks.rank])):
+    for error in run(3, lambda ranks: check_alike(ranks, config, files[ranks.rank], CPU)):
         assert type(error) is RunError and error.shared
         assert str(error).startswith("the processes differ, and would not compute the same numbers:\n  data: ")
         assert " on rank 0 on node0, rank 1 on node1; " in str(error) and str(error).endswith(" on rank 2 on node2")
     configs = [config, loads(SMALL, overrides=["seed=1"])]
-    assert "\n  config: " in str(run(2, lambda ranks: check_alike(ranks, configs[ranks.rank], {}))[0])
+    assert "\n  config: " in str(run(2, lambda ranks: check_alike(ranks, configs[ranks.rank], {}, CPU))[0])
     found = iter([{"tdt": "1", "numpy": "2.1"}, {"tdt": "1", "numpy": "2.3"}])
     monkeypatch.setattr(alike, "versions", lambda: next(found))
-    errors = run(2, lambda ranks: check_alike(ranks, config, {}))
+    errors = run(2, lambda ranks: check_alike(ranks, config, {}, CPU))
     assert "  numpy: 2." in str(errors[0]) and "tdt" not in str(errors[0])
+    monkeypatch.undo()
+    monkeypatch.setattr(tdt.cuda, "get_device_name", lambda device: f"GPU of kind {device.index}")
+    devices = [CPU, tdt.device("cuda", 0)]
+    error = run(2, lambda ranks: check_alike(ranks, config, {}, devices[ranks.rank]))[0]
+    assert str(error).endswith("\n  device: cpu on rank 0 on node0; GPU of kind 0 on rank 1 on node1")
 
 
 @pytest.mark.parametrize(
@@ -75,3 +83,16 @@ def test_processes_that_differ_are_refused_with_their_values(monkeypatch: pytest
 )
 def test_processes_share_the_cores_of_their_machine(places: list[tuple[str, int, int]], threads: int):
     assert threads_of([(host, frozenset(range(first, last))) for host, first, last in places]) == threads
+
+
+def test_omp_num_threads_has_precedence_over_shared_cores(monkeypatch: pytest.MonkeyPatch):
+    chosen: list[int] = []
+    monkeypatch.setattr(tdt, "set_num_threads", chosen.append)
+    monkeypatch.setattr(tdt, "get_num_threads", lambda: 7)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: range(8), raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert run(2, share_threads) == [None, None] and chosen == [8, 8], "each of them has a machine of its own"
+    monkeypatch.setattr(ThreadRanks, "host", "one")
+    assert run(4, share_threads) == [None] * 4 and chosen[2:] == [2] * 4
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    assert run(2, share_threads) == [None, None] and chosen[6:] == [7, 7]

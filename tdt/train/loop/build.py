@@ -271,20 +271,21 @@ def _place(
 
 
 def find_device(config: Config, errors: ConfigErrors) -> tdt.device:
-    """The device of the config; "auto" is a GPU, or the CPU if there is none.
+    """The device of the config; "auto" is a GPU, or the CPU if there is none. A GPU becomes the current one, which CuPy uses.
 
     A GPU without a number is the first one, or with several processes on this machine, each one's own.
     """
     count = _gpu_count() if config.device != "cpu" else 0
     own = local_rank() % count if count else 0
-    if config.device == "auto":
-        return tdt.device("cuda", own) if count else tdt.device("cpu")
-    device = tdt.device(config.device)
+    device = tdt.device(("cuda" if count else "cpu") if config.device == "auto" else config.device)
     if device.type == "cuda":
         index = own if device.index is None else device.index
         device = tdt.device("cuda", index)
         if index >= count:
             errors.add("device", f"{config.device} is not available: {counted(count, 'GPU')} found; use cpu or auto")
+            return device
+    if device.type == "cuda":
+        tdt.cuda.set_device(device)
     return device
 
 

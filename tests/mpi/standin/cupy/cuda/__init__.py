@@ -1,0 +1,136 @@
+"""Devices, streams and events of the stand-in."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import types
+from collections import deque
+
+
+class CUDARuntimeError(RuntimeError):
+    pass
+
+
+runtime = types.SimpleNamespace(
+    CUDARuntimeError=CUDARuntimeError,
+    getDeviceCount=lambda: int(os.environ.get("CUPY_STANDIN_GPUS", "1")),
+    runtimeGetVersion=lambda: 13000,
+    getDeviceProperties=lambda index: {
+        "name": b"stand-in",
+        "major": 9,
+        "minor": 0,
+        "totalGlobalMem": 1 << 30,
+        "multiProcessorCount": 1,
+    },  # fmt: skip
+)
+
+
+class Device(contextlib.AbstractContextManager):
+    """A GPU, the current one by default."""
+
+    current = [0]
+
+    def __init__(self, device=None):
+        self.id = Device.current[-1] if device is None else int(getattr(device, "id", device))
+        if not 0 <= self.id < runtime.getDeviceCount():
+            raise CUDARuntimeError("cudaErrorInvalidDevice: invalid device ordinal")
+
+    @property
+    def pci_bus_id(self):
+        return os.environ.get("CUPY_STANDIN_BUS") or f"0000:{self.id:02x}:00.0"
+
+    def __eq__(self, other):
+        return self.id == other.id
+
+    def __enter__(self):
+        Device.current.append(self.id)
+        return self
+
+    def __exit__(self, *error):
+        Device.current.pop()
+
+    def use(self):
+        Device.current[-1] = self.id
+
+    def synchronize(self):
+        for stream in Stream.all:
+            stream.synchronize()
+
+
+class Stream(contextlib.AbstractContextManager):
+    """Work that is done in order, when something waits for it; that of the default stream at once."""
+
+    all: list[Stream] = []
+    current: list[Stream] = []
+
+    def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):
+        self.is_late, self.waiting, self.done_count, self.put_count = not null, deque(), 0, 0
+        self.waited_for = -1  # what it knows of the default stream's work
+        Stream.all.append(self)
+        self.ptr = len(Stream.all)
+
+    def put(self, work):
+        self.put_count += 1
+        if self.is_late:
+            self.waiting.append(work)
+        else:
+            work()
+            self.done_count += 1
+
+    def run_to(self, count):
+        while self.done_count < count:
+            self.done_count += 1
+            self.waiting.popleft()()
+
+    def synchronize(self):
+        self.run_to(self.put_count)
+
+    @property
+    def done(self):
+        return not self.waiting
+
+    def record(self, event=None):
+        event = event or Event()
+        event.record(self)
+        return event
+
+    def wait_event(self, event):
+        if self.is_late and not event.stream.is_late:
+            self.waited_for = event.count
+        elif event.stream is not self:
+            self.put(lambda: event.stream.run_to(event.count))
+
+    def use(self):
+        Stream.current[:] = [self]
+
+    def __enter__(self):
+        Stream.current.append(self)
+        return self
+
+    def __exit__(self, *error):
+        Stream.current.pop()
+
+
+Stream.null = Stream(null=True)
+
+
+def get_current_stream():
+    return Stream.current[-1] if Stream.current else Stream.null
+
+
+class Event:
+    def __init__(self, block=False, disable_timing=False, interprocess=False):
+        self.stream, self.count = Stream.null, 0
+
+    def record(self, stream=None):
+        self.stream = stream or get_current_stream()
+        self.count = self.stream.put_count
+
+    @property
+    def done(self):
+        self.synchronize()  # the other processes ask too
+        return True
+
+    def synchronize(self):
+        self.stream.run_to(self.count)
