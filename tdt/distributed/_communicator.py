@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tdt._backend import current, to_device
+from tdt._backend import current, on, to_device
 from tdt._backend.device import CPU, device
 from tdt._kernels._formulas import LOWER
 
@@ -148,13 +148,11 @@ class Communicator:
 
     Args:
         mpi: the module `mpi4py.MPI`, and its communicator; None: a group of this process alone, without MPI.
+        device: where arrays are.
     """
 
-    device: device = CPU
-    xp: Any = np
-
-    def __init__(self, mpi: Any = None, comm: MPI.Intracomm | None = None) -> None:
-        self.mpi = mpi
+    def __init__(self, mpi: Any = None, comm: MPI.Intracomm | None = None, device: device = CPU) -> None:
+        self.mpi, self.device, self.xp = mpi, device, on(device)
         self.comm = None if comm is None else comm.Dup()  # of our own: a program may use the other itself
         self._seconds = None if comm is None else comm.Dup()  # the second parts of collectives
         self.rank: int = 0 if comm is None else comm.Get_rank()

@@ -84,9 +84,8 @@ class GpuCommunicator(Communicator):
     """
 
     def __init__(self, host: Communicator, index: int) -> None:
-        super().__init__()
+        super().__init__(device=device("cuda", index))
         self.rank, self.size, self.alone = host.rank, host.size, False
-        self.device, self.xp = device("cuda", index), gpu()
         if (problem := obstacle(host.exchanged(Place.of_gpu(index), "places of GPUs"))) is not None:
             raise DistBackendError(f"NCCL cannot connect the GPUs: {problem}")
         identity = host.exchanged(_nccl().get_unique_id() if host.rank == 0 else None, "NCCL's unique id")[0]

@@ -30,7 +30,7 @@ class Ranks:
     (0, 1, True, ['mine'], 'its')
     """
 
-    _gpus: GpuCommunicator | None = None
+    _gpus: Communicator | None = None
 
     def __init__(self, communicator: Communicator) -> None:
         self.communicator, self.rank, self.size = communicator, communicator.rank, communicator.size
@@ -75,9 +75,12 @@ class Ranks:
     def connect(self, device: tdt.device) -> str | None:
         """Let `transport` send from the device of the run. Returns why the host must send for GPUs; else None."""
         self._gpus = None
-        if self.size > 1 and device.type == "cuda":
+        if device.type == "cuda":
             try:
-                self._gpus = GpuCommunicator(self.communicator, gpu_index(device))
+                alone = self.size == 1
+                self._gpus = (
+                    Communicator(device=device) if alone else GpuCommunicator(self.communicator, gpu_index(device))
+                )
             except DistBackendError as error:
                 return str(error)
         return None
