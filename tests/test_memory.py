@@ -84,3 +84,10 @@ def test_a_gradient_that_others_refer_to_is_not_added_to():
     gradients = tdt.autograd.grad(z, [x, a, b, y], passed)
     assert [g.tolist() for g in gradients] == [[2 * (8 + 5) + 3 * 8.0] * 4, [13.0] * 4, [8.0] * 4, [8.0] * 4]
     assert received[0].tolist() == [13.0] * 4 and passed.tolist() == [1.0] * 4
+
+
+@pytest.mark.parametrize("how", [{}, {"label_smoothing": 0.1}], ids=["plain", "smoothing"])
+def test_cross_entropy_takes_as_much_memory_as_its_logits(how):
+    """For the gradient alone: neither the forward pass nor the backward one keeps anything else of this size."""
+    x, t = tdt.ones(SIZE // 64, 64, requires_grad=True), tdt.zeros(SIZE // 64, dtype=tdt.int64)
+    assert _peak(lambda: tdt.autograd.grad(tdt.nn.functional.cross_entropy(x, t, **how), x)) < 1.5

@@ -1,7 +1,8 @@
 """Cross-entropy with weights of classes, label smoothing and ignored samples, and the negative log-likelihood, in float32.
 
 A kernel reads the logits once, as rows (N, C) or as columns of (N, C, *d), and writes each sample's loss, the share that it has
-in a mean and what the gradient needs; another one writes the gradient. The losses of rows and columns are equal.
+in a mean, its maximum and its sum of exponentials; another one computes the exponentials again for the gradient, so that nothing
+as large as the logits is kept between them. The losses of rows and columns are equal.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import numpy as np
 
 from tdt._kernels._code import Code, Value, Variable, native
 from tdt._kernels._columns import TILE, Columns, column_sums, columns_of
+from tdt._kernels._emit import inline
+from tdt._kernels._exponential import exp_of_negative
 from tdt._kernels._gufunc import Operand, generalized
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel
@@ -50,36 +53,39 @@ def layout(x: np.ndarray) -> tuple[np.ndarray, Layout]:
 
 def cross_entropy(
     x: np.ndarray, t: np.ndarray, weight: np.ndarray | None, *, ignore_index: int, smoothing: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
-    """For logits (N, C, *d) or (C,) and classes t, contiguous, of N · d samples: the losses, each sample's share in a mean,
-    exp(x - the sample's maximum), and its sums over classes.
+) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]] | None:
+    """For logits (N, C, *d) or (C,) and classes t, contiguous, of N · d samples: the losses, each sample's share in a mean, and
+    for the gradient the samples' maxima and sums of exp(x - maximum).
 
-    The exponentials are (N · d, C) if the classes lie side by side in memory, else (N, C, d). None where a class is out of
-    range.
+    None where a class is out of range.
     """
     x, form = layout(x)
     samples = form.outer * form.inner
-    losses, shares, sums = np.empty((3, samples), np.float32)
-    exps, wrong = np.empty(x.shape, np.float32), np.zeros((), np.int64)
+    losses, shares, tops, sums = np.empty((4, samples), np.float32)
+    wrong = np.zeros((), np.int64)
     _run(_losses(form.inner == 1, bool(smoothing)), form,
-         (x, t, _weights(weight, form.n), losses, shares, exps, sums, wrong), ignore_index, smoothing,
+         (x, t, _weights(weight, form.n), losses, shares, tops, sums, wrong), ignore_index, smoothing,
          _whole(weight, form.n))  # fmt: skip
-    return None if wrong else (losses, shares, exps, sums)
+    return None if wrong else (losses, shares, (tops, sums))
 
 
 def cross_entropy_vjp(
-    g: np.ndarray, t: np.ndarray, weight: np.ndarray | None, exps: np.ndarray, sums: np.ndarray, *, ignore_index: int,
-    smoothing: float,
+    g: np.ndarray, x: np.ndarray, t: np.ndarray, weight: np.ndarray | None, sums: tuple[np.ndarray, np.ndarray], *,
+    ignore_index: int, smoothing: float,
 ) -> np.ndarray:  # fmt: skip
-    """The gradient in the logits, in the shape of `exps`, from those in the samples' losses, (N · d,) or one for all.
+    """The gradient in the logits x, from those in the samples' losses, (N · d,) or one for all.
 
+    It is (N · d, C) if the classes lie side by side in memory, else (N, C, d).
+
+    Args:
+        sums: the maxima and sums that `cross_entropy` returned.
     Raises:
         IndexError: when a class is out of range.
     """
-    form = Layout(len(exps), exps.shape[1], 1 if exps.ndim == 2 else exps.shape[2])
-    grad, wrong = np.empty(exps.shape, np.float32), np.zeros((), np.int64)
+    x, form = layout(x)
+    grad, wrong = np.empty(x.shape, np.float32), np.zeros((), np.int64)
     _run(_gradient(form.inner == 1, bool(smoothing)), form,
-         (np.ascontiguousarray(g), t, _weights(weight, form.n), exps, sums, grad, wrong), ignore_index, smoothing,
+         (np.ascontiguousarray(g), t, _weights(weight, form.n), x, *sums, grad, wrong), ignore_index, smoothing,
          _whole(weight, form.n), int(g.ndim > 0))  # fmt: skip
     _check(wrong, t, form.n, ignore_index)
     return grad
@@ -117,24 +123,27 @@ def nll_loss_vjp(
     return grad.reshape(shape)
 
 
-def mean_cross_entropy(x: np.ndarray, t: np.ndarray, *, mean: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """The sum or the mean of the losses of rows (N, C) and classes (N,), on one thread and in one short call, and what the
-    gradient needs: the exponentials and their sums. None where a class is out of range.
+def mean_cross_entropy(
+    x: np.ndarray, t: np.ndarray, *, mean: bool
+) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]] | None:
+    """The sum or the mean of the losses of rows (N, C) and classes (N,), on one thread and in one short call, and the rows'
+    maxima and sums, as of `cross_entropy`. None where a class is out of range.
     """
-    _, exps, sums, loss, wrong = _small_cross_entropy("flffffl", mean)(np.ascontiguousarray(x), np.ascontiguousarray(t))
-    return None if wrong else (loss, exps, sums)
+    _, tops, sums, loss, wrong = _small_cross_entropy("flffffl", mean)(np.ascontiguousarray(x), np.ascontiguousarray(t))
+    return None if wrong else (loss, (tops, sums))
 
 
 def mean_cross_entropy_vjp(
-    exps: np.ndarray, sums: np.ndarray, t: np.ndarray, g: np.ndarray, *, mean: bool
+    x: np.ndarray, t: np.ndarray, sums: tuple[np.ndarray, np.ndarray], g: np.ndarray, *, mean: bool
 ) -> np.ndarray:
     """The gradient in x, from the gradient `g` of the sum or the mean of the losses.
 
     Raises:
         IndexError: when a class is out of range.
     """
-    grad, wrong = _small_cross_entropy_grad("fflffl", mean)(np.ascontiguousarray(exps), sums, t, g)
-    _check(wrong, t, exps.shape[1], -1)
+    rows, classes = np.ascontiguousarray(x), np.ascontiguousarray(t)
+    grad, wrong = _small_cross_entropy_grad("flffffl", mean)(rows, classes, *sums, g)
+    _check(wrong, t, x.shape[1], -1)
     return grad
 
 
@@ -213,12 +222,12 @@ def _finish(code: Code, sample: _Sample, log: Value, right: Value, every: Value 
 
 @native("pppppppp" + "qqqq" + "ddd", vectorize=False)
 def _losses(code: Code, first: Value, last: Value, arguments: list[Value], rows: bool, smooth: bool) -> None:
-    x, t, w, losses, shares, exps, sums, wrong, _, n, inner, ignore_index, *numbers = arguments
+    x, t, w, losses, shares, tops, sums, wrong, _, n, inner, ignore_index, *numbers = arguments
     sample_at = lambda place: _sample(code, code.load("i64", t, place), n, ignore_index, w, wrong)  # noqa: E731
     if rows:
         with code.loop(first, last) as row:
             line = code.at("float", x, row * n)
-            top, together = row_exponentials(code, line, n, code.at("float", exps, row * n))
+            top, together = row_exponentials(code, line, n)
             every, shift = None, top
             if smooth:
 
@@ -233,13 +242,14 @@ def _losses(code: Code, first: Value, last: Value, arguments: list[Value], rows:
             sample = sample_at(row)
             right = code.load("float", line, sample.t) - top
             _finish(code, sample, log_of(code, together), right, every, numbers, losses, shares, row)
+            code.store(top, tops, row)
             code.store(code.cast(together, "float"), sums, row)
         return
     top, logs, total = code.array("float", TILE), code.array("float", TILE), code.array("double", TILE)
     every_sums = code.array("double", TILE)
     with code.loop(first, last) as unit:
         columns = columns_of(code, unit, n, inner)
-        exponentials(code, columns, x, top, total, exps)
+        exponentials(code, columns, x, top, total, None)
         if smooth:
 
             def term(c: Value, i: Value, mask: Value | None, columns: Columns = columns) -> Value:
@@ -251,6 +261,7 @@ def _losses(code: Code, first: Value, last: Value, arguments: list[Value], rows:
         def finish_vector(i: Value, mask: Value | None, columns: Columns = columns) -> None:
             together = code.load("double", total, i, LANES)
             code.store(log_of(code, together), logs, i)
+            store(code, code.load("float", top, i, LANES), code.at("float", tops, columns.first), i, mask)
             store(code, code.cast(together, "float"), code.at("float", sums, columns.first), i, mask)
 
         columns.each(code, finish_vector)
@@ -262,10 +273,10 @@ def _losses(code: Code, first: Value, last: Value, arguments: list[Value], rows:
             _finish(code, sample, code.load("float", logs, j), right, every, numbers, losses, shares, place)
 
 
-@native("ppppppp" + "qqqq" + "ddd" + "q", vectorize=False)
+@native("pppppppp" + "qqqq" + "ddd" + "q", vectorize=False)
 def _gradient(code: Code, first: Value, last: Value, arguments: list[Value], rows: bool, smooth: bool) -> None:
     """step: 1 if every sample has a gradient of its own, else 0."""
-    g, t, w, exps, sums, grad, wrong, _, n, inner, ignore_index, *numbers, step = arguments
+    g, t, w, x, tops, sums, grad, wrong, _, n, inner, ignore_index, *numbers, step = arguments
     of_all, of_own, whole = (code.cast(v, "float") for v in numbers)
 
     def factors(place: Value) -> tuple[Value, Value, Value, Value]:
@@ -281,12 +292,12 @@ def _gradient(code: Code, first: Value, last: Value, arguments: list[Value], row
     if rows:
         with code.loop(first, last) as row:
             place, own, by, every = factors(row)
-            source, target = (code.at("float", a, row * n) for a in (exps, grad))
-            many, all_classes = code.splat(by, LANES), code.splat(every, LANES)
+            source, target = (code.at("float", a, row * n) for a in (x, grad))
+            shift, many, all_classes = (code.splat(v, LANES) for v in (code.load("float", tops, row), by, every))
 
-            def write(i: Value, mask: Value | None, source: Value = source, target: Value = target, many: Value = many,
-                      all_classes: Value = all_classes) -> None:  # fmt: skip
-                value = load(code, source, i, mask) * many
+            def write(i: Value, mask: Value | None, source: Value = source, target: Value = target, shift: Value = shift,
+                      many: Value = many, all_classes: Value = all_classes) -> None:  # fmt: skip
+                value = inline(code, exp_of_negative, load(code, source, i, mask) - shift) * many
                 if smooth:
                     value = value - all_classes * load(code, w, i, mask)
                 store(code, value, target, i, mask)
@@ -298,17 +309,19 @@ def _gradient(code: Code, first: Value, last: Value, arguments: list[Value], row
     class_of = code.array("i64", TILE)
     with code.loop(first, last) as unit:
         columns = columns_of(code, unit, n, inner)
+        tops_here = code.at("float", tops, columns.first)
         with code.loop(0, columns.count) as j:
             found = factors(columns.first + j)
             for value, array in zip(found, (class_of, own_of, by_of, every_of), strict=True):
                 code.store(value, array, j)
         with code.loop(0, n) as c:
-            source, target = columns.line(code, exps, c), columns.line(code, grad, c)
+            source, target = columns.line(code, x, c), columns.line(code, grad, c)
             here = code.splat(code.load("float", w, c), LANES)
 
-            def write_line(i: Value, mask: Value | None, source: Value = source, target: Value = target,
-                           here: Value = here) -> None:  # fmt: skip
-                value = load(code, source, i, mask) * code.load("float", by_of, i, LANES)
+            def write_line(i: Value, mask: Value | None, source: Value = source, target: Value = target, here: Value = here,
+                           tops_here: Value = tops_here) -> None:  # fmt: skip
+                shifted = load(code, source, i, mask) - load(code, tops_here, i, mask)
+                value = inline(code, exp_of_negative, shifted) * code.load("float", by_of, i, LANES)
                 if smooth:
                     value = value - code.load("float", every_of, i, LANES) * here
                 store(code, value, target, i, mask)
@@ -383,33 +396,36 @@ def _class_of(code: Code, place: Value, n: Value, wrong: Variable) -> Value:
     return code.select(outside, 0, t)
 
 
-@generalized("(m,n),(m)->(m),(m,n),(m),(),()", vectorize=False)
+@generalized("(m,n),(m)->(m),(m),(m),(),()", vectorize=False)
 def _small_cross_entropy(code: Code, operands: list[Operand], sizes: list[Value], mean: bool) -> None:
-    x, t, losses, exps, sums, loss, wrong = operands
+    x, t, losses, tops, sums, loss, wrong = operands
     count, n = sizes
     outside = code.variable("i64", 0)
-    for line, place, at_loss, row, at_sum in _rows_of(code, (x, t, losses, exps, sums), count):
-        top, together = row_exponentials(code, line, n, row)
+    for line, place, at_loss, at_top, at_sum in _rows_of(code, (x, t, losses, tops, sums), count):
+        top, together = row_exponentials(code, line, n)
         right = code.load("float", line, _class_of(code, place, n, outside)) - top
         code.store(log_of(code, together) - right, at_loss)
+        code.store(top, at_top)
         code.store(code.cast(together, "float"), at_sum)
     result = _sum(code, losses.address, count)
     code.store(code.cast(result / code.cast(count, "double") if mean else result, "float"), loss.address)
     code.store(outside.get(), wrong.address)
 
 
-@generalized("(m,n),(m),(m),()->(m,n),()", vectorize=False)
+@generalized("(m,n),(m),(m),(m),()->(m,n),()", vectorize=False)
 def _small_cross_entropy_grad(code: Code, operands: list[Operand], sizes: list[Value], mean: bool) -> None:
-    exps, sums, t, g, grad, wrong = operands
+    x, t, tops, sums, g, grad, wrong = operands
     count, n = sizes
     outside = code.variable("i64", 0)
     slope = code.load("float", g.address)
     slope = slope / code.cast(count, "float") if mean else slope
-    for row, at_sum, place, out in _rows_of(code, (exps, sums, t, grad), count):
+    for line, place, at_top, at_sum, out in _rows_of(code, (x, t, tops, sums, grad), count):
         by, at = code.splat(slope / code.load("float", at_sum), LANES), _class_of(code, place, n, outside)
+        shift = code.splat(code.load("float", at_top), LANES)
 
-        def write(i: Value, mask: Value | None, row: Value = row, out: Value = out, by: Value = by) -> None:
-            store(code, load(code, row, i, mask) * by, out, i, mask)
+        def write(i: Value, mask: Value | None, line: Value = line, out: Value = out, by: Value = by,
+                  shift: Value = shift) -> None:  # fmt: skip
+            store(code, inline(code, exp_of_negative, load(code, line, i, mask) - shift) * by, out, i, mask)
 
         for_each(code, n, write)
         code.store(code.load("float", out, at) - slope, out, at)

@@ -87,14 +87,15 @@ def _short_exponentials(code: Code, x: Value, mask: Value) -> tuple[Value, Value
     return values, e, code.cast(across(code, e), "double"), top
 
 
-def row_exponentials(code: Code, x: Value, n: Value, out: Value) -> tuple[Value, Value]:
+def row_exponentials(code: Code, x: Value, n: Value, out: Value | None = None) -> tuple[Value, Value]:
     """A row's maximum, and the sum of exp(x - maximum) in double precision; these numbers are written to `out`."""
     top, total = code.variable("float"), code.variable("double")
 
     def short() -> None:
         mask = mask_of(code, n)
         _, e, together, most = _short_exponentials(code, x, mask)
-        store(code, e, out, 0, mask)
+        if out is not None:
+            store(code, e, out, 0, mask)
         top.set(most)
         total.set(together)
 

@@ -174,32 +174,28 @@ def _cross_entropy_node_name(node: Any) -> str:
     dtypes=FLOATING,
     promote=(),
     broadcasts=False,
-    aux=("t", "share", "ignored", "exps", "sums", "norm"),
+    aux=("t", "share", "ignored", "sums", "norm"),
     shape=_reduced_shape,
     node=_cross_entropy_node_name,
     autocast="float32",
 )
 def _cross_entropy(xp, x, target, weight=None, *, reduction, ignore_index, smoothing=0.0):
     if xp is np and _is_plain(x, target, weight, reduction, ignore_index, smoothing):
-        found = _MEAN.function(x, target, mean=reduction == "mean")
-        if found is not None:
-            loss, exps, sums = found
-            return np.asarray(loss), target, None, None, exps, sums, None
+        if found := _MEAN.function(x, target, mean=reduction == "mean"):
+            return np.asarray(found[0]), target, None, None, found[1], None
     if fast := chosen(_LOSSES, xp, x, weight):
         t = _flat(xp, target)
         if found := fast(x, t, weight, ignore_index=ignore_index, smoothing=smoothing):
-            losses, shares, exps, sums = found
+            losses, shares, sums = found
             loss, norm = _reduced(losses, shares, reduction, target)
-            return _defined(loss, norm, smoothing), t, shares, None, exps, sums, norm
+            return _defined(loss, norm, smoothing), t, shares, None, sums, norm
     rows = _rows(x)
     t, share, ignored = _shares(xp, target, weight, rows.shape[1], x.dtype, ignore_index)
-    shifted = rows - rows.max(axis=1, keepdims=True) if rows.size else rows
+    shifted = _shifted(rows)
     picked, every = shifted[xp.arange(t.size), t], None
     if smoothing:
         every = shifted.sum(axis=1) if weight is None else shifted @ weight
-    exps = xp.exp(shifted, out=shifted)
-    sums = exps.sum(axis=1)
-    logs = xp.log(sums)
+    logs = xp.log(xp.exp(shifted, out=shifted).sum(axis=1))
     losses = _weighed(xp, logs - picked, share, ignored)
     if every is not None:
         every = logs * x.dtype.type(_whole(weight, rows.shape[1])) - every
@@ -207,7 +203,12 @@ def _cross_entropy(xp, x, target, weight=None, *, reduction, ignore_index, smoot
         losses = losses * x.dtype.type(1 - smoothing) + every * x.dtype.type(smoothing / rows.shape[1])
     norm = _norm(xp, losses, share) if reduction == "mean" else None
     loss = _reduce(xp, losses, norm, reduction, target)
-    return _defined(loss, norm, smoothing), t, share, ignored, exps, sums, norm
+    return _defined(loss, norm, smoothing), t, share, ignored, None, norm
+
+
+def _shifted(rows: Any) -> Any:
+    """Logits (N, C) less the maximum of each row."""
+    return rows - rows.max(axis=1, keepdims=True) if rows.size else rows.copy()
 
 
 def _defined(loss: Any, norm: Any, smoothing: float) -> Any:
@@ -265,20 +266,25 @@ def cross_entropy_rule(
     return _spread(own * share, x) * probabilities - _spread(own, x) * onehot + every_class
 
 
-def cross_entropy_slope(xp: Any, g: Any, x_shape: tuple, weight: Any, t: Any, share: Any, ignored: Any, exps: Any, sums: Any,
-                        norm: Any, reduction: str, ignore_index: int, smoothing: float = 0.0) -> Any:  # fmt: skip
-    """The same on arrays, from the values that the forward saved."""
-    if share is None and xp is np and reduction != "none" and len(x_shape) == 2 and _MEAN_GRAD.when((exps,), {}):
-        return _MEAN_GRAD.function(exps, sums, t, g, mean=reduction == "mean")
+def cross_entropy_slope(xp: Any, g: Any, x: Any, weight: Any, t: Any, share: Any, ignored: Any, sums: Any, norm: Any,
+                        reduction: str, ignore_index: int, smoothing: float = 0.0) -> Any:  # fmt: skip
+    """The same on arrays. It computes the exponentials again: to keep them would take as much memory as the logits.
+
+    sums: of a kernel, the samples' maxima and sums.
+    """
+    if sums is not None and share is None:
+        return _MEAN_GRAD.function(x, t, sums, g, mean=reduction == "mean")
     g = _slope(g, norm)
-    if xp is np and _LOSSES_GRAD.when((exps, weight), {}):
-        grad = _LOSSES_GRAD.function(g, t, weight, exps, sums, ignore_index=ignore_index, smoothing=smoothing)
-        return grad.reshape(x_shape) if grad.ndim == 3 else _unrows(grad, x_shape)
-    own, classes = _weighed(xp, g, share, ignored), exps.shape[1]
+    if sums is not None:
+        grad = _LOSSES_GRAD.function(g, x, t, weight, sums, ignore_index=ignore_index, smoothing=smoothing)
+        return grad.reshape(x.shape) if grad.ndim == 3 else _unrows(grad, x.shape)
+    exps = _shifted(_rows(x))
+    exps = xp.exp(exps, out=exps)
+    sums, own, classes = exps.sum(axis=1), _weighed(xp, g, share, ignored), exps.shape[1]
     if not smoothing:
         grad = exps * (own / sums)[:, None]
         grad[xp.arange(t.size), t] -= own
-        return _unrows(grad, x_shape)
+        return _unrows(grad, x.shape)
     kind = exps.dtype.type
     own = xp.broadcast_to(own * kind(1 - smoothing), t.shape)
     every = xp.broadcast_to(g * kind(smoothing / classes), t.shape)
@@ -286,7 +292,7 @@ def cross_entropy_slope(xp: Any, g: Any, x_shape: tuple, weight: Any, t: Any, sh
     grad = exps * ((own + every * kind(_whole(weight, classes))) / sums)[:, None]
     grad -= every[:, None] if weight is None else every[:, None] * weight
     grad[xp.arange(t.size), t] -= own
-    return _unrows(grad, x_shape)
+    return _unrows(grad, x.shape)
 
 
 _cross_entropy.vjp("x")(cross_entropy_rule)
@@ -401,8 +407,7 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     target = _check_classes(input, target, weight)
     how: dict[str, Any] = {"reduction": reduction, "ignore_index": ignore_index, "smoothing": float(label_smoothing)}
     if weight is None and unrecorded(input, target) and _is_plain(input._a, target._a, None, **how):
-        found = _MEAN.function(input._a, target._a, mean=reduction == "mean")
-        if found is not None:
+        if found := _MEAN.function(input._a, target._a, mean=reduction == "mean"):
             return alias(np.asarray(found[0]), None)
     return _cross_entropy(input, target, weight, **how)
 

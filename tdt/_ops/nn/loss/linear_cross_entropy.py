@@ -85,11 +85,11 @@ def _flops(x: tuple, w: tuple, *rest: Any, **how: Any) -> int:
     return math.prod(x) * w[0]
 
 
-def _chunk(xp: Any, x: Any, w: Any, b: Any, target: Any, weight: Any, ignore_index: int) -> tuple:
-    """The losses of some samples, and the values for the gradient of their logits."""
+def _chunk(xp: Any, x: Any, w: Any, b: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, tuple]:
+    """The logits of some samples, and their losses with the values for the gradient."""
     logits = _kernels.product(xp, x, w.T)
     logits = logits if b is None else xp.add(logits, b, out=logits)
-    return _cross_entropy.forward(xp, logits, target, weight, reduction="none", ignore_index=ignore_index)
+    return logits, _cross_entropy.forward(xp, logits, target, weight, reduction="none", ignore_index=ignore_index)
 
 
 @op(dtypes=FLOATING, promote=(), broadcasts=False, shape=lambda x, w, *rest, **how: x[:1], flops=_flops)
@@ -97,7 +97,7 @@ def _linear_cross_entropy(xp, x, w, b=None, target=None, weight=None, *, ignore_
     losses = xp.empty(len(x), x.dtype)
     for i in range(0, len(x), chunk):
         part = slice(i, i + chunk)
-        losses[part] = _chunk(xp, x[part], w, b, target[part], weight, ignore_index)[0]
+        losses[part] = _chunk(xp, x[part], w, b, target[part], weight, ignore_index)[1][0]
     return losses
 
 
@@ -113,9 +113,9 @@ def _(xp, g, needs, x, w, b, target, weight, ignore_index, chunk):
     gb = xp.zeros_like(b) if needs[2] else None
     for i in range(0, len(x), chunk):
         part = slice(i, i + chunk)
-        _, t, share, ignored, exps, sums, norm = _chunk(xp, x[part], w, b, target[part], weight, ignore_index)
-        shape = len(x[part]), len(w)
-        d = cross_entropy_slope(xp, g[part], shape, weight, t, share, ignored, exps, sums, norm, "none", ignore_index)
+        logits, values = _chunk(xp, x[part], w, b, target[part], weight, ignore_index)
+        _, t, share, ignored, sums, norm = values
+        d = cross_entropy_slope(xp, g[part], logits, weight, t, share, ignored, sums, norm, "none", ignore_index)
         if gx is not None:
             gx[part] = _kernels.product(xp, d, w)
         if gw is not None:
