@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Collection
 from typing import NoReturn
 
+from tdt._activity import ACTIVITY
 from tdt._launched import Launch, rank_hint
 from tdt.commands._errors import ClickException, failure
 from tdt.commands._output import print_lines
@@ -42,7 +43,7 @@ def run_as_rank(
         if not _is_shared(error):
             _abort(text, code)
         return _end_alike(text, code, first)
-    if _is_watched():  # the command line has turned a KeyboardInterrupt into an exit code
+    if _is_working():  # the command line has turned a KeyboardInterrupt into an exit code
         _abort("stopped", code or 1)
     _finish()
     return code
@@ -83,10 +84,9 @@ def _has_begun() -> bool:
     return mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized()
 
 
-def _is_watched() -> bool:
+def _is_working() -> bool:
     """Whether this process has not ended its part of a run."""
-    watchdog = sys.modules.get("tdt.distributed._watchdog")
-    return watchdog is not None and watchdog.is_open()
+    return _has_begun() and bool(ACTIVITY.doing)
 
 
 def _abort(text: str, code: int) -> NoReturn:

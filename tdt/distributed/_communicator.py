@@ -82,7 +82,7 @@ class Progress:
         self.name, self.timeout, Progress.latest = name, timeout, name
         self._steps = steps
         self._request: Any = None
-        self._communicator = communicator
+        self._communicator, self.size = communicator, communicator.size
         self._bytes = 0  # of its messages so far
         self.done = False
         communicator.begun.append(self)

@@ -5,6 +5,7 @@ MPI is loaded only in a process that a launcher has started as one of several, o
 
 from __future__ import annotations
 
+import faulthandler
 import sys
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from tdt._launched import Launch, launched
 if TYPE_CHECKING:
     from mpi4py import MPI
 
+LONGEST = 300.0  # seconds that the start of MPI may take
 _LIBRARIES = {"OMPI_COMM_WORLD_SIZE": "Open MPI", "PMI_SIZE": "MPICH"}  # whose launchers set the variable
 
 
@@ -44,13 +46,22 @@ def load_mpi() -> Any:
     if launch is not None:
         _check_library(launch, library)
     if not MPI.Is_initialized():
-        MPI.Init_thread(MPI.THREAD_FUNNELED)  # only the main thread calls MPI
+        _wait_for_all_processes_to_start(MPI)
     if launch is not None and MPI.COMM_WORLD.Get_size() != launch.size:
         raise LaunchError(
             f"{launch.variable}={launch.size}: a launcher has started {launch.size} processes, but MPI ({library}) sees "
             f"{MPI.COMM_WORLD.Get_size()}: the launcher belongs to another MPI; {_start_with(launch)}"
         )
     return MPI
+
+
+def _wait_for_all_processes_to_start(mpi: Any) -> None:
+    """Start MPI, which keeps the interpreter's lock until all have come. After `LONGEST` a traceback with this name is printed,
+    and the process ends: another one has ended before, or they do not reach each other.
+    """
+    faulthandler.dump_traceback_later(LONGEST, exit=True, file=2)
+    mpi.Init_thread(mpi.THREAD_FUNNELED)  # only the main thread calls MPI
+    faulthandler.cancel_dump_traceback_later()
 
 
 def _import(launch: Launch | None) -> Any:

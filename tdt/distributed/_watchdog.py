@@ -8,7 +8,8 @@ Rank 0 watches all others, and these watch rank 0. The run is aborted when, for 
 - a process reports no progress, and does not wait for the others in a collective, or
 - no process at all reports progress;
 
-and at once when a connection ends without a farewell: the process has died. Who has ended its part says farewell. Time in
+at once when a connection ends without a farewell: the process has died; and soon when a process has ended its part, of which
+it says farewell, and this one waits for it in a collective. Time in
 which the watching thread itself could not run (the whole run was suspended, or the main thread kept the interpreter's lock)
 does not count.
 """
@@ -37,6 +38,7 @@ TIMEOUT = 300.0  # seconds without progress after which a run is aborted
 CONNECT = 5.0  # seconds in which a process connects to rank 0
 MOST = 4096  # bytes of a line; a longer one is not of tdt
 GRACE = 0.5  # seconds between a process's death and the abort: the launcher may be faster
+LEFT = 5.0  # seconds for which a process waits for one that has ended its part
 EXIT_AFTER = 2.0  # seconds that an abort by MPI may take
 LIMIT = " (the limit is train.stall_timeout)"
 SHOWN = 8  # processes that a message names
@@ -81,7 +83,7 @@ class _Peer(_Process):
     stream: socket.socket = field(kw_only=True)
     buffer: bytes = b""
     unsent: bytes = b""
-    ended: bool = False  # it has said farewell
+    ended: float | None = None  # when it said farewell
     aborts: bool = False  # it aborts the run
     lost: float | None = None  # when its connection ended without farewell, or when it began to abort
 
@@ -91,7 +93,7 @@ class Watchdog:
 
     Args:
         rank, hosts: this process's rank, and the machine of each process.
-        timeout: in seconds; see the module.
+        timeout: in seconds, which may be changed; see the module.
         abort: ends the run, after the message has been printed; default: `abort_all`.
         activity: what this process is doing.
     """
@@ -106,14 +108,19 @@ class Watchdog:
     ) -> None:
         self.rank, self.hosts, self.timeout, self.activity = rank, hosts, timeout, activity
         self.abort = abort or abort_all
-        self.interval = min(1.0, timeout / 10)
         self._own = _Process(rank, 0.0, 0.0)
         self._peers: dict[int, _Peer] = {}
         self._selector = selectors.DefaultSelector()
         self._token = ""
         self._listening: socket.socket | None = None
+        self._waiting: tuple[Progress | None, float] = None, 0.0  # what this process waits for, and since when
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tdt watchdog", daemon=True)
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two heartbeats."""
+        return min(1.0, self.timeout / 10)
 
     def start(self, exchange: Exchange) -> list[int]:
         """Connect the processes, which all call this. Returns the ranks that cannot reach rank 0: nobody watches them."""
@@ -201,7 +208,10 @@ class Watchdog:
             if now - looked > 2 * self.interval + 1:  # this thread could not run: what it waited for may have come
                 for peer in (self._own, *self._peers.values()):
                     peer.received_at, peer.progressed = peer.received_at + now - looked, peer.progressed + now - looked
+                self._waiting = None, now
             looked = now
+            if Progress.waiting is not self._waiting[0]:
+                self._waiting = Progress.waiting, now
             self._own.update(heartbeat(self.activity), now)
             if now - beaten >= self.interval:
                 beaten = now
@@ -218,7 +228,7 @@ class Watchdog:
                 *lines, peer.buffer = (peer.buffer + data).split(b"\n")
                 for beat in map(json.loads, lines):
                     if "farewell" in beat:
-                        peer.ended = True
+                        peer.ended = time.monotonic()
                     elif "aborts" in beat:
                         peer.aborts, peer.lost = True, time.monotonic()
                     else:
@@ -230,7 +240,7 @@ class Watchdog:
         except OSError:
             pass
         self._selector.unregister(peer.stream)
-        if not peer.ended and not peer.aborts:
+        if peer.ended is None and not peer.aborts:
             peer.lost = time.monotonic()
 
     def _send(self, peer: _Peer) -> None:
@@ -241,7 +251,12 @@ class Watchdog:
 
     def _fault(self, now: float) -> str | None:
         """The message for an abort; None if all is well."""
-        watched = [peer for peer in self._peers.values() if not peer.ended]
+        watched = [peer for peer in self._peers.values() if peer.ended is None]
+        waiting, since = self._waiting
+        if waiting is not None and waiting.size == len(self.hosts):
+            for peer in self._peers.values():
+                if peer.ended is not None and now - max(since, peer.ended) > LEFT:
+                    return f"{self._name(peer)} has ended its part too early; the run is aborted:\n{self._table([self._own])}"
         for peer in watched:
             if peer.lost is not None and now - peer.lost > (2 * EXIT_AFTER if peer.aborts else GRACE):
                 return f"{self._name(peer)} has died or lost its connection; the run is aborted:\n{self._table([peer])}"
@@ -316,11 +331,6 @@ def addresses() -> list[str]:
                     request = struct.pack("256s", name.encode()[:15])
                     found.append(socket.inet_ntoa(fcntl.ioctl(any_socket.fileno(), 0x8915, request)[20:24]))
     return [address for address in dict.fromkeys(found) if not address.startswith("127.") and address != "::1"]
-
-
-def is_open() -> bool:
-    """Whether this process has a watchdog that was not stopped."""
-    return bool(_open)
 
 
 def stop_all() -> None:

@@ -12,7 +12,6 @@ import tdt
 from tdt import nn
 from tdt._activity import ACTIVITY
 from tdt._core.tensor import wrap
-from tdt.distributed._watchdog import Watchdog, stop_all
 from tdt.train._ranks import Ranks
 from tdt.train._types import Arrays, Json
 
@@ -107,18 +106,16 @@ def loaded_by_first(ranks: Ranks, load: Callable[[], tuple[Arrays, Json]]) -> tu
 
 @contextmanager
 def watched(ranks: Ranks, timeout: float, doing: str) -> Iterator[None]:
-    """Context manager with heartbeats between the processes; after an exception they go on until the run is aborted.
+    """Context manager for what all processes do together, with progress; after an exception the run is to be aborted.
 
     timeout: seconds without progress after which it is. doing: what they do, in words.
     """
-    if ranks.size == 1:
-        yield
-        return
-    Watchdog(ranks.rank, ranks.hosts, timeout).start(ranks.exchange)
+    if ranks.watchdog is not None:
+        ranks.watchdog.timeout = timeout
     ACTIVITY.report(doing)
     yield
     ranks.exchange(None, "end of the run")
-    stop_all()
+    ACTIVITY.report("")
 
 
 def send_model(ranks: Ranks, model: nn.Module) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import socket
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ from tdt.distributed._communicator import Communicator, Progress, Steps
 from tdt.distributed._launch import launched, load_mpi
 from tdt.distributed._nccl import GpuCommunicator
 from tdt.distributed._store import DistBackendError
+from tdt.distributed._watchdog import Watchdog
 
 T = TypeVar("T")
 
@@ -23,6 +25,8 @@ class Ranks:
         communicator: their collectives on arrays of the host.
         rank, size: of this process, and how many there are.
         hosts: the name of each one's machine.
+        watchdog: the heartbeats between them; None if nobody watches.
+        unwatched: ranks that cannot reach rank 0 for that.
 
     >>> from tdt.train._ranks import Ranks
     >>> ranks = Ranks.alone()
@@ -35,6 +39,8 @@ class Ranks:
     def __init__(self, communicator: Communicator) -> None:
         self.communicator, self.rank, self.size = communicator, communicator.rank, communicator.size
         self.hosts: list[str] = self.exchange(socket.gethostname())
+        self.watchdog: Watchdog | None = None
+        self.unwatched: list[int] = []
 
     @staticmethod
     def alone() -> Ranks:
@@ -54,6 +60,13 @@ class Ranks:
     def first(self) -> bool:
         """Whether this is rank 0, which alone owns the run's folder, logs and terminal."""
         return self.rank == 0
+
+    def watch(self) -> None:
+        """Begin the heartbeats: from now on a process that ends, or whose machine hangs, ends all."""
+        if self.size > 1:
+            self.watchdog = Watchdog(self.rank, self.hosts)
+            self.unwatched = self.watchdog.start(self.exchange)
+            atexit.register(self.watchdog.stop)  # before MPI ends, which was loaded earlier
 
     def name(self, rank: int) -> str:
         """A process in messages: "rank 2 on host x"."""
@@ -99,6 +112,8 @@ class Ranks:
 
 @lru_cache(maxsize=1)
 def _of_mpi() -> Ranks:
-    """All processes of MPI, connected once."""
+    """All processes of MPI, connected and watched once."""
     mpi = load_mpi()
-    return Ranks(Communicator(mpi, mpi.COMM_WORLD))
+    ranks = Ranks(Communicator(mpi, mpi.COMM_WORLD))
+    ranks.watch()
+    return ranks

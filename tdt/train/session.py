@@ -19,8 +19,7 @@ from tdt._activity import ACTIVITY
 from tdt._files import read_file
 from tdt.backends import kernels
 from tdt.distributed._launch import abort_at_exit
-from tdt.distributed._watchdog import Watchdog, stop_all
-from tdt.train._agreement import arrays_of_first, by_first, send_model, together
+from tdt.train._agreement import arrays_of_first, by_first, send_model, together, watched
 from tdt.train._printable import counted
 from tdt.train._ranks import Ranks
 from tdt.train._types import Arrays, Json
@@ -45,7 +44,7 @@ from tdt.train.logging.events import (
     TestDone,
 )
 from tdt.train.logging.model_log import ModelLog
-from tdt.train.loop._signals import StopRequest
+from tdt.train.loop._signals import REPEATED, StopRequest
 from tdt.train.loop.build import build
 from tdt.train.loop.evaluation import evaluate
 from tdt.train.loop.length import Length
@@ -287,18 +286,17 @@ class Session:
         events = self._events
         with ExitStack() as stack:
             stack.enter_context(default_dtype(self.parts.config.dtype))
-            self._stop = stack.enter_context(StopRequest(at_once))
+            self._stop = stack.enter_context(StopRequest(at_once, REPEATED if self.ranks.size > 1 else 0.0))
             stack.callback(events.close)
             self._open_logs(events)
-            unwatched = self._start_watchdog()
             for listener in listeners:
                 events.subscribe(listener)
             trainer = self._trainer
             for note in dict.fromkeys(note for notes in self.parts.notes.values() for note in notes):
                 splits = (f"data.{split}" for split, notes in self.parts.notes.items() if note in notes)
                 events.emit(Notice(step=trainer.step, text=f"{', '.join(splits)}: {note}"))
-            if unwatched:
-                names = ", ".join(map(self.ranks.name, unwatched))
+            if self.ranks.unwatched:
+                names = ", ".join(map(self.ranks.name, self.ranks.unwatched))
                 events.emit(
                     Notice(step=trainer.step, text=f"{names}: no connection to rank 0; a hang is not noticed there")
                 )
@@ -319,24 +317,16 @@ class Session:
                 for notice in self.notices:
                     events.emit(Notice(step=trainer.step, text=notice))
                 trainer.save()  # the source of these weights may be gone or changed by the time of a resume
-            try:
-                ACTIVITY.report("training", trainer.step)
-                outcome = self._run(trainer)
-            except BaseException:
-                abort_at_exit()
-                raise
-            self.ranks.exchange(None, "end of the run")
-            stop_all()  # after an exception the watchdogs go on, until the run is aborted
+            with watched(self.ranks, self.parts.config.train.stall_timeout.seconds, "training"):
+                ACTIVITY.report(step=trainer.step)
+                try:
+                    outcome = self._run(trainer)
+                except BaseException:
+                    abort_at_exit()
+                    raise
             if self.ranks.size > 1 and outcome.reason != "done":
                 self._stop.ignore()  # a launcher's signal comes to some processes after others have stopped the run
             return outcome
-
-    def _start_watchdog(self) -> list[int]:
-        """Watch the processes. Returns the ranks that have no connection for that."""
-        if self.ranks.size == 1:
-            return []
-        timeout = self.parts.config.train.stall_timeout.seconds
-        return Watchdog(self.ranks.rank, self.ranks.hosts, timeout).start(self.ranks.exchange)
 
     def _run(self, trainer: Trainer) -> Outcome:
         def ended(reason: str, by: str) -> None:

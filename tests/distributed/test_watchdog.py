@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -181,6 +182,19 @@ def test_a_process_that_has_ended_its_part_may_end(messages):
         run.dogs[0].stop()
         run.work(2 * TIMEOUT, 2)
         assert not run.aborted
+
+
+def test_one_that_has_ended_while_another_waits_for_it_ends_the_run(messages, monkeypatch):
+    monkeypatch.setattr(_watchdog, "LEFT", 0.3)
+    with job(2) as run:
+        run.dogs[1].stop()
+        waiting = SimpleNamespace(size=1, name="gradients")  # in a group without it
+        monkeypatch.setattr(_watchdog.Progress, "waiting", waiting)
+        run.work(0.6, 0)
+        assert not run.aborted
+        waiting.size = 2
+        run.until(lambda: 0 in run.aborted)
+    assert messages[0].startswith("rank 0 on node0: rank 1 on node1 has ended its part too early; the run is aborted")
 
 
 def test_time_in_which_the_thread_could_not_run_does_not_count(messages, monkeypatch):

@@ -201,14 +201,18 @@ def cut_link(place: Path, stall: int = 10) -> float:
 
 
 def terminated(place: Path, seed: int, ranks: int = 4) -> int:
-    """SIGTERM at other times on each rank: all save one checkpoint of one step. Returns the step."""
+    """SIGTERM at other times on each rank, and on mpirun: all save one checkpoint of one step. Returns the step.
+
+    Open MPI's mpirun gets none: it kills the ranks soon after.
+    """
     rng = random.Random(seed)
     settings = [*arguments("digits-cnn", 100_000, shards=ranks), "checkpoint.every=1 epoch", "log.every=1 step"]
     run = place / f"terminated-{seed}"
     with Job(ranks, "train", *settings, "--run-dir", run.name, cwd=place) as job:
         job.wait_for(run / "metrics.jsonl")
-        for rank in rng.sample(range(ranks), ranks):
-            job.kill(rank, signal.SIGTERM)
+        processes = [job.pid(rank) for rank in range(ranks)] + [job.process.pid] * (not IS_OPEN_MPI)
+        for pid in rng.sample(processes, len(processes)):
+            os.kill(pid, signal.SIGTERM)
             time.sleep(rng.uniform(0, 0.02))
         code, text = job.end(30), job.text
     assert code == 143, f"exit code {code}\n{text}"

@@ -119,6 +119,38 @@ def test_a_loss_that_is_not_finite_on_one_process_is_printed_once(folder: Path):
     assert done.stderr.count("the loss became nan") == 1 and "Abort" not in done.stderr, done.stderr
 
 
+EARLY = """
+import sys
+from tdt._launched import rank_hint
+from tdt.distributed import _launch, _watchdog
+from tdt.train import fit
+from tdt.train._ranks import Ranks
+
+_launch.LONGEST = _watchdog.LEFT = 1.5
+if sys.argv[1] == "connected":
+    Ranks.of_launch()
+if rank_hint() == 1:
+    sys.exit()
+fit("small.yaml")
+"""
+
+
+@pytest.mark.parametrize(
+    ("when", "text"),
+    [
+        ("connected", r"rank 1 on \S+ has ended its part too early"),
+        (
+            "alone",
+            '_wait_for_all_processes_to_start|did not call "init"',
+        ),  # the latter is Open MPI's, if it knows already
+    ],
+)
+def test_a_script_that_ends_on_one_process_before_the_run_ends_on_all(when: str, text: str, folder: Path):
+    done = mpirun(2, "-c", EARLY, when, cwd=folder)
+    assert done.returncode != 0 and re.search(text, done.stderr), done.stderr
+    assert not (folder / "runs").exists()
+
+
 def test_a_signal_to_the_loaders_workers_too_stops_the_run_with_a_checkpoint(folder: Path):
     settings = [
         "train.epochs=100000",

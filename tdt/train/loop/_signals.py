@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 # SIGHUP is sent when a terminal or a connection is closed; Windows has none.
+REPEATED = 1.0  # seconds in which a launcher sends its ranks a signal that they may have got themselves
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
@@ -28,11 +30,13 @@ class StopRequest:
     Args:
         at_once: called before the exit, to reset the terminal. It must not print through Python's buffers, which the
             signal may have interrupted.
+        repeated: seconds in which signals count as one: mpirun sends its own on to the ranks, which a scheduler may have
+            signalled too.
     """
 
-    def __init__(self, at_once: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, at_once: Callable[[], None] = lambda: None, repeated: float = 0.0) -> None:
         self.reason: str | None = None
-        self._at_once = at_once
+        self._at_once, self._repeated, self._received_at = at_once, repeated, 0.0
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> StopRequest:
@@ -53,9 +57,10 @@ class StopRequest:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.reason is None:
-            self.reason = signal.Signals(number).name
+            self.reason, self._received_at = signal.Signals(number).name, time.monotonic()
             return
-        if signal.Signals(number).name == "SIGHUP":
+        is_same = time.monotonic() - self._received_at < self._repeated
+        if is_same or signal.Signals(number).name == "SIGHUP":
             return
         self._at_once()
         os._exit(128 + number)
