@@ -48,12 +48,19 @@ VARIANTS = {
     "weights": ["train.mixup=0.4", "train.class_weights=balanced", "data.loader.drop_last=true", "train.amp=float16"],
     "diverging": ["data.loader.shuffle=false"],
     "rounded": ["train.reduce_dtype=bfloat16", "train.steps=9"],
+    "synchronized": [
+        "model.1=SyncBatchNorm(4)",
+        "train.accumulate=2",
+        "data.loader.batch_size=89",
+        "train.mixup=0.4",
+        "train.steps=7",
+    ],
     "few": ["model=[Flatten, Dropout(0.5), 'Linear(64, 10)']", "train.steps=6", "data.loader.batch_size=359"],
 }
 SHARDED = {
     f"{name}, sharded": [*settings, "train.shard_optimizer=true"]
     for name, settings in VARIANTS.items()
-    if name in ("plain", "accumulate", "weights", "rounded")
+    if name in ("accumulate", "weights", "rounded")
 }
 GPU = [
     "device=cuda",

@@ -18,7 +18,7 @@ def test_one_two_and_four_ranks_train_to_the_same_bits(tmp_path):
         found.append(json.loads(done.stdout))
     assert found[0] == found[1] == found[2]
     assert len(found[0]) == 10
-    for name in ("plain", "accumulate", "weights", "rounded"):
+    for name in ("accumulate", "weights", "rounded"):
         assert found[0][f"{name}, sharded"] == found[0][name], name
 
 

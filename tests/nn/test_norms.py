@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tdt
+from tdt.nn.modules._synchronized import Rows
 from tests.helpers import require_torch
 from tests.nn._compare import agree, agree_error, agree_module, numbers
 
@@ -203,3 +204,47 @@ def test_the_norms_of_the_package_itself_take_pytorchs_positions():
     agree(lambda lib, x: lib.group_norm(x, 4), numbers(1, 4))
     agree(lambda lib, x, w: lib.layer_norm(x, (4,), w, None, 1e-3, False), numbers(2, 4), w)
     agree(lambda lib, x, w: lib.rms_norm(x, (4,), w, 1e-3), numbers(2, 4), w)
+
+
+class Twice(Rows):
+    """Two equal parts of a batch, as if another process had the same one."""
+
+    def __init__(self):
+        pass
+
+    def size(self):
+        return 2
+
+    def rank(self):
+        return 1
+
+    def gather(self, row):
+        return tdt.stack([row, row])
+
+    def total(self, rows):
+        return rows * 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("shape", [(5, 3), (4, 3, 5), (4, 3, 5, 2)], ids=str)
+def test_synchronised_batch_norm_is_pytorchs_of_all_parts(shape, affine, dtype):
+    x, weight = numbers(*shape), numbers(*shape, seed=1)
+    kind = torch.nn.BatchNorm1d if len(shape) < 4 else torch.nn.BatchNorm2d
+    of = lambda lib: {"affine": affine, "dtype": lib.float64 if dtype == "float64" else None}  # noqa: E731
+    ours, theirs = tdt.nn.SyncBatchNorm(3, process_group=Twice(), **of(tdt)), kind(3, **of(torch))
+    inputs = [lib.tensor(x, dtype=getattr(lib, dtype)).requires_grad_() for lib in (tdt, torch)]
+    out, both = ours(inputs[0]), theirs(torch.cat([inputs[1]] * 2))
+    assert str(out.dtype).split(".")[1] == dtype
+    (out.float() * tdt.tensor(weight)).sum().backward()
+    (both.float() * torch.tensor(np.concatenate([weight] * 2))).sum().backward()
+    # PyTorch's gradients are sums over both parts.
+    pairs = [(out, both[: len(x)]), (inputs[0].grad * 2, inputs[1].grad), (ours.running_mean, theirs.running_mean),
+             (ours.running_var, theirs.running_var)]  # fmt: skip
+    if affine:
+        pairs += [(ours.weight.grad * 2, theirs.weight.grad), (ours.bias.grad * 2, theirs.bias.grad)]
+    close = {"float32": 1e-5, "float64": 1e-6, "bfloat16": 2e-2}[dtype]
+    for left, right in pairs:
+        np.testing.assert_allclose(
+            left.detach().double().numpy(), right.detach().double().numpy(), rtol=close, atol=close
+        )

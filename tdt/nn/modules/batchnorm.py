@@ -17,6 +17,7 @@ from tdt.nn.parameter import Parameter
 
 if TYPE_CHECKING:
     from tdt.distributed import ProcessGroup
+    from tdt.nn.modules._synchronized import Rows
 
 
 class _NormBase(Module):
@@ -206,7 +207,7 @@ class SyncBatchNorm(_BatchNorm):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        process_group: ProcessGroup | None = None,
+        process_group: ProcessGroup | Rows | None = None,
         device: Device = None,
         dtype: Dtype = None,
         *,
@@ -219,16 +220,17 @@ class SyncBatchNorm(_BatchNorm):
         group = self._group()
         if group is None or not (self.training or (self.running_mean is None and self.running_var is None)):
             return super().forward(input)
-        from tdt.nn.modules._synchronized import normalize, statistics
+        from tdt.nn.modules._synchronized import Rows, normalize, statistics
 
         self._check_input_dim(input)
-        mean, var, count = statistics(input, group)
+        x = input.float() if input.element_size() == 2 else input
+        mean, var, count = statistics(x, group if isinstance(group, Rows) else Rows(group))
         if self.training and self.running_mean is not None and self.running_var is not None:
             self._track(mean.detach(), (var * count / (count - 1)).detach())
-        return normalize(input, mean, var, self.weight, self.bias, self.eps)
+        return normalize(x, mean, var, self.weight, self.bias, self.eps).to(input.dtype)
 
-    def _group(self) -> ProcessGroup | None:
-        """The group of processes, if it has several."""
+    def _group(self) -> ProcessGroup | Rows | None:
+        """The group of processes, or other parts of a batch, if it has several."""
         from tdt import distributed
 
         group = self.process_group or distributed.group.WORLD
@@ -239,8 +241,8 @@ class SyncBatchNorm(_BatchNorm):
         assert self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None
         self.num_batches_tracked.add_(1)
         momentum = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
-        self.running_mean.lerp_(mean, momentum)
-        self.running_var.lerp_(var, momentum)
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), momentum)
+        self.running_var.lerp_(var.to(self.running_var.dtype), momentum)
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() < 2:

@@ -277,6 +277,8 @@ class Train(Section):
     stage 1): less memory, the same bits, and about the same amount of data sent.
     reduce_dtype: `bfloat16` rounds the gradients of each shard, and each of their sums, to this dtype, so that half as many bytes
     are sent. Weights still have the same bits on every number of processes, but others than without it. One shard is not rounded.
+    sync_batchnorm: batch norms take the statistics of all shards of a batch, as `SyncBatchNorm` does, not those of each. The
+    shards of a process are then computed together, layer by layer, which takes the memory of all of them.
     overfit: use this number of fixed batches as every split: a model that cannot overfit them has a bug.
     amp: automatic mixed precision: the model runs under `autocast` of this dtype, in training and evaluation; weights, loss
     and metrics stay float32. With float16 the loss is scaled so that small gradients do not vanish; a step on which gradients
@@ -302,6 +304,7 @@ class Train(Section):
     mixup: Annotated[float, Field(gt=0)] | None = None
     shards: Count | None = None
     shard_optimizer: bool = False
+    sync_batchnorm: bool = False
     reduce_dtype: Literal["bfloat16"] | None = None
     overfit: Count | None = None
     amp: Literal["bfloat16", "float16"] | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,6 +81,18 @@ def seed_all(seed: int) -> None:
     tdt.manual_seed(seed)
     random.seed(seed)
     np.random.seed(seed & 0xFFFFFFFF)
+
+
+def snapshot_all() -> Callable[[], None]:
+    """Note the state of these generators. Returns a function that restores it."""
+    state, own, arrays = tdt.default_generator.get_state(), random.getstate(), np.random.get_state()
+
+    def restore() -> None:
+        tdt.default_generator.set_state(state)
+        random.setstate(own)
+        np.random.set_state(arrays)
+
+    return restore
 
 
 class ShardedDataset(Dataset):

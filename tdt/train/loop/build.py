@@ -156,6 +156,8 @@ def _build_parts(
         rows = _check_model(draft, model, sources, opened, loss, metrics)
     if train is not None and rows and loss is not None and config.train.class_weights:
         balance_classes(train.dataset, rows[-1].shape[0], loss.main, errors)
+    if config.train.sync_batchnorm and training:
+        model = _synchronized(model, errors)
     if training and train is not None:
         _check_batches(config, train, model, rows, errors)
     if rows_of_train is not None and loss is not None and not errors:
@@ -183,6 +185,13 @@ def _build_parts(
     parts = _place(config, device, model, loss, rows, dry_run)
     parts.facts, parts.samples = facts, {name: len(split.dataset) for name, split in opened.items()}
     return parts, opened
+
+
+def _synchronized(model: nn.Module, errors: ConfigErrors) -> nn.Module:
+    """The model with a SyncBatchNorm for each batch norm."""
+    if not any(isinstance(layer, BATCH_NORMS) for layer in model.modules()):
+        errors.add("train.sync_batchnorm", "is not used: the model has no batch norm", kind="unused")
+    return nn.SyncBatchNorm.convert_sync_batchnorm(model)
 
 
 def _build_training(parts: Parts, resumed: bool, errors: ConfigErrors) -> None:
@@ -378,22 +387,18 @@ def _check_batches(config: Config, split: Split, model: nn.Module, rows: list[Ro
     sizes = {loader.batch_size} if samples >= loader.batch_size else set()
     if samples % loader.batch_size and not loader.drop_last:
         sizes.add(samples % loader.batch_size)
-    alone = any(max(size // shards, 1) == 1 for size in sizes)  # whether a shard, or a batch, has one sample
-    for row in rows if alone else ():
+    for row in rows:
         layer = model.get_submodule(row.name)
-        if isinstance(layer, BATCH_NORMS) and math.prod(row.shape[1:]) == 1:
+        parts = 1 if isinstance(layer, nn.SyncBatchNorm) else shards  # into which a batch is cut for its statistics
+        alone = any(max(size // parts, 1) == 1 for size in sizes)  # whether a shard, or a batch, has one sample
+        if alone and isinstance(layer, BATCH_NORMS) and math.prod(row.shape[1:]) == 1:
             advice = (
-                "set drop_last: true, or another batch_size" if loader.batch_size // shards > 1 else "set a larger one"
+                "set drop_last: true, or another batch_size" if loader.batch_size // parts > 1 else "set a larger one"
             )
-            what = "a shard" if shards > 1 else "a batch"
+            what = "a shard" if parts > 1 else "a batch"
             message = f"leaves {what} of 1 sample, and {row.name} ({row.layer}) needs 2 to train; {advice}"
             errors.add("data.loader.batch_size", message)
     for row in rows if shards > 1 else ():
         layer = model.get_submodule(row.name)
-        if isinstance(layer, nn.SyncBatchNorm):
-            message = (
-                f"{row.name} takes statistics of all processes, and not of the shards; use BatchNorm, or train.shards=1"
-            )
-            errors.add("train.shards", message)
         if getattr(layer, "sparse", False) is True:
             errors.add("train.shards", f"{row.name} ({row.layer}) has sparse gradients; set sparse: false")

@@ -24,6 +24,7 @@ from tdt._kernels._formulas import BFLOAT16, FLOAT32
 from tdt.distributed._communicator import Array, Progress, Steps, tree_reduce
 from tdt.nn.parallel._reducer import in_buckets
 from tdt.train._ranks import Ranks
+from tdt.train.loop.lockstep import joined
 from tdt.train.loop.shard_optimizer import Owners
 
 BUCKET = 25 << 20  # bytes of gradients that are sent together
@@ -221,8 +222,8 @@ class BufferMean:
         self._sums: list[tuple[list[int], bool, Array, Progress]] = []
         self._known: dict[int, tuple[Tensor, int, Tensor]] = {}  # a buffer, its version, and a copy of that version
 
-    def begin(self) -> None:
-        """Begin a step."""
+    def begin(self, count: int) -> None:
+        """Begin a step with `count` shards on this rank."""
         self.buffers = list(self.model.buffers())
         known, self._known = self._known, {}
         for i, buffer in enumerate(self.buffers):
@@ -230,24 +231,25 @@ class BufferMean:
             fresh = same is None or same[0] is not buffer or same[1] != buffer._version
             copy = buffer.detach().clone() if fresh else same[2]  # type: ignore[index]
             self._known[i] = buffer, buffer._version, copy
-        self._values: list[list[Tensor] | None] = []  # after each shard
+        # After each shard, of the buffers that it has written; None for a shard without samples.
+        self._values: list[dict[int, Tensor] | None] = [None] * count
         self.changed: set[int] = set()
 
     @no_grad()
-    def begin_shard(self) -> None:
-        """Restore the values from before the step."""
+    def enter(self, place: int) -> None:
+        """Give the buffers the values of a shard: at first those from before the step."""
+        own = self._values[place] = self._values[place] or {}
         for i in self.changed:
-            self.buffers[i].copy_(self._known[i][2])
+            self.buffers[i].copy_(own.get(i, self._known[i][2]))
         self._versions = [buffer._version for buffer in self.buffers]
 
-    def end_shard(self, computed: bool) -> None:
-        """Keep the values after a shard. computed: whether it has samples."""
-        if not computed:
-            self._values.append(None)
-            return
+    def leave(self, place: int) -> None:
+        """Keep the values of a shard."""
+        own = self._values[place]
+        assert own is not None
         now = {i for i, buffer in enumerate(self.buffers) if buffer._version != self._versions[i]}
         self.changed |= now
-        self._values.append([b.detach().clone() if i in now else self._known[i][2] for i, b in enumerate(self.buffers)])
+        own |= {i: self.buffers[i].detach().clone() for i in now}
 
     def begin_sums(self) -> None:
         """Begin to combine the values of all ranks, of the buffers that were written in an earlier step."""
@@ -288,14 +290,10 @@ class BufferMean:
 
     def _of_rank(self, i: int, floating: bool) -> Array:
         """The sum (integers: maximum) over this rank's shards of a buffer's values, where ranks send it from."""
-        send = self.ranks.transport
-        before = send.local(self._known[i][2]._a)
-        values = [None if one is None else send.local(one[i]._a) for one in self._values]
+        send, before = self.ranks.transport, self._known[i][2]
+        values = [None if one is None else send.local(one.get(i, before)._a) for one in self._values]
         if not floating:
-            return functools.reduce(send.xp.maximum, [before, *(value for value in values if value is not None)])
-
-        def joined(a: Array | None, b: Array | None) -> Array | None:
-            return b if a is None else a if b is None else a + b
-
-        total: Any = tree_reduce(values, joined) if values else None  # type: ignore[arg-type]
-        return send.xp.full_like(before, -0.0) if total is None else send.xp.asarray(total)
+            known = (value for value in values if value is not None)
+            return functools.reduce(send.xp.maximum, [send.local(before._a), *known])
+        total: Any = tree_reduce(values, joined)  # type: ignore[arg-type]
+        return send.xp.full_like(send.local(before._a), -0.0) if total is None else send.xp.asarray(total)

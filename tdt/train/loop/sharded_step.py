@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import tdt
-from tdt import Tensor
+from tdt import Tensor, nn
 from tdt.train._agreement import shared
 from tdt.train._types import Callback
+from tdt.train.data.shards import snapshot_all
 from tdt.train.errors import NonFiniteLoss
 from tdt.train.loop.evaluation import reason_to_stop
+from tdt.train.loop.lockstep import Lockstep
 from tdt.train.loop.parts import Parts
 from tdt.train.loop.shard_sums import BufferMean, GradientSum
 from tdt.train.loop.train_step import TrainStep
@@ -53,37 +56,97 @@ class ShardedStep(TrainStep):
         rounds = self.train.reduce_dtype == "bfloat16"
         self.gradients = GradientSum(trained, parts.ranks, parts.owners, rounds)
         self.buffers = BufferMean(parts.model, parts.ranks)
+        self.lockstep = self._synchronized()
+        self._saved: dict[int, tuple[list[Tensor | None], tuple[int, int], Callable[[], None]]] = {}
         self.error: Exception | None = None  # found in this step by this rank
         self.samples = 0  # of the last step, on all ranks
 
+    def _synchronized(self) -> Lockstep | None:
+        """Let the SyncBatchNorm layers of the model take the statistics of all shards; None if it has none."""
+        norms = [layer for layer in self.parts.model.modules() if isinstance(layer, nn.SyncBatchNorm)]
+        lockstep = Lockstep(self.shards, self._enter, self._leave) if norms else None
+        for norm in norms:
+            norm.process_group = lockstep
+        return lockstep
+
     def batches(self, group: Iterable[Any], number: int) -> Iterator[tuple[Tensor, Tensor]]:
         """The parts of the batches that this rank computes, shard by shard; a shard begins and ends between them."""
-        loaded, own = list(group), self.shards.own
-        self.gradients.begin()
-        self.buffers.begin()
-        self._of_shards: list[float] = []
-        self._sizes: list[int] = []
-        for place, shard in enumerate(own):
-            parts = [(batch, item[place]) for batch, item in enumerate(loaded) if item[place] is not None]
-            self._of_shards.append(0.0)
-            self._sizes.append(0)
+        own = self.shards.own
+        for shard, parts in self._begin(group):
             self.gradients.clear()
-            self.buffers.begin_shard()
-            self.shards.seed_for("step", number, shard)
+            if parts:
+                self.buffers.enter(shard - own.start)
+                self.shards.seed_for("step", number, shard)
             for batch, (inputs, targets) in parts:
                 self.place = batch, shard
                 if shard == own[-1] and batch == parts[-1][0]:
                     self.gradients.arm()
                 yield self.parts.place(inputs), self.parts.place(targets)
-            self.buffers.end_shard(bool(parts))
+            if parts:
+                self.buffers.leave(shard - own.start)
             if shard != own[-1]:
                 self.gradients.push()
 
+    def _begin(self, group: Iterable[Any]) -> list[tuple[int, list[tuple[int, Any]]]]:
+        """Begin a step. Returns this rank's shards, each with its part of the batches, by their number, that have one."""
+        loaded, own = list(group), self.shards.own
+        self.gradients.begin()
+        self.buffers.begin(len(own))
+        self._of_shards, self._sizes = [0.0] * len(own), [0] * len(own)
+        return [
+            (shard, [(batch, item[place]) for batch, item in enumerate(loaded) if item[place] is not None])
+            for place, shard in enumerate(own)
+        ]
+
+    def run(self, group: Iterable[Any], number: int, compute: Callable[[Tensor, Tensor], bool]) -> None:
+        if self.lockstep is None:
+            super().run(group, number, compute)
+            return
+        shards, self._saved = self._begin(group), {}
+        work = {shard: partial(self._compute, number, shard, parts, compute) for shard, parts in shards if parts}
+        self.lockstep.run(work)
+        for shard, _ in shards:
+            self._set_gradients(shard)
+            if shard != shards[-1][0]:
+                self.gradients.push()
+        self._saved = {}
+
+    def _compute(
+        self, number: int, shard: int, parts: list[tuple[int, Any]], compute: Callable[[Tensor, Tensor], bool]
+    ) -> None:
+        """Compute a shard, in a thread of its own."""
+        assert self.lockstep is not None
+        self.shards.seed_for("step", number, shard)
+        for batch, (inputs, targets) in parts:
+            self.place = batch, shard
+            self.lockstep.begin(batch)
+            if not compute(self.parts.place(inputs), self.parts.place(targets)):
+                return
+
+    def _enter(self, shard: int) -> None:
+        """Restore what belongs to a shard: buffers, gradients, generators, place."""
+        self.buffers.enter(shard - self.shards.own.start)
+        self._set_gradients(shard)
+        if shard in self._saved:
+            _, self.place, restore_generators = self._saved[shard]
+            restore_generators()
+
+    def _leave(self, shard: int) -> None:
+        """Keep what belongs to a shard."""
+        self.buffers.leave(shard - self.shards.own.start)
+        self._saved[shard] = [p.grad for p in self.gradients.parameters], self.place, snapshot_all()
+
+    def _set_gradients(self, shard: int) -> None:
+        parameters = self.gradients.parameters
+        saved = self._saved[shard][0] if shard in self._saved else [None] * len(parameters)
+        for p, gradient in zip(parameters, saved, strict=True):
+            p.grad = gradient
+
     def backward(self, loss: Tensor, targets: Tensor) -> None:
         """Accumulate the gradients of a part's loss; without targets that count there are none."""
-        share = self.share(targets)
-        self._of_shards[-1] += share
-        self._sizes[-1] += len(targets)
+        share, place = self.share(targets), self.place[1] - self.shards.own.start
+        self._of_shards[place] += share
+        self._sizes[place] += len(targets)
         if share:
             factor = 1.0 if self.reading.is_sum else share / self.nominal
             self.scaler.scale(loss * factor).backward()
@@ -92,8 +155,8 @@ class ShardedStep(TrainStep):
         return bool(self.share(targets))
 
     def fail(self, error: Exception) -> None:
-        """Remember the error until all ranks know of it."""
-        self.error = error
+        """Remember the first error until all ranks know of it."""
+        self.error = self.error or error
 
     def share(self, targets: Tensor) -> float:
         """The weight of a part in the mean: its samples that count, by the weights of their classes."""

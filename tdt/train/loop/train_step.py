@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tdt import Tensor, no_grad
@@ -41,6 +41,12 @@ class TrainStep:
     def batches(self, group: Iterable[Any], number: int) -> Iterator[tuple[Tensor, Tensor]]:
         """What of a step's batches is computed at a time: each of them. number: of the step, from 1."""
         return iter(group)
+
+    def run(self, group: Iterable[Any], number: int, compute: Callable[[Tensor, Tensor], bool]) -> None:
+        """Call `compute` with what is computed at a time, until it returns False. number: of the step, from 1."""
+        for inputs, targets in self.batches(group, number):
+            if not compute(inputs, targets):
+                break
 
     def forward(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Returns the output and the target that metrics compare, and the loss."""

@@ -16,6 +16,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tdt import Tensor
 from tdt._activity import ACTIVITY
 from tdt.train._agreement import shared
 from tdt.train._types import Arrays, Callback, Json
@@ -157,25 +158,13 @@ class Trainer:
     def _train_step(self, group: Iterable[Any]) -> None:
         step = self.train_step
         with self._error_context:
-            for inputs, targets in step.batches(group, self.step + 1):
-                try:
-                    output, targets, loss = step.forward(inputs, targets)
-                except IndexError as error:
-                    raise label_error("train", self.parts, targets, self._samples()) or error from error
-                # Reading the loss would synchronise the GPU; `_check` does that later.
-                if not loss.is_cuda and not math.isfinite(loss.item()) and step.counts(targets):
-                    step.fail(non_finite(self.step + 1, loss.item(), self._samples(), inputs, targets))
-                    break
-                step.backward(loss, targets)
-                ACTIVITY.report()
-                sums = {name: metric.batch_sum(output, targets, loss) for name, metric in self.epoch_means.items()}
-                self._counted.append(Counted(self.step, step.place, len(targets), sums))
+            step.run(group, self.step + 1, self._compute)
             step.step(self.step + 1)
         self.step += 1
         ACTIVITY.report(step=self.step)
         counted, self._counted = self._counted, []
         if self.ranks.size == 1:
-            self._add(counted)
+            self._add(sorted(counted, key=lambda one: one.place[::-1]))
         else:
             self._not_added += counted
         if self.parts.average is not None:
@@ -184,6 +173,23 @@ class Trainer:
         samples = step.samples if isinstance(step, ShardedStep) else sum(one.size for one in counted)
         self._emit(StepDone, samples=samples, scalars=scalars)
         self.parts.schedule("step", self.epoch, {})
+
+    def _compute(self, inputs: Tensor, targets: Tensor) -> bool:
+        """Compute the gradients of a batch, or of a shard of it. Returns False if the loss is not finite."""
+        step = self.train_step
+        try:
+            output, targets, loss = step.forward(inputs, targets)
+        except IndexError as error:
+            raise label_error("train", self.parts, targets, self._samples()) or error from error
+        # Reading the loss would synchronise the GPU; `_check` does that later.
+        if not loss.is_cuda and not math.isfinite(loss.item()) and step.counts(targets):
+            step.fail(non_finite(self.step + 1, loss.item(), self._samples(), inputs, targets))
+            return False
+        step.backward(loss, targets)
+        ACTIVITY.report()
+        sums = {name: metric.batch_sum(output, targets, loss) for name, metric in self.epoch_means.items()}
+        self._counted.append(Counted(self.step, step.place, len(targets), sums))
+        return True
 
     def _add(self, counted: Iterable[Counted]) -> None:
         """Add what was counted to the running metrics."""

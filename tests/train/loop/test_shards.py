@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from tdt._kernels._formulas import BFLOAT16
 from tdt.distributed._communicator import tree_reduce
 from tdt.train._ranks import Ranks
 from tdt.train.config import ConfigError, loads
-from tdt.train.errors import Stopped
+from tdt.train.errors import StepError, Stopped
 from tdt.train.logging.events import Events
 from tdt.train.loop.build import build
 from tdt.train.loop.shard_sums import GradientSum, rounded_sum
@@ -159,6 +161,62 @@ def test_shards_have_dropout_of_their_own(tmp_path):
     assert len(set(masks[:8])) == 8
 
 
+SYNCHRONIZED = '["Conv2d(1, 4, 3)", BatchNorm2d(4), ReLU, Flatten, "Linear(144, 10)", "BatchNorm1d(10)"]'
+
+
+@pytest.mark.parametrize("overrides", [[], ["train.accumulate=2", "data.loader.batch_size=89", "train.steps=9"]])
+def test_synchronised_batch_norm_has_the_statistics_of_the_whole_batch(tmp_path, overrides):
+    whole = trained(tmp_path / "a", "train.shards=1", *overrides, model=SYNCHRONIZED)
+    cut = trained(tmp_path / "b", "train.sync_batchnorm=true", *overrides, model=SYNCHRONIZED)
+    for name, value in whole.items():
+        np.testing.assert_allclose(cut[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+    again = trained(tmp_path / "c", "train.sync_batchnorm=true", *overrides, model=SYNCHRONIZED)
+    assert_equal(cut, again)
+
+
+def test_synchronised_shards_keep_their_random_numbers_apart(tmp_path):
+    """Dropout before, between and after the layers draws what it draws where the shards are computed one after the other."""
+    model = '["Dropout(0.5)", {}, Flatten, "Dropout(0.5)", "BatchNorm1d(64)", "Dropout(0.5)", "Linear(64, 10)"]'
+    drawn = []
+    for run, first in enumerate(("BatchNorm2d(1)", "SyncBatchNorm(1)")):
+        built = trainer(tmp_path / str(run), "train.steps=2", model=model.format(first))
+        masks = {}
+        for name in ("0", "3", "5"):
+            layer = built.parts.model.get_submodule(name)
+            layer.register_forward_hook(
+                lambda layer, x, out, name=name: masks.setdefault((built.step, name, built.train_step.place), [])
+                .append((out[0] == 0).numpy().copy()) if layer.training else None
+            )  # fmt: skip
+        built.fit()
+        drawn.append({key: value[-1] for key, value in masks.items()})
+    assert len(drawn[0]) >= 24 and drawn[0].keys() == drawn[1].keys()
+    for key, mask in drawn[0].items():
+        np.testing.assert_array_equal(drawn[1][key], mask)
+    assert len({mask.tobytes() for key, mask in drawn[1].items() if key[:2] == (0, "3")}) == 4
+
+
+def test_a_shard_that_fails_among_synchronised_ones_is_named(tmp_path):
+    built = trainer(tmp_path, "data.loader.shuffle=false", "train.sync_batchnorm=true", model=SYNCHRONIZED)
+
+    def fail(layer, x):
+        if built.train_step.place[1] == 2 and threading.current_thread() is not threading.main_thread():
+            raise ValueError("no more")
+
+    built.parts.model.get_submodule("3").register_forward_pre_hook(fail)
+    with pytest.raises(StepError, match=r"step 1 failed on the training samples \[50, 51, 52, .* no more"):
+        built.fit()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("shard")]
+
+
+def test_shards_that_leave_out_a_synchronised_layer_are_an_error(tmp_path):
+    built = trainer(tmp_path, "train.sync_batchnorm=true", model=SYNCHRONIZED)
+    layer = built.parts.model.get_submodule("1")
+    forward = layer.forward
+    layer.forward = lambda x: x if built.train_step.place[1] == 2 else forward(x)
+    with pytest.raises(StepError, match="have reached different SyncBatchNorm layers"):
+        built.fit()
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 6, 7, 8])
 def test_gradients_are_added_up_the_tree_of_the_communicator(count):
     rng = np.random.default_rng(0)
@@ -205,7 +263,7 @@ def sum_of_shards(parts, **how):
         (["train.reduce_dtype=bfloat16", "dtype=float64"], "train.reduce_dtype: is not used: with dtype: float64 gradients"),
         (["train.reduce_dtype=float16"], "train.reduce_dtype"),
         (["train.shard_optimizer=some"], "train.shard_optimizer"),
-        ([f"model={NORMED.replace('BatchNorm2d', 'SyncBatchNorm')}"], "takes statistics of all processes"),
+        (["train.sync_batchnorm=true"], "train.sync_batchnorm: is not used: the model has no batch norm"),
     ],
 )  # fmt: skip
 def test_mistakes_are_reported(overrides, message):
