@@ -14,14 +14,17 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 DEPTH = 288  # terms that a tile sums at a time, at most: they and as many lines of weights fit in a level-one cache
 RUN = 32  # channels that are summed together, at least, where there are more
-MOST_PARTS = 25  # into which targets are divided so that those of a block still fill tiles
-BORDERED = 0.75  # share of pairs of targets and cells inside of the source up to which the border is left out
+MOST_PARTS = 64  # into which targets are divided, unless the border must not be summed
+# Targets of a tile, about; terms that take as long as it takes to begin and to write one; and tiles of all terms that take as
+# long as it takes to pack the weights for parts, as they are packed once more than when each piece has all of them.
+ROWS, WRITTEN, PACKED = 8, 128, 2
 
 
 class Phase(NamedTuple):
@@ -132,14 +135,13 @@ def _phase(remainder: int, size: int, kernel: int, stride: int, padding: int, di
 
 def _gather(phases: list[list[Phase]], source: tuple, kernel: tuple, channels: int, exact: bool) -> Gather:
     border, size, inside, padded = [], [], [], False
-    parts = [
+    divided = [
         [part for phase in dimension for part in _parts(phase, length)]
-        if exact or _share(dimension, length) <= BORDERED else dimension
         for dimension, length in zip(phases, source, strict=True)
-    ]  # fmt: skip
-    # Of many parts, each has too few targets to fill a tile: then it takes longer than to sum the border.
-    split = parts != phases and (exact or math.prod(map(len, parts)) <= MOST_PARTS)
-    for dimension, length in zip(parts if split else phases, source, strict=True):
+    ]
+    parts = divided if exact else _fastest(phases, divided, channels)
+    split = parts != phases
+    for dimension, length in zip(parts, source, strict=True):
         places = [at for p in dimension for at, _ in p.cells]
         ends = [at + (p.count - 1) * p.source_step for p in dimension for at, _ in p.cells]
         low = -min(places, default=0)
@@ -150,10 +152,23 @@ def _gather(phases: list[list[Phase]], source: tuple, kernel: tuple, channels: i
     return Gather(tuple(border), tuple(size), *_tables(inside, size, kernel, channels, split), padded)
 
 
-def _share(phases: list[Phase], length: int) -> float:
-    """Of the pairs of a target and a cell, the share whose source is not in the border."""
-    met = sum(_met(p, at, length)[1] - _met(p, at, length)[0] for p in phases for at, _ in p.cells)
-    return met / max(1, sum(p.count * len(p.cells) for p in phases))
+def _fastest(phases: list[list[Phase]], divided: list[list[Phase]], channels: int) -> list[list[Phase]]:
+    """In each dimension the phases, or their parts, with which the tiles of an image sum the fewest terms.
+
+    It does not depend on the number of images, so that a result does not either.
+    """
+
+    def time(parts: Sequence[list[Phase]]) -> int:
+        tiles = [
+            (-(-math.prod(p.count for p in each) // ROWS), math.prod(len(p.cells) for p in each) * channels)
+            for each in itertools.product(*parts)
+        ]
+        packed = 0 if list(parts) == phases else PACKED * max(terms for _, terms in tiles)
+        return packed + sum(number * (terms + WRITTEN) for number, terms in tiles)
+
+    ways = [parts for parts in itertools.product(*zip(phases, divided, strict=True))
+            if math.prod(map(len, parts)) <= MOST_PARTS or list(parts) == phases]  # fmt: skip
+    return list(min(ways, key=time))
 
 
 def _met(phase: Phase, at: int, length: int) -> tuple[int, int]:

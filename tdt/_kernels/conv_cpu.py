@@ -27,7 +27,7 @@ from tdt._kernels._formulas import widen
 from tdt._kernels._jit import address_of
 from tdt._kernels._layout import COPY, bordered
 from tdt._kernels._panels import lined_up, panels
-from tdt._kernels._phases import BORDERED, pixels, share_inside, three, used_cells, valid, windows
+from tdt._kernels._phases import pixels, share_inside, three, used_cells, valid, windows
 from tdt._kernels._pool import parallel
 from tdt._kernels._tile import GRAIN, Shape, address, choose, choose_for, rates
 from tdt._kernels._turn import turner
@@ -36,6 +36,7 @@ FEW_WEIGHTS = 1 << 14  # numbers that are packed sooner by each piece than by a 
 CELLS = SCRATCH // 16  # of a kernel, of which a scratch array has the weights of a vector of channels
 ITEMS = 8  # pieces of work that there should at least be
 PLAIN = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
+BORDERED = 0.75  # share of pairs of windows and cells inside of the image, below which cells have products of their own
 LARGE_CELL = 1 << 24  # multiply-adds of a cell of the kernel from which on it is worth a product of its own
 
 
