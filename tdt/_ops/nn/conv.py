@@ -29,6 +29,7 @@ from tdt._kernels import (
     convolution,
     few_image_channels,
     few_line_channels,
+    few_windows,
     groups_of_images,
     kernel,
     large_pair_convolution,
@@ -62,12 +63,14 @@ def _conv_flops(x: tuple, w: tuple, b: Any = None, **attributes: Any) -> int:
 
 def _kernels(name: str) -> ByShape:
     of_volumes = () if name == "conv_input_grad" else (kernel(f"volume_cpu:{name}", few_image_channels, lines=True),)
+    of_patches = () if name == "conv_input_grad" else (kernel(f"patches_cpu:{name}", few_windows),)
     return ByShape(
         (
             kernel(f"lines_cpu:{name}", few_line_channels),
             kernel(f"depthwise_cpu:{name}", groups_of_images, lines=True),
             kernel(f"pointwise_cpu:{name}", pointwise, lines=True),
             *of_volumes,
+            *of_patches,
             kernel(f"winograd_cpu:{name}", many_tiles),
             kernel(f"conv_cpu:{name}", convolution),
         )

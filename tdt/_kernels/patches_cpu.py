@@ -1,0 +1,126 @@
+"""Convolutions with few windows, in float32 on the CPU, as products of patches (`product`), without a copy of the weights.
+
+    result            w (O, C · cells)     times the patches (C · cells, windows)
+    weight gradient   y (O, windows)       times the patches, transposed
+
+Where images are small, a layer has more weights than numbers: to pack them for `conv_cpu`'s tiles takes longer than to multiply.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+
+import numpy as np
+
+from tdt._backend.windows import output_sizes
+from tdt._kernels import conv_cpu, product
+from tdt._kernels._code import Code, Value, native
+from tdt._kernels._jit import address_of
+from tdt._kernels._layout import COPY, transposed
+from tdt._kernels._phases import three
+from tdt._kernels._pool import parallel
+
+COLUMNS = 512  # windows of a product, about: its patches are some megabytes
+LANES = 8  # floats that are copied at a time
+WORDS = ("offsets", "starts", "rows", "wide")
+
+
+def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
+         groups: int) -> np.ndarray:  # fmt: skip
+    """The op `conv` for contiguous x (N, C, *spatial), w (O, C, *kernel), b (O,) or None; one group."""
+    how = {"stride": stride, "padding": padding, "dilation": dilation}
+    size, weights = output_sizes(x.shape[2:], w.shape[2:], **how), w.reshape(len(w), -1)
+    windows = math.prod(size)
+    out = np.empty((len(x), len(w), windows), np.float32)
+    some = -(-COLUMNS // windows)
+    for first in range(0, len(x), some):
+        part = out[first : first + some]
+        patches = _patches(_samples_last(x[first : first + some]), w.shape[2:], size, **how)
+        result = product(np, weights, patches)
+        part[...] = (result if len(part) == 1 else transposed(result, result.size // len(part), len(part))).reshape(
+            part.shape
+        )
+    if b is not None:
+        out += b[:, None]
+    if any(padding) and conv_cpu.border_counts(out, (0, slice(None), 0), w):
+        return conv_cpu.conv(x, w, b, **how, groups=groups)
+    return out.reshape(len(x), len(w), *size)
+
+
+def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
+                     groups: int) -> np.ndarray:  # fmt: skip
+    """The op `conv_weight_grad` for contiguous y (N, O, *spatial), x (N, C, *spatial); as `conv`."""
+    how = {"stride": stride, "padding": padding, "dilation": dilation}
+    patches = _patches(_samples_last(x), kernel, y.shape[2:], **how)
+    flat = _samples_last(y).reshape(y.shape[1], -1)
+    out: np.ndarray = product(np, flat, patches.T).reshape(y.shape[1], x.shape[1], *kernel)
+    if any(padding) and conv_cpu.border_counts(out, (slice(None), 0, *(0,) * len(kernel)), y):
+        return conv_cpu.conv_weight_grad(y, x, kernel=kernel, **how, groups=groups)
+    return out
+
+
+def _samples_last(x: np.ndarray) -> np.ndarray:
+    """(N, C, *spatial) as contiguous (C, *spatial, N)."""
+    return (x if len(x) == 1 else transposed(x, len(x), x.size // len(x))).reshape(*x.shape[1:], len(x))
+
+
+def _patches(x: np.ndarray, kernel: tuple, size: tuple, stride: tuple, padding: tuple, dilation: tuple) -> np.ndarray:
+    """The cells under each window of (C, *spatial, N), as (C · cells, windows · N); `size`: windows in each dimension."""
+    channels, *spatial, count = x.shape
+    full = [
+        max(n + p, (o - 1) * s + (k - 1) * d + 1)
+        for n, o, k, s, p, d in zip(spatial, size, kernel, stride, padding, dilation, strict=True)
+    ]
+    full[-1] += -full[-1] % stride[-1]
+    shape = channels, *full, count
+    memory = np.zeros(math.prod(shape) + LANES, np.float32)  # lanes behind the last pixel are read too
+    memory[:-LANES].reshape(shape)[:, *(slice(p, p + n) for n, p in zip(spatial, padding, strict=True))] = x
+    if stride[-1] > 1:  # the pixels of a row that neighbouring windows have under a cell follow each other
+        rows = memory[:-LANES].reshape(-1, full[-1] // stride[-1], stride[-1], count).swapaxes(1, 2)
+        memory[:-LANES] = np.ascontiguousarray(rows).reshape(-1)
+    words, _ = _words(shape, kernel, size, stride, dilation)
+    out = np.empty((channels * math.prod(kernel), math.prod(size) * count), np.float32)
+    parallel(_take(), len(out), memory, out, words, grain=-(-COPY // out.shape[1]))
+    return out
+
+
+@functools.lru_cache(256)
+def _words(shape: tuple, kernel: tuple, size: tuple, stride: tuple, dilation: tuple) -> tuple:
+    """The words of `_take` for a bordered image, and what they point into."""
+    steps = [math.prod(shape[k:]) for k in range(1, len(shape))]  # of a channel, and of each dimension
+    down, across, wide = three(size, 1)
+    cells = [range(0, k * d, d) for k, d in zip(kernel, dilation, strict=True)]
+    columns = [at % stride[-1] * (shape[-2] // stride[-1]) + at // stride[-1] for at in cells[-1]]
+    offsets = [range(0, shape[0] * steps[0], steps[0])]
+    offsets += [[at * step for at in each] for each, step in zip([*cells[:-1], columns], steps[1:], strict=True)]
+    rows = [range(0, o * s * step, s * step) for o, s, step in zip(size[:-1], stride, steps[1:], strict=False)]
+    tables = [np.array([sum(each) for each in itertools.product(*ranges)]) for ranges in (offsets, rows)]
+    return np.array([*map(address_of, tables), down * across, wide * shape[-1]]), tables
+
+
+@native("qqp")
+def _take(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """Cells [first, last) of all channels: for each window the pixels that lie under the cell."""
+    image, out, words = arguments
+    p = code.words(words, WORDS)
+    offsets, starts = (code.cast(table, "ptr") for table in (p.offsets, p.starts))
+    columns = p.rows * p.wide
+    with code.loop(first, last) as cell:
+        line, target = image + 4 * code.load("i64", offsets, cell), out + 4 * cell * columns
+        with code.loop(0, p.rows) as row:
+            source = code.cast(line + 4 * code.load("i64", starts, row), "ptr")
+            to = code.cast(target + 4 * row * p.wide, "ptr")
+
+            def together() -> None:
+                """Whole vectors: what they write behind the row is written again, as part of the next one."""
+                with code.loop(0, p.wide, LANES) as j:
+                    code.store(code.load("float", source, j, LANES), to, j)
+
+            def singly() -> None:
+                with code.loop(0, p.wide) as j:
+                    code.store(code.load("float", source, j), to, j)
+
+            whole = row * p.wide + (p.wide + LANES - 1) // LANES * LANES <= columns
+            code.choose(whole, together, singly)
