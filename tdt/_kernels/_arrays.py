@@ -236,6 +236,11 @@ def distances(name: str, p: float, *arrays: Any) -> Any:
     return function(*arrays, p) if dtype.char in "fd" else None
 
 
+def prepared_distances(p: float, x: Any) -> Any:
+    """A function that does `distances("pdist", …)` for arrays of this shape, or None."""
+    return _prepared_pdist(x, p) if distances("pdist", p, x) is not None else None
+
+
 def taken(x: Any, index: Any, dim: int, negative: bool = False) -> Any:
     """Many entries of x along `dim`, as `index_cpu.take` says; None where no kernel applies or an index is out of range."""
     if not SWITCHES.kernels or x.__class__ is not np.ndarray or index.__class__ is not np.ndarray or not x.ndim:
@@ -252,28 +257,23 @@ def taken(x: Any, index: Any, dim: int, negative: bool = False) -> Any:
     return _take_along(x, index, dim, negative)
 
 
-def taken_at_once(x: Any, index: Any, dim: Any) -> Any:
-    """`taken` for few elements of arrays of one shape; None where there are more, or it does not apply."""
-    n = x.ndim
-    if (
-        x.shape != index.shape or not LARGE_INDEX <= x.size < SMALL_INDEXED or not SWITCHES.kernels or dim.__class__ is not int
-        or not -n <= dim < n or x.dtype.char not in NUMBERS or index.dtype.char not in "lqi"
-    ):  # fmt: skip
-        return None
-    return _take_rows(x, index, dim % n, False)
+def prepared_taken(x: Any, index: Any, dim: int) -> Any:
+    """A function that does `taken` for few elements of arrays of one shape; None where there are more."""
+    few = x.shape == index.shape and LARGE_INDEX <= x.size < SMALL_INDEXED and SWITCHES.kernels
+    return _prepared_take(x, index, dim) if few and x.dtype.char in NUMBERS and index.dtype.char in "lqi" else None
 
 
-def added_at_once(x: Any, index: Any, source: Any, dim: Any) -> Any:
-    """A copy of x with `source` added at `index`, for few elements of arrays of one shape; None as in `taken_at_once`."""
-    n = x.ndim
-    if (
-        x.shape != index.shape or x.shape != source.shape or not LARGE_INDEX <= x.size < SMALL_INDEXED or not SWITCHES.kernels
-        or dim.__class__ is not int or not -n <= dim < n or x.dtype is not source.dtype or x.dtype.char not in "fdilq"
-        or index.dtype.char not in "lqi"
-    ):  # fmt: skip
+def prepared_added(x: Any, index: Any, source: Any, dim: int) -> Any:
+    """A function that copies x with `source` added at `index`, for few elements of arrays of one shape, or None."""
+    if not x.shape == index.shape == source.shape or not LARGE_INDEX <= x.size < SMALL_INDEXED or not SWITCHES.kernels:
         return None
-    out = x.copy()
-    return out if _add_rows(out, index, source, dim % n, False) else None
+    known = x.dtype == source.dtype and x.dtype.char in "fdilq" and index.dtype.char in "lqi"
+    return _prepared_add(x, index, dim) if known else None
+
+
+def prepared_entries(x: Any, index: Any) -> Any:
+    """A function that does `entries` for arrays of these shapes, or None."""
+    return _prepared_entries(x, index) if entries(x, index) is not None else None
 
 
 def entries(x: Any, index: Any) -> Any:
@@ -436,6 +436,8 @@ _small_products: tuple = ()
 _large_product, _read_in_place = lazy("product_cpu:product"), lazy("product_cpu:read_in_place")
 _take_rows, _add_rows, _search_rows = lazy("_row_index:take"), lazy("_row_index:add"), lazy("_row_index:search")
 _entries = lazy("_row_index:entries")
+_prepared_take, _prepared_add = lazy("_row_index:prepared_take"), lazy("_row_index:prepared_add")
+_prepared_entries, _prepared_pdist = lazy("_row_index:prepared_entries"), lazy("distance_cpu:prepared_pdist")
 _take_along, _put_along = lazy("index_cpu:take"), lazy("index_cpu:put")
 _scan, _extremes = lazy("scan_cpu:scan"), lazy("scan_cpu:extremes")
 _copy_into, _triangle = lazy("moves_cpu:copy_into"), lazy("moves_cpu:triangle")
@@ -447,7 +449,7 @@ _DISTANCES = {
     "cdist_gradient": (lazy("distance_cpu:cdist_gradient"), (2.0, 1.0)),
 }
 _zeta = lazy("zeta_cpu:zeta")
-polynomial = lazy("recurrence_cpu:polynomial")
+polynomial, prepared_polynomial = lazy("recurrence_cpu:polynomial"), lazy("recurrence_cpu:prepared_polynomial")
 _row_scan = lazy("_row_scan:row_function")
 _sort, _row_order = lazy("order_cpu:sort"), lazy("order_cpu:row_function")
 _argsort, _ranked = lazy("order_cpu:argsort"), lazy("order_cpu:ranked")

@@ -304,6 +304,12 @@ def large_axis(arrays: Sequence[Any], attributes: dict) -> bool:
     )
 
 
+def small_axis(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Contiguous float32 or float64 (A, n, B), by a table whose rows have as many taps `each`."""
+    x = arrays[0]
+    return SWITCHES.kernels and x.size > 0 and attributes["each"] > 0 and x.dtype.char in "fd" and x.flags.c_contiguous
+
+
 def large_pixels(arrays: Sequence[Any], attributes: dict) -> bool:
     """Contiguous float32 (N, H, W, C), for a large result, by tables of few taps."""
     x, (down, across) = arrays[0], attributes["tables"]

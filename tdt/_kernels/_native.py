@@ -10,13 +10,14 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tdt._kernels import _aligned, _jit
-from tdt._kernels._jit import ADDRESS, Entry, c_function, entry_at, from_address
+from tdt._kernels._jit import ADDRESS, Entry, address_of, c_function, entry_at, from_address
 from tdt._kernels._loader import load
 
 ndarray = np.ndarray
@@ -66,11 +67,11 @@ class NativeKernel:
     Arguments are a word each: an array, of which the kernel gets the address, an integer, or a float.
     """
 
-    __slots__ = ("entry", "name")
+    __slots__ = ("entry", "letters", "name")
 
     def __init__(self, name: str, address: int, letters: str):
         """letters: the type of each argument: "q" for an array or an integer, "d" for a float."""
-        self.name, self.entry = name, entry_at(address, letters)
+        self.name, self.letters, self.entry = name, letters, entry_at(address, letters)
 
     def prepare(self, args: Sequence[Any]) -> tuple[Entry, bytes]:
         """As `_jit.Kernel.prepare`."""
@@ -84,6 +85,18 @@ class NativeKernel:
         """Compute all blocks on the calling thread. The first arguments of the kernel are arrays, the others numbers."""
         entry = self.entry
         entry.call(entry.pack(*[from_address(id(a) + ADDRESS).value for a in arrays], *numbers), 0, blocks)
+
+    def with_last(self, blocks: int, *last: Any) -> Callable[..., None]:
+        """`run` of the first arrays alone, with the `last` arrays and numbers packed once for many calls."""
+        count = len(self.letters) - len(last)
+        head = struct.Struct(f"={count}q").pack
+        words = [address_of(a) if isinstance(a, ndarray) else a for a in last]
+        tail, call = struct.pack("=" + self.letters[count:], *words), self.entry.call
+
+        def run(*arrays: np.ndarray, held: Any = last) -> None:
+            call(head(*[from_address(id(a) + ADDRESS).value for a in arrays]) + tail, 0, blocks)
+
+        return run
 
     def __call__(self, first: int, last: int, *args: Any) -> bool:
         """Compute blocks [first, last) on the calling thread; whether the code did not fail."""

@@ -6,11 +6,12 @@ import functools
 import importlib
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 When = Callable[[Sequence[Any], dict], bool]
+F = TypeVar("F", bound=Callable[..., Any])
 MOST_SAVED = 4096  # choices of a kernel by shape
 
 
@@ -69,6 +70,21 @@ class Kernel:
 
     def __init__(self, when: When, function: Callable):
         self.when, self.function = when, function
+
+
+def prepares(function: Callable) -> Callable[[F], F]:
+    """Let the decorated function prepare calls of `function`, a kernel or the forward of an op.
+
+    It gets the arrays and attributes of a call, and `recorded`, and returns a function of other arrays of these shapes and
+    types, all contiguous, for which it has decided and looked up what it can; or None. That one gives all that `function`
+    gives if calls are `recorded`, else the first result alone; where it raises an error, `function` is called instead.
+    """
+
+    def decorate(prepare: F) -> F:
+        function.prepare = prepare  # type: ignore[attr-defined]
+        return prepare
+
+    return decorate
 
 
 KERNELS: dict[str, Kernel] = {}  # all kernels that loaded modules state, by path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from tdt._kernels._code import Code, Value, Variable
 from tdt._kernels._gufunc import Operand, generalized
 
 KINDS = {"f": "float", "d": "double", "i": "i32", "l": "i64", "q": "i64", "h": "i16", "b": "i8"}
+NONE = np.zeros((), np.int64)  # copied for each call, to be set where one fails: faster than `zeros`
 INDICES = {"l": "i64", "q": "i64", "i": "i32"}
 
 
@@ -103,7 +104,7 @@ def _code_for(record: Any, letter: str, index_letter: str, negative: bool) -> An
 def take(x: np.ndarray, index: np.ndarray, dim: int, negative: bool) -> np.ndarray | None:
     """The elements of x at `index`, a vector or of x's shape but for `dim`; None for an index out of range."""
     code = _code_for(row_take, x.dtype.char, index.dtype.char, negative)
-    failed = np.zeros((), np.int64)
+    failed = NONE.copy()
     if dim == x.ndim - 1:
         out = code(x, index, failed)
     else:
@@ -112,13 +113,70 @@ def take(x: np.ndarray, index: np.ndarray, dim: int, negative: bool) -> np.ndarr
     return None if failed else out
 
 
+def prepared_take(x: np.ndarray, index: np.ndarray, dim: int) -> Callable[..., np.ndarray]:
+    """`take` of elements, without negative indices; see `prepares`."""
+    code, shape, kind, last = (
+        _code_for(row_take, x.dtype.char, index.dtype.char, False),
+        index.shape,
+        x.dtype,
+        x.ndim - 1,
+    )
+
+    def taken(x: np.ndarray, index: np.ndarray) -> np.ndarray:
+        failed = NONE.copy()
+        if dim == last:
+            out = code(x, index, failed)
+        else:
+            out = np.empty(shape, kind)
+            code(x.swapaxes(dim, -1), index.swapaxes(dim, -1), failed, out.swapaxes(dim, -1))
+        return _unless(failed, out)
+
+    return taken
+
+
+def prepared_add(x: np.ndarray, index: np.ndarray, dim: int) -> Callable[..., np.ndarray]:
+    """A copy of x to which `add` was applied, without negative indices; see `prepares`."""
+    code, last = _code_for(row_add, x.dtype.char, index.dtype.char, False), x.ndim - 1
+
+    def added(x: np.ndarray, index: np.ndarray, source: np.ndarray) -> np.ndarray:
+        out, failed = x.copy(), np.zeros((), np.int64)
+        if dim == last:
+            code(out, index, source, failed)
+        else:
+            code(out.swapaxes(dim, -1), index.swapaxes(dim, -1), source.swapaxes(dim, -1), failed)
+        return _unless(failed, out)
+
+    return added
+
+
+def prepared_entries(x: np.ndarray, index: np.ndarray) -> Callable[..., np.ndarray]:
+    """`entries`; see `prepares`."""
+    letter, kind = index.dtype.char, x.dtype
+    code, shape = row_entries(f"B{letter}qB", letter), (len(index), *x.shape[1:])
+    visible = None if x.ndim == 2 else (len(x), -1)
+
+    def taken(x: np.ndarray, index: np.ndarray) -> np.ndarray:
+        failed = NONE.copy()
+        out = code((x if visible is None else x.reshape(visible)).view(np.uint8), index, failed).view(kind)
+        return _unless(failed, out if visible is None else out.reshape(shape))
+
+    return taken
+
+
+def _unless(failed: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """`out`; IndexError if an index was out of range."""
+    if failed:
+        raise IndexError("an index is out of range")
+    return out
+
+
 def entries(x: np.ndarray, index: np.ndarray) -> np.ndarray | None:
     """The rows x[index] of a contiguous array, for a vector of indices; None for an index out of range."""
     letter = index.dtype.char
     code = _entries.get(letter)
     if code is None:
         code = _entries[letter] = row_entries(f"B{letter}qB", letter)
-    failed = np.zeros((), np.int64)
+    failed = NONE.copy()
     rows = x.view(np.uint8) if x.ndim == 2 else x.reshape(len(x), -1).view(np.uint8)
     out = code(rows, index, failed).view(x.dtype)
     return None if failed else out if x.ndim == 2 else out.reshape(len(index), *x.shape[1:])
@@ -130,7 +188,7 @@ _entries: dict[str, Any] = {}
 def add(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, negative: bool) -> bool:
     """Add `source` to `out` at `index`, of source's shape or a vector, in order; whether all indices are in range."""
     code = _code_for(row_add, out.dtype.char, index.dtype.char, negative)
-    failed = np.zeros((), np.int64)
+    failed = NONE.copy()
     if index.ndim == out.ndim:
         index = index.swapaxes(dim, -1)
     code(out.swapaxes(dim, -1), index, source.swapaxes(dim, -1), failed)

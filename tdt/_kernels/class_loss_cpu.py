@@ -8,7 +8,7 @@ as large as the logits is kept between them. The losses of rows and columns are 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,6 +131,19 @@ def mean_cross_entropy(
     """
     _, tops, sums, loss, wrong = _small_cross_entropy("flffffl", mean)(np.ascontiguousarray(x), np.ascontiguousarray(t))
     return None if wrong else (loss, (tops, sums))
+
+
+def prepared_mean(*, mean: bool) -> Callable[[np.ndarray, np.ndarray], tuple]:
+    """`mean_cross_entropy` of contiguous arrays; IndexError where a class is out of range. See `prepares`."""
+    code = _small_cross_entropy("flffffl", mean)
+
+    def loss(x: np.ndarray, t: np.ndarray) -> tuple:
+        _, tops, sums, loss, wrong = code(x, t)
+        if wrong:
+            raise IndexError("a class is out of range")
+        return loss, (tops, sums)
+
+    return loss
 
 
 def mean_cross_entropy_vjp(

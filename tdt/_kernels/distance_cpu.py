@@ -226,6 +226,17 @@ def pdist(x: np.ndarray, p: float) -> np.ndarray:
     return out
 
 
+def prepared_pdist(x: np.ndarray, p: float) -> Callable[[np.ndarray], np.ndarray]:
+    """`pdist` of contiguous matrices of this shape; see `prepares`."""
+    n, letter, kind, few = len(x), x.dtype.char, x.dtype, x.shape[1] <= FEW_COLUMNS
+    code, count = (row_pdist_columns if few else row_pdist)(2 * letter, letter, p), n * (n - 1) // 2
+
+    def distances(x: np.ndarray) -> np.ndarray:
+        return code(np.ascontiguousarray(x.T) if few else x, np.empty(count, kind))
+
+    return distances
+
+
 def pdist_gradient(g: np.ndarray, x: np.ndarray, distances: np.ndarray, p: float) -> np.ndarray:
     """The gradient in the matrix."""
     letter = x.dtype.char

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from tdt._kernels._arrays import total
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._formulas import BFLOAT16
 from tdt._kernels._pool import get_num_threads, parallel
+from tdt._kernels._registry import prepares
 from tdt._kernels._rows import (
     LANES,
     across,
@@ -56,6 +59,24 @@ def normed(
     if dims != 1:
         return layer_norm(x, w, b, dims=dims, eps=eps, centred=centred)[0]
     return _of_rows(x, w, b, eps, centred)[0]
+
+
+@prepares(layer_norm)
+def _(x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None, *, dims: int, eps: float, centred: bool,
+      recorded: bool) -> Callable[..., Any] | None:  # fmt: skip
+    if dims != 1 or x.dtype == BFLOAT16 or not (w is None or w.ndim == 1) or not (b is None or b.ndim == 1):
+        return None
+    rows, added, shape, n = _layer_norm(centred, False).small, np.float64(eps), (*x.shape[:-1], 1), x.shape[-1]
+    ones, zeros = _equal(n, 1), _equal(n, 0)
+
+    def all_results(x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> tuple:
+        out, mean, rstd = rows(x, ones if w is None else w, zeros if b is None else b, added)
+        return out, np.reshape(mean, shape), np.reshape(rstd, shape)
+
+    def first_result(x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
+        return rows(x, ones if w is None else w, zeros if b is None else b, added)[0]
+
+    return all_results if recorded else first_result
 
 
 def _of_rows(

@@ -8,6 +8,7 @@ blocks of memory, planes of a channel or a whole group; their moments about thei
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from tdt._kernels._formulas import BFLOAT16
 from tdt._kernels._gufunc import Operand, generalized
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel
+from tdt._kernels._registry import prepares
 from tdt._kernels._rows import LANES, across, contiguous, fma, for_each, load, row_function, store, summed
 from tdt._kernels._syntax import vector
 from tdt._kernels._threads import THREADS
@@ -44,6 +46,33 @@ def group_norm(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The op `group_norm`: the result, and the groups' statistics (N, groups)."""
     return _normed(x, w, b, _sizes(x, groups), (x.shape[0], groups), eps)[:3]
+
+
+@prepares(batch_norm)
+def _(x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None, *, eps: float, recorded: bool) -> Any:
+    return _prepared(x, _sizes(x, 0), (x.shape[1],), eps, 3 if recorded else 0)
+
+
+@prepares(group_norm)
+def _(x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None, *, groups: int, eps: float, recorded: bool) -> Any:
+    return _prepared(x, _sizes(x, groups), (x.shape[0], groups), eps, 2 if recorded else 0)
+
+
+def _prepared(
+    x: np.ndarray, sizes: tuple[int, ...], shape: tuple[int, ...], eps: float, count: int
+) -> Callable[..., Any] | None:
+    """`_normed` with the first `count` statistics, for images of the shape of x; None where several threads would do it."""
+    if x.dtype == BFLOAT16 or sizes[0] >= 2 * _grain(sizes):
+        return None
+    like, ones, zeros = x.shape, _equal(x.shape[1], 1), _equal(x.shape[1], 0)
+    run = _forward(False).with_last(sizes[0], *sizes, eps)
+
+    def normed(x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> Any:
+        out, statistics = np.empty(like, np.float32), np.empty((3, *shape), np.float32)
+        run(x, out, ones if w is None else w, zeros if b is None else b, statistics)
+        return (out, *statistics[:count]) if count else out
+
+    return normed
 
 
 def batch_norm_eval(x: np.ndarray, mean: np.ndarray, var: np.ndarray, w: np.ndarray | None, b: np.ndarray | None, *,
@@ -126,11 +155,16 @@ def _gradient(g: np.ndarray, x: np.ndarray, w: np.ndarray | None, statistics: tu
 
 def _run(kernel: NativeKernel, arrays: tuple[np.ndarray, ...], sizes: tuple[int, ...], *numbers: float) -> None:
     """Call the kernel on all units."""
-    units, grain = sizes[0], -(-GRAIN // (sizes[2] * sizes[3]))
+    units, grain = sizes[0], _grain(sizes)
     if units < 2 * grain:
         kernel.run(units, arrays, *sizes, *numbers)
     else:
         parallel(kernel, units, *arrays, *sizes, *numbers, grain=grain)  # type: ignore[arg-type]
+
+
+def _grain(sizes: tuple[int, ...]) -> int:
+    """The units that a thread should at least have."""
+    return -(-GRAIN // (sizes[2] * sizes[3]))
 
 
 class _Parts:

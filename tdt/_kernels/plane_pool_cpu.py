@@ -7,6 +7,7 @@ Sums have the order of the portable form, cells of a column first.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -68,6 +69,45 @@ def window_means_vjp(
     return grad
 
 
+def prepared_max_pool(x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool,
+                      recorded: bool) -> Callable[[np.ndarray], np.ndarray] | None:  # fmt: skip
+    """`max_pool` for images of the shape of x; see `prepares`."""
+    out = output_sizes(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)
+    return _prepared(_maxima(_step(stride)), x, out, (*x.shape[2:], *out, *kernel, *stride, *padding, *dilation))
+
+
+def prepared_means(x: np.ndarray, counts: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple,
+                   out: tuple) -> Callable[[np.ndarray], np.ndarray] | None:  # fmt: skip
+    """`window_means` for images of the shape of x; see `prepares`."""
+    if kernel == x.shape[2:] and out == (1, 1) and padding == (0, 0):
+        means, count = _plane_means().small, counts[:1].reshape(())
+        visible, shape = (*x.shape[:2], math.prod(out) * math.prod(kernel)), (*x.shape[:2], 1, 1)
+        return lambda x: means(x.reshape(visible), count).reshape(shape)
+    sizes = *x.shape[2:], *out, *kernel, *stride, *padding, 1, 1, int(counts.size > 1)
+    return _prepared(_means(_step(stride)), x, out, sizes, counts)
+
+
+def _prepared(kernel: NativeKernel, x: np.ndarray, out: tuple, sizes: tuple[int, ...],
+              *tables: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:  # fmt: skip
+    """What `_run` does on the calling thread, as a function of x; None where several threads would do it."""
+    planes, shape = x.shape[0] * x.shape[1], (*x.shape[:2], *out)
+    if planes >= 2 * _grain(math.prod(out), sizes):
+        return None
+    run = kernel.with_last(planes, *tables, *sizes)
+
+    def pooled(x: np.ndarray) -> np.ndarray:
+        found = np.empty(shape, np.float32)
+        run(x, found)
+        return found
+
+    return pooled
+
+
+def _grain(windows: int, sizes: tuple[int, ...]) -> int:
+    """The planes that a thread should at least have."""
+    return -(-GRAIN // max(windows * math.prod(sizes[4:6]), 1))
+
+
 def _step(stride: tuple) -> int:
     """The distance of windows across for which the code is written; 0 for any."""
     return stride[1] if stride[1] < 3 else 0
@@ -76,7 +116,7 @@ def _step(stride: tuple) -> int:
 def _run(kernel: NativeKernel, found: np.ndarray, arrays: tuple[np.ndarray, ...], sizes: tuple[int, ...]) -> None:
     """Call the kernel on all planes."""
     planes = found.shape[0] * found.shape[1]
-    grain = -(-GRAIN // max(found[0, 0].size * math.prod(sizes[4:6]), 1))
+    grain = _grain(math.prod(found.shape[2:]), sizes)
     if planes < 2 * grain:
         kernel.run(planes, arrays, *sizes)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tdt._kernels._registry import SWITCHES
 KINDS = {"f": "float", "d": "double"}
 BYTES = 32  # of a vector
 LONG = 16  # elements of a row from which on rows are computed one by one
+NONE = np.zeros((), np.int64)  # copied for each call, to be set where one fails: faster than `zeros`
 BLOCK = 256  # elements that are copied where they do not lie side by side
 
 
@@ -75,17 +77,39 @@ def _polynomial(code: Code, operands: list[Operand], sizes: list[Value], name: s
 _codes: dict[tuple, Any] = {}
 
 
-def polynomial(name: str, x: np.ndarray, n: np.ndarray, limit: int, shifted: bool) -> Any:
-    """The polynomial of the degrees n at x; None where a degree is above `limit`, or types differ, or kernels are off."""
-    if not SWITCHES.kernels or x.dtype is not n.dtype or x.dtype.char not in KINDS:
-        return None
-    dtype, shape = x.dtype, x.shape
+def _code_for(name: str, dtype: np.dtype, limit: int, shifted: bool) -> Any:
     code = _codes.get((name, dtype, limit, shifted))
     if code is None:
         letter = dtype.char
         code = _codes[name, dtype, limit, shifted] = _polynomial(
             f"{letter}{letter}q{letter}", name, letter, limit, shifted
         )
+    return code
+
+
+def prepared_polynomial(name: str, x: np.ndarray, limit: int, shifted: bool) -> Callable[..., np.ndarray] | None:
+    """`polynomial` of contiguous arrays of one shape and type; IndexError where a degree is above. See `prepares`."""
+    if not SWITCHES.kernels or x.dtype.char not in KINDS:
+        return None
+    code, shape = _code_for(name, x.dtype, limit, shifted), x.shape
+
+    rows = bool(shape) and shape[-1] >= LONG
+
+    def values(x: np.ndarray, n: np.ndarray) -> np.ndarray:
+        failed = NONE.copy()
+        out = code(x, n, failed) if rows else code(x.reshape(-1), n.reshape(-1), failed).reshape(shape)
+        if failed:
+            raise IndexError("a degree is too high")
+        return out
+
+    return values
+
+
+def polynomial(name: str, x: np.ndarray, n: np.ndarray, limit: int, shifted: bool) -> Any:
+    """The polynomial of the degrees n at x; None where a degree is above `limit`, or types differ, or kernels are off."""
+    if not SWITCHES.kernels or x.dtype is not n.dtype or x.dtype.char not in KINDS:
+        return None
+    shape, code = x.shape, _code_for(name, x.dtype, limit, shifted)
     failed = np.zeros((), np.int64)
     if shape != n.shape:
         x, n = np.broadcast_arrays(x, n)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
+from tdt._kernels._code import Code, Value
+from tdt._kernels._gufunc import Operand, generalized
 from tdt._kernels._jit import jit
 from tdt._kernels._pool import parallel
 
@@ -32,6 +37,69 @@ def resample_pixels(x: np.ndarray, down, across) -> np.ndarray:
     tables = down.index, _weights(down), across.index, _weights(across)
     parallel(_pixels, x.shape[0] * height, x, *tables, down.each, out, grain=-(-GRAIN // (width * x.shape[3])))
     return out
+
+
+def resample_few(x: np.ndarray, table) -> np.ndarray:
+    """`resample` of few elements of float32 or float64, by a table whose rows have as many taps each."""
+    return prepared_few(x, table)(x)
+
+
+def prepared_few(x: np.ndarray, table) -> Callable[[np.ndarray], np.ndarray]:
+    """`resample_few` of arrays of this shape; see `prepares`."""
+    letter = x.dtype.char
+    index = table.index.reshape(table.count, table.each)
+    weight = np.ones(index.shape, x.dtype) if table.weight is None else table.weight.reshape(index.shape)
+    code = _few(f"{letter}q{letter}{letter}", letter)
+    return lambda x: code(x, index, weight)
+
+
+@generalized("(n,b),(m,k),(m,k)->(m,b)")
+def _few(code: Code, operands: list[Operand], sizes: list[Value], letter: str) -> None:
+    """x, whose last dimension is contiguous, contiguous places and weights; products are added in the order of the taps."""
+    x, index, weight, out = operands
+    _, width, rows, taps = sizes
+    kind, zero = {"f": "float", "d": "double"}[letter], code.value(0, "i64")
+
+    def single() -> None:
+        with code.loop(0, rows) as i:
+            total = code.variable(kind, 0.0)
+            with code.loop(0, taps) as t:
+                value = code.load(kind, x.place(code, code.load("i64", index.address, i * taps + t), zero))
+                value = value * code.load(kind, weight.address, i * taps + t)
+                total.set(code.select(t == 0, value, total.get() + value))
+            code.store(total.get(), out.place(code, i, zero))
+
+    code.choose(width == 1, single, lambda: _several(code, operands, sizes, kind))
+
+
+def _several(code: Code, operands: list[Operand], sizes: list[Value], kind: str) -> None:
+    """`_few` with several elements side by side."""
+    x, index, weight, out = operands
+    _, width, rows, taps = sizes
+    zero = code.value(0, "i64")
+    with code.loop(0, rows) as i:
+
+        def tap(t: Value | int, i: Value = i) -> tuple[Value, Value]:
+            place = code.load("i64", index.place(code, i, t))
+            return x.place(code, place, zero), code.load(kind, weight.place(code, i, t))
+
+        target = out.place(code, i, zero)
+        first, p = tap(zero)
+
+        def two(first: Value = first, p: Value = p, target: Value = target, tap: Any = tap) -> None:
+            second, q = tap(1)
+            with code.loop(0, width) as j:
+                code.store(code.load(kind, first, j) * p + code.load(kind, second, j) * q, target, j)
+
+        def any_number(first: Value = first, p: Value = p, target: Value = target, tap: Any = tap) -> None:
+            with code.loop(0, width) as j:
+                code.store(code.load(kind, first, j) * p, target, j)
+            with code.loop(1, taps) as t:
+                row, q = tap(t)
+                with code.loop(0, width) as j:
+                    code.store(code.load(kind, target, j) + code.load(kind, row, j) * q, target, j)
+
+        code.choose(taps == 2, two, any_number)
 
 
 def _weights(table) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""`@calls_one_op`: public functions of one elementwise op, whose calls are remembered by types and values of arguments."""
+"""`@calls_one_op`: public functions of one op, whose calls are remembered by types and values of arguments."""
 
 from __future__ import annotations
 
@@ -15,25 +15,42 @@ from tdt._core.calls import TENSOR_TYPES, renamed_keywords
 from tdt._core.mode import _replace, _set, state
 from tdt._core.tensor import Storage, Tensor
 from tdt._core.wrapping import wraps
+from tdt._kernels import chosen_for
 from tdt._kernels._threads import THREADS
 from tdt.autograd._dispatch import _edges_of, _record, apply, number_key, ufunc_of
+from tdt.autograd._fast_path import wrapped
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
 
 F = TypeVar("F", bound=Callable[..., Any])
 MOST_SAVED = 500  # calls of a function that differ in an argument's value; no further ones are remembered
+INTS = frozenset([int])
 PLAIN = {int, bool, str, NoneType}  # types of arguments by whose values calls are remembered, as by those of floats
 ndarray, asarray = np.ndarray, np.asarray
 _new = object.__new__
 
 
-def calls_one_op(function: F) -> F:  # noqa: C901  (one frame: helper calls cost time)
+def calls_one_op(function: F) -> F:
     """`front` for a function that makes its arguments the operands and attributes of one elementwise op, and calls it.
 
     How it does so may depend on the types of its tensors and on the values of its other arguments, not on the shapes or
     elements of tensors, and it has no other effect. Further calls with such arguments go straight to the op's computation.
     """
+    return _remembering(function, False)
+
+
+def calls_by_shape(function: F) -> F:
+    """`calls_one_op` for a function that may depend on the shapes of its tensors, too, and need not be elementwise.
+
+    It may call several ops; a call that is recorded is remembered if it is one. Of an op with several results the function
+    returns the first. An op's forward or kernel may have a form for such calls, see `tdt._kernels.prepares`.
+    """
+    return _remembering(function, True)
+
+
+def _remembering(function: F, by_shape: bool) -> F:  # noqa: C901  (one frame: helper calls cost time)
+    private = function.__name__.startswith("_")  # a part of a public function, whose errors are that one's
     saved: tuple[dict, dict] = {}, {}  # calls that are not recorded, and others
     _kernels.UFUNCS.extend(saved)
 
@@ -49,16 +66,19 @@ def calls_one_op(function: F) -> F:  # noqa: C901  (one frame: helper calls cost
                     kind = x.__class__
                     if kind in TENSOR_TYPES:
                         a = x._a
-                        if a.__class__ is not ndarray or a.size >= THREADS.elementwise or not a.flags.c_contiguous:
+                        if by_shape and a.__class__ is ndarray:
+                            key += a.dtype, a.shape, a.strides
+                        elif a.__class__ is ndarray and a.size < THREADS.elementwise and a.flags.c_contiguous:
+                            key.append(a.dtype)
+                        else:
                             break
                         arrays.append(a)
-                        key.append(a.dtype)
                         if record and (x._edge is not None or x._view is not None):
                             recorded = True
                     elif kind is float:
                         key.append(x or repr(x))  # 0.0 and -0.0 are equal
-                    elif kind in PLAIN:
-                        key.append((kind, x))  # as are 1 and True
+                    elif kind in PLAIN or (kind is tuple and INTS.issuperset(map(type, x))):
+                        key += kind, x  # as are 1 and True
                     else:
                         break
                 else:
@@ -67,24 +87,36 @@ def calls_one_op(function: F) -> F:  # noqa: C901  (one frame: helper calls cost
                     if call is None and len(calls) < MOST_SAVED:
                         with _Watch() as watch:
                             result = function(*args, **kwargs)
-                        calls[types] = watch.call(result, (*args, *kwargs.values())) or False
+                        calls[types] = watch.call(result, (*args, *kwargs.values()), by_shape, recorded) or False
                         return result
                     if call:
                         numbers = call.numbers
                         try:
                             result = call.function(*arrays, *numbers) if numbers else call.function(*arrays)
-                        except (ValueError, OverflowError):  # the function's errors have PyTorch's messages
+                        except (
+                            ValueError,
+                            OverflowError,
+                            IndexError,
+                            RuntimeError,
+                        ):  # the function has PyTorch's messages
                             return function(*args, **kwargs)
+                        rest: tuple = ()
+                        if call.several:
+                            result, *rest = result
                         out = _new(Tensor)
                         out._a = result if result.__class__ is ndarray else asarray(result)
                         out._st = Storage()
                         out._edge = out._view = out._grad = None
-                        if not recorded or call.record(out, arrays, (*args, *kwargs.values()) if kwargs else args):
+                        if not recorded or call.record(
+                            out, arrays, (*args, *kwargs.values()) if kwargs else args, rest
+                        ):
                             return out
                         if call.label is None:  # for which a recorded call is watched
                             calls.pop(types, None)
             return function(*args, **kwargs) if kwargs else function(*args)
         except Exception as error:
+            if private:
+                raise
             renamed = renamed_keywords(function, args, kwargs, error, sys._getframe().f_code)
             if renamed is None:
                 raise
@@ -99,17 +131,20 @@ class _Call:
     Attributes:
         function, numbers: compute the result, from the arrays of the tensors and these numbers; None if nothing does.
         op, plan, attributes: of the op that the function calls.
+        several: whether the function gives several results, of which the call's is the first.
         constants: the operands of the op, None in the place of tensors.
         places: of the tensors among the operands.
         label: name of the node, "" for the op's own; None if the call that was watched has none.
     """
 
-    __slots__ = ("attributes", "constants", "function", "label", "numbers", "op", "places", "plan")
+    __slots__ = ("attributes", "constants", "function", "label", "numbers", "op", "places", "plan", "several")
     plan: Any
     label: str | None
 
-    def __init__(self, op: Op, operands: tuple[Any, ...], attributes: dict, result: Tensor):
-        self.op = op
+    def __init__(
+        self, op: Op, operands: tuple[Any, ...], attributes: dict, result: Tensor, by_shape: bool, recorded: bool
+    ):
+        self.op, self.several = op, len(op.outputs) > 1 or bool(op.aux)
         self.places = [place for place, x in enumerate(operands) if x.__class__ in TENSOR_TYPES]
         self.constants = [None if x.__class__ in TENSOR_TYPES else x for x in operands]
         self.label = None if result._edge is None else getattr(result._edge[0], "label", "")
@@ -119,10 +154,41 @@ class _Call:
         if op.ufuncs is not None:
             key = [a.dtype if a.__class__ is ndarray else number_key(a) for a in arrays]
             self.function, self.numbers, self.attributes, _ = ufunc_of(op, key, arrays, attributes)
+        elif by_shape and self.plan is not None and hasattr(op.forward, "prepare"):
+            self.function = self._of_shape(arrays, recorded)
         elif op.elementwise and self.plan is not None and self.plan.fast_path and len(self.places) == len(operands):
-            self.function = functools.partial(op.forward, np, **self.attributes)
+            plain = op.direct is not None and not attributes
+            self.function = op.direct if plain else functools.partial(op.forward, np, **self.attributes)
+        elif by_shape and self.plan is not None:
+            self.function = self._of_shape(arrays, recorded)
 
-    def record(self, out: Tensor, arrays: Sequence[Any], args: tuple) -> bool:
+    def _of_shape(self, arrays: list[Any], recorded: bool) -> Callable[..., Any] | None:
+        """What computes the op for arrays of these shapes, if no more belongs to a call; several results if `recorded`."""
+        op, count = self.op, len(self.places)
+        if self.plan.by_rank is not None:
+            self.plan = self.plan.by_rank[tuple(getattr(a, "ndim", -1) == 0 for a in arrays)]
+        if self.plan.casts is not None or self.plan.low is not None or op.view or op.random or op.variadic or op.sparse:
+            return None
+        if not all(arrays[k].flags.c_contiguous and arrays[k].size < THREADS.elementwise for k in self.places):
+            return None
+        kernel = chosen_for(op.kernels, arrays, self.attributes) if op.kernels else None
+        for forward in (op.forward, kernel):
+            if prepare := getattr(forward, "prepare", None):
+                compute = prepare(*arrays, **self.attributes, recorded=recorded)
+                if compute is not None:
+                    self.several = self.several and recorded
+                    break
+        else:
+            compute = functools.partial(kernel or functools.partial(op.forward, np), **self.attributes)
+            if op.packed:
+                return None
+        if count == len(arrays):
+            return compute
+        if self.places == [*range(count)]:
+            return lambda *tensors: compute(*tensors, *self.constants[count:])
+        return lambda *tensors: compute(*self._among_constants(tensors))
+
+    def record(self, out: Tensor, arrays: Sequence[Any], args: tuple, rest: Sequence[Any]) -> bool:
         """Record the call; False if a tensor is a view made without a graph, which `apply` treats, or the label is unknown."""
         operands = args if len(args) == len(arrays) else tuple([x for x in args if x.__class__ in TENSOR_TYPES])
         if len(self.constants) > len(arrays):
@@ -131,7 +197,9 @@ class _Call:
         if nowhere or (mask and self.label is None):
             return False
         if mask and self.op.rules:
-            _record(self.op, self.plan, mask, edges, operands, arrays, self.attributes, (out,))
+            further = len(self.op.outputs) - 1
+            outs = (out, *[wrapped(asarray(r)) for r in rest[:further]]) if further else (out,)
+            _record(self.op, self.plan, mask, edges, operands, arrays, self.attributes, outs, 0, rest[further:] or None)
             if self.label and out._edge is not None:
                 out._edge[0].label = self.label
         return True
@@ -166,12 +234,48 @@ class _Watch:
         self.ops.append((op, operands, attributes, result))
         return result
 
-    def call(self, result: Any, args: tuple) -> _Call | None:
+    def call(self, result: Any, args: tuple, by_shape: bool, recorded: bool) -> _Call | None:
         """The call that was made; None where it was not one op of all tensors in their order, or cannot be repeated."""
-        if len(self.ops) != 1 or self.ops[0][-1] is not result:
+        if by_shape and len(self.ops) > 1:
+            return None if recorded else self._program(result, args)
+        if len(self.ops) != 1:
             return None
-        tensors, operands = ([id(x) for x in xs if x.__class__ in TENSOR_TYPES] for xs in (args, self.ops[0][1]))
+        op, inputs, attributes, found = self.ops[0]
+        found = found[0] if by_shape and found.__class__ is tuple and not op.multi_view else found
+        if found is not result:
+            return None
+        tensors, operands = ([id(x) for x in xs if x.__class__ in TENSOR_TYPES] for xs in (args, inputs))
         if tensors != operands:
             return None
-        call = _Call(*self.ops[0])
+        call = _Call(op, inputs, attributes, found, by_shape, recorded)
         return call if call.function is not None else None
+
+    def _program(self, result: Any, args: tuple) -> _Call | None:
+        """The calls that were made, one after the other, as one of arrays that is not recorded."""
+        own = [id(x) for x in args if x.__class__ in TENSOR_TYPES]
+        places = {each: k for k, each in enumerate(own)}
+        steps: list[tuple] = []
+        call: Any = None
+        for op, operands, attributes, found in self.ops:
+            tensors = [id(x) for x in operands if x.__class__ in TENSOR_TYPES]
+            if not isinstance(found, Tensor) or found._st.version or not places.keys() >= {*tensors}:
+                return None  # several results, a tensor that was written to, or one of another origin
+            call = _Call(op, operands, attributes, found, True, False)
+            if op.view and found is not result and len(operands) == 1:
+                call.function = functools.partial(op.forward, np, **call.attributes)
+            if call.function is None:
+                return None
+            steps.append((call.function, call.numbers, [places[each] for each in tensors], call.several))
+            places[id(found)] = len(own) + len(steps) - 1
+        if self.ops[-1][-1] is not result:
+            return None
+
+        def program(*arrays: Any) -> Any:
+            values = [*arrays]
+            for function, numbers, inputs, several in steps:
+                value = function(*[values[k] for k in inputs], *numbers)
+                values.append(value[0] if several else value)
+            return values[-1]
+
+        call.function, call.numbers, call.several = program, (), False
+        return call

@@ -110,3 +110,99 @@ def test_the_default_dtype_is_that_of_each_call(call):
             t.set_default_dtype(t.float32)
         dtypes.append(found)
     assert dtypes[0] == dtypes[1]
+
+
+SHAPES = {
+    "layer_norm": lambda t, x, i: t.nn.functional.layer_norm(x, (6,), None, x[0]),
+    "group_norm": lambda t, x, i: t.nn.functional.group_norm(x.reshape(2, 4, 3, 2), 2),
+    "batch_norm": lambda t, x, i: t.nn.functional.batch_norm(x.reshape(2, 4, 3, 2), None, None, training=True),
+    "avg_pool2d": lambda t, x, i: t.nn.functional.avg_pool2d(x.reshape(2, 1, 4, 6), 2, padding=1),
+    "max_pool2d": lambda t, x, i: t.nn.functional.max_pool2d(x.reshape(2, 1, 4, 6), (2, 3), stride=1),
+    "adaptive": lambda t, x, i: t.nn.functional.adaptive_avg_pool2d(x.reshape(2, 1, 4, 6), 1),
+    "pad": lambda t, x, i: t.nn.functional.pad(x, (1, -2, 0, 1), value=2.0),
+    "glu": lambda t, x, i: t.nn.functional.glu(x, 0),
+    "embedding": lambda t, x, i: t.nn.functional.embedding(i[0], x),
+    "gather": lambda t, x, i: x.gather(1, i),
+    "gather along rows": lambda t, x, i: t.gather(x, 0, index=i),
+    "scatter_add": lambda t, x, i: x.scatter_add(1, i, x),
+    "index_select": lambda t, x, i: x.index_select(0, i[0]),
+    "bilinear": lambda t, x, i: t.nn.functional.interpolate(x.reshape(1, 2, 4, 6), scale_factor=2, mode="bilinear"),
+    "nearest": lambda t, x, i: t.nn.functional.interpolate(x.reshape(1, 2, 4, 6), size=(3, 9)),
+    "tril": lambda t, x, i: t.tril(x, -1),
+    "dist": lambda t, x, i: t.dist(x, x.flip(0)),
+    "pdist": lambda t, x, i: t.pdist(x),
+    "cosine_similarity": lambda t, x, i: t.cosine_similarity(x, x.flip(0), dim=0),
+    "cosine_similarity of small": lambda t, x, i: t.cosine_similarity(x * 1e-9, x.flip(0), eps=1e-3),
+    "polar": lambda t, x, i: t.polar(x, x.flip(0)).real,
+    "ldexp": lambda t, x, i: t.ldexp(x, x),
+    "cross_entropy": lambda t, x, i: t.nn.functional.cross_entropy(x, i[:, 0], label_smoothing=0.0),
+    "cross_entropy of probabilities": lambda t, x, i: t.nn.functional.cross_entropy(x, x.detach(), reduction="sum"),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_later_calls_by_shape_and_their_gradients_are_pytorchs(name):
+    torch = require_torch()
+    call = SHAPES[name]
+    for _ in range(3):
+        values, places = tdt.randn(8, 6).numpy(), tdt.randint(0, 6, (8, 6)).numpy()
+        found = []
+        for t in (tdt, torch):
+            x, i = t.from_numpy(values.copy()), t.from_numpy(places)
+            with t.no_grad():
+                first, second = call(t, x, i), call(t, x, i)
+            x.requires_grad_()
+            third, fourth = call(t, x, i), call(t, x, i)
+            fourth.backward(t.ones_like(fourth) * 2)
+            if t is tdt:
+                assert bits(first) == bits(second) == bits(third.detach()) == bits(fourth.detach())
+            assert third.grad_fn.name() == fourth.grad_fn.name()
+            found.append((first.numpy(), x.grad.numpy(), first.stride()))
+        assert found[0][0] == pytest.approx(found[1][0], rel=1e-5, abs=1e-6)
+        assert found[0][1] == pytest.approx(found[1][1], rel=1e-4, abs=1e-5)
+        assert found[0][2:] == found[1][2:]
+
+
+def test_an_index_out_of_range_is_refused_in_later_calls_too():
+    x, good, bad = tdt.ones(8, 8), tdt.zeros(8, 8, dtype=tdt.int64), tdt.full((8, 8), 8)
+    for index in (good, good, bad, good):
+        for call, error in ((x.gather, RuntimeError), (lambda d, i: x.scatter_add(d, i, x), RuntimeError),
+                            (lambda d, i: x.index_select(d, i[0]), IndexError),
+                            (lambda d, i: tdt.nn.functional.embedding(i[0], x), IndexError),
+                            (lambda d, i: tdt.nn.functional.cross_entropy(x, i[0]), IndexError)):  # fmt: skip
+            if index is bad:
+                with pytest.raises(error, match=r"out of (bounds|range)"):
+                    call(0, index)
+            else:
+                call(0, index)
+
+
+def test_calls_by_shape_tell_memory_formats_apart():
+    x = tdt.randn(2, 1, 4, 4)
+    last = x.to(memory_format=tdt.channels_last)
+    for _ in range(2):
+        for y in (x, last, x.transpose(2, 3)):
+            assert tdt.nn.functional.max_pool2d(y, 2).equal(tdt.nn.functional.max_pool2d(y.contiguous(), 2))
+            assert tdt.nn.functional.interpolate(y, size=8, mode="bilinear")[0, 0].equal(
+                tdt.nn.functional.interpolate(y.contiguous(), size=8, mode="bilinear")[0, 0]
+            )
+
+
+def test_tables_of_embeddings_are_normalised_in_every_call():
+    table = tdt.ones(4, 9)
+    for _ in range(3):
+        table.fill_(1.0)
+        assert tdt.nn.functional.embedding(tdt.arange(4), table, max_norm=1.0).norm() == pytest.approx(2)
+
+
+def test_a_function_that_writes_to_its_own_results_is_not_remembered():
+    from tdt.autograd._remembered import calls_by_shape
+
+    @calls_by_shape
+    def halved_twice(x):
+        y = x * 0.5
+        y.mul_(0.5)
+        return y + 0
+
+    for value in (4.0, 8.0, 12.0):
+        assert halved_twice(tdt.full((3,), value)).tolist() == [value / 4] * 3

@@ -7,7 +7,7 @@ from typing import Any
 
 from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX
 from tdt._core.tensor import Tensor
-from tdt._kernels import from_formula
+from tdt._kernels import from_formula, prepares
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._activations import run
 from tdt._ops.elementwise._front import special_functions, tensor_argument
@@ -15,7 +15,7 @@ from tdt._ops.shape.join import cat
 from tdt.autograd._dispatch import unary
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
-from tdt.autograd._remembered import calls_one_op
+from tdt.autograd._remembered import calls_by_shape, calls_one_op
 
 __all__ = ["celu", "celu_", "selu", "selu_"]  # the functions of tdt; the others are in tdt.nn.functional only
 
@@ -158,7 +158,7 @@ def _halves(x: Any, dim: int) -> tuple[Any, Any]:
     return x[*before, :half], x[*before, half:]
 
 
-_gated = from_formula("glu", lambda xp, value, gate: value / (xp.exp(-gate) + 1), 2, ())[0]
+_gated: Any = from_formula("glu", lambda xp, value, gate: value / (xp.exp(-gate) + 1), 2, ())[0]
 _gate_gradient = from_formula(
     "glu_gate_gradient", lambda xp, by_value, value, gate: by_value * value * (1 - 1 / (xp.exp(-gate) + 1)), 3, ()
 )[0]
@@ -167,6 +167,14 @@ _gate_gradient = from_formula(
 @op(dtypes=FLOATING)
 def _glu(xp, x, *, dim):
     return _gated(xp, *_halves(x, dim))
+
+
+@prepares(_glu.forward)
+def _(x, *, dim, recorded):
+    before, half = (slice(None),) * dim, x.shape[dim] // 2
+    first, second = (*before, slice(None, half)), (*before, slice(half, None))
+    ufunc, *_ = _gated.ufunc_for((x[first], x[second]), {}) or (None,)
+    return ufunc and (lambda x: ufunc(x[first], x[second], order="C"))
 
 
 @_glu.vjp("x")
@@ -324,6 +332,7 @@ def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None)
     return finish(_gelu, out, tensor_argument("gelu", input), approximate=approximate)
 
 
+@calls_by_shape
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """Gated linear unit: the first half of `input` along `dim`, times the sigmoid of the second half.
 

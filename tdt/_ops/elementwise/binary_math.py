@@ -18,6 +18,7 @@ from tdt._ops.elementwise.powers import pow
 from tdt.autograd._in_place_methods import by_copy, by_op
 from tdt.autograd._node_names import by_number, node_name
 from tdt.autograd._op import finish, op
+from tdt.autograd._remembered import calls_by_shape
 
 __all__ = [
     "arctan2", "atan2", "copysign", "heaviside", "hypot", "ldexp", "logaddexp", "logaddexp2", "xlogy",
@@ -245,7 +246,7 @@ _scale.vjp("x")(lambda g, exponent: _scale(g, exponent))
 
 
 @method(in_place=by_copy, in_place_function=True)
-@front
+@calls_by_shape
 @node_name("LdexpBackward0")
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product input · 2^other, where `other` may be a tensor of integers or of floating-point numbers.

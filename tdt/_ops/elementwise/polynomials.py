@@ -14,6 +14,7 @@ from tdt._kernels._recurrence import RECURRENCES
 from tdt._ops._common import Number
 from tdt._ops.elementwise._front import binary_op
 from tdt._ops.elementwise.special import FLOAT_OR_DOUBLE, without_gradient
+from tdt.autograd._remembered import calls_by_shape
 
 
 def _forward(name: str, closed: Any, limits: dict[str, int], shifted: bool = False) -> Callable[..., Any]:
@@ -55,6 +56,14 @@ def _forward(name: str, closed: Any, limits: dict[str, int], shifted: bool = Fal
             before, last = last, step(k, x, before, last) if k < highest else last
         return xp.asarray(out, dtype)
 
+    @_kernels.prepares(forward)
+    def _(x: Any, n: Any, *, recorded: bool) -> Any:
+        if x.__class__ is not np.ndarray or n.__class__ is not np.ndarray or x.shape != n.shape or x.dtype != n.dtype:
+            return None
+        return _kernels.prepared_polynomial(
+            name, x, limits.get(x.dtype.char, 1000) if closed is None else HIGH, shifted
+        )
+
     return forward
 
 
@@ -82,6 +91,7 @@ def _chebyshev_forward(kind: str, shifted: bool = False) -> Callable[..., Any]:
     return _forward(kind, CHEBYSHEV[kind], {}, shifted)
 
 
+@calls_by_shape
 @without_gradient
 @binary_op(_chebyshev_forward("t"), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
 def chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
@@ -98,6 +108,7 @@ def chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number, *, out: T
     """
 
 
+@calls_by_shape
 @without_gradient
 @binary_op(_chebyshev_forward("u"), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
 def chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
@@ -114,6 +125,7 @@ def chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number, *, out: T
     """
 
 
+@calls_by_shape
 @without_gradient
 @binary_op(_chebyshev_forward("v"), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
 def chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
@@ -130,6 +142,7 @@ def chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number, *, out: T
     """
 
 
+@calls_by_shape
 @without_gradient
 @binary_op(_chebyshev_forward("w"), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
 def chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
@@ -146,6 +159,7 @@ def chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number, *, out: T
     """
 
 
+@calls_by_shape
 @without_gradient
 @binary_op(_chebyshev_forward("t", shifted=True), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
 def shifted_chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
@@ -162,6 +176,7 @@ def shifted_chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number, *
     """
 
 
+@calls_by_shape
 @without_gradient
 @binary_op(_chebyshev_forward("u", shifted=True), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
 def shifted_chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
@@ -178,6 +193,7 @@ def shifted_chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number, *
     """
 
 
+@calls_by_shape
 @without_gradient
 @binary_op(_chebyshev_forward("v", shifted=True), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
 def shifted_chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
@@ -194,6 +210,7 @@ def shifted_chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number, *
     """
 
 
+@calls_by_shape
 @without_gradient
 @binary_op(_chebyshev_forward("w", shifted=True), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
 def shifted_chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
@@ -210,6 +227,7 @@ def shifted_chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number, *
     """
 
 
+@calls_by_shape
 @without_gradient
 @binary_op(
     _forward("h", None, HERMITE),
@@ -232,6 +250,7 @@ def hermite_polynomial_h(input: Tensor | Number, n: Tensor | Number, *, out: Ten
     """
 
 
+@calls_by_shape
 @without_gradient
 @binary_op(
     _forward("he", None, HERMITE),
@@ -254,6 +273,7 @@ def hermite_polynomial_he(input: Tensor | Number, n: Tensor | Number, *, out: Te
     """
 
 
+@calls_by_shape
 @without_gradient
 @binary_op(
     _forward("l", None, {}),
@@ -275,6 +295,7 @@ def laguerre_polynomial_l(input: Tensor | Number, n: Tensor | Number, *, out: Te
     """
 
 
+@calls_by_shape
 @without_gradient
 @binary_op(
     _forward("p", None, {}),

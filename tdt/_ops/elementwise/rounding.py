@@ -384,7 +384,7 @@ _round.fast_vjp("x")(_zeros)
 
 
 @method(in_place=by_op, in_place_function=True)
-@calls_one_op
+@front
 def round(input: Tensor, *, decimals: int | None = None, out: Tensor | None = None) -> Tensor:
     """Each element rounded to `decimals` decimals; halves go to the even neighbour.
 

@@ -16,7 +16,7 @@ from tdt._core.calls import front
 from tdt._core.dtype import FLOAT8S, REAL_NUMBERS, SCALAR_NAMES, check_category
 from tdt._core.memory_format import preserve_format
 from tdt._core.methods import method
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor
 from tdt._core.writing import check_memory, refuse_shared
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
@@ -24,11 +24,11 @@ from tdt._ops.elementwise.arithmetic import wrapped
 from tdt._ops.elementwise.select import fitting
 from tdt._ops.index.scatter import all_in_range, at_least_1d, gather, in_range, scatter_reduce
 from tdt._ops.shape.memory import in_format
-from tdt.autograd._arrays import unrecorded
 from tdt.autograd._dispatch import apply, converted
 from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._node_names import by_number
 from tdt.autograd._op import finish, op
+from tdt.autograd._remembered import calls_by_shape
 
 __all__ = [
     "index_add", "index_copy", "index_fill", "index_reduce", "index_select", "masked_scatter", "masked_select", "put", "take",
@@ -75,6 +75,11 @@ def _index_select(xp: ModuleType, x: Any, index: Any, *, dim: int) -> Any:
     )
 
 
+@_kernels.prepares(_index_select.forward)
+def _(x: Any, index: Any, *, dim: int, recorded: bool) -> Any:
+    return None if dim or not x.ndim else _kernels.prepared_entries(x, index)
+
+
 _index_select.vjp("x")(
     lambda g, index, x_shape, dim: _index_add(  # type: ignore[has-type]
         g.new_zeros(x_shape), index, g, dim=dim, alpha=1
@@ -84,7 +89,7 @@ _index_select.fast_vjp("x")(lambda xp, g, index, x_shape, dim: _added(xp.zeros(x
 
 
 @method()
-@front
+@calls_by_shape
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of the entries `index` along `dim`.
 
@@ -99,8 +104,6 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     """
     _vector_index("index_select", index)
     if out is None:
-        if not dim and unrecorded(input) and (fast := _kernels.entries(input._a, index._a)) is not None:
-            return wrap(fast)
         return apply(_index_select, (input, index), {"dim": wrap_dim(dim, input._a.ndim)})
     refuse_out(out, input)
     check_memory(out)  # before it is resized

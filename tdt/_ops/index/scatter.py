@@ -20,11 +20,11 @@ from tdt._core.writing import refuse_shared
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.elementwise.select import fitting
-from tdt.autograd._arrays import unrecorded
 from tdt.autograd._dispatch import apply
 from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._node_names import by_number
 from tdt.autograd._op import finish, op
+from tdt.autograd._remembered import calls_by_shape
 
 __all__ = ["gather", "scatter", "scatter_add", "scatter_reduce"]
 
@@ -74,6 +74,11 @@ def _gather(xp: ModuleType, x: Any, index: Any, *, dim: int) -> Any:
     return x[_grid(xp, index, dim)] if index.size else xp.zeros(index.shape, x.dtype)
 
 
+@_kernels.prepares(_gather.forward)
+def _(x: Any, index: Any, *, dim: int, recorded: bool) -> Any:
+    return _kernels.prepared_taken(x, index, dim)
+
+
 @_gather.vjp("x")
 def _(g: Tensor, index: Tensor, x_shape: tuple[int, ...], dim: int) -> Tensor:
     return _scatter_add(g.new_zeros(x_shape), index, g, dim=dim)
@@ -93,6 +98,11 @@ def _scatter_add(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, out:
         in_range(index, target.shape[dim], dim)
         add_at(target, _grid(xp, index, dim), src[tuple([slice(n) for n in index.shape])])
     return out
+
+
+@_kernels.prepares(_scatter_add.forward)
+def _(x: Any, index: Any, src: Any, *, dim: int, recorded: bool) -> Any:
+    return _kernels.prepared_added(x, index, src, dim)
 
 
 def at_least_1d(a: Any) -> Any:
@@ -181,7 +191,7 @@ def _index_checked(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | 
 
 
 @method()
-@front
+@calls_by_shape
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """Elements of `input` along `dim`: result[i][j] = input[index[i][j]][j] for dim 0, and so on.
 
@@ -197,10 +207,6 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
             [3]])
     """
     if out is None:
-        if input.__class__ is index.__class__ is Tensor and unrecorded(input) and index._a.__class__ is np.ndarray:
-            fast = _kernels.taken_at_once(input._a, index._a, dim)
-            if fast is not None:
-                return wrap(fast)
         return apply(_gather, (input, index), {"dim": _index_checked("gather", input, dim, index)})
     refuse_out(out, input)
     refuse_shared(out, input, index)
@@ -275,7 +281,7 @@ def _scatter_by(run: Any, x: Tensor, dim: int, index: Tensor, src: Any, reduce: 
 
 
 @method()
-@front
+@calls_by_shape
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of `input` with src[i][j] added to result[index[i][j]][j] for dim 0, and so on; repeated indices add up.
 
@@ -287,15 +293,6 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Ten
     >>> tdt.scatter_add(tdt.zeros(2), 0, tdt.tensor([1, 1]), tdt.ones(2))
     tensor([0., 2.])
     """
-    if (
-        out is None
-        and input.__class__ is index.__class__ is src.__class__ is Tensor
-        and unrecorded(input)
-        and unrecorded(src)
-    ):
-        fast = _kernels.added_at_once(input._a, index._a, src._a, dim) if index._a.__class__ is np.ndarray else None
-        if fast is not None:
-            return wrap(fast)
     refuse_out(out, input)
     return finish(_scatter_add, out, input, index, src, dim=_index_checked("scatter_add", input, dim, index, src))
 

@@ -12,8 +12,7 @@ import numpy as np
 from tdt import _kernels
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.calls import front
-from tdt._core.dtype import FLOAT, SCALAR_NAMES, float32, float64, promote_types
-from tdt._core.mode import no_grad
+from tdt._core.dtype import FLOAT, FLOATING, SCALAR_NAMES, float32, float64, promote_types
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import store_into, wrap_dim
 from tdt._ops.elementwise._front import tensor_argument
@@ -24,6 +23,7 @@ from tdt.autograd._autocast import autocast
 from tdt.autograd._dispatch import unary
 from tdt.autograd._op import op
 from tdt.autograd._op_table import OPS
+from tdt.autograd._remembered import calls_by_shape
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
@@ -49,7 +49,7 @@ def _has_norm(x: Tensor, p: Any, dim: Any, eps: Any = 0.0) -> bool:
     return plain and p >= 0 and a.dtype.kind == "f" and a.size != 0 and a.ndim != 0
 
 
-@front
+@calls_by_shape
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """Cosine of the angle between vectors along `dim`.
 
@@ -68,12 +68,9 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     )
     if common.category != FLOAT:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {SCALAR_NAMES[common]}")
-    if on_arrays(x1, x2) and x1._a.shape == x2._a.shape and _has_norm(x1, 2, dim, eps):
-        d = (wrap_dim(dim, x1._a.ndim),)
-        units = [compute(OPS["div"], a, _clamped_norm(a, 2.0, d, eps)) for a in (x1._a, x2._a)]
-        return as_tensor(compute(OPS["sum"], compute(OPS["mul"], *units), dim=d))
     shape = check_broadcast(x1._a.shape, x2._a.shape)
-    x1, x2 = ((x if x.is_floating_point() else x.to(common)).expand(shape) for x in (x1, x2))
+    x1, x2 = (x if x.is_floating_point() else x.to(common) for x in (x1, x2))
+    x1, x2 = (x if x._a.shape == shape else x.expand(shape) for x in (x1, x2))
     return (_unit(x1, dim, eps) * _unit(x2, dim, eps)).sum(dim)
 
 
@@ -84,13 +81,19 @@ def _clamped_norm(a: Any, p: float, dims: tuple[int, ...], eps: float) -> Any:
 
 def _unit(x: Tensor, dim: int, eps: float) -> Tensor:
     """`x` over its norm along `dim`, whose gradient is that of the norm also where `eps` takes its place."""
-    size = vector_norm(x, 2, dim, keepdim=True).clone()
-    with no_grad():
-        size.clamp_min_(eps)
-    return x / size
+    return x / _at_least(vector_norm(x, 2, dim, keepdim=True), low=eps)
 
 
-@front
+@op(dtypes=FLOATING, formula=True)
+def _at_least(xp: ModuleType, x: Any, *, low: float) -> Any:
+    return xp.where(x < low, low, x)
+
+
+_at_least.vjp("x")(lambda g: g)
+_at_least.fast_vjp("x")(lambda g: g)
+
+
+@calls_by_shape
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps over the last dimension.
 
@@ -100,9 +103,6 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     >>> tdt.pairwise_distance(tdt.tensor([[3.0, 0.0]]), tdt.tensor([[0.0, 4.0]]), eps=0.0)
     tensor([5.])
     """
-    if on_arrays(x1, x2) and x1._a.shape == x2._a.shape and _has_norm(x1, p, -1, eps):
-        shifted = compute(OPS["add"], compute(OPS["sub"], x1._a, x2._a), eps)
-        return as_tensor(compute(_vector_norm, shifted, ord=float(p), dim=(x1._a.ndim - 1,), keepdim=keepdim))
     return norm(x1 - x2 + eps, p, -1, keepdim)
 
 
@@ -135,6 +135,11 @@ def _norms(xp: ModuleType, rows: Any, p: float) -> Any:
     return _vector_norm.forward(xp, rows, ord=p, dim=(rows.ndim - 1,))
 
 
+@_kernels.prepares(_pdist.forward)
+def _(x: Any, *, p: float, recorded: bool) -> Any:
+    return _kernels.prepared_distances(p, x)
+
+
 @_pdist.vjp("x")
 def _(g: Tensor, x: Tensor, out: Tensor, p: float) -> Tensor:
     first, second = (wrap(rows).to(x.device) for rows in _pairs(x._a.shape[0]))
@@ -160,7 +165,7 @@ def _(xp: ModuleType, g: Any, x: Any, out: Any, p: float) -> Any:
     return _pdist.rules["x"].function(wrap(g), wrap(x), wrap(out), p)._a if fast is None else fast
 
 
-@front
+@calls_by_shape
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """Distances, in the p-norm, of all pairs of rows, in the order of the elements above the diagonal of their matrix.
 

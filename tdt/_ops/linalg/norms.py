@@ -16,10 +16,9 @@ from tdt._ops._common import Dims, keep, store_into, wrap_dims
 from tdt._ops.linalg._matrices import check_float
 from tdt._ops.linalg.decompositions import svd
 from tdt._ops.reduce.reductions import float_fold, fold_path
-from tdt.autograd._arrays import as_tensor, compute, on_arrays
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
-from tdt.autograd._op_table import OPS
+from tdt.autograd._remembered import calls_by_shape
 
 __all__ = ["dist", "frobenius_norm", "norm", "nuclear_norm"]
 
@@ -193,7 +192,7 @@ def nuclear_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out:
 
 
 @method()
-@front
+@calls_by_shape
 @node_name("DistBackward0")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of input - other.
@@ -206,8 +205,4 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     >>> tdt.dist(tdt.tensor([3.0, 0.0]), tdt.tensor([0.0, 4.0]))
     tensor(5.)
     """
-    if input.__class__ is other.__class__ is Tensor and on_arrays(input, other):
-        x, y = input._a, other._a
-        if x.shape == y.shape and x.size and x.dtype.kind == "f":
-            return as_tensor(compute(_vector_norm, compute(OPS["sub"], x, y), ord=float(p)))
     return vector_norm(input - other, p)

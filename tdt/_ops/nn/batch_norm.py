@@ -31,6 +31,7 @@ from tdt._ops.shape.memory import in_output_format
 from tdt.autograd._dispatch import record_results
 from tdt.autograd._inplace import is_plain, write
 from tdt.autograd._op import op
+from tdt.autograd._remembered import calls_by_shape
 
 HALF = (float16, bfloat16)
 
@@ -250,7 +251,14 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
         out = _evaluated(input, running_mean, running_var, weight, bias, eps)
         if out is not None:
             return out
+    if training and running_mean is None is running_var:
+        return _by_batch_alone(input, weight, bias, eps)
     return normed_and_statistics(input, running_mean, running_var, weight, bias, training, momentum, eps)[0]
+
+
+@calls_by_shape
+def _by_batch_alone(input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    return normed_and_statistics(input, None, None, weight, bias, True, 0.0, eps)[0]
 
 
 def _evaluated(input: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None,

@@ -16,6 +16,7 @@ from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.index.scatter import all_in_range
 from tdt.autograd._inplace import check_writable
 from tdt.autograd._op import op
+from tdt.autograd._remembered import calls_by_shape
 
 
 def check_type(function: str, name: str, t: Tensor, allowed: tuple) -> None:
@@ -36,6 +37,11 @@ def _embedding(xp, w, indices, *, padding_idx, by_frequency, sparse):
         raise IndexError(f"index out of range in self: indices lie in [{int(indices.min())}, {int(indices.max())}], but the "
                          f"table has {len(w)} rows")  # fmt: skip
     return w.take(indices, 0)  # twice as fast as an index
+
+
+@_kernels.prepares(_embedding.forward)
+def _(w, indices, *, padding_idx, by_frequency, sparse, recorded):
+    return _kernels.prepared_entries(w, indices)
 
 
 def _counts(xp: Any, indices: Any, rows: int) -> Any:
@@ -102,6 +108,13 @@ def _(g, indices, rows, padding_idx, by_frequency):
     return out / wrap(_counts(_backend.namespace(g._a), indices._a, rows)) if by_frequency else out
 
 
+@calls_by_shape
+def _rows_of(weight: Any, indices: Any, padding_idx: Any, by_frequency: Any, sparse: Any) -> Tensor:
+    """The op, once `check_embedding` has found its operands in order."""
+    row = check_embedding(weight, indices, padding_idx)
+    return _embedding(weight, indices, padding_idx=row, by_frequency=by_frequency, sparse=sparse)
+
+
 def embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False,
               sparse: bool = False) -> Tensor:  # fmt: skip
     """Rows of the embedding table `weight` at `indices`.
@@ -121,8 +134,7 @@ def embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad
     >>> tdt.embedding(tdt.tensor([[1.0, 2.0], [3.0, 4.0]]), tdt.tensor([1]))
     tensor([[3., 4.]])
     """
-    row = check_embedding(weight, indices, None if padding_idx < 0 else padding_idx)
-    return _embedding(weight, indices, padding_idx=row, by_frequency=scale_grad_by_freq, sparse=sparse)
+    return _rows_of(weight, indices, None if padding_idx < 0 else padding_idx, scale_grad_by_freq, sparse)
 
 
 def check_embedding(weight: Tensor, indices: Tensor, padding_idx: int | None) -> int | None:

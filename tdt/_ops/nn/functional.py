@@ -8,8 +8,6 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import numpy as np
-
 from tdt import _backend
 from tdt._core.dtype import dtype, int64
 from tdt._core.tensor import Tensor, wrap
@@ -18,11 +16,9 @@ from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.nn import embedding_bag as _bag
 from tdt._ops.nn import softmax as _softmax
 from tdt._ops.nn.dropout import _check_probability, _drop
-from tdt._ops.nn.embedding import _embedding, _renorm, check_embedding
+from tdt._ops.nn.embedding import _renorm, _rows_of, check_embedding
 from tdt._ops.nn.embedding_bag import MODES
 from tdt._ops.nn.pool_uneven import _adaptive_max_pool_nd
-from tdt.autograd._arrays import unrecorded
-from tdt.autograd._dispatch import apply
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -101,13 +97,10 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
     >>> tdt.nn.functional.embedding(tdt.tensor([1]), tdt.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.]])
     """
-    row = check_embedding(weight, input, padding_idx)
     if max_norm is not None:
+        check_embedding(weight, input, padding_idx)
         _renorm(weight, input, max_norm, norm_type)
-    if unrecorded(weight) and weight._a.__class__ is input._a.__class__ is np.ndarray:
-        return wrap(_embedding.forward(np, weight._a, input._a, padding_idx=row, by_frequency=False, sparse=False))
-    attributes = {"padding_idx": row, "by_frequency": scale_grad_by_freq, "sparse": sparse}
-    return apply(_embedding, (weight, input), attributes)
+    return _rows_of(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 
 def embedding_bag(

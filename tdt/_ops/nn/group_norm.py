@@ -14,6 +14,7 @@ from tdt._ops.nn.batch_norm import HALF, check_dtypes, grad_sums, input_grad, pe
 from tdt._ops.shape.memory import in_output_format
 from tdt.autograd._dispatch import record_results
 from tdt.autograd._op import op
+from tdt.autograd._remembered import calls_by_shape
 
 
 def _shapes(x: tuple, w: tuple | None, b: tuple | None, *, groups: int, eps: float) -> tuple:
@@ -103,6 +104,7 @@ def _(xp, needs, x, w, mean, rstd, g_out, g_mean, g_rstd, groups):
     return gx, gw.sum(axis=0) if needs[1] else None, gb.sum(axis=0) if needs[2] else None
 
 
+@calls_by_shape
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
                eps: float = 1e-05) -> Tensor:  # fmt: skip
     """Normalise each group of channels of each sample to mean 0 and variance 1, then scale by `weight` and shift by `bias`.

@@ -13,6 +13,7 @@ from tdt._ops.nn._resampling import Axis
 from tdt._ops.nn.pool_average import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from tdt._ops.nn.resample import resample
 from tdt.autograd._node_names import label
+from tdt.autograd._remembered import calls_by_shape
 
 # Mode → the supported numbers of spatial dimensions, and the resampling along each of them.
 MODES = {
@@ -48,6 +49,17 @@ def interpolate(
     >>> tdt.nn.functional.interpolate(tdt.tensor([[[0.0, 1.0]]]), scale_factor=2, mode="linear")
     tensor([[[0.0000, 0.2500, 0.7500, 1.0000]]])
     """
+    if isinstance(size, (list, tuple)) and not all(hasattr(n, "__index__") for n in size):
+        raise TypeError("expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got "
+                        f"size with types {[type(n) for n in size]}")  # fmt: skip
+    return _interpolated(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
+
+
+@calls_by_shape
+def _interpolated(
+    input: Tensor, size: Any, scale_factor: Any, mode: str, align_corners: bool | None,
+    recompute_scale_factor: bool | None, antialias: bool,
+) -> Tensor:  # fmt: skip
     if mode in ("nearest", "area", "nearest-exact") and align_corners is not None:
         raise ValueError(
             "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"

@@ -15,6 +15,7 @@ from tdt._ops.nn.batch_norm import HALF, check_dtypes, plain_with_float32, requi
 from tdt._ops.shape.memory import in_output_format, output_format
 from tdt.autograd._dispatch import record_results
 from tdt.autograd._op import op
+from tdt.autograd._remembered import calls_by_shape
 
 
 def _row_shapes(x: tuple, w: tuple | None, b: tuple | None, *, dims: int, eps: float, centred: bool = True) -> tuple:
@@ -110,6 +111,7 @@ def _(xp, needs, x, w, mean, rstd, g_out, g_mean, g_rstd, dims, centred):
     return gx, gw, gb
 
 
+@calls_by_shape
 def layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-05,

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from tdt import _kernels
-from tdt._backend.layout import empty_output
+from tdt._backend.layout import empty_output, output_is_channels_last
 from tdt._core.dtype import ALL, FLOAT8_SIGNED, NUMBERS, check_category
 from tdt._core.tensor import Tensor, wrap
 from tdt.autograd._dispatch import unary
 from tdt.autograd._op import op
+from tdt.autograd._remembered import calls_by_shape
 
 SHORT = 32  # elements of a row: filling all of shorter ones takes less time than filling both ends
 
@@ -40,6 +41,23 @@ def pad_constant(xp, x, *, before, after, value):
     if not _kernels.moved(out[target], x[source]):
         out[target] = x[source]
     return out
+
+
+@_kernels.prepares(pad_constant.forward)
+def _(x, *, before, after, value, recorded):
+    shape, source, target, grows = _places(x.shape, before, after)
+    if not x.size or x.size >= _kernels.LARGE_MOVE or output_is_channels_last(x):
+        return None
+    kind, whole = x.dtype, min(before + after, default=0) >= 0
+
+    def padded(x):
+        out = np.empty(shape, kind)
+        if grows:
+            out.fill(value)
+        out[target] = x if whole else x[source]
+        return out
+
+    return padded
 
 
 @functools.lru_cache(1024)
@@ -135,6 +153,7 @@ def _(g, before, after, mode):
     return pad_border(g, before=before, after=after, mode=mode)
 
 
+@calls_by_shape
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """`input` with cells added at the ends of its last dimensions; negative numbers crop.
 

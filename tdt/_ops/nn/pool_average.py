@@ -16,7 +16,7 @@ from tdt._backend.layout import empty_output, output_is_channels_last, to_last
 from tdt._backend.windows import output_sizes
 from tdt._core.dtype import FLOATING, check_category, int64
 from tdt._core.tensor import Tensor
-from tdt._kernels import chosen, float_images, kernel, large_last
+from tdt._kernels import chosen, float_images, kernel, large_last, lazy, prepares
 from tdt._ops._common import Ints, at_once, store_into
 from tdt._ops.elementwise.piecewise import relu
 from tdt._ops.nn._pooling import adaptive_size, check_size, framed, full_size, place, plain_windows, window_of
@@ -28,6 +28,7 @@ from tdt.autograd._autocast import by_rank_of_pool
 from tdt.autograd._dispatch import record_results
 from tdt.autograd._node_names import by_windows, node_name
 from tdt.autograd._op import op
+from tdt.autograd._remembered import calls_by_shape
 
 
 def _avg_shape(x: tuple, *, kernel: tuple, stride: tuple, padding: tuple, ceil_mode: bool, **rest: Any) -> tuple:
@@ -97,6 +98,17 @@ def _avg_pool(xp, x, *, kernel, stride, padding, ceil_mode, include_pad, divisor
         out[...] = xp.trunc(total / by)
         return out
     return xp.divide(total, by, out=out)
+
+
+_PREPARED = lazy("plane_pool_cpu:prepared_means")
+
+
+@prepares(_avg_pool.forward)
+def _(x, *, kernel, stride, padding, ceil_mode, include_pad, divisor, recorded):
+    if x.ndim != 4 or not chosen(_MEANS, np, x):
+        return None
+    by, how, _ = _sizes_of(x.shape, kernel, stride, padding, ceil_mode, include_pad, divisor)
+    return _PREPARED(x, by, **how)
 
 
 _WINDOW_SUMS = (kernel("pool_cpu:window_sums", large_last),)
@@ -204,6 +216,7 @@ def _avg_pool_nd(name: str, nd: int, input: Tensor, kernel_size: Any, stride: An
     return result if out is None else store_into(out, result, exact=True)
 
 
+@calls_by_shape
 def avg_pool1d(
     input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
@@ -227,6 +240,7 @@ def avg_pool1d(
     return _avg_pool_nd("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
+@calls_by_shape
 def avg_pool2d(
     input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
@@ -254,6 +268,7 @@ def avg_pool2d(
     )
 
 
+@calls_by_shape
 def avg_pool3d(
     input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
@@ -302,6 +317,7 @@ def _adaptive_avg_pool_nd(name: str, nd: int, input: Tensor, output_size: Any) -
     return result.squeeze(0) if single else result
 
 
+@calls_by_shape
 def adaptive_avg_pool1d(input: Tensor, output_size: Ints) -> Tensor:
     """Mean over `output_size` windows that cover the input evenly.
 
@@ -316,6 +332,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Ints) -> Tensor:
     return _adaptive_avg_pool_nd("adaptive_avg_pool1d", 1, input, output_size)
 
 
+@calls_by_shape
 @node_name("AdaptiveAvgPool2DBackward0")
 def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None] | None) -> Tensor:
     """Mean over windows that cover the input evenly, so that the result has the size `output_size`.
@@ -335,6 +352,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None] |
     return _adaptive_avg_pool_nd("adaptive_avg_pool2d", 2, input, output_size)
 
 
+@calls_by_shape
 @node_name("AdaptiveAvgPool3DBackward0")
 def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int | None] | None) -> Tensor:
     """Mean over windows that cover the input evenly, so that the result has the size `output_size`.

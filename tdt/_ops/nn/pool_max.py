@@ -15,7 +15,7 @@ from tdt._backend.layout import empty_output, to_layout_of
 from tdt._backend.windows import output_sizes
 from tdt._core.dtype import FLOATING, REAL, REAL_NUMBERS, check_category
 from tdt._core.tensor import Tensor
-from tdt._kernels import chosen, float_images, kernel, large_tiles, large_windows
+from tdt._kernels import chosen, chosen_for, float_images, kernel, large_tiles, large_windows, lazy, prepares
 from tdt._ops._common import Ints
 from tdt._ops.nn._pooling import check_size, framed, full_size, place, plain_windows, window_of
 from tdt._ops.nn._windows import offsets, reached
@@ -23,6 +23,7 @@ from tdt.autograd._autocast import by_rank_of_pool
 from tdt.autograd._dispatch import record_results
 from tdt.autograd._node_names import by_windows, node_name
 from tdt.autograd._op import op
+from tdt.autograd._remembered import calls_by_shape
 
 
 def _lowest(dtype: Any) -> Any:
@@ -67,6 +68,15 @@ def _max_pool(xp, x, *, kernel, stride, padding, dilation, ceil_mode):
     if math.prod(kernel) == 1:
         out[...] = first
     return out
+
+
+_PREPARED = lazy("plane_pool_cpu:prepared_max_pool")
+
+
+@prepares(_max_pool.forward)
+def _(x, *, recorded, **how):
+    planes = x.ndim == 4 and chosen_for(_max_pool.kernels, (x,), how) is _PLANES.function
+    return _PREPARED(x, **how, recorded=recorded) if planes else None
 
 
 @_max_pool.vjp("x")
@@ -218,6 +228,7 @@ def max_pool1d(
     input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, dilation: Ints = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]: ...  # fmt: skip
+@calls_by_shape
 def max_pool1d(
     input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, dilation: Ints = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -258,6 +269,7 @@ def max_pool2d(
     input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, dilation: Ints = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]: ...  # fmt: skip
+@calls_by_shape
 @node_name("MaxPool2DWithIndicesBackward0")
 def max_pool2d(
     input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, dilation: Ints = 1,
@@ -298,6 +310,7 @@ def max_pool3d(
     input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, dilation: Ints = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]: ...  # fmt: skip
+@calls_by_shape
 @node_name("MaxPool3DWithIndicesBackward0")
 def max_pool3d(
     input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, dilation: Ints = 1,

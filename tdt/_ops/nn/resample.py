@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._core.dtype import FLOAT, uint8
-from tdt._kernels import chosen, kernel, large_axis, large_pixels
+from tdt._kernels import chosen, kernel, large_axis, large_pixels, lazy, prepares, small_axis
 from tdt._ops.nn._resampling import Axis, Taps, taps
 from tdt.autograd._op import op
 
@@ -17,7 +19,7 @@ def _shape(x: tuple, *, axes: tuple[Axis | None, ...]) -> tuple:
 
 
 _PIXELS = (kernel("resample_cpu:resample_pixels", large_pixels),)
-_AXIS = (kernel("resample_cpu:resample", large_axis),)
+_AXIS = (kernel("resample_cpu:resample", large_axis), kernel("resample_cpu:resample_few", small_axis))
 
 
 @op(dtypes=frozenset((FLOAT, uint8)), shape=_shape)
@@ -35,11 +37,37 @@ def resample(xp, x, *, axes):
             at = d + 1 if last else d + 2
             shape = out.shape
             flat = out.reshape(math.prod(shape[:at]), shape[at], math.prod(shape[at + 1 :]))
-            fast = chosen(_AXIS, xp, flat, count=table.count)
+            fast = chosen(_AXIS, xp, flat, count=table.count, each=table.each)
             out = fast(flat, table) if fast else along(xp, flat, table)
             out = out.reshape(*shape[:at], table.count, *shape[at + 1 :])
     out = to_front(out) if last else out
     return out.copy(order="K") if out.base is x or out is x else out
+
+
+_PREPARED = lazy("resample_cpu:prepared_few")
+
+
+@prepares(resample.forward)
+def _(x, *, axes, recorded):
+    if x.dtype.char not in "fd" or output_is_channels_last(x):
+        return None
+    steps, shape = [], x.shape
+    for d in reversed(range(len(axes))):
+        if axes[d] is not None:
+            table = taps(axes[d], x.dtype.char)
+            visible = math.prod(shape[: d + 2]), shape[d + 2], math.prod(shape[d + 3 :])
+            flat = np.empty(visible, x.dtype)
+            if chosen(_AXIS, np, flat, count=table.count, each=table.each) is not _AXIS[1].function:
+                return None
+            steps.append((visible, _PREPARED(flat, table)))
+            shape = (*shape[: d + 2], table.count, *shape[d + 3 :])
+
+    def resampled(x):
+        for visible, step in steps:
+            x = step(x.reshape(visible))
+        return x.reshape(shape)
+
+    return resampled if steps else None
 
 
 def along(xp: Any, x: Any, table: Taps) -> Any:

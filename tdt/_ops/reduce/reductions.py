@@ -46,6 +46,16 @@ def fold_path(record: Op, name: str | Callable[[Any], str], final: Any = None, *
         run = _kernels.fold_at_once(fold, dtype, ndim, dims, keepdim, to) if fold else None
         return run and (run, {"dim": dims, "keepdim": keepdim, **others})
 
+    own, earlier = {**record.defaults, **others}, getattr(record.forward, "prepare", None)
+
+    @_kernels.prepares(record.forward)
+    def _(x: Any, *, recorded: bool, **attributes: Any) -> Any:
+        dim, keepdim = attributes.get("dim"), attributes.get("keepdim", False)
+        if attributes != {**own, "dim": dim, "keepdim": keepdim}:
+            return earlier and earlier(x, recorded=recorded, **attributes)
+        found: Any = prepare(x.dtype, x.ndim, dim, keepdim) if 0 < x.size <= _kernels.PIECE else None
+        return found and found[0].for_shape(x.shape)
+
     return FastPath(record, prepare)
 
 

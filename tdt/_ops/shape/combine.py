@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations as choices
 from itertools import combinations_with_replacement
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,13 @@ import numpy as np
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.creation import tensor
-from tdt._core.dtype import SCALAR_NAMES
+from tdt._core.dtype import FLOATING, SCALAR_NAMES
 from tdt._core.tensor import Tensor
-from tdt._ops.elementwise.complex_numbers import complex as complex_
+from tdt._kernels import prepares
 from tdt._ops.shape.join import cat, meshgrid, stack
-from tdt.autograd._arrays import as_tensor, compute, on_arrays
+from tdt.autograd._op import finish, op
 from tdt.autograd._op_table import OPS
+from tdt.autograd._remembered import calls_by_shape
 
 __all__ = ["cartesian_prod", "combinations", "polar", "vander"]
 
@@ -77,7 +79,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     return input.index_select(0, places).reshape(len(rows), r)
 
 
-@front
+@calls_by_shape
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Complex numbers from absolute values and angles in radians.
 
@@ -102,11 +104,46 @@ def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
             "second argument"
         )
     _dtype.check_category("polar_cpu", frozenset((_dtype.float32, _dtype.float64)), abs.dtype)
-    if out is None and on_arrays(abs, angle) and abs._a.shape == angle._a.shape:
-        size, phi = abs._a, angle._a
-        parts = [compute(OPS["mul"], size, compute(OPS[name], phi)) for name in ("cos", "sin")]
-        return as_tensor(compute(OPS["complex"], *parts))
-    return complex_(abs * angle.cos(), abs * angle.sin(), out=out)
+    return finish(_polar, out, abs, angle)
+
+
+@op(dtypes=FLOATING, node="PolarBackward0")
+def _polar(xp: ModuleType, x: Any, angle: Any) -> Any:
+    shape = x.shape if x.shape == angle.shape else np.broadcast_shapes(x.shape, angle.shape)
+    out = xp.empty(shape, np.complex128 if x.dtype == np.float64 else np.complex64)
+    xp.multiply(x, OPS["cos"].forward(xp, angle), out=out.real)
+    xp.multiply(x, OPS["sin"].forward(xp, angle), out=out.imag)
+    return out
+
+
+@prepares(_polar.forward)
+def _(x: Any, angle: Any, *, recorded: bool) -> Any:
+    found = [OPS[name].forward.ufunc_for((angle,), {}) for name in ("cos", "sin")]
+    if x.shape != angle.shape or x.dtype != np.float32 or None in found:
+        return None
+    shape, ((cos, *_), (sin, *_)) = x.shape, found
+
+    def polar(x: np.ndarray, angle: np.ndarray) -> np.ndarray:
+        out = np.empty(shape, np.complex64)
+        np.multiply(x, cos(angle), out.real)
+        np.multiply(x, sin(angle), out.imag)
+        return out
+
+    return polar
+
+
+@_polar.vjp("x", "angle")
+def _(needs: tuple[bool, bool], g: Tensor, x: Tensor, angle: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    real, imag = (g.real, g.imag) if g.is_complex() else (g, g.new_zeros(()))
+    c, s = angle.cos(), angle.sin()
+    return (real * c + imag * s) * x.sign() if needs[0] else None, x * (imag * c - real * s) if needs[1] else None
+
+
+@_polar.fast_vjp("x", "angle")
+def _(xp: ModuleType, needs: tuple[bool, bool], g: Any, x: Any, angle: Any) -> tuple[Any, Any]:
+    c, s = OPS["cos"].forward(xp, angle), OPS["sin"].forward(xp, angle)
+    g_abs = (g.real * c + g.imag * s) * xp.sign(x) if needs[0] else None
+    return g_abs, x * (g.imag * c - g.real * s) if needs[1] else None
 
 
 @front

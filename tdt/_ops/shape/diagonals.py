@@ -18,10 +18,10 @@ from tdt._ops._common import store_into, wrap_dim
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.shape.join import atleast_2d, cat
 from tdt.autograd._arrays import unrecorded
-from tdt.autograd._dispatch import unary
 from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import Op, finish, op
+from tdt.autograd._remembered import calls_by_shape
 
 __all__ = ["block_diag", "diag", "diag_embed", "diagflat", "tril", "triu"]
 
@@ -78,6 +78,14 @@ def _triangle_op(name: str) -> Op:
         zero = x.dtype.type(0)
         return _backend.where(xp, lower, x, zero) if name == "tril" else _backend.where(xp, lower, zero, x)
 
+    @_kernels.prepares(triangle.forward)
+    def _(x: np.ndarray, *, diagonal: int, recorded: bool) -> Any:
+        if _small_triangle(x, diagonal, name == "tril") is None:
+            return None
+        mask: Any = _mask(*x.shape[-2:], diagonal if name == "tril" else diagonal - 1, name == "tril", x.dtype)
+        kind, bits = x.dtype, mask.dtype
+        return lambda x: (x.view(bits) & mask).view(kind)
+
     triangle.vjp("x")(lambda g, diagonal: triangle(g, diagonal=diagonal))
     triangle.fast_vjp("x")(lambda xp, g, diagonal: triangle.forward(xp, g, diagonal=diagonal))
     return triangle
@@ -94,7 +102,7 @@ def _triangle(record: Op, name: str, input: Tensor, diagonal: int, out: Tensor |
 
 
 @method(in_place=by_copy)
-@front
+@calls_by_shape
 def tril(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """A copy of a matrix, or of each matrix in a batch, with zeros outside the lower triangle.
 
@@ -109,15 +117,11 @@ def tril(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
     tensor([[1, 0],
             [3, 4]])
     """
-    if out is None and len(input._a.shape) > 1:
-        if unrecorded(input) and (fast := _small_triangle(input._a, diagonal, True)) is not None:
-            return wrap(fast)
-        return unary(_tril, input, {"diagonal": diagonal})
     return _triangle(_tril, "tril", input, diagonal, out)
 
 
 @method(in_place=by_copy)
-@front
+@calls_by_shape
 def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """A copy of a matrix, or of each matrix in a batch, with zeros outside the upper triangle.
 
@@ -132,10 +136,6 @@ def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
     tensor([[1, 2],
             [0, 4]])
     """
-    if out is None and len(input._a.shape) > 1:
-        if unrecorded(input) and (fast := _small_triangle(input._a, diagonal, False)) is not None:
-            return wrap(fast)
-        return unary(_triu, input, {"diagonal": diagonal})
     return _triangle(_triu, "triu", input, diagonal, out)
 
 

@@ -9,14 +9,14 @@ import numpy as np
 
 from tdt import _backend
 from tdt._core.dtype import FLOATING, SCALAR_NAMES, int64, uint8
-from tdt._core.tensor import Tensor, alias, wrap
-from tdt._kernels import chosen, float_logits, kernel
+from tdt._core.tensor import Tensor, wrap
+from tdt._kernels import chosen, float_logits, kernel, lazy, prepares
 from tdt._kernels._threads import THREADS
-from tdt._ops._common import unrecorded
 from tdt._ops.nn.loss._front import check_tensors, reduction_of
 from tdt._ops.nn.softmax import log_softmax, softmax
 from tdt.autograd._node_names import ranks
 from tdt.autograd._op import op
+from tdt.autograd._remembered import calls_by_shape
 
 
 def _reduced_shape(x: tuple, target: tuple, *rest: Any, reduction: str, **attributes: Any) -> tuple:
@@ -211,6 +211,24 @@ def _shifted(rows: Any) -> Any:
     return rows - rows.max(axis=1, keepdims=True) if rows.size else rows.copy()
 
 
+@prepares(_cross_entropy.forward)
+def _(x, target, weight=None, *, reduction, ignore_index, smoothing, recorded):
+    if not _is_plain(x, target, weight, reduction, ignore_index, smoothing):
+        return None
+    mean = _PREPARED_MEAN(mean=reduction == "mean")
+    if not recorded:
+        return lambda x, target, *weight: mean(x, target)[0]
+
+    def loss_and_aux(x, target, *weight):
+        loss, sums = mean(x, target)
+        return np.asarray(loss), target, None, None, sums, None
+
+    return loss_and_aux
+
+
+_PREPARED_MEAN = lazy("class_loss_cpu:prepared_mean")
+
+
 def _defined(loss: Any, norm: Any, smoothing: float) -> Any:
     """The loss; NaN for a mean of samples that all have weight 0, of which only the part for all classes is not."""
     return loss * norm.dtype.type(math.nan) if smoothing and norm is not None and norm == 0 else loss
@@ -392,6 +410,13 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     tensor(0.6931)
     """
     reduction = reduction_of(size_average, reduce, reduction)
+    return _cross_entropy_of(input, target, weight, reduction, ignore_index, label_smoothing)
+
+
+@calls_by_shape
+def _cross_entropy_of(
+    input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int, label_smoothing: float
+) -> Tensor:
     check_tensors("cross_entropy", input=input, target=target)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
@@ -406,9 +431,6 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
         return _probability_loss(input, target, weight, reduction, label_smoothing)
     target = _check_classes(input, target, weight)
     how: dict[str, Any] = {"reduction": reduction, "ignore_index": ignore_index, "smoothing": float(label_smoothing)}
-    if weight is None and unrecorded(input, target) and _is_plain(input._a, target._a, None, **how):
-        if found := _MEAN.function(input._a, target._a, mean=reduction == "mean"):
-            return alias(np.asarray(found[0]), None)
     return _cross_entropy(input, target, weight, **how)
 
 
