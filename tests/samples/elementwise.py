@@ -226,4 +226,11 @@ samples("real", np.real, call(z(2, 3)))
 samples("imag", np.imag, call(z(2, 3)))
 samples("view_as_real", lambda a: np.stack([a.real, a.imag], -1), call(z(2, 3)))
 samples("view_as_complex", lambda a: a[..., 0] + 1j * a[..., 1], call(x(2, 3, 2)))
+samples(
+    "polar",
+    lambda a, b: a * np.exp(1j * b),
+    call(x(2, 3, low=0.2, high=2.0), x(2, 3, seed=1)),
+    call(x(2, 3, low=0.2), x(3)),
+)
+samples("at_least", lambda a, low: np.maximum(a, low), call(FAR, low=-9.0), call(FAR, low=0.1, grad=False))
 samples("complex", lambda a, b: a + 1j * b, call(ANY, x(2, 3, seed=1)), call(ANY, x(3)))

@@ -30,6 +30,7 @@ for _name, _function in {
     samples(_name, reduced(_function), *(call(FAR, **how) for how in DIMS[_name == "logsumexp" :]), *_complex)
 HOLES = np.array([[1.5, np.nan, 2.0], [np.nan, np.nan, 3.0]])
 samples("nansum", reduced(np.nansum), *(call(A, **how) for how in DIMS), call(HOLES, dim=(1,), keepdim=False))
+samples("nanmean", reduced(np.nanmean), *(call(A, **how) for how in DIMS), call(HOLES, dim=(1,), keepdim=False))
 samples(
     "prod",
     reduced(np.prod),

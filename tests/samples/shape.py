@@ -121,6 +121,7 @@ samples(
     *[call(A, turns=turns, dims=(2, 0)) for turns in range(4)],
 )
 samples("flip", lambda a, dims: np.flip(a, dims), call(A, dims=(0, 2)), call(z(3), dims=(0,)))
+samples("repeat", lambda a, times: np.tile(a, times), call(A, times=(2, 1, 3)), call(x(3), times=(2, 2)))
 samples(
     "roll",
     lambda a, shifts, dims: np.roll(a, shifts, dims),

@@ -45,7 +45,7 @@ def _vector_norm(
     return _backend.total(size**ord, dim, None, keepdim) ** (1 / ord)
 
 
-_short = {ord: fold_path(_vector_norm, float_fold(name), ord=float(ord)) for ord, name in FOLDS.items()}
+_short = {ord: fold_path(_vector_norm, float_fold(name), by_shape=True, ord=float(ord)) for ord, name in FOLDS.items()}
 
 
 @_vector_norm.vjp("x")

@@ -22,7 +22,7 @@ from tdt.autograd._arrays import as_tensor, compute, on_arrays
 from tdt.autograd._autocast import autocast, cast_for
 from tdt.autograd._dispatch import binary, unary
 from tdt.autograd._fast_path import FastPath, wrapped
-from tdt.autograd._node_names import node_name, ranks
+from tdt.autograd._node_names import label, node_name, ranks
 from tdt.autograd._op import op
 from tdt.autograd._views import follow
 
@@ -359,6 +359,8 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
             f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
             f"{list(other.shape)}"
         )
+    if out is None and input.ndim == other.ndim == 2 and input._a.dtype == other._a.dtype:
+        return label(matmul(input, other.t()), "ViewBackward0")
     result = tensordot(input, other, ([-1], [-1]))
     return result if out is None else store_into(out, result, exact=True)
 

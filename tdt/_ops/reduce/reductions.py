@@ -12,10 +12,9 @@ import numpy as np
 from tdt import _backend, _kernels
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
-from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX, REAL, SCALAR_NAMES
+from tdt._core.dtype import FLOAT, FLOATING, FLOATING_AND_COMPLEX, REAL, SCALAR_NAMES
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.methods import method
-from tdt._core.mode import state
 from tdt._core.tensor import Tensor
 from tdt._ops._common import Dims, count, expanded, keep, store_into, wrap_dims
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
@@ -30,12 +29,15 @@ __all__ = [
 AllDims = tuple[int, ...] | None
 
 
-def fold_path(record: Op, name: str | Callable[[Any], str], final: Any = None, **others: Any) -> FastPath:
+def fold_path(
+    record: Op, name: str | Callable[[Any], str], final: Any = None, *, by_shape: bool = False, **others: Any
+) -> FastPath:
     """The fast path of a reduction with the arguments (dim, keepdim).
 
     Args:
         name: of the fold, or a function that gives it for a NumPy dtype, "" for none.
         final: NumPy's dtype of the result, None for the operand's; or a function of that. Of a variance the correction.
+        by_shape: prepare calls by shape (`tdt._kernels.prepares`) too, for an op that has no other fold of these attributes.
         others: further attributes of the op.
     """
 
@@ -46,6 +48,13 @@ def fold_path(record: Op, name: str | Callable[[Any], str], final: Any = None, *
         run = _kernels.fold_at_once(fold, dtype, ndim, dims, keepdim, to) if fold else None
         return run and (run, {"dim": dims, "keepdim": keepdim, **others})
 
+    if by_shape:
+        _prepare_calls(record, prepare, others)
+    return FastPath(record, prepare)
+
+
+def _prepare_calls(record: Op, prepare: Callable[..., Any], others: dict[str, Any]) -> None:
+    """Let calls by shape of `record` with the attributes `others` take the fold that `prepare` gives."""
     own, earlier = {**record.defaults, **others}, getattr(record.forward, "prepare", None)
 
     @_kernels.prepares(record.forward)
@@ -55,8 +64,6 @@ def fold_path(record: Op, name: str | Callable[[Any], str], final: Any = None, *
             return earlier and earlier(x, recorded=recorded, **attributes)
         found: Any = prepare(x.dtype, x.ndim, dim, keepdim) if 0 < x.size <= _kernels.PIECE else None
         return found and found[0].for_shape(x.shape)
-
-    return FastPath(record, prepare)
 
 
 def sum_name(dtype: Any) -> str:
@@ -99,7 +106,7 @@ def _(g: Tensor, x_shape: tuple[int, ...], dim: AllDims, keepdim: bool) -> Tenso
 
 
 _sum.fast_vjp("x")(spread)
-_short_sum = fold_path(_sum, sum_name, _sum_type)
+_short_sum = fold_path(_sum, sum_name, _sum_type, by_shape=True)
 
 
 @method()
@@ -224,6 +231,29 @@ def mean(
     return finish(_mean, out, x, dim=wrap_dims(dim, x._a.ndim), keepdim=keepdim)
 
 
+@op(packed=True, dtypes=FLOATING, node="DivBackward0")
+def _nanmean(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
+    if (fast := _kernels.folded("nanmean", x, dim, keepdim)) is not None:
+        return fast
+    return _nansum.forward(xp, x, dim=dim, keepdim=keepdim) / (~xp.isnan(x)).sum(dim, x.dtype, None, keepdim)
+
+
+@_nanmean.vjp("x")
+def _(g: Tensor, x: Tensor, dim: AllDims, keepdim: bool) -> Tensor:
+    share = g / x.isnan().logical_not().sum(dim, keepdim=keepdim)
+    return keep(share, dim, x.shape, keepdim).expand(x.shape).masked_fill(x.isnan(), 0)
+
+
+@_nanmean.fast_vjp("x")
+def _(xp: ModuleType, g: Any, x: Any, dim: AllDims, keepdim: bool) -> Any:
+    known = x == x
+    share = xp.asarray(g / known.sum(dim, g.dtype, None, keepdim))
+    return xp.where(known, spread(xp, share, x.shape, dim, keepdim), g.dtype.type(0))
+
+
+_short_nanmean = fold_path(_nanmean, float_fold("nanmean"))
+
+
 @method()
 @front
 def nanmean(
@@ -242,19 +272,16 @@ def nanmean(
     >>> tdt.nanmean(tdt.tensor([1.0, float("nan"), 3.0]))
     tensor(2.)
     """
-    if dtype is None and out is None and not (state.grad and input.requires_grad):
-        fast = _short_nanmean(input, dim, keepdim)
-        if fast is not None:
-            return fast
+    if dtype is None and out is None and (fast := _short_nanmean(input, dim, keepdim)) is not None:
+        return fast
     if input.dtype.category < FLOAT:
         raise RuntimeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {SCALAR_NAMES[input.dtype]}"
         )
-    result = nansum(input, dim, keepdim, dtype=dtype) / input.isnan().logical_not().sum(dim, keepdim)
-    return result if out is None else store_into(out, result)
-
-
-_short_nanmean = fold_path(_nansum, float_fold("nanmean"))  # without a record: the quotient's is made of two ops
+    if input.dtype.is_complex or dtype is not None:
+        result = nansum(input, dim, keepdim, dtype=dtype) / input.isnan().logical_not().sum(dim, keepdim)
+        return result if out is None else store_into(out, result)
+    return finish(_nanmean, out, input, dim=wrap_dims(dim, input._a.ndim), keepdim=keepdim)
 
 
 @op(packed=True, node=by_dim("Prod"), autocast="float32")

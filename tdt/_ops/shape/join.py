@@ -13,15 +13,13 @@ from tdt._backend.layout import joined
 from tdt._core import dtype as _dtype
 from tdt._core.calls import TENSOR_TYPES, as_shape, front
 from tdt._core.dtype import FLOAT8S
-from tdt._core.memory_format import contiguous_format
 from tdt._core.methods import function_alias, method
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, wrap
 from tdt._core.writing import refuse_shared
 from tdt._ops._common import wrap_dim
 from tdt._ops.shape.views import _expand, _reshape
-from tdt.autograd._arrays import unrecorded
-from tdt.autograd._dispatch import apply, view_of
+from tdt.autograd._dispatch import apply, unary, view_of
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
 from tdt.autograd._views import follow
@@ -378,8 +376,34 @@ def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Ten
     return cat([x if x.ndim > 1 else x.reshape(-1, 1) for x in _checked("column_stack", tensors)], 1, out=out)
 
 
+@op(computes=False, float8=FLOAT8S)
+def _repeat(xp: ModuleType, x: Any, *, times: tuple[int, ...]) -> Any:
+    sizes = (1,) * (len(times) - x.ndim) + x.shape
+    out = xp.empty([k * size for k, size in zip(times, sizes, strict=True)], x.dtype)
+    parts = out.reshape([n for pair in zip(times, sizes, strict=True) for n in pair])
+    parts[...] = x.reshape([n for size in sizes for n in (1, size)])
+    return out
+
+
+@_repeat.vjp("x")
+def _(g: Tensor, x_shape: tuple[int, ...], times: tuple[int, ...]) -> Tensor:
+    return g.reshape(_pairs(x_shape, times)).sum(tuple(range(0, 2 * len(times), 2))).reshape(x_shape)
+
+
+@_repeat.fast_vjp("x")
+def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...], times: tuple[int, ...]) -> Any:
+    several = tuple([2 * d for d, k in enumerate(times) if k != 1])
+    pairs = g.reshape(_pairs(x_shape, times))
+    return (_kernels.total(pairs, several, None, False) if several else pairs).reshape(x_shape)
+
+
+def _pairs(shape: tuple[int, ...], times: tuple[int, ...]) -> list[int]:
+    """The shape of a repeated tensor with two dimensions for each: how often, and the size."""
+    sizes = (1,) * (len(times) - len(shape)) + tuple(shape)
+    return [n for pair in zip(times, sizes, strict=True) for n in pair]
+
+
 @method()
-@node_name("RepeatBackward0")
 def repeat(input: Tensor, *repeats: int | Sequence[int]) -> Tensor:
     """The tensor copied `repeats[d]` times along each dimension `d`; a method of Tensor.
 
@@ -400,18 +424,7 @@ def repeat(input: Tensor, *repeats: int | Sequence[int]) -> Tensor:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     if any(n < 0 for n in times):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(times)}: {list(times)}")
-    sizes = (1,) * extra + input._a.shape
-    if unrecorded(input):
-        a = input._a
-        out = np.empty([k * size for k, size in zip(times, sizes, strict=True)], a.dtype)
-        parts = out.reshape([n for pair in zip(times, sizes, strict=True) for n in pair])
-        parts[...] = a.reshape([n for size in sizes for n in (1, size)])
-        return wrap(out)
-    spread = input.reshape([n for size in sizes for n in (1, size)])
-    spread = spread.expand([n for k, size in zip(times, sizes, strict=True) for n in (k, size)])
-    return spread.clone(memory_format=contiguous_format).reshape(
-        [k * size for k, size in zip(times, sizes, strict=True)]
-    )
+    return unary(_repeat, input, {"times": times})
 
 
 @front
