@@ -172,14 +172,14 @@ def main(library: str, folder: str) -> None:
     if library == "tdt":
         d.init_process_group()
     else:
-        d.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=int(os.environ["RANK"]),
+        d.init_process_group("gloo", init_method=f"file://{folder}/collectives-begin", rank=int(os.environ["RANK"]),
                              world_size=int(os.environ["WORLD_SIZE"]))  # fmt: skip
     rank, size = d.get_rank(), d.get_world_size()
     parts = (reductions, moves, objects, messages, groups, errors)
     found = {part.__name__: [plain(value) for value in part(t, d, rank, size)] for part in parts}
     Path(folder, f"{library}{rank}.json").write_text(json.dumps(found))
     if library == "torch":
-        leave(folder, rank, size)
+        leave("collectives", folder, rank, size)
     else:
         d.barrier()
     d.destroy_process_group()

@@ -55,11 +55,11 @@ def mpirun(
     )
 
 
-def leave(folder: str, rank: int, size: int) -> None:
+def leave(program: str, folder: str, rank: int, size: int) -> None:
     """End a process's part when all have come to theirs: PyTorch's barrier fails where another process exits at once."""
-    Path(folder, f"ended{rank}").touch()
+    Path(folder, f"{program}-ended{rank}").touch()
     until = time.monotonic() + LONGEST
-    while not all(Path(folder, f"ended{other}").exists() for other in range(size)):
+    while not all(Path(folder, f"{program}-ended{other}").exists() for other in range(size)):
         assert time.monotonic() < until
         time.sleep(0.01)
 

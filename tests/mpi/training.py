@@ -138,7 +138,7 @@ def main(library: str, folder: str) -> None:
         d.init_process_group("mpi")
     else:
         t.set_num_threads(1)
-        d.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=int(os.environ["RANK"]),
+        d.init_process_group("gloo", init_method=f"file://{folder}/training-begin", rank=int(os.environ["RANK"]),
                              world_size=int(os.environ["WORLD_SIZE"]))  # fmt: skip
     place = d.get_rank(), d.get_world_size()
     programs = (dense, convolution, synchronized, sometimes_unused, accumulated, forgotten)
@@ -148,7 +148,7 @@ def main(library: str, folder: str) -> None:
         found |= {f"{program.__name__}/{i}": value.detach().numpy() for i, value in enumerate(results)}
     np.savez(Path(folder, f"{library}{place[0]}.npz"), **found)
     if library == "torch":
-        leave(folder, *place)
+        leave("training", folder, *place)
     else:
         d.barrier()
         d.destroy_process_group()
