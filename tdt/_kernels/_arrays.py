@@ -18,6 +18,7 @@ from tdt._kernels._conditions import (
     LARGE_FOLD,
     LARGE_INDEX,
     LARGE_MOVE,
+    LARGE_OPERAND,
     LARGE_PRODUCT,
     LARGE_SCAN,
     LARGE_SORT,
@@ -47,7 +48,7 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
         functions = _small_products or _load_small_products()
         if functions:
             size = a.size * b.shape[1] if a.ndim == 2 == b.ndim else _multiply_adds(a.shape, b.shape)
-            if size < LARGE_PRODUCT or _is_one_call(a, b):
+            if (size < LARGE_PRODUCT and _is_cached(a, b)) or _is_one_call(a, b):
                 small, small_biased, parts, required = functions
                 if a.ndim > 3 or b.ndim > 3:  # else they lie in this order anyway
                     out = small(a, b, order="C") if bias is None else small_biased(a, b, bias, order="C")
@@ -81,7 +82,7 @@ def matrix_product(a: Any, b: Any) -> Any:
         a.__class__ is b.__class__ is ndarray and 4 > a.ndim == b.ndim > 1 and a.dtype is FLOAT32 is b.dtype
         and a.shape[-1] == b.shape[-2] and (a.ndim == 2 or len(a) == len(b)) and _small_products and SWITCHES.kernels
     ):  # fmt: skip
-        if a.size * b.shape[-1] >= LARGE_PRODUCT and not _is_one_call(a, b):
+        if (a.size * b.shape[-1] >= LARGE_PRODUCT or not _is_cached(a, b)) and not _is_one_call(a, b):
             return _large_product(a, b)
         small, _, parts, required = _small_products
         out = small(a, b)
@@ -89,6 +90,11 @@ def matrix_product(a: Any, b: Any) -> Any:
             parts.compile()
         return out
     return None
+
+
+def _is_cached(a: Any, b: Any) -> bool:
+    """Whether operands of few products are so small, too, that a second thread would save nothing."""
+    return THREADS.count == 1 or max(a.size, b.size) < LARGE_OPERAND
 
 
 def _is_one_call(a: Any, b: Any) -> bool:

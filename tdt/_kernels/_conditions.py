@@ -71,6 +71,7 @@ CACHED = 1 << 19  # elements of a group, or of a channels-last sample, that are 
 LARGE_RESAMPLE = 1 << 16  # elements of the result
 # Multiply-adds of a matrix product: some 25 µs on one thread. The value of an element does not depend on it.
 LARGE_PRODUCT = 1 << 20
+LARGE_OPERAND = 1 << 18  # elements of an operand, which take half as long to read as as many multiply-adds
 LARGE_BLAS = 1 << 21  # where the blocks are the BLAS's: 30 µs on one thread, where a second one saves a third of it
 
 

@@ -50,6 +50,7 @@ SHALLOW = (
 )
 GRAIN = 1 << 19  # multiply-adds that a piece of work should at least have: some 5 µs
 PACKED = 12  # multiply-adds that take as long as to pack an element
+READ = 8  # multiply-adds that take as long as to read one from a level-two cache, at least
 PIECES = 2  # of each thread, so that one that starts late costs little
 FEW_PANELS = 4  # panels of columns up to which the left operand is read where it lies
 # Products of `_direct`: of few rows, or of few multiply-adds a matrix; where lines of the right operand are contiguous, of a
@@ -395,7 +396,8 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
     if plan.copied[1]:
         b_strides = _contiguous(b_shape, sizes[1])
     stacks = [(1, 0, 0), (1, 0, 0), *_merged(batch, a_strides, b_strides)][-2:]
-    pieces = max(1, min(threads * PIECES, count * m * n * k // GRAIN)) if threads > 1 else 1
+    work = count * k * max(m * n, READ * max(m, n))
+    pieces = max(1, min(threads * PIECES, work // GRAIN)) if threads > 1 else 1
     pieces = pieces if pieces < threads else -(-pieces // threads) * threads
     if direct:
         rows, columns = _cut(pieces, count, (m, n), (16, 64), threads)
@@ -403,7 +405,7 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
         (_, a_outer, b_outer), (inner, a_inner, b_inner) = stacks
         words = [inner, down, across, rows, columns, a_outer, a_inner, *a_strides[-2:], b_outer, b_inner, *b_strides[-2:],
                  4 * m * n, 4 * n, m, n, k]  # fmt: skip
-        plan.prepare_direct(words, count * down * across, count * m * n * k)
+        plan.prepare_direct(words, count * down * across, work)
         return plan
     left = Operand(stacks[0][1], stacks[1][1], *_lines(a_shape, a_strides, sizes[0]), sizes[0])
     right = Operand(stacks[0][2], stacks[1][2], *reversed(_lines(b_shape, b_strides, sizes[1])), sizes[1])

@@ -341,3 +341,10 @@ def test_two_threads_have_shares_that_differ_by_an_eighth_at_most(count, m, n, k
     ]
     half = len(areas) // 2  # as the pool cuts them
     assert max(sum(areas[:half]), sum(areas[half:])) <= 1.125 * sum(areas) / 2
+
+
+def test_threads_share_a_large_matrix_that_few_rows_meet():
+    plan = product_cpu._plan((1, 1024), (4096, 4), (1024, 512), (4, 4096), 2)
+    assert plan.pieces >= 2 and plan.pieces >= 2 * plan.grain
+    plan = product_cpu._plan((1, 128), (512, 4), (128, 64), (4, 512), 2)
+    assert plan.pieces == 1
