@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,20 @@ from tdt.train.loop.parts import Parts
 from tdt.train.loop.state import pack, pack_optimizer
 from tdt.train.loop.trainer import Trainer
 from tdt.train.runs.checkpoint import CheckpointStore
+from tdt.utils.data import IterableDataset
+from tdt.vision.datasets import Digits
 
+
+class RandomDigits(IterableDataset[Any]):
+    """Digits without an end, drawn at random."""
+
+    def __iter__(self) -> Iterator[Any]:
+        digits = Digits("train")
+        while True:
+            yield digits[random.randrange(len(digits))]
+
+
+registry.datasets.register("RandomDigits", RandomDigits)
 CNN = """
 data:
   train: Digits(split=train)
@@ -46,6 +61,11 @@ VARIANTS = {
     "workers": ["data.loader.num_workers=2"],
     "accumulate": ["train.accumulate=2", "train.ema=0.9", "data.loader.batch_size=90"],
     "weights": ["train.mixup=0.4", "train.class_weights=balanced", "data.loader.drop_last=true", "train.amp=float16"],
+    "stream": [
+        "data.train=RandomDigits",
+        "data.loader={batch_size: 60, samples: 200, num_workers: 2}",
+        "train.steps=9",
+    ],
     "diverging": ["data.loader.shuffle=false"],
     "rounded": ["train.reduce_dtype=bfloat16", "train.steps=9"],
     "synchronized": [

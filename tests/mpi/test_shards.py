@@ -17,7 +17,7 @@ def test_one_two_and_four_ranks_train_to_the_same_bits(tmp_path):
         assert done.returncode == 0, done.stderr
         found.append(json.loads(done.stdout))
     assert found[0] == found[1] == found[2]
-    assert len(found[0]) == 10
+    assert len(found[0]) == 11
     for name in ("accumulate", "weights", "rounded"):
         assert found[0][f"{name}, sharded"] == found[0][name], name
 

@@ -186,10 +186,13 @@ def _read_data(root: Mapping, top: Top | None, errors: ConfigErrors) -> DataConf
 OF_WORKERS = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")  # loader keys
 
 
+NOT_INHERITED = {"shuffle": False, "drop_last": False, "sampler": None, "samples": None}
+
+
 def _eval_loader(data: Data) -> Loader:
     """The loader settings of the other splits: those of training, but whole and in order."""
     changes = data.eval_loader.model_dump(exclude_none=True) if data.eval_loader else {}
-    merged = data.loader.model_copy(update={"shuffle": False, "drop_last": False, "sampler": None, **changes})
+    merged = data.loader.model_copy(update=NOT_INHERITED | changes)
     if merged.num_workers == 0:  # inherited from the training loader, but without effect here
         merged = merged.model_copy(update={name: Loader.model_fields[name].default for name in OF_WORKERS})
     return merged

@@ -144,6 +144,8 @@ class Loader(Section):
 
     sampler draws samples with replacement, weighted by class: `balanced` for equal class probabilities, `[1, 2.5]` or
     `{cat: 1, dog: 2.5}` for the weight of a sample of each class. The length of an epoch does not change.
+
+    samples is how many an epoch has, for an IterableDataset that has no length itself.
     """
 
     refused = _REFUSED
@@ -153,6 +155,7 @@ class Loader(Section):
         Literal["balanced"] | list[float] | dict[StrictStr, float] | None, BeforeValidator(_check_sampler)
     ] = None
     drop_last: bool = False
+    samples: Count | None = None
     num_workers: Annotated[int, Field(ge=0, le=1024)] = 0
     prefetch_factor: Count | None = None
     persistent_workers: bool = False
@@ -165,6 +168,7 @@ class EvalLoader(Section):
 
     refused = _REFUSED | _WHOLE
     batch_size: Count | None = None
+    samples: Count | None = None
     num_workers: Annotated[int, Field(ge=0, le=1024)] | None = None
     prefetch_factor: Count | None = None
     persistent_workers: bool | None = None

@@ -40,12 +40,14 @@ from tdt.train.config.precision import input_dtype
 from tdt.train.data.nested import InMemoryDataset, Pairs, leaves
 from tdt.train.data.sampling import sample_weights
 from tdt.train.data.shards import ShardedBatches, ShardedDataset, Shards
+from tdt.train.data.stream import StreamOrder, is_stream, opened_stream
 from tdt.train.data.tokenizer import Tokenizer
 from tdt.train.errors import EXPECTED_ERRORS, reason
 from tdt.utils.data import (
     BatchSampler,
     DataLoader,
     Dataset,
+    IterableDataset,
     RandomSampler,
     Sampler,
     SequentialSampler,
@@ -185,12 +187,14 @@ def open_splits(
     needed: tuple[str, ...] = SPLITS,
     state: Json | None = None,
     check_files: bool = False,
+    seed: int = 0,
 ) -> dict[str, Split]:
     """The splits that could be opened. Adds mistakes in the others to `errors`.
 
     Args:
         needed: splits whose samples are needed; of others the shape is enough, which many datasets know without files.
         state: what the dataset of the run was fitted to; by default it is fitted now.
+        seed: of what streams draw at random.
         check_files: also report missing files that are not needed yet; those that can be downloaded are warnings.
     """
     fixed, random = _steps(data.transform, errors), _steps(data.augment, errors)
@@ -199,7 +203,11 @@ def open_splits(
     of_run = state is not None  # else the existing files are read
     for name, component in data.splits().items():
         try:
-            dataset = Pairs.of(_open(component, name in needed, state, of_run))
+            dataset = _open(component, name in needed, state, of_run)
+            if isinstance(dataset, IterableDataset):
+                key = "loader" if name == "train" else "eval_loader"
+                dataset = opened_stream(dataset, getattr(data, key).samples, seed, f"data.{key}.samples")
+            dataset = Pairs.of(dataset)
             if name in needed and (faults := dataset.check_files() if hasattr(dataset, "check_files") else []):
                 for fault in faults:
                     errors.add(component, fault, kind="file")
@@ -376,7 +384,10 @@ def make_loader(
         dataset = _prepared(split.dataset, steps)
     options = settings.model_dump(exclude_none=True)
     size, drop_last, shuffle = (options.pop(name) for name in ("batch_size", "drop_last", "shuffle"))
+    options.pop("samples", None)
     sampler: Sampler = RandomSampler(dataset, generator=order) if shuffle else SequentialSampler(dataset)
+    if is_stream(split.dataset):
+        sampler = StreamOrder(len(dataset))
     if (by_class := options.pop("sampler", None)) is not None:
         weights = sample_weights(split.dataset, by_class)
         sampler = WeightedRandomSampler(tdt.from_numpy(weights), len(weights), generator=order)
@@ -406,11 +417,13 @@ def batch_indices(loader: DataLoader, number: int) -> list[int]:
     epoch, batches = loader.state_dict()["epoch"], loader.batch_sampler
     assert isinstance(batches, RecentBatches | ShardedBatches)
     ahead = number - (epoch["drawn"] if epoch else 0)
-    return [int(i) for i in batches.recent[ahead]] if -len(batches.recent) <= ahead < 0 else []
+    return [int(i) % len(loader.dataset) for i in batches.recent[ahead]] if -len(batches.recent) <= ahead < 0 else []
 
 
 def _fits(split: Split, workers: int) -> bool:
-    """Whether to keep the transformed split in memory: not if it reads a file per sample in workers."""
+    """Whether to keep the transformed split in memory: not a stream, nor if it reads a file per sample in workers."""
+    if is_stream(split.dataset):
+        return False
     inputs, _ = split.sample()
     size = sum(part.nbytes for part in leaves(inputs))
     return size * len(split.dataset) <= PREPARED and (hasattr(split.dataset, "batch") or not workers)

@@ -36,6 +36,7 @@ from tdt.train.data.nested import InMemoryDataset, mapped
 from tdt.train.data.overfit import few_batches
 from tdt.train.data.sampling import check_sampler
 from tdt.train.data.shards import Shards, possible_ranks, seed_all
+from tdt.train.data.stream import check_streams, in_order, is_stream
 from tdt.train.data.targets import known_targets
 from tdt.train.errors import EXPECTED_ERRORS, reason
 from tdt.train.loop.parts import Parts
@@ -142,7 +143,9 @@ def _build_parts(
     """Model, loss and data of a valid config, and its opened splits. Raises ConfigError with all mistakes so far."""
     errors = draft.errors
     needed = (*splits, "train") if splits and config.train.class_weights else splits
-    opened = open_splits(config.data, errors, needed, None if data_state is None else data_state["state"], dry_run)
+    fitted_to = None if data_state is None else data_state["state"]
+    opened = open_splits(config.data, errors, needed, fitted_to, dry_run, config.seed)
+    config = _for_streams(config, {name: split.dataset for name, split in opened.items()}, training, errors)
     rows_of_train = opened["train"].dataset if "train" in opened else None
     facts = opened["train"].facts() if "train" in opened else {}
     whole, opened = opened, few_batches(opened, config)
@@ -192,6 +195,18 @@ def _synchronized(model: nn.Module, errors: ConfigErrors) -> nn.Module:
     if not any(isinstance(layer, BATCH_NORMS) for layer in model.modules()):
         errors.add("train.sync_batchnorm", "is not used: the model has no batch norm", kind="unused")
     return nn.SyncBatchNorm.convert_sync_batchnorm(model)
+
+
+def _for_streams(config: Config, datasets: dict[str, Any], training: bool, errors: ConfigErrors) -> Config:
+    """The config with the loader of a stream in order. Reports settings that do not fit streams."""
+    uses = {"train.class_weights": config.train.class_weights, "targets": config.targets} if training else {}
+    before = len(errors.problems)
+    check_streams(config.data, datasets, uses, errors)
+    if len(errors.problems) > before:  # to check the rest, all samples would be read
+        errors.raise_if_any()
+    if "train" not in datasets or not is_stream(datasets["train"]):
+        return config
+    return replace(config, data=replace(config.data, loader=in_order(config.data.loader)))
 
 
 def _build_training(parts: Parts, resumed: bool, errors: ConfigErrors) -> None:

@@ -26,6 +26,7 @@ from tdt.train.config.precision import default_dtype
 from tdt.train.data.loading import unsharded
 from tdt.train.data.nested import leaves, on_host
 from tdt.train.data.own_files import is_path, with_path
+from tdt.train.data.stream import is_stream
 from tdt.train.errors import Stopped, bad_data, error_context
 from tdt.train.loop.build import build
 from tdt.train.loop.parts import Parts
@@ -174,7 +175,7 @@ def refresh(parts: Parts, check_stop: Callback) -> None:
     order = tdt.Generator().manual_seed(parts.config.seed)
     names = ("batch_size", "drop_last", "num_workers", "timeout")
     options = {name: getattr(settings, name) for name in names}
-    loader = DataLoader(dataset, shuffle=True, generator=order, **options)
+    loader = DataLoader(dataset, shuffle=not is_stream(dataset), generator=order, **options)
     restore_rng = parts.snapshot_rng(loader)
     try:
         parts.average.refresh((inputs,) for inputs, _ in read(parts, loader, check_stop))

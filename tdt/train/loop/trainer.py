@@ -25,6 +25,7 @@ from tdt.train.config import Every
 from tdt.train.data.loading import batch_indices
 from tdt.train.data.nested import on_host
 from tdt.train.data.shards import ShardedBatches
+from tdt.train.data.stream import StreamOrder
 from tdt.train.errors import NonFiniteLoss, Stopped, error_context, few, non_finite
 from tdt.train.logging.callbacks import Callbacks
 from tdt.train.logging.events import (
@@ -146,6 +147,8 @@ class Trainer:
     def _groups(self) -> Iterator[Iterable[Any]]:
         """The batches of each step, to be consumed in order."""
         loader = self.parts.loaders["train"]
+        if isinstance(order := getattr(loader.batch_sampler, "sampler", None), StreamOrder):
+            order.epoch = self.epoch
         if isinstance(loader.batch_sampler, ShardedBatches):
             loader.batch_sampler.epoch = self.epoch
             each = loaded(self.parts, loader, self.check_stop)
