@@ -29,6 +29,7 @@ import numpy as np
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._jit import Kernel
 from tdt._kernels._native import target_triple
+from tdt._kernels._registry import forget
 from tdt._kernels._threads import THREADS
 
 SPINS = 20_000  # checks for work before a thread sleeps: half a millisecond, about the gap between two kernels
@@ -263,6 +264,7 @@ def set_num_threads(threads: int) -> None:
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
         raise RuntimeError(f"set_num_threads expects a positive integer, got {threads!r}")
     THREADS.set(threads)
+    forget()  # calls that were found for arrays of one thread
     _keep_blas_on_one_thread()
 
 

@@ -27,6 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 MOST_SAVED = 500  # calls of a function that differ in an argument's value; no further ones are remembered
 INTS = frozenset([int])
 PLAIN = {int, bool, str, NoneType}  # types of arguments by whose values calls are remembered, as by those of floats
+FAILURES = ValueError, OverflowError, IndexError, RuntimeError
 ndarray, asarray = np.ndarray, np.asarray
 _new = object.__new__
 
@@ -93,12 +94,7 @@ def _remembering(function: F, by_shape: bool) -> F:  # noqa: C901  (one frame: h
                         numbers = call.numbers
                         try:
                             result = call.function(*arrays, *numbers) if numbers else call.function(*arrays)
-                        except (
-                            ValueError,
-                            OverflowError,
-                            IndexError,
-                            RuntimeError,
-                        ):  # the function has PyTorch's messages
+                        except FAILURES:  # the function's errors have PyTorch's messages
                             return function(*args, **kwargs)
                         rest: tuple = ()
                         if call.several:

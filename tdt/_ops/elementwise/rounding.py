@@ -378,7 +378,6 @@ def _round(xp: ModuleType, x: Any, *, decimals: int = 0) -> Any:
     return xp.rint(x * scale) / scale if decimals > 0 else xp.rint(x / scale) * scale
 
 
-ROUND_TO_INTEGERS = {"decimals": 0}
 _round.vjp("x")(_zero_gradient)
 _round.fast_vjp("x")(_zeros)
 
@@ -399,7 +398,7 @@ def round(input: Tensor, *, decimals: int | None = None, out: Tensor | None = No
     tensor([0., 2.])
     """
     if out is None and decimals is None and input.__class__ is Tensor:
-        return unary(_round, input, ROUND_TO_INTEGERS)
+        return unary(_round, input)
     tensor_argument("round", input)
     if decimals is not None:
         check_category("round", FLOATING, input.dtype)
