@@ -91,3 +91,20 @@ def test_cross_entropy_takes_as_much_memory_as_its_logits(how):
     """For the gradient alone: neither the forward pass nor the backward one keeps anything else of this size."""
     x, t = tdt.ones(SIZE // 64, 64, requires_grad=True), tdt.zeros(SIZE // 64, dtype=tdt.int64)
     assert _peak(lambda: tdt.autograd.grad(tdt.nn.functional.cross_entropy(x, t, **how), x)) < 1.5
+
+
+@pytest.mark.parametrize(
+    "layer", [lambda: tdt.nn.Conv2d(256, 256, 1, bias=False), lambda: tdt.nn.LSTM(128, 128)], ids=["conv", "LSTM"]
+)
+def test_a_parameter_takes_over_the_gradient_that_was_computed(layer):
+    """Also one that is a view of an array which nothing else needs, or one of several that its node gives."""
+    layer = layer()
+    x = tdt.ones(1, 256, 2, 2) if isinstance(layer, tdt.nn.Conv2d) else tdt.ones(1, 2, 128)
+    size = sum(p.nbytes for p in layer.parameters())
+
+    def run():
+        layer.zero_grad()
+        y = layer(x)
+        (y if isinstance(y, tdt.Tensor) else y[0]).sum().backward()
+
+    assert _peak(run) * 4 * SIZE < 1.4 * size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,21 @@ def sum_of(a: Any, b: Any) -> Any:
         return b + a
     total = add(a, b)
     return total if total.__class__ is ndarray or not isinstance(total, np.generic) else np.asarray(total)  # of two 0-d
+
+
+def alone(pending: dict, key: Any) -> bool:
+    """Whether nothing but `pending` refers to the memory of the gradient at `key`, of which all is the gradient's.
+
+    The references that are expected: an array's by the dictionary and the argument; an array's of which the gradient is a
+    view by this view, the variable and the argument.
+    """
+    if key not in pending or getrefcount(pending[key]) != 2:
+        return False
+    base = getattr(pending[key], "base", None)
+    if base is None:
+        return True
+    g = pending[key]
+    return base.__class__ is ndarray and g.nbytes == base.nbytes and g.flags.c_contiguous and getrefcount(g.base) == 3
 
 
 def accumulate(leaf: Tensor, g: Any, own: bool) -> None:

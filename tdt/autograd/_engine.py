@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterable, Sequence
-from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from tdt import _backend
 from tdt._core.mode import state
 from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt._kernels import add, add_to
-from tdt.autograd._accumulate import accumulate, run_hooks, sum_of
+from tdt.autograd._accumulate import accumulate, alone, run_hooks, sum_of
 from tdt.autograd._graph import GradientEdge, edge_at
 from tdt.autograd._node import Node
 from tdt.autograd._views import edge_of
@@ -37,7 +36,7 @@ class Task:
         fill: add the gradients of requested leaves to their `.grad` instead of returning them.
     """
 
-    __slots__ = ("order", "keep", "graph", "requested", "runs", "fill", "pending", "aliased", "current", "__weakref__")
+    __slots__ = ("order", "keep", "graph", "requested", "runs", "fill", "pending", "current", "__weakref__")
 
     def __init__(self, roots: list[tuple[Any, int]], keep: bool, graph: bool, inputs: list | None, fill: bool):
         self.order, self.keep, self.graph, self.fill = _backward_order(roots), keep, graph, fill
@@ -48,7 +47,6 @@ class Task:
             self.order, self.runs = _only_towards(self.order, self.requested, fill)
         # Node or leaf -> its gradient so far; for a node of several outputs a list of them.
         self.pending: dict[Any, Any] = {}
-        self.aliased: set[Tensor] = set()  # leaves whose pending gradient array may have other references
         self.current: Any = None  # the running node, in anomaly mode
 
     @property
@@ -77,7 +75,7 @@ def run(
         with np.errstate(all="ignore"):
             for edge, g in zip(roots, grads, strict=True):
                 if task.runs is None or edge[0] in task.runs:
-                    _arrive(task.pending, task.aliased, edge, g, g)
+                    _arrive(task.pending, edge, g)
             captured = _walk(task)
     finally:
         state.task = before
@@ -88,13 +86,14 @@ def _walk(task: Task) -> dict[tuple, Any]:  # noqa: C901  (the inner loop of bac
     """Run the nodes of `task` in order and accumulate into its leaves; returns the gradients of the requested edges."""
     captured: dict[tuple, Any] = {}
     anomaly, graph, runs = state.anomaly, task.graph, task.runs
-    pending, aliased, requested, keep = task.pending, task.aliased, task.requested, task.keep
+    pending, requested, keep = task.pending, task.requested, task.keep
     captures_leaves = requested is not None and not task.fill
     for node in task.order:
+        leaf = node.__class__ is not Node and isinstance(node, Tensor)
+        own = leaf and alone(pending, node)
         g = pending.pop(node, None)
-        if node.__class__ is not Node and isinstance(node, Tensor):
+        if leaf:
             if g is not None:
-                own = node not in aliased
                 if node._hooks:
                     g, own = run_hooks(node._hooks, g, graph), False
                 if captures_leaves:
@@ -116,8 +115,7 @@ def _walk(task: Task) -> dict[tuple, Any]:  # noqa: C901  (the inner loop of bac
                 continue
         if hooks is not None and hooks.pre:
             slots = hooks.before(slots, graph)
-        incoming = slots[0]
-        if incoming is None and all(g is None for g in slots):
+        if slots[0] is None and all(g is None for g in slots):
             continue
         if anomaly is not None:
             results = anomaly.run(node, slots, graph)
@@ -127,8 +125,6 @@ def _walk(task: Task) -> dict[tuple, Any]:  # noqa: C901  (the inner loop of bac
             results = node.run(slots, graph)
         if hooks is not None and hooks.post:
             results = hooks.after(results, slots, graph)
-        # Of other nodes, a result may be any of the slots, or the user's.
-        own = node.__class__ is Node and node.outs is None and hooks is None
         if not keep:
             node.release()
         for i, edge in enumerate(node.edges):
@@ -142,33 +138,27 @@ def _walk(task: Task) -> dict[tuple, Any]:  # noqa: C901  (the inner loop of bac
             if waiting is None and target.__class__ is Node and target.outs is None:
                 pending[target] = g
             elif waiting.__class__ is ndarray and g.__class__ is ndarray and g.ndim:
-                # The references: the dictionary's, the variable's and the argument's.
-                alone = waiting.flags.owndata and getrefcount(pending[target]) == 3
-                if alone and g.strides == waiting.strides and g.shape == waiting.shape and g.dtype is waiting.dtype:
-                    add_to(waiting, g)
+                alike = g.strides == waiting.strides and g.shape == waiting.shape and g.dtype is waiting.dtype
+                fits = alike and waiting.flags.writeable
+                waiting = None
+                if fits and alone(pending, target):
+                    add_to(pending[target], g)
                 else:
-                    pending[target] = add(waiting, g)
-                aliased.discard(target)
+                    pending[target] = add(pending[target], g)
             else:
-                _arrive(pending, aliased, edge, g, incoming if own else g)
-        results = waiting = g = None  # else they would live until the next node has run
+                _arrive(pending, edge, g)
+        results = slots = before = waiting = g = None  # else they would live until the next node has run
     return captured
 
 
-def _arrive(pending: dict, aliased: set, edge: tuple, g: Any, incoming: Any) -> None:
-    """Add `g` to the pending gradient at `edge`; a leaf may adopt the array unless it is `incoming`, or a view."""
+def _arrive(pending: dict, edge: tuple, g: Any) -> None:
+    """Add `g` to the pending gradient at `edge`."""
     target, k = edge
-    leaf = target.__class__ is not Node and isinstance(target, Tensor)
-    if not leaf and target.outs is not None:
+    if (target.__class__ is Node or not isinstance(target, Tensor)) and target.outs is not None:
         slots = pending.setdefault(target, [None] * len(target.outs))
         slots[k] = g if slots[k] is None else sum_of(slots[k], g)
-    elif target in pending:
-        pending[target] = sum_of(pending[target], g)
-        aliased.discard(target)
     else:
-        pending[target] = g
-        if leaf and (g is incoming or getattr(g, "base", None) is not None):
-            aliased.add(target)
+        pending[target] = sum_of(pending[target], g) if target in pending else g
 
 
 def _backward_order(roots: list[tuple[Any, int]]) -> list:
