@@ -420,7 +420,8 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
         shape = choose_for(m, n)
     span = LONGEST if DEPTH < k < LONGEST else DEPTH
     block = shape.rows if k <= SHALLOW else ROWS * DEPTH // span // shape.rows * shape.rows
-    if unpacked and not plan.turned and k >= LONGEST and n * k <= COLUMNS * DEPTH:
+    packed = -(-n // shape.columns) * shape.columns * k  # of the right operand, for whole tiles
+    if unpacked and not plan.turned and k >= LONGEST and packed <= COLUMNS * DEPTH:
         span, block = k, shape.rows  # a row of the left operand is read from one end to the other
     how = "rows" if unpacked else "panel"
     rows, columns = _cut(

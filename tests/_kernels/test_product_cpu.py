@@ -348,3 +348,13 @@ def test_threads_share_a_large_matrix_that_few_rows_meet():
     assert plan.pieces >= 2 and plan.pieces >= 2 * plan.grain
     plan = product_cpu._plan((1, 128), (512, 4), (128, 64), (4, 512), 2)
     assert plan.pieces == 1
+
+
+@pytest.mark.parametrize("columns", [17, 33, 49])
+def test_long_sums_of_few_columns_stay_within_the_packed_memory(columns):
+    depth = product_cpu.COLUMNS * DEPTH // columns
+    plan = product_cpu._plan((200, depth), (4 * depth, 4), (depth, columns), (4 * columns, 4), 1)
+    words = plan.references[0]
+    assert plan.parts is None
+    tile, span = words[product_cpu.TILE_COLUMNS], words[product_cpu.SPAN]
+    assert -(-columns // tile) * tile * span <= product_cpu.RIGHT_SIZE
