@@ -25,6 +25,9 @@ NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input",
 
 PUBLIC_MODULES = ("tdt", "tdt.nn.functional")  # whose functions TypeErrors name
 
+# In PyTorch, Python functions that pass all their arguments on by position: errors tell also a keyword argument's position.
+BY_POSITION = {"glu", "group_norm", "layer_norm", "max_pool1d", "max_pool2d", "max_pool3d"}
+
 TENSOR_TYPES: set[type] = {Tensor}  # and all subclasses: a lookup in this set is the fastest test for a tensor
 
 
@@ -213,7 +216,10 @@ def _check_arguments(function: Callable[..., Any], args: tuple, kwargs: dict[str
         else:
             continue
         if not fits:
-            where = "" if name in kwargs else f" (position {place})"
+            if name in kwargs and code.co_name in BY_POSITION:
+                where = f" (position {[*signature.parameters].index(name) + 1})"
+            else:
+                where = "" if name in kwargs else f" (position {place})"
             name = "size" if name == "sizes" and parameter.kind is inspect.Parameter.VAR_POSITIONAL else name
             raise TypeError(f"{code.co_name}(): argument '{name}'{_problem(where, expected, value)}") from None
 

@@ -206,3 +206,18 @@ def test_a_function_that_writes_to_its_own_results_is_not_remembered():
 
     for value in (4.0, 8.0, 12.0):
         assert halved_twice(tdt.full((3,), value)).tolist() == [value / 4] * 3
+
+
+@pytest.mark.parametrize("name, arguments", [
+    ("glu", {"dim": "a"}), ("group_norm", {"num_groups": 2, "bias": "a"}),
+    ("layer_norm", {"normalized_shape": (4,), "eps": "a"}), ("max_pool1d", {"kernel_size": 2, "dilation": "a"}),
+    ("max_pool2d", {"kernel_size": "a"}), ("max_pool3d", {"kernel_size": 2, "stride": "a"}),
+])  # fmt: skip
+def test_errors_tell_the_position_of_keywords_that_pytorch_passes_by_position(name, arguments):
+    torch = require_torch()
+    messages = []
+    for t in (tdt, torch):
+        with pytest.raises(TypeError) as error:
+            getattr(t.nn.functional, name)(t.ones(1, 2, 4, 4, 4), **arguments)
+        messages.append(str(error.value).partition(" must be")[0])
+    assert messages[0] == messages[1]
