@@ -94,6 +94,7 @@ GPUS = {  # with CuPy, or the stand-in for it
     "gpu": GPU,
     "gpu, sharded": [*GPU, "train.shard_optimizer=true"],
     "gpu, rounded": [*GPU, "train.reduce_dtype=bfloat16"],
+    "gpu, synchronized": [*GPU, "train.sync_batchnorm=true"],
 }
 SHORT = [
     "train.steps=2",

@@ -86,9 +86,11 @@ def seed_all(seed: int) -> None:
 def snapshot_all() -> Callable[[], None]:
     """Note the state of these generators. Returns a function that restores it."""
     state, own, arrays = tdt.default_generator.get_state(), random.getstate(), np.random.get_state()
+    of_gpus = tdt.cuda.get_rng_state_all()
 
     def restore() -> None:
         tdt.default_generator.set_state(state)
+        tdt.cuda.set_rng_state_all(of_gpus)
         random.setstate(own)
         np.random.set_state(arrays)
 
