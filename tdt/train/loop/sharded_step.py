@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import tdt
-from tdt import Tensor, nn
+from tdt import Tensor, _backend, nn
 from tdt.train._agreement import shared
 from tdt.train._types import Callback
 from tdt.train.data.shards import snapshot_all
@@ -114,14 +114,15 @@ class ShardedStep(TrainStep):
     def _compute(
         self, number: int, shard: int, parts: list[tuple[int, Any]], compute: Callable[[Tensor, Tensor], bool]
     ) -> None:
-        """Compute a shard, in a thread of its own."""
+        """Compute a shard, in a thread of its own, which begins on the first GPU."""
         assert self.lockstep is not None
         self.shards.seed_for("step", number, shard)
-        for batch, (inputs, targets) in parts:
-            self.place = batch, shard
-            self.lockstep.begin(batch)
-            if not compute(self.parts.place(inputs), self.parts.place(targets)):
-                return
+        with _backend.current(self.parts.device):
+            for batch, (inputs, targets) in parts:
+                self.place = batch, shard
+                self.lockstep.begin(batch)
+                if not compute(self.parts.place(inputs), self.parts.place(targets)):
+                    return
 
     def _enter(self, shard: int) -> None:
         """Restore what belongs to a shard: buffers, gradients, generators, place."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import types
 from collections import deque
 
@@ -26,13 +27,20 @@ runtime = types.SimpleNamespace(
 )
 
 
-class Device(contextlib.AbstractContextManager):
-    """A GPU, the current one by default."""
+class _Current(threading.local):
+    """The GPUs that a thread has made the current one, the last of which is."""
 
-    current = [0]
+    def __init__(self):
+        self.ids = [0]
+
+
+class Device(contextlib.AbstractContextManager):
+    """A GPU, the current one of this thread by default."""
+
+    current = _Current()
 
     def __init__(self, device=None):
-        self.id = Device.current[-1] if device is None else int(getattr(device, "id", device))
+        self.id = Device.current.ids[-1] if device is None else int(getattr(device, "id", device))
         if not 0 <= self.id < runtime.getDeviceCount():
             raise CUDARuntimeError("cudaErrorInvalidDevice: invalid device ordinal")
 
@@ -44,14 +52,14 @@ class Device(contextlib.AbstractContextManager):
         return self.id == other.id
 
     def __enter__(self):
-        Device.current.append(self.id)
+        Device.current.ids.append(self.id)
         return self
 
     def __exit__(self, *error):
-        Device.current.pop()
+        Device.current.ids.pop()
 
     def use(self):
-        Device.current[-1] = self.id
+        Device.current.ids[-1] = self.id
 
     def synchronize(self):
         for stream in Stream.all:
