@@ -159,8 +159,8 @@ def binary(op: Op, x: Any, y: Any) -> Any:
         direct = op.large
     try:
         result = op.forward(np, a, b) if direct is None else direct(a, *numbers) if numbers else direct(a, b)
-    except (ValueError, OverflowError):  # `apply` first asks for views that cannot follow their base, then for shapes
-        return apply(op, (x, y), {})
+    except (ValueError, OverflowError) as error:
+        result = _recover(op, np, [a, b], op.defaults, error, (x, y) if record else ())
     if lay is not None:
         result = lay(np, result, [a, b])
     out = _new(Tensor)
@@ -462,7 +462,8 @@ def _slow_plan(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
         if plan.low is not None and op.lower is not None and plan.by_rank is None:
             plan.function, plan.fast_path = for_small_arrays(op.lower, op.defaults), len(key) == 2
         op.plans[key] = plan
-        if len(key) == op.fixed < 3 and key[0] is key[-1] and not op.optional:
+        # Pickled arrays have dtypes of their own, equal to NumPy's; a dtype also equals some Python types.
+        if len(key) == op.fixed < 3 and key[0].__class__ is key[-1].__class__ and key[0] == key[-1] and not op.optional:
             op.plans[key[0]] = plan  # the key that `unary` and `binary` look up
     if plan.by_rank is not None:
         ranks = tuple(getattr(a, "ndim", -1) == 0 for a in arrays)
@@ -532,8 +533,9 @@ def _compute_wide(op: Op, xp: Any, arrays: list, attributes: dict, low: Any) -> 
     return *narrow(results[:count], low), *results[count:]
 
 
-def _recover(op: Op, xp: Any, arrays: list, attributes: dict, error: Exception) -> Any:
+def _recover(op: Op, xp: Any, arrays: list, attributes: dict, error: Exception, recorded: tuple = ()) -> Any:
     """Raise PyTorch's error for an error of NumPy's, or retry with a Python integer that was out of range wrapped around."""
+    _edges_of(recorded)  # raises for a view that cannot follow its base, before shapes that do not fit
     if isinstance(error, OverflowError) and any(isinstance(a, int) for a in arrays):
         try:
             return op.forward(xp, *wrap_scalars(arrays), **attributes)

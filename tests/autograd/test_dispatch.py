@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from typing import Any
 
 import numpy as np
@@ -116,6 +117,16 @@ def test_picked_elements_are_a_copy_with_a_gradient_where_one_is_recorded(key: t
     w = x.clone().requires_grad_()
     w[key].sum().backward()
     assert w.grad.tolist() == [[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]]  # type: ignore[union-attr]
+
+
+def test_a_pickled_array_leaves_the_fast_path_to_other_calls():
+    x = tdt.from_numpy(pickle.loads(pickle.dumps(np.ones(2, np.float32))))
+    y = tdt.ones(2)
+    assert x._a.dtype is not y._a.dtype
+    plans = OPS["add"].plans
+    plans.clear()
+    assert (x + y).tolist() == [2, 2]
+    assert plans[y._a.dtype].fast_path
 
 
 @pytest.mark.parametrize("first", [1, 1.0], ids=repr)
