@@ -153,6 +153,13 @@ def _nansum(graph: Graph, x: Ref, dim: Any = None, keepdim: bool = False, dtype:
     return reduced(graph, "ReduceSum", graph.where(Formulas(graph).isnan(x), 0.0, x), dim, keepdim)
 
 
+@form("nanmean")
+def _nanmean(graph: Graph, x: Ref, dim: Any = None, keepdim: bool = False) -> Ref:
+    missing = Formulas(graph).isnan(x)
+    count = reduced(graph, "ReduceSum", graph.cast(~missing, x.dtype), dim, keepdim)
+    return reduced(graph, "ReduceSum", graph.where(missing, 0.0, x), dim, keepdim) / count
+
+
 @form("softmax")
 def _softmax(graph: Graph, x: Ref, dim: int) -> Ref:
     return graph.op("Softmax", x, axis=dim) if x.ndim else graph.op("Exp", x - x)

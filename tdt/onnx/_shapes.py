@@ -43,6 +43,13 @@ def _expand(graph: Graph, x: Ref, shape: Sequence[Any]) -> Ref:
     return graph.op("Expand", x, graph.shape(graph.outputs[0].shape))
 
 
+@form("repeat")
+def _repeat(graph: Graph, x: Ref, times: Sequence[int]) -> Ref:
+    if (more := len(times) - x.ndim) > 0:
+        x = graph.op("Unsqueeze", x, graph.ints([*range(more)]))
+    return graph.op("Tile", x, graph.shape(times)) if len(times) else graph.op("Identity", x)
+
+
 @form("clone")
 def _clone(graph: Graph, x: Ref, **how: Any) -> Ref:
     return graph.op("Identity", x)

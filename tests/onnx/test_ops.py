@@ -112,6 +112,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "cat": (lambda t, f, x: (t.cat([x, x * 2], 1), t.stack([x, -x], 1), t.cat([x, x], 0)), X),
     "split": (lambda t, f, x: (*x.split([1, 3], 2), *x.chunk(2, 2), *x.unbind(1)), X),
     "expand": (lambda t, f, x: (x[:, :1].expand(-1, 5, -1), x.repeat(1, 2, 1), t.broadcast_to(x[:, :1, :1], x.shape)), X),
+    "repeat": (lambda t, f, x: (x.repeat(2, 1, 2, 1), x[:, :1, :1].repeat(1, x.shape[0], 2)), X),
     "triangles": (lambda t, f, x: (x.tril(), x.triu(1), x.diagonal(0, 1, 2), x.diagonal(1, -2, -1)), X),
     "clone": (lambda t, f, x: x.clone() + x.contiguous() + x.detach(), X),
     "pad": (lambda t, f, x: (f.pad(x, (1, 2), value=3.0), f.pad(x, (-1, 1, 1, 0))), X),
@@ -139,7 +140,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     # reductions
     **{
         name: (lambda t, f, x, name=name: (getattr(t, name)(x, 1), getattr(t, name)(x, -1, keepdim=True)), X)
-        for name in "sum mean prod amax amin logsumexp all any argmax argmin var std nansum".split()
+        for name in "sum mean prod amax amin logsumexp all any argmax argmin var std nansum nanmean".split()
     },
     "over all but the batch": (lambda t, f, x: (x.sum((1, 2)), x.mean((1, 2), keepdim=True), x.amax((1, 2)), x.var((1, 2))), X),
     "over the batch": (lambda t, f, x: (x.sum(), x.mean(0), x.max(), x.argmax(), x.std(0, correction=0), x.var()), X),
