@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias, TypeVar
 
-from tdt import _backend
+from tdt import _backend, cuda
 from tdt._core.creation import empty
 from tdt._core.mode import _Mode, enable_grad, no_grad, state
 from tdt._core.tensor import Tensor
@@ -120,12 +120,18 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
 
 
 @contextlib.contextmanager
-def _restored_rng(generator: Tensor | None) -> Iterator[None]:
-    """In this block, draw random numbers from this generator state; restore the current state afterwards."""
-    with fork_rng(enabled=generator is not None):
-        if generator is not None:
-            set_rng_state(generator)
+def _restored_rng(generators: tuple[Tensor, list[Tensor]] | None) -> Iterator[None]:
+    """In this block, draw random numbers from these generator states; restore the current states afterwards."""
+    with fork_rng(enabled=generators is not None):
+        if generators is not None:
+            set_rng_state(generators[0])
+            cuda.set_rng_state_all(generators[1])
         yield
+
+
+def _rng_states() -> tuple[Tensor, list[Tensor]]:
+    """The states of the default generators of the CPU and of each GPU."""
+    return get_rng_state(), cuda.get_rng_state_all()
 
 
 class CheckpointFunction(Function):
@@ -136,7 +142,7 @@ class CheckpointFunction(Function):
         """Run the function without recording it."""
         check_backward_validity(args)
         ctx.run_function, ctx.outer = run_function, state.handler
-        ctx.generator = get_rng_state() if preserve_rng_state else None
+        ctx.generators = _rng_states() if preserve_rng_state else None
         ctx.inputs = [None if isinstance(x, Tensor) else x for x in args]
         ctx.places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
         ctx.save_for_backward(*[args[i] for i in ctx.places])
@@ -156,7 +162,7 @@ class CheckpointFunction(Function):
         for i, x in zip(ctx.places, ctx.saved_tensors, strict=True):
             inputs[i] = x
         args = detach_variable(tuple(inputs))
-        with _restored_rng(ctx.generator), enable_grad(), _Mode(handler=ctx.outer, saving=None):
+        with _restored_rng(ctx.generators), enable_grad(), _Mode(handler=ctx.outer, saving=None):
             outputs = ctx.run_function(*args)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         differentiable = [
@@ -338,13 +344,13 @@ def _checkpoint_frame(function: Any, args: tuple, kwargs: dict, preserve: bool, 
     places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
     plain = [None if isinstance(x, Tensor) else x for x in args]
     holder = _Inputs.apply(empty(0, requires_grad=True, device="cpu"), *[args[i] for i in places])._edge[0]
-    generator = get_rng_state() if preserve else None
+    generators = _rng_states() if preserve else None
 
     def rerun() -> None:
         inputs = list(plain)
         for i, x in zip(places, holder.saved_tensors, strict=True):
             inputs[i] = x
-        with _restored_rng(generator), second:
+        with _restored_rng(generators), second:
             function(*detach_variable(tuple(inputs)), **kwargs)
 
     with _Frame(rerun, *options), first:

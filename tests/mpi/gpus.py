@@ -15,6 +15,7 @@ import pytest
 import tdt
 from tdt import distributed as d
 from tdt.distributed._communicator import SMALL
+from tdt.utils.checkpoint import checkpoint
 from tests.mpi import collectives as program
 
 
@@ -92,6 +93,17 @@ def refusals() -> None:
     d.destroy_process_group()
 
 
+def checkpointing() -> None:
+    """A recomputed dropout on a GPU has the mask of the first pass."""
+    for use_reentrant in (False, True):
+        x = tdt.ones(1000, device="cuda", requires_grad=True)
+        y = checkpoint(tdt.nn.functional.dropout, x, use_reentrant=use_reentrant)
+        following = tdt.rand(3, device="cuda")
+        y.sum().backward()
+        assert x.grad.tolist() == y.tolist() and 0 < y.count_nonzero() < 1000
+        assert following.tolist() != tdt.rand(3, device="cuda").tolist()
+
+
 def obstacles() -> None:
     """Why GPUs cannot be connected: in a script an error, in a run a note."""
     from tdt.train._ranks import Ranks
@@ -110,4 +122,5 @@ if __name__ == "__main__":
     from tdt._launched import local_rank
 
     tdt.cuda.set_device(local_rank() % tdt.cuda.device_count())
-    {"collectives": collectives, "refusals": refusals, "obstacles": obstacles}[sys.argv[1]]()
+    programs = [collectives, refusals, checkpointing, obstacles]
+    {function.__name__: function for function in programs}[sys.argv[1]]()

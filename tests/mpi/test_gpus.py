@@ -7,10 +7,20 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from tests.mpi.launching import ROOT, environment, mpirun, require_mpi
 
+DROPOUT = """
+data: {train: Digits(split=train), transform: [ToTensor], loader: {batch_size: 64}}
+model: [Flatten, "Linear(64, 10)", Dropout]
+loss: CrossEntropyLoss
+optimizer: Adam
+train: {steps: 6}
+device: cuda
+"""
 STANDIN = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests/mpi/standin'}"}
 
 
@@ -45,6 +55,31 @@ def test_the_stand_in_refuses_what_nccl_refuses():
     require_mpi()
     done = on_gpus(2, "tests.mpi.gpus", "refusals")
     assert done.returncode == 0, done.stderr
+
+
+def test_checkpointing_on_a_gpu_recomputes_with_the_same_dropout():
+    require_mpi()
+    done = on_gpus(1, "tests.mpi.gpus", "checkpointing")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_resumed_run_on_a_gpu_goes_on_with_the_same_dropout(tmp_path):
+    require_mpi()
+    (tmp_path / "small.yaml").write_text(DROPOUT)
+    for arguments in (
+        ("small.yaml", "--run-dir", "whole"),
+        ("small.yaml", "--run-dir", "parts", "train.steps=3"),
+        ("--resume", "parts", "train.steps=6"),
+    ):
+        command = [sys.executable, "-m", "tdt", "train", *arguments]
+        done = subprocess.run(
+            command, env=environment(**STANDIN), cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    whole, parts = (load_file(tmp_path / name / "checkpoints/last.safetensors") for name in ("whole", "parts"))
+    assert "rng/cuda" in whole
+    for name, array in whole.items():
+        assert np.array_equal(array, parts[name]), name
 
 
 def test_gpu_check_checks_nccl():

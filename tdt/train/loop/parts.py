@@ -8,6 +8,8 @@ from typing import Any
 
 import tdt
 from tdt import Tensor, nn
+from tdt._backend import gpu_index
+from tdt._random import cuda_generator
 from tdt.optim import Optimizer
 from tdt.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from tdt.optim.swa_utils import SWALR
@@ -121,7 +123,10 @@ class Parts(ModelParts, DataParts):
 
     def generators(self) -> dict[str, tdt.Generator]:
         """Every generator that the run draws from, by name."""
-        return {"default": tdt.default_generator, "data": self.data_generator, "augment": self.augment_generator}
+        found = {"default": tdt.default_generator, "data": self.data_generator, "augment": self.augment_generator}
+        if self.device.type == "cuda":
+            found["cuda"] = cuda_generator(gpu_index(self.device))
+        return found
 
     def snapshot_rng(self, loader: DataLoader | None = None) -> Callable[[], None]:
         """Note the state of every generator, and of `loader`. Returns a function that restores it."""

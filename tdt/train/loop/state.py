@@ -3,7 +3,7 @@
 model/<key>                         parameters and buffers
 ema/<key>, swa/<key>                of the averaged model, if there is one
 optimizer/<state>/<parameter name>  by name, never by index
-rng/<name>                          default (dropout), data, augment
+rng/<name>                          default (dropout), data, augment, cuda (dropout on a GPU)
 loader/<n>, metrics/<n>, callbacks/<n>    arrays inside the states of loaders, metrics and callbacks
 """
 
@@ -112,7 +112,8 @@ def unpack(trainer: Trainer, tensors: Arrays, meta: Json) -> None:
 def restore_rng(parts: Parts, tensors: Arrays, meta: Json) -> None:
     """Restore the state of generators and loaders, whatever has been drawn and read since."""
     for name, generator in parts.generators().items():
-        generator.set_state(wrap(tensors[f"rng/{name}"]))
+        if name != "cuda" or "rng/cuda" in tensors:  # saved by a run on the CPU
+            generator.set_state(wrap(tensors[f"rng/{name}"]))
     for name, loader in _stateful_loaders(parts).items():
         saved = meta["loaders"].get(name)
         if saved is not None and saved["num_workers"] == loader.num_workers:  # data.eval_loader may have changed
