@@ -100,6 +100,8 @@ def evaluate(
     with tdt.no_grad(), default_dtype(parts.config.dtype), explained:
         for first, inputs, targets in _own_batches(parts, split, check_stop, most):
             result = None if inputs is None else _score(parts, split, metrics, inputs, targets, first, shown)
+            if most is None:
+                fault_point("validate")
             own = result, reason_to_stop(check_stop)
             results, reasons = zip(*ranks.exchange(own, "scores of batches"), strict=True)
             for size, sums, call in filter(None, results):
@@ -108,8 +110,6 @@ def evaluate(
                 if on_batch is not None:
                     parts.loss.last_call = call[1]
                     on_batch(*call[0])
-            if most is None:
-                fault_point("validate")
             stop_if_any(reasons)
     return {name: metric.compute() for name, metric in metrics.items()}
 
