@@ -145,7 +145,7 @@ def all(input: Tensor, dim: _Dims = None, keepdim: builtins.bool = False, *, out
 def allclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> builtins.bool:  # tdt/_ops/elementwise/compare.py
     """Whether `isclose` is True for every pair of elements."""
 def alpha_dropout(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:  # tdt/_ops/nn/dropout.py
-    """Replace each element with probability `p` by SELU's negative limit; mean 0 and variance 1 are kept."""
+    """Replace each element with probability `p` by SELU's negative limit; mean 0 and variance 1 are mask."""
 def alpha_dropout_(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:  # tdt/_ops/nn/dropout.py
     """In-place version of `alpha_dropout`."""
 def amax(input: Tensor, dim: _Dims = (), keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/extremes.py
@@ -520,7 +520,7 @@ def expm1_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/math.py
 def eye(n: builtins.int, m: builtins.int | None = None, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_core/ranges.py
     """The matrix with ones on the diagonal and zeros elsewhere."""
 def feature_alpha_dropout(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:  # tdt/_ops/nn/dropout.py
-    """Replace each channel with probability `p` by SELU's negative limit; mean 0 and variance 1 are kept."""
+    """Replace each channel with probability `p` by SELU's negative limit; mean 0 and variance 1 are mask."""
 def feature_alpha_dropout_(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:  # tdt/_ops/nn/dropout.py
     """In-place version of `feature_alpha_dropout`."""
 def feature_dropout(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:  # tdt/_ops/nn/dropout.py

@@ -43,6 +43,7 @@ def interpolate(
         ValueError: when arguments exclude each other, or not exactly one of `size` and `scale_factor` is given.
         NotImplementedError: when the mode is unknown, or does not support the number of dimensions or the dtype.
         RuntimeError: when a size is 0.
+        TypeError: when `size` holds something other than integers.
     Source: for "bicubic", Keys, "Cubic Convolution Interpolation for Digital Image Processing", 1981.
 
     >>> import tdt

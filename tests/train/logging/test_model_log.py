@@ -83,7 +83,7 @@ def scored(run) -> tuple[np.ndarray, np.ndarray]:
     with Session.resume(run[0]) as session:
         assert session.complete
         assert session.saved is not None
-        tensors = session.saved.tensors
+        tensors, _ = load_run(session.saved.path)
     parts, pairs = build(loads(CONFIG, "shown.yaml")), []
     averaged = {
         key.removeprefix("ema/"): tdt.from_numpy(a.copy()) for key, a in tensors.items() if key.startswith("ema/")
