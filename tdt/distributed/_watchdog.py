@@ -182,12 +182,12 @@ class Watchdog:
             hello = json.loads(stream.makefile("rb").readline(MOST))
             if secrets.compare_digest(hello["token"], self._token) and hello["rank"] in range(1, len(self.hosts)):
                 self._add(hello["rank"], stream)
+                if len(self._peers) == len(self.hosts) - 1:  # all have come
+                    self._selector.unregister(self._listening)
+                    self._listening.close()
                 stream.sendall(_line({"welcome": self._token[::-1]}))
             else:
                 stream.close()
-        if len(self._peers) == len(self.hosts) - 1:  # all have come
-            self._selector.unregister(self._listening)
-            self._listening.close()
 
     def _add(self, rank: int, stream: socket.socket) -> None:
         stream.setblocking(False)
