@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import tdt
+from tdt import _kernels
 
 PROGRAM = """
 from pathlib import Path
@@ -86,6 +87,7 @@ def test_a_gradient_that_others_refer_to_is_not_added_to():
     assert received[0].tolist() == [13.0] * 4 and passed.tolist() == [1.0] * 4
 
 
+@pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
 @pytest.mark.parametrize("how", [{}, {"label_smoothing": 0.1}], ids=["plain", "smoothing"])
 def test_cross_entropy_takes_as_much_memory_as_its_logits(how):
     """For the gradient alone: neither the forward pass nor the backward one keeps anything else of this size."""
@@ -96,6 +98,7 @@ def test_cross_entropy_takes_as_much_memory_as_its_logits(how):
 @pytest.mark.parametrize(
     "layer", [lambda: tdt.nn.Conv2d(256, 256, 1, bias=False), lambda: tdt.nn.LSTM(128, 128)], ids=["conv", "LSTM"]
 )
+@pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
 def test_a_parameter_takes_over_the_gradient_that_was_computed(layer):
     """Also one that is a view of an array which nothing else needs, or one of several that its node gives."""
     layer = layer()

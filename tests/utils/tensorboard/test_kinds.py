@@ -146,6 +146,8 @@ def test_figures_equal_pytorchs(tmp_path, several):
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
+    plt.close("all")
+
     def log(writer, tensor):
         drawn = []
         for _ in range(2):
