@@ -198,6 +198,8 @@ class Session:
             else:
                 share_threads(ranks)
             parts = together(ranks, lambda: _rebuilt(ranks, config, saved, overrides))
+            if parts.shards is None and (wrong := refused(overrides, sharded=False)):
+                raise RunError("\n".join(wrong))
             parts.callbacks += tuple(callbacks)
             if not saved:
                 _warm_start(ranks, parts, root)
@@ -527,11 +529,8 @@ def _config_edits(run: RunFolder, saved: Saved) -> list[str]:
     shown = [f"{key}: {saved_settings.get(key, 'not set')} → {written.get(key, 'not set')}" for key in keys[:3]]
     more = f" and {len(keys) - 3} more" * (len(keys) > 3)
     overrides = [f"{key}={written.get(key, 'null')}" for key in keys]
-    advice = (
-        refused(overrides[:1])[0]
-        if refused(overrides[:1])
-        else f"give it on the command line: --resume {run.name} {overrides[0]}"
-    )
+    wrong = refused(overrides[:1], sharded="shards" in saved.meta)
+    advice = wrong[0] if wrong else f"give it on the command line: --resume {run.name} {overrides[0]}"
     return [f"{path} was edited ({', '.join(shown)}{more}), which has no effect: {_SAVED_CONFIG_APPLIES}; {advice}"]
 
 

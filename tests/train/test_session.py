@@ -298,6 +298,22 @@ def test_a_run_resumed_with_more_epochs_ends_as_one_that_had_them_from_the_start
     assert lines[0] == lines[1]
 
 
+def test_a_run_with_shards_resumes_with_another_number_of_loader_workers(tmp_path):
+    text = SMALL.replace("train: {", "train: {shards: 2, ")
+    assert text != SMALL
+    whole = run(tmp_path / "whole", text=text)
+    with pytest.raises(Stop):
+        run(tmp_path, crash_at(13), text=text)
+    with Session.resume("small", root=tmp_path, overrides=["data.loader.num_workers=2"]) as session:
+        assert "data.loader.num_workers: 0 → 2" in session.changes
+        session.train()
+        folder = session.run.folder
+    assert loads((folder / "config.yaml").read_text()).data.loader.num_workers == 2
+    ours, theirs = (checkpoint.load(one / "checkpoints" / "last.safetensors")[0] for one in (folder, whole))
+    for name, array in theirs.items():
+        assert name.startswith("loader/") or ours[name].tobytes() == array.tobytes(), name
+
+
 def test_overrides_of_a_resumed_run_persist_where_it_is_killed_at_once(tmp_path):
     run(tmp_path)
     with Session.resume("small", root=tmp_path, overrides=["train.epochs=4"]) as session, pytest.raises(Stop):
@@ -313,6 +329,7 @@ def test_overrides_of_a_resumed_run_persist_where_it_is_killed_at_once(tmp_path)
         ("data.loader.batch_size=3", "the current epoch continues with the same batches"),
         ("train.mixup=0.2", "the result would differ from that of an uninterrupted run"),
         ("checkpoint.best=valid/loss", "the best score so far is of another metric"),
+        ("data.loader.num_workers=1", "with train.shards: 1 the batches draw from each worker's generators"),
         ("train.epochs=1", "has already trained 18 steps, but would end after 9; set a larger number"),
     ],
 )

@@ -11,9 +11,11 @@ from tdt.train.config.sections import Top
 
 ALLOWED = (
     "device", "train.epochs", "train.steps", "train.time", "train.early_stopping.patience", "train.stall_timeout",
-    "train.shard_optimizer", "checkpoint.every", "checkpoint.keep", "log", "data.eval_loader",
+    "train.shard_optimizer", "checkpoint.every", "checkpoint.keep", "log", "data.eval_loader", "data.loader.num_workers",
+    "data.loader.prefetch_factor", "data.loader.timeout",
 )  # fmt: skip
 _REASONS = {
+    "data.loader.num_workers": "with train.shards: 1 the batches draw from each worker's generators",
     "name": "the run already has its name",
     "seed": "random numbers were drawn with the old one",
     "data": "the current epoch continues with the same batches",
@@ -28,8 +30,10 @@ _REASONS = {
 _OTHER = "the result would differ from that of an uninterrupted run"
 
 
-def refused(overrides: Sequence[str]) -> list[str]:
+def refused(overrides: Sequence[str], sharded: bool = True) -> list[str]:
     """The overrides `key=value` that must not change on resume, each with the reason.
+
+    sharded: whether the run has more than one shard, whose random numbers do not depend on the loader's workers.
 
     >>> from tdt.train.checks.resuming import refused
     >>> refused(["train.epochs=9", "optimizer.lr=0.1"])
@@ -40,7 +44,7 @@ def refused(overrides: Sequence[str]) -> list[str]:
     found = []
     for text in overrides:
         key = text.partition("=")[0].strip()
-        if not _below(key, ALLOWED):
+        if not _below(key, ALLOWED) or (key == "data.loader.num_workers" and not sharded):
             why = next((reason for name, reason in _REASONS.items() if _below(key, (name,))), _OTHER)
             found.append(f"{text}: {_misspelt(key) or f'cannot change on resume: {why}'}")
     return found
@@ -71,7 +75,7 @@ def differences(before: Config, after: Config) -> list[str]:
 
 def _settings(config: Config) -> Iterator[tuple[str, Any]]:
     sections = {"train": config.train, "checkpoint": config.checkpoint, "log": config.log}
-    sections["data.eval_loader"] = config.data.eval_loader
+    sections |= {"data.loader": config.data.loader, "data.eval_loader": config.data.eval_loader}
     yield "device", config.device
     for name, section in sections.items():
         yield from _flat(name, section.model_dump(by_alias=True, exclude_none=True))

@@ -116,6 +116,8 @@ def restore_rng(parts: Parts, tensors: Arrays, meta: Json) -> None:
             generator.set_state(wrap(tensors[f"rng/{name}"]))
     for name, loader in _stateful_loaders(parts).items():
         saved = meta["loaders"].get(name)
+        if name == "train" and parts.shards is not None:  # what shards draw depends on no worker
+            saved = _for_workers(loader.num_workers, saved)
         if saved is not None and saved["num_workers"] == loader.num_workers:  # data.eval_loader may have changed
             own = _take_arrays(loader.state_dict()["now"], [])
             epoch = saved["epoch"] or {}
@@ -126,6 +128,12 @@ def restore_rng(parts: Parts, tensors: Arrays, meta: Json) -> None:
                 if worker is not None:
                     check_alike(f"loaders.{name}.workers", worker, own["process"])
             loader.load_state_dict(_with_arrays(saved, tensors, "loader"))
+
+
+def _for_workers(count: int, saved: Json) -> Json:
+    """The state of a loader for another number of workers, whose generators begin anew."""
+    epoch = saved["epoch"] and saved["epoch"] | {"workers": [None] * count}
+    return saved | {"num_workers": count, "epoch": epoch}
 
 
 def _stateful_loaders(parts: Parts) -> dict[str, DataLoader]:
