@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from benchmarks.machines import TCP, Machines, missing
 
 SIZES = {
-    10: (1 << 16, 1 << 18, 1 << 19),
+    10: (1 << 18, 1 << 19, 1 << 20),
     100: (1 << 17, 1 << 19, 1 << 21),
-}  # by megabits a second: two that are fitted, a third
+}  # by megabits a second: two that are fitted, a third; messages of 16 KiB at 10 go before TCP must wait
 FAST = (1 << 19, 1 << 21, 1 << 23)  # of faster links
 OFF = 0.25
 
