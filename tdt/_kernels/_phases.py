@@ -22,9 +22,10 @@ import numpy as np
 DEPTH = 288  # terms that a tile sums at a time, at most: they and as many lines of weights fit in a level-one cache
 RUN = 32  # channels that are summed together, at least, where there are more
 MOST_PARTS = 64  # into which targets are divided, unless the border must not be summed
-# Targets of a tile, about; terms that take as long as it takes to begin and to write one; and tiles of all terms that take as
-# long as it takes to pack the weights for parts, as they are packed once more than when each piece has all of them.
-ROWS, WRITTEN, PACKED = 8, 128, 2
+# Targets of a tile, and of a piece of work, about. Terms that take as long as it takes to begin a run, to write a tile, to look
+# for a phase's targets in a line, and to copy a number into a bordered image; and tiles of all terms that take as long as it
+# takes to pack the weights for parts, as they are packed once more than when each piece has all of them.
+ROWS, PIECE, BEGUN, WRITTEN, LINE, COPIED, PACKED = 8, 192, 3, 24, 8, 0.1, 2
 
 
 class Phase(NamedTuple):
@@ -134,41 +135,61 @@ def _phase(remainder: int, size: int, kernel: int, stride: int, padding: int, di
 
 
 def _gather(phases: list[list[Phase]], source: tuple, kernel: tuple, channels: int, exact: bool) -> Gather:
-    border, size, inside, padded = [], [], [], False
     divided = [
         [part for phase in dimension for part in _parts(phase, length)]
         for dimension, length in zip(phases, source, strict=True)
     ]
-    parts = divided if exact else _fastest(phases, divided, channels)
-    split = parts != phases
-    for dimension, length in zip(parts, source, strict=True):
-        places = [at for p in dimension for at, _ in p.cells]
-        ends = [at + (p.count - 1) * p.source_step for p in dimension for at, _ in p.cells]
-        low = -min(places, default=0)
-        border.append(low)
-        size.append(max(ends, default=0) + low + 1)
-        padded = padded or low > 0 or low + length < size[-1]
-        inside.append([p._replace(cells=tuple((at + low, k) for at, k in p.cells)) for p in dimension])
-    return Gather(tuple(border), tuple(size), *_tables(inside, size, kernel, channels, split), padded)
+    parts = divided if exact else _fastest(phases, divided, source, channels)
+    border, size = zip(*map(_border, parts, source), strict=True)
+    padded = any(low or low + length < full for low, length, full in zip(border, source, size, strict=True))
+    inside = [[p._replace(cells=tuple((at + low, k) for at, k in p.cells)) for p in dimension]
+              for dimension, low in zip(parts, border, strict=True)]  # fmt: skip
+    order = None if parts == phases else _order(phases, kernel)
+    return Gather(border, size, *_tables(inside, size, kernel, channels, order), padded)
 
 
-def _fastest(phases: list[list[Phase]], divided: list[list[Phase]], channels: int) -> list[list[Phase]]:
-    """In each dimension the phases, or their parts, with which the tiles of an image sum the fewest terms.
+def _border(dimension: list[Phase], length: int) -> tuple[int, int]:
+    """In one dimension: the places before a source of that length, and of the bordered source."""
+    low = -min((at for p in dimension for at, _ in p.cells), default=0)
+    end = max((at + (p.count - 1) * p.source_step + 1 for p in dimension for at, _ in p.cells), default=0)
+    return (0, length) if low <= 0 and end <= length else (low, end + low)
 
-    It does not depend on the number of images, so that a result does not either.
+
+def _fastest(phases: list[list[Phase]], divided: list[list[Phase]], source: tuple, channels: int) -> list[list[Phase]]:
+    """In each dimension the phases, or their parts, with which a channels-last image takes the least time.
+
+    It does not depend on the number of images, nor on how they lie in memory, so that a result does not either.
     """
 
-    def time(parts: Sequence[list[Phase]]) -> int:
-        tiles = [
-            (-(-math.prod(p.count for p in each) // ROWS), math.prod(len(p.cells) for p in each) * channels)
-            for each in itertools.product(*parts)
-        ]
-        packed = 0 if list(parts) == phases else PACKED * max(terms for _, terms in tiles)
-        return packed + sum(number * (terms + WRITTEN) for number, terms in tiles)
+    def time(parts: Sequence[list[Phase]]) -> float:
+        lines = math.prod(sum(p.count for p in dimension) for dimension in parts[:-1])
+        together = max(1, PIECE // sum(p.count for p in parts[-1]))
+        each = list(itertools.product(*parts))
+        total = sum(_time(phase, channels, lines, together) for phase in each)
+        if list(parts) != phases:
+            total += PACKED * channels * max(math.prod(len(p.cells) for p in phase) for phase in each)
+        sizes = [_border(*of_one) for of_one in zip(parts, source, strict=True)]
+        if sizes != [(0, length) for length in source]:
+            total += COPIED * channels * math.prod(size for _, size in sizes)
+        return total
 
     ways = [parts for parts in itertools.product(*zip(phases, divided, strict=True))
             if math.prod(map(len, parts)) <= MOST_PARTS or list(parts) == phases]  # fmt: skip
     return list(min(ways, key=time))
+
+
+def _time(phase: tuple[Phase, ...], channels: int, lines: int, together: int) -> float:
+    """About how many terms a tile could sum in the time that the targets of a phase take.
+
+    lines: in all phases, of which so many are computed together.
+    """
+    *down, across = phase
+    met = math.prod(p.count for p in down)
+    pieces = max(1, met / together)
+    tiles = pieces * -(-met * across.count // pieces // ROWS)
+    cells = math.prod(len(p.cells) for p in phase)
+    joined = len(across.cells) if _consecutive(across.cells) and len(across.cells) * channels <= DEPTH else 1
+    return LINE * lines + tiles * (cells * channels + BEGUN * (cells // max(1, joined)) + WRITTEN)
 
 
 def _met(phase: Phase, at: int, length: int) -> tuple[int, int]:
@@ -190,34 +211,44 @@ def _parts(phase: Phase, length: int) -> list[Phase]:
     ]  # fmt: skip
 
 
-def _tables(phases: list, size: list, kernel: tuple, channels: int, split: bool) -> tuple:
-    """Phases, blocks, offsets, lines and whole of `Gather`."""
-    _, height, width = three(tuple(size), 1)
-    steps = height * width * channels, width * channels, channels
+def _order(phases: list[list[Phase]], kernel: tuple) -> list[int]:
+    """All cells of the kernel, those of a phase one after the other."""
+    found = [_cell(cells, kernel) for each in itertools.product(*phases)
+             for cells in itertools.product(*(p.cells for p in each))]  # fmt: skip
+    return found + sorted({*range(math.prod(kernel))} - {*found})
+
+
+def _cell(cells: tuple, kernel: tuple) -> int:
+    """The number of a cell of the kernel, from (place, cell) in each dimension."""
+    return functools.reduce(lambda number, pair: number * pair[1] + pair[0][1], zip(cells, kernel, strict=True), 0)
+
+
+def _tables(phases: list, size: list, kernel: tuple, channels: int, order: list[int] | None) -> tuple:
+    """Phases, blocks, offsets, lines and whole of `Gather`. order: of the cells, where several phases have the same ones."""
+    steps = [math.prod(size[k + 1 :]) * channels for k in range(len(size))]
     count = math.prod(kernel)
     lines = np.full((channels, count), -1)
     rows: list[tuple] = []
     blocks: list[tuple] = []
     offsets: list[int] = []
-    if split:  # several phases have the same cells: their lines are ordered by cells
-        lines[...] = np.arange(count) * channels + np.arange(channels)[:, None]
+    if order is not None:
+        lines[:, order] = np.arange(count) * channels + np.arange(channels)[:, None]
     line = 0
-    none = [[Phase(0, 1, 1, 1, ((0, 0),))]] * (3 - len(phases))
-    _, down, across = three(kernel, 1)
     whole = True
-    for parts in itertools.product(*none, *phases):
+    for parts in itertools.product(*phases):
         begin = len(blocks)
-        taken = [
-            (sum(at * step for (at, _), step in zip(cell, steps, strict=True)),
-             (cell[0][1] * down + cell[1][1]) * across + cell[2][1])
-            for cell in itertools.product(*(p.cells for p in parts))
-        ]  # fmt: skip
-        joined = len(parts[2].cells) if not split and _consecutive(parts[2].cells) else 1
+        taken = [(sum(at * step for (at, _), step in zip(cells, steps, strict=True)), _cell(cells, kernel))
+                 for cells in itertools.product(*(p.cells for p in parts))]  # fmt: skip
+        joined = len(parts[-1].cells) if _consecutive(parts[-1].cells) else 1
         joined = joined if joined * channels <= DEPTH else 1
-        for low, high, first, end in _blocks(taken, joined, channels, split):
+        ends = [0, len(taken)]
+        if order is not None:
+            first_lines = [lines[0, cell] for _, cell in taken]
+            ends[1:1] = (i for i in range(1, len(taken)) if first_lines[i] != first_lines[i - 1] + channels)
+        for low, high, first, end in _blocks(ends, joined, channels, order is not None):
             run = joined * (end - first)
             here = taken[low:high]
-            if not split:
+            if order is None:
                 for number, (_, cell) in enumerate(here):
                     lines[first:end, cell] = line + number * (end - first) + np.arange(end - first)
             start = int(lines[first, here[0][1]])
@@ -227,7 +258,8 @@ def _tables(phases: list, size: list, kernel: tuple, channels: int, split: bool)
             whole = whole and high - low == count
         if begin == len(blocks):
             blocks.append((0,) * 6)  # no terms: the sum is 0
-        numbers = [(p.first, p.step, p.count, p.source_step * step) for p, step in zip(parts, steps, strict=True)]
+        numbers = [(0, 1, 1, 0)] * (3 - len(parts))
+        numbers += [(p.first, p.step, p.count, p.source_step * step) for p, step in zip(parts, steps, strict=True)]
         rows.append((*itertools.chain(*numbers), begin, len(blocks)))
     unused = np.argwhere(lines < 0)  # cells that meet nothing; their weights are packed all the same
     lines[lines < 0] = line + np.arange(len(unused))
@@ -238,27 +270,25 @@ def _consecutive(cells: tuple) -> bool:
     return all(b[0] - a[0] == 1 for a, b in itertools.pairwise(cells))
 
 
-def _blocks(taken: list, joined: int, channels: int, split: bool) -> list[tuple[int, int, int, int]]:
+def _blocks(ends: list[int], joined: int, channels: int, split: bool) -> list[tuple[int, int, int, int]]:
     """(first cell, behind the last, first channel, behind the last) of terms that are summed at a time, about DEPTH of them.
 
-    joined: how many cells in a row are one run.
+    Args:
+        ends: where lines of the weights do not follow each other, from the first cell to behind the last. joined: how many
+            cells in a row are one run. split: whether all channels of a cell follow each other.
     """
-    if not taken:
+    if not ends[-1]:
         return []
-    if joined > 1:
-        rows = len(taken) // joined
-        parts = -(-rows // max(1, DEPTH // (joined * channels)))
-        return [(low * joined, high * joined, 0, channels) for low, high in _even(rows, parts)]
-    if split:
-        ends = [i for i in range(1, len(taken)) if taken[i][1] != taken[i - 1][1] + 1]
+    if joined > 1 or split:
+        rows = max(1, DEPTH // (joined * channels))
         ranges = [
-            (low + a, low + b) for low, high in itertools.pairwise([0, *ends, len(taken)])
-            for a, b in _even(high - low, -(-(high - low) // max(1, DEPTH // channels)))
+            (low + a * joined, low + b * joined) for low, high in itertools.pairwise(ends)
+            for a, b in _even((high - low) // joined, -(-(high - low) // (joined * rows)))
         ]  # fmt: skip
         return [(low, high, a, b) for low, high in ranges for a, b in _channels(channels, DEPTH, high - low)]
-    together = _channels(channels, max(RUN, DEPTH // len(taken)), 1)
+    together = _channels(channels, max(RUN, DEPTH // ends[-1]), 1)
     longest = together[0][1]
-    ranges = _even(len(taken), -(-len(taken) // max(1, DEPTH // longest)))
+    ranges = _even(ends[-1], -(-ends[-1] // max(1, DEPTH // longest)))
     return [(low, high, a, b) for a, b in together for low, high in ranges]
 
 

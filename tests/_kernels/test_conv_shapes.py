@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tdt._backend.layout import to_front, to_last
-from tdt._kernels import _pool, conv_cpu
+from tdt._kernels import _phases, _pool, conv_cpu
 from tests.helpers import require_torch
 
 ONE_CELL = -1  # a seed, whose kernel has one cell
@@ -90,6 +90,14 @@ def test_a_border_that_a_large_dilation_would_sum_is_left_out(padding):
     expected = torch.nn.functional.conv2d(torch.tensor(x), torch.tensor(np.nan_to_num(w, posinf=0)), **how).numpy()
     np.testing.assert_allclose(y, expected, rtol=0, atol=1e-4)
     assert np.isfinite(conv_cpu.conv_input_grad(y, w, size=(10, 10), **how)).all()
+
+
+@pytest.mark.parametrize(("size", "stride"), [((128, 128), 2), ((224, 192), 2)])
+def test_a_channels_last_stem_reads_the_image_where_it_lies(size, stride):
+    """Windows on the edges are computed apart: no copy with a border is made of the image."""
+    how = (3, 3), (stride,) * 2, (1, 1), (1, 1)
+    gather = _phases.windows(size, tuple(-(-n // stride) for n in size), *how, 3, False)
+    assert (gather.border, gather.size, gather.padded) == ((0, 0), size, False)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
