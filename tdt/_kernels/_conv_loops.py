@@ -33,7 +33,7 @@ GATHER = (*PANEL, "offsets", "phases", "phase_count", "blocks", "tile_rows", "ti
 # result is channels-last; addresses of the tile and of a function of `_turn`.
 WINDOWS = ("offsets", "starts", "start_count", "order", "volume", "group_step", "joined", "some", "together", "parts",
            "column_parts", "all_windows", "in_sample", "channels", "columns", "in_group", "cells", "groups", "tile_rows",
-           "tile_columns", "last", "tile", "turn")  # fmt: skip
+           "tile_columns", "last", "tile", "turn", "step")  # fmt: skip
 
 
 @native("qqqqp", vectorize=False)
@@ -163,12 +163,14 @@ def sum_windows(code: Code, first: Value, last: Value, arguments: list[Value]) -
                     base.add(p.volume)
             begins = code.cast(low == 0, "i64")
             with code.loop(begin, end) as j:
-                b = right + 4 * (low * p.groups * p.in_group + (group * p.in_group + j) * count) * p.tile_columns
+                packed = (low * p.groups * p.in_group + (group * p.in_group + j) * count) * p.tile_columns
+                in_place = low * p.step + group * p.columns + j * p.tile_columns
+                b = right + 4 * code.select(p.step == 0, packed, in_place)
                 with code.loop(0, p.start_count) as run:
                     a = image + 4 * (group * p.group_step + channel + code.load("i64", starts, run))
                     to = local + 4 * (run * p.joined * p.some * pitch + (j - begin) * p.tile_columns)
                     with code.loop(0, here * p.joined, p.tile_rows) as i:
-                        call(code, p.tile, a + 4 * i, 0, at, count, 0, b, 0, to + 4 * i * pitch, pitch, 0,
+                        call(code, p.tile, a + 4 * i, 0, at, count, 0, b, p.step, to + 4 * i * pitch, pitch, 0,
                              code.minimum(p.tile_rows, here * p.joined - i), p.tile_columns, begins)  # fmt: skip
         column = group * p.columns + begin * p.tile_columns
         wide = code.minimum(p.columns, end * p.tile_columns) - begin * p.tile_columns

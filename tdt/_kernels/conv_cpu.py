@@ -34,6 +34,7 @@ from tdt._kernels._turn import turner
 
 FEW_WEIGHTS = 1 << 14  # numbers that are packed sooner by each piece than by a call of the kernel
 CELLS = SCRATCH // 16  # of a kernel, of which a scratch array has the weights of a vector of channels
+NEAR_CHANNELS = 128  # of windows, so many of which stay in a level-one cache as a weight gradient sums at a time
 ITEMS = 8  # pieces of work that there should at least be
 PLAIN = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
 BORDERED = 0.75  # share of pairs of windows and cells inside of the image, below which cells have products of their own
@@ -131,10 +132,17 @@ def _weight_grad(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> n
     full = tuple((n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(size, kernel, stride, dilation, strict=True))
     image = bordered(x, full, padding, groups)
     shape = _tile_of_cells(channels * (kernel[-1] if dilation[-1] == 1 else 1), columns, math.prod(kernel))
-    items, grain, words, _ = _windows(x.shape, y.shape, full, kernel, stride, dilation, groups, last, shape)
+    in_place = _reads_in_place(y, columns, shape)
+    right = to_last(y) if in_place else lined_up(y, groups, SUMMED, shape)
+    items, grain, words, _ = _windows(x.shape, y.shape, full, kernel, stride, dilation, groups, last, shape, in_place)
     out = np.empty((groups * columns, *kernel, channels) if last else (groups * columns, channels, *kernel), np.float32)
-    parallel(sum_windows(), items, image, lined_up(y, groups, SUMMED, shape), out, words, grain=grain)
+    parallel(sum_windows(), items, image, right, out, words, grain=grain)
     return to_front(out) if last else out
+
+
+def _reads_in_place(y: np.ndarray, columns: int, shape: Shape) -> bool:
+    """Whether a weight gradient reads the windows of `y` where they lie: in whole tiles, and near each other."""
+    return columns % shape.columns == 0 and y.shape[1] <= NEAR_CHANNELS and to_last(y).flags.c_contiguous
 
 
 def _tile_of_cells(rows: int, columns: int, cells: int) -> Shape:
@@ -281,7 +289,7 @@ def _pieces(count: int, size: tuple, columns: int, groups: int, in_group: int, s
 
 @functools.lru_cache(256)
 def _windows(x: tuple, y: tuple, full: tuple, kernel: tuple, stride: tuple, dilation: tuple, groups: int, last: bool,
-             shape: Shape) -> tuple:  # fmt: skip
+             shape: Shape, in_place: bool) -> tuple:  # fmt: skip
     """How many pieces of work `sum_windows` has, and a thread should at least have; its words, and what they point into."""
     size, channels, columns = y[2:], x[1] // groups, y[1] // groups
     _, height, width = three(full, 1)
@@ -314,7 +322,8 @@ def _windows(x: tuple, y: tuple, full: tuple, kernel: tuple, stride: tuple, dila
     words = np.array([
         address_of(offsets), address_of(starts), starts.size, address_of(order), group * groups, group, joined, some, together,
         *parts, y[0] * math.prod(size), math.prod(size), channels, columns, in_group, cells, groups, shape.rows,
-        shape.columns, last, address("cells", shape), turner("plain" if last else "gather"),
+        shape.columns, last, address("cells", shape, panels=not in_place), turner("plain" if last else "gather"),
+        y[1] if in_place else 0,
     ])  # fmt: skip
     return items, -(-GRAIN * items // max(1, math.prod(y) * channels * cells)), words, (offsets, starts, order)
 
