@@ -271,7 +271,10 @@ def prepared_taken(x: Any, index: Any, dim: int) -> Any:
 
 def prepared_added(x: Any, index: Any, source: Any, dim: int) -> Any:
     """A function that copies x with `source` added at `index`, for few elements of arrays of one shape, or None."""
-    if not x.shape == index.shape == source.shape or not LARGE_INDEX <= x.size < SMALL_INDEXED or not SWITCHES.kernels:
+    shape = (*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]) if index.ndim == 1 else x.shape
+    if not x.ndim or source.shape != shape or index.shape not in (shape, index.shape[:1]) or not SWITCHES.kernels:
+        return None
+    if not 0 < x.size < SMALL_INDEXED or not LARGE_INDEX <= source.size < LARGE_MOVE:
         return None
     known = x.dtype == source.dtype and x.dtype.char in "fdilq" and index.dtype.char in "lqi"
     return _prepared_add(x, index, dim) if known else None
@@ -299,15 +302,25 @@ def placed(out: Any, index: Any, source: Any, dim: int, how: str, negative: bool
     """
     if not SWITCHES.kernels or out.__class__ is not np.ndarray or not out.ndim or source.__class__ is not np.ndarray:
         return False
-    if not _indexed(out.shape, index, dim) or out.dtype != source.dtype or not out.flags.c_contiguous:
+    if not out.size or not _indexed(out.shape, index, dim) or out.dtype != source.dtype or not out.flags.c_contiguous:
         return False
     if out.dtype.char not in ("fdilq" if how != "set" else SIMPLE) or np.may_share_memory(out, source):
         return False
     if index.ndim == out.ndim and source.shape != index.shape:
         source = source[tuple([slice(n) for n in index.shape])]
-    if how == "sum" and out.size < SMALL_INDEXED and index.size < SMALL_INDEXED and source.ndim == out.ndim:
-        return _add_rows(out, index, source, dim, negative)
-    return _put_along(out, index, np.ascontiguousarray(source), dim, how, negative)
+    index = index if index.ndim == 1 else _vector_of(index, dim)
+    few = how == "sum" and out.size < SMALL_INDEXED and source.size < LARGE_MOVE and source.ndim == out.ndim
+    if index.ndim == 1 or not few:
+        source = np.ascontiguousarray(source)
+    return (_add_rows if few else _put_along)(out, index, source, dim, *(() if few else (how,)), negative)
+
+
+def _vector_of(index: Any, dim: int) -> Any:
+    """The vector that was expanded over all other dimensions than `dim` to make the index; else the index."""
+    for k, (n, stride) in enumerate(zip(index.shape, index.strides, strict=True)):
+        if k != dim and n > 1 and stride:
+            return index
+    return index[tuple([slice(None) if k == dim else 0 for k in range(index.ndim)])]
 
 
 def searched(edges: Any, x: Any, target: str, right: bool) -> Any:

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from tdt._kernels._code import Code, Value, Variable
+from tdt._kernels._code import SIZES, Code, Value, Variable
 from tdt._kernels._gufunc import Operand, generalized
 
 KINDS = {"f": "float", "d": "double", "i": "i32", "l": "i64", "q": "i64", "h": "i16", "b": "i8"}
 NONE = np.zeros((), np.int64)  # copied for each call, to be set where one fails: faster than `zeros`
 INDICES = {"l": "i64", "q": "i64", "i": "i32"}
+VECTOR = 64  # bytes of a row that are added at a time
 
 
 def _number(code: Code, index: Operand, k: Value, kind: str, n: Value, negative: bool, failed: Variable) -> Value:
@@ -56,6 +57,24 @@ def row_add(code: Code, operands: list[Operand], sizes: list[Value], letter: str
         number = _number(code, index, k, INDICES[index_letter], n, negative, found)
         place = x.place(code, number)
         code.store(code.load(kind, place) + code.load(kind, source.place(code, k)), place)
+    code.store(code.value(0, "i8"), out.address)
+
+
+@generalized("(n,d),(m),(m,d),()->()")
+def row_add_entries(code: Code, operands: list[Operand], sizes: list[Value], letter: str, index_letter: str,
+                    negative: bool) -> None:  # fmt: skip
+    """`row_add` of rows, in x and in what is added, whose elements lie side by side."""
+    x, index, source, failed, out = operands
+    n, d, m = sizes
+    kind, zero = KINDS[letter], code.value(0, "i64")
+    with _noting(code, failed) as found, code.loop(0, m) as k:
+        number = _number(code, index, k, INDICES[index_letter], n, negative, found)
+        target, row = x.place(code, number, zero), source.place(code, k, zero)
+        many = VECTOR // SIZES[kind]
+        whole = d // many * many
+        for begin, end, count in ((zero, whole, many), (whole, d, 0)):
+            with code.loop(begin, end, count or 1) as j:
+                code.store(code.load(kind, target, j, count) + code.load(kind, row, j, count), target, j)
     code.store(code.value(0, "i8"), out.address)
 
 
@@ -136,17 +155,31 @@ def prepared_take(x: np.ndarray, index: np.ndarray, dim: int) -> Callable[..., n
 
 def prepared_add(x: np.ndarray, index: np.ndarray, dim: int) -> Callable[..., np.ndarray]:
     """A copy of x to which `add` was applied, without negative indices; see `prepares`."""
-    code, last = _code_for(row_add, x.dtype.char, index.dtype.char, False), x.ndim - 1
+    run = _adding(x, index, dim, False)
 
     def added(x: np.ndarray, index: np.ndarray, source: np.ndarray) -> np.ndarray:
-        out, failed = x.copy(), np.zeros((), np.int64)
-        if dim == last:
-            code(out, index, source, failed)
-        else:
-            code(out.swapaxes(dim, -1), index.swapaxes(dim, -1), source.swapaxes(dim, -1), failed)
+        out, failed = x.copy(), NONE.copy()
+        run(out, index, source, failed)
         return _unless(failed, out)
 
     return added
+
+
+def _adding(x: np.ndarray, index: np.ndarray, dim: int, negative: bool) -> Callable[..., Any]:
+    """What adds to x, with a word as in `row_take`."""
+    last, types = x.ndim - 1, (x.dtype.char, index.dtype.char, negative)
+    if index.ndim == 1 and dim < last:
+        code, shape = _code_for(row_add_entries, *types), (*x.shape[: dim + 1], -1)
+        rows = (*x.shape[:dim], len(index), -1)
+        if dim == last - 1:
+            return code
+        return lambda x, index, source, failed: code(x.reshape(shape), index, source.reshape(rows), failed)
+    code = _code_for(row_add, *types)
+    if dim == last:
+        return code
+    return lambda x, index, source, failed: code(
+        x.swapaxes(dim, -1), index if index.ndim == 1 else index.swapaxes(dim, -1), source.swapaxes(dim, -1), failed
+    )
 
 
 def prepared_entries(x: np.ndarray, index: np.ndarray) -> Callable[..., np.ndarray]:
@@ -186,12 +219,12 @@ _entries: dict[str, Any] = {}
 
 
 def add(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, negative: bool) -> bool:
-    """Add `source` to `out` at `index`, of source's shape or a vector, in order; whether all indices are in range."""
-    code = _code_for(row_add, out.dtype.char, index.dtype.char, negative)
+    """Add `source` to `out` at `index`, of source's shape or a vector, in order; whether all indices are in range.
+
+    out: contiguous; and `source` too, where the index is a vector.
+    """
     failed = NONE.copy()
-    if index.ndim == out.ndim:
-        index = index.swapaxes(dim, -1)
-    code(out.swapaxes(dim, -1), index, source.swapaxes(dim, -1), failed)
+    _adding(out, index, dim, negative)(out, index, source, failed)
     return not failed
 
 

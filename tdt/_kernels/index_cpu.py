@@ -130,15 +130,15 @@ def _put(
             if not (whole or single):
                 _check(code, index_kind, index, row + left, right - left, n, low)
 
-            def place(b: Value, number: Value, row: Value = row) -> None:
+            def place(b: Value, number: Value, row: Value = row, count: int = 0) -> None:
                 target = base + number * width + b
-                new = code.load(kind, source, row + b)
+                new = code.load(kind, source, row + b, count)
                 if how == "sum":
-                    new = code.load(kind, out, target) + new
+                    new = code.load(kind, out, target, count) + new
                 elif how == "prod":
-                    new = code.load(kind, out, target) * new
+                    new = code.load(kind, out, target, count) * new
                 elif how != "set":
-                    old = code.load(kind, out, target)
+                    old = code.load(kind, out, target, count)
                     keep = (old >= new if how == "amax" else old <= new) | (old != old)
                     new = code.select(keep, old, new)
                 code.store(new, out, target)
@@ -146,9 +146,11 @@ def _put(
             if single:
                 place(code.value(0, "i64"), _position(code, index_kind, index, j if whole else row, n, negative))
             elif whole:
-                number = _position(code, index_kind, index, j, n, negative)
-                with code.loop(left, right) as b:
-                    place(b, number)
+                number, many = _position(code, index_kind, index, j, n, negative), 2 * VECTOR // SIZES[kind]
+                end = left + (right - left) // many * many
+                for begin, stop, count in ((left, end, many), (end, right, 0)):
+                    with code.loop(begin, stop, count or 1) as b:
+                        place(b, number, count=count)
             else:
                 with code.loop(left, right) as b:
                     place(b, _position(code, index_kind, index, row + b, n, negative))

@@ -94,6 +94,49 @@ def test_small_tensors_are_indexed_as_pytorch_does(dtype: str, shape: tuple[int,
             tdt.scatter_add(ours[0], dim, tdt.tensor(index), ours[0])
 
 
+@pytest.mark.parametrize("shape", [(5,), (7, 33), (3, 6, 40), (2, 3, 4, 5)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32"])
+def test_entries_are_added_in_order_by_a_vector_or_one_that_was_expanded(dtype: str, shape: tuple[int, ...]):
+    rng = np.random.default_rng(5)
+    for dim, n in enumerate(shape):
+        for count in (1, 50):
+            size = (*shape[:dim], count, *shape[dim + 1 :])
+            x, source = ((rng.standard_normal(s) * 9).astype(dtype) for s in (shape, size))
+            index = rng.integers(0, n, count)
+            expected = x.copy()
+            for k, place in enumerate(index):
+                expected[(slice(None),) * dim + (place,)] += source.take(k, dim)
+            t, i, strided = (
+                tdt.from_numpy(x),
+                tdt.from_numpy(index),
+                tdt.from_numpy(source.T.copy()).permute(*range(len(shape))[::-1]),
+            )
+            spread = i.reshape([count if k == dim else 1 for k in range(len(shape))]).expand(size)
+            for added in (tdt.from_numpy(source), strided):
+                for result in (
+                    t.index_add(dim, i, added),
+                    t.scatter_add(dim, spread, added),
+                    t.clone().index_add_(dim, i, added),
+                ):
+                    np.testing.assert_array_equal(result.numpy(), expected)
+            i[-1] = n
+            for call in (
+                t.index_add,
+                lambda dim, i, source: t.scatter_add(dim, spread, source),
+            ):  # spread is a view of i
+                with pytest.raises((IndexError, RuntimeError), match="out of"):
+                    call(dim, i, tdt.from_numpy(source))
+
+
+def test_nothing_is_added_to_a_tensor_without_elements():
+    source, index = tdt.ones(40, 9), tdt.zeros((40, 9), dtype=tdt.int64)
+    with pytest.raises(RuntimeError, match="index 0 is out of bounds"):
+        tdt.zeros(0, 9).scatter_add(0, index, source)
+    for _ in range(2):
+        with pytest.raises(IndexError, match="out of range"):
+            tdt.zeros(0, 9).index_add(0, index[:, 0], source)
+
+
 @pytest.mark.parametrize("right", [False, True])
 def test_small_tensors_are_searched_as_pytorch_does(right: bool):
     torch = require_torch()

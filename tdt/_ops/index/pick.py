@@ -115,6 +115,11 @@ def _index_add(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, alpha:
     return _added(x.copy(), index, src if alpha == 1 else src * wrapped(alpha, src), dim)
 
 
+@_kernels.prepares(_index_add.forward)
+def _(x: Any, index: Any, src: Any, *, dim: int, alpha: Any = 1, recorded: bool) -> Any:
+    return _kernels.prepared_added(x, index, src, dim) if alpha == 1 and index.ndim == 1 <= x.ndim else None
+
+
 def _added(out: Any, index: Any, src: Any, dim: int) -> Any:
     """`out`, to whose entries `index` along `dim` those of `src` were added."""
     target, index = at_least_1d(out), index.reshape(-1)
@@ -158,7 +163,7 @@ def _index_source(name: str, x: Tensor, dim: int, index: Tensor, source: Tensor)
 
 
 @method(in_place=by_copy)
-@front
+@calls_by_shape
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
