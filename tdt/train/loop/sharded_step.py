@@ -21,6 +21,8 @@ from tdt.train.loop.parts import Parts
 from tdt.train.loop.shard_sums import BufferMean, GradientSum
 from tdt.train.loop.train_step import TrainStep
 
+LOADING = -1  # in `place`, while the shards of a batch are loaded
+
 
 class Result(NamedTuple):
     """What a rank knows of a step. shares: weight of each shard in the mean. samples: how many they have together.
@@ -60,6 +62,7 @@ class ShardedStep(TrainStep):
         self._saved: dict[int, tuple[list[Tensor | None], tuple[int, int], Callable[[], None]]] = {}
         self.error: Exception | None = None  # found in this step by this rank
         self.samples = 0  # of the last step, on all ranks
+        self.place = 0, LOADING
 
     def _synchronized(self) -> Lockstep | None:
         """Let the SyncBatchNorm layers of the model take the statistics of all shards; None if it has none."""
@@ -72,37 +75,59 @@ class ShardedStep(TrainStep):
     def batches(self, group: Iterable[Any], number: int) -> Iterator[tuple[Tensor, Tensor]]:
         """The parts of the batches that this rank computes, shard by shard; a shard begins and ends between them."""
         own = self.shards.own
-        for shard, parts in self._begin(group):
+        self._begin()
+        for shard, parts in self._loaded(group):
             self.gradients.clear()
-            if parts:
+            if (part := next(parts, None)) is not None:
                 self.buffers.enter(shard - own.start)
                 self.shards.seed_for("step", number, shard)
-            for batch, (inputs, targets) in parts:
+            while part is not None:
+                (batch, (inputs, targets)), part = part, next(parts, None)
                 self.place = batch, shard
-                if shard == own[-1] and batch == parts[-1][0]:
+                if shard == own[-1] and part is None:
                     self.gradients.arm()
                 yield self.parts.place(inputs), self.parts.place(targets)
-            if parts:
-                self.buffers.leave(shard - own.start)
+                if part is None:
+                    self.buffers.leave(shard - own.start)
             if shard != own[-1]:
                 self.gradients.push()
 
-    def _begin(self, group: Iterable[Any]) -> list[tuple[int, list[tuple[int, Any]]]]:
-        """Begin a step. Returns this rank's shards, each with its part of the batches, by their number, that have one."""
-        loaded, own = list(group), self.shards.own
+    def _begin(self) -> None:
+        """Begin a step."""
+        count = len(self.shards.own)
         self.gradients.begin()
-        self.buffers.begin(len(own))
-        self._of_shards, self._sizes = [0.0] * len(own), [0] * len(own)
-        return [
-            (shard, [(batch, item[place]) for batch, item in enumerate(loaded) if item[place] is not None])
-            for place, shard in enumerate(own)
-        ]
+        self.buffers.begin(count)
+        self._of_shards, self._sizes = [0.0] * count, [0] * count
+
+    def _loaded(self, group: Iterable[Any]) -> Iterator[tuple[int, Iterator[tuple[int, Any]]]]:
+        """This rank's shards, each with its parts of the batches, by their number.
+
+        The batches of several shards are loaded first, since a shard is computed after the other; those of one, as they come.
+        """
+        own, each = self.shards.own, self._numbered(group)
+        items = each if len(own) == 1 else list(each)
+        for i, shard in enumerate(own):
+            yield shard, ((batch, item[i]) for batch, item in items if item[i] is not None)
+
+    def _numbered(self, group: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        """The batches with their numbers. Loading one changes no state of the generators that a shard draws from."""
+        each = iter(group)
+        for number in range(self.train.accumulate):
+            restore_generators = snapshot_all() if number else None
+            self.place = number, LOADING
+            item = next(each, None)
+            if restore_generators is not None:
+                restore_generators()
+            if item is None:
+                return
+            yield number, item
 
     def run(self, group: Iterable[Any], number: int, compute: Callable[[Tensor, Tensor], bool]) -> None:
         if self.lockstep is None:
             super().run(group, number, compute)
             return
-        shards, self._saved = self._begin(group), {}
+        self._begin()
+        shards, self._saved = [(shard, list(parts)) for shard, parts in self._loaded(group)], {}
         work = {shard: partial(self._compute, number, shard, parts, compute) for shard, parts in shards if parts}
         self.lockstep.run(work)
         for shard, _ in shards:
@@ -186,6 +211,7 @@ class ShardedStep(TrainStep):
         self._adjust(1.0 if self.reading.is_sum else total / self.nominal)
         self._update(self.warmup_factor(number))
         self.shards.seed_for("after", number)  # a state that all ranks share
+        self.place = 0, LOADING
 
     def _exchange(self) -> list[Result]:
         """Begin all that the ranks send to each other in a step, so that they wait once. Returns the results of all."""

@@ -20,7 +20,7 @@ class TrainStep:
     if batches differ in size. With `train.amp: float16` a GradScaler scales the loss; a step on which a gradient overflows
     changes no weights, and is counted in `skipped`.
 
-    place: of what is computed now: the number of the batch in its step, and of its shard.
+    place: of what is loaded or computed now: the number of the batch in its step, and of its shard.
     """
 
     place = (0, 0)

@@ -42,7 +42,7 @@ from tdt.train.loop.average import Average
 from tdt.train.loop.evaluation import batches, check_batches, evaluate, loaded, refresh, stop_if_any
 from tdt.train.loop.length import Length
 from tdt.train.loop.parts import Parts
-from tdt.train.loop.sharded_step import ShardedStep
+from tdt.train.loop.sharded_step import LOADING, ShardedStep
 from tdt.train.loop.state import pack, pack_optimizer, unpack
 from tdt.train.loop.train_step import TrainStep
 from tdt.train.metrics import Loss, Metric, scores_of, tagged
@@ -212,11 +212,14 @@ class Trainer:
             self._add(sorted(chain.from_iterable(counted), key=lambda one: (one.step, *reversed(one.place))))
 
     def _samples(self) -> list[int]:
-        """Indices of the training samples of the current batch, or of its current shard."""
+        """Indices of the training samples of the current batch, or of its current shard; while it is loaded, of this rank's."""
         steps, shards = self.step - self.epoch * self.length.steps_per_epoch, self.parts.shards
         batch, shard = self.train_step.place if shards else (len(self._counted), 0)
         indices = batch_indices(self.parts.loaders["train"], steps * self.train.accumulate + batch)
-        return shards.cut(indices)[shard] if shards else indices
+        if shards is None:
+            return indices
+        each = shards.cut(indices)
+        return each[shard] if shard != LOADING else [i for own in shards.own for i in each[own]]
 
     def _where(self) -> str:
         return f"step {self.step + 1} failed on the training samples {few(self._samples())}"

@@ -210,6 +210,22 @@ def test_a_shard_that_fails_among_synchronised_ones_is_named(tmp_path):
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("shard")]
 
 
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_a_sample_that_cannot_be_loaded_is_sought_in_the_whole_batch(accumulate, tmp_path):
+    built = trainer(tmp_path, f"train.accumulate={accumulate}", "data.loader.shuffle=false")
+    dataset = built.parts.loaders["train"].dataset
+    load = dataset._shard
+
+    def fail(epoch, indices):
+        if 130 in indices:
+            raise ValueError("no such record")
+        return load(epoch, indices)
+
+    dataset._shard = fail
+    with pytest.raises(StepError, match=rf"step {3 - accumulate} failed on the training samples \[100, 101, .* 90 more"):
+        built.fit()
+
+
 def test_shards_that_leave_out_a_synchronised_layer_are_an_error(tmp_path):
     built = trainer(tmp_path, "train.sync_batchnorm=true", model=SYNCHRONIZED)
     layer = built.parts.model.get_submodule("1")
