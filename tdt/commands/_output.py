@@ -28,7 +28,9 @@ def print_lines(
         from tdt.train._printable import document, message
 
         joined = "\n".join((document if whole else message)(str(text)) for text in texts)
-    print(joined, file=sys.stdout if file is None else file, end=end, flush=flush)
+    print(
+        joined + end, file=sys.stdout if file is None else file, end="", flush=flush
+    )  # in one write: ranks share a terminal
 
 
 def one_line(text: str) -> str:
