@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+PREPARING = "preparing"  # data and model, until all processes begin their work
+
 
 @dataclass
 class Activity:
     """The main thread reports, and the watchdog's thread reads.
 
     Attributes:
-        doing: in words, "training" or "saving"; "" while time without progress does not count.
+        doing: in words, "training" or "saving"; "" while time without progress does not count. `PREPARING` may take any time,
+            but others wait for it no longer than for a batch.
         step: optimizer steps so far.
         count: how often progress was reported.
     """

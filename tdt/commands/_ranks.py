@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Collection
 from typing import NoReturn
 
-from tdt._activity import ACTIVITY
+from tdt._activity import ACTIVITY, PREPARING
 from tdt._launched import Launch, rank_hint
 from tdt.commands._errors import ClickException, failure
 from tdt.commands._output import print_lines
@@ -86,7 +86,7 @@ def _has_begun() -> bool:
 
 def _is_working() -> bool:
     """Whether this process has not ended its part of a run."""
-    return _has_begun() and bool(ACTIVITY.doing)
+    return _has_begun() and ACTIVITY.doing not in ("", PREPARING)
 
 
 def _abort(text: str, code: int) -> NoReturn:

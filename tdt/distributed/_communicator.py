@@ -77,9 +77,11 @@ class Progress:
 
     waiting: Progress | None = None  # the collective that this process waits for, which the watchdog names
     latest: str = ""  # the name of the last collective that has begun
+    count: int = 0  # how many have begun
 
     def __init__(self, steps: Steps, name: str, timeout: float | None, communicator: Communicator) -> None:
         self.name, self.timeout, Progress.latest = name, timeout, name
+        Progress.count += 1
         self._steps = steps
         self._request: Any = None
         self._communicator, self.size = communicator, communicator.size

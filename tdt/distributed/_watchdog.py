@@ -6,7 +6,8 @@ Rank 0 watches all others, and these watch rank 0. The run is aborted when, for 
 
 - no heartbeat of a process arrives (its machine, the network or its interpreter hangs), or
 - a process reports no progress, and does not wait for the others in a collective, or
-- no process at all reports progress;
+- no process at all reports progress, or
+- a process waits for others in one collective, while the run is prepared: each of them reads the whole data;
 
 at once when a connection ends without a farewell: the process has died; and soon when a process has ended its part, of which
 it says farewell, and this one waits for it in a collective. Time in
@@ -31,7 +32,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from tdt._activity import ACTIVITY, Activity
+from tdt._activity import ACTIVITY, PREPARING, Activity
 from tdt.distributed._communicator import Progress
 
 TIMEOUT = 300.0  # seconds without progress after which a run is aborted
@@ -56,7 +57,7 @@ def heartbeat(activity: Activity) -> dict[str, Any]:
     """
     waiting = Progress.waiting
     collective = Progress.latest if waiting is None else waiting.name
-    return vars(activity) | {"waiting": waiting is not None, "collective": collective}
+    return vars(activity) | {"waiting": waiting is not None, "collective": collective, "collectives": Progress.count}
 
 
 @dataclass
@@ -71,7 +72,8 @@ class _Process:
     def update(self, beat: dict[str, Any], now: float) -> None:
         """Take a heartbeat."""
         self.received_at = now
-        if beat["count"] != self.last["count"] or not beat["doing"]:
+        waits_on = beat["waiting"] and beat["collectives"] == self.last["collectives"]
+        if beat["count"] != self.last["count"] or not beat["doing"] or (beat["doing"] == PREPARING and not waits_on):
             self.progressed = now
         self.last = {key: beat[key] for key in self.last}
 
@@ -268,9 +270,14 @@ class Watchdog:
         everyone: list[_Process] = [self._own, *watched]
         late = [peer for peer in everyone if now - peer.progressed > self.timeout]
         if len(late) == len(everyone) or any(not peer.last["waiting"] for peer in late):
-            late.sort(key=lambda peer: (peer.last["waiting"], peer.last["step"], peer.rank))
-            return f"no progress for {self.timeout:g} s{LIMIT}; the run is aborted:\n{self._table(late)}"
+            return self._no_progress(late)
+        if any(peer.last["doing"] == PREPARING for peer in late):  # it waits for some of the others
+            return self._no_progress(everyone)
         return None
+
+    def _no_progress(self, peers: list[_Process]) -> str:
+        peers.sort(key=lambda peer: (peer.last["waiting"], peer.last["step"], peer.rank))
+        return f"no progress for {self.timeout:g} s{LIMIT}; the run is aborted:\n{self._table(peers)}"
 
     def _name(self, peer: _Process) -> str:
         return f"rank {peer.rank} on {self.hosts[peer.rank]}"

@@ -110,8 +110,7 @@ def watched(ranks: Ranks, timeout: float, doing: str) -> Iterator[None]:
 
     timeout: seconds without progress after which it is. doing: what they do, in words.
     """
-    if ranks.watchdog is not None:
-        ranks.watchdog.timeout = timeout
+    ranks.set_stall_timeout(timeout)
     ACTIVITY.report(doing)
     yield
     ranks.exchange(None, "end of the run")

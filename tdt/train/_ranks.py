@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 import tdt
+from tdt._activity import ACTIVITY, PREPARING
 from tdt._backend import gpu_index
 from tdt.distributed._communicator import Communicator, Progress, Steps
 from tdt.distributed._launch import launched, load_mpi
@@ -67,6 +68,12 @@ class Ranks:
             self.watchdog = Watchdog(self.rank, self.hosts)
             self.unwatched = self.watchdog.start(self.exchange)
             atexit.register(self.watchdog.stop)  # before MPI ends, which was loaded earlier
+            ACTIVITY.report(PREPARING)
+
+    def set_stall_timeout(self, seconds: float) -> None:
+        """Set the time without progress after which the run is aborted."""
+        if self.watchdog is not None:
+            self.watchdog.timeout = seconds
 
     def name(self, rank: int) -> str:
         """A process in messages: "rank 2 on host x"."""

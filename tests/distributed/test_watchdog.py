@@ -12,17 +12,18 @@ from typing import Any
 
 import pytest
 
-from tdt._activity import Activity
+from tdt._activity import PREPARING, Activity
 from tdt.distributed import _watchdog
 from tdt.distributed._watchdog import Watchdog
 
 TIMEOUT = 0.6
 WAITING: list[set[int]] = []  # of the jobs so far
+COLLECTIVES = [0]  # how many each process has begun
 
 
 def heartbeat(activity: Activity) -> dict[str, Any]:
     waiting = any(id(activity) in some for some in WAITING[-1:])
-    return vars(activity) | {"waiting": waiting, "collective": "gradients"}
+    return vars(activity) | {"waiting": waiting, "collective": "gradients", "collectives": COLLECTIVES[0]}
 
 
 class Job:
@@ -144,6 +145,26 @@ def test_time_does_not_count_before_the_first_step(messages):
             activity.report("")
         run.work(2 * TIMEOUT)
         assert not run.aborted
+
+
+def test_preparation_may_take_any_time_but_others_wait_for_it_no_longer_than_for_a_batch(messages):
+    with job(3) as run:
+        for activity in run.activities:
+            activity.report(PREPARING, 0)
+        run.work(2 * TIMEOUT)
+        assert not run.aborted
+        waiting = {id(run.activities[rank]) for rank in (0, 2)}
+        run.waiting |= waiting
+        for COLLECTIVES[0] in range(1, 4):  # several, each of which takes less
+            run.work(0.6 * TIMEOUT)
+        assert not run.aborted
+        run.work(3 * TIMEOUT)
+        assert list(run.aborted) == [0]
+    (text,) = messages
+    lines = text.splitlines()
+    assert lines[0].startswith("rank 0 on node0: no progress for 0.6 s (the limit is train.stall_timeout)")
+    assert lines[1] == "  rank 1 on node1: at step 0, preparing, last collective: gradients"
+    assert lines[2:] == [f"  rank {r} on node{r}: at step 0, preparing, waiting in gradients" for r in (0, 2)]
 
 
 def test_a_process_without_heartbeats_ends_the_run_on_both_sides(messages):

@@ -26,6 +26,8 @@ class Bad(nn.Module):
     def __init__(self, how: str):
         super().__init__()
         self.how, self.calls = how, 0
+        if how == "never built" and rank_hint() == 1:
+            time.sleep(1000)
 
     def forward(self, x):
         self.calls += self.training
@@ -72,14 +74,15 @@ def test_a_run_is_written_once_and_resumes_on_another_number_of_processes(folder
 
 
 @pytest.mark.parametrize(
-    ("how", "text"),
+    ("how", "text", "timeout"),
     [
-        ("exit", r"sys\.exit\(0\) was called"),
-        ("memory", "MemoryError"),
-        ("hang", r"rank 1 on \S+: at step 4, training, last collective: "),
+        ("exit", r"sys\.exit\(0\) was called", 4),
+        ("memory", "MemoryError", 4),
+        ("hang", r"rank 1 on \S+: at step 4, training, last collective: ", 4),
+        ("never built", r"rank 1 on \S+: at step 0, preparing, last collective: ", 1),
     ],
 )
-def test_what_ends_one_process_ends_all(how: str, text: str, folder: Path):
+def test_what_ends_one_process_ends_all(how: str, text: str, timeout: int, folder: Path):
     began = time.monotonic()
     done = mpirun(
         2,
@@ -88,14 +91,14 @@ def test_what_ends_one_process_ends_all(how: str, text: str, folder: Path):
         "train",
         "bad.yaml",
         "--trust",
-        f"model.1.how={how}",
-        "train.stall_timeout=4 seconds",
+        f"model.1.how='{how}'",
+        f"train.stall_timeout={timeout} seconds",
         cwd=folder,
     )
     assert done.returncode != 0 and time.monotonic() - began < 40
     output = done.stdout + done.stderr
     assert re.search(text, output), output
-    if how != "hang":
+    if how in ("exit", "memory"):
         assert len(re.findall(rf"rank 1 on \S+: .*{text}", output)) == 1, output
 
 

@@ -86,6 +86,8 @@ def build(
         with default_dtype("float32"):
             _check_readable_sections(draft, splits, data_state, dry_run)
     valid = draft.finish()
+    if ranks is not None:
+        ranks.set_stall_timeout(valid.train.stall_timeout.seconds)  # of this rank's data too
     if ranks is not None and training:
         valid = _choose_shards(valid, ranks, resumed, draft.errors)
     with default_dtype(valid.dtype):

@@ -222,7 +222,9 @@ def test_a_sample_that_cannot_be_loaded_is_sought_in_the_whole_batch(accumulate,
         return load(epoch, indices)
 
     dataset._shard = fail
-    with pytest.raises(StepError, match=rf"step {3 - accumulate} failed on the training samples \[100, 101, .* 90 more"):
+    with pytest.raises(
+        StepError, match=rf"step {3 - accumulate} failed on the training samples \[100, 101, .* 90 more"
+    ):
         built.fit()
 
 
