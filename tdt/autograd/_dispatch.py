@@ -512,7 +512,7 @@ def _compute(op: Op, xp: Any, arrays: list, attributes: dict, low: Any, target: 
         if low is not None:
             if op.lower is not None and SparseCOO not in map(type, arrays):
                 return op.lower(xp, *arrays, **attributes)
-            if not (op.half and xp is np):
+            if not (op.half and (xp is np or op.half == "everywhere")):
                 return _compute_wide(op, xp, widen(arrays), attributes, low)
         if op.kernels and xp is np and (kernel := chosen_for(op.kernels, arrays, attributes)):
             return kernel(*arrays, **attributes)

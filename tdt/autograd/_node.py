@@ -201,7 +201,7 @@ class Node(GraphNode):
         values = [g, xp, None, None, *saved]
         for get in back.named:
             values.append(get(self, grads))
-        if fast and back.widens and not (back.op.half and xp is np):
+        if fast and back.widens and not (back.op.half and (xp is np or back.op.half == "everywhere")):
             values = _widened(values)
         results: list = [None] * len(self.edges)
         for function, pick, at, needs in back.fast_calls if fast else back.calls:

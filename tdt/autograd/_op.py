@@ -88,7 +88,10 @@ class Traits:
     kernels: tuple[Kernel, ...] = ()  # fast forms of the forward: the first whose condition holds is called
     lower: Callable[..., Any] | None = None  # the formula in half precision, of a forward that is NumPy's in others
     float32_weights: bool = False  # under autocast the operands after the first may stay float32
-    half: bool = False  # forward and array-level rules take NumPy's half-precision arrays, and round their results once
+    half: bool | str = (
+        False  # forward and array-level rules take half-precision arrays, and round results once: NumPy's
+    )
+    # arrays with True, CuPy's too with "everywhere"
     rounds_numbers: bool = (
         False  # `lower` takes numbers rounded to half precision, as PyTorch's sums and comparisons do
     )

@@ -64,6 +64,11 @@ def special_functions(xp: ModuleType) -> ModuleType:
     return module or xp
 
 
+def in_dtype_of(g: Any, x: Any) -> Any:
+    """An operand of a gradient rule, a Python number in the gradient's dtype: a function of it alone gives CuPy float64."""
+    return x if hasattr(x, "dtype") else g.dtype.type(x)
+
+
 def make_op(name: str, forward: Callable[..., Any], **record: Any) -> Op:
     """Define an op named `name` from a forward of another name or none."""
     forward.__name__ = forward.__qualname__ = name

@@ -12,7 +12,7 @@ from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, REAL, check_ca
 from tdt._core.methods import function_alias, method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import Number
-from tdt._ops.elementwise._front import binary_op, check_operands
+from tdt._ops.elementwise._front import binary_op, check_operands, in_dtype_of
 from tdt._ops.elementwise.arithmetic import mul
 from tdt._ops.elementwise.powers import pow
 from tdt.autograd._in_place_methods import by_copy, by_op
@@ -154,7 +154,7 @@ def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Te
     formula=True,
     vjp={"x": lambda g, x, y: (g * _log(y)).masked_fill((x == 0) & (y <= 0), 0), "y": lambda g, x, y: g * x / y},
     fast_vjp={
-        "x": lambda xp, g, x, y: xp.where((x == 0) & (y <= 0), g.dtype.type(0), g * xp.log(y)),
+        "x": lambda xp, g, x, y: xp.where((x == 0) & (y <= 0), g.dtype.type(0), g * xp.log(in_dtype_of(g, y))),
         "y": lambda g, x, y: g * x / y,
     },
     dtypes=REAL,

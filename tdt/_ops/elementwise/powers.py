@@ -104,12 +104,12 @@ def _(g: Tensor, x: Any, y: Any) -> Tensor:
 
 @_pow.fast_vjp("x")
 def _(xp: ModuleType, g: Any, x: Any, y: Any) -> Any:
-    if y.__class__ not in (int, float):
+    if hasattr(y, "dtype") or (xp is np and y.__class__ not in (int, float)):
         return SLOPE_OF_BASE(xp, g, x, y)
     if y == 0 or y == 1:
         return xp.zeros_like(g) if y == 0 else g
     short = SLOPES.get(y) if x.dtype.kind == "f" else None
-    if short is None and x.dtype.kind == "f" and y - 1 not in PRODUCTS:
+    if short is None and xp is np and x.dtype.kind == "f" and y - 1 not in PRODUCTS:
         return SLOPE_OF_BASE(xp, g, x, y)
     return g * (y * _pow.forward(xp, x, y - 1)).conjugate() if short is None else short(xp, g, x)
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _kernels
+from tdt._backend import where
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import ALL, FLOAT8_SIGNED, FLOATING, NUMBERS, REAL, REAL_NUMBERS, check_category
@@ -302,7 +303,7 @@ def _nextafter(xp: ModuleType, x: Any, y: Any) -> Any:
     _nextafter,
     vjp={"x": lambda g, x, y: g.masked_fill(x == y, 0), "y": lambda g: g.new_zeros(g.shape)},
     fast_vjp={
-        "x": lambda xp, g, x, y: xp.where(x == y, g.dtype.type(0), g),
+        "x": lambda xp, g, x, y: where(xp, x == y, g.dtype.type(0), g),
         "y": lambda xp, g: xp.zeros(g.shape, g.dtype),
     },
     dtypes=FLOATING,

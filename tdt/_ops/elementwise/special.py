@@ -22,6 +22,7 @@ from tdt._core.wrapping import wraps
 from tdt._ops._common import Number, store_into
 from tdt._ops.elementwise._front import (
     binary_op,
+    in_dtype_of,
     special,
     special_functions,
     tensor_argument,
@@ -418,7 +419,7 @@ def _xlog1py(xp: ModuleType, x: Any, y: Any) -> Any:
         "y": lambda g, x, y: g * x / (y + 1),
     },
     fast_vjp={
-        "x": lambda xp, g, x, y: xp.where((x == 0) & (y <= -1), g.dtype.type(0), g * xp.log1p(y)),
+        "x": lambda xp, g, x, y: xp.where((x == 0) & (y <= -1), g.dtype.type(0), g * xp.log1p(in_dtype_of(g, y))),
         "y": lambda g, x, y: g * x / (y + 1),
     },
     dtypes=FLOATING,

@@ -58,7 +58,7 @@ def _sum(xp: Any, a: Any) -> Any:
     kernels=(
         kernel("row_norm_cpu:batch_norm", float_or_half_channels),
         kernel("plane_norm_cpu:batch_norm", float_images_of_channels),
-    ), half=True)  # fmt: skip
+    ), half="everywhere")  # fmt: skip
 def _batch_norm(xp, x, w=None, b=None, *, eps):
     """The normalised input; per channel mean, 1 / √(variance + eps), and the unbiased variance.
 

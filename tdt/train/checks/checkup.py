@@ -149,7 +149,7 @@ def _gradient() -> Iterator[Finding]:
 
 
 def _gpu() -> Iterator[Finding]:
-    from tdt._backend import cuda_device_count
+    from tdt._backend import cuda_device_count, gpu
 
     cupy = next((name for name in ("cupy-cuda12x", "cupy-cuda13x", "cupy") if _version(name)), None)
     needed = next((line for line in _declared() or () if line.startswith("cupy")), "")
@@ -162,7 +162,7 @@ def _gpu() -> Iterator[Finding]:
         import tdt
 
         total = float(tdt.ones(8, device="cuda").sum())
-        yield Finding("GPU", "ok" if total == 8 else "broken", f"{count} visible, {cupy} {_version(cupy or '')}")
+        yield Finding("GPU", "ok" if total == 8 else "broken", f"{count} visible, {cupy or 'cupy'} {gpu().__version__}")
     elif cupy:
         yield Finding(
             "GPU", "note", f"none is visible to {cupy} {_version(cupy)}; is there one, and its driver? (nvidia-smi)"
