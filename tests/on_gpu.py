@@ -174,8 +174,11 @@ class Training:
     wrong: str | None = None
 
 
-def check_config(name: str, target: str, steps: int) -> Training:
-    """Train a bundled config for `steps` steps, on small made-up data where its own must be downloaded."""
+def check_config(name: str, target: str, steps: int, overrides: Iterable[str] = ()) -> Training:
+    """Train a bundled config for `steps` steps, on small made-up data where its own must be downloaded.
+
+    overrides: changes of the config, as on the command line.
+    """
     from tdt.train.config import load
     from tdt.train.logging.events import Event, StepDone
     from tdt.train.session import Session
@@ -189,7 +192,7 @@ def check_config(name: str, target: str, steps: int) -> Training:
             done.losses += [value for key, value in event.scalars.items() if key == "train/loss"]
 
     with tempfile.TemporaryDirectory() as folder, write_all(Path(folder)) as data:
-        changes = [f"device={target}", f"train.steps={steps}", f"train.epochs={steps}"]
+        changes = [f"device={target}", f"train.steps={steps}", f"train.epochs={steps}", *overrides]
         changes += [f"log.every={max(1, steps // 10)} steps", "data.loader.drop_last=false"]
         try:
             config = load(name, [*changes, *OVERRIDES.get(name, lambda data: [])(data)])

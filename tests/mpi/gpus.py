@@ -1,6 +1,6 @@
 """A program of several processes, each with a GPU of the stand-in for CuPy: what NCCL gives, held to what MPI gives the host.
 
-PYTHONPATH=.:tests/mpi/standin CUPY_STANDIN_GPUS=2 mpirun -n 2 python -m mpi4py -m tests.mpi.gpus collectives
+PYTHONPATH=.:tests/gpu/standin CUPY_STANDIN_GPUS=2 mpirun -n 2 python -m mpi4py -m tests.mpi.gpus collectives
 """
 
 from __future__ import annotations

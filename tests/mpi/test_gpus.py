@@ -21,7 +21,7 @@ optimizer: Adam
 train: {steps: 6}
 device: cuda
 """
-STANDIN = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests/mpi/standin'}"}
+STANDIN = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests/gpu/standin'}"}
 
 
 def on_gpus(

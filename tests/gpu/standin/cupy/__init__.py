@@ -1,279 +1,296 @@
-"""A stand-in for CuPy on machines without a GPU: arrays that are no NumPy arrays, streams that run late, and NCCL over MPI.
+"""A stand-in for CuPy on machines without a GPU: own arrays over NumPy's memory, late streams, several GPUs, NCCL over MPI.
 
-It refuses what CuPy refuses: NumPy arrays as operands, and conversion to them but by `get`. Work in a stream other than the
-default one is done when something waits for it, and not before; until then results hold garbage, so that whoever does not
-wait reads it. How many GPUs there are, and which is which: CUPY_STANDIN_GPUS (default: 1) and CUPY_STANDIN_BUS.
+It has what the real wheel has (`wheel.txt`: names, parameters, loops of ufuncs) and refuses what that refuses: NumPy arrays
+as operands, conversion to them but by `get`, operands of another GPU than the current one. It counts launches, uploads and
+waits of the host (`counts`). Work in a stream other than the default one is done when something waits for it, and not
+before; until then results hold garbage, so that whoever does not wait reads it. How many GPUs there are, which is which and
+how much memory they have: CUPY_STANDIN_GPUS (default: 1), CUPY_STANDIN_BUS, CUPY_STANDIN_MEMORY (bytes).
+
+It computes with NumPy on the host: values, dtypes, layouts and where arrays lie are shown, not CUDA's arithmetic, speed, races.
 """
 
 from __future__ import annotations
 
-import builtins
+import sys
 import types
-import weakref
 
 import numpy as np
 
-from cupy import cuda
+from cupy import _array, _wheel, cuda
+from cupy._array import SCALARS, host, launch, ndarray, note, on_gpu
+from cupy._ufunc import ufunc
 
-_VIEWS = {"reshape", "transpose", "view", "ravel", "swapaxes", "squeeze"}  # methods that need not launch anything
-_allocated: dict[int, weakref.ref] = {}  # address → the NumPy array that owns the memory
+__version__ = _wheel.VERSION
+newaxis, inf, nan, pi, e = None, np.inf, np.nan, np.pi, np.e
+counts = _array.counts
 
-
-def find(pointer: int, nbytes: int) -> np.ndarray | None:
-    """The bytes of GPU memory at an address; None if they are not (all) memory of a GPU."""
-    for start, reference in list(_allocated.items()):
-        memory = reference()
-        if memory is None:
-            del _allocated[start]
-        elif start <= pointer and pointer + nbytes <= start + memory.nbytes:
-            return memory.view(np.uint8).reshape(-1)[pointer - start : pointer - start + nbytes]
-    return None
+_VIEWS = {"moveaxis", "flip", "expand_dims", "swapaxes", "transpose", "squeeze", "diagonal", "broadcast_arrays",
+          "rollaxis", "reshape", "ravel", "atleast_1d", "atleast_2d", "atleast_3d", "fliplr", "flipud", "rot90", "split",
+          "array_split", "as_strided", "sliding_window_view", "broadcast_to"}  # fmt: skip
+_READS = {"unique", "nonzero", "flatnonzero", "argwhere", "intersect1d", "extract", "bincount", "histogram", "isin"}
+_HOST_TAKEN = {"linspace", "logspace", "eye", "identity", "tri", "indices", "dtype"}
 
 
-def host(value):
-    """The NumPy values of an operand, which must not be a NumPy array."""
-    if isinstance(value, ndarray):
-        return value._h
-    if isinstance(value, np.ndarray):
-        raise TypeError(f"Unsupported type {type(value)}")
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(host, value))
-    return value
-
-
-def on_gpu(value):
-    """NumPy values as an array of the GPU."""
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(on_gpu, value))
-    return ndarray._of(np.asarray(value)) if isinstance(value, (np.ndarray, np.generic)) else value
-
-
-def _check_device(value):
-    """CuPy computes on the current device alone."""
-    if isinstance(value, ndarray) and value.device.id != cuda.Device().id:
-        raise ValueError(f"Array device must be same as the current device: array device = {value.device.id} while "
-                         f"current = {cuda.Device().id}")  # fmt: skip
-    if isinstance(value, (list, tuple)):
-        for each in value:
-            _check_device(each)
-
-
-def launch(function, *args, writes=None, **options):
-    """Compute in the current stream. writes: the operand that `function` changes, in place of a result."""
-    _check_device([args, list(options.values())])
-    args, options, out = host(args), {k: host(v) for k, v in options.items()}, options.get("out", writes)
-    stream = cuda.get_current_stream()
-    if out is None:
-        result = function(*args, **options)  # of garbage, where the stream has still to compute the operands
-        if isinstance(result, np.ndarray) and stream.is_late:
-            stream.put(lambda: np.copyto(result, function(*args, **options)))
-            if result.base is None:
-                result.fill(77)
-        return on_gpu(result)
-    stream.put(lambda: function(*args, **options))
+def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocking=False):
+    if isinstance(obj, ndarray):
+        fits = dtype is None or np.dtype(dtype) == obj.dtype
+        if not copy and fits and obj.ndim >= ndmin and (order in ("K", None) or obj.flags.c_contiguous):
+            return obj
+        return obj.astype(obj.dtype if dtype is None else dtype, order=order or "K")
+    if isinstance(obj, (list, tuple)) and any(isinstance(value, ndarray) for value in obj):
+        return stack([asarray(value, dtype) for value in obj])
+    values = np.array(obj, dtype, ndmin=ndmin)
+    fortran = order == "F" or (order in ("K", "A") and values.flags.f_contiguous and not values.flags.c_contiguous)
+    pinned = cuda.memory.is_pinned(obj) and not blocking
+    note("pinned uploads" if pinned else "uploads", "array")
+    out = ndarray(values.shape, values.dtype, order="F" if fortran else "C")
+    source = obj if pinned and obj.dtype == out.dtype and obj.ndim == out.ndim else values
+    cuda.get_current_stream().put(lambda: np.copyto(out._h, source))
     return out
 
 
-class ndarray:
-    __slots__ = ("_h", "device", "__weakref__")
-    __hash__ = None
-
-    def __init__(self, shape, dtype=float, memptr=None, strides=None, order="C"):
-        self.device = cuda.Device()
-        if memptr is not None:
-            self._h = np.ndarray(shape, dtype, memptr.owner, memptr.offset, strides)
-            return
-        self._h = _owned(np.empty(shape, dtype, order=order))
-        self._h.view(np.uint8)[...] = 0xAB if self._h.ndim and self._h.flags.c_contiguous else 0
-
-    @classmethod
-    def _of(cls, values):
-        array = object.__new__(cls)
-        array._h, array.device = _owned(values), cuda.Device()
-        return array
-
-    shape, strides, ndim, size, itemsize, nbytes, dtype = (
-        property(lambda self, name=name: getattr(self._h, name))
-        for name in ("shape", "strides", "ndim", "size", "itemsize", "nbytes", "dtype")
-    )
-
-    @property
-    def flags(self):
-        names = ("c_contiguous", "f_contiguous", "forc", "fnc", "owndata")
-        return types.SimpleNamespace(**{name: getattr(self._h.flags, name) for name in names})
-
-    @property
-    def base(self):
-        return None if self._h.base is None else ndarray._of(self._h.base)
-
-    @property
-    def data(self):
-        return MemoryPointer(self._h)
-
-    @property
-    def __cuda_array_interface__(self):
-        return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.data.ptr, False), "version": 3}
-
-    T = property(lambda self: on_gpu(self._h.T))
-    real = property(lambda self: on_gpu(self._h.real))
-
-    def __array__(self, *args, **options):
-        raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()`.")
-
-    def __array_ufunc__(self, ufunc, method, *args, **options):
-        if any(isinstance(value, np.ndarray) for value in args):
-            return NotImplemented
-        out = options.pop("out", (None,))[0]
-        return getattr(_module, ufunc.__name__)(*args, **options, **({} if out is None else {"out": out}))
-
-    def get(self, stream=None, order="C", out=None, blocking=True):
-        cuda.get_current_stream().synchronize()
-        return np.array(self._h, order="C")
-
-    def item(self):
-        return self.get().item()
-
-    def fill(self, value):
-        self[...] = value
-
-    def __getitem__(self, index):
-        return on_gpu(self._h[host(index)])
-
-    def __setitem__(self, index, value):
-        index = host(index)
-        launch(lambda target, values: target.__setitem__(index, values), self, value, writes=self)
-
-    def __iter__(self):
-        return (self[i] for i in range(len(self)))
-
-    def __len__(self):
-        return len(self._h)
-
-    def __bool__(self):
-        return bool(self.get())
-
-    def __float__(self):
-        return float(self.get())
-
-    def __int__(self):
-        return int(self.get())
-
-    def __getattr__(self, name):
-        if name.startswith("_") or not callable(method := getattr(np.ndarray, name, None)):
-            raise AttributeError(name)
-        if name in _VIEWS:
-            return lambda *args, **options: on_gpu(method(self._h, *args, **options))
-        return lambda *args, **options: launch(method, self, *args, **options)
+def asarray(a, dtype=None, order=None, *, copy=None, blocking=False):
+    return array(a, dtype, copy=bool(copy), order=order or "K", blocking=blocking)
 
 
-class MemoryPointer:
-    def __init__(self, array):
-        self.ptr = array.ctypes.data
-        self.owner = array if array.base is None else array.base
-        while isinstance(self.owner.base, np.ndarray):
-            self.owner = self.owner.base
-        self.offset = self.ptr - self.owner.ctypes.data
-        self.owner = self.owner.reshape(-1).view(np.uint8)
-
-    def __add__(self, count):
-        moved = object.__new__(MemoryPointer)
-        moved.ptr, moved.owner, moved.offset = self.ptr + count, self.owner, self.offset + count
-        return moved
+asanyarray = asarray
 
 
-def _owned(values: np.ndarray) -> np.ndarray:
-    """The values, whose memory is the GPU's from now on; a copy of those that cannot be written."""
-    values = values if values.flags.writeable else values.copy()
-    owner = values
-    while isinstance(owner.base, np.ndarray):
-        owner = owner.base
-    _allocated[owner.ctypes.data] = weakref.ref(owner)
-    return values
+def ascontiguousarray(a, dtype=None):
+    if isinstance(a, ndarray) and a.flags.c_contiguous and dtype in (None, a.dtype):
+        return a if a.ndim else a.reshape(1)
+    return array(a, dtype, order="C", ndmin=1)
 
 
-def _operator(name):
-    function = getattr(np.ndarray, name)
-
-    def apply(self, other=None):
-        args = (self,) if other is None and name in ("__neg__", "__abs__", "__invert__", "__pos__") else (self, other)
-        return launch(function, *args, **({"writes": self} if name.startswith("__i") and name != "__invert__" else {}))
-
-    return apply
-
-
-for _sign in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split():
-    for _form in ("__{}__", "__r{}__", "__i{}__"):
-        if hasattr(np.ndarray, _form.format(_sign)):
-            setattr(ndarray, _form.format(_sign), _operator(_form.format(_sign)))
-for _sign in "neg abs invert pos lt le gt ge eq ne".split():
-    setattr(ndarray, f"__{_sign}__", _operator(f"__{_sign}__"))
-
-
-class ufunc:
-    """A function of arrays, element by element."""
-
-    def __init__(self, function):
-        self._function, self.__name__, self.nin, self.nout = function, function.__name__, function.nin, function.nout
-
-    def __call__(self, *args, **options):
-        return launch(self._function, *args, **options)
-
-    def __getattr__(self, name):
-        method = getattr(self._function, name)
-        return lambda *args, **options: launch(method, *args, **options)
-
-
-def asarray(value, dtype=None, order=None):
-    if isinstance(value, ndarray):
-        return value if dtype is None or value.dtype == dtype else value.astype(dtype)
-    return ndarray._of(np.array(value, dtype, order=order or "K"))
-
-
-def array(value, dtype=None, copy=True, order="K"):
-    return launch(np.array, value, dtype, order=order) if isinstance(value, ndarray) else asarray(value, dtype, order)
-
-
-def ascontiguousarray(value, dtype=None):
-    return (
-        value
-        if value.flags.c_contiguous and dtype in (None, value.dtype)
-        else launch(np.ascontiguousarray, value, dtype)
-    )
+def asnumpy(a, stream=None, order="C", out=None, *, blocking=True):
+    return a.get(stream, order, out, blocking) if isinstance(a, ndarray) else np.asarray(a, order=order)
 
 
 def empty(shape, dtype=float, order="C"):
     return ndarray(shape, dtype, order=order)
 
 
-def _view_of(function):
-    return lambda *args, **options: on_gpu(function(*host(args), **options))
+def _filled(value):
+    def make(shape, dtype=float, order="C"):
+        out = ndarray(shape, dtype, order=order)
+        out.fill(value)
+        return out
+
+    return make
 
 
-lib = types.SimpleNamespace(
-    stride_tricks=types.SimpleNamespace(
-        as_strided=_view_of(np.lib.stride_tricks.as_strided),
-        sliding_window_view=_view_of(np.lib.stride_tricks.sliding_window_view),
-    )
-)
-broadcast_to, moveaxis, expand_dims = _view_of(np.broadcast_to), _view_of(np.moveaxis), _view_of(np.expand_dims)
+zeros, ones = _filled(0), _filled(1)
 
 
-class _Module(types.ModuleType):
-    """Everything else that NumPy has, on arrays of the GPU."""
+def full(shape, fill_value, dtype=None, order="C"):
+    if dtype is None:
+        dtype = fill_value.dtype if isinstance(fill_value, ndarray) else np.asarray(fill_value).dtype
+    out = ndarray(shape, dtype, order=order)
+    out[...] = fill_value
+    return out
+
+
+def empty_like(prototype, dtype=None, order="K", subok=None, shape=None):
+    return _like(prototype, dtype, order, subok, shape)
+
+
+def _like(prototype, dtype, order, subok, shape):
+    if subok is not None:
+        raise TypeError("subok is not supported yet")
+    if not isinstance(prototype, ndarray):
+        raise TypeError(f"Unsupported type {type(prototype)}")
+    layout = np.empty_like(prototype._h, dtype, order or "K", shape=shape)
+    if layout.dtype.kind in "fc":
+        layout.fill(np.nan)
+    return on_gpu(layout)
+
+
+def full_like(a, fill_value, dtype=None, order="K", subok=None, shape=None):
+    out = _like(a, dtype, order, subok, shape)
+    out[...] = fill_value
+    return out
+
+
+def zeros_like(a, dtype=None, order="K", subok=None, shape=None):
+    return full_like(a, 0, dtype, order, subok, shape)
+
+
+def ones_like(a, dtype=None, order="K", subok=None, shape=None):
+    return full_like(a, 1, dtype, order, subok, shape)
+
+
+def arange(start, stop=None, step=1, dtype=None):
+    if any(isinstance(value, ndarray) for value in (start, stop, step)):
+        raise TypeError("arange takes numbers of the host")
+    start, stop = (0, start) if stop is None else (start, stop)
+    return launch(np.arange, start, stop, 1 if step is None else step, dtype, name="arange")
+
+
+def where(condition, x=None, y=None):
+    if x is None and y is None:
+        return _self.nonzero(condition)
+    if not isinstance(condition, (ndarray, np.generic)):
+        raise TypeError(f"Unsupported type {type(condition)}")
+    for value in (x, y):
+        if not isinstance(value, (ndarray, np.ndarray, *SCALARS)):
+            raise TypeError(f"Unsupported type {type(value)}")
+    brief = any(getattr(value, "dtype", None) is not None and value.dtype.kind == "V" for value in (x, y))
+    return launch(lambda *v: np.where(*v).astype("f") if brief else np.where(*v), condition, x, y, name="where")
+
+
+def clip(a, a_min=None, a_max=None, out=None):
+    if a_min is None and a_max is None:
+        raise ValueError("array_clip: must set either max or min")
+    return launch(np.clip, a, a_min, a_max, **({} if out is None else {"out": out}))
+
+
+def concatenate(tup, axis=0, out=None, *, dtype=None, casting="same_kind"):
+    tup = list(tup)
+    if not all(isinstance(a, ndarray) for a in tup):
+        raise TypeError("Only cupy arrays can be concatenated")
+    options = {"dtype": dtype} if dtype is not None else {}
+    return launch(np.concatenate, tup, axis, casting=casting, **options, **({} if out is None else {"out": out}))
+
+
+def stack(tup, axis=0, out=None, *, dtype=None, casting="same_kind"):
+    tup = [_self.expand_dims(a, axis) for a in tup]
+    return concatenate(tup, axis, out, dtype=dtype, casting=casting)
+
+
+def take(a, indices, axis=None, out=None):
+    if not isinstance(indices, ndarray):
+        note("uploads", "take")
+        indices = on_gpu(np.array(indices))
+    return launch(lambda x, i: np.take(x, i, axis, mode="wrap"), a, indices, name="take")
+
+
+def repeat(a, repeats, axis=None):
+    if isinstance(repeats, ndarray):
+        raise ValueError("cupy.ndarray cannot be specified as `repeats` argument.")
+    return launch(np.repeat, a, repeats, axis)
+
+
+def copyto(dst, src, casting="same_kind", where=None):
+    if not isinstance(dst, ndarray):
+        raise TypeError(f"Unsupported type {type(dst)}")
+    where = True if where is None else where
+    launch(lambda out, x, mask: np.copyto(out, x, casting, where=mask), dst, src, where, writes=dst, name="copyto")
+
+
+def matmul(a, b, /, out=None, **options):
+    for value in (a, b):
+        if not isinstance(value, ndarray):
+            raise TypeError(f"Unsupported type {type(value)}")
+    return launch(np.matmul, a, b, **options, **({} if out is None else {"out": out}))
+
+
+def may_share_memory(a, b, max_work=None):
+    return bool(np.may_share_memory(a._h, b._h))
+
+
+shares_memory = may_share_memory
+
+
+def result_type(*values):
+    return np.result_type(*(value.dtype if isinstance(value, ndarray) else value for value in values))
+
+
+def can_cast(from_, to, casting="safe"):
+    return np.can_cast(from_.dtype if isinstance(from_, ndarray) else from_, to, casting)
+
+
+def get_array_module(*args):
+    return sys.modules[__name__] if any(isinstance(value, ndarray) for value in args) else np
+
+
+def get_default_memory_pool():
+    return cuda.memory.pool
+
+
+def from_dlpack(array, *, device=None, copy=None):
+    return array if isinstance(array, ndarray) else asarray(array)
+
+
+def function_of(name, of):
+    """A function or ufunc of the wheel, `name`, that computes with `of`; AttributeError if the wheel has none."""
+    last = name.rpartition(".")[2]
+    if name in _wheel.LOOPS:
+        return ufunc(name, of)
+    if isinstance(of, type) or not callable(of):
+        return of
+    _wheel.signature(name)
+
+    def call(*args, **options):
+        _wheel.check(name, args, options)
+        options = {key: value for key, value in options.items() if not (key == "out" and value is None)}
+        if last in _VIEWS:
+            return _view(of, args, options)
+        if last in _READS:
+            note("syncs", last)
+        if last not in _HOST_TAKEN and not any(isinstance(value, ndarray) for value in _flat([args, options])):
+            raise TypeError(f"{name}: none of the operands is an array of CuPy: {[type(value) for value in args]}")
+        return launch(of, *args, **options, name=last)
+
+    call.__name__ = last
+    return call
+
+
+def _view(function, args, options):
+    arrays = [value for value in _flat(args) if isinstance(value, ndarray)]
+    if not arrays:
+        raise TypeError(f"{function.__name__}: no array of CuPy among {[type(value) for value in args]}")
+    found = function(*host(args), **options)
+    if isinstance(found, (list, tuple)):
+        owners = arrays if len(arrays) == len(found) else arrays[:1] * len(found)
+        return type(found)(_as_view(of, values) for of, values in zip(owners, found, strict=True))
+    return _as_view(arrays[0], found)
+
+
+def _as_view(of, values):
+    return of._view(values) if np.may_share_memory(values, of._h) or not values.size else on_gpu(values)
+
+
+def _flat(value):
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _flat(each)
+    else:
+        yield value
+
+
+class Module(types.ModuleType):
+    """A module of CuPy whose functions are made when they are first asked for."""
+
+    numpy: types.ModuleType
 
     def __getattr__(self, name):
-        found = getattr(np, name)
-        if isinstance(found, np.ufunc):
-            found = ufunc(found)
-        elif isinstance(found, builtins.type(np.sum)) or (callable(found) and not isinstance(found, type)):
-            function = found
-            found = lambda *args, **options: launch(function, *args, **options)  # noqa: E731
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            of = getattr(self.numpy, name)
+        except AttributeError:
+            _wheel.signature(f"{self.__name__}.{name}")  # raises if the wheel has it not either
+            raise
+        found = function_of(f"{self.__name__}.{name}", of)
         setattr(self, name, found)
         return found
 
 
-import sys  # noqa: E402
+def module(name, of):
+    """The module `name` of CuPy, which computes with the functions of NumPy's or SciPy's module `of`."""
+    new = Module(name)
+    new.numpy, new.__path__ = of, []
+    sys.modules[name] = new
+    return new
 
-_module = sys.modules[__name__]
-_module.__class__ = _Module
-__version__ = "14.2.0"
+
+_self = sys.modules[__name__]
+_self.__class__, _self.numpy = Module, np
+linalg, fft, lib = module("cupy.linalg", np.linalg), module("cupy.fft", np.fft), types.ModuleType("cupy.lib")
+sys.modules["cupy.lib"] = lib
+lib.stride_tricks = module("cupy.lib.stride_tricks", np.lib.stride_tricks)
+for _name in ("float16", "float32", "float64", "complex64", "complex128", "int8", "int16", "int32", "int64", "uint8",
+              "uint16", "uint32", "uint64", "bool_"):  # fmt: skip
+    setattr(_self, _name, getattr(np, _name))

@@ -8,6 +8,10 @@ import threading
 import types
 from collections import deque
 
+import numpy as np
+
+from cupy.cuda import memory as memory
+
 
 class CUDARuntimeError(RuntimeError):
     pass
@@ -24,7 +28,15 @@ runtime = types.SimpleNamespace(
         "totalGlobalMem": 1 << 30,
         "multiProcessorCount": 1,
     },  # fmt: skip
+    memGetInfo=lambda: ((1 << 30) - memory.pool.used_bytes(), 1 << 30),
+    driverGetVersion=lambda: 13000,
+    deviceCanAccessPeer=lambda device, peer: 1,
 )
+MemoryHook = memory.MemoryHook
+
+
+def alloc_pinned_memory(size):
+    return memory.pin(np.empty(size, np.uint8))
 
 
 class _Current(threading.local):
@@ -48,8 +60,13 @@ class Device(contextlib.AbstractContextManager):
     def pci_bus_id(self):
         return os.environ.get("CUPY_STANDIN_BUS") or f"0000:{self.id:02x}:00.0"
 
+    compute_capability = "90"
+
+    def __int__(self):
+        return self.id
+
     def __eq__(self, other):
-        return self.id == other.id
+        return isinstance(other, Device) and self.id == other.id
 
     def __enter__(self):
         Device.current.ids.append(self.id)
@@ -62,8 +79,9 @@ class Device(contextlib.AbstractContextManager):
         Device.current.ids[-1] = self.id
 
     def synchronize(self):
+        _waits("Device.synchronize")
         for stream in Stream.all:
-            stream.synchronize()
+            stream.run_to(stream.put_count)
 
 
 class Stream(contextlib.AbstractContextManager):
@@ -73,6 +91,7 @@ class Stream(contextlib.AbstractContextManager):
     current: list[Stream] = []
 
     def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):
+        self.device_id = Device().id
         self.is_late, self.waiting, self.done_count, self.put_count = not null, deque(), 0, 0
         self.waited_for = -1  # what it knows of the default stream's work
         Stream.all.append(self)
@@ -83,8 +102,8 @@ class Stream(contextlib.AbstractContextManager):
         if self.is_late:
             self.waiting.append(work)
         else:
-            work()
             self.done_count += 1
+            work()
 
     def run_to(self, count):
         while self.done_count < count:
@@ -123,7 +142,18 @@ class Stream(contextlib.AbstractContextManager):
 Stream.null = Stream(null=True)
 
 
-def get_current_stream():
+def _waits(name):
+    from cupy._array import note
+
+    note("syncs", name)
+
+
+def get_elapsed_time(start, end):
+    end.synchronize()
+    return 0.01
+
+
+def get_current_stream(device_id=-1):
     return Stream.current[-1] if Stream.current else Stream.null
 
 
@@ -137,8 +167,9 @@ class Event:
 
     @property
     def done(self):
-        self.synchronize()  # the other processes ask too
+        self.stream.run_to(self.count)  # the other processes ask too
         return True
 
     def synchronize(self):
+        _waits("Event.synchronize")
         self.stream.run_to(self.count)

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from mpi4py import MPI
 
-import cupy
-from cupy.cuda import Device, Stream
+from cupy.cuda import Device, Stream, memory
 
 available = not os.environ.get("CUPY_STANDIN_NO_NCCL")
 NCCL_UINT8 = 1
@@ -82,26 +81,26 @@ class NcclCommunicator:
     def _memory(self, pointer: int, count: int, datatype: int, peer: int, stream: int):
         if datatype != NCCL_UINT8 or not 0 <= peer < len(self._members) or not 0 < stream <= len(Stream.all):
             raise NcclError("NCCL_ERROR_INVALID_ARGUMENT: invalid argument")
-        if cupy.find(pointer, count) is None:
+        if memory.find(pointer, count) is None:
             raise NcclError("NCCL_ERROR_UNHANDLED_CUDA_ERROR: the buffer is not memory of a GPU")
         of = Stream.all[stream - 1]
         if of.is_late and of.waited_for < Stream.null.put_count:
             raise NcclError("the stream has not waited for the default stream, whose work the call may depend on")
 
-        def memory():
-            if (found := cupy.find(pointer, count)) is None:
+        def at():
+            if (found := memory.find(pointer, count)) is None:
                 raise NcclError("the buffer was freed before the call was done")
             return found
 
-        return memory
+        return at
 
     def send(self, sendbuf: int, count: int, datatype: int, peer: int, stream: int):
-        memory = self._memory(sendbuf, count, datatype, peer, stream)
+        buffer = self._memory(sendbuf, count, datatype, peer, stream)
         to = self._members[peer]
-        self._add(stream, lambda: MPI.COMM_WORLD.Isend(memory().copy(), to, self._tag), lambda request: request.Wait())
+        self._add(stream, lambda: MPI.COMM_WORLD.Isend(buffer().copy(), to, self._tag), lambda request: request.Wait())
 
     def recv(self, recvbuf: int, count: int, datatype: int, peer: int, stream: int):
-        memory = self._memory(recvbuf, count, datatype, peer, stream)
+        buffer = self._memory(recvbuf, count, datatype, peer, stream)
         of = self._members[peer]
 
         def end(request):
@@ -109,7 +108,7 @@ class NcclCommunicator:
             if status.Get_count() != count:
                 raise NcclError(f"{count} bytes are expected, and {status.Get_count()} were sent")
 
-        self._add(stream, lambda: MPI.COMM_WORLD.Irecv(memory(), of, self._tag), end)
+        self._add(stream, lambda: MPI.COMM_WORLD.Irecv(buffer(), of, self._tag), end)
 
     def broadcast(self, sendbuff: int, recvbuff: int, count: int, datatype: int, root: int, stream: int):
         self._memory(recvbuff, count, datatype, root, stream)

@@ -1,0 +1,33 @@
+"""Tests of this folder run where the stand-in for CuPy is the `cupy` that Python finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+STANDIN = Path(__file__).resolve().parent / "standin"
+_found = find_spec("cupy")
+if _found is None or _found.origin is None or not Path(_found.origin).resolve().is_relative_to(STANDIN):
+    collect_ignore_glob = ["test_*.py"]
+
+Counted = Callable[[], AbstractContextManager[list[tuple[str, str, str]]]]
+
+
+@pytest.fixture
+def counted() -> Counted:
+    """A block in which launches, uploads and waits of the host are listed: (which, function, line of tdt)."""
+    from cupy import _array
+
+    @contextmanager
+    def block() -> Iterator[list[tuple[str, str, str]]]:
+        _array.watched = found = []
+        try:
+            yield found
+        finally:
+            _array.watched = None
+
+    return block

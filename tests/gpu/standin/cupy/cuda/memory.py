@@ -1,0 +1,132 @@
+"""Memory of the stand-in's GPUs: who owns an address, how much is in use, and what of the host's is pinned."""
+
+from __future__ import annotations
+
+import os
+import weakref
+
+import numpy as np
+
+
+class OutOfMemoryError(MemoryError):
+    pass
+
+
+_allocated: dict[int, tuple[weakref.ref, int]] = {}  # address → the NumPy array that owns the memory, its GPU
+_pinned: dict[int, weakref.ref] = {}
+
+
+def own(values: np.ndarray) -> np.ndarray:
+    """The values, whose memory is the current GPU's from now on; a copy of those that cannot be written."""
+    from cupy.cuda import Device
+
+    values = values if values.flags.writeable else values.copy()
+    owner = _owner(values)
+    address, device = owner.ctypes.data, Device().id
+    if address in _allocated and _allocated[address][0]() is owner:
+        return values
+    used, limit = pool.used_bytes(), int(os.environ.get("CUPY_STANDIN_MEMORY", 1 << 40))
+    if used + owner.nbytes > limit:
+        raise OutOfMemoryError(
+            f"Out of memory allocating {owner.nbytes:,} bytes (allocated so far: {used:,} bytes, limit set to: {limit:,} bytes)."
+        )
+
+    def freed(reference, address=address, device=device, nbytes=owner.nbytes):
+        pool.used[device] -= nbytes
+        if address in _allocated and _allocated[address][0] is reference:
+            del _allocated[address]
+
+    _allocated[address] = weakref.ref(owner, freed), device
+    pool.used[device] = pool.used.get(device, 0) + owner.nbytes
+    pool.held[device] = max(pool.held.get(device, 0), pool.used[device])
+    for hook in MemoryHook.active:
+        hook.malloc_postprocess(device_id=device, size=owner.nbytes, mem_size=owner.nbytes, mem_ptr=address, pmem_id=0)
+    return values
+
+
+def _owner(values: np.ndarray) -> np.ndarray:
+    base = values
+    while base is not None:
+        if isinstance(base, np.ndarray):
+            values = base
+        base = getattr(base, "base", None)
+    return values
+
+
+def find(pointer: int, nbytes: int) -> np.ndarray | None:
+    """The bytes of GPU memory at an address; None if they are not (all) memory of a GPU."""
+    for start, (reference, _) in list(_allocated.items()):
+        memory = reference()
+        if memory is not None and start <= pointer and pointer + nbytes <= start + memory.nbytes:
+            return _bytes(memory)[pointer - start : pointer - start + nbytes]
+    return None
+
+
+def _bytes(owner: np.ndarray) -> np.ndarray:
+    return owner.transpose(sorted(range(owner.ndim), key=lambda d: -owner.strides[d])).reshape(-1).view(np.uint8)
+
+
+def pin(values: np.ndarray) -> np.ndarray:
+    """Pinned memory of the host."""
+    _pinned[values.ctypes.data] = weakref.ref(values)
+    return values
+
+
+def is_pinned(values) -> bool:
+    if not isinstance(values, np.ndarray):
+        return False
+    owner = _owner(values)
+    reference = _pinned.get(owner.ctypes.data)
+    return reference is not None and reference() is owner
+
+
+class MemoryPointer:
+    def __init__(self, values):
+        owner = _owner(values)
+        self.ptr, self.owner = values.ctypes.data, _bytes(owner)
+        self.offset = self.ptr - owner.ctypes.data
+
+    def __add__(self, count):
+        moved = object.__new__(MemoryPointer)
+        moved.ptr, moved.owner, moved.offset = self.ptr + count, self.owner, self.offset + count
+        return moved
+
+
+class MemoryHook:
+    """What is called after each allocation."""
+
+    active: list[MemoryHook] = []
+    name = "MemoryHook"
+
+    def __enter__(self):
+        MemoryHook.active.append(self)
+        return self
+
+    def __exit__(self, *error):
+        MemoryHook.active.remove(self)
+
+
+class MemoryPool:
+    """Bytes in use and held, by GPU."""
+
+    def __init__(self):
+        self.used: dict[int, int] = {}
+        self.held: dict[int, int] = {}
+
+    def used_bytes(self):
+        return self.used.get(_current(), 0)
+
+    def total_bytes(self):
+        return self.held.get(_current(), 0)
+
+    def free_all_blocks(self, stream=None):
+        self.held[_current()] = self.used_bytes()
+
+
+def _current() -> int:
+    from cupy.cuda import Device
+
+    return Device().id
+
+
+pool = MemoryPool()
