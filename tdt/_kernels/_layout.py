@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import mmap
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._formulas import BFLOAT16, widen
 from tdt._kernels._intrinsics import transpose8
-from tdt._kernels._jit import jit
+from tdt._kernels._jit import address_of, jit
 from tdt._kernels._pool import parallel
 from tdt._kernels._tile import call
 from tdt._kernels._turn import turner
@@ -42,6 +43,15 @@ def bordered(x: np.ndarray, size: tuple, start: tuple, groups: int = 1) -> np.nd
     words = _image_words(channels, tuple(shape), size, start, last, groups, lines.itemsize)
     parallel(_image(), out.size // line, lines, out, words, grain=-(-COPY // line))
     return out
+
+
+def readable_behind(a: np.ndarray, count: int) -> np.ndarray:
+    """`a`, contiguous, where so many numbers behind its end lie in a page of memory that it has, else a copy that has them."""
+    if -(address_of(a) + a.nbytes) % mmap.PAGESIZE >= count * a.itemsize:
+        return a
+    memory = np.empty(a.size + count, a.dtype)
+    memory[: a.size] = a.reshape(-1)
+    return memory[: a.size].reshape(a.shape)
 
 
 def transposed(x: np.ndarray, rows: int, columns: int) -> np.ndarray:

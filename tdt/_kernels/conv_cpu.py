@@ -25,7 +25,7 @@ from tdt._backend.windows import output_sizes
 from tdt._kernels._conv_loops import COLUMNS, ROWS, SCRATCH, SUMMED, gather, sum_windows
 from tdt._kernels._formulas import widen
 from tdt._kernels._jit import address_of
-from tdt._kernels._layout import COPY, bordered
+from tdt._kernels._layout import COPY, bordered, readable_behind
 from tdt._kernels._panels import lined_up, panels
 from tdt._kernels._phases import pixels, share_inside, three, used_cells, valid, windows
 from tdt._kernels._pool import parallel
@@ -130,8 +130,10 @@ def _weight_grad(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> n
     channels, columns = x.shape[1] // groups, y.shape[1] // groups
     last = output_is_channels_last(y, x)
     full = tuple((n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(size, kernel, stride, dilation, strict=True))
-    image = bordered(x, full, padding, groups)
     shape = _tile_of_cells(channels * (kernel[-1] if dilation[-1] == 1 else 1), columns, math.prod(kernel))
+    image = readable_behind(
+        bordered(x, full, padding, groups), shape.rows
+    )  # the last tile has more rows than there are
     in_place = _reads_in_place(y, columns, shape)
     right = to_last(y) if in_place else lined_up(y, groups, SUMMED, shape)
     items, grain, words, _ = _windows(x.shape, y.shape, full, kernel, stride, dilation, groups, last, shape, in_place)

@@ -5,8 +5,6 @@ Where the processor has the instructions, they run too, and have to give the emu
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 from typing import Any
 
 import ml_dtypes
@@ -18,6 +16,7 @@ from tdt._backend.layout import to_front, to_last
 from tdt._kernels import _dots, _pairs, bfloat16_conv_cpu, bfloat16_cpu
 from tdt._kernels._code import written
 from tdt.autograd._op import OPS
+from tests._kernels.guarded import at_the_end
 from tests._kernels.watch import watch
 from tests.helpers import require, require_torch
 
@@ -136,14 +135,7 @@ def test_numbers_that_are_not_finite_stay_in_their_rows_and_columns(way: str):
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("right", [False, True])
 def test_nothing_is_read_past_the_end_of_an_operand(way: str, turned: bool, right: bool):
-    page = mmap.PAGESIZE
-    memory = mmap.mmap(-1, 4 * page)
-    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    if ctypes.CDLL(None).mprotect(ctypes.c_void_p(address + 3 * page), ctypes.c_size_t(page), 0):
-        pytest.skip("no guard page here")
-    x = numbers(45, 37)
-    guarded = np.frombuffer(memory, np.uint16, x.size, 3 * page - 2 * x.size).view(BFLOAT16).reshape(x.shape)
-    guarded[...] = x
+    guarded = at_the_end(numbers(45, 37).view(np.uint16)).view(BFLOAT16)
     own = guarded.T if turned else guarded
     other = numbers(own.shape[0] if right else own.shape[1], 40, seed=1)
     a, b = (other.T, own) if right else (own, other)

@@ -7,6 +7,7 @@ import pytest
 
 from tdt._backend.layout import to_front, to_last
 from tdt._kernels import _phases, _pool, conv_cpu
+from tests._kernels.guarded import at_the_end
 from tests.helpers import require_torch
 
 ONE_CELL = -1  # a seed, whose kernel has one cell
@@ -90,6 +91,21 @@ def test_a_border_that_a_large_dilation_would_sum_is_left_out(padding):
     expected = torch.nn.functional.conv2d(torch.tensor(x), torch.tensor(np.nan_to_num(w, posinf=0)), **how).numpy()
     np.testing.assert_allclose(y, expected, rtol=0, atol=1e-4)
     assert np.isfinite(conv_cpu.conv_input_grad(y, w, size=(10, 10), **how)).all()
+
+
+@pytest.mark.parametrize("order", [np.ascontiguousarray, channels_last])
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_nothing_is_read_past_the_end_of_an_image_or_of_weights(order, kernel):
+    """The last tile has more rows than there are channels left."""
+    rng = np.random.default_rng(0)
+    shapes, how = ((2, 21, 9, 7), (19, 21, kernel, kernel)), {**conv_cpu.PLAIN, "stride": (2, 1)}
+    x, w = (order(rng.standard_normal(shape).astype(np.float32)) for shape in shapes)
+    y = order(rng.standard_normal(conv_cpu.conv(x, w, None, **how).shape).astype(np.float32))
+    expected = three(x, w, None, y, how)
+    guarded = (to_front(at_the_end(to_last(a))) if order is channels_last else at_the_end(a) for a in (x, w, y))
+    x, w, y = guarded
+    for value, again in zip(expected, three(x, w, None, y, how), strict=True):
+        np.testing.assert_array_equal(value, again)
 
 
 @pytest.mark.parametrize(("size", "stride"), [((128, 128), 2), ((224, 192), 2)])
