@@ -27,7 +27,7 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
     narrow = min(w.shape[1], len(w) // groups)
     if output_is_channels_last(x, w):
         if groups == 1 and len(w) <= FEW_CHANNELS:
-            return _last(conv(_contiguous(x), np.ascontiguousarray(w), b, **how))
+            return _last(conv(_contiguous(x), _contiguous(w), b, **how))
         out = _pixels.result(x, w, b, **how) if groups > 1 and narrow < WIDE_LAST else None
     else:
         out = _planes.result(x, w, b, **how) if narrow * max(stride) < WIDE else None
@@ -41,7 +41,7 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
     narrow = min(w.shape[1], len(w) // groups)
     if output_is_channels_last(y, w):
         if groups == 1 and w.shape[1] <= FEW_CHANNELS:
-            return _last(conv_input_grad(_contiguous(y), np.ascontiguousarray(w), b, **how))
+            return _last(conv_input_grad(_contiguous(y), _contiguous(w), b, **how))
         out = _pixels.input_grad(y, w, b, **how) if groups > 1 and narrow < WIDE_LAST else None
     else:
         out = _planes.input_grad(y, w, b, **how) if narrow < WIDE else None
@@ -73,13 +73,11 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
 
 
 def _contiguous(x: np.ndarray) -> np.ndarray:
-    """An image of any memory order as a contiguous one."""
+    """Images or weights of any memory order as contiguous ones, also by the strides of dimensions of size 1."""
     lines = to_last(x)
-    return (
-        transposed(lines, x[0, 0].size, x.shape[1]).reshape(x.shape)
-        if lines.flags.c_contiguous
-        else np.ascontiguousarray(x)
-    )
+    if lines.flags.c_contiguous and x.size:
+        return transposed(lines, x[0, 0].size, x.shape[1]).reshape(x.shape)
+    return np.ascontiguousarray(x).reshape(-1).reshape(x.shape)
 
 
 def _last(x: np.ndarray) -> np.ndarray:

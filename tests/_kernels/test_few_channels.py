@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tdt._backend.layout import to_front, to_last
-from tdt._kernels import KERNELS, conv_cpu, lines_cpu, volume_cpu
+from tdt._kernels import KERNELS, conv_cpu, depthwise_cpu, lines_cpu, volume_cpu
 from tdt._ops.nn import conv as portable
 from tests.helpers import require_torch
 
@@ -122,3 +122,21 @@ def test_they_are_chosen_for_few_channels_and_patches():
     assert not when((image, np.zeros((9, 8, 7, 7), np.float32), None), how), "neither few channels nor patches"
     assert when((image[:, :3], np.zeros((9, 3, 7, 7), np.float32), None), how)
     assert not when((image, np.zeros((9, 8, 5, 5), np.float32), None), {**how, "dilation": (2, 2)})
+
+
+def test_weights_of_one_channel_may_have_the_strides_of_channels_last():
+    """They are contiguous as well, but count as channels-last, as in PyTorch."""
+    torch = require_torch()
+    rng = np.random.default_rng(0)
+    x, w = (np.moveaxis(rng.standard_normal(s, np.float32), -1, 1) for s in ((2, 14, 32, 1), (64, 3, 3, 1)))
+    how = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
+    y = depthwise_cpu.conv(x, w, None, **how)
+    theirs = [torch.tensor(a, requires_grad=True) for a in (x, w)]
+    result = torch.nn.functional.conv2d(*theirs)
+    result.backward(torch.tensor(y))
+    found = (
+        depthwise_cpu.conv_input_grad(y, w, size=(14, 32), **how),
+        depthwise_cpu.conv_weight_grad(y, x, kernel=(3, 3), **how),
+    )
+    for value, expected in zip((y, *found), (result.detach(), theirs[0].grad, theirs[1].grad), strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-3)
