@@ -181,8 +181,8 @@ class ShardedStep(TrainStep):
         return bool(self.share(targets))
 
     def fail(self, error: Exception) -> None:
-        """Remember the first error until all ranks know of it."""
-        self.error = self.error or error
+        """Remember an error until all ranks know of it."""
+        self.error = _first_error((self.error, error))
 
     def share(self, targets: Tensor) -> float:
         """The weight of a part in the mean: its samples that count, by the weights of their classes."""
@@ -199,7 +199,7 @@ class ShardedStep(TrainStep):
         self._used = np.unpackbits(bits, count=len(self.gradients.parameters))
         self.gradients.finish(self._used)
         self.buffers.wait()
-        if (found := next((one.error for one in results if one.error is not None), None)) is not None:
+        if (found := _first_error(one.error for one in results)) is not None:
             raise shared(found)
         changed = set().union(*(one.changed for one in results))
         self.buffers.finish(changed, sum(one.shards for one in results))
@@ -255,3 +255,8 @@ class ShardedStep(TrainStep):
 
     def _clear(self) -> None:
         """Gradients are cleared shard by shard."""
+
+
+def _first_error(errors: Iterable[Exception | None]) -> Exception | None:
+    """The first error; of the data, if there is one: with synchronised batch norm NaN in a sample makes all losses NaN."""
+    return min(filter(None, errors), key=lambda error: isinstance(error, NonFiniteLoss), default=None)

@@ -210,6 +210,13 @@ def test_a_shard_that_fails_among_synchronised_ones_is_named(tmp_path):
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("shard")]
 
 
+def test_nan_in_a_sample_is_found_though_synchronised_batch_norm_spreads_it(tmp_path):
+    built = trainer(tmp_path, "data.loader.shuffle=false", "train.sync_batchnorm=true", model=SYNCHRONIZED)
+    built.parts.loaders["train"].dataset.dataset.tensors[0][60, 0, 0, 0] = float("nan")
+    with pytest.raises(StepError, match="the input of sample 60 holds nan"):
+        built.fit()
+
+
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_a_sample_that_cannot_be_loaded_is_sought_in_the_whole_batch(accumulate, tmp_path):
     built = trainer(tmp_path, f"train.accumulate={accumulate}", "data.loader.shuffle=false")
