@@ -36,11 +36,11 @@ class Ranks:
     """
 
     _gpus: Communicator | None = None
+    watchdog: Watchdog | None = None
 
     def __init__(self, communicator: Communicator) -> None:
         self.communicator, self.rank, self.size = communicator, communicator.rank, communicator.size
         self.hosts: list[str] = self.exchange(socket.gethostname())
-        self.watchdog: Watchdog | None = None
         self.unwatched: list[int] = []
 
     @staticmethod

@@ -11,7 +11,11 @@ from tdt.train._ranks import Ranks
 from tdt.train.checks import alike
 from tdt.train.checks.alike import check_alike, share_threads, threads_of
 from tdt.train.config import loads
+from tdt.train.loop import evaluation, prediction
+from tdt.train.loop.evaluation import evaluate_checkpoint
+from tdt.train.loop.prediction import Predictor
 from tdt.train.runs.run import RunError
+from tdt.train.session import Session
 from tests.commands.running import SMALL
 from tests.train.several import ThreadRanks, run
 
@@ -96,3 +100,30 @@ def test_omp_num_threads_has_precedence_over_shared_cores(monkeypatch: pytest.Mo
     assert run(4, share_threads) == [None] * 4 and chosen[2:] == [2] * 4
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     assert run(2, share_threads) == [None, None] and chosen[6:] == [7, 7]
+
+
+def test_processes_that_read_other_files_score_and_predict_nothing(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    for rank, rows in enumerate((40, 90)):
+        (tmp_path / f"{rank}.csv").write_text("a,kind\n" + "".join(f"{i % 7},{i % 2}\n" for i in range(rows)))
+    text = f"data: {{train: {{type: Table, path: {tmp_path}/0.csv, target: kind}}, loader: {{batch_size: 8}}}}\n"
+    text += 'model: ["LazyLinear(2)"]\nloss: CrossEntropyLoss\noptimizer: SGD(lr=0.1)\ntrain: {epochs: 1}\n'
+    with Session.start(loads(text), folder=tmp_path / "run") as session:
+        session.train()
+    last = tmp_path / "run" / "checkpoints" / "last.safetensors"
+    for module in (evaluation, prediction):
+        monkeypatch.setattr(module, "loaded_by_first", lambda ranks, load: load())
+
+    for error in run(2, lambda ranks: evaluate_checkpoint(last, data=f"{tmp_path}/{ranks.rank}.csv", ranks=ranks)):
+        assert type(error) is RunError and "the processes differ" in str(error) and "\n  data: " in str(error)
+
+    def predict(ranks: Ranks, rows: int) -> list[object]:
+        predictor = Predictor(last, batch_size=16, ranks=ranks)
+        found = predictor.predict((f"row {i}", tdt.tensor([float(i % 7)])) for i in range(rows))
+        return [(one.name, one.label) for one in found]
+
+    whole = predict(Ranks.alone(), 90)
+    assert len(whole) == 90 and run(2, lambda ranks: predict(ranks, 90)) == [whole, whole]
+    for rows in ((40, 90), (90, 40)):
+        for error in run(2, lambda ranks, rows=rows: predict(ranks, rows[ranks.rank])):
+            assert type(error) is RunError and error.shared
+            assert str(error).startswith("rank 1 on node1 has other inputs than rank 0 on node0")

@@ -18,11 +18,13 @@ from tdt._activity import ACTIVITY
 from tdt.train._agreement import loaded_by_first, together, watched
 from tdt.train._ranks import Ranks
 from tdt.train._types import Callback, Json, Nested
+from tdt.train.checks.alike import check_alike, share_threads
 from tdt.train.checks.labels import label_error
 from tdt.train.checks.saved_config import restrict_saved_config
 from tdt.train.config import Component, Config, DataConfig, loads
 from tdt.train.config.config import SPLITS
 from tdt.train.config.precision import default_dtype
+from tdt.train.data.fingerprints import fingerprints
 from tdt.train.data.loading import unsharded
 from tdt.train.data.nested import leaves, on_host
 from tdt.train.data.own_files import is_path, with_path
@@ -265,10 +267,17 @@ def evaluate_checkpoint(
     Raises:
         LookupError: no such split, or an override of another section.
         ConfigError, CheckpointError: the config or the checkpoint is not valid.
+        RunError: the processes have other data, or differ in what else their numbers depend on.
     """
     ranks = ranks or Ranks.alone()
     tensors, meta = loaded_by_first(ranks, lambda: load_run(path))
+    if ranks.size == 1:
+        tdt.set_num_threads(meta["threads"])
+    else:
+        share_threads(ranks)
     parts, split = together(ranks, lambda: _prepared(ranks, meta, path, split, device, overrides, data, batch_size))
+    if ranks.size > 1:
+        check_alike(ranks, parts.config, together(ranks, lambda: fingerprints(parts.files)), parts.device)
     with state_errors(path):
         load_model(parts, tensors)
     with watched(ranks, parts.config.train.stall_timeout.seconds, "evaluating"):
@@ -313,8 +322,6 @@ def _prepared(
     if batch_size is not None:
         loader = config.data.eval_loader.model_copy(update={"batch_size": batch_size})
         config = replace(config, data=replace(config.data, eval_loader=loader))
-    if ranks.size == 1:
-        tdt.set_num_threads(meta["threads"])
     with restrict_saved_config(changes):
         return build(config, training=False, splits=(split,), data_state=data_state(meta), ranks=ranks), split
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, islice
@@ -20,9 +21,10 @@ import tdt
 from tdt import Tensor
 from tdt._activity import ACTIVITY
 from tdt._core.tensor import wrap
-from tdt.train._agreement import loaded_by_first
+from tdt.train._agreement import loaded_by_first, shared
 from tdt.train._ranks import Ranks
 from tdt.train._regular_file import open_regular
+from tdt.train.checks.alike import share_threads
 from tdt.train.checks.saved_config import restrict_saved_config
 from tdt.train.config import loads, registry
 from tdt.train.config.precision import default_dtype
@@ -35,6 +37,7 @@ from tdt.train.loop.state import load_model, load_run, state_errors
 from tdt.train.model.objective import Term, class_names, tasks_of
 from tdt.train.model.predictions import Prediction, predictions_of
 from tdt.train.runs.checkpoint import CheckpointError
+from tdt.train.runs.run import RunError
 from tdt.utils.data import default_collate
 from tdt.vision.transforms import Compose
 
@@ -74,6 +77,8 @@ class Predictor:
         self.step: int = meta["step"]
         if self.ranks.size == 1:
             tdt.set_num_threads(meta["threads"])
+        else:
+            share_threads(self.ranks)
         with state_errors(path), restrict_saved_config():
             self.parts = build_alone(self.config, self.facts)
             load_model(self.parts, tensors)
@@ -94,15 +99,27 @@ class Predictor:
     def predict(self, inputs: Iterable[Named]) -> Iterator[Prediction]:
         """A prediction for each of the inputs from `read`, in order; an invalid one gets an `error`.
 
-        Of several processes each predicts a batch at a time, and all get the predictions of all.
+        Of several processes each predicts a batch at a time, and all get the predictions of all. RunError if they have
+        inputs of other names.
 
         Masks have the size of their images, unless a transform changes more than that.
         """
-        inputs, size = iter(inputs), self.ranks.size
-        while chunks := [chunk for _ in range(size) if (chunk := list(islice(inputs, self.batch_size)))]:
-            own = chunks[self.ranks.rank] if self.ranks.rank < len(chunks) else []
+        inputs, ranks = iter(inputs), self.ranks
+        while True:
+            chunks = [list(islice(inputs, self.batch_size)) for _ in range(ranks.size)]
             ACTIVITY.report()
-            for answers in self.ranks.exchange(list(self._predicted(own)), "predictions"):
+            names = zlib.crc32(repr([name for chunk in chunks for name, _ in chunk]).encode())
+            found = ranks.exchange((names, list(self._predicted(chunks[ranks.rank]))), "predictions")
+            if (other := next((rank for rank, one in enumerate(found) if one[0] != found[0][0]), None)) is not None:
+                raise shared(
+                    RunError(
+                        f"{ranks.name(other)} has other inputs than {ranks.name(0)}: these files must be the same on all "
+                        "machines"
+                    )
+                )
+            if not chunks[0]:
+                return
+            for _, answers in found:
                 yield from answers
 
     def _predicted(self, chunk: list[Named]) -> Iterator[Prediction]:
