@@ -57,19 +57,17 @@ def _sum(code: Code, x: Value, q: Value) -> Value:
 @generalized("(),()->()", vectorize=False)
 def _zeta(code: Code, operands: list[Operand], sizes: list[Value]) -> None:
     x, q = (code.cast(code.load("float", o.address), "double") for o in operands[:2])
-    result = code.variable("double", math.nan)
-    down = code.call("floor", q)
-    with code.when(x == 1.0):
-        result.set(math.inf)
+    result = code.variable("double", code.select(x == 1.0, code.value(math.inf, "double"), math.nan))
     with code.when((x > 1.0) | (x != x)):
+        down = code.call("floor", q)
         with code.when((q <= 0.0) & (down == q)):
             result.set(math.inf)
         with code.when((q > 0.0) | ((q < 0.0) & (down != q) & (code.call("floor", x) == x))):
             result.set(_sum(code, x, q))
-    with code.when((x == math.inf) & (q > 0.0)):  # as PyTorch's
-        result.set(code.select(q < 1.0, math.inf, code.select(q == 1.0, q, math.nan)))
-    with code.when((q == math.inf) & (x > 1.0)):
-        result.set(math.nan)
+        with code.when((x == math.inf) & (q > 0.0)):  # as PyTorch's
+            result.set(code.select(q < 1.0, math.inf, code.select(q == 1.0, q, math.nan)))
+        with code.when(q == math.inf):
+            result.set(math.nan)
     code.store(code.cast(result.get(), "float"), operands[2].address)
 
 
