@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
 from tdt import _kernels
+from tdt._core.calls import renamed_keywords
 from tdt._core.mode import state
 from tdt._core.tensor import LEAF, Storage, Tensor
+from tdt._core.wrapping import wraps
 from tdt._kernels._threads import THREADS
 from tdt.autograd._dispatch import _record
 from tdt.autograd._views import NOWHERE, edge_of
@@ -18,10 +21,12 @@ if TYPE_CHECKING:
     from tdt.autograd._op import Op
 
 MOST_SAVED = 1000
+NAMED = object()  # in the keys of calls, before the keyword arguments
 PIECE = _kernels.PIECE
 ndarray, asarray = np.ndarray, np.asarray
 _new = object.__new__
 
+F = TypeVar("F", bound=Callable[..., Any])
 Compute = Callable[[np.ndarray], Any]
 
 
@@ -102,6 +107,93 @@ def _plain(value: Any) -> bool:
     """Whether a value is an int, a bool, None or a tuple of ints."""
     kind = value.__class__
     return kind is int or kind is bool or value is None or (kind is tuple and all(v.__class__ is int for v in value))
+
+
+def takes(  # noqa: C901  (one frame: helper calls cost time)
+    choose: Callable[..., tuple[FastPath, Any, Any] | None], finish: Callable[[Any], Any] | None = None
+) -> Callable[[F], F]:
+    """`front` for a function of a tensor and further arguments whose calls a `FastPath` may compute.
+
+    What is not recorded is computed without a call of `choose`, the path or the function from the second time on.
+
+    Args:
+        choose: gives the path and its two arguments for the arguments after the tensor, None for those that no path takes.
+            It has the parameters that a path can take; calls with others are left to the function.
+        finish: makes the function's result of one that is recorded, or of several.
+    """
+
+    def decorate(function: F) -> F:  # noqa: C901
+        saved: dict[tuple, tuple] = {}
+        _kernels.UFUNCS.append(saved)
+
+        @wraps(function)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            try:
+                x: Any = None
+                values, found = args[1:], None
+                if kwargs:
+                    values += (NAMED, *kwargs, *kwargs.values())
+                try:
+                    a = args[0]._a
+                    found = saved.get((a.dtype, a.shape, values))
+                    x = args[0]
+                except (AttributeError, IndexError, TypeError):  # no tensor, or a list of dimensions
+                    pass
+                # 1 == True == 1.0, so that a key does not tell them apart.
+                if found is not None and (not values or _same_kinds(values, found[2])):
+                    record = state.fast_record
+                    if record is None and not found[1].autocast:
+                        record = state.uncast_record
+                    if (
+                        record is not None
+                        and not (record and (x._edge is not None or x._view is not None))
+                        and a.__class__ is ndarray
+                        and a.flags.c_contiguous
+                        and a.size < THREADS.elementwise
+                        and (result := found[0](a)) is not None
+                    ):
+                        if result.__class__ is tuple:
+                            outs = tuple([wrapped(asarray(r)) for r in result])
+                            return outs if finish is None else finish(outs)
+                        out = _new(Tensor)
+                        out._a = result if result.__class__ is ndarray else asarray(result)
+                        out._st = Storage()
+                        out._edge = out._view = out._grad = None
+                        return out
+                try:
+                    way = None if x is None else choose(*args[1:], **kwargs)
+                except TypeError:  # another argument
+                    way = None
+                if way is None or (outs := way[0](x, way[1], way[2])) is None:
+                    return function(*args, **kwargs)
+                if found is None:
+                    if len(saved) > MOST_SAVED:
+                        saved.clear()
+                    compute = way[0].saved[a.dtype, a.shape, way[1], way[2]][0]
+                    saved[a.dtype, a.shape, values] = compute, way[0].op, _kinds(values)
+                return outs if finish is None else finish(outs)
+            except Exception as error:
+                renamed = renamed_keywords(function, args, kwargs, error, sys._getframe().f_code)
+                if renamed is None:
+                    raise
+            return called(*args, **renamed)
+
+        return cast("F", called)
+
+    return decorate
+
+
+def _kinds(values: tuple) -> tuple:
+    """The types of values, and of those in tuples among them."""
+    return tuple([tuple(map(type, v)) if v.__class__ is tuple else v.__class__ for v in values])
+
+
+def _same_kinds(values: tuple, kinds: tuple) -> bool:
+    """Whether `kinds` are the types of `values`."""
+    for v, kind in zip(values, kinds, strict=True):
+        if v.__class__ is not kind and (v.__class__ is not tuple or tuple(map(type, v)) != kind):
+            return False
+    return True
 
 
 def wrapped(array: Any) -> Tensor:

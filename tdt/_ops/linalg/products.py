@@ -21,7 +21,7 @@ from tdt._ops.reduce.reductions import sum_name
 from tdt.autograd._arrays import as_tensor, compute, on_arrays
 from tdt.autograd._autocast import autocast, cast_for
 from tdt.autograd._dispatch import binary, unary
-from tdt.autograd._fast_path import FastPath, wrapped
+from tdt.autograd._fast_path import FastPath, takes, wrapped
 from tdt.autograd._node_names import label, node_name, ranks
 from tdt.autograd._op import op
 from tdt.autograd._views import follow
@@ -445,7 +445,7 @@ _short_trace = FastPath(_trace, _prepare_trace)
 
 
 @method()
-@front
+@takes(lambda: (_short_trace, None, None))
 def trace(input: Tensor) -> Tensor:
     """Sum of the diagonal of a matrix.
 
@@ -457,8 +457,6 @@ def trace(input: Tensor) -> Tensor:
     >>> tdt.trace(tdt.ones(2, 2))
     tensor(2.)
     """
-    if (fast := _short_trace(input, None, None)) is not None:
-        return fast
     if input._a.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     return unary(_trace, input)

@@ -19,9 +19,9 @@ from tdt._core.tensor import Tensor
 from tdt._ops._common import check_out_dtype, store_into, wrap_dim
 from tdt._ops.elementwise.binary_math import _logaddexp
 from tdt._ops.reduce._along import along_path, scannable
-from tdt._ops.reduce.order import _add_gather_rule, _check_out_values, _named, _pair
+from tdt._ops.reduce.order import _add_gather_rule, _check_out_values, _pair, named
 from tdt.autograd._arrays import as_tensor, compute, on_arrays
-from tdt.autograd._fast_path import FastPath
+from tdt.autograd._fast_path import FastPath, takes
 from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._op import Op, finish, op
 from tdt.autograd._op_table import OPS
@@ -52,7 +52,7 @@ _cumsum.fast_vjp("x")(lambda xp, g, dim, reverse: _cumsum.forward(xp, g, dim=dim
 
 
 @method(in_place=by_copy)
-@front
+@takes(lambda dim: (_short_cumsum, dim, False))
 def cumsum(input: Tensor, dim: int, *, dtype: Dtype | None = None, out: Tensor | None = None) -> Tensor:
     """Cumulative sums along `dim`; of integers and bools as int64.
 
@@ -64,8 +64,6 @@ def cumsum(input: Tensor, dim: int, *, dtype: Dtype | None = None, out: Tensor |
     >>> tdt.cumsum(tdt.tensor([1, 2, 3]), 0)
     tensor([1, 3, 6])
     """
-    if dtype is None and out is None and (fast := _short_cumsum(input, dim, False)) is not None:
-        return fast
     x = _as_sum_type(input, dtype, out)
     return finish(_cumsum, out, x, dim=wrap_dim(dim, x.ndim))
 
@@ -104,7 +102,7 @@ def _(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
 
 
 @method(in_place=by_copy)
-@front
+@takes(lambda dim: (_short_cumprod, dim, False))
 def cumprod(input: Tensor, dim: int, *, dtype: Dtype | None = None, out: Tensor | None = None) -> Tensor:
     """Cumulative products along `dim`; of integers and bools as int64.
 
@@ -116,8 +114,6 @@ def cumprod(input: Tensor, dim: int, *, dtype: Dtype | None = None, out: Tensor 
     >>> tdt.cumprod(tdt.tensor([1, 2, 3]), 0)
     tensor([1, 2, 6])
     """
-    if dtype is None and out is None and (fast := _short_cumprod(input, dim, False)) is not None:
-        return fast
     x = _as_sum_type(input, dtype, out)
     dim = wrap_dim(dim, x.ndim)
     return x.clone() if not x.ndim and out is None else finish(_cumprod, out, x, dim=dim)
@@ -159,7 +155,7 @@ _short_cummax, _short_cummin = _extremes_path(_cummax, "cummax"), _extremes_path
 
 
 @method()
-@front
+@takes(lambda dim: (_short_cummax, dim, True), named("cummax"))
 def cummax(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
     """Largest element up to each position along `dim`, and its index, of equal elements the last; nan persists.
 
@@ -170,14 +166,12 @@ def cummax(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None)
     >>> tdt.cummax(tdt.tensor([2, 1, 3]), 0).values
     tensor([2, 2, 3])
     """
-    if out is None and (fast := _short_cummax(input, dim, True)) is not None:
-        return _named("cummax", fast)
     _check_out_values(out, input)
     return _pair("cummax", _cummax, out, input, dim=wrap_dim(dim, input.ndim))
 
 
 @method()
-@front
+@takes(lambda dim: (_short_cummin, dim, True), named("cummin"))
 def cummin(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
     """Smallest element up to each position along `dim`, and its index, of equal elements the last; nan persists.
 
@@ -188,8 +182,6 @@ def cummin(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None)
     >>> tdt.cummin(tdt.tensor([2, 1, 3]), 0).values
     tensor([2, 1, 1])
     """
-    if out is None and (fast := _short_cummin(input, dim, True)) is not None:
-        return _named("cummin", fast)
     _check_out_values(out, input)
     return _pair("cummin", _cummin, out, input, dim=wrap_dim(dim, input.ndim))
 

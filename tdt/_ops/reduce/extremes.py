@@ -15,6 +15,7 @@ from tdt._core.tensor import Tensor
 from tdt._ops._common import Dims, keep, store_into, wrap_dims
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.reduce.reductions import AllDims, fold_path, refuse_empty
+from tdt.autograd._fast_path import takes
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import Op, finish, op
 
@@ -71,7 +72,7 @@ _short_amax, _short_amin = fold_path(_amax, "max"), fold_path(_amin, "min")
 
 
 @method()
-@front
+@takes(lambda dim=(), keepdim=False: (_short_amax, dim, keepdim))
 def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Largest element over `dim`; the gradient is divided equally among ties.
 
@@ -86,8 +87,6 @@ def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | 
     >>> tdt.amax(tdt.tensor([[1, 5], [3, 2]]), 1)
     tensor([5, 3])
     """
-    if out is None and (fast := _short_amax(input, dim, keepdim)) is not None:
-        return fast
     dims = wrap_dims(dim, tensor_argument("amax", input).ndim)
     refuse_empty("amax", input, dims)
     refuse_out(out, input)
@@ -95,7 +94,7 @@ def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | 
 
 
 @method()
-@front
+@takes(lambda dim=(), keepdim=False: (_short_amin, dim, keepdim))
 def amin(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Smallest element over `dim`; the gradient is divided equally among ties.
 
@@ -110,8 +109,6 @@ def amin(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | 
     >>> tdt.amin(tdt.tensor([[1, 5], [3, 2]]), 1)
     tensor([1, 2])
     """
-    if out is None and (fast := _short_amin(input, dim, keepdim)) is not None:
-        return fast
     dims = wrap_dims(dim, tensor_argument("amin", input).ndim)
     refuse_empty("amin", input, dims)
     refuse_out(out, input)

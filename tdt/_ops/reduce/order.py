@@ -25,16 +25,16 @@ from tdt._ops.elementwise.arithmetic import maximum, minimum
 from tdt._ops.reduce._along import along_path, choice_path, last, scannable, sortable
 from tdt._ops.reduce.extremes import _amax, _amin, _short_amax, _short_amin, among_ties
 from tdt._ops.reduce.reductions import refuse_empty
-from tdt.autograd._fast_path import FastPath
+from tdt.autograd._fast_path import FastPath, takes
 from tdt.autograd._node_names import label
 from tdt.autograd._op import Op, finish, op
 
 __all__ = ["argsort", "kthvalue", "max", "median", "min", "mode", "msort", "nanmedian", "sort", "topk"]
 
 
-def _named(name: str, results: tuple[Tensor, ...]) -> Any:
-    """The results (values, indices) of a fast path, as the function returns them."""
-    return return_type(name)(*results)
+def named(name: str) -> Callable[[tuple[Tensor, ...]], Any]:
+    """What makes the function's result of those of a fast path, (values, indices)."""
+    return lambda results: return_type(name)(*results)
 
 
 def _pair(name: str, record: Any, out: Any, x: Tensor, **attributes: Any) -> Any:
@@ -149,11 +149,17 @@ _EXTREME_PATHS = {
 }
 
 
+def _extreme_way(name: str, of_all: FastPath) -> tuple[Callable[..., Any], Callable[[Any], Any]]:
+    """For `takes`: the paths of `max` or `min`, and the function's result."""
+    along_dim, node, pair = _EXTREME_PATHS[name], f"{name.capitalize()}Backward1", named(name)
+    return (
+        lambda dim=None, keepdim=False: (of_all, None, False) if dim is None else (along_dim, dim, keepdim),
+        lambda found: pair(found) if found.__class__ is tuple else label(found, node),
+    )
+
+
 def _extreme(name: str, input: Tensor, dim: Any, keepdim: bool, other: Tensor | None, out: Any) -> Any:
     """`max` or `min`, by name."""
-    if other is None and out is None:
-        if dim is not None and (pair := _EXTREME_PATHS[name](input, dim, keepdim)) is not None:
-            return _named(name, pair)
     along_dim, of_all, of_two = _EXTREMES[name]
     check_operands(name, input, dim if other is None else other)
     other = dim if isinstance(dim, Tensor) and not keepdim else other
@@ -169,7 +175,7 @@ def _extreme(name: str, input: Tensor, dim: Any, keepdim: bool, other: Tensor | 
 
 
 @method()
-@front
+@takes(*_extreme_way("max", _short_amax))
 def max(
     input: Tensor,
     dim: int | Tensor | None = None,
@@ -194,13 +200,11 @@ def max(
     >>> tdt.max(tdt.tensor([1, 5, 3]))
     tensor(5)
     """
-    if dim is None and other is None and out is None and (whole := _short_amax(input, None, False)) is not None:
-        return whole if whole._edge is None else label(whole, "MaxBackward1")
     return _extreme("max", input, dim, keepdim, other, out)
 
 
 @method()
-@front
+@takes(*_extreme_way("min", _short_amin))
 def min(
     input: Tensor,
     dim: int | Tensor | None = None,
@@ -225,8 +229,6 @@ def min(
     >>> tdt.min(tdt.tensor([1, 5, 3]))
     tensor(1)
     """
-    if dim is None and other is None and out is None and (whole := _short_amin(input, None, False)) is not None:
-        return whole if whole._edge is None else label(whole, "MinBackward1")
     return _extreme("min", input, dim, keepdim, other, out)
 
 
@@ -271,11 +273,6 @@ def _median_ops(name: str, place: Callable[..., Any]) -> tuple[Op, Op]:
 
 
 def _median_of(name: str, of_all: Op, along_dim: Op, input: Tensor, dim: int | None, keepdim: bool, out: Any) -> Any:
-    of_all_path, along_path_ = _MEDIAN_PATHS[name]
-    if dim is not None and out is None and (pair := along_path_(input, dim, keepdim)) is not None:
-        return _named(name, pair)
-    if dim is None and (fast := of_all_path(input, None, None)) is not None:
-        return fast
     tensor_argument(name, input)
     if dim is not None:
         d = wrap_dim(dim, input.ndim)
@@ -308,14 +305,18 @@ def _median_paths(name: str, of_all: Op, along_dim: Op) -> tuple[FastPath, FastP
     return FastPath(of_all, prepare), choice_path(along_dim, find, sortable)
 
 
-_MEDIAN_PATHS = {
-    "median": _median_paths("median", _median, _median_dim),
-    "nanmedian": _median_paths("nanmedian", _nanmedian, _nanmedian_dim),
-}
+def _median_way(name: str, of_all: Op, along_dim: Op) -> tuple[Callable[..., Any], Callable[[Any], Any]]:
+    """For `takes`: the paths of a median, and the function's result."""
+    whole, along = _median_paths(name, of_all, along_dim)
+    pair = named(name)
+    return (
+        lambda dim=None, keepdim=False: (whole, None, None) if dim is None else (along, dim, keepdim),
+        lambda found: pair(found) if found.__class__ is tuple else found,
+    )
 
 
 @method()
-@front
+@takes(*_median_way("median", _median, _median_dim))
 def median(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: tuple[Tensor, Tensor] | None = None
 ) -> Tensor | tuple[Tensor, Tensor]:
@@ -336,7 +337,7 @@ def median(
 
 
 @method()
-@front
+@takes(*_median_way("nanmedian", _nanmedian, _nanmedian_dim))
 def nanmedian(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: tuple[Tensor, Tensor] | None = None
 ) -> Tensor | tuple[Tensor, Tensor]:
@@ -468,7 +469,7 @@ _short_sort = along_path(
 
 
 @method()
-@front
+@takes(lambda dim=-1, descending=False: (_short_sort, dim, descending), named("sort"))
 def sort(
     input: Tensor,
     dim: int = -1,
@@ -488,8 +489,6 @@ def sort(
     >>> tdt.sort(tdt.tensor([3, 1, 2])).values
     tensor([1, 2, 3])
     """
-    if out is None and (fast := _short_sort(input, dim, descending)) is not None:
-        return _named("sort", fast)
     tensor_argument("sort", input)
     _check_out_values(out, input)
     return _pair("sort", _sort, out, input, dim=wrap_dim(dim, input.ndim), descending=bool(descending))
@@ -573,7 +572,7 @@ _short_topk = FastPath(_topk, _prepare_topk)
 
 
 @method()
-@front
+@takes(lambda k, dim=-1, largest=True: (_short_topk, (k, dim), largest), named("topk"))
 def topk(
     input: Tensor,
     k: int,
@@ -597,8 +596,6 @@ def topk(
     >>> tdt.topk(tdt.tensor([3, 1, 2]), 2).values
     tensor([3, 2])
     """
-    if out is None and (fast := _short_topk(input, (k, dim), largest)) is not None:
-        return _named("topk", fast)
     d = wrap_dim(dim, input.ndim)
     if not 0 <= k <= (input.shape[d] if input.ndim else 1):
         raise RuntimeError(f"selected index k out of range: k = {k} for dimension {d} of {list(input.shape)}")

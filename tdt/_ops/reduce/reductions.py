@@ -11,14 +11,13 @@ import numpy as np
 
 from tdt import _backend, _kernels
 from tdt._core import dtype as _dtype
-from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING, FLOATING_AND_COMPLEX, REAL, SCALAR_NAMES
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import Dims, count, expanded, keep, store_into, wrap_dims
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
-from tdt.autograd._fast_path import FastPath
+from tdt.autograd._fast_path import FastPath, takes
 from tdt.autograd._node_names import by_dim
 from tdt.autograd._op import Op, finish, op
 
@@ -110,7 +109,7 @@ _short_sum = fold_path(_sum, sum_name, _sum_type, by_shape=True)
 
 
 @method()
-@front
+@takes(lambda dim=None, keepdim=False: (_short_sum, dim, keepdim))
 def sum(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -125,8 +124,6 @@ def sum(
     >>> tdt.sum(tdt.tensor([[1, 2], [3, 4]]), 0)
     tensor([4, 6])
     """
-    if dtype is None and out is None and (fast := _short_sum(input, dim, keepdim)) is not None:
-        return fast
     x = tensor_argument("sum", input) if dtype is None else input.to(dtype)
     return finish(_sum, out, x, dim=wrap_dims(dim, x._a.ndim), keepdim=keepdim, dtype=_integral(dtype))
 
@@ -153,7 +150,7 @@ _short_nansum = fold_path(_nansum, float_fold("nansum"))
 
 
 @method()
-@front
+@takes(lambda dim=None, keepdim=False: (_short_nansum, dim, keepdim))
 def nansum(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -170,8 +167,6 @@ def nansum(
     >>> tdt.nansum(tdt.tensor([1.0, float("nan")]))
     tensor(1.)
     """
-    if dtype is None and out is None and (fast := _short_nansum(input, dim, keepdim)) is not None:
-        return fast
     if input.is_complex():
         raise RuntimeError("nansum does not support complex inputs")
     x = input if dtype is None else input.to(dtype)
@@ -207,7 +202,7 @@ _short_mean = fold_path(_mean, float_fold("mean"))
 
 
 @method()
-@front
+@takes(lambda dim=None, keepdim=False: (_short_mean, dim, keepdim))
 def mean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -224,8 +219,6 @@ def mean(
     >>> tdt.mean(tdt.tensor([1.0, 3.0]))
     tensor(2.)
     """
-    if dtype is None and out is None and (fast := _short_mean(input, dim, keepdim)) is not None:
-        return fast
     x = tensor_argument("mean", input) if dtype is None else input.to(dtype)
     _float_only("mean", x)
     return finish(_mean, out, x, dim=wrap_dims(dim, x._a.ndim), keepdim=keepdim)
@@ -255,7 +248,7 @@ _short_nanmean = fold_path(_nanmean, float_fold("nanmean"))
 
 
 @method()
-@front
+@takes(lambda dim=None, keepdim=False: (_short_nanmean, dim, keepdim))
 def nanmean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -272,8 +265,6 @@ def nanmean(
     >>> tdt.nanmean(tdt.tensor([1.0, float("nan"), 3.0]))
     tensor(2.)
     """
-    if dtype is None and out is None and (fast := _short_nanmean(input, dim, keepdim)) is not None:
-        return fast
     if input.dtype.category < FLOAT:
         raise RuntimeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {SCALAR_NAMES[input.dtype]}"
@@ -332,7 +323,7 @@ def _(xp: ModuleType, g: Any, x: Any, out: Any, dim: AllDims, keepdim: bool) -> 
 
 
 @method()
-@front
+@takes(lambda dim=None, keepdim=False: (_short_prod, dim, keepdim))
 def prod(
     input: Tensor,
     dim: int | None = None,
@@ -352,8 +343,6 @@ def prod(
     >>> tdt.prod(tdt.tensor([2, 3, 4]))
     tensor(24)
     """
-    if dtype is None and out is None and (fast := _short_prod(input, dim, keepdim)) is not None:
-        return fast
     tensor_argument("prod", input)
     x = input if dtype is None else input.to(dtype)
     return finish(_prod, out, x, dim=wrap_dims(dim, x.ndim), keepdim=keepdim, dtype=_integral(dtype))
@@ -401,7 +390,7 @@ _share = _kernels.from_formula(
 
 
 @method()
-@front
+@takes(lambda dim, keepdim=False: (_short_logsumexp, dim, keepdim))
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Logarithm of the sum of exp(x) over `dim`, computed without overflow.
 
@@ -413,8 +402,6 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | 
     >>> tdt.logsumexp(tdt.tensor([1000.0, 1000.0]), 0)
     tensor(1000.6932)
     """
-    if out is None and (fast := _short_logsumexp(input, dim, keepdim)) is not None:
-        return fast
     return finish(_logsumexp, out, input, dim=wrap_dims(dim, input.ndim), keepdim=keepdim)
 
 
@@ -457,7 +444,7 @@ _short_all, _short_any = fold_path(_all, "all", _truth_type), fold_path(_any, "a
 
 
 @method()
-@front
+@takes(lambda dim=None, keepdim=False: None if dim == () else (_short_all, dim, keepdim))
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether all elements over `dim` are non-zero: bool, but uint8 for uint8 input.
 
@@ -469,15 +456,13 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor |
     >>> tdt.all(tdt.tensor([True, False]))
     tensor(False)
     """
-    if out is None and dim != () and (fast := _short_all(input, dim, keepdim)) is not None:
-        return fast
     dims = wrap_dims(dim, tensor_argument("all", input).ndim) if dim != () else ()
     refuse_out(out, out if out is not None and out.dtype is _dtype.uint8 else _dtype.bool)
     return finish(_all, out, input, dim=dims, keepdim=keepdim)
 
 
 @method()
-@front
+@takes(lambda dim=None, keepdim=False: None if dim == () else (_short_any, dim, keepdim))
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether at least one element over `dim` is non-zero: bool, but uint8 for uint8 input.
 
@@ -489,8 +474,6 @@ def any(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor |
     >>> tdt.any(tdt.tensor([True, False]))
     tensor(True)
     """
-    if out is None and dim != () and (fast := _short_any(input, dim, keepdim)) is not None:
-        return fast
     dims = wrap_dims(dim, tensor_argument("any", input).ndim) if dim != () else ()
     refuse_out(out, out if out is not None and out.dtype is _dtype.uint8 else _dtype.bool)
     return finish(_any, out, input, dim=dims, keepdim=keepdim)
@@ -506,7 +489,7 @@ _short_count = fold_path(_count_nonzero, "count", np.dtype(np.int64))
 
 
 @method()
-@front
+@takes(lambda dim=None: (_short_count, dim, False))
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
     """Number of non-zero elements over `dim`, an int64.
 
@@ -518,8 +501,7 @@ def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
     >>> tdt.count_nonzero(tdt.tensor([0, 3, 4]))
     tensor(2)
     """
-    fast = _short_count(input, dim, False)
-    return _count_nonzero(input, dim=wrap_dims(dim, input.ndim)) if fast is None else fast
+    return _count_nonzero(input, dim=wrap_dims(dim, input.ndim))
 
 
 @op(name="hash_tensor", dtypes=REAL, packed=True)
@@ -541,7 +523,7 @@ _short_hash = fold_path(_hash_tensor, "hash", lambda dtype: np.uint64)
 
 
 @method()
-@front
+@takes(lambda dim=(), *, keepdim=False: (_short_hash, dim, keepdim))
 def hash_tensor(
     input: Tensor, dim: Dims = (), *, keepdim: bool = False, mode: int = 0, out: Tensor | None = None
 ) -> Tensor:
@@ -561,8 +543,6 @@ def hash_tensor(
     >>> tdt.hash_tensor(tdt.tensor([5, 3]))
     tensor(6, dtype=tdt.uint64)
     """
-    if mode.__class__ is int and mode == 0 and out is None and (fast := _short_hash(input, dim, keepdim)) is not None:
-        return fast
     if mode != 0:
         raise RuntimeError(f"hash_tensor: unknown mode {mode}; expected 0, exclusive or")
     dims = wrap_dims(dim, input.ndim)

@@ -16,6 +16,7 @@ from tdt._core.tensor import Tensor
 from tdt._ops._common import Dims, count, keep, wrap_dims
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.reduce.reductions import AllDims, _mean, float_fold, fold_path
+from tdt.autograd._fast_path import takes
 from tdt.autograd._node_names import label
 from tdt.autograd._op import Op, finish, op
 
@@ -106,7 +107,7 @@ def _with_mean(name: str, record: Op, input: Tensor, options: dict[str, Any]) ->
 
 
 @method()
-@front
+@takes(lambda dim=None, *, keepdim=False: None if dim.__class__ is bool else (_short_var, dim, keepdim))
 def var(
     input: Tensor,
     dim: Dims | bool = None,
@@ -130,15 +131,11 @@ def var(
     >>> tdt.var(tdt.tensor([1.0, 3.0])), tdt.var(tdt.tensor([1.0, 3.0]), correction=0)
     (tensor(2.), tensor(1.))
     """
-    if unbiased is None and correction is None and out is None and dim.__class__ is not bool:
-        fast = _short_var(input, dim, keepdim)
-        if fast is not None:
-            return fast
     return finish(_var, out, input, **_variance_options("var", input, dim, unbiased, correction, keepdim))
 
 
 @method()
-@front
+@takes(lambda dim=None, *, keepdim=False: None if dim.__class__ is bool else (_short_std, dim, keepdim))
 def std(
     input: Tensor,
     dim: Dims | bool = None,
@@ -162,10 +159,6 @@ def std(
     >>> tdt.std(tdt.tensor([1.0, 3.0])), tdt.std(tdt.tensor([1.0, 3.0]), correction=0)
     (tensor(1.4142), tensor(1.))
     """
-    if unbiased is None and correction is None and out is None and dim.__class__ is not bool:
-        fast = _short_std(input, dim, keepdim)
-        if fast is not None:
-            return fast
     return finish(_std, out, input, **_variance_options("std", input, dim, unbiased, correction, keepdim))
 
 

@@ -1,0 +1,76 @@
+"""Functions decorated with `takes`: calls that are repeated have the results and errors of the first."""
+
+from __future__ import annotations
+
+import pytest
+
+import tdt
+
+CALLS = 4  # the first makes the op's plan, the second finds the path, the third takes it
+
+
+@pytest.mark.parametrize("kernels", [True, False])
+def test_repeated_calls_give_the_same_values(kernels):
+    x = tdt.tensor([[1.0, 5.0, 3.0], [4.0, 2.0, 6.0]])
+    before = tdt.backends.kernels(kernels)
+    try:
+        for _ in range(CALLS):
+            assert x.sum().item() == 21
+            assert x.sum(1).tolist() == x.sum(dim=1).tolist() == x.sum(axis=1).tolist() == [9, 12]
+            assert x.sum((0, 1), True).shape == (1, 1)
+            assert tdt.trace(x).item() == 3
+            assert x.max().item() == 6
+            values, indices = x.max(1)
+            assert (values.tolist(), indices.tolist()) == ([5, 6], [1, 2])
+            assert x.median(dim=0).values.tolist() == [1, 2, 3]
+            assert x.topk(2).indices.tolist() == [[1, 2], [2, 0]]
+            assert x.cumsum(0).tolist() == [[1, 5, 3], [5, 7, 9]]
+    finally:
+        tdt.backends.kernels(before)
+
+
+def test_calls_that_equal_a_repeated_one_but_are_of_other_types_go_their_own_way():
+    x = tdt.ones(2, 3)
+    for _ in range(CALLS):
+        assert x.sum(1).shape == (2,)
+        assert x.var(1).shape == (2,)
+        assert x.sum((1,), True).shape == (2, 1)
+    for dim in (1.0, "dim"):
+        with pytest.raises(TypeError):
+            x.sum(dim)
+    for _ in range(CALLS):
+        assert x.sum(dim=0).shape == (3,)
+    with pytest.raises(TypeError):
+        x.sum("dim", 0)
+    assert x.var(True).shape == ()  # a bool is taken as `unbiased`
+    assert x.sum([1]).shape == (2,)
+
+
+def test_repeated_calls_are_recorded_and_follow_writes_to_a_views_base():
+    base = tdt.tensor([[1.0, 2.0], [3.0, 4.0]])
+    for _ in range(CALLS):
+        assert base.max().item() == 4
+    x = base.clone().requires_grad_()
+    largest = x.max()
+    assert largest.grad_fn.name() == "MaxBackward1"
+    largest.backward()
+    assert x.grad.tolist() == [[0, 0], [0, 1]]
+    moved = x * 1
+    row = moved[0]
+    moved.mul_(3)
+    row.sum().backward()
+    assert x.grad.tolist() == [[3, 3], [0, 1]]
+    with tdt.inference_mode():
+        assert base.max().is_inference()
+    half = base.bfloat16()
+    assert [half.prod().dtype for _ in range(CALLS)] == [tdt.bfloat16] * CALLS
+    with tdt.autocast("cpu", tdt.bfloat16):
+        assert half.prod().dtype is tdt.float32
+
+
+def test_results_lie_in_memory_of_their_own():
+    x = tdt.ones(1, 4)
+    results = [x.cumsum(1) for _ in range(CALLS)]
+    results[-1].zero_()
+    assert [r.sum().item() for r in results] == [10] * (CALLS - 1) + [0]
+    assert x.sum().item() == 4
