@@ -41,9 +41,10 @@ FEW_CHANNELS, FEW_PAIRS, FEW_CELLS, FILLED, LARGE_FEW = 4, 64, 25, 0.75, 1 << 15
 MOST_CELLS = 64  # of a kernel, all of which are written out in the code of `_planes` and `_pixels`
 # Numbers of a row of a patch, and of a whole patch, whose weight gradient is summed where they lie.
 LONG_RUN, MOST_PATCH = 8, 1 << 10
-# Windows of an image up to which they are multiplied as patches, and the least number of weights; and for a weight gradient the
-# least number of weights for each window of all images. With the least channels of the result, of which each reads all patches.
-FEW_WINDOWS, PATCH_WEIGHTS, WEIGHTS_OF_WINDOW, PATCH_COLUMNS = 64, 1 << 19, 2560, 128
+# Windows of an image up to which they are multiplied as patches, also of a channels-last one, whose weights are packed sooner,
+# and the least number of weights; and for a weight gradient the least number of weights for each window of all images. With the
+# least channels of the result, of which each reads all patches.
+FEW_WINDOWS, FEW_LAST_WINDOWS, PATCH_WEIGHTS, WEIGHTS_OF_WINDOW, PATCH_COLUMNS = 64, 16, 1 << 19, 2560, 128
 PATCH_CHANNELS = 16  # of fewer, the cells of a patch are columns of a product: the channels alone would not fill a tile
 LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
 LARGE_NORM = 1 << 13  # elements: a training step of a layer takes a third of NumPy's 0.4 ms
@@ -165,14 +166,17 @@ def of_patches(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def few_windows(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Convolutions, and weight gradients, of contiguous small images with so many weights that packing them takes long.
+    """Convolutions, and weight gradients, of small images with so many weights that packing them takes long.
+
+    Both operands are contiguous, or channels-last.
 
     A result is judged by a single image, so that it does not depend on the batch.
     """
     first, second = arrays[0], arrays[1]
     if attributes["groups"] != 1 or not convolution(arrays, attributes) or many_tiles(arrays, attributes):
         return False
-    if not first.flags.c_contiguous or not second.flags.c_contiguous:
+    last = output_is_channels_last(first, second)
+    if not all((to_last(a) if last else a).flags.c_contiguous for a in (first, second)):
         return False
     of_weights = "kernel" in attributes
     kernel = attributes["kernel"] if of_weights else second.shape[2:]
@@ -183,7 +187,8 @@ def few_windows(arrays: Sequence[Any], attributes: dict) -> bool:
     if of_weights:
         return weights >= WEIGHTS_OF_WINDOW * (first.size // out_channels)
     how = attributes["stride"], attributes["padding"], attributes["dilation"]
-    return weights >= PATCH_WEIGHTS and math.prod(output_sizes(first.shape[2:], kernel, *how)) <= FEW_WINDOWS
+    most = FEW_LAST_WINDOWS if last else FEW_WINDOWS
+    return weights >= PATCH_WEIGHTS and math.prod(output_sizes(first.shape[2:], kernel, *how)) <= most
 
 
 def few_line_channels(arrays: Sequence[Any], attributes: dict) -> bool:

@@ -3,6 +3,11 @@
     result            w (O, C · cells)     times the patches (C · cells, windows)
     weight gradient   y (O, windows)       times the patches, transposed
 
+and of channels-last images and weights, whose patches consist of whole pixels,
+
+    result            patches (windows, cells · C)     times w, transposed
+    weight gradient   y, transposed (O, windows)       times the patches
+
 Where images are small, a layer has more weights than numbers: to pack them for `conv_cpu`'s tiles takes longer than to multiply.
 """
 
@@ -14,11 +19,12 @@ import math
 
 import numpy as np
 
+from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
 from tdt._kernels import conv_cpu, product
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._jit import address_of
-from tdt._kernels._layout import COPY, transposed
+from tdt._kernels._layout import COPY, bordered, transposed
 from tdt._kernels._phases import three
 from tdt._kernels._pool import parallel
 
@@ -29,12 +35,33 @@ WORDS = ("offsets", "starts", "rows", "wide")
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
          groups: int) -> np.ndarray:  # fmt: skip
-    """The op `conv` for contiguous x (N, C, *spatial), w (O, C, *kernel), b (O,) or None; one group."""
+    """The op `conv` for x (N, C, *spatial), w (O, C, *kernel), b (O,) or None; one group; both contiguous, or channels-last."""
     how = {"stride": stride, "padding": padding, "dilation": dilation}
-    size, weights = output_sizes(x.shape[2:], w.shape[2:], **how), w.reshape(len(w), -1)
-    windows = math.prod(size)
-    out = np.empty((len(x), len(w), windows), np.float32)
-    some = -(-COLUMNS // windows)
+    size = output_sizes(x.shape[2:], w.shape[2:], **how)
+    some = -(-COLUMNS // math.prod(size))
+    out = (_of_pixels if output_is_channels_last(x, w) else _of_planes)(x, w, size, some, how)
+    if b is not None:
+        out += b.reshape(-1, *(1,) * len(size))
+    if any(padding) and conv_cpu.border_counts(out, (0, slice(None), *(0,) * len(size)), w):
+        return conv_cpu.conv(x, w, b, **how, groups=groups)
+    return out
+
+
+def _of_pixels(x: np.ndarray, w: np.ndarray, size: tuple, some: int, how: dict) -> np.ndarray:
+    """The result without a bias for channels-last images and weights, so many samples at a time."""
+    weights = to_last(w).reshape(len(w), -1).T
+    out = np.empty((len(x), *size, len(w)), np.float32)
+    for first in range(0, len(x), some):
+        part = out[first : first + some]
+        patches = _pixel_patches(x[first : first + some], w.shape[2:], size, **how)
+        part[...] = product(np, patches, weights).reshape(part.shape)
+    return to_front(out)
+
+
+def _of_planes(x: np.ndarray, w: np.ndarray, size: tuple, some: int, how: dict) -> np.ndarray:
+    """The result without a bias for contiguous images and weights."""
+    weights = w.reshape(len(w), -1)
+    out = np.empty((len(x), len(w), math.prod(size)), np.float32)
     for first in range(0, len(x), some):
         part = out[first : first + some]
         patches = _patches(_samples_last(x[first : first + some]), w.shape[2:], size, **how)
@@ -42,23 +69,39 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
         part[...] = (result if len(part) == 1 else transposed(result, result.size // len(part), len(part))).reshape(
             part.shape
         )
-    if b is not None:
-        out += b[:, None]
-    if any(padding) and conv_cpu.border_counts(out, (0, slice(None), 0), w):
-        return conv_cpu.conv(x, w, b, **how, groups=groups)
     return out.reshape(len(x), len(w), *size)
 
 
 def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
                      groups: int) -> np.ndarray:  # fmt: skip
-    """The op `conv_weight_grad` for contiguous y (N, O, *spatial), x (N, C, *spatial); as `conv`."""
+    """The op `conv_weight_grad` for y (N, O, *spatial), x (N, C, *spatial); as `conv`."""
     how = {"stride": stride, "padding": padding, "dilation": dilation}
-    patches = _patches(_samples_last(x), kernel, y.shape[2:], **how)
-    flat = _samples_last(y).reshape(y.shape[1], -1)
-    out: np.ndarray = product(np, flat, patches.T).reshape(y.shape[1], x.shape[1], *kernel)
+    if output_is_channels_last(y, x):
+        patches = _pixel_patches(x, kernel, y.shape[2:], **how)
+        sums = product(np, to_last(y).reshape(-1, y.shape[1]).T, patches)
+        out: np.ndarray = to_front(sums.reshape(y.shape[1], *kernel, x.shape[1]))
+    else:
+        patches = _patches(_samples_last(x), kernel, y.shape[2:], **how)
+        flat = _samples_last(y).reshape(y.shape[1], -1)
+        out = product(np, flat, patches.T).reshape(y.shape[1], x.shape[1], *kernel)
     if any(padding) and conv_cpu.border_counts(out, (slice(None), 0, *(0,) * len(kernel)), y):
         return conv_cpu.conv_weight_grad(y, x, kernel=kernel, **how, groups=groups)
     return out
+
+
+def _pixel_patches(
+    x: np.ndarray, kernel: tuple, size: tuple, stride: tuple, padding: tuple, dilation: tuple
+) -> np.ndarray:
+    """The pixels under each window of a channels-last (N, C, *spatial), as (N · windows, cells · C)."""
+    full = tuple((o - 1) * s + (k - 1) * d + 1 for o, k, s, d in zip(size, kernel, stride, dilation, strict=True))
+    image = bordered(x, full, padding)
+    count, *steps, pixel = image.strides
+    steps = [
+        *(n * s for n, s in zip(steps, stride, strict=True)),
+        *(n * d for n, d in zip(steps, dilation, strict=True)),
+    ]
+    windows = np.lib.stride_tricks.as_strided(image, (len(x), *size, *kernel, x.shape[1]), (count, *steps, pixel))
+    return windows.reshape(len(x) * math.prod(size), -1)
 
 
 def _samples_last(x: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tdt import _kernels, backends
+from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._kernels import few_windows, patches_cpu
 from tests._kernels.test_few_channels import expected, problem
 from tests.helpers import require_torch
@@ -23,17 +24,26 @@ CASES = [
 ]
 
 
+ORDERS = pytest.mark.parametrize("order", [np.ascontiguousarray, lambda a: to_front(np.ascontiguousarray(to_last(a)))])
+
+
+@ORDERS
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_values_are_those_of_pytorch(case):
+def test_values_are_those_of_pytorch(case, order):
     x, w, b, y, how = problem(case)
     result, _, gradient = expected(x, w, b, y, how, None)
-    np.testing.assert_allclose(patches_cpu.conv(x, w, b, **how), result, rtol=1e-4, atol=1e-4)
+    x, w, y = map(order, (x, w, y))
+    found = patches_cpu.conv(x, w, b, **how)
+    np.testing.assert_allclose(found, result, rtol=1e-4, atol=1e-4)
+    assert (to_last(found) if output_is_channels_last(x, w) else found).flags.c_contiguous
     found = patches_cpu.conv_weight_grad(y, x, kernel=w.shape[2:], **how)
     np.testing.assert_allclose(found, gradient, rtol=1e-4, atol=1e-4)
 
 
-def test_a_sample_has_the_same_bits_alone_and_in_a_batch():
+@ORDERS
+def test_a_sample_has_the_same_bits_alone_and_in_a_batch(order):
     x, w, b, _, how = problem(CASES[5])
+    x, w = order(x), order(w)
     whole = patches_cpu.conv(x, w, b, **how)
     for n in range(len(x)):
         np.testing.assert_array_equal(patches_cpu.conv(x[n : n + 1], w, b, **how)[0], whole[n])
@@ -48,18 +58,20 @@ def test_errors_are_at_most_three_times_pytorchs():
         assert np.abs(ours[k] - exact[k]).max() <= 3 * np.abs(theirs[k] - exact[k]).max()
 
 
+@ORDERS
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_what_is_not_finite_does_not_meet_the_border(value):
+def test_what_is_not_finite_does_not_meet_the_border(value, order):
     x, w, b, y, how = problem(CASES[1])
     w[3, 2, 0, 0] = y[1, 4, 0, 0] = value
     result, _, gradient = expected(x, w, b, y, how, None)
+    x, w, y = map(order, (x, w, y))
     np.testing.assert_allclose(patches_cpu.conv(x, w, b, **how), result, rtol=1e-4, atol=1e-4)
     found = patches_cpu.conv_weight_grad(y, x, kernel=(3, 3), **how)
     np.testing.assert_allclose(found, gradient, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
-def test_small_contiguous_images_with_many_weights_are_computed_so():
+def test_small_images_with_many_weights_are_computed_so():
     how = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
     weights = np.zeros((256, 256, 3, 3), np.float32)
     of = lambda count, channels, side: np.zeros((count, channels, side, side), np.float32)  # noqa: E731
@@ -69,6 +81,10 @@ def test_small_contiguous_images_with_many_weights_are_computed_so():
         assert not few_windows((of(1, 256, 9), weights, None), how), "too many windows"
         assert not few_windows((of(1, 256, 4), weights[:100], None), how), "too few weights"
         assert not few_windows((of(1, 256, 4).transpose(0, 1, 3, 2), weights, None), how)
+        x, w = (to_front(np.zeros(shape, np.float32)) for shape in ((1, 4, 4, 256), (256, 3, 3, 256)))
+        assert few_windows((x, w, None), how)
+        assert not few_windows((of(1, 256, 4), w, None), how)
+        assert not few_windows((to_front(np.zeros((1, 7, 7, 256), np.float32)), w, None), how), "too many windows"
         gradient = {**how, "kernel": (3, 3)}
         assert few_windows((of(7, 256, 4), of(7, 128, 4)), gradient)
         assert not few_windows((of(8, 256, 4), of(8, 128, 4)), gradient)
