@@ -355,8 +355,8 @@ def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Ten
     """The tensors joined along dimension 1; a vector counts as a column."""
 def combinations(input: Tensor, r: builtins.int = 2, with_replacement: builtins.bool = False) -> Tensor:  # tdt/_ops/shape/combine.py
     """Every combination of `r` elements of a vector, a row each, in the order of the vector."""
-def compile(model: Callable[..., Any] | None = None, *, fullgraph: builtins.bool = False, dynamic: builtins.bool | None = None, backend: str | Callable[..., Any] | None = None, mode: str | None = None, options: dict[str, Any] | None = None, name: str | None = None, disable: builtins.bool = False, recompile_limit: builtins.int | None = None, isolate_recompiles: builtins.bool = False, shapes_spec: Any = None) -> Any:  # tdt/compat/_switches.py
-    """Return `model` unchanged, or a decorator that does so: tdt compiles no Python, and warns about that once."""
+def compile(model: Callable[..., Any] | None = None, *, fullgraph: builtins.bool = False, dynamic: builtins.bool | None = None, backend: str | Callable[..., Any] | None = None, mode: str | None = None, options: dict[str, Any] | None = None, name: str | None = None, disable: builtins.bool = False, recompile_limit: builtins.int | None = None, isolate_recompiles: builtins.bool = False, shapes_spec: Any = None) -> Any:  # tdt/_compiled/__init__.py
+    """`model` compiled: its ops are recorded in a first call, and further calls of the same kind compute the same bits."""
 def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/complex_numbers.py
     """The complex numbers real + i · imag."""
 complex128: _dtype

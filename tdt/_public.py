@@ -3,6 +3,7 @@
 from math import e, inf, nan, pi
 
 from tdt._backend.device import device, get_default_device, set_default_device
+from tdt._compiled import *
 from tdt._core import legacy_constructor as _legacy_constructor
 from tdt._core import new_tensors as _new_tensors
 from tdt._core import properties as _properties

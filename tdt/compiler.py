@@ -1,4 +1,4 @@
-"""PyTorch's `torch.compiler`, for scripts that guard code with it: tdt compiles no Python."""
+"""PyTorch's `torch.compiler`, for scripts that guard code with it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import ParamSpec, TypeVar, overload
 
-from tdt.compat._switches import compile as compile  # noqa: PLC0414
+from tdt._compiled import compile as compile  # noqa: PLC0414
 
 F = TypeVar("F")
 _P = ParamSpec("_P")

@@ -23,6 +23,7 @@ LOADED_ON_FIRST_USE = {
     ("tdt", "tdt."): "public modules load when a program first asks for them, so that `import tdt` is quick",
     ("tdt.compat._find", "tdt.compat."): "a name that tdt lacks is looked up there when a program asks for it",
     ("tdt.compat._find", "tdt.compat._names"): "the same, for functions and classes",
+    ("tdt._compiled", "tdt.nn.modules._optimized"): "a compiled module is wrapped in a module",
     ("tdt.serialization._rebuild", "tdt.nn.parameter"): "a file may hold parameters, whose class is one of tdt.nn",
 }
 # Classes of a higher room that annotations name, for type checkers alone; and why.

@@ -154,11 +154,8 @@ def test_the_determinism_switch_is_set_by_name_and_by_number():
         tdt.use_deterministic_algorithms("yes")
 
 
-def test_compile_returns_the_model_and_warns_once_that_it_does_nothing(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(_switches, "_warned_of_compile", False)
+def test_compile_takes_functions_of_numbers():
     net = tdt.nn.Linear(1, 1)
-    with pytest.warns(UserWarning, match="tdt.compile has no effect"):
-        assert tdt.compile(net, mode="max-autotune") is net
     with warnings.catch_warnings():
         warnings.simplefilter("error")
 

@@ -161,6 +161,15 @@ def make(
     kind: str, shape: tuple[int, ...], value: Any, dtype: Dtype | None, where: Any, requires_grad: bool = False
 ) -> Tensor:
     """A tensor created by the array library's function `kind`: zeros, ones, empty or full."""
+    created = _built(kind, shape, value, dtype, where, requires_grad)
+    if state.recording is not None:
+        state.recording.constant(created)
+    return created
+
+
+def _built(
+    kind: str, shape: tuple[int, ...], value: Any, dtype: Dtype | None, where: Any, requires_grad: bool
+) -> Tensor:
     target = as_device(where)
     np_dtype = (_dtype.get_default_dtype() if dtype is None else _dtype.as_dtype(dtype)).np
     if target.type == "cpu" and kind != "full" and np_dtype not in KINDS:

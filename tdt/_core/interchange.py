@@ -12,6 +12,7 @@ from tdt._backend.device import device
 from tdt._core import dtype as _dtype
 from tdt._core.float8 import plain
 from tdt._core.methods import method
+from tdt._core.mode import values_read
 from tdt._core.sparse import SparseCOO
 from tdt._core.storage import own_bytes
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
@@ -33,6 +34,7 @@ def item(self: Tensor) -> bool | int | float | complex:
         raise RuntimeError(f"a Tensor with {self._a.size} elements cannot be converted to Scalar")
     if self._a.__class__ is _backend.MetaArray:
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+    values_read("Tensor.item()")
     value = self._a.item()
     return float(value) if self.dtype.category == _dtype.FLOAT else value
 
@@ -47,6 +49,7 @@ def tolist(self: Tensor) -> Any:
     >>> tdt.tensor([[1, 2], [3, 4]]).tolist()
     [[1, 2], [3, 4]]
     """
+    values_read("Tensor.tolist()")
     a = _backend.to_device(self._a, _backend.CPU)
     return plain(a).tolist()
 
@@ -75,6 +78,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
             f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
             "memory first."
         )
+    values_read("Tensor.numpy()")
     return _backend.to_device(self._a, _backend.CPU)
 
 
@@ -96,6 +100,7 @@ def data_ptr(self: Tensor) -> int:
     >>> x[1:].data_ptr() - x.data_ptr()
     8
     """
+    values_read("Tensor.data_ptr()")
     return self._a.ctypes.data if isinstance(self._a, np.ndarray) else self._a.data.ptr
 
 
@@ -121,6 +126,7 @@ def __bool__(self: Tensor) -> bool:
     if self._a.size != 1:
         what = "no values" if not self._a.size else "more than one value"
         raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous; use .any() or .all()")
+    values_read("bool(tensor)")
     return bool(self._a.item())
 
 

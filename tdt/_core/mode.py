@@ -24,6 +24,7 @@ class State(threading.local):
     saving_refused = ""  # the reason why saved-tensor hooks are disabled
     anomaly: Any = None  # anomaly detection: runs the nodes of a backward pass, and checks for NaN
     task: Any = None  # the current backward pass
+    recording: Any = None  # records the ops of a function that is being compiled
     # `grad`, or None if a handler or inference mode is active and ops take the general path.
     fast_record: bool | None = True
     # `grad` where the only handler is autocast, for the ops that it leaves as they are; else None.
@@ -31,6 +32,12 @@ class State(threading.local):
 
 
 state = State()
+
+
+def values_read(what: str) -> None:
+    """Tell a recording that Python code reads the values of a tensor, on which what follows may depend."""
+    if state.recording is not None:
+        state.recording.refuse(f"{what} reads values of a tensor, which differ from call to call")
 
 
 def _set(settings: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from tdt._core.aliases import Device, Number
 from tdt._core.calls import front
 from tdt._core.creation import _finished, _into
 from tdt._core.dtype import dtype as Dtype
+from tdt._core.mode import state
 from tdt._core.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
@@ -52,7 +53,10 @@ def arange(
     whole: Any = start, end, step
     if {int}.issuperset(map(type, whole)) and dtype is out is device is None and as_device(None) is CPU:
         if whole[2] > 0 and whole[0] <= whole[1] < 2**60:
-            return _finished(np.arange(*whole, dtype=np.int64), requires_grad)
+            created = _finished(np.arange(*whole, dtype=np.int64), requires_grad)
+            if state.recording is not None:
+                state.recording.constant(created)
+            return created
     first, limit, stride = (_real(v.item() if isinstance(v, Tensor) else v) for v in (start, end, step))
     dtype = out.dtype if dtype is None and out is not None else dtype
     if dtype is None:
@@ -77,6 +81,8 @@ def arange(
     xp = on(as_device(device))
     values = xp.arange(count, dtype=np.int64 if dtype.category == _dtype.INT else np.float64) * stride + first
     created = _finished(values.astype(dtype.np), requires_grad, device)
+    if state.recording is not None and out is None:
+        state.recording.constant(created)
     return created if out is None else _into(out, created)
 
 

@@ -54,6 +54,8 @@ def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None
         before._a, before._st = x._a.copy(), Storage()
     result = apply(op, (before, *rest), attributes, _direct_target(op, x, rest))
     write_result(x, result)
+    if state.recording is not None:
+        state.recording.wrote(x, result)
     x._st.bump_version()
     if result._edge is not None:
         point_at(result._edge, x)

@@ -7,13 +7,11 @@ bit-identical for any number of threads.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import Any
 
 from tdt._kernels._pool import get_num_threads
 
 __all__ = [
-    "are_deterministic_algorithms_enabled", "compile", "get_deterministic_debug_mode",
+    "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode",
     "get_float32_matmul_precision", "get_num_interop_threads", "is_deterministic_algorithms_warn_only_enabled",
     "set_deterministic_debug_mode", "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads",
     "use_deterministic_algorithms",
@@ -26,7 +24,6 @@ _precision = "highest"
 _debug_mode = 0
 _warn_only = False
 _interop_threads: int | None = None
-_warned_of_compile = False
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
@@ -166,35 +163,3 @@ def get_num_interop_threads() -> int:
     True
     """
     return _interop_threads or get_num_threads()
-
-
-def compile(
-    model: Callable[..., Any] | None = None,
-    *,
-    fullgraph: bool = False,
-    dynamic: bool | None = None,
-    backend: str | Callable[..., Any] | None = None,
-    mode: str | None = None,
-    options: dict[str, Any] | None = None,
-    name: str | None = None,
-    disable: bool = False,
-    recompile_limit: int | None = None,
-    isolate_recompiles: bool = False,
-    shapes_spec: Any = None,
-) -> Any:
-    """Return `model` unchanged, or a decorator that does so: tdt compiles no Python, and warns about that once.
-
-    Raises:
-        RuntimeError: when both `mode` and `options` are passed.
-
-    >>> import tdt
-    >>> tdt.compile(abs, disable=True) is abs
-    True
-    """
-    global _warned_of_compile
-    if mode is not None and options is not None:
-        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
-    if not _warned_of_compile and not disable:
-        _warned_of_compile = True
-        warnings.warn("tdt.compile has no effect: tdt compiles no Python and runs the model unchanged", stacklevel=2)
-    return (lambda function: function) if model is None else model

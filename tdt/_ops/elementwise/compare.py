@@ -9,6 +9,7 @@ from typing import Any
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import ALL, FLOAT8_WITH_INF, FLOAT8S, INTEGRAL, INTS, REAL, check_category
 from tdt._core.methods import function_alias, method
+from tdt._core.mode import values_read
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import Number
 from tdt._ops._operators import arithmetic_operator, comparison_operator
@@ -445,6 +446,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
     >>> tdt.allclose(tdt.tensor([1.0]), tdt.tensor([1.0 + 1e-7]))
     True
     """
+    values_read("allclose")
     return bool(isclose(input, other, rtol, atol, equal_nan)._a.all())
 
 
@@ -459,6 +461,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     True
     """
     check_category("equal", ALL, input.dtype)
+    values_read("equal")
     return input.shape == other.shape and bool(eq(wrap(input._a), wrap(other._a))._a.all())
 
 
@@ -466,6 +469,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
 def _contains(self: Tensor, element: Any) -> bool:
     if not isinstance(element, (Tensor, bool, int, float, complex)):
         raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+    values_read("`in`")
     return bool((self == element)._a.any())
 
 

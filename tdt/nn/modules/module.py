@@ -61,6 +61,7 @@ class Module(Lookup, Hooked, StateDict, Convertible):
     """
 
     training: bool
+    _hooks_of_all = global_hooks
     _reads_directly = True  # False for a class that computes one of _READ_DIRECTLY, as a property, or any attribute
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -335,12 +336,14 @@ class Module(Lookup, Hooked, StateDict, Convertible):
                 parameter.grad.zero_()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Not available: tdt does not compile Python code.
+        """Compile the module's `forward` in place, as `tdt.compile` does, which takes the arguments. Hooks are not compiled.
 
         Raises:
-            NotImplementedError: always.
+            RuntimeError, NotImplementedError: as `tdt.compile`.
         """
-        raise NotImplementedError("Module.compile: tdt does not compile Python; call the module as it is")
+        from tdt._compiled import compile_forward
+
+        compile_forward(self, *args, **kwargs)
 
     # Printing.
 

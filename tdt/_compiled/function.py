@@ -1,0 +1,200 @@
+"""Compiled functions: which recording a call takes, and when it is recorded."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tdt._compiled.guards import Guards
+from tdt._compiled.program import Refusal
+from tdt._compiled.recording import NO_OPS, Recording, _requires_gradient, mode
+from tdt._core.calls import TENSOR_TYPES
+from tdt._core.mode import state
+from tdt._core.tensor import Tensor
+
+MOST_RECORDINGS = 8
+ndarray = np.ndarray
+
+
+class Recorded:
+    """A recording, or the reason why there is none, and what it holds for.
+
+    Attributes:
+        recording: None where the function is called as it is.
+    """
+
+    def __init__(self, guards: Guards, recording: Recording | None):
+        self.guards, self.recording = guards, recording
+        self.arrays = [t._a for t in guards.tensors]
+        self.requires = [_requires_gradient(t) for t in guards.tensors]
+
+    def holds(self) -> bool:
+        """Whether the function depends on the same modules, tensors and numbers as when it was recorded."""
+        arrays = self.arrays
+        for k, t in enumerate(self.guards.tensors):
+            a = t._a
+            if a is not arrays[k]:
+                if not _alike(a, arrays[k]):
+                    return False
+                arrays[k] = a
+            if (t._edge is not None) is not self.requires[k] and _requires_gradient(t) is not self.requires[k]:
+                return False
+        return self.guards.hold()
+
+
+class Compiled:
+    """A function whose calls are recorded. See `tdt.compile`.
+
+    Args:
+        name: for messages.
+        fullgraph: raise RuntimeError where a call cannot be recorded.
+        limit: of recordings.
+
+    Attributes:
+        refusals: why calls were not compiled.
+    """
+
+    is_compiled_by_tdt = True
+
+    def __init__(self, function: Callable[..., Any], name: str | None = None, fullgraph: bool = False,
+                 limit: int = MOST_RECORDINGS):  # fmt: skip
+        self.function, self.fullgraph, self.limit = function, fullgraph, limit
+        self.name = name or str(getattr(function, "__qualname__", type(function).__name__))
+        self.recordings: dict[Any, list[Recorded]] = {}
+        self.count = 0
+        self.refusals: list[str] = []
+
+    def __reduce__(self) -> tuple:
+        return Compiled, (self.function, self.name, self.fullgraph, self.limit)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if state.handler is not None or state.inference or state.saving is not None or state.anomaly is not None:
+            return self.function(*args, **kwargs)
+        tensors: list[Tensor] = []
+        objects: list[Any] = []
+        try:
+            key = (mode(), _key(args, tensors, objects), _key(kwargs, tensors, objects) if kwargs else None)
+        except Refusal as refusal:
+            self._report(str(refusal))
+            return self.function(*args, **kwargs)
+        for recorded in self.recordings.get(key, ()):
+            if recorded.holds():
+                recording = recorded.recording
+                if recording is None:
+                    return self.function(*args, **kwargs)
+                if recording.verified:
+                    return recording((*tensors, *recorded.guards.tensors))
+                return self._verify(recorded, tensors, args, kwargs)
+        return self._record(key, tensors, objects, args, kwargs)
+
+    def _record(self, key: Any, tensors: list[Tensor], objects: list[Any], args: tuple, kwargs: dict) -> Any:
+        """Call the function as it is, and record the call if it can be."""
+        if self.count >= self.limit:
+            self._report(f"it has been recorded {self.limit} times (recompile_limit) for calls of different kinds")
+            return self.function(*args, **kwargs)
+        self.count += 1
+        try:
+            guards = Guards(self.function, *objects)
+        except Refusal as refusal:
+            self.limit = 0
+            self._report(str(refusal))
+            return self.function(*args, **kwargs)
+        called: list[Any] = []
+
+        def call() -> Any:
+            called.append(self.function(*args, **kwargs))
+            return called[0]
+
+        recording = None
+        try:
+            recording = Recording(call, (*tensors, *guards.tensors), len(tensors), self.name)
+        except Refusal as refusal:
+            self._report(str(refusal))
+        recorded = Recorded(guards, recording)
+        if recording is not None and not guards.hold():
+            recorded.recording = None
+            self._report("it changes attributes, variables or lists that it depends on")
+        self.recordings.setdefault(key, []).append(recorded)
+        if recording is not None:
+            del recording.result  # and its graph
+        return called[0] if called else self.function(*args, **kwargs)
+
+    def _verify(self, recorded: Recorded, tensors: list[Tensor], args: tuple, kwargs: dict) -> Any:
+        recording: Any = recorded.recording
+        roots = (*tensors, *recorded.guards.tensors)
+        result, difference = recording.verify(lambda: self.function(*args, **kwargs), roots)
+        if difference is None and not recorded.holds():
+            difference = "what it depends on, which the call changes"
+        if difference is not None:
+            recorded.recording = None
+            self._report(f"a second call differs from the recorded one in {difference}")
+        return result
+
+    def _report(self, reason: str) -> None:
+        """Warn, once for each reason, that a call is not compiled; RuntimeError with `fullgraph`."""
+        if reason == NO_OPS:
+            return
+        if self.fullgraph:
+            raise RuntimeError(f"tdt.compile(fullgraph=True): {self.name} cannot be compiled: {reason}")
+        if reason not in self.refusals:
+            self.refusals.append(reason)
+            warnings.warn(f"tdt.compile: {self.name} is called as it is: {reason}", stacklevel=4)
+
+
+def compiled_function(compiled: Compiled) -> Callable[..., Any]:
+    """A plain function, which may be a method too, that calls `compiled`."""
+
+    @functools.wraps(compiled.function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return compiled(*args, **kwargs)
+
+    called._torchdynamo_orig_callable = compiled.function  # type: ignore[attr-defined]  # PyTorch's name
+    called._compiled = compiled  # type: ignore[attr-defined]
+    return called
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two arrays have the same type, shape, dtype and strides."""
+    return (
+        a.__class__ is b.__class__ is ndarray and a.shape == b.shape and a.dtype is b.dtype and a.strides == b.strides
+    )
+
+
+def _key(value: Any, tensors: list[Tensor], objects: list[Any]) -> Any:
+    """What must be equal for two calls to be of the same kind; appends the tensors in the value, each once, and modules."""
+    kind = value.__class__
+    if kind in TENSOR_TYPES:
+        for k, t in enumerate(tensors):
+            if t is value:
+                return k
+        a = value._a
+        if a.__class__ is not ndarray:
+            raise Refusal(f"an argument is not a dense CPU tensor but one of {type(a).__name__}")
+        if value._st.inference:
+            raise Refusal("an argument is an inference tensor")
+        tensors.append(value)
+        return (
+            kind,
+            a.dtype,
+            a.shape,
+            a.strides,
+            value._edge is not None if value._view is None else _requires_gradient(value),
+        )
+    if kind is tuple or kind is list:
+        return kind, *[_key(item, tensors, objects) for item in value]
+    if kind is dict:
+        return kind, *value, *[_key(item, tensors, objects) for item in value.values()]
+    if kind in (bool, int, str, bytes, type(None)):
+        return kind, value
+    if kind is float or kind is complex:
+        return kind, repr(value)
+    if isinstance(value, tuple) and hasattr(value, "_make"):
+        return kind, *[_key(item, tensors, objects) for item in value]
+    if hasattr(value, "_parameters") and hasattr(value, "_modules"):
+        objects.append(value)
+        return kind, id(value)
+    raise Refusal(f"an argument is of type {kind.__name__}")

@@ -1,0 +1,258 @@
+"""The backward pass of a recorded function as a Program: the walk of `tdt.autograd._engine`, with names beside the arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tdt import _kernels
+from tdt._compiled.program import Program, Refusal
+from tdt._compiled.recorder import Recorder
+from tdt._core.tensor import LEAF, Tensor
+from tdt.autograd._accumulate import sum_of
+from tdt.autograd._node import Node, sum_to, zeros
+from tdt.autograd._views import NOWHERE, edge_of
+
+ndarray = np.ndarray
+_new = object.__new__
+
+
+class Named:
+    """An array of the recording with its name in the program."""
+
+    __slots__ = ("array", "name")
+
+    def __init__(self, array: Any, name: str):
+        self.array, self.name = array, name
+
+
+class Walk:
+    """A backward pass from `outputs`.
+
+    Attributes:
+        program: what it computes; its parameters are the saved values, and a gradient g0, g1, … of each output.
+        saved: the names of the values that it takes from the forward pass.
+        results: the gradient of each root that is reached, by its place; in the order in which the engine reaches them.
+        storages: of the tensors that the nodes have saved, by id.
+    """
+
+    def __init__(self, recorder: Recorder, outputs: Sequence[Tensor], grads: Sequence[Any]):
+        self.recorder, self.program = recorder, Program(recorder.program)
+        self.saved: dict[str, None] = {}
+        self.results: dict[int, str] = {}
+        self.storages: dict[int, Any] = {}
+        self._places = {}
+        for k, t in enumerate(recorder.roots):
+            edge = edge_of(t)
+            if edge is not None and edge is not NOWHERE:
+                self._places[t if edge is LEAF else edge] = k
+        pending: dict[Any, list[Named | None]] = {}
+        for k, (t, g) in enumerate(zip(outputs, grads, strict=True)):
+            if g is not None:
+                self._arrive(pending, self._edge(t), Named(g, f"g{k}"))
+        self._walk(pending)
+
+    @staticmethod
+    def _edge(t: Tensor) -> Any:
+        edge = edge_of(t)
+        return (t, 0) if edge is LEAF else edge
+
+    def _root(self, edge: Any) -> int | None:
+        """The place of the root at an edge."""
+        return self._places.get(edge[0] if isinstance(edge[0], Tensor) else edge)
+
+    def _walk(self, pending: dict) -> None:
+        for target in self._order([*pending]):
+            slots = pending.pop(target, None)
+            if slots is None:
+                continue
+            if isinstance(target, Tensor) or target.__class__ is tuple:
+                self.results[self._places[target]] = slots[0].name
+                continue
+            gradients = self._run(target, slots)
+            for edge, g in zip(target.edges, gradients, strict=True):
+                if g is not None and edge is not None:
+                    self._arrive(pending, edge, g)
+
+    def _key(self, edge: Any) -> Any:
+        """What stands for the place that an edge leads to: a leaf, an edge out of the function, or a node."""
+        if self._root(edge) is not None:
+            return edge[0] if isinstance(edge[0], Tensor) else edge
+        if edge[0].__class__ is not Node:
+            kind = (
+                "a tensor that is no argument, parameter or buffer" if isinstance(edge[0], Tensor) else edge[0].name()
+            )
+            raise Refusal(f"gradients flow to {kind}")
+        if edge[0].number < self.recorder.first:
+            raise Refusal(f"gradients flow to {edge[0].name()}, which was recorded before the call")
+        return edge[0]
+
+    def _order(self, starts: list) -> list:
+        """As `_engine._backward_order`."""
+        places: dict[Any, float] = {}
+        stack = []
+        for target in starts:
+            leaf = target.__class__ is not Node
+            places[target] = float("inf") if leaf else target.number
+            if not leaf:
+                stack.append(target)
+        while stack:
+            node = stack.pop()
+            for edge in node.edges:
+                if edge is None:
+                    continue
+                target = self._key(edge)
+                if target.__class__ is Node:
+                    if target not in places:
+                        places[target] = target.number
+                        stack.append(target)
+                elif places.get(target, float("inf")) > node.number - 0.5:
+                    places[target] = node.number - 0.5
+        return sorted(places, key=places.__getitem__, reverse=True)
+
+    def _arrive(self, pending: dict, edge: Any, g: Named) -> None:
+        target = self._key(edge)
+        k, count = (edge[1], len(target.outs)) if target.__class__ is Node and target.outs is not None else (0, 1)
+        slots = pending.setdefault(target, [None] * count)
+        before = slots[k]
+        if before is None:
+            slots[k] = g
+            return
+        total = sum_of(before.array, g.array)
+        if total.__class__ is not ndarray:
+            raise Refusal("a gradient is sparse")
+        function = _kernels.add if total.ndim else sum_of
+        slots[k] = Named(total, self.program.name(total))
+        self.program.call(function, (before.name, g.name), (slots[k].name,))
+
+    def _run(self, node: Any, slots: list) -> list[Named | None]:
+        """The gradients of a node's operands."""
+        back = node.backward_plan
+        if node.hooks is not None:
+            raise Refusal(f"{node.name()} has hooks")
+        if node.saved.__class__ not in (list, tuple):
+            raise Refusal(f"{node.name()}: what it saves is kept by checkpointing or by hooks")
+        if back.op.name == "copy_slices":
+            raise Refusal("a view is written to in place")
+        if any(storage is not None and storage.version != version for _, storage, version in node.saved):
+            raise Refusal(f"{node.name()}: a tensor that it has saved was modified in place")
+        self.storages.update((id(storage), storage) for _, storage, _ in node.saved if storage is not None)
+        saved = [self._saved(node, value) for value, _, _ in node.saved]
+        aux = self._aux(node)
+        if back.fast and not back.widens:
+            return self._run_rules(node, slots, saved, aux)
+        return self._run_node(node, slots, saved, aux)
+
+    def _saved(self, node: Any, value: Any) -> Any:
+        if value.__class__ is not ndarray:
+            if value is None or value.__class__ in (bool, int, float, complex):
+                return value
+            raise Refusal(f"{node.name()} has saved a {type(value).__name__}")
+        name = self.recorder.name_of(value)
+        if name is None:
+            raise Refusal(f"{node.name()} has saved an array that was computed without an op")
+        self.saved[name] = None
+        return Named(value, name)
+
+    def _aux(self, node: Any) -> Any:
+        if node.aux is None:
+            return None
+        names = self.recorder.aux.get(id(node))
+        if names is None:
+            raise Refusal(f"{node.name()}: its intermediate values are not recorded")
+        return [Named(value, name) for value, name in zip(node.aux, names, strict=False)]
+
+    def _uses(self, value: Any) -> str:
+        """The expression of an argument of a rule: names, and constants for all else."""
+        if value.__class__ is Named:
+            if value.name.startswith(("v", "r")) and value.name not in self.program.sizes:
+                self.saved[value.name] = None
+            return value.name
+        if value.__class__ in (list, tuple) and _holds_names(value):
+            parts = ", ".join(map(self._uses, value))
+            return f"[{parts}]" if value.__class__ is list else f"({parts},)"
+        return self.program.constant(value)
+
+    def _run_rules(self, node: Any, slots: list, saved: list, aux: Any) -> list[Named | None]:
+        """Call the array forms of the node's rules, as `Node.run` does."""
+        back = node.backward_plan
+        if back.fold is not None:
+            at, n = back.fold
+            saved = [*saved[:at], saved[at : at + n], *saved[at + n :]]
+        values = [tuple(slots) if back.multiple_outputs else slots[0], np, None, None, *saved]
+        stand_in = _StandIn(self, node, aux)
+        values += [get(stand_in, slots) for get in back.named]
+        results: list[Named | None] = [None] * len(node.edges)
+        for function, pick, at, needs in back.fast_calls:
+            if needs is None:
+                if back.variadic:
+                    values[3] = at - back.op.fixed
+                (results[at],) = self._call(function, pick(values), None)
+            else:
+                values[2] = needs
+                for i, r in zip(at, self._call(function, pick(values), len(at)), strict=True):
+                    if i is not None:
+                        results[i] = r
+        if node.shapes is not None and back.broadcasts:
+            for i, r in enumerate(results):
+                if r is not None and r.array.shape != node.shapes[i]:
+                    (results[i],) = self._call(sum_to, (r, node.shapes[i]), None)
+        return results
+
+    def _call(self, function: Callable[..., Any], arguments: Sequence[Any], count: int | None) -> list[Named | None]:
+        """Append the call of a function that gives `count` arrays in a tuple; None: an array alone."""
+        names = [self._uses(value) for value in arguments]
+        found = function(*_real(list(arguments)))
+        program = self.program
+        results: list[Named | None] = []
+        for value in (found,) if count is None else found:
+            array = np.asarray(value) if isinstance(value, np.generic) else value
+            if array is not None and array.__class__ is not ndarray:
+                raise Refusal("a gradient is not a dense CPU tensor")
+            results.append(None if array is None else Named(array, program.name(array)))
+        own = [program.name() if r is None else r.name for r in results]
+        program.call(function, names, own if len(own) > 1 or count is None else [f"{own[0]},"])
+        for r in results:
+            if r is not None and not r.array.ndim:
+                program.call(np.asarray, (r.name,), (r.name,))
+        return results
+
+    def _run_node(self, node: Any, slots: list, saved: list, aux: Any) -> list[Named | None]:
+        """Run a node like this one, whose rules are on tensors or in float32."""
+        what = (node.backward_plan, len(node.edges), node.attributes, node.shapes, node.dtypes, node.outs)
+
+        def run(grads: list, saved: list, aux: Any) -> list:
+            again = _new(Node)
+            again.backward_plan, count, again.attributes, again.shapes, again.dtypes, again.outs = what
+            again.edges, again.saved, again.aux = [None] * count, [(value, None, 0) for value in saved], aux
+            again.hooks = None
+            return again.run(grads, False)
+
+        return self._call(run, (slots, saved, aux), len(node.edges))
+
+
+class _StandIn:
+    """A node as the getters of its rules' arguments see it, with names beside the arrays."""
+
+    def __init__(self, walk: Walk, node: Any, aux: Any):
+        self.walk, self.aux, self.outs = walk, aux, node.outs
+        self.attributes, self.shapes, self.dtypes = node.attributes, node.shapes, node.dtypes
+
+    def _gradient(self, k: int, grads: list) -> Named:
+        found = grads[k]
+        return found if found is not None else self.walk._call(zeros, (self.outs[k],), None)[0]  # type: ignore[return-value]
+
+
+def _holds_names(value: Any) -> bool:
+    return value.__class__ is Named or (value.__class__ in (list, tuple) and any(map(_holds_names, value)))
+
+
+def _real(value: Any) -> Any:
+    """A value of a rule's argument, with arrays in the place of `Named`."""
+    if value.__class__ is Named:
+        return value.array
+    if value.__class__ in (list, tuple) and _holds_names(value):
+        return value.__class__([_real(item) for item in value])
+    return value

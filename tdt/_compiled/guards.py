@@ -1,0 +1,176 @@
+"""What a function depends on besides its arguments, as far as it can be seen, and whether that is still as it was.
+
+Found are: the modules, tensors, numbers and functions that a function reads as free variables, globals, defaults and the
+attributes of `self`, and the same of functions and modules found there, except for those of this package itself.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import types
+from collections.abc import Sequence
+from operator import is_
+from typing import Any
+
+from tdt._compiled.program import Refusal
+from tdt._core.tensor import Tensor
+
+SCALARS = frozenset((bool, int, float, complex, str, bytes, type(None)))
+REGISTRIES = ("_parameters", "_buffers", "_modules")
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+MOST_OBJECTS = 20_000
+MISSING = object()
+
+
+class Guards:
+    """What a function depends on, and its values now.
+
+    Attributes:
+        tensors: the tensors found: parameters, buffers and others.
+    """
+
+    def __init__(self, *objects: Any):
+        self.tensors: list[Tensor] = []
+        self._dicts: list[list[Any]] = []  # [dict, values]
+        self._lists: list[list[Any]] = []  # [list, items]
+        self._cells: list[list[Any]] = []  # [cell, content]
+        self._globals: list[list[Any]] = []  # [dict, name, value]
+        self._empty: list[Any] = []  # dicts and lists, as those of hooks, that must stay empty
+        self._visited: dict[int, Any] = {}
+        self._visit_items(objects)
+
+    def hold(self) -> bool:
+        """Whether all is as it was, but for numbers and texts that were replaced by equal ones."""
+        if any(self._empty):
+            return False
+        for d, values in self._dicts:
+            if len(d) != len(values) or not (all(map(is_, d.values(), values)) or _alike(d.values(), values)):
+                return False
+        for items, values in self._lists:
+            if len(items) != len(values) or not (all(map(is_, items, values)) or _alike(items, values)):
+                return False
+        for cell, value in self._cells:
+            if (now := _content(cell)) is not value and not _alike((now,), (value,)):
+                return False
+        for names, name, value in self._globals:
+            if (now := names.get(name, MISSING)) is not value and not _alike((now,), (value,)):
+                return False
+        return True
+
+    def _visit(self, value: Any) -> None:  # noqa: C901  (a case for each kind of object)
+        if value.__class__ in SCALARS or id(value) in self._visited:
+            return
+        self._visited[id(value)] = value
+        if len(self._visited) > MOST_OBJECTS:
+            raise Refusal(f"it refers to more than {MOST_OBJECTS} objects")
+        if isinstance(value, Tensor):
+            self.tensors.append(value)
+        elif isinstance(value, types.FunctionType):
+            self._visit_function(value)
+        elif isinstance(value, types.MethodType):
+            self._visit(value.__self__)
+            self._visit(value.__func__)
+        elif isinstance(value, functools.partial):
+            self._visit_items([value.func, *value.args, *value.keywords.values()])
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            if isinstance(value, list):
+                if value:
+                    self._lists.append([value, tuple(value)])
+                else:
+                    self._empty.append(value)
+            self._visit_items(value)
+        elif isinstance(value, dict):
+            self._hold_dict(value)
+            self._visit_items(value.values())
+        elif isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)):
+            return
+        elif all(name in getattr(value, "__dict__", ()) for name in REGISTRIES):
+            self._visit_module(value)
+        elif hasattr(value, "is_compiled_by_tdt"):
+            self._visit(value.function)
+        elif hasattr(value, "param_groups"):
+            raise Refusal(
+                f"it refers to an optimizer, {type(value).__name__}: compile only the computation of the loss"
+            )
+        elif hasattr(value, "__dict__"):
+            self._hold_dict(vars(value))
+            self._visit_items(vars(value).values())
+            self._visit_class(type(value))
+
+    def _visit_items(self, values: Any) -> None:
+        for value in list(values):
+            self._visit(value)
+
+    def _visit_module(self, module: Any) -> None:
+        own = vars(module)
+        if any(own[name] for name in HOOKS) or type(module)._hooks_of_all:
+            raise Refusal(f"hooks are registered on {type(module).__name__}")
+        self._hold_dict(own)
+        self._hold_dict(type(module)._hooks_of_all)
+        for name in HOOKS:
+            self._hold_dict(own[name])
+        for name in REGISTRIES:
+            self._hold_dict(own[name])
+            self._visit_items(own[name].values())
+        self._visit_items(value for name, value in own.items() if name not in (*REGISTRIES, *HOOKS))
+        self._visit_class(type(module))
+
+    def _visit_class(self, kind: type) -> None:
+        """The attributes and methods that a class of the user's has, and its bases of the user's."""
+        for base in kind.__mro__:
+            if _is_own(base) or id(base) in self._visited:
+                continue
+            self._visited[id(base)] = base
+            own = {name: value for name, value in vars(base).items() if not name.startswith("__") or name == "__call__"}
+            for name, value in own.items():
+                function = getattr(value, "fget", None) or getattr(value, "__func__", value)
+                if function.__class__ in SCALARS:
+                    self._globals.append([vars(base), name, value])
+                else:
+                    self._visit(function)
+
+    def _hold_dict(self, d: dict) -> None:
+        if not d:
+            self._empty.append(d)
+            return
+        self._dicts.append([d, tuple(d.values())])
+
+    def _visit_function(self, function: types.FunctionType) -> None:
+        if (function.__module__ or "").partition(".")[0] == "tdt":
+            return
+        for cell in function.__closure__ or ():
+            self._cells.append([cell, _content(cell)])
+            self._visit(_content(cell))
+        self._visit_items([*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()])
+        codes = [function.__code__]
+        for code in codes:  # which grows
+            codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+        read = (
+            i.argval for code in codes for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+        )
+        for name in dict.fromkeys(read):
+            value = function.__globals__.get(name, MISSING)
+            if value is not MISSING:
+                self._globals.append([function.__globals__, name, value])
+                self._visit(value)
+
+
+def _is_own(kind: type) -> bool:
+    """Whether a class is one of this package, or built in."""
+    return kind.__module__.partition(".")[0] in ("tdt", "builtins", "abc", "typing")
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return MISSING
+
+
+def _alike(now: Any, before: Sequence[Any]) -> bool:
+    """Whether values are the same objects, or equal numbers or texts."""
+    for a, b in zip(now, before, strict=True):
+        if a is not b and not (a.__class__ is b.__class__ and a.__class__ in SCALARS and (a, repr(a)) == (b, repr(b))):
+            return False
+    return True

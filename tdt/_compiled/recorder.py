@@ -1,0 +1,254 @@
+"""Recording of a function's ops: a dispatch handler that writes each call into a Program, as a function of arrays."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from tdt._compiled.lowering import in_place, lowered
+from tdt._compiled.program import Program, Refusal
+from tdt._core.calls import TENSOR_TYPES, as_numbers
+from tdt._core.mode import _replace, _set
+from tdt._core.tensor import Tensor
+from tdt.autograd._dispatch import _cast, _slow_plan, apply
+from tdt.autograd._node import Node, number
+from tdt.autograd._op import Op
+
+ndarray = np.ndarray
+PACKAGE = str(Path(__file__).parents[1])
+
+
+class Recorder:
+    """Records the ops that run in its block: `with Recorder(roots) as recorder: …`.
+
+    Arrays are known by identity: those of the roots, of constants, and of results. An op on another array, one that some
+    code has computed without an op, ends the recording with `Refusal`, and so does all else that a replay would not repeat.
+
+    Attributes:
+        program: what was recorded. The names of the roots' arrays are r0, r1, …
+        refusal: why the function cannot be compiled; None if it can.
+        aux: names of the aux values of nodes, by node.
+        first: no node of the graph that is recorded has a smaller number.
+        written: for each root that ops have written to, by its place, how often.
+    """
+
+    def __init__(self, roots: Sequence[Tensor], arguments: int):
+        """arguments: how many of the roots, the first, are arguments of the call. Others are the function's own tensors."""
+        self.program = Program()
+        self.roots, self.arguments = roots, arguments
+        self.refusal: str | None = None
+        self.first = number()
+        self.aux: dict[int, list[str]] = {}
+        self.written: dict[int, int] = {}
+        self.generators: list[Any] = []
+        self._names: dict[int, str] = {}
+        self._saved: list[Any] = []  # what names are found by must not be freed
+        self._constants: list[tuple[ndarray, ndarray]] = []
+        self._targets: set[str] = set()  # names of arrays that ops have written to
+        self._versions: dict[int, list[Any]] = {}  # (storage, its version if only recorded ops wrote to it)
+        for k, t in enumerate(roots):
+            if t._a.__class__ is not ndarray:
+                raise Refusal(f"a tensor is not a dense CPU tensor: {type(t._a).__name__}")
+            if self.name_of(t._a) is not None:
+                raise Refusal("two tensors that it reads, or is called with, are one array")
+            self.call_it(t._a, f"r{k}")
+            self._sees(t)
+
+    def __enter__(self) -> Recorder:
+        self._before = _replace({"handler": self.handle, "recording": self})
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        _set(self._before)
+
+    def refuse(self, reason: str) -> None:
+        """Note why the function cannot be compiled. It goes on running, without being recorded."""
+        if self.refusal is None:
+            self.refusal = f"{reason}{_place()}"
+
+    def call_it(self, value: Any, name: str) -> None:
+        """Let an array have a name."""
+        self._names[id(value)] = name
+        self._saved.append(value)
+
+    def name_of(self, value: Any) -> str | None:
+        """The name of an array; None if its origin is unknown."""
+        return self._names.get(id(value))
+
+    def constant(self, created: Tensor) -> None:
+        """Take the array of a tensor that was created from numbers as a constant."""
+        array = created._a
+        if array.__class__ is not ndarray:
+            return
+        first = array.copy(order="K")
+        self._constants.append((array, first))
+        name = self.program.name(array)
+        self.program.call(_copy, (self.program.constant(first),), (name,))
+        self.call_it(array, name)
+        self._sees(created)
+
+    def handle(self, op: Op, operands: tuple, attributes: dict, target: Any) -> Any:
+        """The call of an op: run it as always, and record it."""
+        if self.refusal is not None:
+            return self._run(op, operands, attributes, target)
+        try:
+            plan, arrays = self._plan_of(op, operands, attributes)
+            if plan.casts is not None:
+                return apply(op, _cast(operands, plan.casts), attributes, target if plan.casts[0] is None else None)
+        except Refusal as refusal:
+            self.refuse(str(refusal))
+            return self._run(op, operands, attributes, target)
+        for x in operands:
+            if isinstance(x, Tensor):
+                self._sees(x)
+        found = self._run(op, operands, attributes, target)
+        outs = found if found.__class__ is tuple else (found,)
+        try:
+            self._record(op, plan, operands, arrays, {**op.defaults, **attributes}, target, outs)
+        except Refusal as refusal:
+            self.refuse(str(refusal))
+        return found
+
+    def _run(self, op: Op, operands: tuple, attributes: dict, target: Any) -> Any:
+        before = _replace({"handler": None})
+        try:
+            return apply(op, operands, attributes, target)
+        finally:
+            _set(before)
+
+    def _plan_of(self, op: Op, operands: tuple, attributes: dict) -> tuple[Any, list[Any]]:
+        """The plan of a call, and its operands with arrays in the place of tensors."""
+        if op.data_dependent:
+            raise Refusal(f"{op.name}: the shape of its result depends on values")
+        for value in attributes.values():
+            if holds_arrays(value):
+                as_numbers(op.name, attributes)
+                raise Refusal(f"{op.name}: an attribute is a tensor")
+        arrays: list[Any] = []
+        types: list[Any] = []
+        for x in operands:
+            if isinstance(x, Tensor):
+                if x._a.__class__ is not ndarray:
+                    raise Refusal(f"{op.name}: an operand is not a dense CPU tensor")
+                arrays.append(x._a)
+                types.append(x._a.dtype)
+            else:
+                if x is not None and x.__class__ not in (bool, int, float, complex):
+                    raise Refusal(f"{op.name}: an operand is of type {type(x).__name__}")
+                arrays.append(x)
+                types.append(x.__class__)
+        return _slow_plan(op, tuple(types), list(arrays))[1], arrays
+
+    def _record(
+        self, op: Op, plan: Any, operands: tuple, arrays: list, attributes: dict, target: Any, outs: tuple
+    ) -> None:
+        names = []
+        for a in arrays:
+            if a.__class__ is ndarray:
+                if (name := self.name_of(a)) is None:
+                    raise Refusal(
+                        f"{op.name}: an operand of shape {list(a.shape)} was computed or created without an op"
+                    )
+                names.append(name)
+        if op.random and (generator := attributes.get("generator")) is not None:
+            self.generators.append(generator)
+        if target is not None:
+            if len(outs) == 1 and outs[0]._a is target and not op.aux and (at := self.name_of(target)) is not None:
+                self.program.call(in_place(op, plan, operands, attributes), (*names, at), ())
+                self._targets.add(at)
+                return
+            raise Refusal(f"{op.name}_: written in place in a way that is not recorded")
+        results = [t._a for t in outs]
+        if any(a.__class__ is not ndarray for a in results):
+            raise Refusal(f"{op.name}: a result is not a dense CPU tensor")
+        function = self._real(lowered, op, plan, operands, arrays, attributes, outs, results)
+        self._append(op, function, names, outs, results)
+
+    def _real(self, function: Any, *args: Any) -> Any:
+        """Call a function whose ops are not recorded."""
+        before = _replace({"handler": None, "recording": None})
+        try:
+            return function(*args)
+        finally:
+            _set(before)
+
+    def _append(self, op: Op, function: Any, names: Sequence[str], outs: tuple, results: list[Any]) -> None:
+        program = self.program
+        node = next((t._edge[0] for t in outs if t._edge is not None and t._edge[0].__class__ is Node), None)
+        own = [program.name(a) for a in results]
+        further = [program.name() for _ in op.aux]
+        if further and node is not None and node.aux is not None:
+            self.aux[id(node)] = further
+            self._saved.append(node)
+        several = len(op.outputs) > 1 or op.multi_view or bool(op.aux)
+        text = f"{{0}}({', '.join(f'{{{k + 1}}}' for k in range(len(names)))})"
+        if not several:
+            form = f"{program.constant(np.asarray)}({text})" if not results[0].ndim else text
+            program.call(function, names, own, form)
+        else:
+            program.call(function, names, [*own, *further] if len(own) + len(further) > 1 else [f"{own[0]},"], text)
+            for name, a in zip(own, results, strict=True):
+                if not a.ndim:
+                    program.call(np.asarray, (name,), (name,))
+        for name, t in zip(own, outs, strict=True):
+            self.call_it(t._a, name)
+            self._sees(t)
+
+    def _sees(self, t: Tensor) -> None:
+        if id(t._st) not in self._versions:
+            self._versions[id(t._st)] = [t._st, t._st.version]
+
+    def wrote(self, x: Tensor, result: Tensor) -> None:
+        """Take note of an op in place: `result` is the memory of `x`, or its values have been copied there."""
+        if self.refusal is not None:
+            return
+        at, value = self.name_of(x._a), self.name_of(result._a)
+        if at is None or value is None:
+            self.refuse("a tensor is written to that was computed or created without an op")
+            return
+        if result._a is not x._a:
+            self.program.call(np.copyto, (at, value), (), f"{at}[...] = {value}")
+            self._targets.add(at)
+        storage = x._st
+        self._sees(x)
+        self._versions[id(storage)][1] += 1
+        for k, t in enumerate(self.roots):
+            if t._st is storage:
+                if k < self.arguments or t._edge is not None:
+                    self.refuse("an argument or parameter is written to in place")
+                self.written[k] = self.written.get(k, 0) + 1
+
+    def finish(self) -> None:
+        """Refuse what has not been recorded as ops."""
+        for storage, version in self._versions.values():
+            if storage.version != version:
+                self.refuse("a tensor was written to without an op that is recorded")
+        for array, first in self._constants:
+            if self.name_of(array) not in self._targets and array.tobytes() != first.tobytes():
+                self.refuse("a new tensor was filled without an op that is recorded")
+
+
+def holds_arrays(value: Any) -> bool:
+    """Whether a value is, or has as an item, a tensor or an array."""
+    if value.__class__ in TENSOR_TYPES or isinstance(value, (ndarray, np.generic, Tensor)):
+        return True
+    return isinstance(value, (list, tuple)) and any(map(holds_arrays, value))
+
+
+def _copy(array: ndarray) -> ndarray:
+    return array.copy(order="K")
+
+
+def _place() -> str:
+    """Where the program is that is being recorded, outside this package."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return f", at {frame.f_code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""

@@ -1,0 +1,284 @@
+"""One recording of a function for one kind of call: its programs, and the graph node of their gradients."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tdt._compiled.gradient import Walk
+from tdt._compiled.lowering import same_bits
+from tdt._compiled.program import Refusal
+from tdt._compiled.recorder import Recorder
+from tdt._compiled.structure import Structure
+from tdt._core.dtype import get_default_dtype
+from tdt._core.errors import freed, overwritten
+from tdt._core.mode import _replace, _set, exchange_grad, state
+from tdt._core.sparse import SparseCOO
+from tdt._core.tensor import LEAF, Storage, Tensor
+from tdt._kernels._registry import SWITCHES
+from tdt._kernels._threads import THREADS
+from tdt._random import default_generator
+from tdt.autograd import _engine
+from tdt.autograd._graph import GraphNode
+from tdt.autograd._node import kind_of, number
+from tdt.autograd._views import NOWHERE, edge_of
+
+ndarray = np.ndarray
+ERRORS = (ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
+NO_OPS = "it calls no ops"
+MOST_OUTPUTS = 3  # with gradients: there is a backward program for each set of them
+_new = object.__new__
+
+
+class CompiledNode(GraphNode):
+    """The graph node of a call of a compiled function."""
+
+    __slots__ = ("edges", "hooks", "outs", "number", "saved", "recording", "watched", "__weakref__")
+
+    def __init__(self, recording: Recording, edges: list, saved: tuple, watched: list):
+        """watched: (array, storage, version) of what is saved and may be written to."""
+        self.recording, self.edges = recording, edges
+        self.saved: tuple | None = saved
+        self.watched: Sequence[tuple] = watched
+        self.hooks: Any = None
+        self.number = number()
+        self.outs = recording.kinds if len(recording.kinds) > 1 else None
+
+    def name(self) -> str:
+        """PyTorch's name of such a node."""
+        return "CompiledFunctionBackward"
+
+    def release(self) -> None:
+        """Free the saved values."""
+        self.saved, self.watched = None, ()
+
+    def run(self, grads: list, graph: bool) -> list:
+        """Gradients of the roots, in the order of the edges, from those of the outputs."""
+        if graph:
+            raise RuntimeError(
+                "a function compiled by tdt.compile cannot be differentiated twice (create_graph=True): call it without "
+                "tdt.compile"
+            )
+        if self.saved is None:
+            raise freed()
+        for array, storage, version in self.watched:
+            if storage.version != version:
+                raise overwritten(array, storage, version, self)
+        grads = [g.dense() if g.__class__ is SparseCOO else g for g in grads]
+        backward, places = self.recording.backwards[tuple([g is not None for g in grads])]
+        found = backward(*self.saved, *grads)
+        results: list[Any] = [None] * len(self.edges)
+        for place, g in zip(places, found, strict=True):
+            results[place] = g
+        return results
+
+
+class Recording:
+    """What a call of a function computes, for calls like the one that is recorded.
+
+    Args:
+        function: is called once, with its ops recorded.
+        roots: the tensors that it may read: `arguments` tensors of the call, then its own.
+
+    Attributes:
+        result: of the call that was recorded.
+        verified: whether the programs' results were compared with the function's since.
+    """
+
+    def __init__(self, function: Callable[[], Any], roots: Sequence[Tensor], arguments: int, title: str):
+        self.roots, self.arguments, self.title = list(roots), arguments, title
+        self.arrays = [t._a for t in roots]
+        self.requires = [_requires_gradient(t) for t in roots]
+        grads = _gradients(roots)
+        recorder = Recorder(roots, arguments)
+        with recorder:
+            self.result = function()
+        recorder.finish()
+        if recorder.refusal is None and _gradients(roots) != grads:
+            recorder.refuse("a gradient was set, by backward() or zero_grad()")
+        if recorder.refusal is not None:
+            raise Refusal(recorder.refusal)
+        if not recorder.program.statements:
+            raise Refusal(NO_OPS)
+        self.generators = [default_generator, *recorder.generators]
+        self.written = list(recorder.written.items())
+        self._build(recorder)
+        self.verified = False
+
+    def _build(self, recorder: Recorder) -> None:
+        """Make the programs' functions and what is needed around them."""
+        self.structure = Structure(self.result, self.roots)
+        outputs = self.structure.tensors
+        names = [recorder.name_of(t._a) for t in outputs]
+        if None in names:
+            raise Refusal("a result was computed or created without an op")
+        for k, t in enumerate(outputs):
+            if any(np.may_share_memory(t._a, other) for other in (*self.arrays, *[o._a for o in outputs[:k]])):
+                raise Refusal("a result shares memory with an argument, a parameter, a buffer or another result")
+            if edge_of(t) is LEAF:
+                raise Refusal("a result is a new leaf of the graph")
+        edges = [edge_of(t) for t in outputs]
+        self.differentiable = [k for k, e in enumerate(edges) if e is not None and e is not NOWHERE]
+        self.kinds = [kind_of(outputs[k]) for k in self.differentiable]
+        if len(self.differentiable) > MOST_OUTPUTS:
+            raise Refusal(f"more than {MOST_OUTPUTS} results have gradients")
+        saved, self.reached, storages = self._differentiate(recorder, [outputs[k] for k in self.differentiable])
+        parameters = [f"r{k}" for k in range(len(self.roots))]
+        self.saved_roots = [k for k, t in enumerate(self.roots) if id(t._st) in storages]
+        self.saved_outputs = [k for k, t in enumerate(outputs) if id(t._st) in storages]
+        results = f"({''.join(f'{name}, ' for name in names)}), ({''.join(f'{name}, ' for name in saved)})"
+        self.source = recorder.program.source(parameters, results)
+        self.forward = recorder.program.compiled(parameters, results, self.title)
+
+    def _differentiate(self, recorder: Recorder, outputs: list[Tensor]) -> tuple[list[str], list[int], set[int]]:
+        """Make a backward program for each set of outputs.
+
+        Returns: the names that they take, the roots they reach, and the ids of the storages of saved tensors.
+        """
+        self.backwards: dict[tuple[bool, ...], tuple[Callable[..., Any], list[int]]] = {}
+        walks: dict[tuple[bool, ...], Walk] = {}
+        before, mode = _replace({"handler": None, "recording": None}), exchange_grad(False)
+        try:
+            with np.errstate(all="ignore"):
+                for chosen in sorted(itertools.product((False, True), repeat=len(outputs)), reverse=True):
+                    if any(chosen):
+                        grads = [_any_gradient(t._a) if c else None for t, c in zip(outputs, chosen, strict=True)]
+                        walks[chosen] = Walk(recorder, outputs, grads)
+        finally:
+            exchange_grad(mode)
+            _set(before)
+        saved = list(dict.fromkeys(name for walk in walks.values() for name in walk.saved))
+        reached = list(dict.fromkeys(place for walk in walks.values() for place in walk.results))
+        for chosen, walk in walks.items():
+            parameters = [*saved, *[f"g{k}" for k in range(len(outputs))]]
+            results = f"({''.join(f'{name}, ' for name in walk.results.values())})"
+            function = walk.program.compiled(parameters, results, f"gradient of {self.title}")
+            self.backwards[chosen] = function, [reached.index(place) for place in walk.results]
+        return saved, reached, {each for walk in walks.values() for each in walk.storages}
+
+    def __call__(self, roots: Sequence[Tensor]) -> Any:
+        """The function's result for a call that is like the recorded one, with these roots."""
+        arrays = [t._a for t in roots]
+        found, saved = self.forward(*arrays)
+        for place, times in self.written:
+            roots[place]._st.version += times
+        outputs = []
+        for array in found:
+            t = _new(Tensor)
+            t._a = array
+            t._st = Storage()
+            t._edge = t._view = t._grad = None
+            outputs.append(t)
+        if self.differentiable:
+            edges = []
+            for place in self.reached:
+                t = roots[place]
+                edge = t._edge if t._view is None else edge_of(t)
+                edges.append((t, 0) if edge is LEAF else edge)
+            watched = [(arrays[k], roots[k]._st, roots[k]._st.version) for k in self.saved_roots]
+            watched += [(outputs[k]._a, outputs[k]._st, 0) for k in self.saved_outputs]
+            node = CompiledNode(self, edges, saved, watched)
+            for k, output in enumerate(self.differentiable):
+                outputs[output]._edge = (node, k)
+        return self.structure.filled(outputs, roots)
+
+    def verify(self, function: Callable[[], Any], roots: Sequence[Tensor]) -> tuple[Any, str | None]:
+        """Compute a call both ways. Returns the function's own result, and what differs, None if nothing does.
+
+        All that the function changes is changed once.
+        """
+        before = [g.state_array() for g in self.generators]
+        written = [(roots[place], roots[place]._a.copy()) for place, _ in self.written]
+        grads = _gradients(roots)
+        result = function()
+        if _gradients(roots) != grads:
+            return result, "it sets gradients, by backward() or zero_grad()"
+        after = [g.state_array() for g in self.generators]
+        values = [t._a.copy() for t, _ in written]
+        versions = [t._st.version for t, _ in written]
+        try:
+            for generator, drawn in zip(self.generators, before, strict=True):
+                generator.set_state_array(drawn)
+            for t, old in written:
+                t._a[...] = old
+            try:
+                difference = self._differs(result, self(roots), roots)
+            except ERRORS as error:  # which the function did not raise
+                difference = f"an error, {type(error).__name__}: {error}"
+            drawn_alike = all(np.array_equal(g.state_array(), s) for g, s in zip(self.generators, after, strict=True))
+            if not all(same_bits(t._a, new) for (t, _), new in zip(written, values, strict=True)):
+                difference = difference or "the buffers that it updates"
+            if not drawn_alike:
+                difference = difference or "the random numbers that it draws"
+        finally:
+            for generator, drawn in zip(self.generators, after, strict=True):
+                generator.set_state_array(drawn)
+            for (t, _), new, version in zip(written, values, versions, strict=True):
+                t._a[...] = new
+                t._st.version = version
+        self.verified = True
+        return result, difference
+
+    def _differs(self, result: Any, again: Any, roots: Sequence[Tensor]) -> str | None:
+        """What differs between the function's result and the program's, or between their gradients."""
+        try:
+            own, ours = Structure(result, list(roots)), Structure(again, list(roots))
+        except Refusal as refusal:
+            return str(refusal)
+        if own.form != ours.form:
+            return "the structure of its result"
+        for a, b in zip(own.tensors, ours.tensors, strict=True):
+            if not same_bits(a._a, b._a):
+                return "its result"
+            if (edge_of(a) is None) != (edge_of(b) is None):
+                return "whether its result has gradients"
+        if any(t._hooks or t._node_hooks for t in roots) or not self.differentiable:
+            return None
+        inputs = [_edge(roots[place]) for place in self.reached]
+        if any(not isinstance(e[0], Tensor) and e[0].hooks for e in inputs):
+            return None
+        found = []
+        mode = exchange_grad(False)
+        try:
+            for structure in (own, ours):
+                outputs = [structure.tensors[k] for k in self.differentiable]
+                gradients = [_any_gradient(t._a) for t in outputs]
+                found.append(_engine.run([_edge(t) for t in outputs], gradients, True, False, list(inputs)))
+        finally:
+            exchange_grad(mode)
+        for a, b in zip(*found, strict=True):
+            if (a is None) != (b is None) or (
+                a is not None and not same_bits(np.ascontiguousarray(a), np.ascontiguousarray(b))
+            ):
+                return "its gradients"
+        return None
+
+
+def _requires_gradient(t: Tensor) -> bool:
+    """Whether gradients flow to a tensor."""
+    edge = edge_of(t)
+    return edge is not None and edge is not NOWHERE
+
+
+def _gradients(roots: Sequence[Tensor]) -> list[tuple[int, int]]:
+    """Which tensors are the gradients of leaves, and how often they were written to."""
+    return [(id(g), g._st.version) if (g := t._grad) is not None else (0, 0) for t in roots]
+
+
+def _edge(t: Tensor) -> Any:
+    edge = edge_of(t)
+    return (t, 0) if edge is LEAF else edge
+
+
+def _any_gradient(like: ndarray) -> ndarray:
+    """A gradient of no particular values."""
+    values = np.random.default_rng(like.size).uniform(-1, 1, like.shape)
+    return np.asarray(values.astype(like.dtype))
+
+
+def mode() -> tuple:
+    """What the computation of ops depends on besides their operands."""
+    return state.grad, SWITCHES.kernels, SWITCHES.winograd, THREADS.count, get_default_dtype()

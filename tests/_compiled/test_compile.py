@@ -1,0 +1,463 @@
+"""`tdt.compile`: the same bits as without it, for models and settings drawn by a generator; what is refused; what guards see."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+import warnings
+from collections import namedtuple
+
+import pytest
+
+import tdt
+from tdt import nn
+from tdt.nn import functional as F
+
+CLASSES = 5
+
+
+def bits(tensors) -> list[bytes]:
+    return [t.detach().numpy().tobytes() for t in tensors]
+
+
+def recordings(compiled) -> list:
+    """The recordings of a compiled function or module that replay."""
+    compiled = getattr(compiled, "_compiled", compiled)
+    found = [each.recording for each_kind in compiled.recordings.values() for each in each_kind]
+    return [r for r in found if r is not None and r.verified]
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind: str, width: int):
+        super().__init__()
+        self.embedding = nn.Embedding(11, width)
+        self.layers = getattr(nn, kind)(width, width, batch_first=True)
+        self.out = nn.Linear(width, CLASSES)
+
+    def forward(self, x):
+        return self.out(self.layers(self.embedding(x))[0][:, -1])
+
+
+class Attention(nn.Module):
+    """A block of a GPT with tied weights, written by hand."""
+
+    def __init__(self, width: int, dropout: float):
+        super().__init__()
+        self.embedding, self.position = nn.Embedding(11, width), nn.Embedding(6, width)
+        self.norm, self.heads = nn.LayerNorm(width), nn.Linear(width, 3 * width)
+        self.dropout, self.out = nn.Dropout(dropout), nn.Linear(width, 11, bias=False)
+        self.out.weight = self.embedding.weight
+
+    def forward(self, x):
+        x = self.embedding(x) + self.position(tdt.arange(x.shape[1]))
+        n, t, d = x.shape
+        q, k, v = (z.view(n, t, 2, d // 2).transpose(1, 2) for z in self.heads(self.norm(x)).split(d, 2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(n, t, d)
+        x = x + self.dropout(y)
+        return self.out(x * 0.5 * (1.0 + (x * 0.8).tanh()))[:, -1]
+
+
+def any_model(draw: random.Random) -> tuple:
+    """A model of random layers, and a function that draws inputs for it."""
+    width, kind = draw.choice((4, 8, 12)), draw.choice(("mlp", "mlp", "cnn", "cnn", "LSTM", "GRU", "RNN", "gpt"))
+    acts = (nn.ReLU(), nn.ReLU(inplace=True), nn.GELU(), nn.SiLU(), nn.Tanh(), nn.ELU(), nn.Softplus())
+    act, second = draw.choice(acts), draw.choice(acts)
+    drop = draw.choice((nn.Identity(), nn.Dropout(0.3), nn.AlphaDropout(0.2)))
+    if kind == "mlp":
+        norm = draw.choice((nn.Identity(), nn.LayerNorm(width), nn.BatchNorm1d(width), nn.RMSNorm(width)))
+        layers = (nn.Linear(7, width), norm, act, drop, nn.Linear(width, width), second, nn.Linear(width, CLASSES))
+        return nn.Sequential(*layers), lambda n: tdt.randn(n, 7)
+    if kind == "cnn":
+        norm = draw.choice((nn.Identity(), nn.BatchNorm2d(width), nn.GroupNorm(2, width), nn.InstanceNorm2d(width)))
+        pool = draw.choice((nn.MaxPool2d(2), nn.AvgPool2d(2), nn.AdaptiveAvgPool2d(3)))
+        first = nn.Conv2d(2, width, 3, stride=draw.choice((1, 2)), padding=1)
+        layers = (first, norm, act, pool, nn.Dropout2d(0.2), nn.Flatten(), nn.LazyLinear(CLASSES))
+        return nn.Sequential(*layers), lambda n: tdt.randn(n, 2, 8, 8)
+    inputs = lambda n: tdt.randint(0, 11, (n, 6))  # noqa: E731
+    return (Attention(width, 0.1) if kind == "gpt" else Recurrent(kind, width)), inputs
+
+
+def trained(seed: int, compiled: bool) -> tuple[list[bytes], list]:
+    """Bits of the losses, weights, buffers and the generator after some steps and evaluations."""
+    draw = random.Random(seed)
+    tdt.manual_seed(seed)
+    model, inputs = any_model(draw)
+    model(inputs(4))
+    smoothing, clip = draw.choice((0.0, 0.1)), draw.choice((None, 0.5))
+    kind = draw.choice((tdt.optim.SGD, tdt.optim.Adam, tdt.optim.AdamW, tdt.optim.RMSprop))
+    optimizer, sizes = kind(model.parameters(), lr=0.02), draw.choice(((4, 4), (4, 3)))
+
+    def loss_of(x, y):
+        output = model(x)
+        return F.cross_entropy(output, y, label_smoothing=smoothing), output
+
+    function = tdt.compile(loss_of) if compiled else loss_of
+    found = []
+    for step in range(10):
+        model.train(step not in (4, 5))
+        x, y = inputs(sizes[step % 2]), tdt.randint(0, CLASSES, (sizes[step % 2],))
+        optimizer.zero_grad()
+        loss, output = function(x, y)
+        loss.backward()
+        if clip:
+            nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        found += [loss, output]
+    with tdt.no_grad():
+        for _ in range(3):
+            found += function(inputs(4), tdt.zeros(4, dtype=tdt.int64))
+    values = bits([*found, *model.parameters(), *model.buffers(), tdt.rand(2)])
+    return values, recordings(function) if compiled else []
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_training_has_the_same_bits_compiled(seed):
+    own, (expected, _) = trained(seed, True), trained(seed, False)
+    assert own[0] == expected
+    assert len(own[1]) >= 2
+
+
+def test_fifty_steps_have_the_same_bits():
+    found = []
+    for compiled in (False, True):
+        tdt.manual_seed(3)
+        model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, CLASSES))
+        optimizer = tdt.optim.Adam(model.parameters(), lr=0.01)
+        call = tdt.compile(model) if compiled else model
+        losses = []
+        for _ in range(50):
+            optimizer.zero_grad()
+            losses.append(F.cross_entropy(call(tdt.randn(4, 6)), tdt.randint(0, CLASSES, (4,))))
+            losses[-1].backward()
+            optimizer.step()
+        found.append(bits([*losses, *model.parameters()]))
+    assert found[0] == found[1]
+    assert len(recordings(call)) == 1
+
+
+# What a recording depends on: each mutation must change what the compiled function computes as it does without.
+
+
+class Scaled(nn.Module):
+    factor = 2.0
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.scale, self.sizes = nn.Linear(3, 3), 1.5, [1, 2]
+        self.register_buffer("shift", tdt.ones(3))
+
+    def forward(self, x):
+        y = self.layer(x) * self.scale + self.shift + len(self.sizes) + self.factor
+        return y * 2 if self.training else F.dropout(y, 0.0)
+
+
+OFFSET = 1.0
+
+
+def helper(x):
+    return x + OFFSET
+
+
+def new_bias(model):
+    model.layer.bias = nn.Parameter(tdt.full((3,), 7.0))
+
+
+def new_data(model):
+    model.layer.weight.data = tdt.full((3, 3), 7.0)
+
+
+def other_strides(model):
+    model.layer.weight.data = tdt.arange(9.0).reshape(3, 3).T
+
+
+def hooked(model):
+    model.layer.register_forward_hook(lambda module, args, out: out * 3)
+
+
+def hooked_before(model):
+    model.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
+
+
+MUTATIONS = {
+    "eval": lambda model: model.eval(),
+    "a number": lambda model: setattr(model, "scale", 2.5),
+    "an equal number of another type": lambda model: setattr(model, "scale", True),
+    "the sign of zero": lambda model: setattr(model, "scale", -0.0),
+    "a list": lambda model: model.sizes.append(3),
+    "a parameter": new_bias,
+    "a parameter's data": new_data,
+    "strides": other_strides,
+    "a parameter's values": lambda model: model.layer.weight.data.fill_(9.0),
+    "a buffer": lambda model: setattr(model, "shift", tdt.full((3,), 5.0)),
+    "a buffer's values": lambda model: model.shift.fill_(4.0),
+    "a layer": lambda model: setattr(model, "layer", nn.Identity()),
+    "a hook": hooked,
+    "a hook before": hooked_before,
+    "requires_grad": lambda model: model.requires_grad_(False),
+    "one requires_grad": lambda model: model.layer.bias.requires_grad_(False),
+}
+
+
+@pytest.mark.filterwarnings("ignore:tdt.compile")
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mutation_of_the_model_counts(name):
+    tdt.manual_seed(0)
+    model, x = Scaled(), tdt.randn(2, 3)
+    function = tdt.compile(lambda x: model(x).sum())
+    for _ in range(3):
+        function(x)
+    assert len(recordings(function)) == 1
+    MUTATIONS[name](model)
+    for _ in range(3):
+        results = []
+        for call in (lambda x: model(x).sum(), function):
+            model.zero_grad()
+            y = call(x)
+            if y.requires_grad:
+                y.backward()
+            results.append((bits([y]), y.requires_grad, [p.grad is None or bits([p.grad]) for p in model.parameters()]))
+        assert results[0] == results[1]
+
+
+def test_globals_variables_and_class_attributes_count(monkeypatch):
+    factor, model, x = 2.0, Scaled(), tdt.ones(3)
+
+    def f(x):
+        return helper(model(x)) * factor
+
+    function = tdt.compile(f)
+    for _ in range(3):
+        function(x)
+    factor = 3.0
+    assert bits([function(x)]) == bits([f(x)])
+    monkeypatch.setitem(globals(), "OFFSET", 10.0)
+    assert bits([function(x)]) == bits([f(x)])
+    monkeypatch.setattr(Scaled, "factor", 9.0)
+    assert bits([function(x)]) == bits([f(x)])
+    monkeypatch.setitem(globals(), "helper", lambda x: x * 0)
+    assert bits([function(x)]) == bits([f(x)])
+
+
+def test_the_kind_of_a_call_counts():
+    function = tdt.compile(lambda x, k=1, *, flag=True: x * k + 1 if flag else x - k)
+    plain = function.__wrapped__
+    x = tdt.arange(6.0).reshape(2, 3)
+    leaf = tdt.ones(2, 3, requires_grad=True)
+    calls = [((x,), {}), ((x.T,), {}), ((x, 2), {}), ((x, 2.0), {}), ((x, True), {}), ((x.long(),), {}), ((leaf,), {}),
+             ((x,), {"flag": False})]  # fmt: skip
+    for _ in range(3):
+        for args, kwargs in calls:
+            a, b = function(*args, **kwargs), plain(*args, **kwargs)
+            assert (bits([a]), a.dtype, a.stride(), a.requires_grad) == (
+                bits([b]),
+                b.dtype,
+                b.stride(),
+                b.requires_grad,
+            )
+    with tdt.no_grad(), warnings.catch_warnings(record=True) as messages:
+        assert not function(leaf).requires_grad
+    assert "recorded 8 times" in str(messages[0].message)
+
+
+def test_modes_around_a_call_count():
+    model, x = nn.Linear(3, 3), tdt.randn(2, 3)
+    function = tdt.compile(model)
+    for _ in range(3):
+        function(x)
+    with tdt.autocast("cpu"):
+        assert function(x).dtype is tdt.bfloat16
+    with tdt.inference_mode():
+        assert function(x).is_inference()
+    with tdt.autograd.graph.saved_tensors_hooks(lambda t: t * 2, lambda t: t):
+        function(x).sum().backward()
+    doubled, model.weight.grad = model.weight.grad, None
+    function(x).sum().backward()
+    assert tdt.equal(doubled, model.weight.grad * 2)
+
+
+# Gradients.
+
+
+def test_gradients_flow_through_inputs_and_each_of_several_results():
+    def f(x, w):
+        y = (x @ w).tanh()
+        return y, {"sum": (y * y).sum(), "shape": tuple(y.shape)}
+
+    function = tdt.compile(f)
+    for which in ((1, 0), (0, 1), (1, 1)) * 2:
+        found = []
+        for call in (f, function):
+            tdt.manual_seed(1)
+            x, w = tdt.randn(2, 3, requires_grad=True), tdt.randn(3, 3, requires_grad=True)
+            y, rest = call(x * 2, w)
+            assert rest["shape"] == (2, 3)
+            (y.sum() * which[0] if not which[1] else rest["sum"] + (y.sum() if which[0] else 0)).backward()
+            found.append(bits([y, rest["sum"], x.grad, w.grad]))
+        assert found[0] == found[1]
+    assert len(recordings(function)) == 1
+
+
+def test_a_graph_behaves_as_an_eager_one():
+    w = tdt.randn(3, requires_grad=True)
+    function = tdt.compile(lambda x: (x * w).exp())
+    x = tdt.randn(3, requires_grad=True)
+    for _ in range(3):
+        y = function(x)
+    assert y.grad_fn.name() == "CompiledFunctionBackward"
+    y.sum().backward(retain_graph=True)
+    first = x.grad.clone()
+    y.sum().backward()
+    assert tdt.equal(x.grad, first * 2)
+    with pytest.raises(RuntimeError, match="a second time"):
+        y.sum().backward()
+    with pytest.raises(RuntimeError, match="create_graph=True"):
+        tdt.autograd.grad(function(x).sum(), x, create_graph=True)
+    for t in (w, y := function(x)):
+        if t is w:
+            y = function(x)
+        with tdt.no_grad():
+            t.mul_(2)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.sum().backward()
+
+
+def test_a_view_of_a_parameter_that_is_saved_is_watched():
+    w = tdt.randn(3, 3, requires_grad=True)
+    function = tdt.compile(lambda x: x @ w.t())
+    x = tdt.randn(2, 3, requires_grad=True)
+    for _ in range(3):
+        y = function(x)
+    with tdt.no_grad():
+        w.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+# What is refused, and how.
+
+Pair = namedtuple("Pair", "a b")
+saved = []
+
+
+class Twice(tdt.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+def sets_gradients(x):
+    (x * x).sum().backward()
+    return x * 2
+
+
+REFUSED = {
+    "item": (lambda x: x * x.sum().item(), "Tensor.item"),
+    "bool": (lambda x: x if x.sum() > 0 else -x, "bool"),
+    "numpy": (lambda x: x + float(x.detach().numpy().sum()), "numpy"),
+    "list": (lambda x: x + sum(x.detach().tolist()), "tolist"),
+    "allclose": (lambda x: x * 2 if tdt.allclose(x, x) else x, "allclose"),
+    "nonzero": (lambda x: x.detach().nonzero(), "depends on values"),
+    "new data": (lambda x: x + tdt.tensor([1.0, 2.0]), "created without an op"),
+    "random numbers": (lambda x: x + tdt.from_numpy(x.detach().clone().numpy()), "numpy"),
+    "a Function": (lambda x: Twice.apply(x), "TwiceBackward"),
+    "backward": (sets_gradients, "gradient was set"),
+    "in place": (lambda x: x.detach().mul_(2) * 1, "written to"),
+    "side effect": (lambda x: saved.append(1) or x * 2, "changes"),
+    "view of the argument": (lambda x: x.view(2, 1), "shares memory"),
+    "hook": (lambda x: (y := x * 2).register_hook(lambda g: g * 3) and y, "hooks"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_recorded_runs_as_it_is_and_is_reported_once(name):
+    function, reason = REFUSED[name]
+    compiled = tdt.compile(function)
+    x = tdt.tensor([1.0, -3.0], requires_grad=True)
+    with warnings.catch_warnings(record=True) as messages:
+        warnings.simplefilter("always")
+        for k in range(4):
+            found = []
+            for call in (compiled, function):
+                leaf = x.detach().clone().requires_grad_()
+                y = call(leaf)
+                found.append(bits([y, leaf, *(tdt.autograd.grad(y.sum(), leaf) if y.requires_grad else ())]))
+            assert found[0] == found[1]
+            with tdt.no_grad():
+                x += k + 1
+    assert not recordings(compiled)
+    texts = [str(w.message) for w in messages if "tdt.compile" in str(w.message)]
+    assert texts and all(text.startswith("tdt.compile: ") for text in texts)
+    assert reason in texts[0]
+    with pytest.raises(RuntimeError, match="fullgraph=True"):
+        tdt.compile(function, fullgraph=True)(x)
+
+
+@pytest.mark.filterwarnings("ignore:tdt.compile")
+def test_control_flow_without_an_op_is_found_by_the_second_call():
+    calls = iter(range(10))
+    compiled = tdt.compile(lambda x: x * next(calls))
+    assert [compiled(tdt.ones(1)).item() for _ in range(4)] == [0.0, 1.0, 2.0, 3.0]
+
+
+# Forms.
+
+
+def test_decorators_modules_copies_and_options():
+    @tdt.compile(mode="default")
+    def f(pair, *, by):
+        return Pair(pair.a + by, [pair.b, None, "text"])
+
+    for _ in range(3):
+        result = f(Pair(tdt.ones(2), tdt.zeros(2)), by=2)
+    assert isinstance(result, Pair) and result.b[1:] == [None, "text"] and result.a.tolist() == [3.0, 3.0]
+    assert f.__name__ == "f" and len(recordings(f)) == 1
+
+    model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5))
+    compiled = tdt.compile(model)
+    assert isinstance(compiled, nn.Module) and compiled._orig_mod is model
+    assert list(compiled.state_dict()) == ["_orig_mod.0.weight", "_orig_mod.0.bias"]
+    compiled.eval()
+    assert not model.training and compiled.extra_repr() == model.extra_repr()
+
+    model.compile()
+    clone = copy.deepcopy(model)
+    loaded = pickle.loads(pickle.dumps(model))
+    for each in (model, clone, loaded):
+        for _ in range(3):
+            each(tdt.ones(1, 2))
+        with tdt.no_grad():
+            each[0].weight.zero_()
+            assert tdt.equal(each(tdt.ones(1, 2))[0], each[0].bias)
+        assert recordings(each.forward)
+    assert tdt.compile(abs, disable=True) is abs is tdt.compile(abs, backend="eager")
+    with pytest.raises(RuntimeError, match="Unrecognized mode=fast"):
+        tdt.compile(abs, mode="fast")
+    with pytest.raises(RuntimeError, match="Invalid backend"):
+        tdt.compile(abs, backend="other")
+    with pytest.raises(NotImplementedError, match="backend of one's own"):
+        tdt.compile(abs, backend=lambda graph, inputs: graph)
+    with pytest.raises(TypeError, match="expected a function or a module"):
+        tdt.compile(3)
+
+
+def test_arguments_that_are_one_tensor_or_share_memory():
+    function = tdt.compile(lambda x, y: x * 2 + y)
+    a, b = tdt.tensor([1.0]), tdt.tensor([5.0])
+    for _ in range(3):
+        assert function(a, a).item() == 3.0
+        assert function(a, b).item() == 7.0
+        assert function(b, a).item() == 11.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        other = tdt.compile(lambda x, y: x * 2 + y)
+        assert [other(a, a.detach()).item(), other(a, b).item(), other(a, b).item(), other(b, a).item()] == [
+            3,
+            7,
+            7,
+            11,
+        ]
