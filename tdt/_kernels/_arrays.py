@@ -294,6 +294,15 @@ def entries(x: Any, index: Any) -> Any:
     return _entries(x, index)
 
 
+def bags(x: Any, index: Any, first: Any, last: Any) -> Any:
+    """Sums of rows of x, as `_row_index.bags` says; None where no kernel applies, or indices or places are wrong."""
+    if not SWITCHES.kernels or x.dtype.char not in "fd" or index.dtype.char not in "lqi" or not x.size:
+        return None
+    if not x.flags.c_contiguous or first.dtype != last.dtype or first.dtype.char not in "lqi":
+        return None
+    return _bags(x, index, first, last)
+
+
 def placed(out: Any, index: Any, source: Any, dim: int, how: str, negative: bool = False) -> bool:
     """Whether a kernel has placed `source` at many entries of `out` along `dim`, as `index_cpu.put` says.
 
@@ -454,7 +463,7 @@ PRODUCT = (kernel("blas_cpu:product", large_for_blas),)
 _small_products: tuple = ()
 _large_product, _read_in_place = lazy("product_cpu:product"), lazy("product_cpu:read_in_place")
 _take_rows, _add_rows, _search_rows = lazy("_row_index:take"), lazy("_row_index:add"), lazy("_row_index:search")
-_entries = lazy("_row_index:entries")
+_entries, _bags = lazy("_row_index:entries"), lazy("_row_index:bags")
 _prepared_take, _prepared_add = lazy("_row_index:prepared_take"), lazy("_row_index:prepared_add")
 _prepared_entries, _prepared_pdist = lazy("_row_index:prepared_entries"), lazy("distance_cpu:prepared_pdist")
 _take_along, _put_along = lazy("index_cpu:take"), lazy("index_cpu:put")

@@ -89,6 +89,32 @@ def row_entries(code: Code, operands: list[Operand], sizes: list[Value], index_l
         code.copy(out.place(code, k, zero), x.place(code, number, zero), d)
 
 
+@generalized("(n,d),(m),(),(),()->(d)")
+def row_bag(code: Code, operands: list[Operand], sizes: list[Value], letter: str, index_letter: str,
+            offset_letter: str) -> None:  # fmt: skip
+    """Rows of x, whose elements lie side by side, an index, the first and last place in it, a word as in `row_take`.
+
+    The sum of the rows there, one after the other; places that are out of order fail too.
+    """
+    x, index, first, last, failed, out = operands
+    n, d, m = sizes
+    kind, zero = KINDS[letter], code.value(0, "i64")
+    with _noting(code, failed) as found:
+        start, stop = (code.cast(code.load(INDICES[offset_letter], a.address), "i64") for a in (first, last))
+        bad = (start < 0) | (stop < start) | (stop > m)
+        found.set(code.cast(bad, "i64"))
+        start, stop = code.select(bad, 0, start), code.select(bad, 0, stop)
+        many = VECTOR // SIZES[kind]
+        whole = d // many * many
+        for begin, end, count in ((zero, whole, many), (whole, d, 0)):
+            with code.loop(begin, end, count or 1) as j:
+                total = code.variable(f"<{count} x {kind}>" if count else kind, 0)
+                with code.loop(start, stop) as k:
+                    number = _number(code, index, k, INDICES[index_letter], n, False, found)
+                    total.set(total.get() + code.load(kind, x.place(code, number, zero), j, count))
+                code.store(total.get(), out.place(code, zero), j)
+
+
 @generalized("(n),(m)->(m)")
 def row_search(code: Code, operands: list[Operand], sizes: list[Value], letter: str, target: str, right: bool) -> None:
     """Sorted edges, x: how many edges are less than x, or with `right` not greater. The search goes right of a nan."""
@@ -226,6 +252,17 @@ def add(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, negati
     failed = NONE.copy()
     _adding(out, index, dim, negative)(out, index, source, failed)
     return not failed
+
+
+def bags(x: np.ndarray, index: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray | None:
+    """The sums (B, D) of the rows of a contiguous x (n, D) at `index` (m) or (B, m), from the places `first` (B) to `last`.
+
+    They are added one after the other. None if an index is out of range, or places are out of order.
+    """
+    letters = x.dtype.char, index.dtype.char, first.dtype.char
+    failed = NONE.copy()
+    out = row_bag("".join([*letters, letters[2], "q", letters[0]]), *letters)(x, index, first, last, failed)
+    return None if failed else out
 
 
 def search(edges: np.ndarray, x: np.ndarray, target: str, right: bool) -> np.ndarray:

@@ -181,3 +181,38 @@ def test_what_pytorch_refuses_is_refused_with_the_start_of_its_message(call):
 def test_offsets_that_do_not_ascend_are_refused():
     with pytest.raises(RuntimeError, match="offsets have to ascend"):
         bag(tdt, tdt.ones(6, 3), INDICES, [0, 5, 3])
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+@pytest.mark.parametrize("width", [1, 16, 37])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_bags_that_are_not_recorded_have_the_bits_of_recorded_ones(mode: str, width: int, dtype: str):
+    rng = np.random.default_rng(0)
+    table = tdt.from_numpy(rng.standard_normal((30, width)).astype(dtype))
+    weight = table.clone().requires_grad_()
+    flat, square = tdt.from_numpy(rng.integers(0, 30, 90)), tdt.from_numpy(rng.integers(0, 30, (8, 5)).astype("int32"))
+    for indices, offsets, last in (
+        (square, None, False),
+        (square[:, :0], None, False),
+        (flat, tdt.tensor([0, 0, 7, 60, 90]), False),
+        (flat, tdt.tensor([0, 3, 3, 90]), True),
+        (flat, tdt.tensor([0, 3, 80]), True),
+        (flat[::2], tdt.tensor([0, 3], dtype=tdt.int32), False),
+    ):
+        how = {"mode": mode, "include_last_offset": last}
+        recorded = tdt.nn.functional.embedding_bag(indices, weight, offsets, **how)
+        assert recorded.requires_grad
+        assert (
+            tdt.nn.functional.embedding_bag(indices, table, offsets, **how).numpy().tobytes()
+            == recorded.detach().numpy().tobytes()
+        )
+
+
+@pytest.mark.parametrize(("indices", "offsets", "message"), [
+    ([0, 5], [0], "Index 1 of input takes value 5"), ([-1, 4], [0], "Index 0 of input takes value -1"),
+    ([0, 1], [0, 3], "can not be greater than input's length 2"), ([0, 1], [1], "has to be 0"),
+    ([0, 1, 2], [0, 2, 1], "have to ascend"),
+])  # fmt: skip
+def test_bags_that_are_not_recorded_check_indices_and_offsets(indices: list, offsets: list, message: str):
+    with pytest.raises(RuntimeError, match=message):
+        tdt.nn.functional.embedding_bag(tdt.tensor(indices), tdt.ones(5, 3), tdt.tensor(offsets))

@@ -6,10 +6,13 @@ import math
 import operator
 from typing import Any
 
-from tdt import _backend
+import numpy as np
+
+from tdt import _backend, _kernels
 from tdt._core.dtype import SCALAR_NAMES, bfloat16, float16, float32, float64, int32, int64
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops.nn.embedding import _embedding, check_type, embedding_grad
+from tdt.autograd._arrays import unrecorded
 from tdt.autograd._node_names import node_name
 
 __all__ = ["embedding_bag"]
@@ -69,6 +72,35 @@ def embedding_bag(
     if mode == 1:
         out = out / wrap(xp.maximum(sizes, 1).astype(out._a.dtype)[:, None])
     return out, wrap(bag), wrap(sizes), wrap(sizes)
+
+
+def unrecorded_bags(
+    weight: Tensor, indices: Tensor, offsets: Tensor | None, mean: bool, include_last: bool
+) -> Tensor | None:
+    """Sums or means in one pass, where nothing is recorded; None where that is not possible, or arguments are wrong.
+
+    Shape: indices (B, L), or (n,) with offsets; see `embedding_bag`.
+    """
+    if not unrecorded(weight) or indices._a.__class__ is not np.ndarray:
+        return None
+    at = indices._a
+    if offsets is None:
+        first, last = _START, np.array(at.shape[1])
+    elif offsets._a.__class__ is np.ndarray and len(offsets) and not offsets._a[0]:
+        starts = offsets._a
+        first, last = starts[:-1] if include_last else starts, starts[1:]
+        last = last if include_last else np.append(last, starts.dtype.type(len(at)))
+        if not len(last) or last[-1] != len(at):
+            return None  # indices behind the last bag are checked, too
+    else:
+        return None
+    out = _kernels.bags(weight._a, at, first, last)
+    if mean and out is not None:
+        np.divide(out, np.maximum(last - first, 1).astype(out.dtype)[..., None], out)
+    return None if out is None else wrap(out)
+
+
+_START = np.zeros((), np.int64)
 
 
 def _bag_of(xp: Any, offsets: Any, n: int) -> Any:

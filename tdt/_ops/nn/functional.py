@@ -143,6 +143,11 @@ def embedding_bag(
                          f"the same shape as the input ({input.shape})")  # fmt: skip
     if weight.ndim != 2:
         raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
+    if max_norm is per_sample_weights is padding_idx is None and mode in ("sum", "mean"):
+        if (offsets is None) == (input.ndim == 2) and 0 < input.ndim < 3 and (offsets is None or offsets.ndim == 1):
+            out = _bag.unrecorded_bags(weight, input, offsets, mode == "mean", include_last_offset)
+            if out is not None:
+                return out
     if input.ndim == 2:
         if offsets is not None:
             raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed "
