@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.families import dense, images, others, transformers
+from benchmarks.families import dense, further, images, others, transformers
 from benchmarks.families._network import Network
 
 FAMILIES: dict[str, Callable[[Any, int], Network]] = {
@@ -43,6 +43,16 @@ FAMILIES: dict[str, Callable[[Any, int], Network]] = {
     "siamese": others.siamese,
     "graph convolution": others.graph_convolution,
     "DQN": others.dqn,
+    "graph attention": further.graph_attention,
+    "DLRM": further.dlrm,
+    "mixture of experts": further.mixture_of_experts,
+    "PointNet": further.pointnet,
+    "audio, 1-d ResNet": further.audio_resnet,
+    "U-Net of signals": further.unet_1d,
+    "capsules": further.capsules,
+    "normalizing flow": further.flow,
+    "GRU with attention": further.attentive_decoder,
+    "actor and critic": further.actor_critic,
 }
 SIZES = ("small", "large")
 INFERENCE_BATCHES = (1, 32)
