@@ -368,17 +368,19 @@ class Code:
         *,
         misplaced: Value | None = None,
         unrolled: int = 1,
+        once: bool = False,
     ) -> None:
         """Write each of `count` elements once or twice, with the same value: `write(place, vectors, width)` does so.
 
         Where they fill a vector of `many`, the ends are written by vectors that overlap others, and nothing one by one, with
         the width 0. misplaced: elements by which the row begins behind a multiple of a vector in memory; all vectors but those
-        at the ends are then written to such multiples.
+        at the ends are then written to such multiples. once: no element is written twice, as is necessary where it is read too;
+        then those that do not fill a vector are written one by one.
         """
 
         def wide() -> None:
             start = self.value(0, "i64")
-            if misplaced is not None:
+            if misplaced is not None and not once:
                 write(start, 1, many)
                 start = self.value(many, "i64") - misplaced
             each = unrolled * many
@@ -386,13 +388,16 @@ class Code:
             if unrolled > 1:
                 with self.loop(start, middle, each) as e:
                     write(e, unrolled, many)
-            last = count - many
+            last = count // many * many if once else count - many
             with self.loop(middle if unrolled > 1 else start, last, many) as e:
                 write(e, 1, many)
-            write(last, 1, many)
+            if once:
+                narrow(last)
+            else:
+                write(last, 1, many)
 
-        def narrow() -> None:
-            with self.loop(0, count) as e:
+        def narrow(first: Value | int = 0) -> None:
+            with self.loop(first, count) as e:
                 write(e, 1, 0)
 
         self.choose(count >= many, wide, narrow)

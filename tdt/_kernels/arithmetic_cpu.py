@@ -45,11 +45,12 @@ def combined(how: str, a: np.ndarray, b: np.ndarray, out: np.ndarray | None = No
     shape, strides, words, blocks, steps, long = plan
     if long and (THREADS.count == 1 or blocks < 2 * GRAIN):
         return None
+    in_place = out is not None
     if out is None:
         out = np.empty(shape, a.dtype) if strides is None else np.empty_like(a if strides == a.strides else b)
     elif out.dtype != a.dtype or (out.strides != strides if strides else not out.flags.c_contiguous):
         return None
-    routine = _combine(KINDS[a.dtype.char], how, *steps)
+    routine = _combine(KINDS[a.dtype.char], how, *steps, in_place)
     parallel(routine, blocks, a, b, out, *words, grain=GRAIN)
     return out
 
@@ -123,12 +124,15 @@ def _steps(shape: tuple[int, ...], strides: tuple[int, ...], ndim: int) -> list[
 
 
 @native("ppp" + "q" * 16)
-def _combine(code: Code, first: Value, last: Value, arguments: list[Value], kind: str, how: str, *inner: int) -> None:
+def _combine(
+    code: Code, first: Value, last: Value, arguments: list[Value], kind: str, how: str, *constants: int
+) -> None:
     """Both operands and the result; the sizes of three outer dimensions; for each the steps in the operands and the result;
     elements of a row, of all that a cut row has, number of rows, rows of a block.
 
-    inner: steps of the operands within a row, 1, or 0 for one element.
+    constants: steps of the operands within a row, 1, or 0 for one element; whether the result may be an operand.
     """
+    *inner, in_place = constants
     arrays, sizes, steps, (length, total, rows, each) = arguments[:3], arguments[3:6], arguments[6:15], arguments[15:]
     many = vector_width() // (2 if kind == "double" else 1)
     start = first * each
@@ -160,7 +164,7 @@ def _combine(code: Code, first: Value, last: Value, arguments: list[Value], kind
 
         size = 8 if kind == "double" else 4
         misplaced = (code.cast(arrays[2], "i64") // size + at[2]) & (many - 1)
-        code.vectors(count, many, write, misplaced=misplaced, unrolled=UNROLLED)
+        code.vectors(count, many, write, misplaced=misplaced, unrolled=UNROLLED, once=bool(in_place))
         k.add(1)
         row_ends = k.get() == sizes[2]
         j.set(code.select(row_ends, j.get() + 1, j.get()))

@@ -139,3 +139,24 @@ def test_long_rows_times_a_number_are_not_left_to_numpy_on_one_thread(monkeypatc
     x, by = np.random.default_rng(0).standard_normal((2, 3, 4096)).astype(np.float32), np.float32([[[2], [3], [5]]])
     np.testing.assert_array_equal(arithmetic_cpu.combined("multiply", x, by), x * by)
     assert arithmetic_cpu.combined("multiply", x, x) is None
+
+
+@pytest.mark.parametrize("how", OPERATIONS)
+@pytest.mark.parametrize("start", [0, 1, 15])
+@pytest.mark.parametrize("shape", [(2 * PIECE + 5,), (16 * PIECE,), (7, 24), (9, 13)])
+def test_an_operand_that_takes_the_result_is_read_once(how, start, shape):
+    """Vectors at the ends of a row must not overlap: what was written there would be combined again."""
+    size = int(np.prod(shape))
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(size + start).astype(np.float32)[start:].reshape(shape) for _ in range(2))
+    expected = getattr(np, how)(a, b)
+    assert combined(how, a, b, a) is a
+    np.testing.assert_array_equal(a, expected)
+
+
+def test_gradients_of_any_size_add_up():
+    shape = (5, 19, 34, 22)
+    x, first, second = tdt.randn(shape).requires_grad_(), tdt.randn(shape), tdt.randn(shape)
+    y = x * 1.0
+    ((y * first).sum() + (y * second).sum()).backward()
+    assert tdt.equal(x.grad, first + second)
