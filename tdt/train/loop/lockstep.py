@@ -101,7 +101,9 @@ class Lockstep(Rows):
                     self._resume(shard)
                 while (answered := self._exchange()) is not None:
                     self._answer, waiting = answered
-                    for shard in waiting:
+                    for shard in sorted(
+                        waiting, key=lambda shard: shard != self._entered
+                    ):  # it needs not be entered again
                         del self._requests[shard]
                         self._resume(shard)
                 if self._entered is not None:

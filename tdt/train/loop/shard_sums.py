@@ -234,13 +234,20 @@ class BufferMean:
         # After each shard, of the buffers that it has written; None for a shard without samples.
         self._values: list[dict[int, Tensor] | None] = [None] * count
         self.changed: set[int] = set()
+        self._held = {i: copy for i, (_, _, copy) in self._known.items()}  # the values that the buffers have now
+        self._latest: dict[
+            int, Tensor
+        ] = {}  # the last values that a shard has written; others with the same bits share them
 
     @no_grad()
     def enter(self, place: int) -> None:
         """Give the buffers the values of a shard: at first those from before the step."""
         own = self._values[place] = self._values[place] or {}
         for i in self.changed:
-            self.buffers[i].copy_(own.get(i, self._known[i][2]))
+            value = own.get(i, self._known[i][2])
+            if self._held[i] is not value:
+                self.buffers[i].copy_(value)
+                self._held[i] = value
         self._versions = [buffer._version for buffer in self.buffers]
 
     def leave(self, place: int) -> None:
@@ -249,7 +256,11 @@ class BufferMean:
         assert own is not None
         now = {i for i, buffer in enumerate(self.buffers) if buffer._version != self._versions[i]}
         self.changed |= now
-        own |= {i: self.buffers[i].detach().clone() for i in now}
+        for i in now:
+            value, buffer = self._latest.get(i), self.buffers[i]
+            if value is None or not _same_bits(value, buffer):
+                value = self._latest[i] = buffer.detach().clone()
+            own[i] = self._held[i] = value
 
     def begin_sums(self) -> None:
         """Begin to combine the values of all ranks, of the buffers that were written in an earlier step."""
@@ -297,3 +308,8 @@ class BufferMean:
             return functools.reduce(send.xp.maximum, [send.local(before._a), *known])
         total: Any = tree_reduce(values, joined)  # type: ignore[arg-type]
         return send.xp.full_like(send.local(before._a), -0.0) if total is None else send.xp.asarray(total)
+
+
+def _same_bits(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors on the CPU have the same bits; on a GPU reading them would take longer than what it saves."""
+    return isinstance(a._a, np.ndarray) and a.shape == b.shape and a._a.tobytes() == b._a.tobytes()

@@ -60,7 +60,7 @@ class ShardedStep(TrainStep):
         self.buffers = BufferMean(parts.model, parts.ranks)
         self.lockstep = self._synchronized()
         self._saved: dict[int, tuple[list[Tensor | None], tuple[int, int], Callable[[], None]]] = {}
-        self.error: Exception | None = None  # found in this step by this rank
+        self._errors: dict[int, Exception] = {}  # found in this step by this rank, by shard
         self.samples = 0  # of the last step, on all ranks
         self.place = 0, LOADING
 
@@ -166,7 +166,8 @@ class ShardedStep(TrainStep):
         parameters = self.gradients.parameters
         saved = self._saved[shard][0] if shard in self._saved else [None] * len(parameters)
         for p, gradient in zip(parameters, saved, strict=True):
-            p.grad = gradient
+            if p.grad is not gradient:
+                p.grad = gradient
 
     def backward(self, loss: Tensor, targets: Tensor) -> None:
         """Accumulate the gradients of a part's loss; without targets that count there are none."""
@@ -182,7 +183,7 @@ class ShardedStep(TrainStep):
 
     def fail(self, error: Exception) -> None:
         """Remember an error until all ranks know of it."""
-        self.error = _first_error((self.error, error))
+        self._errors.setdefault(self.place[1], error)
 
     def share(self, targets: Tensor) -> float:
         """The weight of a part in the mean: its samples that count, by the weights of their classes."""
@@ -217,7 +218,8 @@ class ShardedStep(TrainStep):
         """Begin all that the ranks send to each other in a step, so that they wait once. Returns the results of all."""
         ranks = self.parts.ranks
         self.gradients.complete()
-        error, self.error = self.error, None
+        error = _first_error(self._errors[shard] for shard in sorted(self._errors))
+        self._errors.clear()
         used = np.packbits(self.gradients.used).tobytes()
         sizes = [size for size in self._sizes if size]
         stop = reason_to_stop(self.check_stop) if ranks.size > 1 else None

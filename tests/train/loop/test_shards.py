@@ -15,7 +15,7 @@ from tdt.train.config import ConfigError, loads
 from tdt.train.errors import StepError, Stopped
 from tdt.train.logging.events import Events
 from tdt.train.loop.build import build
-from tdt.train.loop.shard_sums import GradientSum, rounded_sum
+from tdt.train.loop.shard_sums import BufferMean, GradientSum, rounded_sum
 from tdt.train.loop.trainer import Trainer
 from tdt.train.runs.checkpoint import CheckpointStore, load
 from tests.helpers import require_torch
@@ -253,6 +253,24 @@ def test_gradients_are_added_up_the_tree_of_the_communicator(count):
     ]
     expected = tree_reduce(parts, lambda a, b: b if a is None else a if b is None else a + b)
     np.testing.assert_array_equal(sum_of_shards(parts), expected)
+
+
+@pytest.mark.parametrize("values", [(-0.0, 0.0, -0.0), (-0.0, -0.0, -0.0), (2.0, 2.0, 5.0)], ids=str)
+def test_buffers_of_shards_are_their_own_and_their_mean_has_the_bits_of_the_sum(values):
+    layer = tdt.nn.Module()
+    layer.register_buffer("value", tdt.tensor([1.0]))
+    mean = BufferMean(layer, Ranks.alone())
+    mean.begin(3)
+    for turn in range(2):  # each shard is entered twice
+        for place, value in enumerate(values):
+            mean.enter(place)
+            assert layer.value.item() == (value if turn else 1.0)
+            layer.value.fill_(value)
+            mean.leave(place)
+    mean.begin_sums()
+    mean.finish(mean.changed, 3)
+    expected = ((np.float32(values[0]) + np.float32(values[1])) + np.float32(values[2])) / np.float32(3)
+    assert layer.value.numpy().tobytes() == np.array([expected]).tobytes()
 
 
 def test_with_reduce_dtype_each_gradient_and_each_sum_is_rounded():
