@@ -248,3 +248,39 @@ def test_synchronised_batch_norm_is_pytorchs_of_all_parts(shape, affine, dtype):
         np.testing.assert_allclose(
             left.detach().double().numpy(), right.detach().double().numpy(), rtol=close, atol=close
         )
+
+
+class WithEmpty(Twice):
+    """Two parts of a batch, one of them without samples."""
+
+    def __init__(self, other=None):
+        self.other = other
+
+    def gather(self, row):
+        self.row = row
+        return tdt.stack([row, row * 0 if self.other is None else self.other.row])
+
+    def total(self, rows):
+        return rows if self.other is None else rows + 1
+
+
+def test_a_part_without_samples_adds_nothing_and_gets_nothing():
+    whole, x = tdt.nn.BatchNorm2d(3), tdt.tensor(numbers(4, 3, 5, 2)).requires_grad_()
+    full, empty = (tdt.nn.SyncBatchNorm(3) for _ in range(2))
+    full.process_group = WithEmpty()
+    empty.process_group = WithEmpty(full.process_group)
+    weight = tdt.tensor(numbers(4, 3, 5, 2, seed=1))
+    outputs, gradients = [], []
+    for norm in (whole, full):
+        x.grad = None
+        outputs.append(norm(x))
+        (outputs[-1] * weight).sum().backward()
+        gradients.append(x.grad)
+    nothing = tdt.ones(0, 3, 5, 2).requires_grad_()
+    out = empty(nothing)
+    out.sum().backward()
+    assert out.shape == nothing.grad.shape == nothing.shape and not empty.weight.grad.any()
+    for ours, expected in ((outputs[1], outputs[0]), (gradients[1], gradients[0])):
+        np.testing.assert_allclose(ours.detach().numpy(), expected.detach().numpy(), rtol=1e-5, atol=1e-6)
+    for norm in (full, empty):
+        np.testing.assert_allclose(norm.running_var.numpy(), whole.running_var.numpy(), rtol=1e-6)

@@ -220,14 +220,18 @@ class SyncBatchNorm(_BatchNorm):
         group = self._group()
         if group is None or not (self.training or (self.running_mean is None and self.running_var is None)):
             return super().forward(input)
-        from tdt.nn.modules._synchronized import Rows, normalize, statistics
+        from tdt._ops.shape.memory import in_output_format
+        from tdt.nn.modules._synchronized import Rows, SyncNorm
 
         self._check_input_dim(input)
-        x = input.float() if input.element_size() == 2 else input
-        mean, var, count = statistics(x, group if isinstance(group, Rows) else Rows(group))
+        x = in_output_format(input.float() if input.element_size() == 2 else input)
+        weight, bias = (None if v is None else v.to(x.dtype) for v in (self.weight, self.bias))
+        out, mean, var, count = SyncNorm.apply(
+            x, weight, bias, group if isinstance(group, Rows) else Rows(group), self.eps
+        )
         if self.training and self.running_mean is not None and self.running_var is not None:
-            self._track(mean.detach(), (var * count / (count - 1)).detach())
-        return normalize(x, mean, var, self.weight, self.bias, self.eps).to(input.dtype)
+            self._track(mean, var * count / (count - 1))
+        return out.to(input.dtype)
 
     def _group(self) -> ProcessGroup | Rows | None:
         """The group of processes, or other parts of a batch, if it has several."""
