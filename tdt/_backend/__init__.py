@@ -13,6 +13,8 @@ import numpy as np
 
 from tdt._backend._malloc import keep_freed_memory
 from tdt._backend.device import CPU, META, device
+from tdt._backend.pending import expect_below as expect_below
+from tdt._backend.pending import raise_pending as raise_pending
 from tdt._backend.scatter import add_at as add_at
 from tdt._backend.sums import dot as dot
 from tdt._backend.sums import scan as scan
@@ -99,7 +101,8 @@ def device_of(array: Any) -> device:
 def to_device(array: Any, target: device) -> Any:
     """`array` on the device `target`: the same object if it is there already, else a copy.
 
-    AssertionError without any GPU, RuntimeError without that one, NotImplementedError from "meta", where no values are.
+    AssertionError without any GPU, RuntimeError without that one, NotImplementedError from "meta", where no values are;
+    IndexError from a GPU on which an index was out of range since the last read from it.
     """
     if getattr(array, "is_sparse", False):
         return array.to_device(target)
@@ -111,20 +114,55 @@ def to_device(array: Any, target: device) -> Any:
             "that is not filled yet."
         )
     if target.type == "cpu":
-        return array if isinstance(array, np.ndarray) else array.get()
-    cupy, index = gpu(), gpu_index(target)
-    if index >= cuda_device_count():
-        raise RuntimeError(f"CUDA error: invalid device ordinal: {target}; CuPy sees {cuda_device_count()} GPUs")
+        return array if isinstance(array, np.ndarray) else _downloaded(array)
+    index = _known_gpu(target)
     if not isinstance(array, np.ndarray) and array.device.id == index:
         return array
+    cupy, (dense, back) = gpu(), _dense(array)
     with cupy.cuda.Device(index):
-        return cupy.asarray(array)
+        return (cupy.asarray(dense) if isinstance(array, np.ndarray) else dense.copy()).transpose(back)
+
+
+def number(array: Any) -> Any:
+    """The only element of `array`, as a Python number. IndexError as of `to_device`."""
+    value = array.item()
+    if array.__class__ is not np.ndarray:
+        raise_pending()
+    return value
+
+
+def _downloaded(array: Any) -> np.ndarray:
+    """A copy of CuPy's `array` on the host. IndexError if an index on a GPU was out of range since the last one."""
+    dense, back = _dense(array)
+    copy: np.ndarray = dense.get().transpose(back)
+    raise_pending()
+    return copy
+
+
+def _dense(array: Any) -> tuple[Any, list[int]]:
+    """`array` with its dimensions in the order of memory, contiguous, and the permutation that restores their order."""
+    order = list(range(array.ndim))
+    if not array.flags.c_contiguous:
+        order.sort(key=lambda d: -array.strides[d])
+        array = array.transpose(order)
+        if not array.flags.c_contiguous:
+            with nullcontext() if isinstance(array, np.ndarray) else array.device:
+                array = array.copy()
+    return array, sorted(range(len(order)), key=order.__getitem__)
+
+
+def _known_gpu(target: device) -> int:
+    """The index of the GPU `target`. AssertionError without any GPU, RuntimeError without that one."""
+    index = gpu_index(target)
+    if index >= cuda_device_count():
+        raise RuntimeError(f"CUDA error: invalid device ordinal: {target}; CuPy sees {cuda_device_count()} GPUs")
+    return index
 
 
 def on(target: device) -> ModuleType:
     """The library whose `empty`, `arange`, … make arrays on `target`."""
     if target.type == "cuda":
-        to_device(np.empty(0), target)  # raises if that GPU is missing
+        _known_gpu(target)
         return gpu()
     return np
 

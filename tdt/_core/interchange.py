@@ -35,7 +35,7 @@ def item(self: Tensor) -> bool | int | float | complex:
     if self._a.__class__ is _backend.MetaArray:
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     values_read("Tensor.item()")
-    value = self._a.item()
+    value = _backend.number(self._a)
     return float(value) if self.dtype.category == _dtype.FLOAT else value
 
 
@@ -127,7 +127,7 @@ def __bool__(self: Tensor) -> bool:
         what = "no values" if not self._a.size else "more than one value"
         raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous; use .any() or .all()")
     values_read("bool(tensor)")
-    return bool(self._a.item())
+    return bool(_backend.number(self._a))
 
 
 def _number(self: Tensor) -> Any:

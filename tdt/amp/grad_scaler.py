@@ -9,6 +9,7 @@ from typing import Any
 from tdt._backend import cuda_device_count
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
+from tdt._ops.shape.join import stack
 
 
 class GradScaler:
@@ -97,7 +98,9 @@ class GradScaler:
         with no_grad():
             for grad in grads:
                 grad.mul_(inverse)
-        self._found[id(optimizer)] = not all(math.isfinite(float(grad.float().abs().sum())) for grad in grads)
+            sums = [grad.float().abs().sum() for grad in grads]
+            finite = not sums or bool(stack([one.to(sums[0].device) for one in sums]).isfinite().all())  # one read
+        self._found[id(optimizer)] = not finite
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """`optimizer.step(...)`, unless a gradient is infinite or NaN; calls `unscale_` first if that was not done.

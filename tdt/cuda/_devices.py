@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tdt._backend import cuda_device_count, gpu, gpu_index
+from tdt._backend import cuda_device_count, gpu, gpu_index, raise_pending
 from tdt._backend.device import device as _device
 from tdt._core.tensor import Tensor
 
@@ -128,6 +128,7 @@ def is_tf32_supported() -> bool:
 
 
 def synchronize(device: DeviceLike = None) -> None:
-    """Wait until all work of a GPU is done."""
+    """Wait until all work of a GPU is done. IndexError if a class or an index of an embedding was out of range there."""
     cupy = gpu()
     cupy.cuda.Device(index_of(device)).synchronize()
+    raise_pending()

@@ -49,10 +49,15 @@ def _count_along(xp: ModuleType, n: int, after: int) -> Any:
 UNSIGNED = {np.dtype(f"i{size}"): np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 
 
+def unsigned(index: Any) -> Any:
+    """The bits of integers read without sign."""
+    kind = UNSIGNED.get(index.dtype)
+    return index if kind is None else index.view(kind)
+
+
 def all_in_range(index: Any, n: int) -> bool:
     """Whether all integers lie in [0, n): a negative one is a large one if its bits are read without sign."""
-    unsigned = UNSIGNED.get(index.dtype)
-    bits = index if unsigned is None else index.view(unsigned)
+    bits = unsigned(index)
     return bool((np.maximum.reduce(bits, None) if bits.__class__ is np.ndarray else bits.max()) < n)
 
 

@@ -13,7 +13,7 @@ from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor, wrap
 from tdt._kernels import chosen, kernel, large_lookup
 from tdt._ops.elementwise._front import tensor_argument
-from tdt._ops.index.scatter import all_in_range
+from tdt._ops.index.scatter import all_in_range, unsigned
 from tdt.autograd._inplace import check_writable
 from tdt.autograd._op import op
 from tdt.autograd._remembered import calls_by_shape
@@ -28,12 +28,17 @@ def check_type(function: str, name: str, t: Tensor, allowed: tuple) -> None:
                            f"{function})")  # fmt: skip
 
 
+NO_ROW = "index out of range in self: an index is {value}, but the table has {limit} rows"
+
+
 @op(name="embedding", dtypes=ALL, promote=(), broadcasts=False, computes=False,
     shape=lambda w, indices, **how: (*indices, *w[1:]))  # fmt: skip
 def _embedding(xp, w, indices, *, padding_idx, by_frequency, sparse):
     if w.__class__ is indices.__class__ is np.ndarray and (fast := _kernels.entries(w, indices)) is not None:
         return fast
-    if indices.size and not all_in_range(indices, len(w)):
+    if xp is not np and indices.size:
+        _backend.expect_below(unsigned(indices), len(w), NO_ROW)
+    elif indices.size and not all_in_range(indices, len(w)):
         raise IndexError(f"index out of range in self: indices lie in [{int(indices.min())}, {int(indices.max())}], but the "
                          f"table has {len(w)} rows")  # fmt: skip
     return w.take(indices, 0)  # twice as fast as an index

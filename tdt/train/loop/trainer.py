@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from tdt import Tensor
 from tdt._activity import ACTIVITY
+from tdt._backend import raise_pending
 from tdt.train._agreement import shared
 from tdt.train._types import Arrays, Callback, Json
 from tdt.train.checks.labels import label_error
@@ -26,7 +27,7 @@ from tdt.train.data.loading import batch_indices
 from tdt.train.data.nested import on_host
 from tdt.train.data.shards import ShardedBatches
 from tdt.train.data.stream import StreamOrder
-from tdt.train.errors import NonFiniteLoss, Stopped, error_context, few, non_finite
+from tdt.train.errors import NonFiniteLoss, StepError, Stopped, error_context, few, non_finite
 from tdt.train.logging.callbacks import Callbacks
 from tdt.train.logging.events import (
     CheckpointSaved,
@@ -232,6 +233,10 @@ class Trainer:
     def _check(self, scalars: Callable[[], dict[str, float]] = dict) -> dict[str, float]:
         """Raise NonFiniteLoss on all ranks if the loss since the last logged step is not finite. Returns rank 0's scalars."""
         self._collect()
+        try:
+            raise_pending()
+        except IndexError as error:
+            raise StepError(f"step {self.step} or one since the last logged step: {error}") from error
         loss = float(self._recent_loss().total)
         own = scalars() if self.ranks.first and math.isfinite(loss) else {}
         loss, found = self.ranks.from_first((loss, own))

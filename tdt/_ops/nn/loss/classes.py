@@ -30,22 +30,28 @@ def _rows(a: Any) -> Any:
     return a.transpose(0, *range(2, a.ndim), 1).reshape(math.prod((a.shape[0], *a.shape[2:])), a.shape[1])
 
 
+UNKNOWN_CLASS = "Target {value} is out of bounds; there are {limit} classes, 0 to {last}."
+
+
 def _shares(xp: Any, target: Any, weight: Any, classes: int, dtype: Any, ignore_index: int) -> tuple[Any, Any, Any]:
     """(class of every row, its weight or None where all are 1, whether it is ignored or None where none is).
 
-    IndexError for an unknown class.
+    IndexError for an unknown class; of a GPU at the next read from it.
     """
     t = target.reshape(-1)
     if t.dtype != np.int64:
         t = t.astype(np.int64)
-    bad = t.view(np.uint64) >= classes if t.size else t != t
     ignored = None
-    if bad.any():
+    if xp is not np:
+        ignored = t == ignore_index
+        t = xp.where(ignored, 0, t)
+        if t.size:
+            _backend.expect_below(t.view(np.uint64), classes, UNKNOWN_CLASS)
+    elif t.size and (bad := t.view(np.uint64) >= classes).any():
         ignored = t == ignore_index
         if (bad & ~ignored).any():
-            raise IndexError(
-                f"Target {int(t[bad & ~ignored][0])} is out of bounds; there are {classes} classes, 0 to {classes - 1}."
-            )
+            value = int(t[bad & ~ignored][0])
+            raise IndexError(UNKNOWN_CLASS.format(value=value, limit=classes, last=classes - 1))
         t = xp.where(ignored, 0, t)
     elif 0 <= ignore_index < classes:
         ignored = t == ignore_index

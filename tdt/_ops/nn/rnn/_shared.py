@@ -13,6 +13,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tdt._backend import total as sum_over
 from tdt._core.mode import enable_grad, state
 from tdt._core.tensor import Tensor, wrap
@@ -34,7 +36,15 @@ def rows(x: Any) -> Any:
 
 def place(xp: Any, index: Any) -> Any:
     """An index of `Steps` for arrays of `xp`."""
-    return index if isinstance(index, slice) else xp.asarray(index)
+    if xp is np or isinstance(index, slice):
+        return index
+    return _uploaded(xp, xp.cuda.Device().id, index.tobytes(), index.dtype)
+
+
+@functools.lru_cache(256)
+def _uploaded(xp: Any, gpu: int, content: bytes, dtype: Any) -> Any:
+    """An index on a GPU, which batches of one shape share."""
+    return xp.asarray(np.frombuffer(content, dtype))
 
 
 def kernel_for_steps(kernels: Sequence[Kernel], xp: Any, sizes: tuple[int, ...], *arrays: Any) -> Callable | None:

@@ -234,6 +234,12 @@ class ndarray:
         return self._ordered(order, dtype)
 
     def copy(self, order="C"):
+        if self.device.id != cuda.Device().id:  # the one call that takes an array of another GPU
+            note("launches", "copy from another GPU")
+            cuda.get_current_stream().synchronize()
+            if not self.flags.forc:
+                raise NotImplementedError("CuPy cannot copy non-contiguous array between devices.")
+            return on_gpu(np.array(self._h, order="F" if self.flags.fnc and order in ("K", "F") else "C"))
         return self._ordered(order, self.dtype)
 
     def _ordered(self, order, dtype):
@@ -252,6 +258,11 @@ class ndarray:
 
     def squeeze(self, axis=None):
         return self._view(self._h.squeeze(axis))
+
+    def take(self, indices, axis=None, out=None):
+        import cupy
+
+        return cupy.take(self, indices, axis, out)
 
     def conj(self):
         import cupy

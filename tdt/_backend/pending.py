@@ -1,0 +1,31 @@
+"""Checks of indices on a GPU that wait until something is read from it: to read each flag at once would stop the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_pending: dict[tuple[int, str, int], Any] = {}  # (GPU, message, limit) → the largest index, read without sign
+
+
+def expect_below(bits: Any, limit: int, message: str) -> None:
+    """Check at the next read from a GPU that all of `bits`, unsigned integers there, are below `limit`.
+
+    message: of the IndexError; {value} is the wrong index, {limit} the limit, {last} the last that is right.
+    """
+    largest = bits.max()
+    key = bits.device.id, message, limit
+    known = _pending.get(key)
+    _pending[key] = largest if known is None else np.maximum(known, largest)  # of CuPy, as the operands are
+
+
+def raise_pending() -> None:
+    """IndexError if an index since the last call was not below its limit."""
+    while _pending:
+        (_, message, limit), largest = _pending.popitem()
+        value, bits = int(largest.get()), 8 * largest.dtype.itemsize
+        if value >= limit:
+            _pending.clear()
+            value -= (value >> bits - 1) << bits  # a negative index is a large one without its sign
+            raise IndexError(message.format(value=value, limit=limit, last=limit - 1))
