@@ -54,6 +54,34 @@ def erfc(x: Expression) -> Expression:
     return to_float(_erfc_double(to_double(x)))
 
 
+def erfcx(x: Expression) -> Expression:
+    """e^x² erfc(x). Max ulp 0.6."""
+    wide = to_double(x)
+    size = where(abs(wide) > 1e46, 1e46, abs(wide))
+    first, second = size + 4, size + size + 1
+    inverse = 1 / (first * second)
+    p = long_polynomial(
+        (size - 4) * second * inverse,
+        -9.582450291226976e-06,
+        -8.574156930327797e-06,
+        0.00014772738217844165,
+        -0.00022056626131616072,
+        -0.0007551909316177096,
+        0.005047424861750364,
+        -0.016199013168227083,
+        0.03716137032815002,
+        -0.06633001659132695,
+        0.09373410454696993,
+        -0.10103911401794632,
+        0.06809693779921729,
+        0.015379654700688264,
+        -0.13962111373738673,
+        1.232995118601451,
+    )
+    value = p * (first * inverse)
+    return to_float(where(wide < 0, 2 * _exp_double(size * size) - value, value))
+
+
 def ndtr(x: Expression) -> Expression:
     """Distribution function of the standard normal distribution. Max ulp 0.6."""
     return to_float(_erfc_double(to_double(x) * -0.7071067811865476) * 0.5)

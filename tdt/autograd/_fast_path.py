@@ -31,7 +31,7 @@ Compute = Callable[[np.ndarray], Any]
 
 
 class FastPath:
-    """Calls of an op on a contiguous NumPy tensor of up to PIECE elements, by a function saved for types and arguments.
+    """Calls of an op on a contiguous NumPy tensor of up to `most` elements, by a function saved for types and arguments.
 
     Args:
         op: with one operand.
@@ -40,10 +40,10 @@ class FastPath:
             may return None, for arrays that it does not take, and may have a method `for_shape` that gives a faster one.
     """
 
-    __slots__ = ("op", "prepare", "saved")
+    __slots__ = ("op", "prepare", "most", "saved")
 
-    def __init__(self, op: Op, prepare: Callable[..., tuple[Compute, dict[str, Any]] | None]):
-        self.op, self.prepare = op, prepare
+    def __init__(self, op: Op, prepare: Callable[..., tuple[Compute, dict[str, Any]] | None], most: int = PIECE):
+        self.op, self.prepare, self.most = op, prepare, most
         self.saved: dict[tuple, Any] = {}
         _kernels.UFUNCS.append(self.saved)
 
@@ -91,7 +91,7 @@ class FastPath:
         if plan is None or not (_plain(dim) and _plain(option)):  # until `apply` has made it
             return None, None, None, None, None
         found = None
-        if 0 < a.size <= PIECE and plan.direct and plan.by_rank is None and plan.low is None:
+        if 0 < a.size <= self.most and plan.direct and plan.by_rank is None and plan.low is None:
             found = self.prepare(a.dtype, a.ndim, dim, option)
         if len(self.saved) > MOST_SAVED:
             self.saved.clear()

@@ -151,6 +151,7 @@ def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @unary_op(
     special("erfcx"),
+    formula=True,
     vjp=lambda g, x, out: g * (2 * x * out - 2 / math.sqrt(math.pi)),
     dtypes=FLOAT_OR_DOUBLE,
     node="SpecialErfcxBackward0",

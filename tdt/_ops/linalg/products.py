@@ -416,7 +416,7 @@ def tensordot(
 
 @op(name="trace", dtypes=NUMBERS, autocast="float32")
 def _trace(xp: ModuleType, x: Any) -> Any:
-    return _kernels.total(x.diagonal(), None, "int64" if x.dtype.kind in "biu" else None)
+    return _kernels.total(xp.ascontiguousarray(x.diagonal()), None, "int64" if x.dtype.kind in "biu" else None)
 
 
 @_trace.vjp("x")
@@ -441,7 +441,7 @@ def _prepare_trace(
     return None if rows is None else (lambda a: rows(a.diagonal()), {})
 
 
-_short_trace = FastPath(_trace, _prepare_trace)
+_short_trace = FastPath(_trace, _prepare_trace, _kernels.PIECE**2)  # of which the diagonal has up to PIECE
 
 
 @method()
