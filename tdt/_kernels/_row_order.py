@@ -200,7 +200,7 @@ def row_topk(code: Code, operands: list[Operand], sizes: list[Value], letter: st
             i = code.load("i64", places, place)
             put(i & 0xFFFFFFFF if row.packed else i, place)
 
-    code.choose(n <= FEW, few, many)
+    code.choose((n <= FEW) & (k * 2 > n), few, many)
 
 
 @generalized("(n)->(),()")
