@@ -21,6 +21,7 @@ import numpy as np
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._dots import PAIRS, SIDE, STEP_BYTES, TILE, TILE_BYTES
 
+EIGHTH = 8  # numbers of 16 bits in 128: instructions that interleave do so within as many bits
 CHUNK = {"deep": 32, "flat": 2}  # steps that a piece of work packs: of lines that lie together, many in a row of memory
 
 
@@ -123,10 +124,10 @@ def table_of(offsets: np.ndarray) -> np.ndarray:
 
 
 def turned(code: Code, rows: list[Value]) -> list[Value]:
-    """n vectors of n elements, a power of 2, as a block turned: each round interleaves row i with row i + n / 2."""
-    n = len(rows)
+    """n vectors of blocks of n elements, a power of 2, as blocks turned: each round interleaves row i with row i + n / 2."""
+    n, length = len(rows), int(rows[0].kind[1:].split()[0])
     half = n // 2
-    orders = [[h + i // 2 + n * (i % 2) for i in range(n)] for h in (0, half)]
+    orders = [[low + h + i // 2 + length * (i % 2) for low in range(0, length, n) for i in range(n)] for h in (0, half)]
     for _ in range(n.bit_length() - 1):
         rows = [code.shuffle(rows[i], rows[i + half], order) for i in range(half) for order in orders]
     return rows
@@ -134,28 +135,35 @@ def turned(code: Code, rows: list[Value]) -> list[Value]:
 
 @native("qqqqqqqq")
 def turn(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
-    """Pieces of matrices of 16-bit numbers that are transposed: 16 rows of one.
+    """Pieces of matrices of 16-bit numbers that are transposed: 32 rows of one, a cache line of each row of the result.
 
     Arguments: addresses of the first source and of its result; rows and columns of a source; bytes from one source to the
     next and from row to row; the same of the results, whose rows are the columns of the source.
     """
     source, out, rows, columns, source_next, source_row, out_next, out_row = arguments
-    blocks = (rows + (TILE - 1)) // TILE
+    pieces = (rows + (SIDE - 1)) // SIDE
     with code.loop(first, last) as piece:
-        matrix = piece // blocks
-        row = (piece - matrix * blocks) * TILE
-        begin, target = source + matrix * source_next + row * source_row, out + matrix * out_next + row * 2
-        high = code.minimum(rows - row, TILE)
-        with code.loop(0, columns, TILE) as column:
-            broad = code.minimum(columns - column, TILE)
+        matrix = piece // pieces
+        low = (piece - matrix * pieces) * SIDE
+        end = code.minimum(low + SIDE, rows)
+        with code.loop(0, columns, TILE) as column, code.loop(low, end, TILE) as row:
+            begin, target = source + matrix * source_next + row * source_row, out + matrix * out_next + row * 2
+            high, broad = code.minimum(end - row, TILE), code.minimum(columns - column, TILE)
+            corner = begin, target, column
 
-            def block(column: Value = column) -> None:
+            def block(corner: tuple[Value, ...] = corner) -> None:
+                begin, target, column = corner
                 at = [code.cast(begin + source_row * k + column * 2, "ptr") for k in range(TILE)]
-                lines = turned(code, [code.load("i16", address, 0, TILE) for address in at])
-                for k, line in enumerate(lines):
-                    code.store(line, code.cast(target + (column + k) * out_row, "ptr"))
+                for first in (0, EIGHTH):
+                    halves = [code.load("i16", address, first, EIGHTH) for address in at]
+                    both = [
+                        code.shuffle(*pair, range(TILE)) for pair in zip(halves[:EIGHTH], halves[EIGHTH:], strict=True)
+                    ]
+                    for k, line in enumerate(turned(code, both)):
+                        code.store(line, code.cast(target + (column + first + k) * out_row, "ptr"))
 
-            def edge(column: Value = column, broad: Value = broad) -> None:
+            def edge(corner: tuple[Value, ...] = corner, high: Value = high, broad: Value = broad) -> None:
+                begin, target, column = corner
                 with code.loop(0, high) as r, code.loop(0, broad) as c:
                     value = code.load("i16", code.cast(begin + r * source_row + (column + c) * 2, "ptr"))
                     code.store(value, code.cast(target + (column + c) * out_row + r * 2, "ptr"))

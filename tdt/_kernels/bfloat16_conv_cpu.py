@@ -304,8 +304,8 @@ def transposed(x: np.ndarray) -> np.ndarray:
     count, rows, columns = x.shape
     out, size = np.empty((count, columns, rows), WORD), 2 * rows * columns
     parallel(
-        turn(), count * -(-rows // TILE), x, out, rows, columns, size, 2 * columns, size, 2 * rows,
-        grain=-(-COPIED // (TILE * columns)),
+        turn(), count * -(-rows // SIDE), x, out, rows, columns, size, 2 * columns, size, 2 * rows,
+        grain=-(-COPIED // (SIDE * columns)),
     )  # fmt: skip
     return out
 

@@ -250,7 +250,7 @@ def test_asking_for_permission_does_no_harm():
 def test_matrices_of_16_bits_are_transposed():
     source = np.arange(3 * 37 * 50, dtype=np.uint16).reshape(3, 37, 50)
     out = np.zeros((3, 50, 37), np.uint16)
-    _pairs.turn()(0, 3 * 3, source, out, 37, 50, 37 * 50 * 2, 100, 37 * 50 * 2, 74)
+    _pairs.turn()(0, 3 * 2, source, out, 37, 50, 37 * 50 * 2, 100, 37 * 50 * 2, 74)
     assert (out == source.swapaxes(1, 2)).all()
 
 
