@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -115,9 +116,9 @@ class Compiled:
         except Refusal as refusal:
             self._report(str(refusal))
         recorded = Recorded(guards, recording)
-        if recording is not None and not guards.hold():
+        if recording is not None and not (guards.hold() and _is_unchanged(key, tensors, args, kwargs)):
             recorded.recording = None
-            self._report("it changes attributes, variables or lists that it depends on")
+            self._report("it changes its arguments, or attributes, variables or lists that it depends on")
         self.recordings.setdefault(key, []).append(recorded)
         if recording is not None:
             del recording.result  # and its graph
@@ -143,6 +144,16 @@ class Compiled:
         if reason not in self.refusals:
             self.refusals.append(reason)
             warnings.warn(f"tdt.compile: {self.name} is called as it is: {reason}", stacklevel=4)
+
+
+def _is_unchanged(key: Any, tensors: list[Tensor], args: tuple, kwargs: dict) -> bool:
+    """Whether the arguments are of the kind that they were before a call, with the same tensors in them."""
+    now: list[Tensor] = []
+    try:
+        own = (_key(args, now, []), _key(kwargs, now, []) if kwargs else None)
+    except Refusal:
+        return False
+    return own == key[1:] and len(now) == len(tensors) and all(map(is_, now, tensors))
 
 
 def compiled_function(compiled: Compiled) -> Callable[..., Any]:

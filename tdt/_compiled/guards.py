@@ -6,9 +6,11 @@ attributes of `self`, and the same of functions and modules found there, except 
 
 from __future__ import annotations
 
+import builtins
 import dis
 import functools
 import types
+from collections import deque
 from collections.abc import Sequence
 from operator import is_
 from typing import Any
@@ -19,6 +21,7 @@ from tdt._core.tensor import Tensor
 SCALARS = frozenset((bool, int, float, complex, str, bytes, type(None)))
 REGISTRIES = ("_parameters", "_buffers", "_modules")
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+GLOBAL = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"))
 MOST_OBJECTS = 20_000
 MISSING = object()
 
@@ -34,6 +37,7 @@ class Guards:
         self.tensors: list[Tensor] = []
         self._dicts: list[list[Any]] = []  # [dict, values]
         self._lists: list[list[Any]] = []  # [list, items]
+        self._sets: list[tuple[set, frozenset]] = []
         self._cells: list[list[Any]] = []  # [cell, content]
         self._globals: list[list[Any]] = []  # [dict, name, value]
         self._empty: list[Any] = []  # dicts and lists, as those of hooks, that must stay empty
@@ -50,6 +54,8 @@ class Guards:
         for items, values in self._lists:
             if len(items) != len(values) or not (all(map(is_, items, values)) or _alike(items, values)):
                 return False
+        if any(now != value for now, value in self._sets):
+            return False
         for cell, value in self._cells:
             if (now := _content(cell)) is not value and not _alike((now,), (value,)):
                 return False
@@ -73,8 +79,10 @@ class Guards:
             self._visit(value.__func__)
         elif isinstance(value, functools.partial):
             self._visit_items([value.func, *value.args, *value.keywords.values()])
-        elif isinstance(value, (list, tuple, set, frozenset)):
-            if isinstance(value, list):
+        elif isinstance(value, (list, deque, tuple, set, frozenset)):
+            if isinstance(value, set):
+                self._sets.append((value, frozenset(value)))
+            elif isinstance(value, (list, deque)):
                 if value:
                     self._lists.append([value, tuple(value)])
                 else:
@@ -85,6 +93,8 @@ class Guards:
             self._visit_items(value.values())
         elif isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)):
             return
+        elif hasattr(value, "__next__"):
+            raise Refusal(f"it refers to an iterator, {type(value).__name__}")
         elif all(name in getattr(value, "__dict__", ()) for name in REGISTRIES):
             self._visit_module(value)
         elif hasattr(value, "is_compiled_by_tdt"):
@@ -146,12 +156,9 @@ class Guards:
         codes = [function.__code__]
         for code in codes:  # which grows
             codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-        read = (
-            i.argval for code in codes for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")
-        )
-        for name in dict.fromkeys(read):
+        for name in {i.argval for code in codes for i in dis.get_instructions(code) if i.opname in GLOBAL}:
             value = function.__globals__.get(name, MISSING)
-            if value is not MISSING:
+            if value is not MISSING or not hasattr(builtins, name):
                 self._globals.append([function.__globals__, name, value])
                 self._visit(value)
 

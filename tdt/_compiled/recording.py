@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -92,13 +93,15 @@ class Recording:
         self.roots, self.arguments, self.title = list(roots), arguments, title
         self.arrays = [t._a for t in roots]
         self.requires = [_requires_gradient(t) for t in roots]
-        grads = _gradients(roots)
+        grads, drawn = _gradients(roots), _other_random_numbers()
         recorder = Recorder(roots, arguments)
         with recorder:
             self.result = function()
         recorder.finish()
         if recorder.refusal is None and _gradients(roots) != grads:
             recorder.refuse("a gradient was set, by backward() or zero_grad()")
+        if recorder.refusal is None and _other_random_numbers() != drawn:
+            recorder.refuse("it draws random numbers of Python's or NumPy's")
         if recorder.refusal is not None:
             raise Refusal(recorder.refusal)
         if not recorder.program.statements:
@@ -266,6 +269,12 @@ def _requires_gradient(t: Tensor) -> bool:
 def _gradients(roots: Sequence[Tensor]) -> list[tuple[int, int]]:
     """Which tensors are the gradients of leaves, and how often they were written to."""
     return [(id(g), g._st.version) if (g := t._grad) is not None else (0, 0) for t in roots]
+
+
+def _other_random_numbers() -> tuple:
+    """Where the generators of Python and NumPy are."""
+    _name, words, *rest = np.random.get_state(legacy=True)
+    return random.getstate(), words.tobytes(), *rest  # type: ignore[union-attr]
 
 
 def _edge(t: Tensor) -> Any:

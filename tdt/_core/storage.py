@@ -16,6 +16,7 @@ from tdt._core import dtype as _dtype
 from tdt._core.aliases import Device, Number
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.methods import method
+from tdt._core.mode import values_read
 from tdt._core.tensor import Storage, Tensor, alias, wrap
 
 
@@ -424,6 +425,7 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
     >>> tdt.zeros(2).untyped_storage().nbytes()
     8
     """
+    values_read("Tensor.untyped_storage()")
     return UntypedStorage.on(_backend.raw(self._a), self._st)
 
 

@@ -6,7 +6,7 @@ import copy
 import pickle
 import random
 import warnings
-from collections import namedtuple
+from collections import deque, namedtuple
 
 import pytest
 
@@ -134,6 +134,68 @@ def test_fifty_steps_have_the_same_bits():
         found.append(bits([*losses, *model.parameters()]))
     assert found[0] == found[1]
     assert len(recordings(call)) == 1
+
+
+W = tdt.randn(6, 6, generator=tdt.Generator().manual_seed(0)).requires_grad_()
+
+
+def under_autocast(x):
+    with tdt.autocast("cpu"):
+        return (x @ W).float().sum(-1)
+
+
+def in_place(x):
+    y = (x * 0.1).add_(1)
+    return y.relu_() * W
+
+
+FUNCTIONS = {
+    "autocast": under_autocast,
+    "in place": in_place,
+    "no_grad": lambda x: x - x.detach().mean(),
+    "boolean index": lambda x: x[x > 0].sum(),
+    "index": lambda x: W[x.argmax(1)],
+    "topk": lambda x: x.topk(2)[0] * 2,
+    "cumprod": lambda x: (x @ W).cumprod(1),
+    "one_hot": lambda x: F.one_hot(x.argmax(1), 6).float() @ W,
+    "repeats": lambda x: x.repeat_interleave((x.sum(1) > 0).long(), 0),
+    "multinomial": lambda x: tdt.multinomial(x.softmax(1), 2),
+    "rand": lambda x: x * tdt.rand(6, 6) + tdt.randn_like(x),
+    "rrelu": lambda x: F.rrelu(x, training=True),
+    "std": lambda x: (x.std(0), x.var(1), x.norm()),
+    "einsum": lambda x: tdt.einsum("ij,jk->ik", x, W),
+    "det": lambda x: tdt.linalg.det(x),
+    "fft": lambda x: tdt.fft.rfft(x).abs(),
+    "half": lambda x: (x.half() * W.half()).float() + (x.bfloat16() @ W.bfloat16()),
+    "float64": lambda x: x.double() @ W.double(),
+    "chunks": lambda x: sum(c * 2 for c in W.chunk(3, 1)).sum() * x,
+    "scatter": lambda x: tdt.zeros(6, 6).scatter_add_(1, x.argsort(1), x),
+    "losses": lambda x: F.cross_entropy(x, W.argmax(1)) + F.kl_div(x.log_softmax(1), W.softmax(1), reduction="sum"),
+    "like": lambda x: tdt.zeros_like(x) + tdt.full((6,), 2.0) * tdt.ones_like(x) * x,
+    "0-d": lambda x: x.sum() * W.mean() + W[0, 0],
+    "complex": lambda x: (tdt.complex(x, W) * 2).abs(),
+}
+
+
+@pytest.mark.filterwarnings("ignore:tdt.compile")
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_have_the_same_results_and_gradients(name):
+    found = []
+    for compiled in (False, True):
+        function = tdt.compile(FUNCTIONS[name]) if compiled else FUNCTIONS[name]
+        tdt.manual_seed(3)
+        results = []
+        for _ in range(4):
+            x = (tdt.randn(6, 6) * 2).requires_grad_()
+            outs = function(x)
+            outs = outs if isinstance(outs, tuple) else (outs,)
+            loss = sum((t.abs().sum() for t in outs if t.requires_grad), tdt.zeros(()))
+            grads = tdt.autograd.grad(loss, (x, W), allow_unused=True) if loss.requires_grad else ()
+            results += bits([*outs, *[g for g in grads if g is not None]])
+            results += [(t.shape, t.stride(), t.dtype, t.requires_grad) for t in outs]
+        found.append((results, bits([tdt.rand(2)])))
+    assert found[0] == found[1]
+    assert recordings(function) or name in ("boolean index", "repeats")
 
 
 # What a recording depends on: each mutation must change what the compiled function computes as it does without.
@@ -355,6 +417,28 @@ def sets_gradients(x):
     return x * 2
 
 
+def stores(x):
+    global last
+    last = x * 2
+    return x * 2
+
+
+def appends(x, found=()):
+    found = [x] if found == () else found
+    found.append(x * 2)
+    return found[-1] * 1
+
+
+class Box:
+    value = 0
+
+
+def counts(x, box=Box()):  # noqa: B008
+    box.value += 1
+    return x * 2
+
+
+queue: deque = deque()
 REFUSED = {
     "item": (lambda x: x * x.sum().item(), "Tensor.item"),
     "bool": (lambda x: x if x.sum() > 0 else -x, "bool"),
@@ -368,6 +452,12 @@ REFUSED = {
     "backward": (sets_gradients, "gradient was set"),
     "in place": (lambda x: x.detach().mul_(2) * 1, "written to"),
     "side effect": (lambda x: saved.append(1) or x * 2, "changes"),
+    "a global": (stores, "changes"),
+    "an attribute": (counts, "changes"),
+    "a queue": (lambda x: queue.append(1) or x * 2, "changes"),
+    "an iterator": (lambda x, it=iter(range(100)): x * 2 + 0 * next(it), "iterator"),
+    "Python's random numbers": (lambda x: x * 2 if random.random() < 2 else x, "random numbers of Python"),
+    "storage": (lambda x: x * len(x.detach().untyped_storage()), "untyped_storage"),
     "view of the argument": (lambda x: x.view(2, 1), "shares memory"),
     "hook": (lambda x: (y := x * 2).register_hook(lambda g: g * 3) and y, "hooks"),
 }
@@ -443,6 +533,40 @@ def test_decorators_modules_copies_and_options():
         tdt.compile(abs, backend=lambda graph, inputs: graph)
     with pytest.raises(TypeError, match="expected a function or a module"):
         tdt.compile(3)
+
+
+def test_a_list_that_a_call_changes_is_changed_by_every_call():
+    compiled, found = tdt.compile(appends), []
+    with warnings.catch_warnings(record=True) as messages:
+        for k in range(5):
+            found = [tdt.ones(1)]
+            compiled(tdt.ones(1) * k, found)
+            assert [t.item() for t in found] == [1.0, 2.0 * k]
+    assert "changes its arguments" in str(messages[0].message)
+
+
+def test_a_method_of_a_class_and_an_error_in_the_first_call():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.scale = nn.Linear(2, 2), 1.0
+
+        @tdt.compile
+        def forward(self, x):
+            if self.scale is None:
+                raise KeyError("scale")
+            return self.layer(x) * self.scale
+
+    nets, x = (Net(), Net()), tdt.ones(1, 2)
+    nets[0].scale = None
+    with pytest.raises(KeyError, match="scale"):
+        nets[0](x)
+    for scale in (1.0, 2.0) * 2:
+        for net in nets:
+            net.scale = scale
+            for _ in range(3):
+                assert bits([net(x)]) == bits([net.layer(x) * scale])
+    assert len(recordings(Net.forward)) >= 2
 
 
 def test_arguments_that_are_one_tensor_or_share_memory():
