@@ -44,7 +44,8 @@ def _shares(xp: Any, target: Any, weight: Any, classes: int, dtype: Any, ignore_
     ignored = None
     if xp is not np:
         ignored = t == ignore_index
-        t = xp.where(ignored, 0, t)
+        if not 0 <= ignore_index < classes:
+            t = xp.where(ignored, 0, t)
         if t.size:
             _backend.expect_below(t.view(np.uint64), classes, UNKNOWN_CLASS)
     elif t.size and (bad := t.view(np.uint64) >= classes).any():
