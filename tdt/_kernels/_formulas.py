@@ -63,9 +63,8 @@ def from_formula(
     """
     functions: list[Any] = []
     ufunc: Any = None
-    writes_out = (
-        "out" in formula.__code__.co_varnames[: formula.__code__.co_argcount + formula.__code__.co_kwonlyargcount]
-    )
+    code = formula.__code__  # a rule's operand may be named `out` too
+    writes_out = "out" in code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
 
     def unary(x: Any) -> Any:
         """The fast path for one operand without attributes."""

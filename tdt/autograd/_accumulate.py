@@ -26,17 +26,22 @@ def sum_of(a: Any, b: Any) -> Any:
 
 
 def alone(pending: dict, key: Any) -> bool:
-    """Whether nothing but `pending` refers to the memory of the gradient at `key`, of which all is the gradient's.
+    """Whether nothing but `pending` refers to the memory of the gradient at `key`, of which all is the gradient's."""
+    return key in pending and unshared(pending, key, 1)
 
-    The references that are expected: an array's by the dictionary and the argument; an array's of which the gradient is a
-    view by this view, the variable and the argument.
+
+def unshared(holder: Any, key: Any, count: int) -> bool:
+    """Whether only `count` names and containers refer to the array `holder[key]`, of whose memory all is the array's.
+
+    One reference more is that of the argument. To an array of which this is a view refer the view, the variable and the
+    argument.
     """
-    if key not in pending or getrefcount(pending[key]) != 2:
+    if getrefcount(holder[key]) != count + 1:
         return False
-    base = getattr(pending[key], "base", None)
+    base = getattr(holder[key], "base", None)
     if base is None:
         return True
-    g = pending[key]
+    g = holder[key]
     return base.__class__ is ndarray and g.nbytes == base.nbytes and g.flags.c_contiguous and getrefcount(g.base) == 3
 
 

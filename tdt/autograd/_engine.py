@@ -17,13 +17,14 @@ from tdt import _backend
 from tdt._core.mode import state
 from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt._kernels import add, add_to
-from tdt.autograd._accumulate import accumulate, alone, run_hooks, sum_of
+from tdt.autograd._accumulate import accumulate, alone, run_hooks, sum_of, unshared
 from tdt.autograd._graph import GradientEdge, edge_at
 from tdt.autograd._node import Node
 from tdt.autograd._views import edge_of
 
 ndarray = np.ndarray
 _lock = threading.Lock()  # two threads may add to one leaf
+IN_PLACE = 1 << 16  # bytes of a gradient from which on an elementwise rule may write its result into it
 
 
 class Task:
@@ -87,6 +88,7 @@ def _walk(task: Task) -> dict[tuple, Any]:  # noqa: C901  (the inner loop of bac
     captured: dict[tuple, Any] = {}
     anomaly, graph, runs = state.anomaly, task.graph, task.runs
     pending, requested, keep = task.pending, task.requested, task.keep
+    replaces = runs is None and anomaly is None and not graph
     captures_leaves = requested is not None and not task.fill
     for node in task.order:
         leaf = node.__class__ is not Node and isinstance(node, Tensor)
@@ -121,6 +123,9 @@ def _walk(task: Task) -> dict[tuple, Any]:  # noqa: C901  (the inner loop of bac
             results = anomaly.run(node, slots, graph)
         elif runs is not None and node.__class__ is Node:
             results = node.run(slots, graph, runs)
+        elif replaces and g.__class__ is ndarray and g.nbytes >= IN_PLACE and node.__class__ is Node and hooks is None:
+            # `g` and `slots` refer to the gradient.
+            results = node.run(slots, graph, None, node.backward_plan.in_place and unshared(slots, 0, 2))
         else:
             results = node.run(slots, graph)
         if hooks is not None and hooks.post:

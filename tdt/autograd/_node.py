@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 number = itertools.count().__next__
 ndarray = np.ndarray
 NUMBERS = (bool, int, float, complex, type(None))
+NOTHING: dict[str, Any] = {}
 
 
 class BackwardPlan:
@@ -37,7 +38,8 @@ class BackwardPlan:
 
     __slots__ = ("op", "names", "keep", "keep_operands", "keep_outputs",
                  "fold", "named", "calls", "fast_calls", "fast", "broadcasts", "multiple_outputs",
-                 "variadic", "needs_shapes", "needs_dtypes", "widens", "has_rule", "numbers", "dtype")  # fmt: skip
+                 "variadic", "needs_shapes", "needs_dtypes", "widens", "has_rule", "numbers", "dtype",
+                 "in_place")  # fmt: skip
 
     def __init__(self, op: Op, mask: int, count: int, low: Any = None, nowhere: int = 0, kinds: tuple = ()):
         nowhere = nowhere if len(op.rules) > 1 else 0  # a single rule keeps and runs, as in PyTorch
@@ -90,6 +92,8 @@ class BackwardPlan:
         self.fast_calls = [
             c for rule in fast_rules for c in self._calls(rule, rule.fast, rule.fast_params, order, needed)
         ]
+        # Whether the one call may write its result into the incoming gradient.
+        self.in_place = len(self.fast_calls) == 1 and rules[0].generated and not (self.multiple_outputs or self.widens)
 
     def _calls(self, rule: Rule, function: Any, params: Any, order: list[str], needed: list[int]) -> list[tuple]:
         """(function, getter of its arguments, the operands that it has gradients for, its `needs` or None) for each call."""
@@ -174,10 +178,10 @@ class Node(GraphNode):
         if self.saved or self.aux is not None:
             self.saved = self.aux = None
 
-    def run(self, grads: list, graph: bool, required: Any = None) -> list:  # noqa: C901  (called per node: helper calls cost time)
+    def run(self, grads: list, graph: bool, required: Any = None, own: bool = False) -> list:  # noqa: C901  (called per node: helper calls cost time)
         """Gradients of the operands (None if not needed) from those of the outputs: Tensors if `graph`, else arrays.
 
-        required: the nodes and leaves that need them; None if all do.
+        required: the nodes and leaves that need them; None if all do. own: nothing else refers to the memory of `grads`.
         """
         back = self.backward_plan
         if self.saved is None:
@@ -204,6 +208,7 @@ class Node(GraphNode):
         if fast and back.widens and not (back.op.half and (xp is np or back.op.half == "everywhere")):
             values = _widened(values)
         results: list = [None] * len(self.edges)
+        into = {"out": g} if own and fast and _may_replace(g, saved) else NOTHING
         for function, pick, at, needs in back.fast_calls if fast else back.calls:
             if required is not None:
                 if needs is None:
@@ -216,7 +221,7 @@ class Node(GraphNode):
             if needs is None:
                 if back.variadic:
                     values[3] = at - back.op.fixed
-                results[at] = function(*pick(values))
+                results[at] = function(*pick(values), **into)
             else:
                 values[2] = needs
                 for i, r in zip(at, function(*pick(values)), strict=True):
@@ -261,6 +266,14 @@ def _widened(values: list) -> list:
         type(value)(_kernels.widen(value)) if value.__class__ in (list, tuple) else value
         for value in _kernels.widen(values)
     ]
+
+
+def _may_replace(g: Any, saved: list) -> bool:
+    """Whether a formula's result, of the gradient `g` and the saved arrays, has the type and the strides of `g`."""
+    dtype, strides, shape = g.dtype, g.strides, g.shape
+    if dtype.char != "f" or not g.flags.writeable:  # of float64, NumPy computes some formulas: with temporary arrays
+        return False
+    return all(a.__class__ is ndarray and a.dtype is dtype and a.strides == strides and a.shape == shape for a in saved)
 
 
 def kind_of(t: Tensor) -> tuple:

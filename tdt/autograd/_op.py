@@ -42,13 +42,14 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
 class Rule:
     """How the gradients of the operands `wrt` follow from the outputs'; `fast` is the same on arrays."""
 
-    __slots__ = ("wrt", "function", "params", "fast", "fast_params", "joint")
+    __slots__ = ("wrt", "function", "params", "fast", "fast_params", "joint", "generated")
 
     def __init__(self, wrt: tuple[str, ...], function: Callable[..., Any]):
         self.wrt, self.function, self.joint = wrt, function, len(wrt) > 1
         self.params = _parameters(function)
         self.fast: Callable[..., Any] | None = None
         self.fast_params: tuple[str, ...] | None = None
+        self.generated = False  # whether `fast` is a formula of each element, which may write into the gradient
 
 
 @dataclass(eq=False)
@@ -172,6 +173,7 @@ class Op(Traits):
             # A rule of the gradient alone gives back the gradient, or zeros.
             if self.formula and not rule.joint and not {"xp", "g"}.issuperset(rule.fast_params):
                 rule.fast, rule.fast_params = self._generated_rule(wrt[0], function)
+                rule.generated = "g" in rule.fast_params
             return rule
 
         return register
