@@ -127,7 +127,7 @@ def _difference(
             return f"result {k} is {'missing' if g is None else 'there, but not on the CPU'}"
         if g is None:
             continue
-        if g.device.type != target.type and not g.is_sparse:
+        if g.device.type != target.type or target.index not in (None, g.device.index):
             return f"result {k} is on {g.device}"
         if g.dtype != e.dtype or g.shape != e.shape:
             return f"result {k} is {g.dtype} {tuple(g.shape)}, on the CPU {e.dtype} {tuple(e.shape)}"

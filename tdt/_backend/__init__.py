@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 import warnings
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any
@@ -115,12 +117,30 @@ def to_device(array: Any, target: device) -> Any:
         )
     if target.type == "cpu":
         return array if isinstance(array, np.ndarray) else _downloaded(array)
-    index = _known_gpu(target)
+    index = known_gpu(target)
     if not isinstance(array, np.ndarray) and array.device.id == index:
         return array
     cupy, (dense, back) = gpu(), _dense(array)
+    if not isinstance(array, np.ndarray):
+        return _across(dense, index).transpose(back)
     with cupy.cuda.Device(index):
-        return (cupy.asarray(dense) if isinstance(array, np.ndarray) else dense.copy()).transpose(back)
+        return cupy.asarray(dense).transpose(back)
+
+
+def _across(array: Any, index: int) -> Any:
+    """A copy of CuPy's dense `array` on another GPU. Each GPU's stream waits for the other's, the host for neither."""
+    cuda = gpu().cuda
+    with array.device:
+        here = cuda.get_current_stream()
+        written = here.record()
+    with cuda.Device(index):
+        there = cuda.get_current_stream()
+        there.wait_event(written)
+        copy = array.copy()
+        read = there.record()
+    with array.device:
+        here.wait_event(read)  # else the memory of `array` may be used again before it is read
+    return copy
 
 
 def number(array: Any) -> Any:
@@ -151,25 +171,84 @@ def _dense(array: Any) -> tuple[Any, list[int]]:
     return array, sorted(range(len(order)), key=order.__getitem__)
 
 
-def _known_gpu(target: device) -> int:
+def known_gpu(target: device) -> int:
     """The index of the GPU `target`. AssertionError without any GPU, RuntimeError without that one."""
+    gpu()  # raises if there is none
     index = gpu_index(target)
     if index >= cuda_device_count():
         raise RuntimeError(f"CUDA error: invalid device ordinal: {target}; CuPy sees {cuda_device_count()} GPUs")
     return index
 
 
-def on(target: device) -> ModuleType:
+def on(target: device) -> Any:
     """The library whose `empty`, `arange`, … make arrays on `target`."""
     if target.type == "cuda":
-        _known_gpu(target)
-        return gpu()
+        index, cupy = known_gpu(target), gpu()
+        return cupy if index == cupy.cuda.runtime.getDevice() else _OnGpu(cupy, index)
     return np
+
+
+class _OnGpu:
+    """CuPy, whose functions run with another GPU than the current one as the current one."""
+
+    def __init__(self, cupy: ModuleType, index: int) -> None:
+        self._cupy, self._index = cupy, index
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*args: Any, **options: Any) -> Any:
+            with self._cupy.cuda.Device(self._index):
+                return getattr(self._cupy, name)(*args, **options)
+
+        return call
+
+
+_HERE: AbstractContextManager[Any] = nullcontext()
 
 
 def current(target: device) -> AbstractContextManager[Any]:
     """Context manager in which CuPy creates arrays and runs kernels on `target`; does nothing for the CPU."""
-    return on(target).cuda.Device(gpu_index(target)) if target.type == "cuda" else nullcontext()
+    return gpu().cuda.Device(known_gpu(target)) if target.type == "cuda" else _HERE
+
+
+def several_gpus() -> bool:
+    """Whether arrays may be on another GPU than the current one; False as long as CuPy is not loaded."""
+    return "cupy" in sys.modules and cuda_device_count() > 1
+
+
+def elsewhere(arrays: Iterable[Any]) -> Any:
+    """CuPy's device of the first array on a GPU, if that is not the current one; else None.
+
+    CuPy launches kernels, and takes memory for results, on the current device alone.
+    """
+    for a in arrays:
+        where = getattr(a, "device", None)
+        if where is not None and where != "cpu":  # the device of NumPy's arrays
+            return None if where.id == gpu().cuda.runtime.getDevice() else where
+    return None
+
+
+def on_gpu_of(array: Any) -> AbstractContextManager[Any]:
+    """Context manager in which the GPU of `array` is the current device; does nothing for arrays of NumPy."""
+    if array.__class__ is np.ndarray or not several_gpus():
+        return _HERE
+    return elsewhere([array]) or _HERE
+
+
+def copied(array: Any) -> Any:
+    """A copy of an array, on its device."""
+    with on_gpu_of(array):
+        return array.copy()
+
+
+def current_gpu() -> Any:
+    """CuPy's current device."""
+    return gpu().cuda.Device()
+
+
+def make_current(value: Any) -> None:
+    """Make the GPU of an array, or of a tensor's, the current device, until another is set."""
+    if (where := elsewhere([getattr(value, "_a", value)])) is not None:
+        where.use()
 
 
 def shared(arrays: list[np.ndarray]) -> list[np.ndarray]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from tdt import _backend
-from tdt._backend import on
+from tdt._backend import current, on
 from tdt._backend.device import CPU, META, as_device
 from tdt._backend.layout import outermost_first
 from tdt._core import dtype as _dtype
@@ -182,7 +182,8 @@ def _built(
     if np_dtype.kind == "u" and isinstance(value, int):
         value %= 2 ** (8 * np_dtype.itemsize)  # wraps round, as C converts
     created = xp.full(shape, value, np.float64 if np_dtype in KINDS else np_dtype)
-    return _finished(astype(created, np_dtype) if np_dtype in KINDS else created, requires_grad)
+    with current(target):
+        return _finished(astype(created, np_dtype) if np_dtype in KINDS else created, requires_grad)
 
 
 def _filled(definition: F) -> F:

@@ -79,7 +79,7 @@ def array_of(data: Any, dtype: Dtype | None, where: device | None) -> Any:
     if isinstance(data, (str, bytes)):
         raise _no_number(data)
     if not isinstance(data, (np.ndarray, np.generic)) and hasattr(data, "__cuda_array_interface__"):
-        return data.astype(dtype.np) if dtype else data.copy()
+        return data.astype(dtype.np) if dtype else _backend.copied(data)
     if isinstance(data, (np.ndarray, np.generic)):
         source = np.asarray(data)
         kind = dtype.np if dtype else _dtype.of(source.dtype).np

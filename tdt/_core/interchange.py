@@ -197,7 +197,7 @@ def __deepcopy__(self: Tensor, memo: dict) -> Tensor:
     a, st = self._a, Storage()
     copied: Any
     if isinstance(a, SparseCOO):
-        copied = a.copy()
+        copied = _backend.copied(a)
     elif isinstance(a, _backend.MetaArray):  # it has no memory
         copied = a
     else:
@@ -205,7 +205,7 @@ def __deepcopy__(self: Tensor, memo: dict) -> Tensor:
         start = _backend.byte_bounds(whole)[0]
         memories = memo.setdefault("memories", {})
         if (start, whole.size) not in memories:
-            memories[start, whole.size] = whole.copy(), st
+            memories[start, whole.size] = _backend.copied(whole), st
         memory, st = memories[start, whole.size]
         offset = _backend.byte_bounds(a)[0] - start if a.size else 0
         copied = _backend.look_into(memory, a.dtype, offset, a.shape, a.strides)

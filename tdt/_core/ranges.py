@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tdt._backend import on
+from tdt._backend import current, on
 from tdt._backend.device import CPU, META, as_device
 from tdt._core import dtype as _dtype
 from tdt._core.aliases import Device, Number
@@ -78,9 +78,9 @@ def arange(
         count = -((first - limit) // stride) if dtype is _dtype.int64 else count
     if count >= 2**60:
         raise RuntimeError(f"invalid size, possible overflow? {first} to {limit} by {stride} are {count} elements")
-    xp = on(as_device(device))
-    values = xp.arange(count, dtype=np.int64 if dtype.category == _dtype.INT else np.float64) * stride + first
-    created = _finished(values.astype(dtype.np), requires_grad, device)
+    with current(target := as_device(device)):
+        values = on(target).arange(count, dtype=np.int64 if dtype.category == _dtype.INT else np.float64)
+        created = _finished((values * stride + first).astype(dtype.np), requires_grad, device)
     if state.recording is not None and out is None:
         state.recording.constant(created)
     return created if out is None else _into(out, created)
@@ -113,8 +113,9 @@ def range(
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     count = math.floor((end - start) / step) + 1
-    values = on(as_device(device)).arange(count) * step + start
-    created = _finished(values.astype(dtype.np), requires_grad, device)
+    with current(target := as_device(device)):
+        values = on(target).arange(count) * step + start
+        created = _finished(values.astype(dtype.np), requires_grad, device)
     return created if out is None else _into(out, created)
 
 
@@ -152,19 +153,20 @@ def linspace(
     if dtype is None:
         dtype = _dtype.get_default_dtype().to_complex() if has_complex else _dtype.get_default_dtype()
     _dtype.check_category("linspace", _dtype.NUMBERS, dtype)
-    xp = on(as_device(device))
     if dtype.category == _dtype.INT:
         start, end = int(start), int(end)  # type: ignore[arg-type]
     # From both ends towards the middle, so that the numbers are symmetric.
     kind = np.complex128 if dtype.is_complex else np.float64
-    i = xp.arange(steps)
     step = (end - start) / (steps - 1) if steps > 1 else 0
-    values = (
-        xp.where(i < steps // 2, start + step * i, end - step * (steps - 1 - i))
-        if steps > 1
-        else xp.full(steps, start, kind)
-    )
-    created = _finished(values.astype(dtype.np), requires_grad, device)
+    with current(target := as_device(device)):
+        xp = on(target)
+        i = xp.arange(steps)
+        values = (
+            xp.where(i < steps // 2, start + step * i, end - step * (steps - 1 - i))
+            if steps > 1
+            else xp.full(steps, start, kind)
+        )
+        created = _finished(values.astype(dtype.np), requires_grad, device)
     return created if out is None else _into(out, created)
 
 
@@ -210,7 +212,8 @@ def logspace(
     exponents = linspace(
         start, end, steps, dtype=_dtype.complex128 if target.is_complex else _dtype.float64, device=where
     )._a
-    created = _finished((float(base) ** exponents).astype(target.np), requires_grad, device)
+    with current(as_device(where)):
+        created = _finished((float(base) ** exponents).astype(target.np), requires_grad, device)
     return created if out is None else _into(out, created)
 
 
@@ -251,8 +254,9 @@ def _triangle_indices(name: str, row: int, col: int, offset: int, dtype: Dtype, 
     if row < 0 or col < 0:
         which, n = ("row", row) if row < 0 else ("col", col)
         raise RuntimeError(f"{which} must be non-negative, got {n}")
-    xp = on(as_device(device))
-    return wrap(xp.stack(getattr(xp, name)(row, offset, col)).astype(dtype.np))
+    with current(target := as_device(device)):
+        xp = on(target)
+        return wrap(xp.stack(getattr(xp, name)(row, offset, col)).astype(dtype.np))
 
 
 @front

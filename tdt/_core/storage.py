@@ -147,16 +147,18 @@ class UntypedStorage:
 
     def clone(self) -> UntypedStorage:
         """A storage with a copy of the bytes."""
-        return type(self).on(self._bytes.copy())
+        return type(self).on(_backend.copied(self._bytes))
 
     def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
         """Overwrite the bytes with those of another storage of the same size."""
-        self._bytes[...] = _backend.to_device(source._bytes, self.device)
+        with _backend.on_gpu_of(self._bytes):
+            self._bytes[...] = _backend.to_device(source._bytes, self.device)
         return self._written()
 
     def fill_(self, value: int) -> UntypedStorage:
         """Set every byte to `value`."""
-        self._bytes.fill(value)
+        with _backend.on_gpu_of(self._bytes):
+            self._bytes.fill(value)
         return self._written()
 
     def resize_(self, size: int) -> UntypedStorage:
@@ -171,9 +173,10 @@ class UntypedStorage:
                     f"resize_: tensors look into this storage of {self.nbytes()} bytes and would not follow it to {size}; "
                     "use resize_ of the tensor"
                 )
-            resized = _backend.namespace(self._bytes).zeros(size, np.uint8)
             copied = min(size, self.nbytes())
-            resized[:copied] = self._bytes[:copied]
+            with _backend.on_gpu_of(self._bytes):
+                resized = _backend.namespace(self._bytes).zeros(size, np.uint8)
+                resized[:copied] = self._bytes[:copied]
             self._bytes = resized
         return self
 
@@ -315,12 +318,14 @@ class TypedStorage:
 
     def copy_(self, source: TypedStorage, non_blocking: bool = False) -> TypedStorage:
         """Overwrite the elements with those of another storage, converted."""
-        self._elements[...] = _backend.to_device(source._elements, self.device)
+        with _backend.on_gpu_of(self._elements):
+            self._elements[...] = _backend.to_device(source._elements, self.device)
         return self
 
     def fill_(self, value: Number) -> TypedStorage:
         """Set every element to `value`."""
-        self._elements.fill(value)
+        with _backend.on_gpu_of(self._elements):
+            self._elements.fill(value)
         return self
 
     def resize_(self, size: int) -> TypedStorage:

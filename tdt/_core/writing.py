@@ -81,7 +81,9 @@ def store(t: Tensor, r: Tensor) -> None:
                 f"match the required output shape {list(r._a.shape)}. Resize it to zero elements first: t.resize_(0).",
                 stacklevel=4,
             )
-        t._a = _backend.namespace(t._a).empty_like(r._a, dtype=t._a.dtype)
+        with _backend.on_gpu_of(t._a):
+            t._a = _backend.namespace(t._a).empty_like(r._a, dtype=t._a.dtype)
     check_memory(t)
-    t._a[...] = r._a
+    with _backend.on_gpu_of(t._a):
+        t._a[...] = r._a
     t._st.bump_version()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tdt._backend import gpu_index, on
+from tdt._backend import gpu, gpu_index, known_gpu
 from tdt._backend.device import as_device, device
 from tdt._random._mersenne import MersenneTwister
 from tdt._random._philox import Philox
@@ -134,7 +134,8 @@ def _engine(where: device, seed: int) -> Any:
     if where.type == "cpu":
         return MersenneTwister(seed)
     if where.type == "cuda":
-        return Philox(seed, on(where))
+        known_gpu(where)
+        return Philox(seed, gpu())
     raise RuntimeError(f"Generator: device {where} has no random numbers; use 'cpu' or 'cuda'")
 
 

@@ -349,9 +349,15 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
         else:
             arrays.append(x)
             types.append(x.__class__)
+    if recorded and xp is None and ndarray in map(type, arrays):
+        operands, arrays = _moved_numbers(operands, arrays)
     edges, mask, nowhere = _edges_of(operands) if recorded and record and op.rules else NO_EDGES
-    if xp is None and (other := _of_other_kind(op, arrays)):
-        return other(op, operands, attributes)
+    if xp is None:
+        if _backend.several_gpus() and (gpu := _backend.elsewhere(arrays)) is not None:
+            with gpu:
+                return apply(op, operands, attributes, target)
+        if other := _of_other_kind(op, arrays):
+            return other(op, operands, attributes)
     plan = op.plans.get(key := tuple(types))
     if plan is None or plan.by_rank is not None or xp is None:
         xp, plan = _slow_plan(op, key, arrays)
@@ -475,20 +481,34 @@ def _slow_plan(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
 
 
 def _home(op: Op, arrays: list) -> Any:
-    """The array library of all arrays; 0-d arrays may be on another device, RuntimeError for other mixtures."""
+    """The array library of all arrays; 0-d arrays may be on the CPU, RuntimeError for other mixtures."""
     on_gpu = [a for a in arrays if _backend.is_array(a) and not isinstance(a, ndarray)]
     if not on_gpu:
         return np
     home = _backend.device_of(on_gpu[0])
     for i, a in enumerate(arrays):
         if _backend.is_array(a) and _backend.device_of(a) != home:
-            if a.ndim:
+            if a.ndim or a.__class__ is not ndarray:
                 raise RuntimeError(
                     f"Expected all tensors to be on the same device, but found at least two devices, {home} and "
                     f"{_backend.device_of(a)}! (operand {op.names_for(len(arrays))[i]} of {op.name}); move it with .to()"
                 )
             arrays[i] = _backend.to_device(a, home)
     return _backend.namespace(on_gpu[0])
+
+
+def _moved_numbers(operands: tuple, arrays: list) -> tuple[tuple, list]:
+    """Operands and their arrays: 0-d tensors on the CPU are moved to the GPU of the others by a recorded op."""
+    home = next((_backend.device_of(a) for a in arrays if _backend.is_array(a) and not isinstance(a, ndarray)), None)
+    if home is None:
+        return operands, arrays
+    operands = tuple(
+        unary(OPS["to_device"], x, {"target": home, "source": _backend.device_of(x._a)})
+        if isinstance(x, Tensor) and x._a.__class__ is ndarray and not x.ndim and x.requires_grad
+        else x
+        for x in operands
+    )
+    return operands, [x._a if isinstance(x, Tensor) else x for x in operands]
 
 
 def _cast(operands: tuple, casts: tuple) -> tuple:

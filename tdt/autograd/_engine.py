@@ -72,18 +72,21 @@ def run(
     """
     task = Task(roots, keep, graph, inputs, fill)
     before, state.task = state.task, task
+    gpu = _backend.current_gpu() if _backend.several_gpus() else None
     try:
         with np.errstate(all="ignore"):
             for edge, g in zip(roots, grads, strict=True):
                 if task.runs is None or edge[0] in task.runs:
                     _arrive(task.pending, edge, g)
-            captured = _walk(task)
+            captured = _walk(task, gpu is not None)
     finally:
         state.task = before
+        if gpu is not None:
+            gpu.use()
     return [captured.get(e) for e in inputs] if inputs is not None else []
 
 
-def _walk(task: Task) -> dict[tuple, Any]:  # noqa: C901  (the inner loop of backward: a call per node costs time)
+def _walk(task: Task, several_gpus: bool) -> dict[tuple, Any]:  # noqa: C901  (the inner loop of backward: a call per node costs time)
     """Run the nodes of `task` in order and accumulate into its leaves; returns the gradients of the requested edges."""
     captured: dict[tuple, Any] = {}
     anomaly, graph, runs = state.anomaly, task.graph, task.runs
@@ -94,6 +97,8 @@ def _walk(task: Task) -> dict[tuple, Any]:  # noqa: C901  (the inner loop of bac
         leaf = node.__class__ is not Node and isinstance(node, Tensor)
         own = leaf and alone(pending, node)
         g = pending.pop(node, None)
+        if several_gpus and g is not None:
+            _make_current(g)
         if leaf:
             if g is not None:
                 if node._hooks:
@@ -138,6 +143,8 @@ def _walk(task: Task) -> dict[tuple, Any]:  # noqa: C901  (the inner loop of bac
                 continue
             if g.__class__ is not ndarray and isinstance(g, np.generic):
                 g = np.asarray(g)  # array rules of 0-d arrays return NumPy's scalars
+            if several_gpus:  # the gradient of a move between GPUs is on the other one
+                _make_current(g)
             target = edge[0]
             waiting = pending.get(target)
             if waiting is None and target.__class__ is Node and target.outs is None:
@@ -154,6 +161,18 @@ def _walk(task: Task) -> dict[tuple, Any]:  # noqa: C901  (the inner loop of bac
                 _arrive(pending, edge, g)
         results = slots = before = waiting = g = None  # else they would live until the next node has run
     return captured
+
+
+def _ones_on_gpu(a: Any) -> Any:
+    with _backend.on_gpu_of(a):
+        return _backend.namespace(a).ones_like(a)
+
+
+def _make_current(g: Any) -> None:
+    """Make the GPU of a gradient, or of the first in a list, the current device."""
+    if g.__class__ is list:
+        g = next((each for each in g if each is not None), None)
+    _backend.make_current(g)
 
 
 def _arrive(pending: dict, edge: tuple, g: Any) -> None:
@@ -223,7 +242,7 @@ def prepare(tensors: Sequence[Tensor], grad_tensors: Iterable[Any], graph: bool)
         if edge is None or edge[1] < 0:
             raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
         if g is None:
-            g = wrap(_backend.namespace(t._a).ones_like(t._a))
+            g = wrap(np.ones_like(t._a) if t._a.__class__ is ndarray else _ones_on_gpu(t._a))
         elif not isinstance(g, Tensor):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
         elif g._a.shape != t._a.shape:

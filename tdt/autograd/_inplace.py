@@ -33,6 +33,9 @@ def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None
     if not isinstance(x, Tensor):
         check_call()
         raise TypeError(f"{op.name}_(): argument 'input' (position 1) must be Tensor, not {type(x).__name__}")
+    if x._a.__class__ is not ndarray and _backend.several_gpus() and (gpu := _backend.elsewhere([x._a])) is not None:
+        with gpu:
+            return write(op, x, rest, attributes, repeats)
     recording = state.grad and any(isinstance(t, Tensor) and t.requires_grad for t in (x, *rest))
     if recording:
         check_writable(x)

@@ -20,6 +20,7 @@ CALLED_BY_AUTOGRAD = {
     "copy": "the result of such a method is written over the tensor",
     "permute": "a view follows a base whose dimensions were permuted in place",
     "squeeze": "the same, for dimensions of size 1",
+    "to_device": "the gradient of a number on the CPU, an operand beside those on a GPU, comes back to the CPU",
     "stack": "grad(is_grads_batched=True) stacks the gradients of the batch",
     "view": "the same as permute, for the sizes",
 }

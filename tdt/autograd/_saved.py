@@ -171,4 +171,4 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):
 
 
 def _copied(t: Tensor) -> Tensor:
-    return alias(t._a.copy(), None, Storage())
+    return alias(_backend.copied(t._a), None, Storage())

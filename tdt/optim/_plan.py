@@ -105,7 +105,7 @@ class Piece:
         self.narrow = self.targets[0].dtype.itemsize == 2
         dtype = np.dtype(np.float32) if self.narrow else self.targets[0].dtype
         self.real = np.empty(0, dtype).real.dtype
-        self._grad, self._work = plan.buffers(self.xp, dtype, hi - lo)
+        self._grad, self._work = plan.buffers(self.targets[0], dtype, hi - lo)
         self._real_grad, self._real_work = self._grad.view(self.real), self._work.view(self.real)
         self._state = [flat[lo:hi] if self.narrow else flat[lo:hi].view(self.real) for flat in slab.flat]
         ends = np.cumsum([0] + [a.size for a in self.targets]).tolist()
@@ -251,13 +251,15 @@ class Plan:
                 runs.append((slab, slice(i, i + 1), k, k + 1))
         return runs
 
-    def buffers(self, xp: Any, dtype: Any, size: int) -> tuple[Any, Any]:
-        """Two arrays of `size` elements, the same memory for every piece."""
-        key = (xp, dtype)
+    def buffers(self, like: Any, dtype: Any, size: int) -> tuple[Any, Any]:
+        """Two arrays of `size` elements on the device of `like`, the same memory for every piece."""
+        key = (_backend.device_of(like), dtype)
         if key not in self._buffers:
             whole = [a.size for i, a in enumerate(self.arrays) if a.size <= self._limit(i) or not a.flags.c_contiguous]
             longest = max([min(sum(a.size for a in self.arrays), self._limit(0)), *whole])
-            self._buffers[key] = (xp.empty(longest, dtype), xp.empty(longest, dtype))
+            with _backend.on_gpu_of(like):
+                xp = _backend.namespace(like)
+                self._buffers[key] = (xp.empty(longest, dtype), xp.empty(longest, dtype))
         grad, work = self._buffers[key]
         return grad[:size], work[:size]
 
@@ -282,7 +284,8 @@ class Plan:
             dtypes = scalar_dtypes(state.get(p, {}), self.scalars_at_first)
             kinds.setdefault((p._a.dtype, p.device, dtypes), []).append(p)
         for params in kinds.values():
-            slab = Slab(params, self.arrays_at_first, self.scalars_at_first, state)
+            with _backend.on_gpu_of(params[0]._a):
+                slab = Slab(params, self.arrays_at_first, self.scalars_at_first, state)
             self.places.update((p, (slab, i)) for i, p in enumerate(params))
 
     def _make_tables(self) -> Iterator[tuple[list[int], Table, Any]]:

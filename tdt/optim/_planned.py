@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt import _backend
 from tdt._core.mode import enable_grad
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor, wrap
@@ -138,7 +139,8 @@ class PlannedOptimizer(Optimizer):
             table.point(1, contiguous)
             kernel(table, np.array([numbers[i] for i in rows], np.float64), **options)
         for piece in plan.pieces:
-            self._update_piece(piece, piece.gradient(grads), numbers[piece.first], options)
+            with _backend.on_gpu_of(piece.targets[0]):
+                self._update_piece(piece, piece.gradient(grads), numbers[piece.first], options)
 
     def _whole_change(self, xp: Any, g: Any, p: Any, state: list, numbers: tuple, options: dict[str, Any]) -> Any:
         """`_change`, with the gradient negated by "maximize" and the weight decay added to it or, decoupled, to the change."""

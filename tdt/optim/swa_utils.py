@@ -77,7 +77,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAverage:
     >>> averaged
     [tensor(5.)]
     """
-    return _of_lists(get_ema_avg_fn(decay), lambda count: 1 - decay)
+    return _OfLists(get_ema_avg_fn(decay), lambda count: 1 - decay)
 
 
 def get_swa_multi_avg_fn() -> MultiAverage:
@@ -89,21 +89,25 @@ def get_swa_multi_avg_fn() -> MultiAverage:
     >>> averaged
     [tensor(6.)]
     """
-    return _of_lists(get_swa_avg_fn(), lambda count: number(1 / (count + 1)))
+    return _OfLists(get_swa_avg_fn(), lambda count: number(1 / (count + 1)))
 
 
-def _of_lists(average: Average, weight: Callable[[Any], float] | None = None) -> MultiAverage:
-    """An average of lists; with the `weight` of the new value, floating-point numbers go that part of the way to it."""
+class _OfLists:
+    """An average of lists; with the `weight` of the new value, floating-point numbers go that part of the way to it.
+
+    The count may be a number of Python too.
+    """
+
+    def __init__(self, average: Average, weight: Callable[[Any], float] | None = None) -> None:
+        self.average, self.weight = average, weight
 
     @no_grad()
-    def update(averaged: Sequence[Any], current: Sequence[Any], count: Any) -> None:
+    def __call__(self, averaged: Sequence[Any], current: Sequence[Any], count: Any) -> None:
         for a, c in zip(averaged, current, strict=True):
-            if weight is not None and (a.is_floating_point() or a.is_complex()):
-                a.lerp_(c, weight(count))
+            if self.weight is not None and (a.is_floating_point() or a.is_complex()):
+                a.lerp_(c, self.weight(count))
             else:
-                a.copy_(average(a, c, count))
-
-    return update
+                a.copy_(self.average(a, c, count))
 
 
 def _check_decay(decay: float) -> None:
@@ -170,12 +174,15 @@ class AveragedModel(Module):
             for ours, theirs in averaged:
                 ours.copy_(self.avg_fn(ours, theirs, self.n_averaged.to(ours.device)))
         else:
-            update = self.multi_avg_fn or _of_lists(get_swa_avg_fn())
+            update = self.multi_avg_fn or _OfLists(get_swa_avg_fn())
             kinds: dict[tuple, list] = {}
             for pair in averaged:
                 kinds.setdefault((pair[0].device, pair[0].dtype), []).append(pair)
             for (device, _), alike in kinds.items():
-                update([ours for ours, _ in alike], [theirs for _, theirs in alike], self.n_averaged.to(device))
+                count: Any = self.n_averaged
+                if device != count.device:  # our own averages take the number: nothing is sent to a GPU
+                    count = count.item() if isinstance(update, _OfLists) else count.to(device)
+                update([ours for ours, _ in alike], [theirs for _, theirs in alike], count)
         if not self.use_buffers:
             _copy(buffers)
         self.n_averaged += 1

@@ -245,7 +245,8 @@ def randperm(
     target = make("empty", shape, None, kind, device if out is None else out.device)
     if target.is_meta:
         return target
-    result = _random.permutation(generator_for(generator, target.device), n, kind.np)
+    with _backend.on_gpu_of(target._a):
+        result = _random.permutation(generator_for(generator, target.device), n, kind.np)
     return _finished(result, requires_grad) if out is None else _into(out, wrap(result))
 
 

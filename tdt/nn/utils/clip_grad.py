@@ -59,17 +59,21 @@ def get_total_norm(
 
 def _joint_norm(norms: list[Any], p: float) -> Tensor:
     """The p-norm of vectors together, from the arrays of the p-norm of each."""
-    xp = _backend.namespace(norms[0])
-    return wrap(xp.asarray(_norm(wrap(xp.stack(norms)), p)))
+    xp, first = _backend.namespace(norms[0]), norms[0]
+    if _backend.several_gpus():
+        norms = [_backend.to_device(norm, _backend.device_of(first)) for norm in norms]
+    with _backend.on_gpu_of(first):
+        return wrap(xp.asarray(_norm(wrap(xp.stack(norms)), p)))
 
 
 def _norm(t: Tensor, p: float) -> Any:
     """The p-norm of a tensor as one vector, an array."""
     a = t._a
     if p == 2.0 and a.dtype.itemsize > 2:  # half precision is summed in float32
-        a = a.reshape(-1)
         xp = _backend.namespace(a)
-        return xp.sqrt(xp.vdot(a, a).real)
+        with _backend.on_gpu_of(a):
+            a = a.reshape(-1)
+            return xp.sqrt(xp.vdot(a, a).real)
     return vector_norm(t, p)._a
 
 
@@ -92,7 +96,7 @@ def clip_grads_with_norm_(
     # A multiplication by 1 where nothing is clipped: no synchronisation with the device.
     scale = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
     for g in _gradients(parameters):
-        g.mul_(scale.to(g.dtype))
+        g.mul_(scale.to(g.device if g.is_cuda else scale.device, g.dtype))
 
 
 def clip_grad_norm_(

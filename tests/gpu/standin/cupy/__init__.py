@@ -28,7 +28,7 @@ _VIEWS = {"moveaxis", "flip", "expand_dims", "swapaxes", "transpose", "squeeze",
           "rollaxis", "reshape", "ravel", "atleast_1d", "atleast_2d", "atleast_3d", "fliplr", "flipud", "rot90", "split",
           "array_split", "as_strided", "sliding_window_view", "broadcast_to"}  # fmt: skip
 _READS = {"unique", "nonzero", "flatnonzero", "argwhere", "intersect1d", "extract", "bincount", "histogram", "isin"}
-_HOST_TAKEN = {"linspace", "logspace", "eye", "identity", "tri", "indices", "dtype"}
+_HOST_TAKEN = {"tril_indices", "triu_indices", "linspace", "logspace", "eye", "identity", "tri", "indices", "dtype"}
 
 
 def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocking=False):

@@ -97,7 +97,7 @@ class ndarray:
     def __init__(self, shape, dtype=float, memptr=None, strides=None, order="C"):
         if strides is not None and memptr is None:
             raise ValueError("memptr is required if strides is given.")
-        self.device, self._base = cuda.Device(), memptr
+        self.device, self._base = cuda.Device() if memptr is None else memptr.device, memptr
         if memptr is not None:
             self._h = np.ndarray(shape, check_dtype(dtype), memptr.owner, memptr.offset, strides)
             return

@@ -30,6 +30,7 @@ runtime = types.SimpleNamespace(
     },  # fmt: skip
     memGetInfo=lambda: ((1 << 30) - memory.pool.used_bytes(), 1 << 30),
     driverGetVersion=lambda: 13000,
+    getDevice=lambda: Device.current.ids[-1],
     deviceCanAccessPeer=lambda device, peer: 1,
 )
 MemoryHook = memory.MemoryHook

@@ -82,13 +82,17 @@ def is_pinned(values) -> bool:
 
 class MemoryPointer:
     def __init__(self, values):
+        from cupy.cuda import Device
+
         owner = _owner(values)
+        self.device = Device(_allocated[owner.ctypes.data][1])
         self.ptr, self.owner = values.ctypes.data, _bytes(owner)
         self.offset = self.ptr - owner.ctypes.data
 
     def __add__(self, count):
         moved = object.__new__(MemoryPointer)
         moved.ptr, moved.owner, moved.offset = self.ptr + count, self.owner, self.offset + count
+        moved.device = self.device
         return moved
 
 
