@@ -102,3 +102,20 @@ def test_submodules_come_with_the_package():
 def test_sparse_imported_alone_works():
     code = "from tdt.sparse import mm; import tdt; assert mm(tdt.eye(2).to_sparse(), tdt.ones(2, 1)).sum() == 2"
     assert "tabnanny" in loaded_by(f"{code}; import tabnanny")  # the last line was reached
+
+
+def test_layers_and_optimizers_load_neither_processes_nor_schedules():
+    modules = loaded_by("import tdt; tdt.optim.SGD(tdt.nn.Linear(2, 2).parameters(), lr=0.1)")
+    assert {"tdt.nn.modules.linear", "tdt.optim.sgd"} <= modules
+    assert (
+        not {"socket", "tdt.distributed", "tdt.nn.parallel", "tdt.optim.lr_scheduler", "tdt.optim.swa_utils"} & modules
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["nn.DataParallel", "nn.parallel.DataParallel", "optim.lr_scheduler.StepLR", "optim.swa_utils.SWALR"]
+)
+def test_what_is_loaded_on_first_use_is_listed_before(name):
+    module, part = name.split(".")[:2]
+    done = loaded_by(f"import tdt; assert '{part}' in dir(tdt.{module}); tdt.{name}")
+    assert f"tdt.{module}" in done

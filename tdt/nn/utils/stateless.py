@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from tdt._core.tensor import Tensor
-from tdt.nn import parallel
 from tdt.nn.modules.module import Module
 
 _MISSING: Any = object()
@@ -45,7 +44,9 @@ def functional_call(
 
 def call(module: Module, tensors: dict[str, Tensor], args: Any, kwargs: Any, *, tie_weights: bool, strict: bool) -> Any:
     """`module(*args, **kwargs)` with `tensors` in the place of those of the same names; see `tdt.func.functional_call`."""
-    if isinstance(module, parallel.DataParallel):
+    from tdt.nn.parallel import DataParallel  # it loads `distributed`
+
+    if isinstance(module, DataParallel):
         raise RuntimeError("The stateless API can't be used with nn.DataParallel module")
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     with _replaced(module, tensors, tie_weights, strict):
