@@ -54,7 +54,7 @@ from tdt.compat import library as library
 from tdt.compat import ops as ops
 from tdt.compat import overrides as overrides
 from tdt._about import __version__ as __version__
-from tdt._core.errors import OutOfMemoryError as OutOfMemoryError
+from tdt._backend._gpu_memory import OutOfMemoryError as OutOfMemoryError
 from tdt._core.tensor import Tensor as Tensor
 from tdt.amp._mode import autocast as autocast
 from tdt._backend.device import device as device

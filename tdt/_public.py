@@ -2,6 +2,7 @@
 
 from math import e, inf, nan, pi
 
+from tdt._backend._gpu_memory import OutOfMemoryError
 from tdt._backend.device import device, get_default_device, set_default_device
 from tdt._compiled import *
 from tdt._core import legacy_constructor as _legacy_constructor
@@ -45,7 +46,6 @@ from tdt._core.dtype import (
     uint32,
     uint64,
 )
-from tdt._core.errors import OutOfMemoryError
 from tdt._core.layout import *
 from tdt._core.memory_format import *
 from tdt._core.methods import IN_PLACE_FUNCTIONS as _in_place_functions

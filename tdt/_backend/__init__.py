@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt._backend._gpu_memory import explain_failures
 from tdt._backend._malloc import keep_freed_memory
 from tdt._backend.device import CPU, META, device
 from tdt._backend.pending import expect_below as expect_below
@@ -34,6 +35,7 @@ def _cupy() -> ModuleType | None:
         import cupy
     except ImportError:
         return None
+    explain_failures(cupy)
     return cupy
 
 

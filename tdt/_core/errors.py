@@ -4,22 +4,13 @@ RuntimeError, TypeError, ValueError, IndexError     raised as PyTorch raises the
 └─ RuntimeError
    ├─ NotImplementedError                           an op that does not exist for a dtype or device
    ├─ LinAlgError                                   a matrix without the inverse or factors asked for
-   ├─ OutOfMemoryError                              the GPU has no memory left
+   ├─ OutOfMemoryError                              the GPU has no memory left (tdt/_backend/_gpu_memory.py)
    └─ DataDependentError                            a shape that depends on values was asked of the meta pass
 """
 
 from __future__ import annotations
 
 from typing import Any
-
-
-class OutOfMemoryError(RuntimeError):
-    """The device has no memory left for an allocation.
-
-    >>> import tdt
-    >>> issubclass(tdt.OutOfMemoryError, RuntimeError)
-    True
-    """
 
 
 class DataDependentError(RuntimeError):

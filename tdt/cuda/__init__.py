@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt._core.errors import OutOfMemoryError
+from tdt._backend._gpu_memory import OutOfMemoryError
 from tdt._random import cuda_generator
 from tdt.compat._old_types import CUDA_TYPES
 from tdt.cuda import amp, graphs, memory, random, streams

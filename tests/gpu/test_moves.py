@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cupy
 import pytest
 
 import tdt
@@ -87,3 +88,30 @@ def test_memory_in_use_and_its_peak_are_counted():
     del x
     assert tdt.cuda.memory_allocated() == before and tdt.cuda.max_memory_allocated() >= before + (4 << 20)
     assert "in use" in tdt.cuda.memory_summary()
+
+
+def test_where_memory_runs_out_the_error_reports_what_holds_it(monkeypatch):
+    held = tdt.zeros(1 << 18, device="cuda")
+    monkeypatch.setenv("CUPY_STANDIN_MEMORY", str(tdt.cuda.memory_allocated() + 1000))
+    with pytest.raises(
+        tdt.cuda.OutOfMemoryError, match=r"Tried to allocate 4.00 MiB. GPU 0 has .* in use by tensors.*smaller batch"
+    ):
+        tdt.zeros(1 << 20, device="cuda")
+    with pytest.raises(tdt.OutOfMemoryError):
+        held * 2
+    with pytest.raises(RuntimeError) as failed:
+        held.exp()
+    assert isinstance(failed.value.__cause__, cupy.cuda.memory.OutOfMemoryError)
+    assert held.sum().item() == 0  # the process goes on
+
+
+def test_memory_that_is_free_total_and_cached_adds_up(monkeypatch):
+    monkeypatch.setenv("CUPY_STANDIN_MEMORY", str(64 << 20))
+    x = tdt.zeros(1 << 20, device="cuda")
+    free, total = tdt.cuda.mem_get_info()
+    assert total == tdt.cuda.get_device_properties().total_memory == 64 << 20
+    assert total - free == tdt.cuda.memory_reserved() >= tdt.cuda.memory_allocated() >= x.nbytes
+    del x
+    tdt.cuda.empty_cache()
+    assert tdt.cuda.memory_reserved() == tdt.cuda.memory_allocated()
+    assert tdt.cuda.max_memory_reserved() >= 4 << 20

@@ -25,15 +25,16 @@ runtime = types.SimpleNamespace(
         "name": b"stand-in",
         "major": 9,
         "minor": 0,
-        "totalGlobalMem": 1 << 30,
+        "totalGlobalMem": memory.capacity(),
         "multiProcessorCount": 1,
     },  # fmt: skip
-    memGetInfo=lambda: ((1 << 30) - memory.pool.used_bytes(), 1 << 30),
+    memGetInfo=lambda: (memory.capacity() - memory.pool.total_bytes(), memory.capacity()),
     driverGetVersion=lambda: 13000,
     getDevice=lambda: Device.current.ids[-1],
     deviceCanAccessPeer=lambda device, peer: 1,
 )
 MemoryHook = memory.MemoryHook
+set_allocator, get_allocator = memory.set_allocator, memory.get_allocator
 
 
 def alloc_pinned_memory(size):

@@ -25,11 +25,7 @@ def own(values: np.ndarray) -> np.ndarray:
     address, device = owner.ctypes.data, Device().id
     if address in _allocated and _allocated[address][0]() is owner:
         return values
-    used, limit = pool.used_bytes(), int(os.environ.get("CUPY_STANDIN_MEMORY", 1 << 40))
-    if used + owner.nbytes > limit:
-        raise OutOfMemoryError(
-            f"Out of memory allocating {owner.nbytes:,} bytes (allocated so far: {used:,} bytes, limit set to: {limit:,} bytes)."
-        )
+    _allocator(owner.nbytes)
 
     def freed(reference, address=address, device=device, nbytes=owner.nbytes):
         pool.used[device] -= nbytes
@@ -117,6 +113,14 @@ class MemoryPool:
         self.used: dict[int, int] = {}
         self.held: dict[int, int] = {}
 
+    def malloc(self, size):
+        """Only the check: NumPy has the memory."""
+        used, limit = self.used_bytes(), capacity()
+        if used + size > limit:
+            raise OutOfMemoryError(
+                f"Out of memory allocating {size:,} bytes (allocated so far: {used:,} bytes, limit set to: {limit:,} bytes)."
+            )
+
     def used_bytes(self):
         return self.used.get(_current(), 0)
 
@@ -133,4 +137,19 @@ def _current() -> int:
     return Device().id
 
 
+def capacity() -> int:
+    """Bytes of a GPU."""
+    return int(os.environ.get("CUPY_STANDIN_MEMORY", 1 << 40))
+
+
+def set_allocator(allocator=None):
+    global _allocator
+    _allocator = pool.malloc if allocator is None else allocator
+
+
+def get_allocator():
+    return _allocator
+
+
 pool = MemoryPool()
+_allocator = pool.malloc
