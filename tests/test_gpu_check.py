@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 import tdt
 from tdt.autograd._op_table import OPS
+from tests import gpu_speed
 from tests.on_gpu import check_config, check_ops
 
 ROOT = Path(__file__).parents[1]
@@ -23,9 +25,11 @@ def run(monkeypatch, *arguments: str) -> int | str | None:
     return ended.value.code
 
 
-def test_the_script_prints_a_row_for_each_dtype_and_config(monkeypatch, capsys):
+def test_the_script_prints_a_row_for_each_dtype_and_config(monkeypatch, capsys, tmp_path):
     arguments = ["--device", "cpu", "--ops", "tanh", "--dtypes", "float32", "bfloat16", "--configs", "digits-mlp"]
-    assert not run(monkeypatch, *arguments, "--steps", "2")
+    assert not run(monkeypatch, "correctness", *arguments, "--steps", "2", "--results", str(tmp_path))
+    assert {check["dtype"] for check in json.loads((tmp_path / "ops.json").read_text())} == {"float32", "bfloat16"}
+    assert [done["name"] for done in json.loads((tmp_path / "configs.json").read_text())] == ["digits-mlp"]
     out = capsys.readouterr().out
     assert "\nfloat32 " in out and "\nbfloat16 " in out and "\ndigits-mlp " in out and out.endswith("\nall agree\n")
 
@@ -58,3 +62,15 @@ def test_ops_that_fail_or_differ_are_found(monkeypatch):
 def test_a_config_that_fails_reports_the_reason():
     done = check_config("digits-mlp", "cuda:7", 2)
     assert done.wrong is not None and done.losses == []
+
+
+def test_what_there_is_no_time_for_counts_as_failed(monkeypatch, capsys, tmp_path):
+    arguments = ["--device", "cpu", "--only", "configs", "--configs", "digits-mlp", "--results", str(tmp_path)]
+    assert run(monkeypatch, *arguments, "--minutes", "0") == 1
+    assert "out of time before digits-mlp" in capsys.readouterr().out
+
+
+def test_losses_that_differ_from_pytorchs_and_slower_steps_are_found():
+    found = {"tdt": {"loss": 2.0, "ms": 2.0}, "torch": {"loss": 2.001, "ms": 1.0}, "torch compiled": {"error": "none"}}
+    assert gpu_speed.apart(found) and gpu_speed.ratios(found) == {"torch": 0.5}
+    assert not gpu_speed.apart({"tdt": {"loss": 2.0}, "torch": {"error": "none"}})

@@ -1,0 +1,50 @@
+"""`scripts/gpu_check` tried out on the stand-in: every command, and each result in its file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import cupy
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def gpu_check(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "scripts/gpu_check"), *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+
+def test_correctness_writes_ops_and_configs(tmp_path):
+    done = gpu_check("correctness", "--only", "ops", "--ops", "softmax", "tanh", "--results", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    checks = json.loads((tmp_path / "ops.json").read_text())
+    assert {check["name"] for check in checks} == {"softmax", "softmax backward", "tanh", "tanh backward"}
+    done = gpu_check("--only", "configs", "--configs", "digits-mlp", "--steps", "2", "--results", str(tmp_path))
+    assert done.returncode == 0 and json.loads((tmp_path / "configs.json").read_text())[0]["wrong"] is None
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_speed_measures_what_runs_and_reserve_profiles_it(tmp_path):
+    small = ["--workloads", "mlp", "--sizes", "small", "--steps", "2", "--results", str(tmp_path)]
+    done = gpu_check("speed", *small)
+    assert done.returncode == 0, done.stdout + done.stderr
+    row = json.loads((tmp_path / "speed.json").read_text())["mlp small"]
+    assert row["tdt"]["ms"] > 0 and row["tdt"]["peak_bytes"] > 1 << 20
+    done = gpu_check("reserve", *small)
+    assert done.returncode == 0 and json.loads((tmp_path / "reserve.json").read_text())["workload"] == "mlp small"
+
+
+def test_the_stand_in_offers_the_oldest_wheel_that_is_installed():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    oldest = {
+        requirement.split(">=")[1]
+        for name in ("cuda12", "cuda13")
+        for requirement in extras[name]
+        if "cupy" in requirement
+    }
+    assert {version.split(".")[:2] == cupy.__version__.split(".")[:2] for version in oldest} == {True}

@@ -1,0 +1,138 @@
+"""What `scripts/gpu_check speed` and `reserve` measure: training steps of four models, against PyTorch on the same GPU."""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from benchmarks import workloads
+
+Step = Callable[[], Any]
+BLOCKS = 5  # alternating blocks of steps of each contestant; the median of each counts
+
+IMAGES = {"small": 16, "medium": 128, "large": 1024}
+
+
+def mlp(library: Any) -> Any:
+    """784 → 512 → 256 → 10."""
+    nn = library.nn
+    return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 10))
+
+
+# name → (model of a library, shape of a sample or the length of a text, classes, batch by size)
+WORKLOADS: dict[str, tuple[Callable[[Any], Any], Any, int, dict[str, int]]] = {
+    "mlp": (mlp, (784,), 10, IMAGES),
+    "lenet": (workloads.lenet, (1, 28, 28), 10, IMAGES),
+    "resnet20": (workloads.resnet20, (3, 32, 32), 10, {"small": 8, "medium": 64, "large": 512}),
+    "gpt": (lambda library: workloads.gpt_model(library, 4, 4, 128, 64, 65), 64, 65,
+            {"small": 2, "medium": 16, "large": 128}),
+}  # fmt: skip
+
+
+def step_of(library: Any, name: str, size: str, device: str, compiled: bool = False) -> Step:
+    """A step of training that leaves its loss on the device."""
+    build, sample, classes, batches = WORKLOADS[name]
+    rng, batch = np.random.default_rng(0), batches[size]
+    library.manual_seed(0)
+    model = build(library).to(device)
+    if isinstance(sample, int):
+        x = rng.integers(0, classes, (batch, sample))
+        y = rng.integers(0, classes, batch * sample)
+    else:
+        x, y = rng.standard_normal((batch, *sample), np.float32), rng.integers(0, classes, batch)
+    x, y = library.from_numpy(x).to(device), library.from_numpy(y).to(device)
+    optimizer = library.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    called, loss_of = library.compile(model) if compiled else model, library.nn.CrossEntropyLoss()
+
+    def step() -> Any:
+        optimizer.zero_grad()
+        loss = loss_of(called(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def measure(name: str, size: str, device: str, contestants: dict[str, tuple[Any, bool]], steps: int) -> dict[str, Any]:
+    """Milliseconds a step, the last loss and the peak of memory, by contestant; an error's text where one fails.
+
+    contestants: name → (library, whether its model is compiled).
+    """
+    ready: dict[str, tuple[Any, Step]] = {}
+    found: dict[str, Any] = {}
+    for who, (library, compiled) in contestants.items():
+        try:
+            before = _peak(library, device, reset=True)
+            step = step_of(library, name, size, device, compiled)
+            for _ in range(3):
+                step()
+            _peak(library, device, reset=True)
+            loss = step().detach().item()
+            found[who] = {"loss": loss, "peak_bytes": _peak(library, device) - before, "ms": []}
+            ready[who] = library, step
+        except Exception as error:  # noqa: BLE001 - one contestant must not end the others' measurement
+            found[who] = {"error": f"{type(error).__name__}: {str(error).splitlines()[:1]}"}
+    for _ in range(BLOCKS):
+        for who, (library, step) in ready.items():
+            found[who]["ms"].append(_block(library, step, device, steps))
+    for who in ready:
+        found[who]["ms"] = statistics.median(found[who]["ms"])
+    return found
+
+
+def _block(library: Any, step: Step, device: str, steps: int) -> float:
+    _wait(library, device)
+    began = time.perf_counter()
+    for _ in range(steps):
+        step()
+    _wait(library, device)
+    return (time.perf_counter() - began) / steps * 1000
+
+
+def _wait(library: Any, device: str) -> None:
+    if device.startswith("cuda"):
+        library.cuda.synchronize()
+
+
+def _peak(library: Any, device: str, reset: bool = False) -> int:
+    if not device.startswith("cuda"):
+        return 0
+    if reset:
+        library.cuda.reset_peak_memory_stats()
+    return int(library.cuda.max_memory_allocated())
+
+
+def ratios(found: dict[str, Any]) -> dict[str, float]:
+    """How many times as fast tdt is as each other contestant that ran."""
+    ours = found["tdt"].get("ms")
+    return {who: each["ms"] / ours for who, each in found.items() if who != "tdt" and ours and "ms" in each}
+
+
+def apart(found: dict[str, Any]) -> bool:
+    """Whether tdt and PyTorch have other losses after the same steps, by more than 1e-4 of them."""
+    ours, theirs = (found.get(who, {}).get("loss") for who in ("tdt", "torch"))
+    return ours is not None and theirs is not None and abs(ours - theirs) > 1e-4 * max(1.0, abs(theirs))
+
+
+def profile(library: Any, name: str, size: str, device: str, steps: int) -> Iterator[str]:
+    """The functions that take most of the host's time in steps of a workload."""
+    step = step_of(library, name, size, device)
+    step()
+    _wait(library, device)
+    profiler = cProfile.Profile()
+    profiler.enable()
+    for _ in range(steps):
+        step()
+    _wait(library, device)
+    profiler.disable()
+    times: Any = pstats.Stats(profiler).stats  # type: ignore[attr-defined]
+    total = sum(row[2] for row in times.values()) or 1.0
+    for (file, line, function), row in sorted(times.items(), key=lambda item: -item[1][2])[:25]:
+        yield f"{row[2] / total:6.1%} {row[2] / steps * 1e6:9.1f} µs a step {row[0] / steps:8.1f} calls  {function} {file}:{line}"
