@@ -44,11 +44,13 @@ class Stream:
 
     def synchronize(self) -> None:
         """Wait until all work in the stream is done."""
-        self._stream.synchronize()
+        with gpu().cuda.Device(self.device_index):  # each GPU has a default stream: the current one's is meant
+            self._stream.synchronize()
 
     def query(self) -> bool:
         """Whether all work in the stream is done."""
-        return self._stream.done
+        with gpu().cuda.Device(self.device_index):
+            return self._stream.done
 
     def wait_event(self, event: Event) -> None:
         """Make all later work in the stream wait for `event`."""
@@ -80,6 +82,8 @@ class Stream:
 class Event:
     """A marker in a stream, to synchronize or, with enable_timing=True, to measure time.
 
+    It belongs to the GPU of the stream in which it is recorded first; before that, nothing waits for it.
+
     Raises:
         RuntimeError: when there is no GPU.
     """
@@ -87,26 +91,41 @@ class Event:
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
         if not is_available():
             raise RuntimeError("Tried to instantiate dummy base class Event: CuPy sees no GPU")
-        self._event = gpu().cuda.Event(blocking, not enable_timing, interprocess)
+        self._options = blocking, not enable_timing, interprocess
+        self._event: Any = None
 
     def record(self, stream: Stream | None = None) -> None:
         """Record the event in `stream` (default: the current one)."""
-        self._event.record((stream or current_stream())._stream)
+        stream = stream or current_stream()
+        with gpu().cuda.Device(stream.device_index):
+            if self._event is None:
+                self._event = gpu().cuda.Event(*self._options)
+            self._event.record(stream._stream)
 
     def wait(self, stream: Stream | None = None) -> None:
         """Make all later work in `stream` (default: the current one) wait for the event."""
-        (stream or current_stream())._stream.wait_event(self._event)
+        if self._event is not None:
+            stream = stream or current_stream()
+            with gpu().cuda.Device(stream.device_index):
+                stream._stream.wait_event(self._event)
 
     def query(self) -> bool:
         """Whether the work before the event is done."""
-        return self._event.done
+        return self._event is None or self._event.done
 
     def synchronize(self) -> None:
         """Wait until the work before the event is done."""
-        self._event.synchronize()
+        if self._event is not None:
+            self._event.synchronize()
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds from this event to `end_event`; both need enable_timing=True and must be done."""
+        """Milliseconds from this event to `end_event`; both need enable_timing=True and must be done.
+
+        Raises:
+            ValueError: when one of them was not recorded.
+        """
+        if self._event is None or end_event._event is None:
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
         return gpu().cuda.get_elapsed_time(self._event, end_event._event)
 
 

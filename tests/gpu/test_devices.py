@@ -107,6 +107,22 @@ def test_a_copy_waits_for_the_stream_that_computes_its_source():
     assert moved.tolist() == [3.0] * 4
 
 
+def test_an_event_belongs_to_the_gpu_of_the_stream_that_records_it():
+    event, stream = tdt.cuda.Event(enable_timing=True), tdt.cuda.Stream(SECOND)
+    assert event.query()
+    event.synchronize()
+    event.wait()
+    with pytest.raises(ValueError, match="Both events must be recorded"):
+        event.elapsed_time(tdt.cuda.Event(enable_timing=True))
+    with tdt.cuda.stream(stream):
+        x = tdt.ones(3, device=SECOND) * 2
+        event.record()
+    tdt.cuda.default_stream(FIRST).wait_event(event)
+    end = tdt.cuda.default_stream(SECOND).record_event(tdt.cuda.Event(enable_timing=True))
+    event.synchronize()
+    assert event.elapsed_time(end) >= 0 and x.tolist() == [2.0] * 3
+
+
 def test_operands_on_two_gpus_are_refused_even_numbers():
     x = tdt.ones(3, device=SECOND)
     for other in (tdt.ones(3, device=FIRST), tdt.tensor(2.0, device=FIRST), tdt.ones(3)):

@@ -156,15 +156,20 @@ def get_elapsed_time(start, end):
 
 
 def get_current_stream(device_id=-1):
-    return Stream.current[-1] if Stream.current else Stream.null
+    """Each GPU has one; the default one stands for all."""
+    index = Device().id if device_id < 0 else device_id
+    of = (stream for stream in reversed(Stream.current) if not stream.is_late or stream.device_id == index)
+    return next(of, Stream.null)
 
 
 class Event:
     def __init__(self, block=False, disable_timing=False, interprocess=False):
-        self.stream, self.count = Stream.null, 0
+        self.stream, self.count, self.device_id = Stream.null, 0, Device().id
 
     def record(self, stream=None):
         self.stream = stream or get_current_stream()
+        if self.device_id != (self.stream.device_id if self.stream.is_late else Device().id):
+            raise CUDARuntimeError("cudaErrorInvalidResourceHandle: invalid resource handle")
         self.count = self.stream.put_count
 
     @property
