@@ -44,3 +44,8 @@ def test_functions_have_their_public_names(space: str, name: str):
     function = getattr(getattr(tdt, space), name)
     assert (function.__module__, function.__name__, function.__qualname__) == (f"tdt.{space}", name, name)
     assert pickle.loads(pickle.dumps(function)) is function
+
+
+def test_a_setting_of_backends_takes_a_bool():
+    with tdt.backends.kernels(True) as setting, pytest.raises(TypeError, match="expects True or False, got kernels"):
+        tdt.backends.kernels(setting)

@@ -23,6 +23,8 @@ class _Setting:
     _set: Callable[[bool], None]
 
     def __init__(self, enabled: bool = True) -> None:
+        if not isinstance(enabled, bool):
+            raise TypeError(f"{type(self).__name__}() expects True or False, got {type(enabled).__name__}")
         self._before = type(self)._get()
         type(self)._set(enabled)
 

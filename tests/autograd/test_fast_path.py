@@ -12,8 +12,7 @@ CALLS = 4  # the first makes the op's plan, the second finds the path, the third
 @pytest.mark.parametrize("kernels", [True, False])
 def test_repeated_calls_give_the_same_values(kernels):
     x = tdt.tensor([[1.0, 5.0, 3.0], [4.0, 2.0, 6.0]])
-    before = tdt.backends.kernels(kernels)
-    try:
+    with tdt.backends.kernels(kernels):
         for _ in range(CALLS):
             assert x.sum().item() == 21
             assert x.sum(1).tolist() == x.sum(dim=1).tolist() == x.sum(axis=1).tolist() == [9, 12]
@@ -25,8 +24,6 @@ def test_repeated_calls_give_the_same_values(kernels):
             assert x.median(dim=0).values.tolist() == [1, 2, 3]
             assert x.topk(2).indices.tolist() == [[1, 2], [2, 0]]
             assert x.cumsum(0).tolist() == [[1, 5, 3], [5, 7, 9]]
-    finally:
-        tdt.backends.kernels(before)
 
 
 def test_calls_that_equal_a_repeated_one_but_are_of_other_types_go_their_own_way():
