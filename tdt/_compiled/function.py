@@ -21,6 +21,18 @@ MOST_RECORDINGS = 8
 ndarray = np.ndarray
 
 
+class Difference(RuntimeError):
+    """A recording gives other bits than the function, though it once gave the same.
+
+    Attributes:
+        tensor: the one whose gradient or values differ, if it is one that the function reads.
+    """
+
+    def __init__(self, message: str, tensor: Tensor | None = None):
+        super().__init__(message)
+        self.tensor = tensor
+
+
 class Recorded:
     """A recording, or the reason why there is none, and what it holds for.
 
@@ -54,23 +66,40 @@ class Compiled:
         name: for messages.
         fullgraph: raise RuntimeError where a call cannot be recorded.
         limit: of recordings.
+        eager_calls: the first calls of each kind, which are not recorded.
+        warns: whether to warn of calls that are not compiled.
 
     Attributes:
-        refusals: why calls were not compiled.
+        refusals: why calls were not compiled; with the innermost module that was running then, if there is one.
     """
 
     is_compiled_by_tdt = True
 
     def __init__(self, function: Callable[..., Any], name: str | None = None, fullgraph: bool = False,
-                 limit: int = MOST_RECORDINGS):  # fmt: skip
+                 limit: int = MOST_RECORDINGS, eager_calls: int = 0, warns: bool = True):  # fmt: skip
         self.function, self.fullgraph, self.limit = function, fullgraph, limit
+        self.eager_calls, self.warns = eager_calls, warns
         self.name = name or str(getattr(function, "__qualname__", type(function).__name__))
         self.recordings: dict[Any, list[Recorded]] = {}
         self.count = 0
-        self.refusals: list[str] = []
+        self.refusals: dict[str, Any] = {}
+        self._eager: dict[Any, int] = {}  # calls of kinds that are not recorded yet
+        self._compares = False
 
     def __reduce__(self) -> tuple:
-        return Compiled, (self.function, self.name, self.fullgraph, self.limit)
+        return Compiled, (self.function, self.name, self.fullgraph, self.limit, self.eager_calls, self.warns)
+
+    def compare(self, *args: Any, **kwargs: Any) -> Any:
+        """The result of a call that computes both ways where it is recorded. All that the function changes is changed once.
+
+        Raises:
+            Difference: a bit differs that did not when the recording was verified.
+        """
+        self._compares = True
+        try:
+            return self(*args, **kwargs)
+        finally:
+            self._compares = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if state.handler is not None or state.inference or state.saving is not None or state.anomaly is not None:
@@ -80,29 +109,33 @@ class Compiled:
         try:
             key = (mode(), _key(args, tensors, objects), _key(kwargs, tensors, objects) if kwargs else None)
         except Refusal as refusal:
-            self._report(str(refusal))
+            self._report(refusal)
             return self.function(*args, **kwargs)
         for recorded in self.recordings.get(key, ()):
             if recorded.holds():
                 recording = recorded.recording
                 if recording is None:
                     return self.function(*args, **kwargs)
-                if recording.verified:
+                if recording.verified and not self._compares:
                     return recording((*tensors, *recorded.guards.tensors))
                 return self._verify(recorded, tensors, args, kwargs)
         return self._record(key, tensors, objects, args, kwargs)
 
     def _record(self, key: Any, tensors: list[Tensor], objects: list[Any], args: tuple, kwargs: dict) -> Any:
         """Call the function as it is, and record the call if it can be."""
+        if self._eager.get(key, 0) < self.eager_calls:
+            self._eager[key] = self._eager.get(key, 0) + 1
+            return self.function(*args, **kwargs)
         if self.count >= self.limit:
-            self._report(f"it has been recorded {self.limit} times (recompile_limit) for calls of different kinds")
+            if self.recordings:  # else it has always been refused, and the reason is known
+                reason = f"it has been recorded {self.limit} times (recompile_limit) for calls of different kinds"
+                self._report(Refusal(reason))
             return self.function(*args, **kwargs)
         self.count += 1
         try:
             guards = Guards(self.function, *objects)
-        except Refusal as refusal:
-            self.limit = 0
-            self._report(str(refusal))
+        except Refusal as refusal:  # such as hooks, which may be removed
+            self._report(refusal)
             return self.function(*args, **kwargs)
         called: list[Any] = []
 
@@ -114,11 +147,11 @@ class Compiled:
         try:
             recording = Recording(call, (*tensors, *guards.tensors), len(tensors), self.name)
         except Refusal as refusal:
-            self._report(str(refusal))
+            self._report(refusal)
         recorded = Recorded(guards, recording)
         if recording is not None and not (guards.hold() and _is_unchanged(key, tensors, args, kwargs)):
             recorded.recording = None
-            self._report("it changes its arguments, or attributes, variables or lists that it depends on")
+            self._report(Refusal("it changes its arguments, or attributes, variables or lists that it depends on"))
         self.recordings.setdefault(key, []).append(recorded)
         if recording is not None:
             del recording.result  # and its graph
@@ -126,24 +159,28 @@ class Compiled:
 
     def _verify(self, recorded: Recorded, tensors: list[Tensor], args: tuple, kwargs: dict) -> Any:
         recording: Any = recorded.recording
-        roots = (*tensors, *recorded.guards.tensors)
-        result, difference = recording.verify(lambda: self.function(*args, **kwargs), roots)
+        roots, verified = (*tensors, *recorded.guards.tensors), recording.verified
+        result, difference, tensor = recording.verify(lambda: self.function(*args, **kwargs), roots)
         if difference is None and not recorded.holds():
             difference = "what it depends on, which the call changes"
         if difference is not None:
             recorded.recording = None
-            self._report(f"a second call differs from the recorded one in {difference}")
+            if verified:
+                raise Difference(difference, tensor)
+            self._report(Refusal(f"a second call differs from the recorded one in {difference}"))
         return result
 
-    def _report(self, reason: str) -> None:
+    def _report(self, refusal: Refusal) -> None:
         """Warn, once for each reason, that a call is not compiled; RuntimeError with `fullgraph`."""
+        reason = str(refusal)
         if reason == NO_OPS:
             return
         if self.fullgraph:
             raise RuntimeError(f"tdt.compile(fullgraph=True): {self.name} cannot be compiled: {reason}")
         if reason not in self.refusals:
-            self.refusals.append(reason)
-            warnings.warn(f"tdt.compile: {self.name} is called as it is: {reason}", stacklevel=4)
+            self.refusals[reason] = refusal.module
+            if self.warns:
+                warnings.warn(f"tdt.compile: {self.name} is called as it is: {reason}", stacklevel=4)
 
 
 def _is_unchanged(key: Any, tensors: list[Tensor], args: tuple, kwargs: dict) -> bool:

@@ -12,7 +12,11 @@ FREED_EARLY = 1 << 15  # bytes; smaller arrays live until the function returns
 
 
 class Refusal(Exception):
-    """Why a function is not compiled."""
+    """Why a function is not compiled. module: the innermost one that was running, if there is one."""
+
+    def __init__(self, reason: str, module: Any = None):
+        super().__init__(reason)
+        self.module = module
 
 
 class Program:

@@ -31,7 +31,7 @@ class Recorder:
 
     Attributes:
         program: what was recorded. The names of the roots' arrays are r0, r1, …
-        refusal: why the function cannot be compiled; None if it can.
+        refusal: why the function cannot be compiled; None if it can. module: the innermost module that ran then.
         aux: names of the aux values of nodes, by node.
         first: no node of the graph that is recorded has a smaller number.
         written: for each root that ops have written to, by its place, how often.
@@ -42,6 +42,7 @@ class Recorder:
         self.program = Program()
         self.roots, self.arguments = roots, arguments
         self.refusal: str | None = None
+        self.module: Any = None
         self.first = number()
         self.aux: dict[int, list[str]] = {}
         self.written: dict[int, int] = {}
@@ -69,7 +70,8 @@ class Recorder:
     def refuse(self, reason: str) -> None:
         """Note why the function cannot be compiled. It goes on running, without being recorded."""
         if self.refusal is None:
-            self.refusal = f"{reason}{_place()}"
+            place, self.module = _place()
+            self.refusal = f"{reason}{place}"
 
     def call_it(self, value: Any, name: str) -> None:
         """Let an array have a name."""
@@ -223,6 +225,15 @@ class Recorder:
                     self.refuse("an argument or parameter is written to in place")
                 self.written[k] = self.written.get(k, 0) + 1
 
+    def check(self, check: Any, array: ndarray) -> None:
+        """Record a call that raises an error for some values of an array."""
+        if self.refusal is not None:
+            return
+        if (name := self.name_of(array)) is None:
+            self.refuse("the values of a tensor are checked that was computed or created without an op")
+            return
+        self.program.call(check, (name,), ())
+
     def finish(self) -> None:
         """Refuse what has not been recorded as ops."""
         for storage, version in self._versions.values():
@@ -244,11 +255,15 @@ def _copy(array: ndarray) -> ndarray:
     return array.copy(order="K")
 
 
-def _place() -> str:
-    """Where the program is that is being recorded, outside this package."""
+def _place() -> tuple[str, Any]:
+    """Where the program is that is being recorded, outside this package; and the innermost module that is running."""
     frame: Any = sys._getframe(1)
+    module = None
     while frame is not None:
+        if module is None and frame.f_code.co_varnames[:1] == ("self",):
+            own = frame.f_locals.get("self")
+            module = own if "_parameters" in getattr(own, "__dict__", ()) else None
         if not frame.f_code.co_filename.startswith(PACKAGE):
-            return f", at {frame.f_code.co_filename}:{frame.f_lineno}"
+            return f", at {frame.f_code.co_filename}:{frame.f_lineno}", module
         frame = frame.f_back
-    return ""
+    return "", module

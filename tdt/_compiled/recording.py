@@ -103,7 +103,7 @@ class Recording:
         if recorder.refusal is None and _other_random_numbers() != drawn:
             recorder.refuse("it draws random numbers of Python's or NumPy's")
         if recorder.refusal is not None:
-            raise Refusal(recorder.refusal)
+            raise Refusal(recorder.refusal, recorder.module)
         if not recorder.program.statements:
             raise Refusal(NO_OPS)
         self.generators = [default_generator, *recorder.generators]
@@ -188,8 +188,8 @@ class Recording:
                 outputs[output]._edge = (node, k)
         return self.structure.filled(outputs, roots)
 
-    def verify(self, function: Callable[[], Any], roots: Sequence[Tensor]) -> tuple[Any, str | None]:
-        """Compute a call both ways. Returns the function's own result, and what differs, None if nothing does.
+    def verify(self, function: Callable[[], Any], roots: Sequence[Tensor]) -> tuple[Any, str | None, Tensor | None]:
+        """Compute a call both ways. Returns the function's own result, what differs (None if nothing does), and of which root.
 
         All that the function changes is changed once.
         """
@@ -198,7 +198,7 @@ class Recording:
         grads = _gradients(roots)
         result = function()
         if _gradients(roots) != grads:
-            return result, "it sets gradients, by backward() or zero_grad()"
+            return result, "it sets gradients, by backward() or zero_grad()", None
         after = [g.state_array() for g in self.generators]
         values = [t._a.copy() for t, _ in written]
         versions = [t._st.version for t, _ in written]
@@ -208,12 +208,13 @@ class Recording:
             for t, old in written:
                 t._a[...] = old
             try:
-                difference = self._differs(result, self(roots), roots)
+                difference, tensor = self._differs(result, self(roots), roots)
             except ERRORS as error:  # which the function did not raise
-                difference = f"an error, {type(error).__name__}: {error}"
+                difference, tensor = f"an error, {type(error).__name__}: {error}", None
             drawn_alike = all(np.array_equal(g.state_array(), s) for g, s in zip(self.generators, after, strict=True))
-            if not all(same_bits(t._a, new) for (t, _), new in zip(written, values, strict=True)):
-                difference = difference or "the buffers that it updates"
+            for (t, _), new in zip(written, values, strict=True):
+                if difference is None and not same_bits(t._a, new):
+                    difference, tensor = f"a buffer that it updates{_shown(new, t._a)}", t
             if not drawn_alike:
                 difference = difference or "the random numbers that it draws"
         finally:
@@ -223,41 +224,59 @@ class Recording:
                 t._a[...] = new
                 t._st.version = version
         self.verified = True
-        return result, difference
+        return result, difference, tensor
 
-    def _differs(self, result: Any, again: Any, roots: Sequence[Tensor]) -> str | None:
-        """What differs between the function's result and the program's, or between their gradients."""
+    def _differs(self, result: Any, again: Any, roots: Sequence[Tensor]) -> tuple[str | None, Tensor | None]:
+        """What differs between the function's result and the program's, or between their gradients; and of which root."""
         try:
             own, ours = Structure(result, list(roots)), Structure(again, list(roots))
         except Refusal as refusal:
-            return str(refusal)
+            return str(refusal), None
         if own.form != ours.form:
-            return "the structure of its result"
+            return "the structure of its result", None
         for a, b in zip(own.tensors, ours.tensors, strict=True):
             if not same_bits(a._a, b._a):
-                return "its result"
+                return f"its result{_shown(a._a, b._a)}", None
             if (edge_of(a) is None) != (edge_of(b) is None):
-                return "whether its result has gradients"
-        if any(t._hooks or t._node_hooks for t in roots) or not self.differentiable:
-            return None
+                return "whether its result has gradients", None
         inputs = [_edge(roots[place]) for place in self.reached]
-        if any(not isinstance(e[0], Tensor) and e[0].hooks for e in inputs):
-            return None
-        found = []
-        mode = exchange_grad(False)
+        if not self.differentiable or any(not isinstance(e[0], Tensor) and e[0].hooks for e in inputs):
+            return None, None
+        for place, a, b in zip(self.reached, *self._gradients((own, ours), inputs, roots), strict=True):
+            if (a is None) != (b is None):
+                return "which gradients it has", roots[place]
+            if a is not None and not same_bits(np.ascontiguousarray(a), np.ascontiguousarray(b)):
+                return f"a gradient{_shown(a, b)}", roots[place]
+        return None, None
+
+    def _gradients(self, structures: Sequence[Structure], inputs: list, roots: Sequence[Tensor]) -> list[list]:
+        """The gradients at the edges `inputs` of some gradients of each result, without the hooks of the roots."""
+        hooks = [(t, t._hooks, t._node_hooks) for t in roots if t._hooks or t._node_hooks]
+        mode, found = exchange_grad(False), []
         try:
-            for structure in (own, ours):
+            for t, _, _ in hooks:
+                t._hooks = t._node_hooks = None
+            for structure in structures:
                 outputs = [structure.tensors[k] for k in self.differentiable]
                 gradients = [_any_gradient(t._a) for t in outputs]
                 found.append(_engine.run([_edge(t) for t in outputs], gradients, True, False, list(inputs)))
         finally:
             exchange_grad(mode)
-        for a, b in zip(*found, strict=True):
-            if (a is None) != (b is None) or (
-                a is not None and not same_bits(np.ascontiguousarray(a), np.ascontiguousarray(b))
-            ):
-                return "its gradients"
-        return None
+            for t, own, own_of_node in hooks:
+                t._hooks, t._node_hooks = own, own_of_node
+        return found
+
+
+def _shown(own: ndarray, ours: ndarray) -> str:
+    """Where two arrays differ, the function's own and the program's, in words."""
+    if own.shape != ours.shape or own.dtype != ours.dtype:
+        return f" ({own.dtype} {list(own.shape)}, not {ours.dtype} {list(ours.shape)})"
+    bits = [np.ascontiguousarray(a).reshape(-1, 1).view(np.uint8) for a in (own, ours)]
+    unlike = np.flatnonzero((bits[0] != bits[1]).any(1))
+    if not unlike.size:
+        return " (its strides)"
+    at = np.unravel_index(unlike[0], own.shape)
+    return f" ({unlike.size} of {own.size} elements; at {list(map(int, at))}: {own[at]}, not {ours[at]})"
 
 
 def _requires_gradient(t: Tensor) -> bool:

@@ -40,6 +40,13 @@ def values_read(what: str) -> None:
         state.recording.refuse(f"{what} reads values of a tensor, which differ from call to call")
 
 
+def check_values(check: Callable[[Any], None], array: Any) -> None:
+    """Call a check of a tensor's values, which raises an error; what records the ops repeats it."""
+    check(array)
+    if state.recording is not None:
+        state.recording.check(check, array)
+
+
 def _set(settings: dict[str, Any]) -> None:
     vars(state).update(settings)
     state.fast_record = state.uncast_record = None
