@@ -16,7 +16,7 @@ from tdt._kernels import chosen_for
 from tdt._kernels._threads import THREADS
 from tdt.autograd._dispatch import _compute
 from tdt.autograd._op import Op
-from tdt.autograd._remembered import _Call
+from tdt.autograd._remembered import FAILURES, _Call
 
 ndarray = np.ndarray
 
@@ -39,7 +39,8 @@ def lowered(
         if call.function is not None and call.plan is plan:
             function = with_numbers(call.function, call.numbers)
             if agrees(op, function, tensors, results):
-                return function
+                fails = not isinstance(call.function, np.ufunc)  # perhaps, for some values
+                return _or_else(function, general(op, plan, operands, arrays, attributes)) if fails else function
     return general(op, plan, operands, arrays, attributes)
 
 
@@ -68,6 +69,18 @@ def with_numbers(function: Callable[..., Any], numbers: tuple) -> Callable[..., 
         (number,) = numbers
         return lambda *arrays: function(*arrays, number)
     return lambda *arrays: function(*arrays, *numbers)
+
+
+def _or_else(function: Callable[..., Any], other: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, or for arrays for which it fails, as such kernels do for classes that are ignored, `other`."""
+
+    def either(*arrays: np.ndarray) -> Any:
+        try:
+            return function(*arrays)
+        except FAILURES:
+            return other(*arrays)
+
+    return either
 
 
 def general(op: Op, plan: Any, operands: tuple, arrays: list, attributes: dict) -> Callable[..., Any]:

@@ -12,6 +12,7 @@ import pytest
 
 import tdt
 from tdt import nn
+from tdt._compiled.function import Compiled, Difference
 from tdt.nn import functional as F
 
 CLASSES = 5
@@ -585,3 +586,145 @@ def test_arguments_that_are_one_tensor_or_share_memory():
             7,
             11,
         ]
+
+
+# Values that ops refuse, and what the comparison with a function finds.
+
+LOGITS, TABLE = tdt.randn(4, 3, generator=tdt.Generator().manual_seed(1)), tdt.ones(3, 2)
+CLASSES_IN, CLASSES_OUT = tdt.tensor([0, 1, 2, 1]), tdt.tensor([0, 1, 5, 1])
+REFUSED_VALUES = {
+    "cross_entropy": (lambda y: F.cross_entropy(LOGITS, y), CLASSES_IN, CLASSES_OUT),
+    "nll_loss": (lambda y: F.nll_loss(LOGITS, y), CLASSES_IN, -CLASSES_OUT),
+    "embedding": (lambda y: F.embedding(y, TABLE), CLASSES_IN, CLASSES_OUT),
+    "one_hot": (lambda y: F.one_hot(y, 3) * 2, CLASSES_IN, CLASSES_OUT),
+    "one_hot of negative numbers": (lambda y: F.one_hot(y, 3) * 2, CLASSES_IN, -CLASSES_OUT),
+    "binary_cross_entropy": (lambda y: F.binary_cross_entropy(y, y), tdt.rand(3), tdt.ones(3) * 2),
+    "gather": (lambda y: LOGITS.gather(1, y[:, None]) * 2, CLASSES_IN, CLASSES_OUT),
+}
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("name", REFUSED_VALUES)
+def test_errors_about_values_are_those_of_the_function(name):
+    function, good, bad = REFUSED_VALUES[name]
+    compiled = tdt.compile(function)
+    for _ in range(3):
+        compiled(good)
+    assert len(recordings(compiled)) == 1
+    with pytest.raises((IndexError, RuntimeError)) as expected:
+        function(bad)
+    with pytest.raises(expected.type) as found:
+        compiled(bad)
+    assert str(found.value) == str(expected.value)
+    assert bits([compiled(good)]) == bits([function(good)])
+
+
+def test_ignored_classes_may_come_after_the_recording():
+    compiled, x = tdt.compile(F.cross_entropy), LOGITS.clone().requires_grad_()
+    for y in (CLASSES_IN, CLASSES_IN, CLASSES_IN, tdt.tensor([0, -100, 2, -100]), CLASSES_IN):
+        own, ours = F.cross_entropy(x, y), compiled(x, y)
+        assert bits([own, *tdt.autograd.grad(own, x)]) == bits([ours, *tdt.autograd.grad(ours, x)])
+    assert len(recordings(compiled)) == 1
+
+
+def test_functions_that_branch_on_values_are_not_recorded():
+    index = tdt.tensor([[0], [2], [1], [0]])
+    for function in (lambda x: tdt.take_along_dim(x, index, 1) * 1, lambda x: tdt.normal(x, x.abs()) * 1):
+        with pytest.warns(UserWarning, match="reads values"):
+            tdt.compile(function)(LOGITS)
+
+
+def a_step(width: int = 3) -> tuple:
+    """A model with a buffer, dropout and a hook on a parameter; a compiled loss of it, and a call of both."""
+    tdt.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, width), nn.BatchNorm1d(width), nn.Dropout(0.5))
+    model[0].weight.register_post_accumulate_grad_hook(lambda p: None)
+    compiled = tdt.compile(lambda x: model(x).square().mean())._compiled
+    return model, compiled, tdt.randn(4, 3)
+
+
+def test_a_comparison_advances_nothing_twice():
+    found = []
+    for compares in (False, True):
+        model, compiled, x = a_step()
+        for step in range(6):
+            (compiled.compare if compares and step > 2 else compiled)(x).backward()
+        found.append(bits([*model.buffers(), *[p.grad for p in model.parameters()], tdt.rand(2)]))
+    assert found[0] == found[1]
+    assert len(recordings(compiled)) == 1
+
+
+def forward_changed(recording):
+    recording.forward = changed(recording.forward, lambda results: ((results[0][0] * 2,), results[1]))
+
+
+def gradient_changed(recording):
+    ((chosen, (backward, places)),) = recording.backwards.items()
+    recording.backwards[chosen] = changed(backward, lambda results: (*results[:-1], results[-1] * 0 + 7)), places
+
+
+def changed(function, change):
+    return lambda *arrays: change(function(*arrays))
+
+
+def fails(recording):
+    def run(*arrays):
+        raise ValueError("shapes")
+
+    recording.forward = run
+
+
+BROKEN = {
+    "its result (1 of 1 elements": forward_changed,
+    "a gradient (3 of 3 elements; at [0]: ": gradient_changed,
+    "an error, ValueError: shapes": fails,
+}
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_comparison_finds_a_recording_that_computes_something_else(text):
+    model, compiled, x = a_step()
+    for _ in range(3):
+        compiled(x)
+    BROKEN[text](recordings(compiled)[0])
+    before = bits(model.buffers())
+    with pytest.raises(Difference) as found:
+        compiled.compare(x)
+    assert str(found.value).startswith(text)
+    assert found.value.tensor is (model[0].bias if "gradient" in text else None)
+    assert bits(model.buffers()) != before
+    compiled.compare(x)  # as it is from now on
+    assert not recordings(compiled)
+
+
+def test_the_first_calls_of_a_kind_can_stay_as_they_are():
+    compiled = Compiled(lambda x: x * 2, eager_calls=2)
+    for count in (0, 0, 1, 1):
+        compiled(tdt.ones(2))
+        assert compiled.count == count
+    compiled(tdt.ones(3))
+    assert compiled.count == 1
+
+
+def test_hooks_that_are_removed_leave_a_function_that_is_compiled():
+    model, x = nn.Linear(2, 2), tdt.ones(1, 2)
+    function = tdt.compile(lambda x: model(x) * 2)
+    handle = model.register_forward_hook(lambda module, args, out: out * 3)
+    with pytest.warns(UserWarning, match="hooks are registered on Linear"):
+        assert tdt.equal(function(x), model(x) * 2)
+    handle.remove()
+    for _ in range(3):
+        assert tdt.equal(function(x), model(x) * 2)
+    assert len(recordings(function)) == 1
+
+
+def test_a_refusal_names_the_module_that_was_running():
+    class Gate(nn.Module):
+        def forward(self, x):
+            return x if x.sum() > 0 else -x
+
+    model = nn.Sequential(nn.Linear(2, 2), Gate())
+    function = tdt.compile(lambda x: model(x))
+    with pytest.warns(UserWarning, match="test_compile.py"):
+        function(tdt.ones(1, 2))
+    assert list(function._compiled.refusals.values()) == [model[1]]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from tdt._core.dtype import int64
+from tdt._core.mode import check_values
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.index.scatter import all_in_range
@@ -43,16 +45,24 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return tensor.new_zeros((*tensor.shape, num_classes))
     a = tensor._a
-    if num_classes > 0 and a.__class__ is np.ndarray and all_in_range(a, num_classes):
+    if num_classes > 0 and a.__class__ is np.ndarray:
+        check_values(partial(_check_classes, num_classes), a)
         return unary(_one_hot, tensor, {"classes": num_classes})
-    first, last = int(tensor.min()), int(tensor.max())
+    if num_classes == -1:
+        num_classes = max(int(tensor.max()), 0) + 1
+    _check_classes(num_classes, a)
+    return _one_hot(tensor, classes=num_classes)
+
+
+def _check_classes(count: int, a: Any) -> None:
+    """RuntimeError unless all class numbers are among so many."""
+    if a.__class__ is np.ndarray and all_in_range(a, count):
+        return
+    first, last = int(a.min()), int(a.max())
     if first < 0:
         raise RuntimeError(f"Class values must be non-negative, but one is {first}")
-    if num_classes == -1:
-        num_classes = last + 1
-    elif last >= num_classes:
-        raise RuntimeError(f"Class values must be smaller than num_classes ({num_classes}), but one is {last}")
-    return _one_hot(tensor, classes=num_classes)
+    if last >= count:
+        raise RuntimeError(f"Class values must be smaller than num_classes ({count}), but one is {last}")
 
 
 __all__: list[str] = []

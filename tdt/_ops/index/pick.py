@@ -16,6 +16,7 @@ from tdt._core.calls import front
 from tdt._core.dtype import FLOAT8S, REAL_NUMBERS, SCALAR_NAMES, check_category
 from tdt._core.memory_format import preserve_format
 from tdt._core.methods import method
+from tdt._core.mode import values_read
 from tdt._core.tensor import Tensor
 from tdt._core.writing import check_memory, refuse_shared
 from tdt._ops._common import wrap_dim
@@ -494,6 +495,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
             f"torch.take_along_dim(): dtype of indices should be Long but got {SCALAR_NAMES[indices.dtype]}"
         )
     n = input.numel() if dim is None else input.shape[wrap_dim(dim, input.ndim)] if input.ndim else 1
+    values_read("take_along_dim()")
     if (indices._a < 0).any():
         indices = indices + n * (indices < 0)
     if dim is None:

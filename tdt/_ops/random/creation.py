@@ -17,7 +17,7 @@ from tdt._core.dtype import dtype as Dtype
 from tdt._core.layout import layout as Layout
 from tdt._core.memory_format import memory_format as MemoryFormat
 from tdt._core.methods import method
-from tdt._core.mode import no_grad
+from tdt._core.mode import no_grad, values_read
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import Device, Ints
 from tdt._ops.random._ranges import last_of
@@ -329,6 +329,7 @@ def normal(
         raise NotImplementedError(f"\"normal_kernel_cpu\" not implemented for '{SCALAR_NAMES[kind]}'")
     if isinstance(std, Tensor):
         check(not std.is_complex(), "normal expects standard deviation to be non-complex")
+        values_read("normal()")
         check(not std.numel() or bool((std._a >= 0).all()), "normal expects all elements of std >= 0.0")
     else:
         check(std >= 0, f"normal expects std >= 0.0, but found std {std:g}")

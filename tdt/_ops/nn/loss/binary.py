@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.dtype import FLOATING, SCALAR_NAMES
+from tdt._core.mode import check_values
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.elementwise.activation import logsigmoid
@@ -96,10 +100,14 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
         raise RuntimeError(f"Found dtype {SCALAR_NAMES[target.dtype]} but expected {SCALAR_NAMES[input.dtype]}")
     losses = _binary_cross_entropy(input, target)
     for name, t in (("input", input), ("target", target)):
-        if t._a.size and not (t._a.min() >= 0 and t._a.max() <= 1):
-            raise RuntimeError(f"all elements of {name} should be between 0 and 1; did you mean "
-                               "binary_cross_entropy_with_logits, which takes any?")  # fmt: skip
+        check_values(partial(_check_probabilities, name), t._a)
     return reduced(losses if weight is None else (losses * weight).to(losses.dtype), reduction)
+
+
+def _check_probabilities(name: str, a: Any) -> None:
+    if a.size and not (a.min() >= 0 and a.max() <= 1):
+        raise RuntimeError(f"all elements of {name} should be between 0 and 1; did you mean "
+                           "binary_cross_entropy_with_logits, which takes any?")  # fmt: skip
 
 
 @node_name("BinaryCrossEntropyWithLogitsBackward0")
