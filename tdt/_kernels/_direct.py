@@ -168,7 +168,7 @@ class Rows:
         self.open = self.lines & ((word["m"] <= MOST_ROWS[self.width]) | near)  # lines are read where they lie
         done = code.variable("i64", 0)  # columns
         far = (word["b_k"] >= LONG) & (word["n"] >= LONG // 8) & (word["n"] * word["k"] >= MANY)
-        with code.when(self.lines & far & (word["m"] <= max(STREAMS))):
+        with code.when(self.lines & far & (word["m"] <= max(STREAMS[self.width]))):
             self._long_lines(done)
         with code.when(done.get() == 0):
             self._whole_columns(done)
@@ -176,29 +176,14 @@ class Rows:
             self._blocks(done.get(), part)
 
     def _long_lines(self, done: Variable) -> None:
-        """All columns of up to four rows, along the lines of a large matrix, if the parts for that are compiled."""
-        code, m = self.code, self.word["m"]
-        sizes = {("stream", 1, 0): (m == 1, (m == 1) | (m == 3)), ("stream", 2, 0): ((m == 2) | (m == 3), m == 2),
-                 ("stream", 4, 0): (m == 4, m == 4)}  # fmt: skip
-        first, second = (self._chosen({part: tests[k] for part, tests in sizes.items()})[0] for k in range(2))
-        with code.when((first != 0) & (second != 0)):
-            self._streamed(first, second)
-            done.set(self.word["n"])
-
-    def _streamed(self, first: Value, second: Value) -> None:
-        """The first rows by the part at one address, those that are left by the part at another."""
+        """All columns of the fewest rows, along the lines of a large matrix, if the part for that is compiled."""
         code, word = self.code, self.word
-        with code.loop(0, word["n"], STREAMED) as j, self._depths() as (pc, depth):
-            row = code.variable("i64", 0)
-            wide = code.minimum(word["n"] - j, STREAMED)
-            with code.forever() as leave:
-                i = row.get()
-                left = word["m"] - i
-                leave(left <= 0)
-                rows = code.select(left == 3, 2, left)
-                function = code.select(i == 0, first, second)
-                self._tile(function, i, j, (pc, depth), wide, (word["b"] + pc * word["b_k"] + 4 * j, word["b_k"]))
-                row.set(i + rows)
+        function, _ = self._chosen({("stream", rows, 0): word["m"] == rows for rows in STREAMS[self.width]})
+        with code.when(function != 0):
+            with code.loop(0, word["n"], STREAMED) as j, self._depths() as (pc, depth):
+                wide = code.minimum(word["n"] - j, STREAMED)
+                self._tile(function, 0, j, (pc, depth), wide, (word["b"] + pc * word["b_k"] + 4 * j, word["b_k"]))
+            done.set(word["n"])
 
     def _whole_columns(self, done: Variable) -> None:
         """Of a few rows, as many columns as fill the widest tile: lines where they lie, or columns turned in registers."""

@@ -28,10 +28,12 @@ WIDE = {8: {1: 8, 2: 4, 3: 4}, 16: {1: 8, 2: 4, 3: 4, 4: 4, 5: 3, 6: 3, 7: 3, 8:
 REPEATED = {8: (), 16: (16, 24)}  # rows that are computed by a wide tile of eight, as packing lines would not pay yet
 # By rows, groups of eight columns or, of vectors of sixteen, of as many: so many groups that sums, each of which waits for
 # the one before, are not what takes the time.
-TURNED = {8: {1: 2, 2: 1}, 16: {rows: 2 if rows < 7 else 1 for rows in range(1, 13)}}
+TURNED = {8: {1: 2, 2: 1}, 16: {rows: 2 if rows < 9 else 1 for rows in range(1, 13)}}
 GROUP = {8: 8, 16: 16}  # columns of a group, by the floats of a vector
 LANES = 16  # floats of a vector of AVX-512
-STREAMS, STREAMED = (1, 2, 4), 2048  # rows, and columns at most, of which lines are read along their whole length
+# Rows of which lines are read along their whole length, by the floats of a vector (a wide tile of sixteen reads whole cache lines
+# of a few rows as fast), and columns at most.
+STREAMS, STREAMED = {8: (1, 2, 3, 4), 16: (1,)}, 2048
 STREAMED_LINES = 8  # by rows: so many of them at a time
 RUN = 32  # elements of a column that are turned at a time: two cache lines
 AHEAD = 8  # lines by which a tile fetches b in advance: a processor does not foresee lines in pages of their own
@@ -376,7 +378,7 @@ PARTS: list[Part] = [
     *[("lines", rows + 1, 1) for rows in range(MOST_ROWS_OF_ONE)],
     *dict.fromkeys((kind, *each) for kind, sizes in (("lines", WIDE), ("columns", TURNED))
                    for each in itertools.chain(*[by_rows.items() for by_rows in sizes.values()])),
-    *[("last_columns", rows, 1) for rows in TURNED[LANES]], *[("stream", rows, 0) for rows in STREAMS],
+    *[("last_columns", rows, 1) for rows in TURNED[LANES]], *[("stream", rows, 0) for rows in STREAMS[BLOCK]],
     ("pack_columns", 0, 1), ("pack_columns", 0, 2),
 ]  # fmt: skip
 PLACES = {part: place for place, part in enumerate(PARTS, 1)}  # in the table; 0: none

@@ -59,10 +59,9 @@ FEW_PANELS = 4  # panels of columns up to which the left operand is read where i
 FEW_ROWS, ROWS_BETWEEN = 4, 64
 FEW_ROWS_OF_LINES = {8: (12, 12), 16: (48, 128)}  # of a shallow sum, of others
 FEW_COLUMNS = {8: (16, 32), 16: (16, 64)}  # where the left operand's rows are contiguous, where its columns are
-ROWS_OF_FEW_COLUMNS = {
-    8: (1 << 62, 1 << 62, 1 << 62),
-    16: (128, 256, 512),
-}  # the same; pairs of vectors, and its columns are
+ROWS_OF_FEW_COLUMNS = {8: 1 << 62, 16: 128}  # where its rows are contiguous
+# Elements of all left operands where their columns are: each is read in pieces of a tile's rows, as long as a cache holds them.
+SIZE_OF_FEW_COLUMNS = {8: 1 << 62, 16: 1 << 18}
 THREE_VECTORS = {
     8: range(0),
     16: range(33, 49),
@@ -388,7 +387,7 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
     if not count * m * n * k:
         return Plan((*batch, m, n))
     many = len(_merged(batch, a_strides, b_strides)) > 2  # then a copy
-    direct = _is_direct(m, n, k, a_strides[-2:], b_strides[-2:], sizes)
+    direct = _is_direct(count, (m, n, k), a_strides[-2:], b_strides[-2:], sizes)
     lines = _lines(a_shape, a_strides, sizes[0]), _lines(b_shape, b_strides, sizes[1])
     plan = Plan((*batch, m, n), tuple([many or (not direct and each is None) for each in lines]))
     if plan.copied[0]:
@@ -464,12 +463,14 @@ def _edge(columns: int, shape: Shape, left: str) -> tuple[int, int]:
 @functools.lru_cache(512)
 def read_in_place(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple) -> bool:
     """Whether `_direct` computes the product of two matrices of float32."""
-    return _is_direct(a_shape[0], b_shape[1], a_shape[1], a_strides, b_strides, (4, 4))
+    return _is_direct(1, (a_shape[0], b_shape[1], a_shape[1]), a_strides, b_strides, (4, 4))
 
 
-def _is_direct(m: int, n: int, k: int, a: tuple[int, int], b: tuple[int, int], sizes: tuple[int, int]) -> bool:
-    """Whether `_direct` computes a product, by its sizes, the strides of the matrices and the bytes of their elements."""
-    width = vector_width()
+def _is_direct(count: int, product: tuple[int, int, int], a: tuple[int, int], b: tuple[int, int],
+               sizes: tuple[int, int]) -> bool:  # fmt: skip
+    """Whether `_direct` computes `count` products, by rows, columns and products of a sum, the strides of the matrices and the
+    bytes of their elements."""
+    (m, n, k), width = product, vector_width()
     left, right = a[1] == sizes[0], b[1] == sizes[1]  # whether rows are contiguous
     if left and n in THREE_VECTORS[width] and m >= ROWS_OF_THREE_VECTORS:
         return False
@@ -477,8 +478,8 @@ def _is_direct(m: int, n: int, k: int, a: tuple[int, int], b: tuple[int, int], s
         return True
     if right:
         few = m < MOST_ROWS[width] or (m <= FEW_ROWS_OF_LINES[width][k > SHALLOW] and n * k <= CACHED[width])
-        pairs = not left and -(-n // width) % 2 == 0
-        return few or (n <= FEW_COLUMNS[width][not left] and m <= ROWS_OF_FEW_COLUMNS[width][(not left) + pairs])
+        cached = m <= ROWS_OF_FEW_COLUMNS[width] if left else count * m * k <= SIZE_OF_FEW_COLUMNS[width]
+        return few or (n <= FEW_COLUMNS[width][not left] and cached)
     return m <= ROWS_BETWEEN and 10 * _each(m, 1, width) > 11 * m
 
 

@@ -116,9 +116,10 @@ def test_long_lines_read_along_their_whole_length_have_the_same_bits(rows, packe
     for columns, depth in ((1030, DEPTH + 1), (2 * STREAMED + 3, 2 * DEPTH + 1)):
         a, b = matrices(rows, columns, depth)
         bias = np.arange(columns, dtype=np.float32)
-        small, biased = direct()
-        np.testing.assert_array_equal(small(a, b), product(a, b))
-        np.testing.assert_array_equal(biased(a, b, bias), product(a, b, bias))
+        for width in (8, 16):
+            small, biased = direct(width)
+            np.testing.assert_array_equal(small(a, b), product(a, b))
+            np.testing.assert_array_equal(biased(a, b, bias), product(a, b, bias))
 
 
 def test_nothing_is_written_outside_the_result():
@@ -184,9 +185,16 @@ def test_direct_products_in_vectors_of_sixteen_have_the_same_bits():
 )
 def test_products_of_three_vectors_of_columns_are_packed_in_vectors_of_sixteen(size, packs, monkeypatch):
     monkeypatch.setattr(product_cpu, "vector_width", lambda: 16)
-    (rows, columns, depth), strides = size, (4 * size[2], 4)
-    assert product_cpu._is_direct(rows, columns, depth, strides, (4, strides[0]), (4, 4)) != packs
-    assert product_cpu._is_direct(rows, columns, depth, (4, 4 * rows), (4, strides[0]), (4, 4))
+    rows, strides = size[0], (4 * size[2], 4)
+    assert product_cpu._is_direct(1, size, strides, (4, strides[0]), (4, 4)) != packs
+    assert product_cpu._is_direct(1, size, (4, 4 * rows), (4, strides[0]), (4, 4))
+
+
+@pytest.mark.parametrize(("count", "direct"), [(1, True), (4, True), (5, False)])
+def test_columns_of_left_operands_larger_than_a_cache_are_packed_in_vectors_of_sixteen(count, direct, monkeypatch):
+    monkeypatch.setattr(product_cpu, "vector_width", lambda: 16)
+    rows, columns, depth = 256, 32, 256
+    assert product_cpu._is_direct(count, (rows, columns, depth), (4, 4 * rows), (4 * columns, 4), (4, 4)) == direct
 
 
 @pytest.mark.parametrize("rows", range(1, 14))
