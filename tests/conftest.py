@@ -41,6 +41,7 @@ BUDGETS: dict[str, tuple[float, tuple[str, ...]]] = {
         ),
     ),
     "export": (45, ("onnx", "commands/test_export.py")),
+    "compile": (90, ("_compiled",)),
     "rest": (60, ("",)),
 }
 TOTAL = 720.0

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from tdt import _kernels
+from tdt._compiled.elements import of_rule, of_sum
 from tdt._compiled.program import Program, Refusal
 from tdt._compiled.recorder import Recorder
 from tdt._core.tensor import LEAF, Tensor
 from tdt.autograd._accumulate import sum_of
 from tdt.autograd._node import Node, sum_to, zeros
+from tdt.autograd._op import Op
 from tdt.autograd._views import NOWHERE, edge_of
 
 ndarray = np.ndarray
@@ -125,7 +127,9 @@ class Walk:
             raise Refusal("a gradient is sparse")
         function = _kernels.add if total.ndim else sum_of
         slots[k] = Named(total, self.program.name(total))
-        self.program.call(function, (before.name, g.name), (slots[k].name,))
+        names = before.name, g.name
+        element = of_sum((before.array, g.array), names, total)
+        self.program.call(function, names, (slots[k].name,), element=element)
 
     def _run(self, node: Any, slots: list) -> list[Named | None]:
         """The gradients of a node's operands."""
@@ -189,7 +193,7 @@ class Walk:
             if needs is None:
                 if back.variadic:
                     values[3] = at - back.op.fixed
-                (results[at],) = self._call(function, pick(values), None)
+                (results[at],) = self._call(function, pick(values), None, (back.op, at))
             else:
                 values[2] = needs
                 for i, r in zip(at, self._call(function, pick(values), len(at)), strict=True):
@@ -201,10 +205,27 @@ class Walk:
                     (results[i],) = self._call(sum_to, (r, node.shapes[i]), None)
         return results
 
-    def _call(self, function: Callable[..., Any], arguments: Sequence[Any], count: int | None) -> list[Named | None]:
-        """Append the call of a function that gives `count` arrays in a tuple; None: an array alone."""
+    def _call(
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[Any],
+        count: int | None,
+        rule: tuple[Op, int] | None = None,
+    ) -> list[Named | None]:
+        """Append the call of a function that gives `count` arrays in a tuple; None: an array alone.
+
+        rule: the op of which the function is a rule, and the place of the operand whose gradient it gives.
+        """
         names = [self._uses(value) for value in arguments]
-        found = function(*_real(list(arguments)))
+        values = _real(list(arguments))
+        found = function(*values)
+        for value in arguments if count is None else ():
+            if value.__class__ is Named and value.array is found:
+                return [value]
+        element = None
+        if rule is not None and count is None:
+            own_names = [value.name for value in arguments if value.__class__ is Named]
+            element = of_rule(*rule, function, values, own_names, found)
         program = self.program
         results: list[Named | None] = []
         for value in (found,) if count is None else found:
@@ -213,7 +234,7 @@ class Walk:
                 raise Refusal("a gradient is not a dense CPU tensor")
             results.append(None if array is None else Named(array, program.name(array)))
         own = [program.name() if r is None else r.name for r in results]
-        program.call(function, names, own if len(own) > 1 or count is None else [f"{own[0]},"])
+        program.call(function, names, own if len(own) > 1 or count is None else [f"{own[0]},"], element=element)
         for r in results:
             if r is not None and not r.array.ndim:
                 program.call(np.asarray, (r.name,), (r.name,))

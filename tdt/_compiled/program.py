@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from tdt._compiled.elements import Element
+
 FREED_EARLY = 1 << 15  # bytes; smaller arrays live until the function returns
+
+
+NAME = re.compile(r"\b[vrg]\d+\b")  # of a value: computed, of a root, of an output's gradient
+
+
+def names_in(text: str) -> list[str]:
+    """The names of values in an expression."""
+    return NAME.findall(text)
 
 
 class Refusal(Exception):
@@ -19,6 +31,22 @@ class Refusal(Exception):
         self.module = module
 
 
+class Statement(NamedTuple):
+    """`outs = text`, or `text` alone.
+
+    Attributes:
+        reads: the names of the values that it takes.
+        element: what it computes of each element, where it is elementwise.
+        writes: whether it writes into an array that it reads.
+    """
+
+    text: str
+    outs: tuple[str, ...]
+    reads: tuple[str, ...]
+    element: Element | None = None
+    writes: bool = False
+
+
 class Program:
     """Statements in order, each `names = function(arguments)`; every name is assigned once.
 
@@ -27,9 +55,9 @@ class Program:
 
     def __init__(self, before: Program | None = None):
         """before: the program whose values and constants this one may name."""
-        self.statements: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = []
+        self.statements: list[Statement] = []
         self.constants: dict[str, Any] = {} if before is None else before.constants
-        self.sizes: dict[str, int] = {}
+        self.sizes: dict[str, int] = {}  # bytes of the values that are not views
         self._ids: dict[int, str] = {} if before is None else before._ids
         self._count: Iterator[int] = itertools.count() if before is None else before._count
 
@@ -48,15 +76,24 @@ class Program:
         return name
 
     def call(
-        self, function: Callable[..., Any], arguments: Sequence[str], results: Sequence[str], form: str = ""
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[str],
+        results: Sequence[str],
+        form: str = "",
+        element: Element | None = None,
     ) -> None:
         """Append `results = function(*arguments)`.
 
-        form: of the right side, with the function and the arguments in the places of {0}, {1}, …; by default a plain call.
+        Args:
+            form: of the right side, with the function and the arguments in the places of {0}, {1}, …; by default a call.
+            element: what it computes of each element.
         """
         names = (self.constant(function), *arguments)
         text = form.format(*names) if form else f"{names[0]}({', '.join(arguments)})"
-        self.statements.append((text, tuple(results), tuple(arguments)))
+        self.statements.append(
+            Statement(text, tuple(results), tuple(names_in(" ".join(arguments))), element, not results)
+        )
 
     def compiled(self, parameters: Sequence[str], results: str, title: str) -> Callable[..., Any]:
         """The function of `parameters` that runs all statements and returns the expression `results`."""
@@ -68,16 +105,14 @@ class Program:
     def source(self, parameters: Sequence[str], results: str) -> str:
         """The source of that function. Large arrays are freed after their last use."""
         lines = [f"def run({', '.join(parameters)}):"]
-        last = {name: at for at, (_, outs, read) in enumerate(self.statements) for name in (*outs, *read)}
-        returned = set(
-            results.replace(",", " ").replace("(", " ").replace(")", " ").replace("[", " ").replace("]", " ").split()
-        )
+        last = {name: at for at, each in enumerate(self.statements) for name in (*each.outs, *each.reads)}
+        returned = set(names_in(results))
         ends: dict[int, list[str]] = {}
         for name, at in last.items():
             if self.sizes.get(name, 0) >= FREED_EARLY and name not in returned:
                 ends.setdefault(at, []).append(name)
-        for at, (text, outs, _) in enumerate(self.statements):
-            lines.append(f"    {', '.join(outs)} = {text}" if outs else f"    {text}")
+        for at, each in enumerate(self.statements):
+            lines.append(f"    {', '.join(each.outs)} = {each.text}" if each.outs else f"    {each.text}")
             if at in ends:
                 lines.append(f"    {' = '.join(ends[at])} = None")
         return "\n".join([*lines, f"    return {results}", ""])

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt._compiled.elements import Element, of_op
 from tdt._compiled.lowering import in_place, lowered
 from tdt._compiled.program import Program, Refusal
 from tdt._core.calls import TENSOR_TYPES, as_numbers
@@ -47,6 +48,7 @@ class Recorder:
         self.aux: dict[int, list[str]] = {}
         self.written: dict[int, int] = {}
         self.generators: list[Any] = []
+        self.arrays: dict[str, ndarray] = {}  # by name
         self._names: dict[int, str] = {}
         self._saved: list[Any] = []  # what names are found by must not be freed
         self._constants: list[tuple[ndarray, ndarray]] = []
@@ -76,6 +78,7 @@ class Recorder:
     def call_it(self, value: Any, name: str) -> None:
         """Let an array have a name."""
         self._names[id(value)] = name
+        self.arrays[name] = value
         self._saved.append(value)
 
     def name_of(self, value: Any) -> str | None:
@@ -169,7 +172,9 @@ class Recorder:
         if any(a.__class__ is not ndarray for a in results):
             raise Refusal(f"{op.name}: a result is not a dense CPU tensor")
         function = self._real(lowered, op, plan, operands, arrays, attributes, outs, results)
-        self._append(op, function, names, outs, results)
+        simple = plan.low is None and len(results) == 1
+        element = of_op(op, arrays, attributes, names, results[0]) if simple else None
+        self._append(op, function, names, outs, results, element)
 
     def _real(self, function: Any, *args: Any) -> Any:
         """Call a function whose ops are not recorded."""
@@ -179,7 +184,9 @@ class Recorder:
         finally:
             _set(before)
 
-    def _append(self, op: Op, function: Any, names: Sequence[str], outs: tuple, results: list[Any]) -> None:
+    def _append(
+        self, op: Op, function: Any, names: Sequence[str], outs: tuple, results: list[Any], element: Element | None
+    ) -> None:
         program = self.program
         node = next((t._edge[0] for t in outs if t._edge is not None and t._edge[0].__class__ is Node), None)
         own = [program.name(a) for a in results]
@@ -191,7 +198,7 @@ class Recorder:
         text = f"{{0}}({', '.join(f'{{{k + 1}}}' for k in range(len(names)))})"
         if not several:
             form = f"{program.constant(np.asarray)}({text})" if not results[0].ndim else text
-            program.call(function, names, own, form)
+            program.call(function, names, own, form, element)
         else:
             program.call(function, names, [*own, *further] if len(own) + len(further) > 1 else [f"{own[0]},"], text)
             for name, a in zip(own, results, strict=True):
@@ -214,7 +221,7 @@ class Recorder:
             self.refuse("a tensor is written to that was computed or created without an op")
             return
         if result._a is not x._a:
-            self.program.call(np.copyto, (at, value), (), f"{at}[...] = {value}")
+            self.program.call(np.copyto, (at, value), (), "{1}[...] = {2}")
             self._targets.add(at)
         storage = x._st
         self._sees(x)

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from tdt._compiled.fusion import Fusion, again
 from tdt._compiled.gradient import Walk
 from tdt._compiled.lowering import same_bits
-from tdt._compiled.program import Refusal
+from tdt._compiled.program import Refusal, Statement
 from tdt._compiled.recorder import Recorder
 from tdt._compiled.structure import Structure
 from tdt._core.dtype import get_default_dtype
@@ -128,39 +129,37 @@ class Recording:
         self.kinds = [kind_of(outputs[k]) for k in self.differentiable]
         if len(self.differentiable) > MOST_OUTPUTS:
             raise Refusal(f"more than {MOST_OUTPUTS} results have gradients")
-        saved, self.reached, storages = self._differentiate(recorder, [outputs[k] for k in self.differentiable])
-        parameters = [f"r{k}" for k in range(len(self.roots))]
+        walks, storages = _walks(recorder, [outputs[k] for k in self.differentiable])
         self.saved_roots = [k for k, t in enumerate(self.roots) if id(t._st) in storages]
         self.saved_outputs = [k for k, t in enumerate(outputs) if id(t._st) in storages]
+        unwatched = [t._a for t in (*self.roots, *outputs) if id(t._st) not in storages]
+
+        def may_keep(name: str) -> bool:
+            """Whether nobody can change an array, or the change would be noticed."""
+            array = recorder.arrays.get(name)
+            return array is not None and not any(np.may_share_memory(array, other) for other in unwatched)
+
+        saved = list(dict.fromkeys(name for walk in walks.values() for name in walk.saved))
+        repeated, saved = again(recorder.program, saved, names, may_keep)  # type: ignore[arg-type]
+        self._differentiate(walks, repeated, saved)
+        parameters = [f"r{k}" for k in range(len(self.roots))]
         results = f"({''.join(f'{name}, ' for name in names)}), ({''.join(f'{name}, ' for name in saved)})"
+        recorder.program.statements = Fusion(recorder.program, [*names, *saved]).statements  # type: ignore[list-item]
         self.source = recorder.program.source(parameters, results)
         self.forward = recorder.program.compiled(parameters, results, self.title)
 
-    def _differentiate(self, recorder: Recorder, outputs: list[Tensor]) -> tuple[list[str], list[int], set[int]]:
-        """Make a backward program for each set of outputs.
-
-        Returns: the names that they take, the roots they reach, and the ids of the storages of saved tensors.
-        """
+    def _differentiate(self, walks: dict[tuple[bool, ...], Walk], repeated: list[Statement], saved: list[str]) -> None:
+        """Make a backward program for each set of outputs, which computes some values of the forward program again."""
         self.backwards: dict[tuple[bool, ...], tuple[Callable[..., Any], list[int]]] = {}
-        walks: dict[tuple[bool, ...], Walk] = {}
-        before, mode = _replace({"handler": None, "recording": None}), exchange_grad(False)
-        try:
-            with np.errstate(all="ignore"):
-                for chosen in sorted(itertools.product((False, True), repeat=len(outputs)), reverse=True):
-                    if any(chosen):
-                        grads = [_any_gradient(t._a) if c else None for t, c in zip(outputs, chosen, strict=True)]
-                        walks[chosen] = Walk(recorder, outputs, grads)
-        finally:
-            exchange_grad(mode)
-            _set(before)
-        saved = list(dict.fromkeys(name for walk in walks.values() for name in walk.saved))
-        reached = list(dict.fromkeys(place for walk in walks.values() for place in walk.results))
+        self.reached = list(dict.fromkeys(place for walk in walks.values() for place in walk.results))
         for chosen, walk in walks.items():
-            parameters = [*saved, *[f"g{k}" for k in range(len(outputs))]]
+            program = walk.program
+            program.statements = [*repeated, *program.statements]
+            program.statements = Fusion(program, walk.results.values()).statements
+            parameters = [*saved, *[f"g{k}" for k in range(len(chosen))]]
             results = f"({''.join(f'{name}, ' for name in walk.results.values())})"
-            function = walk.program.compiled(parameters, results, f"gradient of {self.title}")
-            self.backwards[chosen] = function, [reached.index(place) for place in walk.results]
-        return saved, reached, {each for walk in walks.values() for each in walk.storages}
+            function = program.compiled(parameters, results, f"gradient of {self.title}")
+            self.backwards[chosen] = function, [self.reached.index(place) for place in walk.results]
 
     def __call__(self, roots: Sequence[Tensor]) -> Any:
         """The function's result for a call that is like the recorded one, with these roots."""
@@ -277,6 +276,22 @@ def _shown(own: ndarray, ours: ndarray) -> str:
         return " (its strides)"
     at = np.unravel_index(unlike[0], own.shape)
     return f" ({unlike.size} of {own.size} elements; at {list(map(int, at))}: {own[at]}, not {ours[at]})"
+
+
+def _walks(recorder: Recorder, outputs: list[Tensor]) -> tuple[dict[tuple[bool, ...], Walk], set[int]]:
+    """The backward passes from each set of outputs, and the ids of the storages of what they take."""
+    walks: dict[tuple[bool, ...], Walk] = {}
+    before, mode = _replace({"handler": None, "recording": None}), exchange_grad(False)
+    try:
+        with np.errstate(all="ignore"):
+            for chosen in sorted(itertools.product((False, True), repeat=len(outputs)), reverse=True):
+                if any(chosen):
+                    grads = [_any_gradient(t._a) if c else None for t, c in zip(outputs, chosen, strict=True)]
+                    walks[chosen] = Walk(recorder, outputs, grads)
+    finally:
+        exchange_grad(mode)
+        _set(before)
+    return walks, {each for walk in walks.values() for each in walk.storages}
 
 
 def _requires_gradient(t: Tensor) -> bool:

@@ -168,7 +168,7 @@ def _large_and_apart(a: Any, b: Any) -> bool:
 
 def multiply(a: Any, b: Any) -> Any:
     """a · b, of arrays."""
-    return a * b if a.size < LARGE_ARITHMETIC or a.__class__ is not np.ndarray else _large_multiple(a, b)
+    return a * b if a.__class__ is not np.ndarray or a.size < LARGE_ARITHMETIC else _large_multiple(a, b)
 
 
 def folded(name: str, x: Any, axis: Any, keepdims: bool, dtype: Any = None, number: float = 0.0) -> Any:

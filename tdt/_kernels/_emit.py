@@ -1,7 +1,8 @@
 """Expressions to machine code: LLVM IR with explicit vectors and without fast-math flags, compiled by llvmlite.
 
-An object file has two functions. `LOOP` has the form of NumPy's inner loops and takes any strides. `ENTRY` is called by
-the pool as every kernel is: its words are the number of elements, then address and stride of each array. Both do whole
+An object file has three functions. `LOOP` has the form of NumPy's inner loops and takes any strides. `ENTRY` is called by
+the pool as every kernel is: its words are the number of elements, then address and stride of each array. `ROWS` is called so
+for operands that are broadcast. All do whole
 vectors where arrays lie densely or an operand is one element; what remains, and strided arrays, go through small buffers
 to the same vector code. No flag lets LLVM reorder or contract, so all of it gives the same bits.
 """
@@ -22,7 +23,7 @@ from tdt._kernels.expression import Expression
 if TYPE_CHECKING:
     from tdt._kernels._code import Code, Value
 
-LOOP = "tdt_loop"
+LOOP, ROWS = "tdt_loop", "tdt_rows"
 BLOCK = 4096  # elements of a block of the pool's work
 BUFFER = 256  # elements that go through buffers at a time; a multiple of every vector's width
 UNROLLED = 100  # operations of a formula up to which two vectors are computed in a round
@@ -50,9 +51,9 @@ ROOT_FROM, ROOT_TO = (127 - 96) << 23, (127 + 96) << 23
 def digest(outputs: Sequence[Expression], types: str) -> str:
     """A hash of formulas and storage types: the name under which their code is kept."""
     numbers: dict[tuple, int] = {}
-    for expression in outputs:
-        _number(expression, numbers, {})
-    return hashlib.sha256(repr((types, list(numbers))).encode()).hexdigest()[:24]
+    known: dict[int, int] = {}
+    places = [_number(expression, numbers, known) for expression in outputs]
+    return hashlib.sha256(repr((types, list(numbers), places)).encode()).hexdigest()[:24]
 
 
 def _number(expression: Expression, numbers: dict[tuple, int], known: dict[int, int]) -> int:
@@ -60,18 +61,18 @@ def _number(expression: Expression, numbers: dict[tuple, int], known: dict[int, 
     place = known.get(id(expression))
     if place is None:
         args = [_number(a, numbers, known) if isinstance(a, Expression) else a for a in expression.args]
-        if expression.op == "constant":  # a hexadecimal text tells -0 from 0, and NaN is equal to itself
+        if expression.op in ("constant", "number"):  # a hexadecimal text tells -0 from 0, and NaN is equal to itself
             args = [struct.pack("<d", expression.args[0]).hex()]
         place = known[id(expression)] = numbers.setdefault((expression.op, *args), len(numbers))
     return place
 
 
 class Emitter:
-    """The IR of a formula for one vector width."""
+    """The IR of formulas of the same inputs for one vector width."""
 
-    def __init__(self, output: Expression, types: str, width: int):
-        """types: the inputs' letters of `STORED`, then the output's."""
-        self.output, self.types, self.inputs = output, types, len(types) - 1
+    def __init__(self, outputs: Sequence[Expression], types: str, width: int):
+        """types: the inputs' letters of `STORED`, then the outputs'."""
+        self.outputs, self.types, self.inputs = outputs, types, len(types) - len(outputs)
         self.double = "d" in types
         self.real = "double" if self.double else "float"
         self.width = width // 2 if self.double else width
@@ -114,6 +115,8 @@ class Emitter:
             return loads[expression.args[0]]
         if op == "constant":
             return self.splat(expression.args[0], "double" if double else "float")
+        if op == "number":
+            return self.splat(expression.args[0], self.real)
         if id(expression) not in known:
             if not _is_constant(expression):
                 double = any(a.double for a in expression.args)
@@ -297,10 +300,10 @@ class Emitter:
         return self.new(f"trunc {words} {rounded} to <{w} x i16>")
 
     def vectors(self) -> str:
-        """`@vectors`: compute `n` vectors; each input and the output advance by a step of bytes."""
-        arrays = [*(f"in{k}" for k in range(self.inputs)), "out"]
+        """`@vectors`: compute `n` vectors; each input and output advances by a step of bytes."""
+        arrays = [f"in{k}" if k < self.inputs else f"out{k - self.inputs}" for k in range(len(self.types))]
         parameters = ", ".join(f"ptr %{a}, i64 %{a}_step" for a in arrays)
-        rounds = 2 if len(_operations(self.output)) <= UNROLLED else 1
+        rounds = 2 if len(_operations(self.outputs)) <= UNROLLED else 1
         self.lines = [
             f"define internal void @vectors({parameters}, i64 %n) noinline {{",
             "entry:",
@@ -323,10 +326,13 @@ class Emitter:
                 for a in arrays:
                     offset = self.new(f"mul i64 {at}, %{a}_step")
                     places[a] = self.new(f"getelementptr i8, ptr %{a}, i64 {offset}")
-                loads = [self.load(letter, places[a]) for letter, a in zip(self.types, arrays[:-1], strict=False)]
-                results.append((self.value(self.output, loads, {}), places["out"]))
-            for value, place in results:
-                self.store(self.types[-1], value, place)
+                inputs = zip(self.types, arrays[: self.inputs], strict=False)
+                loads = [self.load(letter, places[a]) for letter, a in inputs]
+                known: dict[Any, str] = {}
+                for k, output in enumerate(self.outputs):
+                    results.append((k, self.value(output, loads, known), places[f"out{k}"]))
+            for k, value, place in results:
+                self.store(self.types[self.inputs + k], value, place)
             self.lines += [
                 f"  br label %{label}_end",
                 f"{label}_end:",
@@ -336,11 +342,12 @@ class Emitter:
         self.lines += ["done:", "  ret void", "}"]
         return "\n".join(self.lines)
 
-    def module(self) -> str:
-        """The whole module's IR."""
+    def module(self, rows: bool) -> str:
+        """The whole module's IR, with `ROWS` if wanted."""
         vectors = self.vectors()
         table = [TABLE] if TABLE_NAME in vectors else []
-        body = "\n".join((*table, vectors, self.loop(), self.entry(), *sorted(self.declared)))
+        functions = [vectors, self.loop(), self.entry(), *([self.rows()] if rows else [])]
+        body = "\n".join((*table, *functions, *sorted(self.declared)))
         return f'target triple = "{target_triple()}"\n{body}\n'
 
     def loop(self) -> str:
@@ -390,10 +397,13 @@ class Emitter:
         several = self.new(f"add i64 %m, {self.width - 1}")
         several = self.new(f"sdiv i64 {several}, {self.width}")
         self._call(buffers, [str(size * self.width) for size in sizes], several)
-        offset = self.new(f"mul i64 %at, {steps[-1]}")
-        target = self.new(f"getelementptr i8, ptr {pointers[-1]}, i64 {offset}")
-        self.lines += self._copy("write", buffers[-1], str(sizes[-1]), target, steps[-1], sizes[-1], "%m", "written")
-        self.lines += ["written:", "  %after = add i64 %at, %m", "  br label %chunk", "end:", "  ret void", "}"]
+        for k in range(self.inputs, len(sizes)):
+            offset = self.new(f"mul i64 %at, {steps[k]}")
+            target = self.new(f"getelementptr i8, ptr {pointers[k]}, i64 {offset}")
+            then = f"write{k + 1}" if k + 1 < len(sizes) else "written"
+            self.lines += self._copy(f"write{k}", buffers[k], str(sizes[k]), target, steps[k], sizes[k], "%m", then)
+            self.lines.append(f"{then}:")
+        self.lines += ["  %after = add i64 %at, %m", "  br label %chunk", "end:", "  ret void", "}"]
         return "\n".join(self.lines)
 
     def _operands(
@@ -470,7 +480,7 @@ class Emitter:
 
     def entry(self) -> str:
         """`ENTRY`: int64 (int64 *words, int64 first, int64 last), blocks [first, last) of the elements."""
-        count = self.inputs + 1
+        count = len(self.types)
         self.lines = [
             f"define i64 @{ENTRY}(ptr %words, i64 %first, i64 %last) {{",
             f"  %args = alloca [{count} x ptr], align 8",
@@ -498,16 +508,68 @@ class Emitter:
         self.lines += [f"  call void @{LOOP}(ptr %args, ptr %dims, ptr %steps, ptr null)", "  ret i64 0", "}"]
         return "\n".join(self.lines)
 
+    def rows(self) -> str:
+        """`ROWS`: int64 (int64 *words, int64 first, int64 last), rows [first, last) of arrays that are broadcast.
+
+        words: the elements of a row, the sizes of the last two of the three dimensions that rows have; then each array's
+        address, its step in a row, and its steps along these three dimensions.
+        """
+        self.lines = [
+            f"define i64 @{ROWS}(ptr %words, i64 %first, i64 %last) {{",
+            "entry:",
+            f"  %args = alloca [{len(self.types)} x ptr], align 8",
+            f"  %steps = alloca [{len(self.types)} x i64], align 8",
+        ]
+        size1, size2 = (self._word(k) for k in (1, 2))
+        places = []
+        for k in range(len(self.types)):
+            base = 3 + 5 * k
+            slot = self.new(f"getelementptr i64, ptr %steps, i64 {k}")
+            self.lines.append(f"  store i64 {self._word(base + 1)}, ptr {slot}, align 8")
+            address = self.new(f"inttoptr i64 {self._word(base)} to ptr")
+            places.append((address, [self._word(base + 2 + d) for d in range(3)]))
+        self.lines += [
+            "  br label %head",
+            "head:",
+            "  %row = phi i64 [ %first, %entry ], [ %next, %body ]",
+            "  %more = icmp slt i64 %row, %last",
+            "  br i1 %more, label %body, label %done",
+            "body:",
+        ]
+        rest = self.new(f"udiv i64 %row, {size2}")
+        at = [self.new(f"udiv i64 {rest}, {size1}"), self.new(f"urem i64 {rest}, {size1}"),
+              self.new(f"urem i64 %row, {size2}")]  # fmt: skip
+        for k, (address, strides) in enumerate(places):
+            for index, stride in zip(at, strides, strict=True):
+                offset = self.new(f"mul i64 {index}, {stride}")
+                address = self.new(f"getelementptr i8, ptr {address}, i64 {offset}")
+            slot = self.new(f"getelementptr ptr, ptr %args, i64 {k}")
+            self.lines.append(f"  store ptr {address}, ptr {slot}, align 8")
+        self.lines += [
+            f"  call void @{LOOP}(ptr %args, ptr %words, ptr %steps, ptr null)",
+            "  %next = add i64 %row, 1",
+            "  br label %head",
+            "done:",
+            "  ret i64 0",
+            "}",
+        ]
+        return "\n".join(self.lines)
+
+    def _word(self, k: int) -> str:
+        """The word `k` of a kernel's arguments."""
+        slot = self.new(f"getelementptr i64, ptr %words, i64 {k}")
+        return self.new(f"load i64, ptr {slot}, align 8")
+
 
 def _is_constant(expression: Expression) -> bool:
     """Whether a value is a constant, or one of several."""
     return expression.op == "constant" or (expression.op == "where" and all(map(_is_constant, expression.args[1:])))
 
 
-def _operations(expression: Expression) -> set[int]:
-    """The distinct nodes of an expression, without those that are rarely computed."""
+def _operations(expressions: Sequence[Expression]) -> set[int]:
+    """The distinct nodes of expressions, without those that are rarely computed."""
     found: set[int] = set()
-    stack = [expression]
+    stack = [*expressions]
     while stack:
         node = stack.pop()
         if id(node) not in found:
@@ -516,16 +578,17 @@ def _operations(expression: Expression) -> set[int]:
     return found
 
 
-def module(output: Expression, types: str, width: int | None = None) -> str | None:
-    """The IR of a formula, for the storage types of its inputs and its output; None where this processor has no
+def module(outputs: Sequence[Expression], types: str, width: int | None = None, rows: bool = False) -> str | None:
+    """The IR of formulas, for the storage types of their inputs and outputs; None where this processor has no
     instructions to convert float16.
 
+    rows: with the function `ROWS`.
     width: float32 numbers in a vector; None: as many as this processor's registers hold, and 16 where results are bfloat16,
     whose words are joined sixteen at a time: on AVX2 they are computed in two registers, side by side.
     """
     if "e" in types and target_triple().startswith("x86") and not has_feature("f16c"):
         return None
-    return Emitter(output, types, width or (16 if types[-1] == "E" else vector_width())).module()
+    return Emitter(outputs, types, width or (16 if types[-1] == "E" else vector_width())).module(rows)
 
 
 class _Inline(Emitter):

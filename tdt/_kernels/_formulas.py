@@ -111,6 +111,7 @@ def from_formula(
 
     functools.update_wrapper(call, formula)
     call.ufunc_for = ufunc_for  # type: ignore[attr-defined]
+    call.formula = formula, count, tuple(attributes)  # type: ignore[attr-defined]
     return call, unary if count == 1 and not attributes else None
 
 
@@ -125,7 +126,7 @@ def rounding_numbers(function: Any) -> Callable:
 
         return function(xp, *map(rounded, args), **{name: rounded(value) for name, value in named.items()})
 
-    call.ufunc_for = function.ufunc_for  # type: ignore[attr-defined]
+    call.ufunc_for, call.formula = function.ufunc_for, function.formula  # type: ignore[attr-defined]
     return call
 
 

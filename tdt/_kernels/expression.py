@@ -15,6 +15,7 @@ formula of float32 may call.
 from __future__ import annotations
 
 import math
+import struct
 from typing import Any
 
 INFINITY, NAN = math.inf, math.nan
@@ -25,7 +26,8 @@ class Expression:
     """A value of each element: an operation on other expressions.
 
     Attributes:
-        op: its name, as `_emit` knows it; "input" and "constant" are the leaves.
+        op: its name, as `_emit` knows it; "input", "constant" and "number" are the leaves. A "number" is treated as an input
+            is: a formula's number that does not change.
         args: the operands; of a leaf, the number of the input or the constant.
         logical: whether the value is true or false.
         double: whether it is of float64 within a formula of float32.
@@ -40,7 +42,7 @@ class Expression:
         )  # fmt: skip
 
     def __repr__(self) -> str:
-        if self.op == "constant":
+        if self.op in ("constant", "number"):
             return str(float(self.args[0]))
         return f"x{self.args[0]}" if self.op == "input" else f"{self.op}({', '.join(map(repr, self.args))})"
 
@@ -124,6 +126,13 @@ class Expression:
 def as_expression(value: Any) -> Expression:
     """A number as a constant; an expression as it is."""
     return value if isinstance(value, Expression) else Expression("constant", float(value))
+
+
+def as_number(value: Any) -> Any:
+    """A Python number as one of float32 that is treated as an input is; other values as they are."""
+    if value.__class__ is float or value.__class__ is int:
+        return Expression("number", struct.unpack("f", struct.pack("f", value))[0])
+    return value
 
 
 def _number(value: Any) -> Expression:

@@ -220,7 +220,7 @@ class Elementwise:
 
 def _compiled(name: str, file: str, output: Expression, types: str) -> Function | None:
     """The function of an expression, from the cache if it is there; None where the processor cannot compute it."""
-    addresses = linked(file, [LOOP, ENTRY], lambda: module(output, types))
+    addresses = linked(file, [LOOP, ENTRY], lambda: module([output], types))
     return _function(name, *addresses, types) if addresses else None
 
 
@@ -252,12 +252,17 @@ def _key(operand: Any) -> Any:
 
 def _function(name: str, loop: int, entry: int, types: str) -> Function:
     """The function whose machine code is at two addresses."""
+    ufunc = ufunc_of(name, loop, types, 1)
+    return Function(ufunc, entry_at(entry, "q" + "qq" * len(types)), name, types)
+
+
+def ufunc_of(name: str, loop: int, types: str, outputs: int) -> Any:
+    """NumPy's ufunc of an inner loop at an address; types: letters of the arrays, of which the last are the outputs'."""
     numbers = bytes(STORED[letter].num for letter in types)
     functions, data = (ctypes.c_void_p * 1)(loop), (ctypes.c_void_p * 1)(None)
     text = name.encode()
     _alive.append((functions, data, numbers, text))
-    ufunc = _from_loop()(functions, data, numbers, 1, len(types) - 1, 1, -1, text, b"", 0)
-    return Function(ufunc, entry_at(entry, "q" + "qq" * len(types)), name, types)
+    return _from_loop()(functions, data, numbers, 1, len(types) - outputs, outputs, -1, text, b"", 0)
 
 
 @functools.cache

@@ -117,6 +117,9 @@ class Op(Traits):
         self.writes_out = self.defaults.pop("out", self) is None
         self.attributes = tuple(p for p in params[positional:] if p != "out")
         self.rules: dict[str, Rule] = {}
+        # "forward", and operands whose gradients are meant: formulas of expressions, of an op that is elementwise but whose
+        # `forward` is no formula. `tdt.compile` fuses them.
+        self.traced: dict[str, Callable[..., Any]] = {}
         self.plans: dict[tuple, Plan] = {}
         _kernels.UFUNCS.append(self.plans)
         self.on_sparse: Callable[..., Any] | None = None

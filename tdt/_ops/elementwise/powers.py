@@ -13,6 +13,7 @@ from tdt._core.from_data import fill_number
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._kernels import from_formula
+from tdt._kernels.expression import as_number
 from tdt._ops._common import Number
 from tdt._ops._operators import arithmetic_operator
 from tdt.autograd._arrays import as_tensor, compute, on_arrays
@@ -120,6 +121,29 @@ def _(g: Tensor, x: Any, y: Tensor, out: Tensor) -> Tensor:
     base_log = x.log() if isinstance(x, Tensor) else _log_of(x, out)
     return (g * (out * base_log).conj()).masked_fill((x == 0) & (exponent >= 0), 0)
 
+
+def _traced(xp: Any, x: Any, y: Any) -> Any:
+    """The forward as a formula of expressions."""
+    if y.__class__ in (int, float) and y in (1, 2):
+        return x * (1 if y == 1 else x)
+    if y.__class__ in (int, float) and (short := PRODUCTS.get(y)) is not None:
+        return short(xp, x)
+    return xp.power(*[as_number(value) for value in (x, y)])
+
+
+def _traced_slope(xp: Any, g: Any, x: Any, y: Any) -> Any:
+    """The gradient of the base as a formula of expressions."""
+    if y.__class__ in (int, float):
+        if y in (0, 1):
+            return g if y == 1 else xp.zeros_like(g)
+        if (short := SLOPES.get(y)) is not None:
+            return short(xp, g, x)
+        if y - 1 in PRODUCTS:
+            return g * (y * PRODUCTS[y - 1](xp, x))
+    return _slope_of_base(xp, g, x, as_number(y))
+
+
+_pow.traced.update(forward=_traced, x=_traced_slope)
 
 _pow.fast_vjp("y")(lambda xp, g, x, y, out: SLOPE_OF_EXPONENT(xp, g, x, y, out))
 

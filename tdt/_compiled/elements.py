@@ -1,0 +1,131 @@
+"""Statements of programs that compute each element from the operands' at its place: what they compute, as expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tdt._kernels import functions
+from tdt._kernels._registry import SWITCHES
+from tdt._kernels.expression import Expression, as_expression, as_number
+from tdt._kernels.fused import Layout
+from tdt.autograd._op import Op
+
+ndarray = np.ndarray
+FLOAT32 = np.dtype(np.float32)
+TYPES = frozenset((FLOAT32, np.dtype(np.bool_)))
+NUMBERS = frozenset((float, int))
+
+
+class Element(NamedTuple):
+    """What a statement computes of each element.
+
+    Attributes:
+        expression: called with the operands' expressions, it gives the result's.
+        operands: their names in the program.
+        layouts: how they lie.
+        result: how the result lies.
+    """
+
+    expression: Callable[..., Any]
+    operands: tuple[str, ...]
+    layouts: tuple[Layout, ...]
+    result: Layout
+
+
+def of_op(
+    op: Op, values: Sequence[Any], attributes: dict[str, Any], names: Sequence[str], result: Any
+) -> Element | None:
+    """The element of a call of an op; None where it is none. values: arrays, numbers and None."""
+    if op.formula:
+        formula, _, _ = op.forward.formula
+        return _element(formula, values, names, result, attributes)
+    if op.lower is not None:  # whose float32 forward is NumPy's, with the same bits
+        formula, _, _ = op.lower.formula  # type: ignore[attr-defined]
+        return _element(formula, values, names, result, attributes, False)
+    if "forward" in op.traced:
+        return _element(op.traced["forward"], values, names, result, rounds=False)
+    return _element(_negative, values, names, result) if op.direct is np.negative else None
+
+
+def of_rule(
+    op: Op, place: int, function: Any, values: Sequence[Any], names: Sequence[str], result: Any
+) -> Element | None:
+    """The element of a call of an op's rule on arrays, `function`, for the operand at a place."""
+    found = getattr(function, "formula", None)
+    if found is not None:
+        formula, count, attributes = found
+        named = dict(zip(attributes, values[1 + count :], strict=True))
+        return _element(formula, values[1 : 1 + count], names, result, named)
+    rule = op.traced.get(op.names_for(place + 1)[place])
+    if rule is not None:
+        return _element(rule, values[1:], names, result, rounds=False)
+    if op.lower is not None or op.direct is np.negative:
+        return _element(lambda xp, *args: function(*args), values, names, result, None, False)
+    return None
+
+
+def of_sum(values: Sequence[Any], names: Sequence[str], result: Any) -> Element | None:
+    """The element of a sum of two gradients."""
+    return _element(lambda xp, a, b: a + b, values, names, result)
+
+
+def _negative(xp: Any, x: Any) -> Any:
+    return -x
+
+
+def _element(
+    formula: Callable[..., Any],
+    values: Sequence[Any],
+    names: Sequence[str],
+    result: Any,
+    attributes: dict[str, Any] | None = None,
+    rounds: bool = True,
+) -> Element | None:
+    """The element of a formula's call; None where it has other arrays than dense ones of float32 and bool.
+
+    rounds: numbers have the arrays' type, as where the formula is compiled; else the formula takes them as they are."""
+    places = [k for k, v in enumerate(values) if v.__class__ is ndarray]
+    arrays = [values[k] for k in places]
+    if not SWITCHES.kernels or result.__class__ is not ndarray or not result.size or not result.ndim:
+        return None
+    if len(arrays) != len(names):
+        return None
+    if any(v.dtype not in TYPES for v in (*arrays, result)) or not any(v.dtype == FLOAT32 for v in arrays):
+        return None
+    if not all(v is None or v.__class__ is ndarray or v.__class__ in NUMBERS for v in values):
+        return None
+    layouts = tuple(map(Layout.of, arrays))
+    if not all(each.dense for each in (Layout.of(result), *[o for o in layouts if o.shape == result.shape])):
+        return None
+    expression = _Formula(formula, values, places, attributes or {}, rounds)
+    element = Element(expression, tuple(names), layouts, Layout.of(result))
+    return element if _is_traced(element) else None
+
+
+def _is_traced(element: Element) -> bool:
+    """Whether the formula can be called with expressions, and gives one of the result's type."""
+    operands = [Expression("input", k, logical=each.dtype != FLOAT32) for k, each in enumerate(element.layouts)]
+    try:
+        found = as_expression(element.expression(*operands))
+    except (AttributeError, TypeError):  # it calls a function of NumPy's that formulas do not have
+        return False
+    return not found.double and found.logical == (element.result.dtype != FLOAT32)
+
+
+class _Formula:
+    """A formula whose operands are partly numbers."""
+
+    def __init__(self, formula: Any, values: Sequence, places: Sequence[int], attributes: dict[str, Any], rounds: bool):
+        number: Callable[[Any], Any] = as_number if rounds else lambda value: value
+        self.formula, self.places = formula, places
+        self.values = [None if value.__class__ is ndarray else number(value) for value in values]
+        self.attributes = {name: number(value) for name, value in attributes.items()}
+
+    def __call__(self, *operands: Expression) -> Any:
+        values = [*self.values]
+        for place, operand in zip(self.places, operands, strict=True):
+            values[place] = operand
+        return self.formula(functions, *values, **self.attributes)

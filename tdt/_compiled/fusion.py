@@ -1,0 +1,235 @@
+"""Fusion: chains of elementwise statements of a program become one, computed in one pass over memory.
+
+Elementwise statements wait until another one reads their result. Then it is computed, together with those waiting results
+that other statements will read and that share operands with it; all that stands between is never stored. The backward
+program computes elementwise results of the forward program again instead of keeping them, where that keeps fewer bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+import numpy as np
+
+from tdt._compiled.program import Program, Statement
+from tdt._kernels.expression import Expression, as_expression
+from tdt._kernels.fused import Layout, fused
+
+MOST_OPERANDS, MOST_RESULTS, MOST_STATEMENTS = 24, 8, 48  # of a fused statement
+COSTLY = 8  # operations of an expression that is not computed twice
+
+
+def stored_names(statements: Iterable[Statement], returned: Iterable[str]) -> set[str]:
+    """The names of values that must be arrays: those returned, and those that statements read that are not elementwise."""
+    return {*returned, *(name for each in statements if each.element is None for name in each.reads)}
+
+
+class Fusion:
+    """The statements of a program, with chains of elementwise ones fused.
+
+    Args:
+        returned: the names of the values that are read after the program.
+    """
+
+    def __init__(self, program: Program, returned: Iterable[str]):
+        statements = _alive(program.statements, returned)
+        self.program, self.stored = program, stored_names(statements, returned)
+        self.statements: list[Statement] = []
+        self._waiting: dict[str, Statement] = {}
+        self._done: set[str] = set()  # elementwise results that are arrays, or that nothing reads any more
+        self._readers: dict[str, list[str]] = {}  # the elementwise results that are computed of a value
+        for each in statements:
+            for name in each.reads if each.element is not None else ():
+                self._readers.setdefault(name, []).append(each.outs[0])
+        for each in statements:
+            if each.element is not None:
+                self._wait(each)
+                continue
+            for name in [*self._waiting] if each.writes else each.reads:
+                if name in self._waiting:
+                    self._compute(name)
+            self.statements.append(each)
+        for name in [*self._waiting]:
+            if name in self._waiting and name in self.stored:
+                self._compute(name)
+
+    def _wait(self, statement: Statement) -> None:
+        (out,), element = statement.outs, statement.element
+        assert element is not None
+        for name in element.operands:
+            if name in self._waiting and not _alike(self._layout(name), element.result):
+                self._compute(name)
+        chain = {name for operand in element.operands for name in self._chain(operand)}
+        if len(chain) >= MOST_STATEMENTS or len(self._operands(chain | {*element.operands})) > MOST_OPERANDS:
+            for name in element.operands:
+                if name in self._waiting:
+                    self._compute(name)
+        self._waiting[out] = statement
+
+    def _layout(self, name: str) -> Layout:
+        element = self._waiting[name].element
+        assert element is not None
+        return element.result
+
+    def _chain(self, name: str) -> dict[str, None]:
+        """The waiting results that a result is computed of, and itself, in order of computation."""
+        found: dict[str, None] = {}
+        stack = [(name, False)]
+        while stack:
+            each, is_ready = stack.pop()
+            if is_ready:
+                found[each] = None
+            elif each in self._waiting and each not in found:
+                stack.append((each, True))
+                stack += [(operand, False) for operand in self._waiting[each].reads]
+        return found
+
+    def _operands(self, names: Iterable[str]) -> dict[str, None]:
+        """The arrays that waiting results are computed of, and those of the names that are arrays."""
+        reads = (read for n in names for read in (self._waiting[n].reads if n in self._waiting else (n,)))
+        return dict.fromkeys(name for name in reads if name not in self._waiting)
+
+    def _compute(self, name: str) -> None:
+        """Append the statement that computes a waiting result, with others."""
+        group, outs = self._chain(name), [name]
+        layout, operands = self._layout(name), self._operands(group)
+        for other in self._waiting:
+            if other in self.stored and other not in group and _alike(self._layout(other), layout):
+                chain = self._chain(other)
+                union = {**group, **chain}
+                if (group.keys() | operands.keys()) & (chain.keys() | self._operands(chain).keys()) and (
+                    len(union) <= MOST_STATEMENTS
+                    and len(self._operands(union)) <= MOST_OPERANDS
+                    and len(outs) < MOST_RESULTS
+                ):
+                    group, operands = union, self._operands(union)
+                    outs.append(other)
+        values = self._expressions(group, operands)
+        for each in group:
+            if each not in outs and len(outs) < MOST_RESULTS:
+                costly = _operations(values[each]) > COSTLY
+                if each in self.stored or (costly and self._is_read(each, group)):
+                    outs.append(each)
+        self._append(group, operands, outs, values)
+        for each in reversed(group):
+            if each in outs or not (each in self.stored or self._is_read(each, ())):
+                self._done.add(each)
+                del self._waiting[each]
+
+    def _is_read(self, name: str, group: Collection[str]) -> bool:
+        """Whether elementwise statements outside a group are still to read a result."""
+        return any(reader not in self._done and reader not in group for reader in self._readers.get(name, ()))
+
+    def _expressions(self, group: Iterable[str], operands: Iterable[str]) -> dict[str, Expression]:
+        layouts = self._layouts(group)
+        values = {
+            name: Expression("input", k, logical=layouts[name].dtype == np.bool_) for k, name in enumerate(operands)
+        }
+        for name in group:
+            element = self._waiting[name].element
+            assert element is not None
+            values[name] = as_expression(element.expression(*[values[each] for each in element.operands]))
+        return values
+
+    def _layouts(self, group: Iterable[str]) -> dict[str, Layout]:
+        """How the operands of waiting results lie in memory."""
+        found: dict[str, Layout] = {}
+        for name in group:
+            element = self._waiting[name].element
+            assert element is not None
+            found.update(zip(element.operands, element.layouts, strict=True))
+        return found
+
+    def _append(
+        self, group: dict[str, None], operands: Sequence[str] | dict[str, None], outs: list[str],
+        values: dict[str, Expression],
+    ) -> None:  # fmt: skip
+        function = None
+        if len(group) > 1:
+            layouts = self._layouts(group)
+            function = fused(
+                [values[name] for name in outs], [layouts[name] for name in operands], [self._layout(n) for n in outs]
+            )
+        if function is None:
+            self.statements += [self._waiting[name] for name in group]
+            outs += [name for name in group if name not in outs]
+            return
+        text = f"{self.program.constant(function)}({', '.join(operands)})"
+        self.statements.append(Statement(text, tuple(outs), tuple(operands)))
+
+
+def again(
+    program: Program, saved: Sequence[str], returned: Iterable[str], may_keep: Callable[[str], bool]
+) -> tuple[list[Statement], list[str]]:
+    """Elementwise statements of a forward program to repeat in the backward program, and what it takes then.
+
+    Args:
+        saved: the names of what the backward program takes.
+        returned: the names of the forward program's results.
+        may_keep: whether a value that is not in `saved` may be taken instead.
+    """
+    stored = stored_names(program.statements, returned)
+    written = {name for each in program.statements if each.writes for name in each.reads}
+    producers = {each.outs[0]: each for each in program.statements if each.element is not None and len(each.outs) == 1}
+
+    def size(value: str) -> int:
+        return program.sizes.get(value, 0)  # roots are held by others
+
+    taken = {name: None for name in saved if name in stored or name not in producers}
+    repeated: set[str] = set()
+    for name in saved:
+        if name in taken:
+            continue
+        chain, leaves = _closure(name, producers, {*taken, *stored})
+        new = [each for each in leaves if each not in taken]
+        fits = len(chain) <= MOST_STATEMENTS and sum(map(size, new)) <= size(name)
+        if fits and not written.intersection(leaves) and all(map(may_keep, new)):
+            taken.update(dict.fromkeys(new))
+            repeated |= chain
+        else:
+            taken[name] = None
+    statements = [each for each in program.statements if each.outs and each.outs[0] in repeated - taken.keys()]
+    return statements, [*taken]
+
+
+def _closure(name: str, producers: dict[str, Statement], arrays: set[str]) -> tuple[set[str], dict[str, None]]:
+    """The elementwise results that a value is computed of, itself among them, and the arrays."""
+    chain: set[str] = set()
+    leaves: dict[str, None] = {}
+    stack = [name]
+    while stack:
+        each = stack.pop()
+        if each != name and (each in arrays or each not in producers):
+            leaves[each] = None
+        elif each not in chain:
+            chain.add(each)
+            stack += producers[each].reads
+    return chain, leaves
+
+
+def _alive(statements: Sequence[Statement], returned: Iterable[str]) -> list[Statement]:
+    """The statements without elementwise ones whose result nothing reads."""
+    read, found = {*returned}, []
+    for each in reversed(statements):
+        if each.element is None or each.outs[0] in read:
+            read.update(each.reads)
+            found.append(each)
+    return found[::-1]
+
+
+def _alike(a: Layout, b: Layout) -> bool:
+    """Whether arrays have one shape, and strides of as many elements."""
+    sizes = a.dtype.itemsize, b.dtype.itemsize
+    return a.shape == b.shape and all(s * sizes[1] == t * sizes[0] for s, t in zip(a.strides, b.strides, strict=True))
+
+
+def _operations(expression: Expression) -> int:
+    """How many operations an expression has."""
+    visited: set[int] = set()
+    stack = [expression]
+    while stack:
+        each = stack.pop()
+        if id(each) not in visited and isinstance(each, Expression):
+            visited.add(id(each))
+            stack += each.args
+    return len(visited)

@@ -1,0 +1,199 @@
+"""Fused chains of elementwise ops: the bits of the ops one after the other, in one statement, with fewer values kept."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import tdt
+from tdt._kernels.expression import Expression
+from tdt._kernels.fused import Layout, fused
+from tdt.nn import functional as F
+
+portable = pytest.mark.skipif(not tdt.backends.kernels.enabled(), reason="portable code is not fused")
+
+
+def recording(compiled):
+    """The only recording of a compiled function."""
+    ((each,),) = compiled._compiled.recordings.values()
+    assert each.recording is not None
+    assert each.recording.verified
+    return each.recording
+
+
+def steps(function, tensors, calls: int = 4) -> list[list[bytes]]:
+    """The bits of results and gradients of some calls, with other values in each."""
+    draw = np.random.default_rng(0)
+    found = []
+    for _ in range(calls):
+        for t in tensors:
+            t.grad = None
+            with tdt.no_grad():
+                t.copy_(tdt.from_numpy(draw.standard_normal(t.shape).astype(np.float32)))
+        outs = function(*tensors)
+        sum(out.sum() for out in outs).backward()
+        found.append([x.detach().numpy().tobytes() for x in (*outs, *[t.grad for t in tensors if t.grad is not None])])
+    return found
+
+
+UNARY = [
+    tdt.tanh, tdt.exp, tdt.sigmoid, F.gelu, F.silu, tdt.relu, tdt.neg, tdt.square, lambda x: x.clamp(-0.5, 0.75),
+    lambda x: 1.5 - x, lambda x: 2 / (x.abs() + 0.1), lambda x: x * 0.1, lambda x: x + 3, F.softplus, tdt.sin,
+    lambda x: (x.abs() + 1).log(), lambda x: x.masked_fill(x > 1, -2.0), lambda x: x**2, lambda x: x**3, tdt.erf,
+    lambda x: (x.square() + 1e-3).rsqrt(), lambda x: tdt.where(x < 0, x * 0.01, x),
+]  # fmt: skip
+BINARY = [
+    tdt.add, tdt.sub, tdt.mul, lambda x, y: x / (y.abs() + 0.5), tdt.maximum, lambda x, y: tdt.where(x > y, x, y * 2),
+    lambda x, y: x.lerp(y, 0.3), lambda x, y: tdt.addcmul(x, x, y, value=0.5), lambda x, y: x.add(y, alpha=0.7),
+]  # fmt: skip
+OTHER = [  # not elementwise
+    lambda x: x.softmax(-1), lambda x: x - x.mean(-1, keepdim=True), lambda x: x.flip(-1), lambda x: x.cumsum(0),
+]  # fmt: skip
+
+
+def drawn(seed: int):
+    """A function of three tensors whose results are made of random chains, and the tensors."""
+    draw = random.Random(seed)
+    rows, columns = draw.choice([(1, 1), (3, 5), (7, 33), (64, 48)])
+    batch = draw.choice([(), (2,), (2, 3)])
+    shapes = [(*batch, rows, columns), draw.choice([(columns,), (rows, 1), (1, columns), (*batch, rows, columns)]),
+              (*batch, rows, columns)]  # fmt: skip
+    plan = [
+        (draw.random(), draw.randrange(1 << 16), draw.randrange(1 << 16), draw.randrange(1 << 16)) for _ in range(14)
+    ]
+
+    def function(*tensors):
+        values = [*tensors]
+        for chance, k, a, b in plan:
+            x, y = values[a % len(values)], values[b % len(values)]
+            if x.shape != tensors[0].shape:
+                x = x * tensors[0]
+            if chance < 0.5:
+                values.append(UNARY[k % len(UNARY)](x))
+            elif chance < 0.85:
+                values.append(BINARY[k % len(BINARY)](x, y))
+            else:
+                values.append(OTHER[k % len(OTHER)](x))
+        return tuple(v for v in values[-2:])
+
+    return function, [tdt.zeros(s, requires_grad=True) for s in shapes]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_chains_have_the_bits_of_their_ops(seed):
+    function, tensors = drawn(seed)
+    expected = steps(function, tensors)
+    compiled = tdt.compile(function, fullgraph=True)
+    assert steps(compiled, tensors) == expected
+    assert recording(compiled)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 500))
+def test_many_random_chains_have_the_bits_of_their_ops(seed):
+    function, tensors = drawn(seed)
+    expected = steps(function, tensors)
+    assert steps(tdt.compile(function, fullgraph=True), tensors) == expected
+
+
+def new_gelu(x):
+    return 0.5 * x * (1.0 + (0.7978845608 * (x + 0.044715 * x**3)).tanh())
+
+
+@portable
+def test_a_gelu_written_by_hand_is_one_pass_in_each_direction_and_keeps_only_its_input():
+    x = tdt.randn(6, 40, requires_grad=True)
+    compiled = tdt.compile(lambda x, w: (new_gelu(x @ w),), fullgraph=True)
+    w = tdt.randn(40, 24, requires_grad=True)
+    steps(compiled, [x, w])
+    found = recording(compiled)
+    assert len(found.source.strip().splitlines()) == 4  # def, product, fused chain, return
+    saved = found.source.rpartition("), (")[2].rstrip(")\n").split(", ")
+    assert len([name for name in saved if name.startswith("v")]) == 1
+
+
+def test_an_input_that_is_written_to_before_backward_does_not_change_the_gradient():
+    # Autograd keeps results of tanh and exp, not x: a compiled function may not compute them again from x.
+    def run(function):
+        found = []
+        for k in range(4):
+            x = tdt.arange(12.0).reshape(3, 4) / 10 + k
+            w = tdt.full((3, 4), 0.5, requires_grad=True)
+            out = function(x, w)
+            x.mul_(100)
+            out.sum().backward()
+            found.append(w.grad.numpy().tobytes())
+        return found
+
+    def function(x, w):
+        return ((x + 1).tanh() * w).exp()
+
+    assert run(tdt.compile(function, fullgraph=True)) == run(function)
+
+
+def test_values_that_are_written_to_in_place_are_computed_before():
+    def function(x):
+        y = x * 2
+        z = (y + 1).tanh()
+        u = tdt.zeros(3, 4)
+        v = (u + z).exp()
+        u.add_(1)
+        return (v * u + y,)
+
+    tensors = [tdt.zeros(3, 4, requires_grad=True)]
+    assert steps(tdt.compile(function), tensors) == steps(function, tensors)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("form", ["plain", "row", "column", "channels-last", "transposed", "mask"])
+def test_large_arrays_on_several_threads_have_the_bits_of_the_ops(threads, form):
+    before = tdt.get_num_threads()
+    tdt.set_num_threads(threads)
+    try:
+        x = tdt.zeros(4, 24, 32, 32)
+        other = tdt.zeros({"row": (32,), "column": (24, 1, 1)}.get(form, (4, 24, 32, 32)))
+        if form == "channels-last":
+            x, other = (t.to(memory_format=tdt.channels_last) for t in (x, other))
+        if form == "transposed":
+            x, other = (t.transpose(1, 3) for t in (x, other))
+        tensors = [x.detach().requires_grad_(), other.detach().requires_grad_()]
+
+        def function(x, y):
+            z = (x * y + 1).tanh()
+            if form == "mask":
+                z = tdt.where(x > y, z, z * 0.5)
+            return z * y, z + x
+
+        assert steps(tdt.compile(function, fullgraph=True), tensors, 3) == steps(function, tensors, 3)
+        strides = [[out.stride() for out in f(*tensors)] for f in (function, tdt.compile(function))]
+        assert strides[0] == strides[1]
+    finally:
+        tdt.set_num_threads(before)
+
+
+@portable
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    "shapes",
+    [((40_000,), (40_000,)), ((3, 7, 5, 512), (5, 1)), ((2, 3, 4, 5, 512), (3, 1, 5, 1)), ((70_000, 1), (1,)),
+     ((64, 1000), (64, 1)), ((5, 3), (3,))],
+)  # fmt: skip
+def test_a_fused_function_computes_what_numpy_does(threads, shapes):
+    before = tdt.get_num_threads()
+    tdt.set_num_threads(threads)
+    try:
+        draw = np.random.default_rng(1)
+        a, b = (draw.standard_normal(shape).astype(np.float32) for shape in shapes)
+        x, y = Expression("input", 0), Expression("input", 1)
+        outputs = [x * y + x, x < y, x / (y * y + Expression("number", 1.5))]
+        whole, small = Layout.of(a), Layout.of(b)
+        mask = Layout.of(np.empty(a.shape, np.bool_))
+        run = fused(outputs, [whole, small], [whole, mask, whole])
+        assert run is not None
+        for found, expected in zip(run(a, b), (a * b + a, a < b, a / (b * b + np.float32(1.5))), strict=True):
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)
+    finally:
+        tdt.set_num_threads(before)
