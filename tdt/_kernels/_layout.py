@@ -64,6 +64,14 @@ def transposed(x: np.ndarray, rows: int, columns: int) -> np.ndarray:
     return out
 
 
+def contiguous(x: np.ndarray) -> np.ndarray:
+    """Images or weights of any memory order as contiguous ones, also by the strides of dimensions of size 1."""
+    lines = to_last(x)
+    if lines.flags.c_contiguous and x.size and not x.flags.c_contiguous:
+        return transposed(lines, x[0, 0].size, x.shape[1]).reshape(x.shape)
+    return np.ascontiguousarray(x).reshape(-1).reshape(x.shape)
+
+
 @functools.lru_cache(256)
 def _image_words(
     channels: int, shape: tuple, size: tuple, start: tuple, last: bool, groups: int, element: int

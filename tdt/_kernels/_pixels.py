@@ -1,15 +1,18 @@
 """Convolution of channels-last images in groups, in float32: machine code for one kernel, stride and dilation.
 
-Vectors lie along channels: the sums and taps are those of `_planes`, of images (N, H, W, C). A chunk of the channels of some
-rows is copied to a buffer, padded with zeros, so that a tile of targets reads at fixed distances. A vector of targets meets
+Vectors lie along channels: the sums and taps are those of `_planes`, of images (N, H, W, C). A vector of targets meets
 
     "own"     a vector of sources: depthwise
     "mixed"   a vector of sources, in each group one of its channels for all: groups of 2, 4, …, fewer than a vector has
     "spread"  one number: groups of as many targets as a vector has, or a multiple
 
+Results and input gradients of "own" and "mixed" read images where they lie, a pixel's channels one vector after the other, and
+zeros around them. For the others a chunk of the channels of some rows is copied to a buffer, padded with zeros, so that a tile of
+targets reads at fixed distances. Padding is multiplied too, so weights have to be finite.
+
 An element is summed with `fma` in the order channel, row and column of the kernel ("spread"), or row, channel, column,
-whatever the tile. Padding is multiplied too, so weights have to be finite. Pieces of the pool's work: (sample, strip of rows,
-chunk), or (part of the samples, chunk) for the weights.
+whatever the tile. Pieces of the pool's work: (sample, rows of a tile); with a buffer (sample, strip of rows, chunk), or (part of
+the samples, chunk) for the weights.
 """
 
 from __future__ import annotations
@@ -23,9 +26,9 @@ import numpy as np
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
 from tdt._kernels._conditions import MOST_CELLS
-from tdt._kernels._layout import bordered, transposed
+from tdt._kernels._layout import bordered, contiguous, transposed
 from tdt._kernels._native import NativeKernel, linked, vector_width
-from tdt._kernels._plane_taps import BUFFER, PIXEL_BUFFER, TOGETHER, WORDS, PixelKind, taps
+from tdt._kernels._plane_taps import BUFFER, MOST_READ, PIXEL_BUFFER, TOGETHER, WORDS, PixelKind, taps
 from tdt._kernels._planes import GRAIN, NEAR, PARTS
 from tdt._kernels._pool import parallel
 from tdt._kernels._turn import turner
@@ -39,12 +42,15 @@ WRITTEN_OUT = 12  # products of a weight gradient with one vector of y, at most
 @functools.cache
 def function(kind: PixelKind) -> NativeKernel:
     """The machine code of a kind, from the cache or compiled."""
-    name = "pixel_weights" if kind.what == "weights" else "pixel_values"
+    if kind.what == "weights":
+        name, written = "pixel_weights", "Weights"
+    else:
+        name, written = ("pixel_chunks", "Buffered") if kind.form == "spread" else ("pixel_values", "InPlace")
 
     def write() -> Any:
-        from tdt._kernels._pixels_emit import Values, Weights
+        from tdt._kernels import _pixels_emit as emit
 
-        return (Weights if kind.what == "weights" else Values)(kind, name).module
+        return getattr(emit, written)(kind, name).module
 
     pairs = "-".join("x".join(map(str, part)) for part in (*kind[1:5], kind.tile))
     parts = (
@@ -59,26 +65,15 @@ def result(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple,
     """The op `conv` with a channels-last result, groups > 1; None where this code cannot compute it."""
     size = output_sizes(x.shape[2:], w.shape[2:], stride, padding, dilation)
     how = "result", w.shape[2:], stride, dilation, (0, 0)
-    outer, inner = len(w) // groups, w.shape[1]
-    plan = _values_plan(how, size, inner, outer, groups)
-    if plan is None or not np.isfinite(w).all():
-        return None
-    weights = w.reshape(groups, outer, inner, -1).transpose(0, 2, 3, 1)
-    return _values(plan, x, weights, b, (len(x), *size, len(w)), size, padding)
+    return _values(how, x, w, b, groups, (len(x), *size, len(w)), size, padding)
 
 
 def input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, size: tuple, stride: tuple, padding: tuple,
                dilation: tuple, groups: int) -> np.ndarray | None:  # fmt: skip
     """The op `conv_input_grad`, as `result`."""
     how = "input", w.shape[2:], stride, dilation, padding
-    outer, inner = w.shape[1], len(w) // groups
-    targets = tuple(-(-n // s) for n, s in zip(size, stride, strict=True))
-    plan = _values_plan(how, targets, inner, outer, groups)
-    if plan is None or not np.isfinite(w).all():
-        return None
-    low = taps(*how).low
-    weights = w.reshape(groups, inner, outer, -1).transpose(0, 1, 3, 2)
-    return _values(plan, y, weights, b, (len(y), *size, outer * groups), targets, (-low[0], -low[1]))
+    targets, low = tuple(-(-n // s) for n, s in zip(size, stride, strict=True)), taps(*how).low
+    return _values(how, y, w, b, groups, (len(y), *size, w.shape[1] * groups), targets, (-low[0], -low[1]))
 
 
 def channels_last(x: np.ndarray) -> np.ndarray:
@@ -87,9 +82,18 @@ def channels_last(x: np.ndarray) -> np.ndarray:
     return ordered if ordered.flags.c_contiguous else bordered(x, x.shape[2:], (0,) * (x.ndim - 2))
 
 
+class _Tiles(NamedTuple):
+    """How results and input gradients are cut that read images where they lie: the code's kind, vectors of targets, tiles on top
+    of each other."""
+
+    kind: PixelKind
+    vectors: int
+    strips: int
+
+
 class _Plan(NamedTuple):
-    """How the work is cut: the code's kind; chunks of channels and groups in each; rows of a strip; floats and columns of a
-    row of the buffer; vectors of a group."""
+    """How the work of others is cut: the code's kind; chunks of channels and groups in each; rows of a strip; floats and columns
+    of a row of the buffer; vectors of a group."""
 
     kind: PixelKind
     chunks: int
@@ -100,45 +104,95 @@ class _Plan(NamedTuple):
     group_vectors: int
 
 
-def _values(plan: _Plan, x: np.ndarray, w: np.ndarray, b: np.ndarray | None, shape: tuple, targets: tuple,
-            start: tuple) -> np.ndarray:  # fmt: skip
-    """Result or input gradient (N, H, W, C) of `shape`. w: (groups, inner, cells, outer); start: padding before x."""
-    kind, chunks, of_chunk, tile_rows, line, columns, group_vectors = plan
-    groups, inner, cells, outer = w.shape
-    image = channels_last(x)
-    out = np.empty(shape, np.float32)
-    if kind.per == 1 and of_chunk * outer == kind.out and groups % of_chunk == 0 and inner == outer == 1:
-        packed = w.reshape(chunks, of_chunk, cells)
-        packed = transposed(packed, of_chunk, cells)
+def _values(how: tuple, x: np.ndarray, w: np.ndarray, b: np.ndarray | None, groups: int, shape: tuple, targets: tuple,
+            start: tuple) -> np.ndarray | None:  # fmt: skip
+    """Result or input gradient (N, H, W, C) of `shape`. start: padding before x."""
+    image, channels = channels_last(x), shape[3]
+    inner, outer = image.shape[3] // groups, channels // groups
+    plan = _values_plan(how, targets, inner, outer, groups)
+    if plan is None or not (math.isfinite(w.sum()) or np.isfinite(w).all()):
+        return None
+    kind = plan.kind
+    bias = np.zeros(channels, np.float32) if b is None else np.ascontiguousarray(b)
+    if isinstance(plan, _Tiles):
+        packed, steps = _weights_of_vectors(w, groups, kind)
+        if channels < kind.vector:
+            image, bias = (np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, kind.vector - channels)]) for a in (image, bias))
+        group_vectors, pieces = 1, plan.strips
+        words: tuple = _zeros(image.shape[3]), plan.strips, plan.vectors
     else:
-        packed = np.zeros((chunks, inner, cells, kind.out), np.float32)
-        for chunk in range(chunks):
-            some = w[chunk * of_chunk : (chunk + 1) * of_chunk]
-            packed[chunk, :, :, : len(some) * outer].reshape(inner, cells, len(some), outer)[...] = some.transpose(
-                1, 2, 0, 3
-            )
-    bias = np.zeros(chunks * kind.out + kind.vector, np.float32)
-    if b is not None:
-        bias[: b.size] = b
-    strips = -(-targets[0] // tile_rows)
-    work = tile_rows * targets[1] * inner * cells * kind.out
+        packed, steps, cell = _weights_of_groups(w, groups, kind)
+        kind = kind._replace(out=cell)
+        strips, of_chunk, group_vectors = -(-targets[0] // plan.tile_rows), plan.chunk_groups, plan.group_vectors
+        pieces = strips * plan.chunks
+        words = plan.chunks, strips, plan.tile_rows, of_chunk * inner, of_chunk * outer, plan.line, plan.columns
+    out = np.empty((*shape[:3], max(channels, kind.vector)), np.float32)
+    work = math.prod(targets) * w.size // pieces
     parallel(
-        function(kind), shape[0] * strips * chunks, image, packed, bias, out, chunks, strips, inner, group_vectors,
-        image.shape[3], shape[3], of_chunk * inner, of_chunk * outer, *image.shape[1:3], *shape[1:3], *targets, tile_rows,
-        *start, line, columns, grain=-(-GRAIN // work),
+        function(kind), len(image) * pieces, image, packed, bias, out, inner, group_vectors, *steps, image.shape[3],
+        out.shape[3], *image.shape[1:3], *shape[1:3], *targets, *start, *words, grain=-(-GRAIN // max(1, work)),
     )  # fmt: skip
-    return to_front(out)
+    return to_front(out if out.shape == shape else np.ascontiguousarray(out[..., :channels]))
+
+
+# Both functions return weights in the order of the code, and the distances, in floats, of those of a group, of a vector of its
+# targets, and of a channel that is summed over.
+
+
+def _weights_of_vectors(w: np.ndarray, groups: int, kind: PixelKind) -> tuple[np.ndarray, tuple[int, int, int]]:
+    """(vectors, per, cells, vector). The last vector overlaps the one before, or is filled up with zeros."""
+    per, vector, cells = kind.per, kind.vector, math.prod(kind.kernel)
+    rows = contiguous(w)
+    if kind.what == "input":
+        rows = rows.reshape(groups, per, per, cells).swapaxes(1, 2)
+    rows = rows.reshape(groups * per, per * cells)
+    if len(rows) < vector:
+        rows = np.pad(rows, ((0, vector - len(rows)), (0, 0)))
+    elif len(rows) % vector:
+        rows = np.concatenate((rows[: len(rows) // vector * vector], rows[-vector:]))
+    return transposed(rows, vector, per * cells), (per * cells * vector, 0, cells * vector)
+
+
+def _weights_of_groups(w: np.ndarray, groups: int, kind: PixelKind) -> tuple[np.ndarray, tuple[int, int, int], int]:
+    """(groups, inner, cells, outer), or (groups, cells, inner, outer); and the distance of cells."""
+    cells, last = math.prod(kind.kernel), not w.flags.c_contiguous and to_last(w).flags.c_contiguous
+    group = w.size // groups
+    if kind.what == "input":
+        outer = w.shape[1]
+        packed = to_last(w) if last else transposed(w, outer, cells)
+    else:
+        outer = len(w) // groups
+        packed = transposed(to_last(w) if last else w, outer, group // outer)
+        if last:
+            return packed, (group, kind.vector, outer), group // cells
+    return packed, (group, kind.vector, outer * cells), outer
+
+
+@functools.lru_cache(64)
+def _zeros(count: int) -> np.ndarray:
+    """What is read around an image: never written to."""
+    return np.zeros(count, np.float32)
 
 
 @functools.lru_cache(256)
 def _values_plan(
     how: tuple, targets: tuple, inner: int, outer: int, groups: int, vector: int | None = None
-) -> _Plan | None:
+) -> _Tiles | _Plan | None:
     """The plan of `_values`; None if there is none."""
-    what, _, stride = how[:3]
+    what, kernel, stride = how[:3]
     vector = vector or vector_width()
-    phases = stride[1] if what == "input" else 1
-    return _cut(how, targets, inner, outer, groups, _tile(targets, phases, vector), targets[0], vector)
+    form = _form(inner, outer, vector)
+    if vector > 8 and (form is None or groups * outer < vector):
+        vector, form = 8, _form(inner, outer, 8)
+    down, across = (1, 1) if what == "input" else stride
+    tile = _tile(targets, stride[1] if what == "input" else 1, vector)
+    if form == "spread":
+        return _cut(how, targets, inner, outer, groups, tile, targets[0], vector)
+    lines, columns = (tile[0] - 1) * down + taps(*how).span[0], (tile[1] - 1) * across + _reach(how)
+    if form is None or math.prod(kernel) > MOST_CELLS or lines * columns > MOST_READ:
+        return None
+    kind = PixelKind(*how, form, inner if form == "mixed" else 1, tile, 0, vector, vector, False)
+    return _Tiles(kind, -(-max(groups * outer, vector) // vector), -(-targets[0] // tile[0]))
 
 
 def _cut(

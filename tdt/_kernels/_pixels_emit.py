@@ -8,6 +8,7 @@ from typing import Any
 from tdt._kernels._plane_taps import PIXEL_BUFFER, TOGETHER, Tap
 from tdt._kernels._planes_emit import Instructions
 
+ADDRESSES = 8  # that are written at a time
 SUMS = 12  # vectors of sums that a weight gradient holds in registers, at most
 
 
@@ -92,7 +93,7 @@ class Pixels(Instructions):
         return x if per == 1 else self.shuffled(x, x, [i - i % per + t for i in range(self.width)])
 
     def place(self, tap: Tap, t: int = 0) -> int:
-        """The place of a weight in a chunk's."""
+        """The place of the weights, or their gradient, of channel t and a cell in those of a chunk."""
         return (t * self.cells + tap.number) * self.kind.out
 
     @property
@@ -107,47 +108,22 @@ class Pixels(Instructions):
 class Values(Pixels):
     """Result or input gradient."""
 
-    def block(self, index: Any) -> None:
-        value = self.value
-        chunk, rest = self.rest(index, value("chunks")), self.divided(index, value("chunks"))
-        strip, n = self.rest(rest, value("strips")), self.divided(rest, value("strips"))
-        self.chunk(chunk)
-        row = self.smaller(self.mul(strip, value("tile_rows")), self.sub(value("rows"), value("tile_rows")))
-        plane = self.mul(n, value("height"), value("width"), value("source_channels"))
-        rows = self.add(self.mul(self.sub(value("tile_rows"), 1), self.down), self.taps.span[0])
-        sample = self.at(value("source"), self.add(plane, self.first_source))
-        self.fill(sample, self.sub(self.mul(row, self.down), value("top")), rows)
-        size = self.mul(value("target_height"), value("target_width"), value("target_channels"))
-        target = self.at(value("target"), self.add(self.mul(n, size), self.first_target))
-        weight = self.at(value("weight"), self.mul(chunk, value("inner"), self.cells * self.kind.out))
-        bias = self.at(value("bias"), self.first_target)
-        high, wide = self.kind.tile
-
-        def some_rows(r: Any) -> None:
-            r = self.smaller(r, self.sub(value("tile_rows"), high)) if high > 1 else r
-
-            def some_columns(b: Any) -> None:
-                b = self.smaller(b, self.sub(value("columns"), wide))
-                at = self.add(self.mul(r, self.down, value("line")), self.mul(b, self.across * self.kind.pixel))
-
-                def vector(v: Any) -> None:
-                    channel = self.mul(v, self.width)
-                    start = self.at(self.at(self.buffer, at), self.begins(v))
-                    mask = self.mask(self.sub(self.target_here, channel))
-                    full = self.builder.icmp_signed("<=", self.add(channel, self.width), self.target_here)
-                    for phase in range(len(self.taps.phases)):
-                        sums = self.sums(phase, start, self.at(weight, channel), self.load(self.at(bias, channel)))
-                        self.write(phase, sums, self.add(row, r), b, self.at(target, channel), full, mask)
-
-                self.loop(0, self.pieces(self.target_here, self.width), 1, vector)
-
-            self.loop(0, value("columns"), wide, some_columns)
-
-        self.loop(0, value("tile_rows"), high, some_rows)
-
     @property
     def column_phases(self) -> int:
         return self.kind.stride[1] if self.kind.what == "input" else 1
+
+    def source(self, start: Any, line: int, column: int) -> Any:
+        """The address of what a tile reads in this line and column. start: as of `targets`."""
+        raise NotImplementedError
+
+    def targets(self, v: Any, start: Any, row: Any, column: Any, target: Any, channel: Any) -> None:
+        """A tile of vector v of the targets, from `channel` on. start: address, or offset, of the sources of its first target."""
+        value = self.value
+        group, inside = (f(v, value("group_vectors")) for f in (self.divided, self.rest))
+        place = self.add(self.mul(group, value("weight_group")), self.mul(inside, value("weight_vector")))
+        weight, bias = self.at(value("weight"), place), self.load(self.at(value("bias"), channel))
+        for phase in range(len(self.taps.phases)):
+            self.write(phase, self.sums(phase, start, weight, bias), row, column, self.at(target, channel))
 
     def sums(self, phase: int, start: Any, weight: Any, bias: Any) -> list[Any]:
         """Sums of a tile: for each row, column phase and column."""
@@ -155,7 +131,7 @@ class Values(Pixels):
         sums = [bias] * (high * self.column_phases * wide)
         if self.kind.form != "spread":
             return self.products(phase, start, weight, sums)
-        step = self.number(4 * self.cells * self.kind.out)
+        step = self.builder.shl(self.value("weight_step"), self.number(2))
 
         def channel(_: Any, x: Any, w: Any, *sums: Any) -> list[Any]:
             added = self.products(phase, x, w, list(sums))
@@ -164,13 +140,12 @@ class Values(Pixels):
         return self.loop(0, self.value("inner"), 1, channel, [start, weight, *sums])[2:]
 
     def products(self, phase: int, start: Any, weight: Any, sums: list[Any]) -> list[Any]:
-        """Add the taps of a row phase, line by line of the buffer: each number that is read goes to all targets it meets."""
+        """Add the taps of a row phase, line by line of the sources: each number that is read goes to all targets it meets."""
         high, wide = self.kind.tile
         sums = list(sums)
         taps = [tap for column in self.taps.phases[phase] for tap in column]
         lines = {r * self.down + tap.row for tap in taps for r in range(high)}
         for line in sorted(lines):
-            base = self.at(start, self.mul(self.value("line"), line)) if line else start
             for t in range(self.kind.per):
                 met: dict[int, list[tuple[Any, int]]] = {}
                 for r in range(high):
@@ -181,45 +156,152 @@ class Values(Pixels):
                                 k = (r * self.column_phases + tap.target_phase) * wide + c
                                 met.setdefault(c * self.across + self.column(tap), []).append((w, k))
                 for column in sorted(met):
-                    x = self.read(self.at(base, column * self.kind.pixel), t)
+                    x = self.read(self.source(start, line, column), t)
                     for w, k in met[column]:
                         sums[k] = self.fma(w, x, sums[k])
                 sums = self.ordered(sums)
         return sums
 
-    def write(self, phase: int, sums: list[Any], row: Any, column: Any, target: Any, full: Any, mask: Any) -> None:
+    def write(self, phase: int, sums: list[Any], row: Any, column: Any, target: Any) -> None:
         """Write a tile's sums where the result has rows and columns for them."""
         value, builder = self.value, self.builder
         high, wide = self.kind.tile
         steps, phases = len(self.taps.phases), self.column_phases
+        for r in range(high):
+            line = self.add(self.mul(self.add(row, r), steps), phase)
 
-        def all_of(only: Any) -> Callable[[], None]:
-            def every() -> None:
-                for r in range(high):
-                    line = self.add(self.mul(self.add(row, r), steps), phase)
+            def columns(r: int = r, line: Any = line) -> None:
+                for p in range(phases):
+                    for c in range(wide):
+                        at = self.add(self.mul(self.add(column, c), phases), p)
+                        pixel = self.add(self.mul(line, value("target_width")), at)
+                        place = self.at(target, self.mul(pixel, value("target_channels")))
+                        total = sums[(r * phases + p) * wide + c]
+                        if p:
+                            with builder.if_then(self.less(at, value("target_width"))):
+                                self.store(total, place)
+                        else:
+                            self.store(total, place)
 
-                    def columns(r: int = r, line: Any = line) -> None:
-                        for p in range(phases):
-                            for c in range(wide):
-                                at = self.add(self.mul(self.add(column, c), phases), p)
-                                pixel = self.add(self.mul(line, value("target_width")), at)
-                                place = self.at(target, self.mul(pixel, value("target_channels")))
-                                total = sums[(r * phases + p) * wide + c]
-                                if p:
-                                    with builder.if_then(self.less(at, value("target_width"))):
-                                        self.store(total, place, only)
-                                else:
-                                    self.store(total, place, only)
+            if phase:
+                with builder.if_then(self.less(line, value("target_height"))):
+                    columns()
+            else:
+                columns()
 
-                    if phase:
-                        with builder.if_then(self.less(line, value("target_height"))):
-                            columns()
-                    else:
-                        columns()
 
-            return every
+class InPlace(Values):
+    """Of images as they lie: a table has the address of each pixel that a tile of targets reads, or that of zeros where there is
+    none."""
 
-        self.either(full, all_of(None), all_of(mask))
+    def prepare(self) -> None:
+        high, wide = self.kind.tile
+        self.lines = (high - 1) * self.down + self.taps.span[0]
+        taps = [tap for phase in self.taps.phases for some in phase for tap in some]
+        columns = (wide - 1) * self.across + max(map(self.column, taps)) + 1
+        self.pitch = columns + -columns % ADDRESSES
+        place = self.builder.alloca(self.ir.ArrayType(self.i64, self.lines * self.pitch))
+        place.align = 64
+        self.table = self.builder.ptrtoint(place, self.i64)
+        self.step = self.builder.shl(self.value("source_channels"), self.number(2))  # from pixel to pixel
+
+    def block(self, index: Any) -> None:
+        value, (high, wide) = self.value, self.kind.tile
+        n, strip = self.divided(index, value("strips")), self.rest(index, value("strips"))
+        row = self.smaller(self.mul(strip, high), self.sub(value("rows"), high))
+        size = self.mul(value("target_height"), value("target_width"), value("target_channels"))
+        target = self.at(value("target"), self.mul(n, size))
+
+        def some_columns(b: Any) -> None:
+            b = self.smaller(b, self.sub(value("columns"), wide))
+            self.find(self.mul(n, value("height"), value("width")), self.sub(self.mul(row, self.down), value("top")),
+                      self.sub(self.mul(b, self.across), value("left")))  # fmt: skip
+
+            def vector(v: Any) -> None:
+                # The last vector overlaps the one before.
+                channel = self.smaller(self.mul(v, self.width), self.sub(value("target_channels"), self.width))
+                self.targets(v, self.builder.shl(channel, self.number(2)), row, b, target, channel)
+
+            self.loop(0, value("vectors"), 1, vector)
+
+        self.loop(0, value("columns"), wide, some_columns)
+
+    def source(self, start: Any, line: int, column: int) -> Any:
+        entry = self.add(self.table, 8 * (line * self.pitch + column))
+        return self.builder.add(self.builder.load(self.pointer(entry, self.i64)), start)
+
+    def find(self, sample: Any, top: Any, left: Any) -> None:
+        """Fill the table for a tile of targets, whose first one reads from (top, left) of the image on.
+
+        sample: pixels before the image.
+        """
+        builder, value = self.builder, self.value
+        kind, order = self.ir.VectorType(self.i64, ADDRESSES), list(range(ADDRESSES))
+
+        def same(number: Any) -> Any:
+            undefined, zeros = self.ir.Constant(kind, self.ir.Undefined), [0] * ADDRESSES
+            single = builder.insert_element(undefined, self.number(number), self.i32(0))
+            order = self.ir.Constant(self.ir.VectorType(self.i32, ADDRESSES), zeros)
+            return builder.shuffle_vector(single, undefined, order)
+
+        none, width = same(value("zeros")), same(value("width"))
+        pieces = []
+        for k in range(0, self.pitch, ADDRESSES):
+            columns = builder.add(same(self.add(left, k)), self.ir.Constant(kind, order))
+            steps = builder.mul(columns, same(self.step))
+            pieces.append((builder.icmp_unsigned("<", columns, width), steps))
+
+        def line(i: Any) -> None:
+            here = self.add(top, i)
+            inside = builder.icmp_unsigned("<", here, value("height"))
+            first = self.mul(self.add(sample, self.mul(here, value("width"))), self.step)
+            start, place = same(self.add(value("source"), first)), self.add(self.table, self.mul(i, 8 * self.pitch))
+            for k, (valid, steps) in enumerate(pieces):
+                addresses = builder.select(inside, builder.select(valid, builder.add(start, steps), none), none)
+                self.store(addresses, self.add(place, 8 * ADDRESSES * k))
+
+        self.loop(0, self.lines, 1, line)
+
+
+class Buffered(Values):
+    """Of images whose chunks of channels are copied to the buffer: the numbers of a group, which all of its targets meet, lie
+    close together there."""
+
+    def block(self, index: Any) -> None:
+        value, (high, wide) = self.value, self.kind.tile
+        chunk, rest = self.rest(index, value("chunks")), self.divided(index, value("chunks"))
+        strip, n = self.rest(rest, value("strips")), self.divided(rest, value("strips"))
+        self.chunk(chunk)
+        row = self.smaller(self.mul(strip, value("tile_rows")), self.sub(value("rows"), value("tile_rows")))
+        plane = self.mul(n, value("height"), value("width"), value("source_channels"))
+        rows = self.add(self.mul(self.sub(value("tile_rows"), 1), self.down), self.taps.span[0])
+        sample = self.at(value("source"), self.add(plane, self.first_source))
+        self.fill(sample, self.sub(self.mul(row, self.down), value("top")), rows)
+        size = self.mul(value("target_height"), value("target_width"), value("target_channels"))
+        target = self.at(value("target"), self.mul(n, size))
+
+        def some_rows(r: Any) -> None:
+            r = self.smaller(r, self.sub(value("tile_rows"), high)) if high > 1 else r
+
+            def some_columns(b: Any) -> None:
+                b = self.smaller(b, self.sub(value("columns"), wide))
+                at = self.add(self.mul(r, self.down, value("line")), self.mul(b, self.across * self.kind.pixel))
+
+                def vector(v: Any) -> None:
+                    start = self.at(self.at(self.buffer, at), self.begins(v))
+                    channel = self.add(self.first_target, self.mul(v, self.width))
+                    of_all = self.divided(channel, self.width)
+                    self.targets(of_all, start, self.add(row, r), b, target, channel)
+
+                self.loop(0, self.divided(self.target_here, self.width), 1, vector)
+
+            self.loop(0, value("columns"), wide, some_columns)
+
+        self.loop(0, value("tile_rows"), high, some_rows)
+
+    def source(self, start: Any, line: int, column: int) -> Any:
+        base = self.at(start, self.mul(self.value("line"), line)) if line else start
+        return self.at(base, column * self.kind.pixel)
 
 
 class Weights(Pixels):

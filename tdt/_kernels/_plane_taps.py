@@ -6,6 +6,7 @@ import functools
 from typing import NamedTuple
 
 BUFFER = 1 << 15  # floats: 128 KB of the stack
+MOST_READ = 1 << 12  # pixels that a tile of `_pixels` reads, whose addresses are on the stack: 32 KB
 PIXEL_BUFFER = 1 << 13  # floats: a chunk of the gradient of `_pixels`
 TOGETHER = 2  # targets in a row that a weight gradient of `_pixels` sums in a round of the loop
 SUMS = 1 << 14  # floats: sums of the weight gradient, on the stack too
@@ -16,9 +17,13 @@ WORDS = {
                "pitch"),
     "weights": ("source", "gradient", "target", "samples", "inner", "outer", "groups", "height", "width", "target_height",
                 "target_width", "tile_rows", "tile_columns", "top", "left", "pitch", "together", "part"),
-    "pixel_values": ("source", "weight", "bias", "target", "chunks", "strips", "inner", "group_vectors", "source_channels",
-                     "target_channels", "source_chunk", "target_chunk", "height", "width", "target_height", "target_width",
-                     "rows", "columns", "tile_rows", "top", "left", "line", "buffer_columns"),
+    "pixel_values": ("source", "weight", "bias", "target", "inner", "group_vectors", "weight_group", "weight_vector",
+                     "weight_step", "source_channels", "target_channels", "height", "width", "target_height",
+                     "target_width", "rows", "columns", "top", "left", "zeros", "strips", "vectors"),
+    "pixel_chunks": ("source", "weight", "bias", "target", "inner", "group_vectors", "weight_group", "weight_vector",
+                     "weight_step", "source_channels", "target_channels", "height", "width", "target_height",
+                     "target_width", "rows", "columns", "top", "left", "chunks", "strips", "tile_rows", "source_chunk",
+                     "target_chunk", "line", "buffer_columns"),
     "pixel_weights": ("source", "gradient", "target", "samples", "inner", "group_vectors", "source_channels",
                       "target_channels", "source_chunk", "target_chunk", "height", "width", "target_height", "target_width",
                       "tile_rows", "top", "left", "line", "buffer_columns", "turn", "chunks", "part"),
@@ -55,8 +60,8 @@ class PixelKind(NamedTuple):
             `per` channels; "spread": all targets of a vector are of one group, and meet one number at a time.
         per: channels of a group that are written out: of "mixed", and of "spread" weights how many are summed at once.
         tile: rows and columns of targets in registers.
-        pixel: floats from one pixel of the buffer to the next.
-        out: targets in a chunk of channels.
+        pixel: floats from one pixel of the buffer to the next; 0 where images are read where they lie.
+        out: of "weights", targets in a chunk of channels; else floats from the weights of a cell to those of the next.
         planes: images are contiguous instead, and turned as they are copied to the buffer; only of "weights".
     """
 

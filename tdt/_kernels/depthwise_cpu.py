@@ -12,7 +12,7 @@ import numpy as np
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._kernels import _pixels, _planes, conv_cpu
 from tdt._kernels._conditions import FEW_CHANNELS, few_pairs
-from tdt._kernels._layout import bordered, transposed
+from tdt._kernels._layout import bordered, contiguous
 
 # Channels in a group from which on `conv_cpu` is faster, times the stride in the result.
 WIDE = 16
@@ -27,7 +27,7 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
     narrow = min(w.shape[1], len(w) // groups)
     if output_is_channels_last(x, w):
         if groups == 1 and len(w) <= FEW_CHANNELS:
-            return _last(conv(_contiguous(x), _contiguous(w), b, **how))
+            return _last(conv(contiguous(x), contiguous(w), b, **how))
         out = _pixels.result(x, w, b, **how) if groups > 1 and narrow < WIDE_LAST else None
     else:
         out = _planes.result(x, w, b, **how) if narrow * max(stride) < WIDE else None
@@ -41,7 +41,7 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
     narrow = min(w.shape[1], len(w) // groups)
     if output_is_channels_last(y, w):
         if groups == 1 and w.shape[1] <= FEW_CHANNELS:
-            return _last(conv_input_grad(_contiguous(y), _contiguous(w), b, **how))
+            return _last(conv_input_grad(contiguous(y), contiguous(w), b, **how))
         out = _pixels.input_grad(y, w, b, **how) if groups > 1 and narrow < WIDE_LAST else None
     else:
         out = _planes.input_grad(y, w, b, **how) if narrow < WIDE else None
@@ -56,7 +56,7 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
     if last and groups == 1:
         if y.shape[1] > FEW_CHANNELS:
             return conv_cpu.conv_weight_grad(y, x, **how)
-        return _last(conv_weight_grad(_contiguous(y), _contiguous(x), **how))
+        return _last(conv_weight_grad(contiguous(y), contiguous(x), **how))
     narrow = min(x.shape[1], y.shape[1]) // groups
     by_channels, out = last or narrow >= SUMMED_LAST, None
     if groups == 1:
@@ -70,14 +70,6 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
     if out is None:
         return conv_cpu.conv_weight_grad(y, x, **how)
     return to_front(np.ascontiguousarray(to_last(out))) if last else out
-
-
-def _contiguous(x: np.ndarray) -> np.ndarray:
-    """Images or weights of any memory order as contiguous ones, also by the strides of dimensions of size 1."""
-    lines = to_last(x)
-    if lines.flags.c_contiguous and x.size:
-        return transposed(lines, x[0, 0].size, x.shape[1]).reshape(x.shape)
-    return np.ascontiguousarray(x).reshape(-1).reshape(x.shape)
 
 
 def _last(x: np.ndarray) -> np.ndarray:

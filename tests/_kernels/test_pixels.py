@@ -20,6 +20,8 @@ CASES = [
     (1, 3, 12, 32, (5, 5), (2, 2), (1, 1), (0, 1), (1, 1)),
     (5, 1, 3, 32, (13, 20), (3, 3), (2, 2), (1, 1), (1, 1)),
     (1, 24, 1, 1, (20, 400), (3, 1), (1, 1), (2, 0), (2, 1)),
+    (2, 3, 1, 1, (6, 8), (3, 3), (1, 1), (1, 1), (1, 1)),
+    (1, 2, 24, 48, (6, 5), (3, 2), (1, 2), (1, 1), (1, 1)),
 ]
 
 
@@ -48,6 +50,21 @@ def check(case: tuple) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_values_are_those_of_pytorch(case):
     check(case)
+
+
+@pytest.mark.parametrize("case", [CASES[0], CASES[3], CASES[6], CASES[10]], ids=str)
+def test_bits_do_not_depend_on_the_memory_order_of_weights(case):
+    x, w, b, how = problem(case)
+    x = last(x)
+    y = np.random.default_rng(1).standard_normal(_pixels.result(x, w, b, **how).shape, np.float32)
+    for order in (last(w), np.repeat(w, 2, axis=-1)[..., ::2]):
+        for value, usual in zip(all_three(x, order, b, y, how)[:2], all_three(x, w, b, y, how)[:2], strict=True):
+            np.testing.assert_array_equal(value, usual)
+
+
+def test_large_dilations_are_left_to_other_code():
+    x, w, b, how = problem((1, 16, 1, 1, (90, 90), (3, 3), (1, 1), (40, 40), (40, 40)))
+    assert _pixels.result(last(x), w, b, **how) is None
 
 
 @pytest.mark.parametrize("case", [CASES[4], CASES[6], CASES[7]], ids=str)
