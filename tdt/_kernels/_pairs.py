@@ -133,39 +133,59 @@ def turned(code: Code, rows: list[Value]) -> list[Value]:
     return rows
 
 
-@native("qqqqqqqq")
+@native("q" * 12)
 def turn(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     """Pieces of matrices of 16-bit numbers that are transposed: 32 rows of one, a cache line of each row of the result.
 
-    Arguments: addresses of the first source and of its result; rows and columns of a source; bytes from one source to the
-    next and from row to row; the same of the results, whose rows are the columns of the source.
+    Rows may lie in two dimensions (groups, size). Arguments: addresses of the first source and of its result; rows and columns of
+    a source; of the source, bytes from one to the next, from a group of rows to the next, the size of a group, and bytes from row
+    to row in it; the same of the results, whose rows are the columns of the source.
     """
-    source, out, rows, columns, source_next, source_row, out_next, out_row = arguments
+    source, out, rows, columns = arguments[:4]
+    (source_next, *source_rows), (out_next, *out_rows) = arguments[4:8], arguments[8:]
     pieces = (rows + (SIDE - 1)) // SIDE
+    read = code.array("i64", SIDE)  # addresses of rows
     with code.loop(first, last) as piece:
         matrix = piece // pieces
         low = (piece - matrix * pieces) * SIDE
-        end = code.minimum(low + SIDE, rows)
-        with code.loop(0, columns, TILE) as column, code.loop(low, end, TILE) as row:
-            begin, target = source + matrix * source_next + row * source_row, out + matrix * out_next + row * 2
-            high, broad = code.minimum(end - row, TILE), code.minimum(columns - column, TILE)
-            corner = begin, target, column
+        begin, target = source + matrix * source_next, out + matrix * out_next + low * 2
+        starts = [begin + offset for offset in _offsets(low, SIDE, *source_rows)]
+        for k, start in enumerate(starts):
+            code.store(start, read, k)
+        high, broad = code.minimum(rows - low, SIDE), columns // TILE * TILE
+        tall = high // TILE * TILE
+        with code.loop(0, broad, TILE) as column:
+            ends = [target + offset for offset in _offsets(column, TILE, *out_rows)]
+            with code.loop(0, tall, TILE) as row:
+                at = [code.load("i64", read, row + k) + column * 2 for k in range(TILE)]
+                _turn_block(code, at, [end + row * 2 for end in ends])
+        edges = (tall, 0, broad), (0, broad, columns)  # rows from a number on, columns from one to another
+        for begin_row, begin_column, end_column in edges:
+            with code.loop(begin_column, end_column) as column, code.loop(begin_row, high) as row:
+                [to] = _offsets(column, 1, *out_rows)
+                number = code.load("i16", code.cast(code.load("i64", read, row) + column * 2, "ptr"))
+                code.store(number, code.cast(target + to, "ptr"), row)
 
-            def block(corner: tuple[Value, ...] = corner) -> None:
-                begin, target, column = corner
-                at = [code.cast(begin + source_row * k + column * 2, "ptr") for k in range(TILE)]
-                for first in (0, EIGHTH):
-                    halves = [code.load("i16", address, first, EIGHTH) for address in at]
-                    both = [
-                        code.shuffle(*pair, range(TILE)) for pair in zip(halves[:EIGHTH], halves[EIGHTH:], strict=True)
-                    ]
-                    for k, line in enumerate(turned(code, both)):
-                        code.store(line, code.cast(target + (column + first + k) * out_row, "ptr"))
 
-            def edge(corner: tuple[Value, ...] = corner, high: Value = high, broad: Value = broad) -> None:
-                begin, target, column = corner
-                with code.loop(0, high) as r, code.loop(0, broad) as c:
-                    value = code.load("i16", code.cast(begin + r * source_row + (column + c) * 2, "ptr"))
-                    code.store(value, code.cast(target + (column + c) * out_row + r * 2, "ptr"))
+def _turn_block(code: Code, source: list[Value], out: list[Value]) -> None:
+    """Transpose 16 × 16 numbers from the addresses of rows to those of the result's rows."""
+    source, out = ([code.cast(address, "ptr") for address in addresses] for addresses in (source, out))
+    for first in (0, EIGHTH):
+        halves = [code.load("i16", address, first, EIGHTH) for address in source]
+        both = [code.shuffle(*pair, range(TILE)) for pair in zip(halves[:EIGHTH], halves[EIGHTH:], strict=True)]
+        for k, line in enumerate(turned(code, both)):
+            code.store(line, out[first + k])
 
-            code.choose((high == TILE) & (broad == TILE), block, edge)
+
+def _offsets(first: Value, count: int, group: Value, size: Value, step: Value) -> list[Value]:
+    """The offsets of so many rows from `first` on, `step` bytes apart in groups of `size`, which are `group` bytes apart."""
+    code = first.code
+    number = first // size
+    within = first - number * size
+    found = [number * group + within * step]
+    back = group - (size - 1) * step  # from the last row of a group to the next group
+    for _ in range(count - 1):
+        ends = within + 1 == size
+        found.append(found[-1] + code.select(ends, back, step))
+        within = code.select(ends, 0, within + 1)
+    return found

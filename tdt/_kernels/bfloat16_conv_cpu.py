@@ -77,7 +77,7 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
     if output_is_channels_last(y, x):
         flat = transposed(cells.reshape(1, -1, columns))
         return to_front(flat.reshape(columns, *kernel, channels).view(BFLOAT16))
-    flat = transposed(np.ascontiguousarray(cells.swapaxes(0, 1)).reshape(1, -1, columns))
+    flat = transposed(cells.swapaxes(0, 1)[None])
     return flat.reshape(columns, channels, *kernel).view(BFLOAT16)
 
 
@@ -272,10 +272,9 @@ def _packed_weights(places: Places, w: np.ndarray, forward: bool) -> tuple[Packe
 
 def bordered(x: np.ndarray, full: tuple[int, ...], before: tuple[int, ...], stride: tuple[int, ...]) -> np.ndarray:
     """(N, C, *spatial) as (N, *full, C): pixel i of each dimension at before + i · stride if that is inside, else zeros."""
-    rows = channels_last(x)
     size = x.shape[2:]
     if full == size and not any(before) and (set(stride) == {1} or math.prod(size) == 1):
-        return rows
+        return channels_last(x)
     out = np.zeros((len(x), *full, x.shape[1]), WORD)
     taken, target = [slice(None)], [slice(None)]
     for n, f, start, step in zip(size, full, before, stride, strict=True):
@@ -283,7 +282,10 @@ def bordered(x: np.ndarray, full: tuple[int, ...], before: tuple[int, ...], stri
         high = max(low, min(n, (f - 1 - start) // step + 1))
         taken.append(slice(low, high))
         target.append(slice(start + low * step, start + (high - 1) * step + 1, step) if high > low else slice(0, 0))
-    out[tuple(target)] = rows[tuple(taken)]
+    if len(size) == 2 and x.flags.c_contiguous and taken[1:] == [slice(0, n) for n in size]:
+        transposed(x.view(WORD).reshape(*x.shape[:2], -1), out[tuple(target)])
+    else:
+        out[tuple(target)] = channels_last(x)[tuple(taken)]
     return out
 
 
@@ -299,15 +301,25 @@ def contiguous(x: np.ndarray) -> np.ndarray:
     return x if x.flags.c_contiguous else np.ascontiguousarray(x.view(WORD)).view(x.dtype)
 
 
-def transposed(x: np.ndarray) -> np.ndarray:
-    """Contiguous (count, rows, columns) of words as (count, columns, rows)."""
-    count, rows, columns = x.shape
-    out, size = np.empty((count, columns, rows), WORD), 2 * rows * columns
+def transposed(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Matrices (count, rows, columns) of words as (count, columns, rows), contiguous or in `out`; rows of each are contiguous.
+
+    Rows of `x`, and those of `out`, may lie in two dimensions: (count, groups, size, columns).
+    """
+    count, columns, rows = len(x), x.shape[-1], math.prod(x.shape[1:-1])
+    if out is None:
+        out = np.empty((count, columns, rows), WORD)
     parallel(
-        turn(), count * -(-rows // SIDE), x, out, rows, columns, size, 2 * columns, size, 2 * rows,
+        turn(), count * -(-rows // SIDE), address_of(x), address_of(out), rows, columns, *_row_steps(x), *_row_steps(out),
         grain=-(-COPIED // (SIDE * columns)),
     )  # fmt: skip
     return out
+
+
+def _row_steps(x: np.ndarray) -> tuple[int, int, int, int]:
+    """Of matrices of words, bytes from one to the next, from a group of rows to the next, rows in a group, bytes between them."""
+    matrix, *rows, _ = x.strides
+    return (matrix, *rows, 1, 0) if x.ndim == 3 else (matrix, rows[0], x.shape[2], rows[1])
 
 
 def finite(x: np.ndarray) -> bool:

@@ -13,7 +13,7 @@ import pytest
 
 import tdt
 from tdt._backend.layout import to_front, to_last
-from tdt._kernels import _dots, _pairs, bfloat16_conv_cpu, bfloat16_cpu
+from tdt._kernels import _dots, bfloat16_conv_cpu, bfloat16_cpu
 from tdt._kernels._code import written
 from tdt.autograd._op import OPS
 from tests._kernels.guarded import at_the_end
@@ -247,11 +247,23 @@ def test_asking_for_permission_does_no_harm():
     assert _dots.amx_permitted() in (True, False)
 
 
-def test_matrices_of_16_bits_are_transposed():
-    source = np.arange(3 * 37 * 50, dtype=np.uint16).reshape(3, 37, 50)
-    out = np.zeros((3, 50, 37), np.uint16)
-    _pairs.turn()(0, 3 * 2, source, out, 37, 50, 37 * 50 * 2, 100, 37 * 50 * 2, 74)
-    assert (out == source.swapaxes(1, 2)).all()
+@pytest.mark.parametrize("size", [(3, 37, 50), (2, 16, 16), (1, 32, 3), (2, 5, 40), (1, 70, 64), (1, 3, 2)])
+def test_matrices_of_16_bits_are_transposed(size):
+    source = np.arange(np.prod(size), dtype=np.uint16).reshape(size)
+    np.testing.assert_array_equal(bfloat16_conv_cpu.transposed(source), source.swapaxes(1, 2))
+
+
+@pytest.mark.parametrize(("groups", "rows"), [(7, 9), (9, 7), (1, 40), (40, 1), (33, 2)])
+def test_rows_that_lie_in_two_dimensions_are_transposed(groups, rows):
+    source = np.arange(2 * groups * rows * 35, dtype=np.uint16).reshape(2, rows, groups, 35).swapaxes(1, 2)
+    expected = source.reshape(2, groups * rows, 35).swapaxes(1, 2)
+    np.testing.assert_array_equal(bfloat16_conv_cpu.transposed(source), expected)
+    image = np.full((2, groups + 3, 2 * rows, 35), 7, np.uint16)
+    inside = image[:, 1 : groups + 1, 1::2]
+    bfloat16_conv_cpu.transposed(np.ascontiguousarray(expected), inside)
+    np.testing.assert_array_equal(inside, source)
+    inside[...] = 7
+    assert (image == 7).all()
 
 
 # Convolutions.
