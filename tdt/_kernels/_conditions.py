@@ -247,11 +247,15 @@ def few_channels(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def large_windows(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Dense float32 images. arrays: (x,), or (g, out, x) for the gradient."""
+    """Dense float32 images, unless they are contiguous with windows so near to each other that planes are faster.
+
+    arrays: (x,), or (g, out, x) for the gradient.
+    """
     x = arrays[-1]
     return (
         SWITCHES.kernels
         and x.ndim == 4
+        and (attributes["stride"][1] > 2 or not x.flags.c_contiguous)
         and not attributes["ceil_mode"]
         and x.size >= LARGE_POOL
         and all(a.dtype == np.float32 for a in arrays)

@@ -7,7 +7,7 @@ Sums have the order of the portable form, cells of a column first.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -36,9 +36,11 @@ def max_pool(
 def max_pool_vjp(g: np.ndarray, found: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple,
                  dilation: tuple, ceil_mode: bool) -> np.ndarray:  # fmt: skip
     """The gradient in x: each window gives its own to the first cell that equals the largest, or to its last NaN."""
-    grad = np.zeros(x.shape, np.float32)
+    grad = (np.empty if _step(stride) else np.zeros)(x.shape, np.float32)
     sizes = *x.shape[2:], *found.shape[2:], *kernel, *stride, *padding, *dilation
-    _run(_maxima_grad(), found, (np.ascontiguousarray(g), np.ascontiguousarray(found), x, grad), sizes)
+    usual = kernel[1] if kernel[1] in (2, 3) and dilation[1] == 1 else 0
+    gradient = _maxima_grad(_step(stride), usual) if _step(stride) else _maxima_grad_of_any()
+    _run(gradient, found, (np.ascontiguousarray(g), np.ascontiguousarray(found), x, grad), sizes)
     return grad
 
 
@@ -277,8 +279,122 @@ def _means_grad(code: Code, first: Value, last: Value, arguments: list[Value]) -
 
 
 @native("pppp" + SIZES)
-def _maxima_grad(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
-    """g, out, x, grad (zeros), sizes."""
+def _maxima_grad(code: Code, first: Value, last: Value, arguments: list[Value], step: int, across: int) -> None:
+    """g, out, x, grad, sizes; windows `step` apart across, of `across` columns, or of any number if that is 0.
+
+    The winner of each window of a row, as the number of its cell, comes first. Then each pixel adds the gradients of the windows
+    that it wins, in order, a vector of pixels at a time: so nothing is written twice in a row.
+    """
+    g, out, x, grad, *sizes = arguments
+    windows = _Windows(code, sizes)
+    if across:
+        windows.across, windows.spread = code.value(across, "i64"), code.value(1, "i64")
+    line, pad = windows.line(), windows.across * windows.spread + LANES
+    image, slopes, winners, gains = allocated(
+        code, windows.height * line, windows.height * line, pad + line, pad + line
+    )
+    nobody = code.bits(code.value(-1, f"<{LANES} x i32>"), "float")
+    for_each(code, pad + line, lambda i, mask: store(code, nobody, winners, i, mask))
+    winners, gains = (code.at("float", each, pad) for each in (winners, gains))
+    zeros = code.value(0.0, f"<{LANES} x float>")
+    with code.loop(first, last) as plane:
+        pixels = plane * windows.height * windows.width
+        for_each(code, windows.height * line, lambda i, mask: store(code, zeros, slopes, i, mask))
+        _copy_lines(code, windows.height, windows.width, (x, pixels, windows.width), (image, windows.left, line))
+        with code.loop(0, windows.rows) as row:
+            place = (plane * windows.rows + row) * windows.columns
+
+            def find(i: Value, mask: Value | None, place: Value = place, row: Value = row) -> None:
+                largest = load(code, out, place + i, mask)
+                winner = _winner(code, windows, (image, line), row, (i, step, across), largest)
+                store(code, code.bits(winner, "float"), winners, i, mask)
+                store(code, load(code, g, place + i, mask), gains, i, mask)
+
+            for_each(code, windows.columns, find)
+            begin, end = windows.cells(row)
+            with code.loop(begin, end) as down:
+                target = (row * windows.stride - windows.above + down * windows.dilation) * line
+                _add_gains(code, windows, code.at("float", slopes, target), (winners, gains), down, (step, across))
+        _copy_lines(code, windows.height, windows.width, (slopes, windows.left, line), (grad, pixels, windows.width))
+    release(code, image)
+
+
+def _copy_lines(code: Code, count: Value, width: Value, source: tuple[Value, Value, Value], out: tuple) -> None:
+    """Copy lines. source, out: address, the place of the first element, and elements from a line to the next."""
+    with code.loop(0, count) as row:
+        start, target = (code.at("float", a, first + row * pitch) for a, first, pitch in (source, out))
+        for_each(code, width, lambda i, mask: store(code, load(code, start, i, mask), target, i, mask))
+
+
+def _columns(code: Code, windows: _Windows, known: int) -> Iterator[Value]:
+    """The columns of a window from the last to the first, as code for each, or as a loop if their number is not known."""
+    if known:
+        yield from (code.value(known - 1 - c, "i64") for c in range(known))
+        return
+    with code.loop(0, windows.across) as c:
+        yield windows.across - 1 - c
+
+
+def _winner(code: Code, windows: _Windows, image: tuple[Value, Value], row: Value, place: tuple[Value, int, int],
+            largest: Value) -> Value:  # fmt: skip
+    """The cell that takes the gradient of each window of a row: the first that equals the largest, or the last NaN; -1 where
+    there is none.
+
+    Args:
+        image: its address, with borders, and the elements of a line. place: the first of the windows, their distance, and the
+            number of their columns if it is known. largest: elements of the windows.
+    """
+    first, step, known = place
+    places = Value(code, f"<{', '.join(f'i32 {step * k}' for k in range(LANES))}>", f"<{LANES} x i32>")
+    width = code.splat(code.cast(windows.width, "i32"), LANES)
+    winner = code.variable(places.kind, -1)
+    begin, end = windows.cells(row)
+    with code.loop(begin, end) as k:
+        down = end - 1 - (k - begin)
+        line = (row * windows.stride - windows.above + down * windows.dilation) * image[1]
+        for across in _columns(code, windows, known):
+            at = first * step + across * windows.spread
+            cells = code.load("float", image[0], line + at, LANES * step)
+            cells = code.shuffle(cells, cells, range(0, LANES * step, step)) if step > 1 else cells
+            column = places + code.splat(code.cast(at - windows.left, "i32"), LANES)
+            inside = (column >= 0) & (column < width)
+            unclaimed = (winner.get() < 0) | (largest == largest)
+            hit = ((cells == largest) | (cells != cells)) & inside & unclaimed
+            cell = code.splat(code.cast(down * windows.across + across, "i32"), LANES)
+            winner.set(code.select(hit, cell, winner.get()))
+    return winner.get()
+
+
+def _add_gains(code: Code, windows: _Windows, target: Value, lines: tuple[Value, Value], down: Value,
+               place: tuple[int, int]) -> None:  # fmt: skip
+    """Add to the pixels of a line, at `target`, the gradients of the windows that they win as a cell of row `down`.
+
+    Args:
+        lines: addresses of the winners of a row of windows, and of their gradients. place: as of `_winner`, from the second on.
+    """
+    (winners, gains), (step, known) = lines, place
+    with code.loop(0, (windows.left + windows.width + (step - 1)) // step, LANES) as i:
+        there = code.load("float", target, i * step, LANES * step)
+        sums = []
+        for remainder in range(step):
+            part = code.shuffle(there, there, range(remainder, LANES * step, step)) if step > 1 else there
+            total = code.variable(part.kind, 0.0)
+            total.set(part)
+            for across in _columns(code, windows, known):  # so windows come in order
+                back = remainder - across * windows.spread
+                with code.when((back & (step - 1)) == 0):
+                    j = i + (back >> (step - 1))
+                    wins = code.bits(code.load("float", winners, j, LANES), "i32")
+                    cell = code.splat(code.cast(down * windows.across + across, "i32"), LANES)
+                    total.set(total.get() + code.select(wins == cell, code.load("float", gains, j, LANES), 0.0))
+            sums.append(total.get())
+        order = [k // step + LANES * (k % step) for k in range(LANES * step)]
+        code.store(code.shuffle(*sums, order) if step > 1 else sums[0], target, i * step)
+
+
+@native("pppp" + SIZES)
+def _maxima_grad_of_any(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """As `_maxima_grad`, for windows at any distance, one by one; grad is zeros."""
     g, out, x, grad, *sizes = arguments
     windows = _Windows(code, sizes)
     winner, found = code.variable("i64"), code.variable("i64")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tdt
-from tdt._kernels import plane_pool_cpu
+from tdt._kernels import plane_pool_cpu, pool_cpu
 from tdt.nn import functional as F
 
 pytestmark = pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
@@ -53,6 +53,21 @@ def test_any_window_has_the_portable_values_and_gradients(seed):
         np.testing.assert_allclose(fast, portable, rtol=1e-5, atol=1e-5)
     for fast, portable in zip(*both_ways(lambda t: F.adaptive_avg_pool2d(t, 1), x), strict=True):
         np.testing.assert_allclose(fast, portable, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize(("size", "padding", "dilation"), [(2, 0, 1), (3, 1, 1), (3, 0, 2), (5, 2, 1)])
+def test_windows_add_their_gradients_in_order_and_give_them_to_one_cell(step, size, padding, dilation):
+    rng = np.random.default_rng(size)
+    x = rng.integers(-2, 2, (2, 3, 21, 40)).astype(np.float32)
+    x[0, 0] = -np.inf
+    x[0, 1][rng.random(x[0, 1].shape) < 0.3] = np.nan
+    how = {"kernel": (size, size), "stride": (step, step), "padding": (padding, padding), "dilation": (dilation, dilation),
+           "ceil_mode": False}  # fmt: skip
+    out = plane_pool_cpu.max_pool(x, **how)
+    g = rng.standard_normal(out.shape).astype(np.float32)
+    expected = pool_cpu.max_pool_any_vjp(g, out, x, **how)
+    np.testing.assert_array_equal(plane_pool_cpu.max_pool_vjp(g, out, x, **how), expected)
 
 
 def test_planes_have_the_same_bits_on_all_threads(monkeypatch):
