@@ -80,7 +80,6 @@ from tdt._kernels._conditions import (
     large_axis,
     large_channels,
     large_draw,
-    large_group,
     large_last,
     large_lookup,
     large_pair_convolution,
@@ -93,6 +92,7 @@ from tdt._kernels._conditions import (
     multiplies_bfloat16,
     pointwise,
     small_axis,
+    some,
 )
 from tdt._kernels._formulas import (
     LOWER,
@@ -180,7 +180,7 @@ __all__ = [
     "small_axis",
     "large_channels",
     "large_draw",
-    "large_group",
+    "some",
     "large_last",
     "large_lookup",
     "large_pair_convolution",

@@ -17,9 +17,6 @@ from tdt._backend.windows import output_sizes
 from tdt._kernels._formulas import BFLOAT16, FLOAT32
 from tdt._kernels._registry import SWITCHES
 
-# The first kernel of a process costs about 40 ms where it was compiled before, and a second or two where it was not.
-# Below these many elements a call saves so little that a run of a thousand calls would not earn the 40 ms back.
-LARGE_STEP = 1 << 17
 # Multiply-adds of a convolution of bfloat16: of fewer, conversion to float32 costs less than the tiles' registers.
 LARGE_PAIR_CONV = 1 << 20
 # Columns of its products that fill a block's, and numbers of its weights: of fewer, packing takes more time than is saved. More
@@ -76,8 +73,9 @@ LARGE_OPERAND = 1 << 18  # elements of an operand, which take half as long to re
 LARGE_BLAS = 1 << 21  # where the blocks are the BLAS's: 30 µs on one thread, where a second one saves a third of it
 
 
-def large_group(arrays: Sequence[Any], attributes: dict) -> bool:
-    return SWITCHES.kernels and sum([a.size for a in arrays]) >= LARGE_STEP
+def some(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Any arrays."""
+    return SWITCHES.kernels and bool(arrays)
 
 
 def convolution(arrays: Sequence[Any], attributes: dict, dtype: Any = FLOAT32) -> bool:

@@ -7,6 +7,8 @@ from weakref import ref
 
 import numpy as np
 
+from tdt._kernels._jit import address_of
+
 # Elements in a block. Five float64 arrays of it are 160 kB, which a level-two cache holds; and a block is the unit of
 # work that threads share, so results do not depend on their number.
 BLOCK = 4096
@@ -36,7 +38,7 @@ class Table:
 
     def point(self, column: int, arrays: Sequence[np.ndarray]) -> None:
         """Let a column name these arrays, which the caller keeps while the table is used."""
-        # Getting an address takes a microsecond. Gradients may be the same arrays in each step, but must not be kept alive.
+        # Gradients may be the same arrays in each step, but must not be kept alive.
         refs = self._array_refs.get(column)
         if refs is None or not all(r() is a for r, a in zip(refs, arrays, strict=True)):
             self.rows[:, column] = _addresses(arrays)
@@ -44,4 +46,4 @@ class Table:
 
 
 def _addresses(arrays: Sequence[np.ndarray]) -> list[int]:
-    return [array.__array_interface__["data"][0] for array in arrays]
+    return [address_of(array) for array in arrays]

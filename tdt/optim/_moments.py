@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt._kernels import kernel, large_group
+from tdt._kernels import kernel, some
 from tdt.optim._planned import PlannedOptimizer
 
 
@@ -14,7 +14,7 @@ class Moments(PlannedOptimizer):
     m = β₁ m + (1 - β₁) g; v = β₂ v + (1 - β₂) g². Subclasses give the numbers (a, b, e, whether there is a divisor).
     """
 
-    _kernel = kernel("optim_cpu:moments", large_group)
+    _kernel = kernel("optim_cpu:moments", some)
 
     def _arrays(self, group: dict[str, Any]) -> dict[str, float]:
         return {"exp_avg": 0.0, "exp_avg_sq": 0.0}

@@ -9,7 +9,7 @@ import numpy as np
 from tdt import _backend
 from tdt._core.creation import full_like
 from tdt._core.tensor import Tensor, wrap
-from tdt._kernels import kernel, large_group
+from tdt._kernels import kernel, some
 from tdt.optim._params import check_rates, number
 from tdt.optim._plan import scalar_dtype
 from tdt.optim._planned import PlannedOptimizer, check_implementation
@@ -40,7 +40,7 @@ class Adagrad(PlannedOptimizer):
     tensor([-0.1000,  0.1000])
     """
 
-    _kernel = kernel("optim_cpu:adagrad", large_group)
+    _kernel = kernel("optim_cpu:adagrad", some)
     _options = ("lr", "lr_decay", "eps", "weight_decay", "maximize")
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tdt._core.tensor import Tensor
-from tdt._kernels import kernel, large_group
+from tdt._kernels import kernel, some
 from tdt.optim._params import check_betas, check_rates
 from tdt.optim._planned import PlannedOptimizer
 from tdt.optim.optimizer import Params
@@ -35,7 +35,7 @@ class Adamax(PlannedOptimizer):
     tensor([-0.1000,  0.1000])
     """
 
-    _kernel = kernel("optim_cpu:adamax", large_group)
+    _kernel = kernel("optim_cpu:adamax", some)
     _options = ("lr", "betas", "eps", "weight_decay", "maximize")
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tdt._core.tensor import Tensor
-from tdt._kernels import Kernel, kernel, large_group
+from tdt._kernels import Kernel, kernel, some
 from tdt.optim._params import check_rates
 from tdt.optim._planned import PlannedOptimizer
 from tdt.optim.optimizer import Params
@@ -36,7 +36,7 @@ class RMSprop(PlannedOptimizer):
     tensor([-1.0000,  1.0000])
     """
 
-    _kernel = kernel("optim_cpu:rmsprop", large_group)
+    _kernel = kernel("optim_cpu:rmsprop", some)
     _options = ("lr", "alpha", "eps", "weight_decay", "momentum", "centered", "maximize")
 
     def __init__(

@@ -6,7 +6,7 @@ from typing import Any
 
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor, wrap
-from tdt._kernels import kernel, large_group
+from tdt._kernels import kernel, some
 from tdt.optim._params import number
 from tdt.optim._planned import PlannedOptimizer, check_implementation
 from tdt.optim.optimizer import Params
@@ -39,7 +39,7 @@ class SGD(PlannedOptimizer):
     tensor([-0.1000, -0.2000])
     """
 
-    _kernel = kernel("optim_cpu:sgd", large_group)
+    _kernel = kernel("optim_cpu:sgd", some)
     _foreach_records = True
     _options = ("lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize")
 

@@ -57,34 +57,12 @@ def trajectory(
     return [p.detach().numpy() for p in params] + state
 
 
-@pytest.mark.parametrize("dtype,rtol", [("float32", 4e-6), ("float64", 1e-13)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name,options", OPTIMIZERS)
-def test_kernel_and_pieces_agree_at_every_size(name, options, dtype, rtol):
+def test_kernel_and_pieces_have_the_same_bits_at_every_size(name, options, dtype):
     fast, slow = (trajectory(name, options, kernels, dtype) for kernels in (True, False))
     for a, b in zip(fast, slow):
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol)
-
-
-@pytest.mark.parametrize("maximize", [False, True])
-@pytest.mark.parametrize("weight_decay", [0.0, 0.25])
-@pytest.mark.parametrize(
-    "momentum",
-    [{}, {"momentum": 0.5}, {"momentum": 0.5, "dampening": 0.25}, {"momentum": 0.5, "nesterov": True}],
-    ids=str,
-)
-def test_kernel_and_pieces_have_the_same_bits_where_nothing_is_rounded(momentum, weight_decay, maximize):
-    """Few binary digits: fused multiplications and additions, which only the kernel has, give what separate ones do."""
-    found = []
-    for kernels in (True, False):
-        p = tdt.tensor(np.arange(140_000, dtype=np.float32) % 64 - 32, requires_grad=True)
-        with tdt.backends.kernels(kernels):
-            optimizer = tdt.optim.SGD([p], lr=0.5, weight_decay=weight_decay, maximize=maximize, **momentum)
-            for step in range(3):
-                p.grad = tdt.tensor(np.arange(140_000, dtype=np.float32) % 17 - step)
-                optimizer.step()
-        found.append([p.detach().numpy(), *(v.numpy() for v in optimizer.state[p].values())])
-    for a, b in zip(*found, strict=True):
-        np.testing.assert_array_equal(a, b)
+        assert a.tobytes() == b.tobytes()
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -92,8 +70,7 @@ def test_kernel_and_pieces_have_the_same_bits_where_nothing_is_rounded(momentum,
 def test_non_finite_and_subnormal_values_are_the_same_in_body_and_tail(name, options):
     fast, slow = (trajectory(name, options, kernels, "float32", special=True) for kernels in (True, False))
     for a, b in zip(fast, slow):
-        np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("name,options", [OPTIMIZERS[3], OPTIMIZERS[-1]])
