@@ -25,12 +25,13 @@ class Difference(RuntimeError):
     """A recording gives other bits than the function, though it once gave the same.
 
     Attributes:
+        source: of the recorded program.
         tensor: the one whose gradient or values differ, if it is one that the function reads.
     """
 
-    def __init__(self, message: str, tensor: Tensor | None = None):
+    def __init__(self, message: str, source: str, tensor: Tensor | None = None):
         super().__init__(message)
-        self.tensor = tensor
+        self.source, self.tensor = source, tensor
 
 
 class Recorded:
@@ -166,7 +167,7 @@ class Compiled:
         if difference is not None:
             recorded.recording = None
             if verified:
-                raise Difference(difference, tensor)
+                raise Difference(difference, recording.source, tensor)
             self._report(Refusal(f"a second call differs from the recorded one in {difference}"))
         return result
 

@@ -114,12 +114,15 @@ class Guards:
 
     def _visit_module(self, module: Any) -> None:
         own = vars(module)
-        if any(own[name] for name in HOOKS) or type(module)._hooks_of_all:
-            raise Refusal(f"hooks are registered on {type(module).__name__}")
+        if any(own[name] for name in HOOKS if "backward" in name):
+            raise Refusal(f"backward hooks are registered on {type(module).__name__}", module)
+        if type(module)._hooks_of_all:
+            raise Refusal("hooks of all modules are registered")
         self._hold_dict(own)
         self._hold_dict(type(module)._hooks_of_all)
         for name in HOOKS:
             self._hold_dict(own[name])
+            self._visit_items(hook.call for hook in own[name].values())
         for name in REGISTRIES:
             self._hold_dict(own[name])
             self._visit_items(own[name].values())

@@ -22,6 +22,7 @@ from tdt.autograd._op import Op
 
 ndarray = np.ndarray
 PACKAGE = str(Path(__file__).parents[1])
+FUNCTION = str(Path(__file__).with_name("function.py"))  # which calls what is recorded
 
 
 class Recorder:
@@ -263,10 +264,10 @@ def _copy(array: ndarray) -> ndarray:
 
 
 def _place() -> tuple[str, Any]:
-    """Where the program is that is being recorded, outside this package; and the innermost module that is running."""
+    """Where the function is that is being recorded, outside this package; and the innermost module that is running."""
     frame: Any = sys._getframe(1)
     module = None
-    while frame is not None:
+    while frame is not None and not (frame.f_code.co_name == "_record" and frame.f_code.co_filename == FUNCTION):
         if module is None and frame.f_code.co_varnames[:1] == ("self",):
             own = frame.f_locals.get("self")
             module = own if "_parameters" in getattr(own, "__dict__", ()) else None

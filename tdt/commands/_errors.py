@@ -14,7 +14,7 @@ USAGE_ERRORS = (
     "UnsupportedDataError",
     "LaunchError",
 )  # names only: importing them would load the core
-RUNTIME_ERRORS = ("CheckpointError", "ExportError", "StepError")
+RUNTIME_ERRORS = ("CheckpointError", "CompileError", "ExportError", "StepError")
 
 
 def failure(error: BaseException, arguments: list[str]) -> tuple[str, int] | None:

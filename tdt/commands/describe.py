@@ -32,6 +32,9 @@ def describe(
         ),
     ],
     overrides: Overrides = None,
+    compile: Annotated[
+        bool, typer.Option("--compile", help="Show whether training steps are compiled and what they call, or why not.")
+    ] = False,
     json: Json = False,
     device: Device = None,
     runs_root: Root = Path("runs"),
@@ -42,7 +45,7 @@ def describe(
     from tdt.train.config import ConfigErrors
     from tdt.train.data.loading import open_splits
     from tdt.train.loop.build import build
-    from tdt.train.loop.costs import estimate
+    from tdt.train.loop.costs import compiled, estimate
 
     parts = build(
         _read(what, [*(overrides or ()), *([f"device={device}"] if device else ())], runs_root), splits=(), resumed=True
@@ -53,9 +56,12 @@ def describe(
     )  # for the shape of a sample, which many datasets know without their files
     errors.raise_if_any()
     costs = estimate(parts, splits["train"])
+    steps = compiled(parts, splits["train"]) if compile else None
     if json:
-        return print_json(_facts(parts, costs))
+        return print_json(_facts(parts, costs) | ({"compiled": steps._asdict()} if steps else {}))
     print_lines(f"{layers(parts)}\n\n{_as_text(costs, parts.length.steps_per_epoch)}", whole=True)
+    if steps is not None:
+        print_lines(str(steps))
     return 0
 
 

@@ -17,6 +17,7 @@ from tdt.commands._progress import image_progress
 
 if TYPE_CHECKING:
     from tdt.train.config import Draft
+    from tdt.train.logging.events import Event
     from tdt.train.runs.run import RunFolder
     from tdt.train.session import Outcome, Session
 
@@ -58,7 +59,12 @@ DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show layers, shapes, parameters, multiply-adds and steps without training.")
 ]
 Verbose = Annotated[
-    bool, typer.Option("-v", "--verbose", help="Show the optimizer's parameter group of each parameter.")
+    bool,
+    typer.Option(
+        "-v",
+        "--verbose",
+        help="Show the optimizer's parameter group of each parameter, and whether steps are compiled or why not.",
+    ),
 ]
 
 
@@ -157,7 +163,14 @@ def _train(session: Session, root: Path, verbose: bool) -> int:
             console.print_line(notice)
         console.print_line(f"this run is complete; to evaluate it: tdt eval {_arguments(session.run, root)}")
         return 0
-    outcome = session.train(console, at_once=console.restore)
+    messages: list[str] = []
+
+    def tell(event: Event) -> None:
+        if not messages and event.step and (found := session.compilation) is not None:
+            messages.append(str(found))
+            console.print_line(messages[0])
+
+    outcome = session.train(console, *([tell] if verbose else []), at_once=console.restore)
     console.print_line(_summary(session, outcome, root))
     return 0 if outcome.reason == "done" else exit_code(outcome.reason)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from tdt import Tensor
+from tdt import Tensor, nn
+from tdt._compiled.function import Difference
 from tdt.train._types import Nested
 
 # Exceptions that datasets, layers and the machine raise. Any other is a bug of tdt and keeps its traceback.
@@ -47,6 +49,27 @@ class NonFiniteLoss(Exception):
 
 class StepError(Exception):
     """Data, model or loss raised an exception (the cause). The message says which, and on which samples."""
+
+
+class CompileError(Exception):
+    """A compiled computation gives other bits than an ordinary one. source: the program that was recorded."""
+
+    def __init__(self, message: str, source: str = "") -> None:
+        self.source = source
+        super().__init__(message)
+
+    def __reduce__(self) -> Any:
+        return CompileError, (str(self), self.source)
+
+    @classmethod
+    def of(cls, difference: Difference, model: nn.Module, where: str) -> CompileError:
+        """The error for a difference in a computation of `model`."""
+        named = chain(model.named_parameters(), model.named_buffers())
+        name = next((f" of {name}" for name, tensor in named if tensor is difference.tensor), "")
+        text = f"{where}: compiled, it differs from the ordinary one in {difference}{name}"
+        return cls(
+            f"{text}; this is a bug of tdt, please report it. train.compile=false trains without", difference.source
+        )
 
 
 def few(indices: Sequence[int]) -> str:

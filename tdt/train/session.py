@@ -6,6 +6,7 @@ sends it to the others, which therefore need no file system in common. They know
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -16,7 +17,7 @@ from typing import Any
 
 import tdt
 from tdt._activity import ACTIVITY
-from tdt._files import read_file
+from tdt._files import read_file, replace_file
 from tdt.backends import kernels
 from tdt.distributed._launch import abort_at_exit
 from tdt.train._agreement import arrays_of_first, by_first, send_model, together, watched
@@ -24,6 +25,7 @@ from tdt.train._printable import counted
 from tdt.train._ranks import Ranks
 from tdt.train._types import Arrays, Json
 from tdt.train.checks.alike import check_alike, share_threads
+from tdt.train.checks.compiling import Compilation
 from tdt.train.checks.resuming import differences, refused
 from tdt.train.checks.saved_config import restrict_saved_config
 from tdt.train.config import Config, Draft, loads
@@ -31,7 +33,7 @@ from tdt.train.config.precision import default_dtype
 from tdt.train.config.writer import settings
 from tdt.train.data.fingerprints import Fingerprint, fingerprints
 from tdt.train.data.fingerprints import differences as differences_of_data
-from tdt.train.errors import NonFiniteLoss, StepError, Stopped, reason
+from tdt.train.errors import CompileError, NonFiniteLoss, StepError, Stopped, reason
 from tdt.train.logging.callbacks import Callback
 from tdt.train.logging.events import (
     CheckpointSaved,
@@ -53,10 +55,12 @@ from tdt.train.loop.state import data_state, is_over, load_model, load_run, part
 from tdt.train.loop.trainer import Trainer
 from tdt.train.loop.warm_start import warm_start
 from tdt.train.metrics import tagged
+from tdt.train.model.computation import CHECK_EVERY
 from tdt.train.runs._environment import versions
 from tdt.train.runs.checkpoint import CheckpointError, load_meta
 from tdt.train.runs.run import METRICS_FILE, ROOT, RunError, RunFolder, find_checkpoint
 
+COMPILE_REPORT = "compile-difference.txt"
 _SAVED_CONFIG_APPLIES = "a resumed run uses the config in its checkpoint"
 
 
@@ -114,7 +118,8 @@ class Session:
         self.ranks = ranks or Ranks.alone()
         self.run, self.parts, self.saved, self.fresh = run, parts, saved, fresh
         self.data_files, self.changes, self.notices = data_files, changes, notices
-        self.store = run.checkpoints(parts.config.checkpoint.keep)
+        compiles = parts.computation(parts.model).reason is None
+        self.store = run.checkpoints(parts.config.checkpoint.keep, CHECK_EVERY if compiles else None)
         self._events = Events()
         self._stop, self._reported = StopRequest(), False  # reported: whether the log has the reason
 
@@ -267,6 +272,11 @@ class Session:
                 return False
         return by_first(self.ranks, self._is_logged_as_done)
 
+    @property
+    def compilation(self) -> Compilation | None:
+        """Whether steps are compiled; None while that is not known yet."""
+        return self._trainer.train_step.compilation
+
     def _is_logged_as_done(self) -> bool:
         try:
             return b'"reason": "done"' in read_file(self.run.folder / METRICS_FILE)
@@ -347,7 +357,9 @@ class Session:
             ended("interrupted", stop.reason)
             return Outcome(stop.reason)
         except Exception as error:
-            if self.ranks.first and isinstance(error, (NonFiniteLoss, StepError, MemoryError)):
+            if self.ranks.first and isinstance(error, CompileError):
+                error.add_note(self._verified_checkpoint(error, trainer))
+            elif self.ranks.first and isinstance(error, (NonFiniteLoss, StepError, MemoryError)):
                 error.add_note(self._last_checkpoint())
             with suppress(OSError):  # if the disk has failed, `error` says so
                 ended("non-finite" if isinstance(error, NonFiniteLoss) else "failed", reason(error))
@@ -364,6 +376,17 @@ class Session:
             return f"kept: {find_checkpoint(self.run.folder)}"
         except CheckpointError:
             return "no checkpoint has been written"
+
+    def _verified_checkpoint(self, error: CompileError, trainer: Trainer) -> str:
+        """Go back to the last checkpoint that compiled steps cannot have spoilt, and write a report. Returns a note on both."""
+        verified = trainer.step // CHECK_EVERY * CHECK_EVERY
+        path, report = self.store.go_back(verified), self.run.folder / COMPILE_REPORT
+        facts = {"step": trainer.step + 1, "verified": verified, "threads": tdt.get_num_threads(), **_environment()}
+        replace_file(report, f"{error}\n{json.dumps(facts, indent=1)}\n\n{error.source}".encode())
+        saved = f"kept, verified: {path}; a resumed run starts there" if path else (
+            "no checkpoint is verified: start the run again"
+        )  # fmt: skip
+        return f"{saved}\nreport: {report}"
 
     def _open_logs(self, events: Events) -> None:
         if not self.ranks.first:

@@ -361,6 +361,18 @@ def test_gradients_flow_through_inputs_and_each_of_several_results():
     assert len(recordings(function)) == 1
 
 
+def test_large_gradients_of_parts_live_until_the_whole_is_joined():
+    def f(x):
+        a, b, c = x.chunk(3)
+        return (a * 2).sum() + (b * c).sum()
+
+    x = tdt.randn(3, 200, 200, requires_grad=True)
+    function = tdt.compile(f, fullgraph=True)
+    for _ in range(3):
+        assert bits(tdt.autograd.grad(function(x), x)) == bits(tdt.autograd.grad(f(x), x))
+    assert len(recordings(function)) == 1
+
+
 def test_a_graph_behaves_as_an_eager_one():
     w = tdt.randn(3, requires_grad=True)
     function = tdt.compile(lambda x: (x * w).exp())
@@ -709,13 +721,23 @@ def test_the_first_calls_of_a_kind_can_stay_as_they_are():
 def test_hooks_that_are_removed_leave_a_function_that_is_compiled():
     model, x = nn.Linear(2, 2), tdt.ones(1, 2)
     function = tdt.compile(lambda x: model(x) * 2)
-    handle = model.register_forward_hook(lambda module, args, out: out * 3)
-    with pytest.warns(UserWarning, match="hooks are registered on Linear"):
+    handle = model.register_full_backward_hook(lambda module, inputs, outputs: None)
+    with pytest.warns(UserWarning, match="backward hooks are registered on Linear"):
         assert tdt.equal(function(x), model(x) * 2)
     handle.remove()
     for _ in range(3):
         assert tdt.equal(function(x), model(x) * 2)
     assert len(recordings(function)) == 1
+
+
+def test_forward_hooks_are_recorded_with_what_they_depend_on():
+    factor, model, x = 3.0, nn.Linear(2, 2), tdt.ones(1, 2)
+    model.register_forward_hook(lambda module, args, out: out * factor)
+    model.register_forward_pre_hook(lambda module, args: (args[0] + factor,))
+    function = tdt.compile(lambda x: model(x) * 2, fullgraph=True)
+    for factor in (3.0, 3.0, 3.0, 5.0, 5.0, 5.0):
+        assert bits([function(x)]) == bits([model(x) * 2])
+    assert len(recordings(function)) == 2
 
 
 def test_a_refusal_names_the_module_that_was_running():

@@ -11,8 +11,8 @@ from tdt.train.config.sections import Top
 
 ALLOWED = (
     "device", "train.epochs", "train.steps", "train.time", "train.early_stopping.patience", "train.stall_timeout",
-    "train.shard_optimizer", "checkpoint.every", "checkpoint.keep", "log", "data.eval_loader", "data.loader.num_workers",
-    "data.loader.prefetch_factor", "data.loader.timeout",
+    "train.shard_optimizer", "train.compile", "checkpoint.every", "checkpoint.keep", "log", "data.eval_loader",
+    "data.loader.num_workers", "data.loader.prefetch_factor", "data.loader.timeout",
 )  # fmt: skip
 _REASONS = {
     "data.loader.num_workers": "with train.shards: 1 the batches draw from each worker's generators",

@@ -287,6 +287,9 @@ class Train(Section):
     amp: automatic mixed precision: the model runs under `autocast` of this dtype, in training and evaluation; weights, loss
     and metrics stay float32. With float16 the loss is scaled so that small gradients do not vanish; a step on which gradients
     overflow is skipped, and counted as `amp/skipped_steps`.
+    compile: the steps are recorded, and repeated without Python between their operations, to the same bits; one step in 1,000 is
+    compared with an ordinary one. `auto` leaves models with layers or losses of your own as they are, since Python code in these
+    runs only while a step is recorded; true compiles them too, false nothing.
     stall_timeout: of a run on several processes: time without progress (a batch, a part of a checkpoint) after which it is
     aborted, with a message that names the process, its machine, step and last collective. Make it longer than the slowest batch.
     """
@@ -312,6 +315,7 @@ class Train(Section):
     reduce_dtype: Literal["bfloat16"] | None = None
     overfit: Count | None = None
     amp: Literal["bfloat16", "float16"] | None = None
+    compile: Literal["auto"] | bool = "auto"
     stall_timeout: DurationText = Duration(5, "minute")
 
 

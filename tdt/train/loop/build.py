@@ -188,6 +188,7 @@ def _build_parts(
 
     initialize(config, model, errors)
     parts = _place(config, device, model, loss, rows, dry_run)
+    parts.sources = sources
     parts.facts, parts.samples = facts, {name: len(split.dataset) for name, split in opened.items()}
     return parts, opened
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import tdt
 from tdt import Tensor
+from tdt.train.checks.compiling import Compilation
 from tdt.train.config.precision import default_dtype
 from tdt.train.data.loading import Split
 from tdt.train.loop.parts import Parts
@@ -99,6 +100,17 @@ def _rate(device: tdt.device) -> float:
         (matrix @ matrix)[0, 0].item()
         took.append(time.perf_counter() - began)
     return PRODUCT**3 / min(took)
+
+
+def compiled(parts: Parts, split: Split) -> Compilation:
+    """How the steps of `parts` are computed, on batches like the first sample of `split`. Changes the weights."""
+    step, size = TrainStep(parts, 1), min(parts.config.data.loader.batch_size, len(split.dataset))
+    batch = _batch(split, size)
+    parts.train_mode()
+    with default_dtype(parts.config.dtype):
+        for _ in range(3):  # as it is, recorded, compared
+            _step(step, batch)
+    return step.compilation or Compilation(0, 0, ("it calls no ops",))
 
 
 def _batch(split: Split, size: int) -> Any:

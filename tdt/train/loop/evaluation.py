@@ -15,6 +15,7 @@ import numpy as np
 import tdt
 from tdt import Tensor
 from tdt._activity import ACTIVITY
+from tdt._compiled.function import Difference
 from tdt.train._agreement import loaded_by_first, together, watched
 from tdt.train._ranks import Ranks
 from tdt.train._types import Callback, Json, Nested
@@ -29,7 +30,7 @@ from tdt.train.data.loading import unsharded
 from tdt.train.data.nested import leaves, on_host
 from tdt.train.data.own_files import is_path, with_path
 from tdt.train.data.stream import is_stream
-from tdt.train.errors import Stopped, bad_data, error_context
+from tdt.train.errors import CompileError, Stopped, bad_data, error_context
 from tdt.train.loop.build import build
 from tdt.train.loop.parts import Parts
 from tdt.train.loop.state import data_state, load_model, load_run, state_errors
@@ -134,14 +135,19 @@ def _score(
     parts: Parts, split: str, metrics: dict[str, Metric], inputs: Any, targets: Any, first: int, shown: bool
 ) -> tuple[int, dict[str, Any], Any]:
     """The size of a batch, what it adds to the metrics, and if it is shown what they compare, and the call of the loss."""
-    output = parts.output_of(parts.scored, inputs)
+    computation = parts.computation(parts.scored)
     try:
-        loss = parts.loss(output, targets, inputs)
+        output, loss, terms, _ = computation("losses", inputs, targets, check=computation.checks_next())
+    except Difference as difference:
+        raise CompileError.of(
+            difference, parts.scored, f"the evaluation of data.{split}, at its sample {first}"
+        ) from None
     except IndexError as error:
         indices = range(first, first + len(next(leaves(targets))))
         raise label_error(split, parts, targets, indices) or error from error
     if not loss.is_cuda and not math.isfinite(loss.item()):
         _check_data(split, inputs, targets, first)
+    parts.loss.remember(output, targets, inputs, terms)
     output, targets = parts.loss.compared(output, targets, inputs)
     sums = {name: metric.batch_sum(output, targets, loss) for name, metric in metrics.items()}
     call = (inputs, output, targets), parts.loss.last_call

@@ -69,7 +69,7 @@ class TextGenerator:
             self.module.eval()
         try:
             with default_dtype(parts.config.dtype):
-                return parts.loss.output_part(parts.output_of(self.module, parts.place(tokens))).cpu()
+                return parts.loss.output_part(parts.computation(self.module).forward.output(parts.place(tokens))).cpu()
         finally:
             if trained:
                 self.module.train()

@@ -16,7 +16,7 @@ from tdt.optim.swa_utils import SWALR
 from tdt.train._ranks import Ranks
 from tdt.train._types import Json, Nested
 from tdt.train.checks.shapes import Row
-from tdt.train.config import Config, Problem, registry
+from tdt.train.config import Component, Config, Problem, registry
 from tdt.train.data.nested import mapped
 from tdt.train.data.shards import Shards
 from tdt.train.errors import error_context
@@ -26,6 +26,7 @@ from tdt.train.loop.early_stopping import BestScore, EarlyStopping, Scores
 from tdt.train.loop.length import Length
 from tdt.train.loop.shard_optimizer import Owners
 from tdt.train.metrics import Loss, Metric
+from tdt.train.model.computation import Computation, Forward
 from tdt.train.model.objective import Objective, TermMean
 from tdt.utils.data import DataLoader
 
@@ -43,8 +44,8 @@ _scheduling = error_context(lambda: "the scheduler failed")
 class ModelParts:
     """The model, its loss, and what updates its weights.
 
-    rows: its layers. groups: (parameter name, index of its parameter group). channels_last: whether the model takes
-    images in that memory format.
+    rows: its layers. sources: what declares each layer that the config names. groups: (parameter name, index of its parameter
+    group). channels_last: whether the model takes images in that memory format.
     """
 
     model: nn.Module
@@ -54,6 +55,7 @@ class ModelParts:
     scheduler: LRScheduler | None = None
     swa_scheduler: SWALR | None = None
     groups: list[tuple[str, int]] = field(default_factory=list)
+    sources: dict[nn.Module, Component] = field(default_factory=dict)
     frozen_norms: tuple[nn.Module, ...] = ()
     average: Average | None = None
     channels_last: bool = False
@@ -102,6 +104,7 @@ class Parts(ModelParts, DataParts):
     owners: Owners | None = None
     warnings: tuple[Problem, ...] = ()
     callbacks: tuple[Callback, ...] = ()
+    _computations: dict[nn.Module, Computation] = field(default_factory=dict)
 
     def place(self, batch: Nested) -> Any:
         """A batch, or the parts of one, on the run's device, in the dtype and memory format of the model."""
@@ -113,13 +116,25 @@ class Parts(ModelParts, DataParts):
             batch = batch.double()
         return batch.contiguous(memory_format=tdt.channels_last) if self.channels_last and batch.ndim == 4 else batch
 
-    def output_of(self, model: nn.Module, inputs: Nested) -> Any:
-        """The model's output, computed under `autocast` with `train.amp`; half precision is converted to float32."""
-        if self.config.train.amp is None:
-            return model(inputs)
-        with tdt.autocast(self.device.type, dtype=getattr(tdt, self.config.train.amp)):
-            output = model(inputs)
-        return mapped(lambda part: part.float() if part.dtype in (tdt.bfloat16, tdt.float16) else part, output)
+    def computation(self, model: nn.Module) -> Computation:
+        """What is computed of a batch with a model: the one that is trained, or the one that is evaluated."""
+        if model not in self._computations:
+            forward = Forward(model, self.loss, self.config.train.amp)
+            self._computations[model] = Computation(forward, self._why_not_compiled(model))
+        return self._computations[model]
+
+    def _why_not_compiled(self, model: nn.Module) -> str | None:
+        if self.config.train.compile is False:
+            return "train.compile is false"
+        if self.device.type != "cpu":
+            return "only computations on a CPU are"
+        own = (m for m in (*model.modules(), *self.loss.modules()) if type(m).__module__.partition(".")[0] != "tdt")
+        if self.config.train.compile == "auto" and (found := next(own, None)) is not None:
+            own_code = (
+                f"{type(found).__name__} is your own, and its Python code would run only while a step is recorded"
+            )
+            return f"{own_code}; if that is enough, set train.compile: true"
+        return None
 
     def generators(self) -> dict[str, tdt.Generator]:
         """Every generator that the run draws from, by name."""

@@ -20,6 +20,7 @@ from tdt.train.loop.lockstep import Lockstep
 from tdt.train.loop.parts import Parts
 from tdt.train.loop.shard_sums import BufferMean, GradientSum
 from tdt.train.loop.train_step import TrainStep
+from tdt.train.model.computation import Computation
 
 LOADING = -1  # in `place`, while the shards of a batch are loaded
 
@@ -59,6 +60,9 @@ class ShardedStep(TrainStep):
         self.gradients = GradientSum(trained, parts.ranks, parts.owners, rounds)
         self.buffers = BufferMean(parts.model, parts.ranks)
         self.lockstep = self._synchronized()
+        if self.lockstep is not None:
+            reason = "SyncBatchNorm layers exchange statistics between the shards of a batch, which is computed layer by layer"
+            self.computation = Computation(self.computation.forward, self.computation.reason or reason)
         self._saved: dict[int, tuple[list[Tensor | None], tuple[int, int], Callable[[], None]]] = {}
         self._errors: dict[int, Exception] = {}  # found in this step by this rank, by shard
         self.samples = 0  # of the last step, on all ranks

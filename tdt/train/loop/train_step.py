@@ -9,8 +9,10 @@ from tdt import Tensor, no_grad
 from tdt.amp import GradScaler
 from tdt.nn.utils import clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from tdt.train._types import Json
+from tdt.train.checks.compiling import Compilation, compilation
 from tdt.train.loop.mixup import Mixup
 from tdt.train.loop.parts import Parts
+from tdt.train.model.computation import CHECK_EVERY
 
 
 class TrainStep:
@@ -35,7 +37,8 @@ class TrainStep:
         self.scaler = GradScaler(parts.device.type, enabled=self.train.amp == "float16")
         self.skipped = 0
         self._norm: Tensor | None = None  # gradient norm of the last step, if clipping computed it
-        self._direct = parts.loss.alone if self.mixup is None else None  # fast path for the usual case
+        self.computation = parts.computation(parts.model)
+        self.compares = False  # whether this step is computed both ways, compiled and not
         self._first = self._shares = 0.0  # weight in the mean of the step's first batch, and of all batches so far
 
     def batches(self, group: Iterable[Any], number: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -44,22 +47,32 @@ class TrainStep:
 
     def run(self, group: Iterable[Any], number: int, compute: Callable[[Tensor, Tensor], bool]) -> None:
         """Call `compute` with what is computed at a time, until it returns False. number: of the step, from 1."""
+        self.compares = number % CHECK_EVERY == 0
         for inputs, targets in self.batches(group, number):
             if not compute(inputs, targets):
                 break
 
     def forward(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns the output and the target that metrics compare, and the loss."""
+        """Returns the output and the target that metrics compare, and the loss.
+
+        Raises:
+            Difference: the compiled step of `compares` differs from the ordinary one.
+        """
         self._clear()
-        objective, loss = self.parts.loss, None
-        if self._direct is not None:
-            output = self.parts.output_of(self.parts.model, inputs)
-            return output, targets, self._direct(output, targets)
-        if self.mixup is not None:  # if the target is the input (an autoencoder), it is the mixed one
-            inputs, loss = self.mixup(inputs, targets, lambda output, target: objective(output, target, inputs))
-        output = self.parts.output_of(self.parts.model, inputs)
-        value = objective(output, targets, inputs) if loss is None else loss(output)
-        return *objective.compared(output, targets, inputs), value
+        objective, check = self.parts.loss, self.compares
+        if self.mixup is None:
+            output, loss, terms, _ = self.computation("losses", inputs, targets, check=check)
+        else:  # if the target is the input (an autoencoder), it is the mixed one
+            inputs, others, share = self.mixup(inputs, targets)
+            output, own, terms, theirs = self.computation("mixed", inputs, targets, others, check=check)
+            loss = own.lerp(theirs, 1 - share)
+        objective.remember(output, targets, inputs, terms)
+        return *objective.compared(output, targets, inputs), loss
+
+    @property
+    def compilation(self) -> Compilation | None:
+        """How steps are computed; None while that is not known yet."""
+        return compilation(self.parts, self.computation, "losses" if self.mixup is None else "mixed")
 
     def counts(self, targets: Tensor) -> bool:
         """Whether a loss that is NaN is an error; not for a shard whose targets are all ignored."""

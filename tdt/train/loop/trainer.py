@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from tdt import Tensor
 from tdt._activity import ACTIVITY
 from tdt._backend import raise_pending
+from tdt._compiled.function import Difference
 from tdt.train._agreement import shared
 from tdt.train._types import Arrays, Callback, Json
 from tdt.train.checks.labels import label_error
@@ -27,7 +28,7 @@ from tdt.train.data.loading import batch_indices
 from tdt.train.data.nested import on_host
 from tdt.train.data.shards import ShardedBatches
 from tdt.train.data.stream import StreamOrder
-from tdt.train.errors import NonFiniteLoss, StepError, Stopped, error_context, few, non_finite
+from tdt.train.errors import CompileError, NonFiniteLoss, StepError, Stopped, error_context, few, non_finite
 from tdt.train.logging.callbacks import Callbacks
 from tdt.train.logging.events import (
     CheckpointSaved,
@@ -183,6 +184,10 @@ class Trainer:
         step = self.train_step
         try:
             output, targets, loss = step.forward(inputs, targets)
+        except Difference as difference:
+            where = f"step {self.step + 1}, on the training samples {few(self._samples())}"
+            step.fail(CompileError.of(difference, self.parts.model, where))
+            return False
         except IndexError as error:
             raise label_error("train", self.parts, targets, self._samples()) or error from error
         # Reading the loss would synchronise the GPU; `_check` does that later.

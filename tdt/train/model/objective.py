@@ -46,19 +46,15 @@ class Objective(nn.Module):
         self.last_call: dict[str, Nested] = {}
 
     def forward(self, output: Nested, target: Nested, input: Nested) -> Tensor:
+        total, values = total_of(self.terms, self.scales, output, target, input)
+        self.remember(output, target, input, values)
+        return total
+
+    def remember(self, output: Nested, target: Nested, input: Nested, values: dict[str, tuple[Tensor, Tensor]]) -> None:
+        """Keep what metrics read of a call. values: its terms, as `total_of` returns them."""
+        self.values = values
         if self.saves_call:
             self.last_call = {"output": mapped(Tensor.detach, output), "target": target, "input": input}
-        total: Any = None
-        for term in self.terms:
-            output_part, target_part = compared(term, output, target, input)
-            if term.target in self.scales:
-                target_part = self.scales[term.target](target_part)
-            loss = term.loss(output_part, target_part)
-            if len(self.terms) > 1:
-                self.values[term.name] = loss.detach(), target_part
-            weighted = loss if term.weight == 1 else loss * term.weight
-            total = weighted if total is None else total + weighted
-        return total
 
     def scale_targets(self, statistics: Mapping[str, Mapping[str, Any]]) -> None:
         """Compute the loss on scaled targets. statistics: the arguments of `TargetScale` by the path of the target."""
@@ -85,13 +81,6 @@ class Objective(nn.Module):
     def target_part(self, target: Nested, input: Nested) -> Tensor:
         """The target (or input) that the first term compares it with."""
         return part_of(self.terms[0].target, {"target": target, "input": input})
-
-    @property
-    def alone(self) -> nn.Module | None:
-        """The only loss, if it takes output and target directly; else None."""
-        first = self.terms[0]
-        direct = self.terms == [Term(first.name, first.loss)] and not self.saves_call and not len(self.scales)
-        return first.loss if direct else None
 
     @property
     def reading(self) -> Reading:
@@ -124,6 +113,24 @@ class Objective(nn.Module):
 
         metric.batch_sum = batch_sum  # type: ignore[method-assign]
         return metric
+
+
+def total_of(
+    terms: Sequence[Term], scales: nn.ModuleDict, output: Nested, target: Nested, input: Nested
+) -> tuple[Tensor, dict[str, tuple[Tensor, Tensor]]]:
+    """The weighted sum of the losses and, with several, the loss and the target of each, by name."""
+    total: Any = None
+    values = {}
+    for term in terms:
+        output_part, target_part = compared(term, output, target, input)
+        if term.target in scales:
+            target_part = scales[term.target](target_part)
+        loss = term.loss(output_part, target_part)
+        if len(terms) > 1:
+            values[term.name] = loss.detach(), target_part
+        weighted = loss if term.weight == 1 else loss * term.weight
+        total = weighted if total is None else total + weighted
+    return total, values
 
 
 def compared(term: Term, output: Nested, target: Nested, input: Nested) -> tuple[Tensor, Tensor]:

@@ -257,8 +257,9 @@ def make_folder(folder: Path) -> None:
 class CheckpointStore:
     """The checkpoints of one run: `step-<n>.safetensors`, and the names `last` and `best` for two of them.
 
-    folder: created by the first `save`. keep: number of step files to keep, None for all. `best` and `last` are hard links
-    (copies if the file system has none), so that their contents stay in any case.
+    folder: created by the first `save`. keep: number of step files to keep, None for all. checked: the newest file up to the
+    last step that is a multiple of this number stays too. `best` and `last` are hard links (copies if the file system has
+    none), so that their contents stay in any case.
 
     >>> from tdt.train.runs.checkpoint import CheckpointStore, load
     >>> import tempfile
@@ -269,11 +270,11 @@ class CheckpointStore:
     ([20, 30], {'step': 10})
     """
 
-    def __init__(self, folder: str | os.PathLike[str], keep: int | None = 3) -> None:
+    def __init__(self, folder: str | os.PathLike[str], keep: int | None = 3, checked: int | None = None) -> None:
         if keep is not None and keep < 1:
             raise ValueError(f"keep must be at least 1, or None for all, got {keep}")
         self.folder = Path(folder)
-        self.keep = keep
+        self.keep, self.checked = keep, checked
 
     def save(
         self, step: int, tensors: Mapping[str, np.ndarray], meta: Mapping[str, Any], *, best: bool = False
@@ -300,6 +301,15 @@ class CheckpointStore:
         except OSError as error:
             raise CheckpointError(f"{path}: written, but not linked as last: {error.strerror or error}") from error
         return path
+
+    def go_back(self, step: int) -> Path | None:
+        """Let a resume start from the newest checkpoint up to `step`, which is linked as `last`. None if there is none."""
+        before = [each for each in self.steps() if each <= step]
+        if not before:
+            return None
+        self._point("last", self.path(before[-1]))
+        fsync_folder(self.folder)
+        return self.path(before[-1])
 
     def finish_save(self, best: bool) -> None:
         """Complete a first `save` that was killed: link the newest step file as `last`, with `best` also as the best."""
@@ -354,6 +364,8 @@ class CheckpointStore:
         steps = self.steps()
         current = [step for step in steps if step <= newest]
         remaining = current if self.keep is None else current[-self.keep :]
+        if self.checked is not None:
+            remaining += [step for step in current if step <= newest // self.checked * self.checked][-1:]
         for step in set(steps) - set(remaining):
             self.path(step).unlink(missing_ok=True)
 

@@ -25,7 +25,7 @@ ROOT = "runs"
 METRICS_FILE = "metrics.jsonl"
 # The names in a run's folder that tdt writes.
 _OWN = re.compile(
-    r"run\.lock(\.owner)?|config\.yaml|env\.json|metrics\.jsonl|events\.out\.tfevents\..+|checkpoints|projector_config\.pbtxt"
+    r"run\.lock(\.owner)?|config\.yaml|env\.json|metrics\.jsonl|events\.out\.tfevents\..+|checkpoints|compile-difference\.txt|projector_config\.pbtxt"
     r"|[0-9]{5,}|\..+\.[0-9]+\.tmp",
     re.DOTALL,
 )
@@ -133,9 +133,9 @@ class RunFolder:
         """Whether the run has begun: its config is written last."""
         return os.path.lexists(self.folder / "config.yaml")
 
-    def checkpoints(self, keep: int | None = 3) -> CheckpointStore:
-        """The run's checkpoints."""
-        return CheckpointStore(self.folder / "checkpoints", keep)
+    def checkpoints(self, keep: int | None = 3, checked: int | None = None) -> CheckpointStore:
+        """The run's checkpoints. keep, checked: as `CheckpointStore`."""
+        return CheckpointStore(self.folder / "checkpoints", keep, checked)
 
     def config_text(self) -> str:
         """The run's resolved config."""

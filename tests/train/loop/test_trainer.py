@@ -296,7 +296,7 @@ def test_a_mistake_of_the_programs_own_is_not_blamed_on_the_data(tmp_path, monke
         raise AssertionError("a bug")
 
     built, _ = trainer(tmp_path)
-    monkeypatch.setattr(built.parts.loss, "forward", broken)
+    monkeypatch.setattr(built.parts.loss.terms[0].loss, "forward", broken)
     with pytest.raises(AssertionError, match="a bug"):
         built.fit()
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from tdt._core.dtype import SCALAR_NAMES, int64
+from tdt._core.mode import check_values
 from tdt._core.ranges import arange
 from tdt._core.tensor import Tensor
 from tdt._ops.linalg.distance import pairwise_distance
@@ -243,14 +246,18 @@ def multi_margin_loss(
                 f"expected scalar type {SCALAR_NAMES[input.dtype]} but found {SCALAR_NAMES[weight.dtype]}"
             )
     t = target.reshape(-1, 1)
-    if bool(((t < 0) | (t >= classes)).any()):
-        raise RuntimeError(f"target out of range: there are {classes} classes, 0 to {classes - 1}")
+    check_values(partial(_check_classes, classes), target._a)
     costs = (margin - x.gather(1, t) + x).clamp(min=0)
     costs = (costs if p == 1 else costs * costs) * (arange(classes, device=t.device) != t)
     if weight is not None:
         costs = costs * weight[t]
     losses = costs.sum(1) / classes
     return reduced(losses if target.ndim else losses.squeeze(0), reduction)
+
+
+def _check_classes(count: int, target: Any) -> None:
+    if bool(((target < 0) | (target >= count)).any()):
+        raise RuntimeError(f"target out of range: there are {count} classes, 0 to {count - 1}")
 
 
 @node_name("MultilabelMarginLossBackward0")
