@@ -1,21 +1,27 @@
-"""Training steps with `tdt.compile`: ratio of their time to those without it, and to PyTorch's without its compiler.
+"""Compiled training steps: ratio of their time to those without, and to PyTorch's without its compiler.
 
-Processor time of one thread. The loss and its gradients are compiled; clearing gradients and the optimizer's step are not.
+First networks with `tdt.compile`, then steps of `tdt train`, with their metrics, on the layers of bundled configs. Processor time
+of one thread. The loss and its gradients are compiled; clearing gradients and the optimizer's step are not.
 
 python -m benchmarks.compiled
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 import torch
 
 import tdt
-from benchmarks._pairs import arguments, ratios, report, settings, timed
+from benchmarks._pairs import arguments, compared, settings
+from tdt.train.config import load
+from tdt.train.logging.events import Events
+from tdt.train.loop.build import build
+from tdt.train.loop.trainer import Trainer
 
-PAIRS = 9
+PAIRS = 25
 
 
 def mlp(library: Any) -> Any:
@@ -117,16 +123,65 @@ def step(library: Any, build: Any, shape: tuple[int, ...], characters: bool, com
     return run
 
 
+CONFIGS = ("digits-mlp", "digits-cnn")  # whose layers are a chain
+
+
+def trained(name: str, compiled: bool) -> Any:
+    """A function that takes a step of the trainer, as for a config."""
+    parts = build(load(name, ["device=cpu", f"train.compile={'auto' if compiled else 'false'}"]))
+    trainer = Trainer(parts, Events(), None, {})
+    parts.train_mode()
+    batch = next(iter(parts.loaders["train"]))
+
+    def run() -> None:
+        trainer._train_step([(parts.place(batch[0]), parts.place(batch[1]))])
+
+    for _ in range(4):
+        run()
+    return run
+
+
+def trained_by_torch(name: str) -> Any:
+    """The same step of a loop with PyTorch, which reads the loss, and counts the correct predictions."""
+    parts = build(load(name, ["device=cpu"]))
+    model = torch.nn.Sequential(*[eval(row.layer, vars(torch.nn).copy()) for row in parts.rows])
+    options = parts.config.optimizer.component
+    optimizer = getattr(torch.optim, options.name)(model.parameters(), *options.args, **options.kwargs)
+    criterion = torch.nn.CrossEntropyLoss()
+    x, y = (torch.from_numpy(side.numpy().copy()) for side in next(iter(parts.loaders["train"])))
+
+    def run() -> None:
+        optimizer.zero_grad()
+        output = model(x)
+        loss = criterion(output, y)
+        loss.item()
+        loss.backward()
+        optimizer.step()
+        (output.argmax(1) == y).sum().item()
+
+    for _ in range(4):
+        run()
+    return run
+
+
+def shown(name: str, eager: Any, compiled: Any, by_torch: Any) -> None:
+    """A line for a network: the times of its step, and the ratios to those without and to PyTorch's."""
+    to_eager, own, _ = compared(time.process_time, compiled, eager, PAIRS)
+    to_torch, _, theirs = compared(time.process_time, compiled, by_torch, PAIRS)
+    print(
+        f"{name:<28} {own * 1e6:9.0f} µs, × {1 / to_eager:.2f} of eager, × {1 / to_torch:.2f} of PyTorch's {theirs * 1e6:.0f} µs"
+    )
+
+
 def main() -> None:
-    """Print two lines for each network."""
+    """Print a line for each network and config."""
     tdt.set_num_threads(1)
     torch.set_num_threads(1)
     print(settings())
     for name, network in NETWORKS.items():
-        ours = step(tdt, *network, True)
-        count = max(1, round(0.1 / timed(ours, 3)()))
-        for other, theirs in (("without", step(tdt, *network, False)), ("PyTorch", step(torch, *network, False))):
-            report(f"{name}, to {other}", ratios(timed(ours, count), timed(theirs, count), PAIRS))
+        shown(name, step(tdt, *network, False), step(tdt, *network, True), step(torch, *network, False))
+    for name in CONFIGS:
+        shown(f"tdt train {name}", trained(name, False), trained(name, True), trained_by_torch(name))
 
 
 if __name__ == "__main__":
