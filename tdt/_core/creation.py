@@ -161,7 +161,10 @@ def make(
     kind: str, shape: tuple[int, ...], value: Any, dtype: Dtype | None, where: Any, requires_grad: bool = False
 ) -> Tensor:
     """A tensor created by the array library's function `kind`: zeros, ones, empty or full."""
-    created = _built(kind, shape, value, dtype, where, requires_grad)
+    return _recorded(_built(kind, shape, value, dtype, where, requires_grad))
+
+
+def _recorded(created: Tensor) -> Tensor:
     if state.recording is not None:
         state.recording.constant(created)
     return created
@@ -275,9 +278,9 @@ def _make_with_order(
     kind: str, shape: tuple[int, ...], value: Any, dtype: Any, where: Any, requires_grad: bool, order: tuple[int, ...]
 ) -> Tensor:
     """As `make`, with the dimensions in the given order in memory."""
-    created = make(kind, tuple([shape[d] for d in order]), value, dtype, where, requires_grad)
+    created = _built(kind, tuple([shape[d] for d in order]), value, dtype, where, requires_grad)
     created._a = created._a.transpose(sorted(range(len(shape)), key=order.__getitem__))
-    return created
+    return _recorded(created)
 
 
 def _tensor_to_be_like(name: str, input: Any) -> None:

@@ -133,6 +133,28 @@ def test_an_input_that_is_written_to_before_backward_does_not_change_the_gradien
     assert run(tdt.compile(function, fullgraph=True)) == run(function)
 
 
+def test_random_numbers_like_a_strided_tensor_are_drawn_anew_in_each_call():
+    def function(x):
+        mean, log_variance = x.chunk(2, 1)
+        return (mean + tdt.randn_like(mean) * (0.5 * log_variance).exp(),)
+
+    found = []
+    for run in (function, tdt.compile(function, fullgraph=True)):
+        tdt.manual_seed(1)
+        found.append(steps(run, [tdt.zeros(3, 8, requires_grad=True)]))
+    assert found[0] == found[1]
+
+
+def test_classes_that_are_ignored_are_recorded():
+    target = tdt.tensor([1, -100, 2])
+
+    def function(x):
+        return (F.cross_entropy(x, target, ignore_index=-100),)
+
+    tensors = [tdt.zeros(3, 4, requires_grad=True)]
+    assert steps(tdt.compile(function, fullgraph=True), tensors) == steps(function, tensors)
+
+
 def test_values_that_are_written_to_in_place_are_computed_before():
     def function(x):
         y = x * 2
