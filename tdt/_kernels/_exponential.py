@@ -40,7 +40,12 @@ def _reduced(x: Expression) -> tuple[Expression, Expression]:
 
 def _expm1_reduced(r: Expression) -> Expression:
     """exp(r) - 1 for |r| ≤ ln 2 / 2."""
-    return fma(polynomial(r, 1.37805939e-3, 8.37312452e-3, 4.16695364e-2, 1.66664720e-1, 4.99999851e-1) * r, r, r)
+    return fma(_expm1_rest(r) * r, r, r)
+
+
+def _expm1_rest(r: Expression) -> Expression:
+    """(exp(r) - 1 - r) / r² for |r| ≤ ln 2 / 2."""
+    return polynomial(r, 1.37805939e-3, 8.37312452e-3, 4.16695364e-2, 1.66664720e-1, 4.99999851e-1)
 
 
 def exp(x: Expression) -> Expression:

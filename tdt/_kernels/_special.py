@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from tdt._kernels._exponential import _exp_double, _expm1_reduced, _log_double, _reduced, log, log1p
+from tdt._kernels._exponential import (
+    LN2_HIGH,
+    LN2_LOW,
+    LOG2_E,
+    TO_INTEGER,
+    _exp_double,
+    _expm1_reduced,
+    _log_double,
+    _log_rest,
+    _reduced,
+    log,
+    log1p,
+)
 from tdt._kernels.expression import (
     INFINITY,
+    NAN,
     Expression,
     abs,
     copysign,
+    exponent,
     fma,
     long_polynomial,
+    mantissa,
     polynomial,
     power_of_2,
     rarely,
+    scaled,
     sqrt,
     to_double,
     to_float,
@@ -49,9 +65,38 @@ def _erfc_double(x: Expression) -> Expression:
     return where(x < 0, 2 - value, where(x != x, x, value))
 
 
+def _reduced_square(x: Expression) -> tuple[Expression, Expression, Expression]:
+    """n, r and what rounding takes from r, with -x² = n ln 2 + r, |r| ≤ ln 2 / 2."""
+    square = x * x
+    n = fma(square, -LOG2_E, TO_INTEGER) - TO_INTEGER
+    high = fma(n, -LN2_HIGH, -square)  # exact
+    rest = fma(n, -LN2_LOW, fma(-x, x, square))
+    r = high + rest
+    return n, r, high - r + rest
+
+
 def erfc(x: Expression) -> Expression:
-    """Complementary error function. Max ulp 0.6."""
-    return to_float(_erfc_double(to_double(x)))
+    """Complementary error function. Max ulp 1.6."""
+    # exp(-a²) p / (2 a + 1): what rounding takes from a², p and the quotient is kept in a second number.
+    size = where(abs(x) > 10.2, 10.2, abs(x))
+    first, second = size + 3, fma(size, 2, 1)
+    inverse = 1 / (first * second)
+    u = size * (second * inverse)
+    q = fma(u, 2, -1)
+    slope = long_polynomial(q, -5.37261076e-04, -1.01817190e-03, 5.02481731e-03, 1.12063972e-04, -4.77082878e-02,
+                            1.84298813e-01, -4.22840625e-01, 6.82133615e-01, -7.77258396e-01)  # fmt: skip
+    slope = fma(q, slope, 5.06016135e-01)
+    p = fma(u, slope, 1)
+    p_rest = fma(u, -1.6897736e-08, fma(u, slope, 1 - p))
+    inverse = first * inverse
+    ratio = p * inverse
+    second_rest = fma(size, 2, 1 - second)
+    ratio_rest = (fma(-ratio, second, p) + fma(-ratio, second_rest, p_rest)) * inverse
+    n, r, r_rest = _reduced_square(size)
+    near = _expm1_reduced(r)
+    value = ratio + fma(ratio, near, fma(ratio, r_rest, ratio_rest) * (1 + near))
+    value = scaled(value, n)
+    return where(x < 0, 2 - value, value)
 
 
 def erfcx(x: Expression) -> Expression:
@@ -98,16 +143,31 @@ def entr(x: Expression) -> Expression:
 
 
 def erfinv(x: Expression) -> Expression:
-    """Inverse error function: NaN beyond 1. Max ulp 0.8."""
-    size = to_double(abs(x))
-    w = -_log_double((1 - size) * (1 + size))
+    """Inverse error function: NaN beyond 1. Max ulp 1.5."""
+    # x p(w), w = -log(1 - x²): what rounding takes from w and p is kept in second numbers.
+    size = abs(x)
+    product = fma(-size, size, 1)
+    m, e = mantissa(product) - 1, exponent(product)
+    part = fma(_log_rest(m), m * m, m)
+    w = -fma(e, 0.693147182, part)
+    w_rest = fma(e, -0.693147182, -w) - part
     v = w - 3
-    near = long_polynomial(v, 1.8097226503497574e-11, 6.480928541310672e-10, -5.910858929358907e-09, -1.8843638339777956e-08,
-                      4.522369827126591e-07, -1.7718203338338297e-06, -1.2723203060477685e-05, 0.00019511471131023034,
-                      -0.0008361711109864333, -0.00573817909548333, 0.24163039867056887, 1.6235420122831394)  # fmt: skip
-    t = sqrt(w) - 3.25
-    far = long_polynomial(t, -2.4189114282627427e-05, -0.0002491415104329708, 0.000970028681760731, -0.0017388814065243084,
+    slope = long_polynomial(v, 6.25808350e-10, -7.30029370e-09, 3.63487906e-09, 4.36628511e-07, -3.08689255e-06,
+                            -3.44317846e-06, 2.05462973e-04, -1.45259127e-03, -1.38042844e-03)  # fmt: skip
+    slope = fma(v, slope, 2.45771691e-01)
+    p = fma(w, slope, 0.88622695)  # erfinv(x) / x
+    p_rest = fma(w, slope, 0.88622695 - p) + fma(w, 5.8874407e-09, fma(w_rest, 0.24, -2.6623200e-08))
+    value = size * p
+    near = value + fma(size, p_rest, fma(size, p, -value))
+    value = rarely(v > 3.25, _erfinv_far(to_double(size)), near)
+    value = where(size < 1, value, where(size == 1, INFINITY, NAN))
+    return copysign(value, x)
+
+
+def _erfinv_far(size: Expression) -> Expression:
+    """The inverse error function of float64 expressions beyond 0.999, as float32."""
+    t = sqrt(-_log_double((1 - size) * (1 + size))) - 3.25
+    p = long_polynomial(t, -2.4189114282627427e-05, -0.0002491415104329708, 0.000970028681760731, -0.0017388814065243084,
                      0.0024889850025508033, -0.0037423322397333353, 0.005371104931746252, 1.0052585480581104,
                      3.0838856059837054)  # fmt: skip
-    value = to_float(size * rarely(w > 6.25, far, near))
-    return where(abs(x) == 1, copysign(INFINITY, x), copysign(value, x))
+    return to_float(size * p)

@@ -296,12 +296,12 @@ def hypot(x: Expression, y: Expression) -> Expression:
 
 
 def nextafter(x: Expression, y: Expression) -> Expression:
-    """The float32 number next to x in the direction of y: x and more than half of the distance, rounded from float64."""
-    wide = to_double(x)
-    step = abs(wide) * (1.25 * 2.0**-24)
-    step = where(step < 0.75 * 2.0**-149, 0.75 * 2.0**-149, step)
-    value = to_float(where(y > x, wide + step, wide - step))
-    value = where(abs(x) >= INFINITY, copysign(LARGEST, x), value)
+    """The float32 number next to x in the direction of y: x and more than half of the distance, rounded."""
+    size = abs(x)
+    far = fma(size, where(y > x, 1.25 * 2.0**-24, -1.25 * 2.0**-24), x)
+    near = x + where(y > x, 2.0**-149, -(2.0**-149))  # exact
+    value = where(x == 0, near, copysign(where(size < 2.0**-125, near, far), x))
+    value = where(size >= INFINITY, copysign(LARGEST, x), value)
     return where((x != x) | (y != y), x + y, where(x == y, y, value))
 
 
