@@ -230,3 +230,26 @@ def test_gradients_of_lobpcg_are_pytorchs():
         (E.sum() + (X**2)[0].sum()).backward()
         found.append(A.grad.numpy())
     np.testing.assert_allclose(*found, atol=1e-7)
+
+
+@pytest.mark.parametrize("decades", [0, 4.5, 8])
+@pytest.mark.parametrize("shape", [(30, 12), (12, 30), (3, 20, 20)])
+def test_singular_values_of_float32_and_their_gradient_are_float64s(shape, decades):
+    """Of matrices with singular values of 1 to 10^-decades; PyTorch's error is 10^-7 of the largest value."""
+    U, S, Vh = np.linalg.svd(np.random.default_rng(0).standard_normal(shape), full_matrices=False)
+    x = ((U * 10.0 ** -np.linspace(0, decades, S.shape[-1])) @ Vh).astype(np.float32)
+    U, S, Vh = np.linalg.svd(x.astype(np.float64), full_matrices=False)
+    leaf = tdt.from_numpy(x).requires_grad_()
+    values = tdt.linalg.svdvals(leaf)
+    weights = np.random.default_rng(1).random(S.shape).astype(np.float32)
+    values.backward(tdt.from_numpy(weights))
+    np.testing.assert_allclose(values.detach().numpy(), S, rtol=3e-6, atol=1e-10)
+    np.testing.assert_allclose(leaf.grad.numpy(), U @ (weights[..., None] * Vh), rtol=1e-4, atol=2e-6)
+
+
+def test_singular_values_of_a_matrix_do_not_depend_on_others_in_the_batch():
+    rng = np.random.default_rng(0)
+    x = tdt.from_numpy(np.stack([np.ones((3, 4)), rng.standard_normal((3, 4)), np.zeros((3, 4))]).astype(np.float32))
+    together = tdt.linalg.svdvals(x)
+    for k in range(3):
+        assert together[k].equal(tdt.linalg.svdvals(x[k]))

@@ -13,6 +13,7 @@ from tdt._core.dtype import LAPACK
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
 from tdt._ops._common import with_out
+from tdt._ops.linalg import _gram
 from tdt._ops.linalg._matrices import by_columns, check_info, check_matrix, columns, converging, each, lapack, raising
 from tdt._ops.linalg.triangular import _solve_triangular, triangular_right
 from tdt.autograd._node_names import node_name
@@ -118,13 +119,21 @@ def _svdvals(xp: ModuleType, x: Any) -> Any:
     if not x.size:
         return xp.zeros((*x.shape[:-2], min(x.shape[-2:])), x.real.dtype)
     with converging(FAILED):
-        return xp.linalg.svd(x, compute_uv=False)
+        return _gram.singular_values(x) if _gram.applies(x) else xp.linalg.svd(x, compute_uv=False)
 
 
 @_svdvals.vjp("x")
 def _(g: Tensor, x: Tensor) -> Tensor:
     U, _, Vh = _svd(x, full_matrices=False)
     return U @ (g.unsqueeze(-1) * Vh)
+
+
+@_svdvals.fast_vjp("x")
+def _(xp: ModuleType, g: Any, x: Any) -> Any:
+    if _gram.applies(x):
+        return _gram.gradient(g, x)
+    U, _, Vh = _svd.forward(xp, x, full_matrices=False)
+    return U @ (g[..., None] * Vh)
 
 
 @front

@@ -14,7 +14,7 @@ from tdt._core.methods import method
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import Dims, keep, store_into, wrap_dims
 from tdt._ops.linalg._matrices import check_float
-from tdt._ops.linalg.decompositions import svd
+from tdt._ops.linalg.decompositions import svdvals
 from tdt._ops.reduce.reductions import float_fold, fold_path
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
@@ -151,7 +151,7 @@ def norm(
     if p == "nuc":
         rows_and_columns = (-2, -1) if dim is None else dim
         input = input if dtype is None else input.to(dtype)
-        S = svd(input.movedim(rows_and_columns, (-2, -1)), full_matrices=False)[1]
+        S = svdvals(input.movedim(rows_and_columns, (-2, -1)))
         result = keep(S.sum(-1), wrap_dims(rows_and_columns, input.ndim), input.shape, not keepdim)
         return result if out is None else store_into(out, result, exact=True)
     x = input if dtype is None else input.to(dtype)
