@@ -313,9 +313,9 @@ def large_axis(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def small_axis(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Contiguous float32 or float64 (A, n, B), by a table whose rows have as many taps `each`."""
+    """Contiguous float32 or float64 (A, n, B)."""
     x = arrays[0]
-    return SWITCHES.kernels and x.size > 0 and attributes["each"] > 0 and x.dtype.char in "fd" and x.flags.c_contiguous
+    return SWITCHES.kernels and x.size > 0 and x.dtype.char in "fd" and x.flags.c_contiguous
 
 
 def large_pixels(arrays: Sequence[Any], attributes: dict) -> bool:

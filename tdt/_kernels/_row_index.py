@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -79,14 +80,14 @@ def row_add_entries(code: Code, operands: list[Operand], sizes: list[Value], let
 
 
 @generalized("(n,d),(m),()->(m,d)")
-def row_entries(code: Code, operands: list[Operand], sizes: list[Value], index_letter: str) -> None:
-    """Rows of bytes, which lie side by side, an index, a word as in `row_take`: the rows at the index."""
+def row_entries(code: Code, operands: list[Operand], sizes: list[Value], index_letter: str, size: int) -> None:
+    """Rows whose elements, of `size` bytes, lie side by side, an index, a word as in `row_take`: the rows at the index."""
     x, index, failed, out = operands
     n, d, m = sizes
     zero = code.value(0, "i64")
     with _noting(code, failed) as found, code.loop(0, m) as k:
         number = _number(code, index, k, INDICES[index_letter], n, False, found)
-        code.copy(out.place(code, k, zero), x.place(code, number, zero), d)
+        code.copy(out.place(code, k, zero), x.place(code, number, zero), d * size)
 
 
 @generalized("(n,d),(m),(),(),()->(d)")
@@ -121,14 +122,20 @@ def row_search(code: Code, operands: list[Operand], sizes: list[Value], letter: 
     edges, x, out = operands
     n, m = sizes
     kind = KINDS[letter]
+    steps, rest = code.variable("i64", 0), code.variable("i64", n)
+    with code.forever() as leave:
+        leave(rest.get() <= 0)
+        rest.set(rest.get() >> 1)
+        steps.set(steps.get() + 1)
+    count, last = steps.get(), n - 1
     with code.loop(0, m) as k:
         value = code.load(kind, x.place(code, k))
         low, high = code.variable("i64", 0), code.variable("i64", n)
-        with code.forever() as leave:
-            leave(low.get() >= high.get())
-            middle = (low.get() + high.get()) // 2
-            edge = code.load(kind, edges.place(code, middle))
-            stop = edge > value if right else edge >= value
+        # Always as many steps, of which the last may do nothing: a processor guesses half of the early ends wrong.
+        with code.loop(0, count):
+            middle = (low.get() + high.get()) >> 1
+            edge = code.load(kind, edges.place(code, code.minimum(middle, last)))
+            stop = (edge > value if right else edge >= value) | (middle >= high.get())
             high.set(code.select(stop, middle, high.get()))
             low.set(code.select(stop, low.get(), middle + 1))
         code.store(code.cast(low.get(), INDICES[target]), out.place(code, k))
@@ -167,28 +174,45 @@ def prepared_take(x: np.ndarray, index: np.ndarray, dim: int) -> Callable[..., n
         x.ndim - 1,
     )
 
-    def taken(x: np.ndarray, index: np.ndarray) -> np.ndarray:
-        failed = NONE.copy()
+    def taken(x: np.ndarray, index: np.ndarray, failed: np.ndarray) -> np.ndarray:
         if dim == last:
-            out = code(x, index, failed)
-        else:
-            out = np.empty(shape, kind)
-            code(x.swapaxes(dim, -1), index.swapaxes(dim, -1), failed, out.swapaxes(dim, -1))
-        return _unless(failed, out)
+            return code(x, index, failed)
+        out = np.empty(shape, kind)
+        code(x.swapaxes(dim, -1), index.swapaxes(dim, -1), failed, out.swapaxes(dim, -1))
+        return out
 
-    return taken
+    return raising(code if dim == last else taken)
+
+
+def raising(run: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """`run` with a word for failures as its last argument; IndexError if it sets that.
+
+    Calls share a word until one of them fails. No call clears it, so that one on another thread loses no failure.
+    """
+    word = NONE.copy()
+
+    def called(*arrays: np.ndarray) -> np.ndarray:
+        nonlocal word
+        failed = word
+        out = run(*arrays, failed)
+        if failed:
+            word = NONE.copy()
+            raise IndexError("an index is out of range, or a degree")
+        return out
+
+    return called
 
 
 def prepared_add(x: np.ndarray, index: np.ndarray, dim: int) -> Callable[..., np.ndarray]:
     """A copy of x to which `add` was applied, without negative indices; see `prepares`."""
     run = _adding(x, index, dim, False)
 
-    def added(x: np.ndarray, index: np.ndarray, source: np.ndarray) -> np.ndarray:
-        out, failed = x.copy(), NONE.copy()
+    def added(x: np.ndarray, index: np.ndarray, source: np.ndarray, failed: np.ndarray) -> np.ndarray:
+        out = x.copy()
         run(out, index, source, failed)
-        return _unless(failed, out)
+        return out
 
-    return added
+    return raising(added)
 
 
 def _adding(x: np.ndarray, index: np.ndarray, dim: int, negative: bool) -> Callable[..., Any]:
@@ -210,38 +234,28 @@ def _adding(x: np.ndarray, index: np.ndarray, dim: int, negative: bool) -> Calla
 
 def prepared_entries(x: np.ndarray, index: np.ndarray) -> Callable[..., np.ndarray]:
     """`entries`; see `prepares`."""
-    letter, kind = index.dtype.char, x.dtype
-    code, shape = row_entries(f"B{letter}qB", letter), (len(index), *x.shape[1:])
-    visible = None if x.ndim == 2 else (len(x), -1)
-
-    def taken(x: np.ndarray, index: np.ndarray) -> np.ndarray:
-        failed = NONE.copy()
-        out = code((x if visible is None else x.reshape(visible)).view(np.uint8), index, failed).view(kind)
-        return _unless(failed, out if visible is None else out.reshape(shape))
-
-    return taken
-
-
-def _unless(failed: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """`out`; IndexError if an index was out of range."""
-    if failed:
-        raise IndexError("an index is out of range")
-    return out
+    code, rows, shape = _entries_code(x.dtype, index.dtype), (len(x), -1), (len(index), *x.shape[1:])
+    if x.ndim == 2:
+        return raising(code)
+    return raising(lambda x, index, failed: code(x.reshape(rows), index, failed).reshape(shape))
 
 
 def entries(x: np.ndarray, index: np.ndarray) -> np.ndarray | None:
     """The rows x[index] of a contiguous array, for a vector of indices; None for an index out of range."""
-    letter = index.dtype.char
-    code = _entries.get(letter)
-    if code is None:
-        code = _entries[letter] = row_entries(f"B{letter}qB", letter)
     failed = NONE.copy()
-    rows = x.view(np.uint8) if x.ndim == 2 else x.reshape(len(x), -1).view(np.uint8)
-    out = code(rows, index, failed).view(x.dtype)
+    rows = x if x.ndim == 2 else x.reshape(len(x), -1)
+    out = _entries_code(x.dtype, index.dtype)(rows, index, failed)
     return None if failed else out if x.ndim == 2 else out.reshape(len(index), *x.shape[1:])
 
 
-_entries: dict[str, Any] = {}
+@functools.cache
+def _entries_code(kind: np.dtype, index_kind: np.dtype) -> Callable[..., np.ndarray]:
+    """(rows of elements of a type, index, word) → the rows at the index."""
+    letter = index_kind.char
+    if kind.char in KINDS:
+        return row_entries(f"{kind.char}{letter}q{kind.char}", letter, kind.itemsize)
+    code = row_entries(f"B{letter}qB", letter, 1)
+    return lambda rows, index, failed: code(rows.view(np.uint8), index, failed).view(kind)
 
 
 def add(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, negative: bool) -> bool:

@@ -11,11 +11,11 @@ from tdt._kernels._code import Code, Value
 from tdt._kernels._gufunc import Operand, contiguous, generalized
 from tdt._kernels._recurrence import RECURRENCES
 from tdt._kernels._registry import SWITCHES
+from tdt._kernels._row_index import raising
 
 KINDS = {"f": "float", "d": "double"}
 BYTES = 32  # of a vector
 LONG = 16  # elements of a row from which on rows are computed one by one
-NONE = np.zeros((), np.int64)  # copied for each call, to be set where one fails: faster than `zeros`
 BLOCK = 256  # elements that are copied where they do not lie side by side
 
 
@@ -93,16 +93,9 @@ def prepared_polynomial(name: str, x: np.ndarray, limit: int, shifted: bool) -> 
         return None
     code, shape = _code_for(name, x.dtype, limit, shifted), x.shape
 
-    rows = bool(shape) and shape[-1] >= LONG
-
-    def values(x: np.ndarray, n: np.ndarray) -> np.ndarray:
-        failed = NONE.copy()
-        out = code(x, n, failed) if rows else code(x.reshape(-1), n.reshape(-1), failed).reshape(shape)
-        if failed:
-            raise IndexError("a degree is too high")
-        return out
-
-    return values
+    if shape and shape[-1] >= LONG:
+        return raising(code)
+    return raising(lambda x, n, failed: code(x.reshape(-1), n.reshape(-1), failed).reshape(shape))
 
 
 def polynomial(name: str, x: np.ndarray, n: np.ndarray, limit: int, shifted: bool) -> Any:

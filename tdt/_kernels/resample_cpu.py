@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -40,66 +39,69 @@ def resample_pixels(x: np.ndarray, down, across) -> np.ndarray:
 
 
 def resample_few(x: np.ndarray, table) -> np.ndarray:
-    """`resample` of few elements of float32 or float64, by a table whose rows have as many taps each."""
+    """`resample` of few elements of float32 or float64."""
     return prepared_few(x, table)(x)
 
 
 def prepared_few(x: np.ndarray, table) -> Callable[[np.ndarray], np.ndarray]:
     """`resample_few` of arrays of this shape; see `prepares`."""
-    letter = x.dtype.char
-    index = table.index.reshape(table.count, table.each)
-    weight = np.ones(index.shape, x.dtype) if table.weight is None else table.weight.reshape(index.shape)
-    code = _few(f"{letter}q{letter}{letter}", letter)
-    return lambda x: code(x, index, weight)
+    letter, start, index = x.dtype.char, table.start[:-1], table.index
+    end = table.start[1:]
+    weight = np.ones(index.shape, x.dtype) if table.weight is None else table.weight
+    code = _few(f"{letter}qqq{letter}{letter}", letter)
+    return lambda x: code(x, start, end, index, weight)
 
 
-@generalized("(n,b),(m,k),(m,k)->(m,b)")
+@generalized("(n,b),(r),(r),(t),(t)->(r,b)")
 def _few(code: Code, operands: list[Operand], sizes: list[Value], letter: str) -> None:
-    """x, whose last dimension is contiguous, contiguous places and weights; products are added in the order of the taps."""
-    x, index, weight, out = operands
-    _, width, rows, taps = sizes
+    """x, whose last dimension is contiguous, the first taps and ends of rows, contiguous places and weights of the taps.
+
+    Products are added in the order of the taps; a row without one is 0.
+    """
+    x, start, end, index, weight, out = operands
+    _, width, rows, _ = sizes
     kind, zero = {"f": "float", "d": "double"}[letter], code.value(0, "i64")
+
+    def tap(t: Value) -> tuple[Value, Value]:
+        return x.place(code, code.load("i64", index.address, t), zero), code.load(kind, weight.address, t)
 
     def single() -> None:
         with code.loop(0, rows) as i:
-            total = code.variable(kind, 0.0)
-            with code.loop(0, taps) as t:
-                value = code.load(kind, x.place(code, code.load("i64", index.address, i * taps + t), zero))
-                value = value * code.load(kind, weight.address, i * taps + t)
-                total.set(code.select(t == 0, value, total.get() + value))
+            total, first = code.variable(kind, 0.0), code.load("i64", start.place(code, i))
+            with code.loop(first, code.load("i64", end.place(code, i))) as t:
+                place, p = tap(t)
+                value = code.load(kind, place) * p
+                total.set(code.select(t == first, value, total.get() + value))
             code.store(total.get(), out.place(code, i, zero))
 
-    code.choose(width == 1, single, lambda: _several(code, operands, sizes, kind))
+    def several() -> None:
+        with code.loop(0, rows) as i:
+            first, last = (code.load("i64", operand.place(code, i)) for operand in (start, end))
+            _row(code, kind, width, first, last, tap, out.place(code, i, zero))
+
+    code.choose(width == 1, single, several)
 
 
-def _several(code: Code, operands: list[Operand], sizes: list[Value], kind: str) -> None:
-    """`_few` with several elements side by side."""
-    x, index, weight, out = operands
-    _, width, rows, taps = sizes
-    zero = code.value(0, "i64")
-    with code.loop(0, rows) as i:
+def _row(code: Code, kind: str, width: Value, first: Value, last: Value, tap: Callable[[Value], tuple[Value, Value]],
+         target: Value) -> None:  # fmt: skip
+    """A row of `_few` with several elements side by side."""
 
-        def tap(t: Value | int, i: Value = i) -> tuple[Value, Value]:
-            place = code.load("i64", index.place(code, i, t))
-            return x.place(code, place, zero), code.load(kind, weight.place(code, i, t))
+    def two() -> None:
+        (one, p), (other, q) = tap(first), tap(first + 1)
+        with code.loop(0, width) as j:
+            code.store(code.load(kind, one, j) * p + code.load(kind, other, j) * q, target, j)
 
-        target = out.place(code, i, zero)
-        first, p = tap(zero)
-
-        def two(first: Value = first, p: Value = p, target: Value = target, tap: Any = tap) -> None:
-            second, q = tap(1)
+    def any_number() -> None:
+        with code.loop(0, width) as j:
+            code.store(code.value(0.0, kind), target, j)
+        with code.loop(first, last) as t:
+            row, q = tap(t)
             with code.loop(0, width) as j:
-                code.store(code.load(kind, first, j) * p + code.load(kind, second, j) * q, target, j)
+                product = code.load(kind, row, j) * q
+                total = code.select(t == first, product, code.load(kind, target, j) + product)
+                code.store(total, target, j)
 
-        def any_number(first: Value = first, p: Value = p, target: Value = target, tap: Any = tap) -> None:
-            with code.loop(0, width) as j:
-                code.store(code.load(kind, first, j) * p, target, j)
-            with code.loop(1, taps) as t:
-                row, q = tap(t)
-                with code.loop(0, width) as j:
-                    code.store(code.load(kind, target, j) + code.load(kind, row, j) * q, target, j)
-
-        code.choose(taps == 2, two, any_number)
+    code.choose(last - first == 2, two, any_number)
 
 
 def _weights(table) -> np.ndarray:

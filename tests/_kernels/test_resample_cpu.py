@@ -7,7 +7,7 @@ import pytest
 
 import tdt
 from tdt._kernels import LARGE_RESAMPLE, _pool
-from tdt._kernels.resample_cpu import resample, resample_pixels
+from tdt._kernels.resample_cpu import resample, resample_few, resample_pixels
 from tdt._ops.nn._resampling import Axis, taps
 from tdt._ops.nn.resample import along
 from tests._kernels.watch import watch
@@ -34,6 +34,7 @@ def test_one_axis(axis, inner):
         found = resample(x, taps(axis, "f"))
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4 if axis.inside > 20 else 2e-5)
+        np.testing.assert_array_equal(resample_few(x, taps(axis, "f")), along(np, x, taps(axis, "f")))
 
 
 @pytest.mark.parametrize("channels", [1, 3, 16, 67])

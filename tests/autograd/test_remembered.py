@@ -22,6 +22,8 @@ CALLS = {
     "celu": lambda t, x, y: t.celu(x - 0.5, 2.0),
     "gelu": lambda t, x, y: t.nn.functional.gelu(x, approximate="tanh"),
     "round": lambda t, x, y: t.round(x),
+    "masked_fill": lambda t, x, y: x.masked_fill(y > 0.5, 3),
+    "nextafter": lambda t, x, y: t.nextafter(x, y),
     "nan_to_num": lambda t, x, y: t.nan_to_num(x / 0, posinf=3.0),
 }
 

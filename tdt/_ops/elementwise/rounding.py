@@ -31,7 +31,7 @@ from tdt.autograd._dispatch import unary
 from tdt.autograd._in_place_methods import by_copy, by_op
 from tdt.autograd._op import finish, op
 from tdt.autograd._op_table import OPS
-from tdt.autograd._remembered import calls_one_op
+from tdt.autograd._remembered import calls_by_shape, calls_one_op
 
 __all__ = [
     "abs", "abs_", "absolute", "angle", "ceil", "fix", "floor", "frac", "frexp", "nan_to_num", "neg", "negative", "nextafter",
@@ -297,8 +297,14 @@ def _nextafter(xp: ModuleType, x: Any, y: Any) -> Any:
     return (_next_float32 if x.dtype == np.float32 else _next_of_type)(xp, x, y)
 
 
+@_kernels.prepares(_nextafter)
+def _(x: Any, y: Any, *, recorded: bool) -> Any:
+    found = _next_float32.ufunc_for((x, y), {}) if x.dtype == y.dtype == np.float32 else None
+    return found[0] if found else None
+
+
 @method(in_place=by_op)
-@front
+@calls_by_shape
 @binary_op(
     _nextafter,
     vjp={"x": lambda g, x, y: g.masked_fill(x == y, 0), "y": lambda g: g.new_zeros(g.shape)},

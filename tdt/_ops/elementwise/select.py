@@ -7,7 +7,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from tdt import _backend
+from tdt import _backend, _kernels
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT8S, FLOATING_AND_COMPLEX, NUMBERS, REAL, SCALAR_NAMES, check_category
@@ -19,11 +19,11 @@ from tdt._core.tensor import Tensor
 from tdt._ops._common import C_NAMES, Number, conj
 from tdt._ops.elementwise._front import check_operands, refuse_out
 from tdt._ops.index.nonzero import nonzero
-from tdt.autograd._dispatch import apply, converted
+from tdt.autograd._dispatch import apply, converted, number_key, ufunc_of
 from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._node_names import by_number, label
 from tdt.autograd._op import finish, op
-from tdt.autograd._remembered import calls_one_op
+from tdt.autograd._remembered import calls_by_shape, calls_one_op
 
 __all__ = [
     "addcdiv", "addcmul", "clamp", "clamp_", "clamp_max", "clamp_max_", "clamp_min", "clamp_min_", "clip", "clip_", "fill",
@@ -213,6 +213,15 @@ def _masked_fill(xp: ModuleType, x: Any, mask: Any, value: Any, *, out: Any = No
     return xp.asarray(_backend.where(xp, mask, value, x), order="C")
 
 
+@_kernels.prepares(_masked_fill.forward)
+def _(x: Any, mask: Any, value: Any, *, recorded: bool) -> Any:
+    if value.__class__ is not float and value.__class__ is not int:
+        return None
+    fitting(np, value, x.dtype)  # raises for a value that the dtype cannot hold
+    ufunc, numbers, _, _ = ufunc_of(_where, [mask.dtype, number_key(value), x.dtype], [mask, value, x], {})
+    return None if ufunc is None else lambda x, mask, value: ufunc(mask, x, *numbers)
+
+
 _masked_fill.vjp("x")(lambda g, mask: g.masked_fill(mask, 0))
 _masked_fill.fast_vjp("x")(lambda xp, g, mask: _masked_fill.forward(xp, g, mask, 0))
 _masked_fill.vjp("value")(lambda g, mask, value_dtype: converted(where(mask, g, 0).sum(), _dtype.of(value_dtype)))
@@ -231,7 +240,7 @@ def fitting(xp: ModuleType, value: Any, np_dtype: Any) -> Any:
 
 
 @method()
-@front
+@calls_by_shape
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
     """`input` with `value` where `mask` is True.
 

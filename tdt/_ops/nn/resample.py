@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -37,7 +38,7 @@ def resample(xp, x, *, axes):
             at = d + 1 if last else d + 2
             shape = out.shape
             flat = out.reshape(math.prod(shape[:at]), shape[at], math.prod(shape[at + 1 :]))
-            fast = chosen(_AXIS, xp, flat, count=table.count, each=table.each)
+            fast = chosen(_AXIS, xp, flat, count=table.count)
             out = fast(flat, table) if fast else along(xp, flat, table)
             out = out.reshape(*shape[:at], table.count, *shape[at + 1 :])
     out = to_front(out) if last else out
@@ -57,7 +58,7 @@ def _(x, *, axes, recorded):
             table = taps(axes[d], x.dtype.char)
             visible = math.prod(shape[: d + 2]), shape[d + 2], math.prod(shape[d + 3 :])
             flat = np.empty(visible, x.dtype)
-            if chosen(_AXIS, np, flat, count=table.count, each=table.each) is not _AXIS[1].function:
+            if chosen(_AXIS, np, flat, count=table.count) is not _AXIS[1].function:
                 return None
             steps.append((visible, _PREPARED(flat, table)))
             shape = (*shape[: d + 2], table.count, *shape[d + 3 :])
@@ -100,6 +101,7 @@ def _(xp, g, axes):
     return resample.forward(xp, g, axes=_turned(axes))
 
 
+@functools.lru_cache(256)
 def _turned(axes: tuple[Axis | None, ...]) -> tuple[Axis | None, ...]:
     return tuple(a and a._replace(turned=not a.turned) for a in axes)
 

@@ -18,6 +18,7 @@ from tdt._core.tensor import Tensor
 from tdt._ops._common import Number
 from tdt._ops.elementwise._front import refuse_out
 from tdt.autograd._op import finish, op
+from tdt.autograd._remembered import calls_by_shape
 
 __all__ = ["bucketize", "isin", "searchsorted", "unravel_index"]
 
@@ -58,7 +59,7 @@ def _binary_search(xp: ModuleType, row: Any, x: Any, side: str) -> Any:
     return low
 
 
-@front
+@calls_by_shape
 def searchsorted(
     sorted_sequence: Tensor,
     input: Tensor | Number,
