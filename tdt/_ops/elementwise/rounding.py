@@ -289,7 +289,7 @@ negative = function_alias("negative", of=neg)
 
 
 _next_of_type = ufunc2("nextafter")
-_next_float32 = _kernels.from_formula("nextafter", _next_of_type, 2, ())[0]
+_next_float32: Any = _kernels.from_formula("nextafter", _next_of_type, 2, ())[0]
 
 
 def _nextafter(xp: ModuleType, x: Any, y: Any) -> Any:
