@@ -281,9 +281,19 @@ def weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, p
         chunks, part, grain=-(-GRAIN // work),
     )  # fmt: skip
     sums = sums[0] if parts == 1 else sums.sum(0)
+    if kind.form == "mixed":
+        sums = _by_target(sums.reshape(chunks, inner, cells, -1, inner)).reshape(chunks, inner * cells, kind.out)
     out = transposed(sums, inner * cells, kind.out).reshape(chunks, kind.out, inner, *kernel)
     out = out[:, : of_chunk * outer].reshape(-1, inner, *kernel)[: y.shape[1]]
     return out if np.isfinite(out).all() else None
+
+
+def _by_target(sums: np.ndarray) -> np.ndarray:
+    """(chunks, t, cells, groups, channels), of the targets t places on from each channel, as (…, channels, cells, groups, targets)."""
+    per = sums.shape[1]
+    channels, targets = np.ogrid[:per, :per]
+    found = sums[:, (targets - channels) % per, :, :, channels]  # (channels, targets, chunks, cells, groups)
+    return np.ascontiguousarray(found.transpose(2, 0, 3, 4, 1))
 
 
 @functools.lru_cache(256)

@@ -92,6 +92,11 @@ class Pixels(Instructions):
         per = self.kind.per
         return x if per == 1 else self.shuffled(x, x, [i - i % per + t for i in range(self.width)])
 
+    def rotated(self, y: Any, t: int) -> Any:
+        """A vector of "mixed" targets, each group's t places on: the targets that a vector of its sources meets."""
+        per = self.kind.per
+        return y if t == 0 else self.shuffled(y, y, [i - i % per + (i + t) % per for i in range(self.width)])
+
     def place(self, tap: Tap, t: int = 0) -> int:
         """The place of the weights, or their gradient, of channel t and a cell in those of a chunk."""
         return (t * self.cells + tap.number) * self.kind.out
@@ -305,7 +310,8 @@ class Buffered(Values):
 
 
 class Weights(Pixels):
-    """Weight gradient."""
+    """Weight gradient. For each number t of a channel in its group it has a vector: "spread" and "own", of the targets of channel t;
+    "mixed", of the channels, each with the target t places on in its group."""
 
     def prepare(self) -> None:
         rows, columns = self.kind.kernel
@@ -398,8 +404,12 @@ class Weights(Pixels):
         behind = self.sub(self.mul(value("line"), self.down), self.mul(self.sub(self.line_pairs, 1), along))
         lines = sorted({tap.row for tap in taps})
 
+        spread = self.kind.form == "spread"
+
         def one(_: Any, pair: Any, x: Any, y: Any, *sums: Any) -> list[Any]:
             right, added = [self.load(self.at(y, u * self.kind.out)) for u in range(TOGETHER)], list(sums)
+            if not spread:
+                right = [self.rotated(value, channels[0]) for value in right]
             for row in lines:
                 line = self.at(x, self.mul(value("line"), row)) if row else x
                 for k, t in enumerate(channels):
@@ -408,7 +418,8 @@ class Weights(Pixels):
                         for u in range(TOGETHER if tap.row == row else 0):
                             met.setdefault(u * self.across + self.column(tap), []).append((u, k * len(taps) + i))
                     for column in sorted(met):
-                        source = self.read(self.at(line, column * pixel), t)
+                        place = self.at(line, column * pixel)
+                        source = self.read(place, t) if spread else self.load(place)
                         for u, i in met[column]:
                             added[i] = self.fma(source, right[u], added[i])
             following = self.add(pair, 1)
