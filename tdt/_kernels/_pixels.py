@@ -289,7 +289,7 @@ def weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, p
 
 
 def _by_target(sums: np.ndarray) -> np.ndarray:
-    """(chunks, t, cells, groups, channels), of the targets t places on from each channel, as (…, channels, cells, groups, targets)."""
+    """(chunks, t, cells, groups, channels), of targets t places on from a channel, as (…, channels, cells, groups, targets)."""
     per = sums.shape[1]
     channels, targets = np.ogrid[:per, :per]
     found = sums[:, (targets - channels) % per, :, :, channels]  # (channels, targets, chunks, cells, groups)

@@ -310,7 +310,7 @@ class Buffered(Values):
 
 
 class Weights(Pixels):
-    """Weight gradient. For each number t of a channel in its group it has a vector: "spread" and "own", of the targets of channel t;
+    """Weight gradient. For each number t of a channel in its group there is a vector: of the targets that meet channel t; but of
     "mixed", of the channels, each with the target t places on in its group."""
 
     def prepare(self) -> None:
