@@ -166,9 +166,13 @@ def _cell_by_cell(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> 
         if all(high > low for low, high, _ in reach):
             ys = y[(..., *(slice(low, high) for low, high, _ in reach))]
             ends = [at + (high - low - 1) * s + 1 for (low, high, at), s in zip(reach, stride, strict=True)]
-            xs = x[(..., *(slice(at, end) for (_, _, at), end in zip(reach, ends, strict=True)))]
+            xs = x[(..., *(slice(at, end, s) for (_, _, at), end, s in zip(reach, ends, stride, strict=True)))]
             ys, xs = (to_front(np.ascontiguousarray(to_last(a))) if last else np.ascontiguousarray(a) for a in (ys, xs))
-            part = _weight_grad(ys, xs, (xs.shape[2:], ys.shape[2:], ones, stride, zeros, ones), groups)
+            if groups == 1:
+                ys, xs = (ys, xs) if last and ys.ndim == 4 else (_image(ys), _image(xs))
+                part = _pointwise().conv_weight_grad(ys, xs, kernel=(1, 1), **PLAIN)
+            else:
+                part = _weight_grad(ys, xs, (xs.shape[2:], ys.shape[2:], ones, ones, zeros, ones), groups)
             out[(slice(None), *cell)] = part.reshape(len(part), -1)
     return to_front(out) if last else np.ascontiguousarray(to_front(out))
 
