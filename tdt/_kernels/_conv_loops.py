@@ -18,11 +18,11 @@ WIDEST = 64  # columns of a tile, at most
 PHASE, BLOCK = 14, 6  # words in a row of the tables of a `_phases.Gather`
 
 # The words of `gather` after those of a packer: addresses of tables of a `_phases.Gather`, and how many phases; addresses of
-# the tile and of a function of `_turn`; whether weights are packed where they are used, and bytes for that which have to be 0
-# before; whether the result is channels-last. Then pieces of all lines of targets, of a line, and of the columns of a group;
+# the tile and of a function of `_turn`; whether weights are packed block by block where they are used, and bytes for that which
+# have to be 0 before; whether a piece packs its panels, which no other one uses; whether the result is channels-last. Then pieces of all lines of targets, of a line, and of the columns of a group;
 # panels of a piece; lines of a piece, targets of a line; lines in all; depth, height and width of the result; elements of a
 # sample of the bordered source, and of a group in it; channels of the result.
-GATHER = (*PANEL, "offsets", "phases", "phase_count", "blocks", "tile_rows", "tile", "turn_plain", "lazy", "unset", "last",
+GATHER = (*PANEL, "offsets", "phases", "phase_count", "blocks", "tile_rows", "tile", "turn_plain", "lazy", "unset", "packs", "last",
           "pieces", "along", "parts", "together", "down", "across", "all_lines", "depth", "height", "width", "volume",
           "group_step", "channels")  # fmt: skip
 
@@ -36,11 +36,11 @@ WINDOWS = ("offsets", "starts", "start_count", "order", "volume", "group_step", 
            "tile_columns", "last", "tile", "turn", "step")  # fmt: skip
 
 
-@native("qqqqp", vectorize=False)
+@native("qqqqqp", vectorize=False)
 def gather(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     """Pieces [first, last) of a result, or an input gradient: some lines of targets, or a part of a line, and some panels of
-    columns. Weights are packed, unless `lazy`; the bias has as many columns, or its address is 0."""
-    image, weights, bias, out, words = arguments
+    columns. `panels` is packed, or memory for that; the bias has as many columns, or its address is 0."""
+    image, weights, panels, bias, out, words = arguments
     p = code.words(words, GATHER)
     zero = code.value(0, "i64")
     local, packed = (code.cast(code.array("float", n), "i64") for n in (SCRATCH, 2 * DEPTH * WIDEST))
@@ -63,6 +63,9 @@ def gather(code: Code, first: Value, last: Value, arguments: list[Value]) -> Non
         column = group * p.columns + begin * p.tile_columns
         pitch = code.select(is_last, p.channels, p.together * p.tile_columns)
         target = code.select(is_last, out + 4 * column, local)
+        with code.when(p.packs != 0), code.loop(begin, end) as j:
+            of_all = group * p.in_group + j
+            panel(code, p, weights, panels + 4 * of_all * p.line_count * p.tile_columns, of_all, zero, p.summed)
         with code.loop(0, p.phase_count) as k:
             phase = [code.load("i64", phases, PHASE * k + m) for m in range(PHASE)]
             count = _targets(code, p, rows, phase, (low, high), (left, right), pitch)
@@ -75,7 +78,7 @@ def gather(code: Code, first: Value, last: Value, arguments: list[Value]) -> Non
                     of_all = group * p.in_group + j
                     with code.when(lazy):
                         panel(code, p, weights, packed - 4 * line * p.tile_columns, of_all, channel, behind)
-                    b = code.select(lazy, packed, weights + 4 * (of_all * p.line_count + line) * p.tile_columns)
+                    b = code.select(lazy, packed, panels + 4 * (of_all * p.line_count + line) * p.tile_columns)
                     wide = code.minimum(p.columns - j * p.tile_columns, p.tile_columns)
                     wide = code.select(is_last, wide, p.tile_columns)
                     added = code.select(ends & (bias != 0), bias + 4 * of_all * p.tile_columns, zero)

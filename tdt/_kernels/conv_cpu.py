@@ -200,7 +200,8 @@ class _Plan(NamedTuple):
         shape: of the result as it is computed; last: whether that is channels-last.
         border, size: of the source, as in `Gather`; padded: whether the border is summed.
         first: where the results are that all weights are in.
-        panels: of packed weights, and their elements; 0 of them where each piece packs what it uses.
+        panels: of weights that are packed before, 0 of them where each piece packs what it uses; elements of all panels, 0 where
+            pieces pack block by block; panels that a thread should at least pack.
         filled: whether the panels have columns that are not packed.
         bias: groups, and columns of each.
         items: pieces of work, and how many of them a thread should at least have.
@@ -223,14 +224,16 @@ class _Plan(NamedTuple):
     def compute(self, source: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
         """The result for such arrays."""
         image = bordered(source, self.size, self.border, self.bias[0])
-        packed, (panel_count, elements, grain) = w, self.panels
-        if panel_count:
+        panel_count, elements, grain = self.panels
+        packed: Any = 0
+        if elements:
             packed = (np.empty if self.filled else np.zeros)(elements, np.float32)
+        if panel_count:
             parallel(panels(), panel_count, w, packed, self.words, grain=grain)
         bias = 0 if b is None else _padded(b, *self.bias)
         out = np.empty(self.shape, np.float32)
         items, grain = self.items
-        parallel(gather(), items, image, packed, bias, out, self.words, grain=grain)
+        parallel(gather(), items, image, w, packed, bias, out, self.words, grain=grain)
         return to_front(out) if self.last else out
 
 
@@ -248,23 +251,25 @@ def _plan(source: tuple, weight: tuple, numbers: tuple, groups: int, forward: bo
     in_group, cells, channels = -(-columns // shape.columns), math.prod(kernel), columns * groups
     items, *cut = _pieces(source[0], target, columns, groups, in_group, shape)
     weight_size = math.prod(weight)
-    lazy = table.whole and (cut[0] == 1 or cut[0] * weight_size <= FEW_WEIGHTS)  # each piece packs what it uses
+    lazy = table.whole and (cut[0] == 1 or cut[0] * weight_size <= FEW_WEIGHTS)  # each piece packs a block where it uses it
+    packs = cut[0] == 1 and not lazy  # … or its panels, which stay in a cache
     filled = columns % shape.columns == 0
     unset = 0 if filled or not lazy else 4 * shape.columns * max(n * run for _, n, run, *_ in table.blocks.tolist())
     words = np.array([
         address_of(lines), lines.size, columns, summed, cells, weights_last, forward, in_group, shape.columns,
         turner("scatter"), turner("lines"), address_of(table.offsets), address_of(table.phases), len(table.phases),
-        address_of(table.blocks), shape.rows, address("rows", shape, places=True), turner(), lazy, unset, last, *cut,
+        address_of(table.blocks), shape.rows, address("rows", shape, places=True), turner(), lazy, unset, packs, last, *cut,
         math.prod(table.size) * summed * groups, math.prod(table.size) * summed, channels,
     ])  # fmt: skip
     first = slice(1) if forward else tuple(map(slice, stride))
     out = (source[0], *target, channels) if last else (source[0], channels, *target)
-    panel_count = 0 if lazy else groups * in_group
+    panel_count = groups * in_group
     work = math.prod(out) * (weight_size // channels)
     return _Plan(
         out, last, table.border, table.size, table.padded,
         (0, slice(None), *((first,) * len(size) if forward else first)),
-        (panel_count, panel_count * lines.size * shape.columns, -(-COPY * panel_count // max(1, weight_size))), filled,
+        (0 if lazy or packs else panel_count, 0 if lazy else panel_count * lines.size * shape.columns,
+         -(-COPY * panel_count // max(1, weight_size))), filled,
         (groups, in_group * shape.columns), (items, -(-GRAIN * items // max(1, work))), words, (lines, table),
     )  # fmt: skip
 
