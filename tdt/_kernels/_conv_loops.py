@@ -19,11 +19,12 @@ PHASE, BLOCK = 14, 6  # words in a row of the tables of a `_phases.Gather`
 
 # The words of `gather` after those of a packer: addresses of tables of a `_phases.Gather`, and how many phases; addresses of
 # the tile and of a function of `_turn`; whether weights are packed block by block where they are used, and bytes for that which
-# have to be 0 before; whether a piece packs its panels, which no other one uses; whether the result is channels-last. Then pieces of all lines of targets, of a line, and of the columns of a group;
-# panels of a piece; lines of a piece, targets of a line; lines in all; depth, height and width of the result; elements of a
-# sample of the bordered source, and of a group in it; channels of the result.
-GATHER = (*PANEL, "offsets", "phases", "phase_count", "blocks", "tile_rows", "tile", "turn_plain", "lazy", "unset", "packs", "last",
-          "pieces", "along", "parts", "together", "down", "across", "all_lines", "depth", "height", "width", "volume",
+# have to be 0 before; whether a piece packs its panels, which no other one uses; whether the result is channels-last. Then pieces
+# of all lines of targets, of a line, and of the columns of a group; panels of a piece; lines of a piece, targets of a line; lines
+# in all; depth, height and width of the result; elements of a sample of the bordered source, and of a group in it; channels of
+# the result.
+GATHER = (*PANEL, "offsets", "phases", "phase_count", "blocks", "tile_rows", "tile", "turn_plain", "lazy", "unset", "packs",
+          "last", "pieces", "along", "parts", "together", "down", "across", "all_lines", "depth", "height", "width", "volume",
           "group_step", "channels")  # fmt: skip
 
 # The words of `sum_windows`: addresses of the offsets of a sample's windows in the bordered image, of the kernel's runs in a

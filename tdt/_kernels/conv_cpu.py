@@ -126,25 +126,17 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
 
 def _weight_grad(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> np.ndarray:
     """The weight gradient, with the border."""
-    _, size, kernel, stride, padding, dilation = numbers
-    channels, columns = x.shape[1] // groups, y.shape[1] // groups
+    _, _, kernel, stride, padding, dilation = numbers
     last = output_is_channels_last(y, x)
-    full = tuple((n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(size, kernel, stride, dilation, strict=True))
-    shape = _tile_of_cells(channels * (kernel[-1] if dilation[-1] == 1 else 1), columns, math.prod(kernel))
-    image = readable_behind(
-        bordered(x, full, padding, groups), shape.rows
-    )  # the last tile has more rows than there are
-    in_place = _reads_in_place(y, columns, shape)
-    right = to_last(y) if in_place else lined_up(y, groups, SUMMED, shape)
-    items, grain, words, _ = _windows(x.shape, y.shape, full, kernel, stride, dilation, groups, last, shape, in_place)
-    out = np.empty((groups * columns, *kernel, channels) if last else (groups * columns, channels, *kernel), np.float32)
+    lines = to_last(y)
+    plan = _windows(x.shape, y.shape, kernel, stride, dilation, groups, last, lines.flags.c_contiguous)
+    full, result, shape, in_place, items, grain, words, _ = plan
+    image = bordered(x, full, padding, groups)
+    image = readable_behind(image, shape.rows)  # the last tile has more rows than there are
+    right = lines if in_place else lined_up(y, groups, SUMMED, shape)
+    out = np.empty(result, np.float32)
     parallel(sum_windows(), items, image, right, out, words, grain=grain)
     return to_front(out) if last else out
-
-
-def _reads_in_place(y: np.ndarray, columns: int, shape: Shape) -> bool:
-    """Whether a weight gradient reads the windows of `y` where they lie: in whole tiles, and near each other."""
-    return columns % shape.columns == 0 and y.shape[1] <= NEAR_CHANNELS and to_last(y).flags.c_contiguous
 
 
 def _tile_of_cells(rows: int, columns: int, cells: int) -> Shape:
@@ -251,8 +243,9 @@ def _plan(source: tuple, weight: tuple, numbers: tuple, groups: int, forward: bo
     in_group, cells, channels = -(-columns // shape.columns), math.prod(kernel), columns * groups
     items, *cut = _pieces(source[0], target, columns, groups, in_group, shape)
     weight_size = math.prod(weight)
-    lazy = table.whole and (cut[0] == 1 or cut[0] * weight_size <= FEW_WEIGHTS)  # each piece packs a block where it uses it
-    packs = cut[0] == 1 and not lazy  # … or its panels, which stay in a cache
+    # Each piece packs a block where it uses it, or its panels, or all are packed before.
+    lazy = table.whole and (cut[0] == 1 or cut[0] * weight_size <= FEW_WEIGHTS)
+    packs = cut[0] == 1 and not lazy
     filled = columns % shape.columns == 0
     unset = 0 if filled or not lazy else 4 * shape.columns * max(n * run for _, n, run, *_ in table.blocks.tolist())
     words = np.array([
@@ -299,10 +292,16 @@ def _pieces(count: int, size: tuple, columns: int, groups: int, in_group: int, s
 
 
 @functools.lru_cache(256)
-def _windows(x: tuple, y: tuple, full: tuple, kernel: tuple, stride: tuple, dilation: tuple, groups: int, last: bool,
-             shape: Shape, in_place: bool) -> tuple:  # fmt: skip
-    """How many pieces of work `sum_windows` has, and a thread should at least have; its words, and what they point into."""
+def _windows(x: tuple, y: tuple, kernel: tuple, stride: tuple, dilation: tuple, groups: int, last: bool,
+             pixels_together: bool) -> tuple:  # fmt: skip
+    """How a weight gradient of these shapes is computed: the sizes of the bordered image and of the result, the tile, whether `y`
+    is read where it lies, as it may be if the channels of its pixels are together: in whole tiles, and near each other; how many
+    pieces of work `sum_windows` has, and a thread should at least have; its words, and what they point into."""
     size, channels, columns = y[2:], x[1] // groups, y[1] // groups
+    full = tuple((n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(size, kernel, stride, dilation, strict=True))
+    shape = _tile_of_cells(channels * (kernel[-1] if dilation[-1] == 1 else 1), columns, math.prod(kernel))
+    in_place = pixels_together and columns % shape.columns == 0 and y[1] <= NEAR_CHANNELS
+    out = (y[1], *kernel, channels) if last else (y[1], channels, *kernel)
     _, height, width = three(full, 1)
     steps = height * width * channels, width * channels, channels
     offsets = _offsets(three(size, 1), [n * s for n, s in zip(three(stride, 1), steps, strict=True)])
@@ -336,7 +335,8 @@ def _windows(x: tuple, y: tuple, full: tuple, kernel: tuple, stride: tuple, dila
         shape.columns, last, address("cells", shape, panels=not in_place), turner("plain" if last else "gather"),
         y[1] if in_place else 0,
     ])  # fmt: skip
-    return items, -(-GRAIN * items // max(1, math.prod(y) * channels * cells)), words, (offsets, starts, order)
+    grain = -(-GRAIN * items // max(1, math.prod(y) * channels * cells))
+    return full, out, shape, in_place, items, grain, words, (offsets, starts, order)
 
 
 def _offsets(counts: tuple, steps: list[int]) -> np.ndarray:
