@@ -27,12 +27,14 @@ class Element(NamedTuple):
         operands: their names in the program.
         layouts: how they lie.
         result: how the result lies.
+        operations: how many the expression has.
     """
 
     expression: Callable[..., Any]
     operands: tuple[str, ...]
     layouts: tuple[Layout, ...]
     result: Layout
+    operations: int
 
 
 def of_op(
@@ -101,18 +103,26 @@ def _element(
     if not all(each.dense for each in (Layout.of(result), *[o for o in layouts if o.shape == result.shape])):
         return None
     expression = _Formula(formula, values, places, attributes or {}, rounds)
-    element = Element(expression, tuple(names), layouts, Layout.of(result))
-    return element if _is_traced(element) else None
-
-
-def _is_traced(element: Element) -> bool:
-    """Whether the formula can be called with expressions, and gives one of the result's type."""
-    operands = [Expression("input", k, logical=each.dtype != FLOAT32) for k, each in enumerate(element.layouts)]
+    inputs = [Expression("input", k, logical=each.dtype != FLOAT32) for k, each in enumerate(layouts)]
     try:
-        found = as_expression(element.expression(*operands))
+        found = as_expression(expression(*inputs))
     except (AttributeError, TypeError):  # it calls a function of NumPy's that formulas do not have
-        return False
-    return not found.double and found.logical == (element.result.dtype != FLOAT32)
+        return None
+    if found.double or found.logical != (result.dtype != FLOAT32):
+        return None
+    return Element(expression, tuple(names), layouts, Layout.of(result), operations(found))
+
+
+def operations(expression: Expression) -> int:
+    """How many operations an expression has."""
+    visited: set[int] = set()
+    stack = [expression]
+    while stack:
+        each = stack.pop()
+        if id(each) not in visited and isinstance(each, Expression):
+            visited.add(id(each))
+            stack += each.args
+    return len(visited)
 
 
 class _Formula:

@@ -11,11 +11,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 
+from tdt._compiled.elements import Element, operations
 from tdt._compiled.program import Program, Statement
 from tdt._kernels.expression import Expression, as_expression
 from tdt._kernels.fused import Layout, fused
 
-MOST_OPERANDS, MOST_RESULTS, MOST_STATEMENTS = 24, 8, 48  # of a fused statement
+MOST_OPERANDS, MOST_RESULTS, MOST_STATEMENTS, MOST_OPERATIONS = 24, 8, 48, 600  # of a fused statement
 COSTLY = 8  # operations of an expression that is not computed twice
 
 
@@ -59,17 +60,25 @@ class Fusion:
         for name in element.operands:
             if name in self._waiting and not _alike(self._layout(name), element.result):
                 self._compute(name)
-        chain = {name for operand in element.operands for name in self._chain(operand)}
-        if len(chain) >= MOST_STATEMENTS or len(self._operands(chain | {*element.operands})) > MOST_OPERANDS:
+        self._waiting[out] = statement
+        if not self._fits(self._chain(out)):
             for name in element.operands:
                 if name in self._waiting:
                     self._compute(name)
-        self._waiting[out] = statement
 
-    def _layout(self, name: str) -> Layout:
+    def _fits(self, group: Collection[str]) -> bool:
+        """Whether one statement may compute so many results."""
+        if len(group) > MOST_STATEMENTS or len(self._operands(group)) > MOST_OPERANDS:
+            return False
+        return sum(self._element(name).operations for name in group) <= MOST_OPERATIONS
+
+    def _element(self, name: str) -> Element:
         element = self._waiting[name].element
         assert element is not None
-        return element.result
+        return element
+
+    def _layout(self, name: str) -> Layout:
+        return self._element(name).result
 
     def _chain(self, name: str) -> dict[str, None]:
         """The waiting results that a result is computed of, and itself, in order of computation."""
@@ -97,17 +106,14 @@ class Fusion:
             if other in self.stored and other not in group and _alike(self._layout(other), layout):
                 chain = self._chain(other)
                 union = {**group, **chain}
-                if (group.keys() | operands.keys()) & (chain.keys() | self._operands(chain).keys()) and (
-                    len(union) <= MOST_STATEMENTS
-                    and len(self._operands(union)) <= MOST_OPERANDS
-                    and len(outs) < MOST_RESULTS
-                ):
+                shared = (group.keys() | operands.keys()) & (chain.keys() | self._operands(chain).keys())
+                if shared and len(outs) < MOST_RESULTS and self._fits(union):
                     group, operands = union, self._operands(union)
                     outs.append(other)
         values = self._expressions(group, operands)
         for each in group:
             if each not in outs and len(outs) < MOST_RESULTS:
-                costly = _operations(values[each]) > COSTLY
+                costly = operations(values[each]) > COSTLY
                 if each in self.stored or (costly and self._is_read(each, group)):
                     outs.append(each)
         self._append(group, operands, outs, values)
@@ -126,8 +132,7 @@ class Fusion:
             name: Expression("input", k, logical=layouts[name].dtype == np.bool_) for k, name in enumerate(operands)
         }
         for name in group:
-            element = self._waiting[name].element
-            assert element is not None
+            element = self._element(name)
             values[name] = as_expression(element.expression(*[values[each] for each in element.operands]))
         return values
 
@@ -135,8 +140,7 @@ class Fusion:
         """How the operands of waiting results lie in memory."""
         found: dict[str, Layout] = {}
         for name in group:
-            element = self._waiting[name].element
-            assert element is not None
+            element = self._element(name)
             found.update(zip(element.operands, element.layouts, strict=True))
         return found
 
@@ -221,15 +225,3 @@ def _alike(a: Layout, b: Layout) -> bool:
     """Whether arrays have one shape, and strides of as many elements."""
     sizes = a.dtype.itemsize, b.dtype.itemsize
     return a.shape == b.shape and all(s * sizes[1] == t * sizes[0] for s, t in zip(a.strides, b.strides, strict=True))
-
-
-def _operations(expression: Expression) -> int:
-    """How many operations an expression has."""
-    visited: set[int] = set()
-    stack = [expression]
-    while stack:
-        each = stack.pop()
-        if id(each) not in visited and isinstance(each, Expression):
-            visited.add(id(each))
-            stack += each.args
-    return len(visited)
