@@ -1,68 +1,120 @@
-"""The console for terminals: a progress bar for the whole run, below the lines."""
+"""The console for terminals: a table of epochs as wide as the terminal, and below it a progress bar for the whole run."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import rich.console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.live import Live
+from rich.text import Text
 
-from tdt.commands._console import Console, number
-from tdt.train._printable import message
-from tdt.train.logging.events import RunStarted, StepDone
+from tdt.commands._epoch_table import Cell, EpochTable
+from tdt.train._printable import message, printable
+from tdt.train.logging.console import Console
+from tdt.train.logging.events import EpochDone, RunStarted, StepDone, Validated
+
+if TYPE_CHECKING:
+    from tdt.train.loop.parts import Parts
 
 INTERVAL = 0.1  # seconds between two refreshes; each costs about 2 ms
+NARROWEST, WIDEST = 8, 40  # columns of the bar
 
 
 class BarConsole(Console):
-    """Shows epoch, step, loss, metrics, samples per second and remaining time, refreshed at most every INTERVAL."""
+    """Shows a row per epoch, and step, loss, metrics, rate and remaining time, refreshed at most every INTERVAL."""
 
-    def __init__(self, out: TextIO) -> None:
-        super().__init__(out)
+    def __init__(self, out: TextIO, parts: Parts | None = None) -> None:
+        super().__init__(out, parts)
         self._console = rich.console.Console(file=out, highlight=False)
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=None),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[scores]}", markup=False),
-            TimeRemainingColumn(),
-            console=self._console,
-            auto_refresh=False,
-            transient=True,
-            expand=True,
-        )
+        self._live = Live(console=self._console, auto_refresh=False, transient=True, redirect_stdout=False)
+        self._table = EpochTable("/".join((parts and parts.monitor) or ()))
         self._refreshed = 0.0
-        self._scores = ""
-        self._steps: int | None = None
+        self._status: dict[str, str] = {}
+        self._encodes_bar = _encodes("━", out)
 
     def start(self, event: RunStarted) -> None:
         super().start(event)
-        self._steps = event.steps
-        self._task = self._progress.add_task("", total=event.steps, completed=event.step, scores="")
-        self._progress.start()
+        self._live.start()
+
+    def header_line(self, name: str, value: str) -> None:
+        self._print(Text.assemble((name, "bold"), "  ", printable(message(value))))
 
     def step(self, event: StepDone) -> None:
-        if event.scalars:
-            rate = event.scalars.get("time/samples_per_second", 0.0)
-            named = [(tag.partition("/"), value) for tag, value in event.scalars.items()]
-            means = [f"{name} {number(value)}" for (split, _, name), value in named if split == "train"]
-            self._scores = message(" ".join([*means, f"{rate:,.0f}/s"]))
         now = time.perf_counter()
+        self._first = self._first or (event.step, now)
+        if event.scalars:
+            self._status = self.status(event)
         if now - self._refreshed >= INTERVAL or event.step == self._steps:
             self._refreshed = now
-            where = f"epoch {self.of_all(event.epoch + 1, self._epochs)} step {self.of_all(event.step, self._steps)}"
-            self._progress.update(self._task, completed=event.step, description=where, scores=self._scores)
-            self._progress.refresh()
+            self._live.update(self._bar(event, now), refresh=True)
+
+    def _bar(self, event: StepDone, now: float) -> Text:
+        """The line of the bar: what does not fit is left out, the least important first."""
+        parts = self.where(event) | self._status | {"left": self.remaining(event.step, now)}
+        parts = {name: printable(text) for name, text in parts.items() if text}
+        room = self._console.width - sum(len(text) + 2 for text in parts.values())
+        for name in ("metrics", "epoch"):
+            if room < NARROWEST and name in parts:
+                room += len(parts.pop(name)) + 2
+        if room < -2:
+            parts["step"] = " ".join(parts["step"].split())
+        line = Text(no_wrap=True, overflow="ellipsis", end="")
+        for name, text in parts.items():
+            line.append(text + "  ")
+            if name == "step" and room >= NARROWEST and self._steps:
+                line.append_text(self._filled(event.step / self._steps, min(room - 2, WIDEST)))
+                line.append("  ")
+        line.rstrip()
+        return line
+
+    def _filled(self, share: float, width: int) -> Text:
+        done = round(min(share, 1.0) * width)
+        full, empty = ("━", "━" if self._console.color_system and not self._console.no_color else "╌")
+        if not self._encodes_bar:
+            full, empty = "#", "-"
+        return Text.assemble((full * done, "green"), (empty * (width - done), "bright_black"))
+
+    def row(self, epoch: EpochDone | None, valid: Validated | None) -> None:
+        now = time.perf_counter()
+        cells = dict(self._cells(epoch, valid))
+        cells |= {"took": Cell(f"{self.took(now):.2f} s")} if epoch is not None else {}
+        for line in self._table.lines(cells, self._console.width):
+            self._print(Text.assemble(*((printable(text), style) for text, style in line)))
+
+    def _cells(self, epoch: EpochDone | None, valid: Validated | None) -> Iterator[tuple[str, Cell]]:
+        at = epoch or valid
+        assert at is not None
+        yield "epoch", Cell(self.of_all(at.epoch + 1, self._epochs))
+        yield "step", Cell(str(at.step), len(str(self._steps or at.step)))
+        for tag, value in (epoch.scalars if epoch else {}).items():
+            yield f"train/{tag.rpartition('/')[2]}", Cell.of(value)
+        for tag, value in (valid.scalars if valid else {}).items():
+            style = ("green" if valid.best else "yellow") if valid is not None and tag == self._table.monitor else ""
+            yield tag, Cell.of(value, style)
+        if valid is not None and valid.best:
+            yield "best", Cell("best", style="green")
 
     def write(self, line: str) -> None:
-        self._console.print(message(line), markup=False, soft_wrap=True)
+        self._print(Text(message(line)))
+
+    def _print(self, line: Text) -> None:
+        self._console.print(line, soft_wrap=True)  # message: escaped by those who call
 
     def restore(self) -> None:
         with suppress(OSError):  # the terminal may be gone
             os.write(self._console.file.fileno(), b"\x1b[?25h\n")  # show the cursor, which the bar hides
 
     def stop(self) -> None:
-        self._progress.stop()
+        self._live.stop()
+
+
+def _encodes(text: str, out: TextIO) -> bool:
+    try:
+        text.encode(out.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

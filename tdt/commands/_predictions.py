@@ -32,7 +32,7 @@ def _predicted(write: Write) -> Write:
 def table(title: object, top: int, outputs: Sequence[str]) -> Iterator[Write]:
     """Print an aligned table. Columns of later rows are at least as wide as those before."""
     from tdt.commands import _tables
-    from tdt.commands._console import number
+    from tdt.train._printable import number
 
     rows: list[dict[str, Any]] = []
     widths: list[int] = []

@@ -8,10 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from tdt.commands._console import number
 from tdt.commands._output import one_line, print_lines
-from tdt.commands._tables import duration
-from tdt.train._printable import message
+from tdt.train._printable import duration, message, number
 from tdt.train.tune.sweep import shown
 
 if TYPE_CHECKING:

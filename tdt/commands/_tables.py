@@ -129,24 +129,6 @@ def sparkline(values: Sequence[float], low: float, high: float, width: int = 24)
     ).rstrip()
 
 
-def duration(seconds: float) -> str:
-    """Format a duration in ms, s, m:ss or h:mm:ss.
-
-    >>> from tdt.commands._tables import duration
-    >>> duration(0.012), duration(0.4), duration(17), duration(185), duration(3723)
-    ('12 ms', '0.4 s', '17 s', '3:05', '1:02:03')
-    """
-    whole = round(seconds)
-    if 0 < seconds < 0.1:
-        return f"{seconds * 1e3:.0f} ms"
-    if 0 < seconds < 10:
-        return f"{seconds:.1f} s"
-    if whole < 60:
-        return f"{whole} s"
-    hours, minutes = divmod(whole // 60, 60)
-    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
-
-
 def print_json(value: Any, code: int = 0) -> int:
     """Print one JSON object on one line; returns the exit code."""
     import json  # on use: `tdt --help` loads this file

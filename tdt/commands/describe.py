@@ -12,7 +12,7 @@ from tdt.commands import _complete
 from tdt.commands._help import examples
 from tdt.commands._options import Device, Json, Overrides, Root, Traceback, Trust
 from tdt.commands._output import print_lines
-from tdt.commands._tables import duration, layers, print_json, text
+from tdt.commands._tables import layers, print_json, text
 
 if TYPE_CHECKING:
     from tdt.train.config import Draft
@@ -83,7 +83,7 @@ def _read(what: str, overrides: list[str], root: Path) -> Draft:
 
 
 def _as_text(costs: Costs, steps: int) -> str:
-    from tdt.train._printable import counted
+    from tdt.train._printable import counted, duration
 
     how = (
         "measured on a batch of copies of one sample"

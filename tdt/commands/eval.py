@@ -123,7 +123,7 @@ def _matrices(result: Evaluation) -> Matrices:
 
 
 def _as_text(result: Evaluation, tables: Matrices, confusion: bool, per_class: bool) -> str:
-    from tdt.commands._console import number
+    from tdt.train._printable import number
 
     scores = " ".join(f"{name} {number(value)}" for name, value in result.scores.items())
     parts = [f"{result.path} (epoch {result.epoch}, step {result.step})\n{result.split} {scores}"]
@@ -138,7 +138,7 @@ def _as_text(result: Evaluation, tables: Matrices, confusion: bool, per_class: b
 
 def _scores_table(task: TaskResult, matrix: list[Any]) -> str:
     from tdt.commands import _tables
-    from tdt.commands._console import number
+    from tdt.train._printable import number
 
     rows = [(name, *map(number, scores[:3]), str(scores[3])) for name, scores in _by_class(task, matrix)]
     return _tables.text(("class", "precision", "recall", "f1", "samples"), rows, range(1, 5))

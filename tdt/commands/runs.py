@@ -16,7 +16,7 @@ from tdt.commands import _complete
 from tdt.commands._help import Command, Group, examples
 from tdt.commands._options import PLAIN, Json, Root, Traceback
 from tdt.commands._output import one_line, print_lines
-from tdt.commands._tables import duration, print_json, sparkline, text
+from tdt.commands._tables import print_json, sparkline, text
 
 if TYPE_CHECKING:
     from tdt.train.runs.history import History
@@ -64,6 +64,7 @@ def list_runs(
     traceback: Traceback = False,
 ) -> int:
     """List the runs; with --by, the best first."""
+    from tdt.train._printable import duration
     from tdt.train.runs import history
     from tdt.train.runs.run import RunFolder
 
@@ -99,6 +100,7 @@ def list_runs(
 @runs.command("show", cls=Command, epilog=examples("tdt runs show digits-cnn", "tdt runs show digits-cnn/1 --json"))
 def show_run(run: RunName, json: Json = False, runs_root: Root = Path("runs"), traceback: Traceback = False) -> int:
     """Show a run: its state, command, checkpoints, and every metric that it logged."""
+    from tdt.train._printable import duration
     from tdt.train.runs import history
     from tdt.train.runs.run import RunFolder
 
@@ -342,7 +344,7 @@ def _for_json(value: float) -> float | str:
 
 
 def _number(value: float) -> str:
-    from tdt.commands._console import number
+    from tdt.train._printable import number
 
     return number(value)
 

@@ -150,10 +150,10 @@ def _check_resume(resume: str, written: list[str], otherwise: bool, root: Path) 
 
 
 def _train(session: Session, root: Path, verbose: bool) -> int:
-    from tdt.commands._consoles import console_on
+    from tdt.commands._console import console_on
     from tdt.train.loop._signals import exit_code
 
-    console = console_on(sys.stdout)
+    console = console_on(sys.stdout, session.parts)
     if verbose:
         from tdt.commands import _tables
 
@@ -184,7 +184,7 @@ def _summary(session: Session, outcome: Outcome, root: Path) -> str:
     logs = root if _is_below(session.run.folder, root) else session.run.folder
     early = f"ended by {outcome.by}\n" if outcome.by not in ("epochs", "steps") else ""
     return (
-        f"{early}checkpoints: {folder} ({', '.join(have)}); to evaluate: tdt eval {run}\n"
+        f"{early}checkpoints: {folder} ({', '.join(have)})\nto evaluate: tdt eval {run}\n"
         f"logs: tensorboard --logdir {shlex.quote(str(logs))}"
     )
 

@@ -61,6 +61,34 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def number(value: float) -> str:
+    """Format with four decimals; very small and very large numbers with four significant digits.
+
+    >>> from tdt.train._printable import number
+    >>> number(0.5), number(0.0), number(0.000031234), number(7.2448e18)
+    ('0.5000', '0.0000', '3.123e-05', '7.245e+18')
+    """
+    return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e6 else f"{value:.4g}"
+
+
+def duration(seconds: float) -> str:
+    """Format a duration in ms, s, m:ss or h:mm:ss.
+
+    >>> from tdt.train._printable import duration
+    >>> duration(0.012), duration(0.4), duration(17), duration(185), duration(3723)
+    ('12 ms', '0.4 s', '17 s', '3:05', '1:02:03')
+    """
+    whole = round(seconds)
+    if 0 < seconds < 0.1:
+        return f"{seconds * 1e3:.0f} ms"
+    if 0 < seconds < 10:
+        return f"{seconds:.1f} s"
+    if whole < 60:
+        return f"{whole} s"
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
 def hide(value: str, reference: str) -> None:
     """From now on, print `reference` in place of the text `value`, which came from the environment."""
     if len(value) >= SHORTEST_HIDDEN:

@@ -210,7 +210,7 @@ def fit(
 def _train(session: Session, quiet: bool) -> Run:
     """Train to the end; a signal is raised as the exception that Python has for it."""
     with session:
-        listeners = () if quiet or not session.ranks.first else (Console(sys.stdout),)
+        listeners = () if quiet or not session.ranks.first else (Console(sys.stdout, session.parts),)
         outcome = Outcome("done") if session.complete else session.train(*listeners)
     if outcome.reason == "SIGINT":
         raise KeyboardInterrupt(

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tdt import cli
-from tdt.commands._console import number
+from tdt.train._printable import number
 from tdt.train.runs import checkpoint
 from tests.commands.running import SMALL, tdt, tdt_here
 from tests.helpers import require

@@ -1,19 +1,27 @@
-"""Prints the progress of a run: one line per epoch and the test metrics."""
+"""Prints the progress of a run: a header, a line per epoch, within long epochs a line per logged step, and the test metrics."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from tdt.train._printable import counted, message
+import tdt
+from tdt.train._printable import counted, duration, message, number
 from tdt.train.logging.events import EpochDone, Event, Notice, RunStarted, RunStopped, StepDone, TestDone, Validated
+
+if TYPE_CHECKING:
+    from tdt.train.loop.parts import Parts
+
+SILENCE = 10.0  # seconds after a line until a logged step is printed
 
 
 class Console:
     """Prints events as plain lines. If writing fails (a closed pipe as in `tdt train … | head`, a closed terminal, a
     full disk), training continues without output.
+
+    parts: of the run, for the header.
 
     >>> from tdt.train.logging.console import Console
     >>> from tdt.train.logging.events import Notice
@@ -22,12 +30,14 @@ class Console:
     hello
     """
 
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
+    def __init__(self, out: TextIO, parts: Parts | None = None) -> None:
+        self._out, self._parts = out, parts
         self._open = True
         self._epoch_done: EpochDone | None = None
-        self._began = time.perf_counter()
+        self._began = self._written = time.perf_counter()
         self._epochs: int | None = None
+        self._steps: int | None = None
+        self._first: tuple[int, float] | None = None  # the first step done here, and when
 
     def __call__(self, event: Event) -> None:
         self._try(self._show, event)
@@ -60,13 +70,10 @@ class Console:
         elif isinstance(event, EpochDone):
             self._epoch_done = event
             if not event.validated:
-                self._print_epoch(event)
+                self.row(event, None)
         elif isinstance(event, Validated):
-            scores, best = f"valid {_scores(event.scalars)}", "  best" if event.best else ""
-            if self._epoch_done is not None and self._epoch_done.step == event.step:
-                self._print_epoch(self._epoch_done, f"  {scores}", best)
-            else:
-                self.write(f"step {event.step:,}  {scores}{best}")
+            ended, self._epoch_done = self._epoch_done, None
+            self.row(ended if ended is not None and ended.step == event.step else None, event)
         elif isinstance(event, RunStopped):
             self.stop()
         elif isinstance(event, TestDone):
@@ -74,25 +81,64 @@ class Console:
             self.write(f"test {_scores(event.scalars)}  ({which}epoch {event.epoch + 1})")
 
     def start(self, event: RunStarted) -> None:
-        """Print how the run starts, or from which step it resumes."""
-        self._epochs = event.epochs
+        """Print what is trained, on what, and for how long."""
+        self._epochs, self._steps = event.epochs, event.steps
         self._began = time.perf_counter()
-        done = f", from step {event.step}" if event.resumed else ""
-        length = (
-            "" if event.steps is None else f": {counted(event.epochs or 0, 'epoch')}, {counted(event.steps, 'step')}"
-        )
-        self.write(f"{event.folder}{length}{done}")
+        rows = header(event, self._parts)
+        width = max(map(len, rows))
+        for name, value in rows.items():
+            self.header_line(f"{name:<{width}}", value)
+
+    def header_line(self, name: str, value: str) -> None:
+        """Print a line of the header."""
+        self.write(f"{name}  {value}")
 
     def step(self, event: StepDone) -> None:
-        """Called after each training step: must be fast."""
-
-    def _print_epoch(self, event: EpochDone, valid: str = "", best: str = "") -> None:
+        """Called after each training step: must be fast. Prints a logged step unless a line was printed shortly before."""
         now = time.perf_counter()
+        self._first = self._first or (event.step, now)
+        if event.scalars and now - self._written >= SILENCE:
+            parts = self.where(event) | self.status(event) | {"left": self.remaining(event.step, now)}
+            self.write("  ".join(filter(None, parts.values())))
+
+    def where(self, event: Event) -> dict[str, str]:
+        """Epoch and step, as in `epoch 3/10` and `step 72/360`."""
+        epoch, step = self.of_all(event.epoch + 1, self._epochs), self.of_all(event.step, self._steps)
+        return {"epoch": f"epoch {epoch}", "step": f"step {step}"}
+
+    def status(self, event: StepDone) -> dict[str, str]:
+        """The loss, the metrics, and the samples per second of a logged step; what is unknown is absent."""
+        scores = {tag: value for tag, value in event.scalars.items() if tag.startswith("train/")}
+        loss = {tag: scores.pop(tag) for tag in ("train/loss",) if tag in scores}
+        rate = event.scalars.get("time/samples_per_second", 0.0)
+        found = {"loss": _scores(loss), "metrics": _scores(scores)}
+        found["rate"] = f"{rate:,.0f} samples/s" if rate >= 10 else f"{rate:.2g} samples/s" if rate else ""
+        return {name: text for name, text in found.items() if text}
+
+    def remaining(self, step: int, now: float) -> str:
+        """`1:05 left`: the time until the last step at the pace so far; empty if unknown."""
+        if self._first is None or self._steps is None or step <= self._first[0]:
+            return ""
+        seconds = (now - self._first[1]) / (step - self._first[0]) * (self._steps - step)
+        return f"{duration(round(seconds))} left"
+
+    def row(self, epoch: EpochDone | None, valid: Validated | None) -> None:
+        """Print the scores of an epoch, of a validation within one, or of both."""
+        now = time.perf_counter()
+        parts = [f"train {_scores(epoch.scalars)}"] if epoch else []
+        parts += [f"valid {_scores(valid.scalars)}"] if valid else []
+        if epoch is not None:
+            where = f"epoch {self.of_all(epoch.epoch + 1, self._epochs)}"
+            parts.append(f"{self.took(now):.2f} s")
+        else:
+            assert valid is not None
+            where = f"step {valid.step:,}"
+        self.write("  ".join((where, *parts, *(["best"] if valid is not None and valid.best else []))))
+
+    def took(self, now: float) -> float:
+        """Seconds since the end of the epoch before."""
         took, self._began = now - self._began, now
-        self.write(
-            f"epoch {self.of_all(event.epoch + 1, self._epochs)}  train {_scores(event.scalars)}{valid}  "
-            f"{took:.2f} s{best}"
-        )
+        return took
 
     @staticmethod
     def of_all(number: int, all: int | None) -> str:
@@ -101,6 +147,7 @@ class Console:
 
     def write(self, line: str) -> None:
         print(message(line), file=self._out, flush=True)
+        self._written = time.perf_counter()
 
     def restore(self) -> None:
         """Restore the terminal before the process exits; called from a signal handler."""
@@ -109,16 +156,32 @@ class Console:
         """End the display, if it is live."""
 
 
+def header(event: RunStarted, parts: Parts | None) -> dict[str, str]:
+    """What a run that starts consists of: lines by name."""
+    rows = {"run": f"{event.folder}{f', from step {event.step:,}' if event.resumed else ''}"}
+    each = ""
+    if parts is not None:
+        rows["device"] = _device(parts)
+        rows["model"] = counted(sum(p.numel() for p in parts.model.parameters()), "parameter")
+        rows["data"] = ", ".join(f"{split} {count:,}" for split, count in parts.samples.items()) + " samples"
+        train = parts.config.train
+        each = f", {counted(parts.config.data.loader.batch_size * train.accumulate, 'sample')} a step"
+    if event.steps is not None:
+        rows["length"] = f"{counted(event.epochs or 0, 'epoch')}, {counted(event.steps, 'step')}{each}"
+    elif each:
+        rows["length"] = each.removeprefix(", ")
+    return rows
+
+
+def _device(parts: Parts) -> str:
+    """`cpu, 2 threads`, or the GPU's name; with the number of processes if there are several."""
+    if parts.device.type == "cuda":
+        found = f"{parts.device} ({tdt.cuda.get_device_name(parts.device)})"
+    else:
+        found = f"{parts.device}, {counted(tdt.get_num_threads(), 'thread')}"
+    return found if parts.ranks.size == 1 else f"{found}, {parts.ranks.size} processes"
+
+
 def _scores(scalars: Any) -> str:
     """`loss 0.1234 accuracy 0.9876` from scalars whose tags are split/metric."""
     return " ".join(f"{tag.rpartition('/')[2]} {number(value)}" for tag, value in scalars.items())
-
-
-def number(value: float) -> str:
-    """Format with four decimals; very small and very large numbers with four significant digits.
-
-    >>> from tdt.train.logging.console import number
-    >>> number(0.5), number(0.0), number(0.000031234), number(7.2448e18)
-    ('0.5000', '0.0000', '3.123e-05', '7.245e+18')
-    """
-    return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e6 else f"{value:.4g}"
