@@ -17,8 +17,8 @@ from pathlib import Path
 
 from benchmarks._pairs import arguments, interval, settings
 from tdt import nn
-from tdt.train.logging.console import Console
 from tdt.train.config import load
+from tdt.train.logging.console import Console
 from tdt.train.logging.events import Events, MetricsLog, TensorBoardLog
 from tdt.train.loop.build import build
 from tdt.train.loop.parts import Parts

@@ -21,7 +21,7 @@ from tdt import commands
 from tdt._about import __version__
 from tdt._launched import launched
 from tdt.commands import _help, _options
-from tdt.commands._errors import failure
+from tdt.commands._errors import failure, paint
 from tdt.commands._output import print_lines
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _print_version(value: bool) -> None:
 )
 def _tdt(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+        bool, typer.Option("-V", "--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Train neural networks from a YAML file."""
@@ -131,7 +131,7 @@ def run(arguments: list[str]) -> int:
         found = failure(error, arguments)
         if found is None:
             raise
-        print_lines(found[0], file=sys.stderr)
+        print_lines(found[0], file=sys.stderr, paint=paint)
         return found[1]
 
 

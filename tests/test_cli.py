@@ -62,16 +62,19 @@ def test_the_version(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["evla"], "No such command 'evla'. Did you mean 'eval'?"),
+        (["evla"], "there is no command 'evla'; did you mean 'eval'?"),
         (["train"], "expected CONFIG or --resume RUN"),
-        (["train", "--lr", "1"], "No such option: --lr"),
+        (["train", "--lr", "1"], "there is no option --lr; a setting is written without dashes: optimizer.lr=1"),
         (["train", "digits-mlp", "--resume", "x"], "give --resume RUN without CONFIG"),
         (["eval"], "Missing"),
         (["eval", "nothing"], "no run 'nothing'"),
         (["eval", "no.safetensors"], "no.safetensors: no such checkpoint file"),
         (["train", "--resume", "nothing"], "no run 'nothing'"),
         (["train", "digits-mpl"], "did you mean 'digits-mlp'?"),
-        (["train", "digits-mlp", "lr=1"], "<command line>:1:1: lr: unknown key"),
+        (
+            ["train", "digits-mlp", "lr=1"],
+            "error: command line: lr: unknown key; did you mean 'optimizer.lr'?\n  tdt train digits-mlp lr=1\n",
+        ),
         (["train", "digits-mlp", "--device", "gpu"], "expected auto, cpu, cuda or cuda:N"),
     ],
 )
@@ -85,7 +88,7 @@ def test_a_wrong_command_line_exits_with_2_and_a_message(capsys, monkeypatch, tm
 def test_six_mistakes_are_six_sorted_lines_and_no_run(tmp_path):
     (tmp_path / "six.yaml").write_text(SIX)
     done = tdt("train", "six.yaml", cwd=tmp_path)
-    lines = done.stderr.splitlines()
+    lines = [line.removeprefix("error: ") for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert (done.returncode, done.stdout) == (2, "")
     assert [line.split(":")[:2] for line in lines] == [["six.yaml", str(n)] for n in (2, 8, 9, 10, 13, 15)]
     assert all(re.match(r"six\.yaml:\d+:\d+: [\w.]+: ", line) for line in lines)
@@ -103,7 +106,7 @@ def test_a_run_whose_layers_do_not_fit_is_not_created(tmp_path):
 def test_a_layer_that_no_memory_holds_is_named(tmp_path, layer: str):
     (tmp_path / "c.yaml").write_text(SMALL.replace("Linear(64, 10)", layer))
     done = tdt("train", "c.yaml", cwd=tmp_path)
-    assert done.returncode == 2 and re.match(r"c\.yaml:9:18: model.1: Unable to allocate .* PiB", done.stderr), (
+    assert done.returncode == 2 and re.match(r"error: c\.yaml:9:18: model.1: Unable to allocate .* PiB", done.stderr), (
         done.stderr
     )
 

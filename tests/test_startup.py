@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-# Typer, Rich and what they bring; pydantic is how Typer reads a command's parameters.
-LIBRARIES = {"annotated_doc", "annotated_types", "click", "markdown_it", "mdurl", "pydantic", "pydantic_core", "pygments",
-             "rich", "shellingham", "typer", "typing_extensions", "typing_inspection", "_distutils_hack"}  # fmt: skip
+# Typer, Rich and what they bring; not pydantic, with which Typer converts parameters and which takes as long as all of these.
+LIBRARIES = {"annotated_doc", "click", "markdown_it", "mdurl", "pygments", "rich", "shellingham", "typer",
+             "typing_extensions", "_distutils_hack"}  # fmt: skip
 OURS = ("tdt.cli", "tdt.commands", "tdt._about", "tdt._launched")
 
 PROGRAM = """
@@ -119,3 +119,14 @@ def test_what_is_loaded_on_first_use_is_listed_before(name):
     module, part = name.split(".")[:2]
     done = loaded_by(f"import tdt; assert '{part}' in dir(tdt.{module}); tdt.{name}")
     assert f"tdt.{module}" in done
+
+
+def test_a_list_of_runs_loads_neither_yaml_nor_pydantic_once_it_is_known(tmp_path):
+    folder = tmp_path / "runs/net/1"
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text("name: net\n")
+    (folder / "run.lock").touch()
+    arguments = ["runs", "list", "--runs-root", str(tmp_path / "runs")]
+    assert "yaml" in loaded_by(RUN.format(arguments))
+    roots = {module.partition(".")[0] for module in loaded_by(RUN.format(arguments))}
+    assert not roots & {"yaml", "pydantic", "numpy", "rich"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
@@ -41,7 +41,7 @@ class BarConsole(Console):
         self._live.start()
 
     def header_line(self, name: str, value: str) -> None:
-        self._print(Text.assemble((name, "bold"), "  ", printable(message(value))))
+        self._print((name, "bold"), (f"  {value}", ""))
 
     def step(self, event: StepDone) -> None:
         now = time.perf_counter()
@@ -83,7 +83,7 @@ class BarConsole(Console):
         cells = dict(self._cells(epoch, valid))
         cells |= {"took": Cell(f"{self.took(now):.2f} s")} if epoch is not None else {}
         for line in self._table.lines(cells, self._console.width):
-            self._print(Text.assemble(*((printable(text), style) for text, style in line)))
+            self._print(*line)
 
     def _cells(self, epoch: EpochDone | None, valid: Validated | None) -> Iterator[tuple[str, Cell]]:
         at = epoch or valid
@@ -99,10 +99,10 @@ class BarConsole(Console):
             yield "best", Cell("best", style="green")
 
     def write(self, line: str) -> None:
-        self._print(Text(message(line)))
+        self._print((line, ""))
 
-    def _print(self, line: Text) -> None:
-        self._console.print(line, soft_wrap=True)  # message: escaped by those who call
+    def _print(self, *pieces: tuple[str, str]) -> None:
+        self._console.print(_escaped(pieces), soft_wrap=True)
 
     def restore(self) -> None:
         with suppress(OSError):  # the terminal may be gone
@@ -110,6 +110,11 @@ class BarConsole(Console):
 
     def stop(self) -> None:
         self._live.stop()
+
+
+def _escaped(pieces: Iterable[tuple[str, str]]) -> Text:
+    """Texts with their styles as one, without the control characters that they may have."""
+    return Text.assemble(*((message(text), style) for text, style in pieces))
 
 
 def _encodes(text: str, out: TextIO) -> bool:

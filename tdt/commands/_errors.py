@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
+
+from tdt.commands._output import styled
+
+if TYPE_CHECKING:
+    from tdt.train.config.errors import ConfigError
 
 ClickException: Any = typer.BadParameter.__mro__[2]  # from typer, since some versions of it bundle their own click
 USAGE_ERRORS = (
@@ -22,8 +27,9 @@ def failure(error: BaseException, arguments: list[str]) -> tuple[str, int] | Non
     if isinstance(error, ClickException):
         if type(error).__name__ == "NoArgsIsHelpError":
             return error.format_message(), error.exit_code
-        context = error.ctx.command_path if error.ctx else "tdt"
-        return f"{context}: {error.format_message()}\nTry '{context} --help'.", error.exit_code
+        from tdt.commands._hints import usage
+
+        return f"error: {usage(error, arguments)}", error.exit_code
     if isinstance(error, (KeyboardInterrupt, typer.Abort)):
         return "stopped", 130
     code = _exit_code(error)
@@ -31,7 +37,21 @@ def failure(error: BaseException, arguments: list[str]) -> tuple[str, int] | Non
         return None
     if "--traceback" in arguments:
         return "".join(traceback.format_exception(error)).rstrip("\n"), code
-    return "\n".join([_message(error), *getattr(error, "__notes__", ())]), code
+    if type(error).__name__ == "ConfigError":
+        from tdt.commands._excerpts import located
+
+        lines = [f"error: {text}" for text in located(cast("ConfigError", error), arguments)]
+    else:
+        lines = [f"error: {_message(error)}"]
+    return "\n".join([*lines, *getattr(error, "__notes__", ())]), code
+
+
+def paint(text: str) -> str:
+    """The lines of a message with colours: the word error, and the mark below the place of a mistake."""
+    import re
+
+    text = re.sub(r"^error:", styled("error:", "red"), text, flags=re.MULTILINE)
+    return re.sub(r"^( +(?:\| )? *)(\^+)$", lambda found: found[1] + styled(found[2], "red"), text, flags=re.MULTILINE)
 
 
 def _exit_code(error: BaseException) -> int | None:

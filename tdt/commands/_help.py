@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -22,7 +23,34 @@ def examples(*commands: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)  # \b: do not wrap
 
 
-class Command(TyperCommand):
+class _Conversion:
+    """Converts values of simple parameters; Typer 0.25 and later do with pydantic, whose import doubles the time of a start."""
+
+    SIMPLE: dict[Any, Any] = {str: str, Path: Path, list[str]: list}
+
+    def coerce(self, value: Any, param: Any, ctx: Context) -> Any:
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        convert = self.SIMPLE.get(param.type_descriptor.annotation)
+        if convert is None:
+            param._runtime_param = None  # Typer's own
+            return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+        return convert(value)
+
+
+class _Light:
+    """A command whose simple parameters are converted without pydantic."""
+
+    get_params: Any
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        for param in self.get_params(ctx):
+            if getattr(param, "_runtime_param", self) is None:
+                param._runtime_param = _Conversion()
+        return super().parse_args(ctx, args)  # type: ignore[misc]
+
+
+class Command(_Light, TyperCommand):
     """A command whose help shows arguments by their metavar only; Typer would add braces, dots and Python types."""
 
     def collect_usage_pieces(self, ctx: Context) -> list[str]:
@@ -39,8 +67,15 @@ class Command(TyperCommand):
                     formatter.write_dl(rows)
 
 
-class Group(TyperGroup):
+class Group(_Light, TyperGroup):
     """A command with subcommands."""
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> Any:
+        if args and not ctx.resilient_parsing and args[0] not in self.list_commands(ctx) and args[0][0] != "-":
+            from tdt.commands._hints import no_command
+
+            ctx.fail(no_command(args[0], self.list_commands(ctx)))
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -40,7 +40,7 @@ Checkpoint = Annotated[
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Overrides, as in optimizer.lr=0.1; ~scheduler removes a key.",
+        help="Settings of the config, as in optimizer.lr=0.1; ~scheduler removes one.",
         metavar="KEY=VALUE...",
         autocompletion=overrides,
     ),
@@ -54,12 +54,23 @@ Device = Annotated[
 Root = Annotated[Path, typer.Option("--runs-root", metavar="DIR", help="The folder that contains all runs.")]
 Traceback = Annotated[bool, typer.Option("--traceback", help="Print errors with their Python traceback.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, with full precision.")]
+Wide = Annotated[bool, typer.Option("--wide", help="Do not cut lines to the width of the terminal.")]
 Trust = Annotated[
     bool,
     typer.Option(
         "--trust",
         help="Run the Python code that the config imports (read it first); let the config of a run or checkpoint download data.",
         callback=_trust,
+    ),
+]
+
+
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "-v",
+        "--verbose",
+        help="Show the optimizer's parameter group of each parameter; of a run also whether steps are compiled, or why not.",
     ),
 ]
 

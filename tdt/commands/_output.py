@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable
 from typing import Any, TextIO
+
+STYLES = {"bold": "1", "dim": "2", "red": "1;31", "green": "32", "yellow": "33", "blue": "34"}
 
 
 def print_lines(
-    *texts: Any, file: TextIO | None = None, end: str = "\n", flush: bool = False, whole: bool = False
+    *texts: Any,
+    file: TextIO | None = None,
+    end: str = "\n",
+    flush: bool = False,
+    whole: bool = False,
+    paint: Callable[[str], str] | None = None,
 ) -> None:
     """Print lines that are safe for a terminal: escape control characters, hide values of environment variables, and
     truncate long lines.
@@ -15,6 +24,7 @@ def print_lines(
     Args:
         file: default standard output.
         whole: whether to keep long lines, as in tables and JSON.
+        paint: gives the escaped lines colours (`styled`), where the output shows them.
 
     >>> from tdt.commands._output import print_lines
     >>> print_lines("loss 0.5", "a\\x1b[2Jb")
@@ -28,9 +38,27 @@ def print_lines(
         from tdt.train._printable import document, message
 
         joined = "\n".join((document if whole else message)(str(text)) for text in texts)
-    print(
-        joined + end, file=sys.stdout if file is None else file, end="", flush=flush
-    )  # in one write: ranks share a terminal
+    file = sys.stdout if file is None else file
+    if paint is not None and shows_colours(file):
+        joined = paint(joined)
+    print(joined + end, file=file, end="", flush=flush)  # in one write: ranks share a terminal
+
+
+def shows_colours(file: TextIO) -> bool:
+    """Whether to print colours: on a terminal, unless the environment decides otherwise (no-color.org, force-color.org)."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (file.isatty() and os.environ.get("TERM") != "dumb")
+
+
+def styled(text: str, style: str) -> str:
+    """`text` in one of the STYLES.
+
+    >>> from tdt.commands._output import styled
+    >>> styled("loss", "bold")
+    '\\x1b[1mloss\\x1b[0m'
+    """
+    return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if text else text
 
 
 def one_line(text: str) -> str:

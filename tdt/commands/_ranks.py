@@ -16,11 +16,11 @@ from typing import NoReturn
 
 from tdt._activity import ACTIVITY, PREPARING
 from tdt._launched import Launch, rank_hint
-from tdt.commands._errors import ClickException, failure
+from tdt.commands._errors import ClickException, failure, paint
 from tdt.commands._output import print_lines
 
 SHARED = ("train", "eval", "predict")  # commands whose work several processes share
-HELP = {"-h", "--help", "--version"}
+HELP = {"-h", "--help", "-V", "--version"}
 WAIT = 1.0  # seconds in which rank 0 prints its message: a launcher may end all when the first process ends
 
 
@@ -100,7 +100,7 @@ def _abort(text: str, code: int) -> NoReturn:
 def _end_alike(text: str, code: int, first: bool) -> int:
     """Print a message that all processes have, once."""
     if first and text:
-        print_lines(text, file=sys.stderr, flush=True)
+        print_lines(text, file=sys.stderr, flush=True, paint=paint)
     if not first and not _has_begun():
         time.sleep(WAIT)
     _finish()

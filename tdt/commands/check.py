@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tdt.commands._help import examples
-from tdt.commands._options import ConfigName, Device, Json, Overrides, Traceback, Trust
+from tdt.commands._options import ConfigName, Device, Json, Overrides, Root, Traceback, Trust, Verbose, Wide
 from tdt.commands._output import print_lines
 from tdt.commands._tables import print_json
 
@@ -21,7 +22,10 @@ def check(
     config: ConfigName,
     overrides: Overrides = None,
     device: Device = None,
+    verbose: Verbose = False,
+    wide: Wide = False,
     json: Json = False,
+    runs_root: Root = Path("runs"),
     trust: Trust = False,
     traceback: Traceback = False,
 ) -> int:
@@ -32,10 +36,9 @@ def check(
         read = draft(config, [*(overrides or ()), *([f"device={device}"] if device else ())])
         from tdt.train.loop.build import build
         from tdt.train.loop.warm_start import check_source
-        from tdt.train.runs.run import ROOT
 
         parts = build(read, splits=(), dry_run=True)
-        loading = check_source(parts, ROOT)
+        loading = check_source(parts, runs_root)
     except ConfigError as error:
         if not json:
             raise
@@ -45,7 +48,9 @@ def check(
         return print_json({"ok": True, **facts, "weights": loading and loading.record()})
     from tdt.commands import _tables
 
-    print_lines(_tables.layers(parts), whole=True)
+    print_lines(_tables.layers(parts, wide=wide), whole=True, paint=_tables.paint)
+    if verbose:
+        print_lines(_tables.groups(parts, wide), whole=True, paint=_tables.paint)
     print_lines(_tables.steps(parts), *_tables.downloads(parts), *(loading.lines() if loading else ()))
     arguments = [config, *(overrides or ()), *(["--device", device] if device else ()), *(["--trust"] if trust else ())]
     print_lines(f"{parts.config.file}: no mistakes found; next: {shlex.join(['tdt', 'train', *arguments])}")

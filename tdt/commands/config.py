@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,9 +11,9 @@ import typer
 
 from tdt.commands._complete import runs
 from tdt.commands._help import Command, Group, examples
-from tdt.commands._options import PLAIN, ConfigName, Json, Overrides, Root, Traceback, Trust
+from tdt.commands._options import PLAIN, ConfigName, Json, Overrides, Root, Traceback, Trust, Wide
 from tdt.commands._output import print_lines
-from tdt.commands._tables import print_json, text
+from tdt.commands._tables import cut, paint, print_json, text
 
 EXAMPLE = examples("tdt config show digits-cnn optimizer.lr=0.1", "tdt config diff digits-mlp digits-cnn")
 
@@ -35,6 +37,10 @@ ConfigOrRun = Annotated[
 def show(
     config: ConfigName,
     overrides: Overrides = None,
+    depth: Annotated[
+        int | None, typer.Option("--depth", min=1, metavar="N", help="Show N levels of keys; what is below as …")
+    ] = None,
+    wide: Wide = False,
     json: Json = False,
     trust: Trust = False,
     traceback: Traceback = False,
@@ -49,7 +55,11 @@ def show(
         return print_json(
             {key: {"value": value, "origin": checked.origin(tuple(key.split(".")))} for key, value in values.items()}
         )
-    print_lines(checked.annotated(), end="", whole=True)
+    lines = checked.annotated(depth).rstrip("\n").split("\n")
+    if sys.stdout.isatty() and not wide:
+        width = shutil.get_terminal_size().columns
+        lines = [cut(line, width) for line in lines]
+    print_lines(*lines, whole=True)
     return 0
 
 
@@ -61,6 +71,7 @@ def show(
 def diff(
     a: ConfigOrRun,
     b: ConfigOrRun,
+    wide: Wide = False,
     json: Json = False,
     runs_root: Root = Path("runs"),
     trust: Trust = False,
@@ -77,7 +88,7 @@ def diff(
         print_lines("no differences")
         return 0
     cells = [(key, *("-" if value is None else value for value in row)) for key, row in rows.items()]
-    print_lines(text(("setting", a, b), cells), whole=True)
+    print_lines(text(("setting", a, b), cells, fit=not wide), whole=True, paint=paint)
     return 0
 
 

@@ -10,9 +10,9 @@ import typer
 
 from tdt.commands import _complete
 from tdt.commands._help import examples
-from tdt.commands._options import Device, Json, Overrides, Root, Traceback, Trust
+from tdt.commands._options import Device, Json, Overrides, Root, Traceback, Trust, Wide
 from tdt.commands._output import print_lines
-from tdt.commands._tables import layers, print_json, text
+from tdt.commands._tables import layers, paint, print_json, text
 
 if TYPE_CHECKING:
     from tdt.train.config import Draft
@@ -35,6 +35,10 @@ def describe(
     compile: Annotated[
         bool, typer.Option("--compile", help="Show whether training steps are compiled and what they call, or why not.")
     ] = False,
+    depth: Annotated[
+        int | None, typer.Option("--depth", min=1, metavar="N", help="Sum the layers below N levels of modules.")
+    ] = None,
+    wide: Wide = False,
     json: Json = False,
     device: Device = None,
     runs_root: Root = Path("runs"),
@@ -59,7 +63,8 @@ def describe(
     steps = compiled(parts, splits["train"]) if compile else None
     if json:
         return print_json(_facts(parts, costs) | ({"compiled": steps._asdict()} if steps else {}))
-    print_lines(f"{layers(parts)}\n\n{_as_text(costs, parts.length.steps_per_epoch)}", whole=True)
+    print_lines(layers(parts, depth, wide), whole=True, paint=paint)
+    print_lines(f"\n{_as_text(costs, parts.length.steps_per_epoch)}", whole=True)
     if steps is not None:
         print_lines(str(steps))
     return 0

@@ -27,7 +27,7 @@ EXAMPLE = examples(
 
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(help="Overrides of data, loss or metrics, as in metrics=[accuracy,f1].", metavar="KEY=VALUE..."),
+    typer.Argument(help="Settings of data, loss or metrics, as in metrics=[accuracy,f1].", metavar="KEY=VALUE..."),
 ]
 Split = Annotated[
     str | None,
@@ -46,6 +46,7 @@ Output = Annotated[
     str | None,
     typer.Option(
         "--output",
+        "-o",
         metavar="FILE",
         help="Write target and prediction of each sample as .csv or .tsv; - for CSV on stdout, and scores on stderr.",
     ),
@@ -64,7 +65,6 @@ def eval(
     ] = False,
     json: Json = False,
     output: Output = None,
-    predictions: Annotated[str | None, typer.Option("--predictions", metavar="FILE", hidden=True)] = None,
     device: Device = None,
     runs_root: Root = Path("runs"),
     trust: Trust = False,
@@ -77,7 +77,6 @@ def eval(
 
     ranks = Ranks.of_launch()
     path, changes = by_first(ranks, lambda: existing_checkpoint(checkpoint, runs_root)), list(overrides or ())
-    output = predictions if output is None else output
     if output not in (None, "-") and Path(str(output)).suffix.lower() not in (".csv", ".tsv"):
         raise typer.BadParameter(f"{output}: its ending says no format; use .csv or .tsv, or - for CSV on stdout")
     try:

@@ -46,7 +46,7 @@ def export(
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", metavar="PATH", help="Where to; default: the run's name, here."),
+        typer.Option("--output", "-o", metavar="PATH", help="Where to; default: the run's name, here."),
     ] = None,
     opset: Annotated[int, typer.Option("--opset", min=20, max=23, metavar="N", help="Opset of ONNX, 20 to 23.")] = 20,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file, or an exported folder.")] = False,

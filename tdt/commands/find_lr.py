@@ -26,7 +26,7 @@ End = Annotated[float, typer.Option("--end", metavar="LR", help="The last learni
 Steps = Annotated[int, typer.Option("--steps", metavar="N", help="Optimizer steps from the first to the last.", min=10)]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", metavar="FILE.png", help="Also draw the curve into a file (needs matplotlib)."),
+    typer.Option("--output", "-o", metavar="FILE.png", help="Also draw the curve into a file (needs matplotlib)."),
 ]
 
 

@@ -54,7 +54,7 @@ def generate(
     ] = 1,
     output: Annotated[
         str | None,
-        typer.Option("--output", metavar="FILE", help="Write a .txt or .jsonl file instead; - for stdout."),
+        typer.Option("--output", "-o", metavar="FILE", help="Write a .txt or .jsonl file instead; - for stdout."),
     ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print a JSON object per text: prompt, text (what follows it), tokens, seed.")

@@ -38,6 +38,7 @@ Output = Annotated[
     str | None,
     typer.Option(
         "--output",
+        "-o",
         metavar="FILE",
         help="Write a .csv, .tsv, .jsonl or .npz file, or a folder of masks; - for CSV on stdout.",
     ),

@@ -14,9 +14,9 @@ import typer
 
 from tdt.commands import _complete
 from tdt.commands._help import Command, Group, examples
-from tdt.commands._options import PLAIN, Json, Root, Traceback
+from tdt.commands._options import PLAIN, Json, Root, Traceback, Wide
 from tdt.commands._output import one_line, print_lines
-from tdt.commands._tables import print_json, sparkline, text
+from tdt.commands._tables import paint, print_json, sparkline, text
 
 if TYPE_CHECKING:
     from tdt.train.runs.history import History
@@ -59,6 +59,7 @@ def list_runs(
         str, typer.Argument(metavar="NAME", help="Only runs whose name, or name/number, matches this pattern.")
     ] = "*",
     by: By = None,
+    wide: Wide = False,
     json: Json = False,
     runs_root: Root = Path("runs"),
     traceback: Traceback = False,
@@ -66,6 +67,7 @@ def list_runs(
     """List the runs; with --by, the best first."""
     from tdt.train._printable import duration
     from tdt.train.runs import history
+    from tdt.train.runs.index import summaries
     from tdt.train.runs.run import RunFolder
 
     _finish_deletions([runs_root])
@@ -74,7 +76,8 @@ def list_runs(
         for run in RunFolder.all(runs_root)
         if any(fnmatch.fnmatch(n, names) for n in (run.name, run.name.split("/")[0]))
     ]
-    read = [history.read(run, steps=by is not None and by.startswith("train/")) for run in found]
+    per_step = by is not None and by.startswith("train/")
+    read = [history.read(run) for run in found] if per_step else summaries(found, runs_root)
     _print_faults(read)
     if by is not None:
         _check_tag(by, read)
@@ -93,12 +96,15 @@ def list_runs(
         began = "" if one.began is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(one.began))
         score = (_number(best[1]), f"{best[0]:,}") if best else ("", "")
         rows.append((one.run.name, _state(one), began, duration(one.seconds), _epochs(one), *score, tag or ""))
-    print_lines(text(("run", "state", "began", "took", "epochs", "best", "step", "by"), rows, right=(3, 4, 5, 6)))
+    head = ("run", "state", "began", "took", "epochs", "best", "step", "by")
+    print_lines(text(head, rows, right=(2, 3, 4, 5, 6), fit=not wide, drop=(6, 7, 3, 2, 4)), whole=True, paint=paint)
     return 0
 
 
 @runs.command("show", cls=Command, epilog=examples("tdt runs show digits-cnn", "tdt runs show digits-cnn/1 --json"))
-def show_run(run: RunName, json: Json = False, runs_root: Root = Path("runs"), traceback: Traceback = False) -> int:
+def show_run(
+    run: RunName, wide: Wide = False, json: Json = False, runs_root: Root = Path("runs"), traceback: Traceback = False
+) -> int:
     """Show a run: its state, command, checkpoints, and every metric that it logged."""
     from tdt.train._printable import duration
     from tdt.train.runs import history
@@ -132,7 +138,7 @@ def show_run(run: RunName, json: Json = False, runs_root: Root = Path("runs"), t
         print_lines(f"checkpoints: {', '.join(path.stem for path in checkpoints)} ({size / 2**20:.1f} MiB)")
     if one.series:
         print_lines()
-        _print_curves([one], [tag for tag in one.series if not tag.startswith("time/")])
+        _print_curves([one], [tag for tag in one.series if not tag.startswith("time/")], wide)
     return 0
 
 
@@ -143,6 +149,7 @@ def compare_runs(
     all_tags: Annotated[
         bool, typer.Option("--all", help="Show all tags, not only metrics per epoch and split.")
     ] = False,
+    wide: Wide = False,
     json: Json = False,
     runs_root: Root = Path("runs"),
     traceback: Traceback = False,
@@ -161,18 +168,24 @@ def compare_runs(
         return print_json({"by": tag, "best": best, "runs": [_facts(one, tag) for one in read], "settings": settings})
     tags = list(dict.fromkeys(tag for one in read for tag in one.series if not tag.startswith("time/")))
     whole = [tag for tag in tags if tag.startswith(("train_epoch/", "valid/", "test/"))]
-    _print_curves(read, tags if all_tags or not whole else whole)
+    _print_curves(read, tags if all_tags or not whole else whole, wide)
     if ranked and tag is not None:
         step, value = ranked[0].best(tag) or (0, math.nan)
         print_lines(f"\nbest by {tag}: {ranked[0].run.name} ({_number(value)} at step {step:,})")
     if settings:
         print_lines()
-    _print_settings(read, settings)
+    _print_settings(read, settings, wide)
     return 0
 
 
 @runs.command("diff", cls=Command, epilog=examples("tdt runs diff digits-cnn/1 digits-cnn/2"))
-def diff_runs(names: RunNames, json: Json = False, runs_root: Root = Path("runs"), traceback: Traceback = False) -> int:
+def diff_runs(
+    names: RunNames,
+    wide: Wide = False,
+    json: Json = False,
+    runs_root: Root = Path("runs"),
+    traceback: Traceback = False,
+) -> int:
     """Show the settings that differ between runs."""
     from tdt.train.runs import history
 
@@ -185,7 +198,7 @@ def diff_runs(names: RunNames, json: Json = False, runs_root: Root = Path("runs"
         return print_json({"runs": [one.run.name for one in read], "settings": settings})
     if not settings and all(one.settings for one in read):
         print_lines("no differences")
-    _print_settings(read, settings)
+    _print_settings(read, settings, wide)
     return 0
 
 
@@ -263,7 +276,7 @@ def _rank(one: History, tag: str) -> tuple[bool, float]:
     return (True, 0.0) if best is None else (False, best[1] if less_is_better(tag, one.settings) else -best[1])
 
 
-def _print_curves(read: Sequence[History], tags: Sequence[str]) -> None:
+def _print_curves(read: Sequence[History], tags: Sequence[str], wide: bool) -> None:
     """For each tag a row per run: best value, its step, last value and a sparkline; `*` marks the best run."""
     rows = []
     for tag in tags:
@@ -279,7 +292,8 @@ def _print_curves(read: Sequence[History], tags: Sequence[str]) -> None:
             values = [value for _, value in one.series[tag]]
             label = tag if len(read) == 1 else f"{'*' if one is scored else ' '} {one.run.name}"
             rows.append((label, *score, _number(values[-1]), sparkline(values, low, high)))
-    print_lines(text(("", "best", "step", "last", "curve"), rows, right=(1, 2, 3)))
+    table = text(("", "best", "step", "last", "curve"), rows, right=(1, 2, 3), fit=not wide, drop=(4, 2))
+    print_lines(table, whole=True, paint=paint)
 
 
 def _is_rate(tag: str) -> bool:
@@ -287,10 +301,10 @@ def _is_rate(tag: str) -> bool:
     return tag.partition("/")[0] == "lr"
 
 
-def _print_settings(read: Sequence[History], settings: dict[str, list[str | None]]) -> None:
+def _print_settings(read: Sequence[History], settings: dict[str, list[str | None]], wide: bool) -> None:
     if settings:
         rows = [(key, *("-" if value is None else value for value in row)) for key, row in settings.items()]
-        print_lines(text(("setting", *(one.run.name for one in read)), rows))
+        print_lines(text(("setting", *(one.run.name for one in read)), rows, fit=not wide), whole=True, paint=paint)
 
 
 def _print_faults(read: Sequence[History]) -> None:

@@ -11,8 +11,7 @@ import typer
 
 from tdt.commands._complete import configs, runs
 from tdt.commands._help import examples
-from tdt.commands._options import Device, Overrides, Root, Traceback, Trust
-from tdt.commands._output import print_lines
+from tdt.commands._options import Device, Overrides, Root, Traceback, Trust, Verbose
 from tdt.commands._progress import image_progress
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 EXAMPLE = examples(
     "tdt train digits-cnn train.epochs=5 optimizer.lr=0.1",
-    "tdt train my.yaml --dry-run",
     "tdt train --resume digits-cnn/1 train.epochs=20",
     "tdt train digits-cnn --run-dir /scratch/digits --resume-or-start",
     "mpirun -n 4 tdt train digits-cnn",
@@ -55,17 +53,6 @@ ResumeOrStart = Annotated[
         help="With --run-dir: resume the run there if it has begun, else start it; for schedulers that repeat a command.",
     ),
 ]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Show layers, shapes, parameters, multiply-adds and steps without training.")
-]
-Verbose = Annotated[
-    bool,
-    typer.Option(
-        "-v",
-        "--verbose",
-        help="Show the optimizer's parameter group of each parameter, and whether steps are compiled or why not.",
-    ),
-]
 
 
 def train(
@@ -77,21 +64,20 @@ def train(
     runs_root: Root = Path("runs"),
     resume_or_start: ResumeOrStart = False,
     changed_data: ChangedData = False,
-    dry_run: DryRun = False,
     verbose: Verbose = False,
     trust: Trust = False,
     traceback: Traceback = False,
 ) -> int:
     """Train the model that a config declares, or resume a run."""
-    if resume_or_start and (resume is not None or run_dir is None or dry_run):
-        raise typer.BadParameter("--resume-or-start needs CONFIG and --run-dir DIR, without --resume and --dry-run")
+    if resume_or_start and (resume is not None or run_dir is None):
+        raise typer.BadParameter("--resume-or-start needs CONFIG and --run-dir DIR, without --resume")
     from tdt.train._agreement import together
     from tdt.train._ranks import Ranks
 
-    ranks = Ranks.alone() if dry_run else Ranks.of_launch()
+    ranks = Ranks.of_launch()
     if resume is not None:
         written = [*([config] if config else []), *(overrides or ()), *([f"device={device}"] if device else ())]
-        together(ranks, lambda: _check_resume(resume, written, run_dir is not None or dry_run, runs_root))
+        together(ranks, lambda: _check_resume(resume, written, run_dir is not None, runs_root))
         from tdt.train.session import Session
 
         with image_progress():
@@ -101,16 +87,6 @@ def train(
     else:
         settings = [*(overrides or ()), *([f"device={device}"] if device else ())]
         checked = together(ranks, lambda: _read(config, settings))
-        if dry_run:
-            from tdt.commands import _tables
-            from tdt.train.loop.build import build
-            from tdt.train.loop.warm_start import check_source
-
-            parts = build(checked, splits=(), dry_run=True)
-            loading = check_source(parts, runs_root)
-            print_lines(_tables.layers(parts), *([_tables.groups(parts)] if verbose else []), whole=True)
-            print_lines(_tables.steps(parts), *_tables.downloads(parts), *(loading.lines() if loading else ()))
-            return 0
         from tdt.train.session import Session
 
         with image_progress():
@@ -134,7 +110,7 @@ def _check_resume(resume: str, written: list[str], otherwise: bool, root: Path) 
     """Check the overrides of a resumed run: those that would change its results are errors."""
     if otherwise or not all("=" in text for text in written):
         raise typer.BadParameter(
-            "a resumed run uses its own config and folder: give --resume RUN without CONFIG, --run-dir and --dry-run"
+            "a resumed run uses its own config and folder: give --resume RUN without CONFIG and --run-dir"
         )
     from tdt.train.checks.resuming import ALLOWED, refused
 

@@ -39,8 +39,8 @@ def test_a_script_reads_one_object(capsys):
 def test_all_mistakes_are_named_at_once_and_the_exit_code_is_2(capsys):
     Path("c.yaml").write_text(SMALL.replace("Linear(64, 10)", "Linear(65, 10)").replace("epochs: 2", "epoch: 2"))
     assert run(["check", "c.yaml"]) == 2
-    err = capsys.readouterr().err.splitlines()
-    assert [line.split(" ")[0] for line in err] == ["c.yaml:9:18:", "c.yaml:13:9:"]
+    err = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]
+    assert [line.split(" ")[1] for line in err] == ["c.yaml:9:18:", "c.yaml:13:9:"]
     assert run(["check", "c.yaml", "--json"]) == 2
     found = json.loads(capsys.readouterr().out)
     assert found["ok"] is False
@@ -55,7 +55,14 @@ def test_nothing_is_written(capsys):
     assert [path.name for path in Path().iterdir()] == ["c.yaml"]
 
 
-@pytest.mark.parametrize("command", [["check", "c.yaml"], ["train", "c.yaml", "--dry-run"]], ids=["check", "dry run"])
-def test_weights_that_are_not_there_are_reported(command: list[str], capsys):
-    assert run([*command, "weights.from=digits"]) == 2
+def test_the_table_has_a_row_per_layer_and_verbose_one_per_parameter(capsys):
+    assert run(["check", "c.yaml", "-v"]) == 0
+    table = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert table[2] == ["1", "Linear(in_features=64,", "out_features=10,", "bias=True)", "10", "650", "640", "40"]
+    assert table[3] == ["total", "650", "640", "296"]  # of Flatten 64 numbers, of Linear 10
+    assert ["1.weight", "10x64", "0"] in table
+
+
+def test_weights_that_are_not_there_are_reported(capsys):
+    assert run(["check", "c.yaml", "weights.from=digits"]) == 2
     assert "weights.from: no run 'digits'" in capsys.readouterr().err

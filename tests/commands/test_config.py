@@ -57,3 +57,16 @@ def test_diff_reads_runs_and_bundled_configs(capsys):
     assert "optimizer.momentum" in capsys.readouterr().out
     assert run(["config", "diff", "r/2", "base.yaml"]) == 2
     assert "no run 'r/2'; did you mean 'r/1'?" in capsys.readouterr().err
+
+
+def test_show_down_to_a_level_marks_what_is_below(capsys):
+    assert run(["config", "show", "c.yaml", "--depth", "1"]) == 0
+    lines = [line.split("  #")[0].rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert {"name: small", "data: …", "loss: CrossEntropyLoss", "optimizer: Adam(lr=0.5)", "train: …"} <= set(lines)
+    assert not any(line.startswith(" ") for line in lines)
+    assert run(["config", "show", "c.yaml", "--depth", "2"]) == 0
+    lines = [line.split("  #")[0].rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert {"  loader: …", "  train: Digits(split=train)", "- Flatten", "  epochs: 2"} <= set(lines)
+    assert run(["config", "show", "c.yaml", "--depth", "9"]) == run(["config", "show", "c.yaml"]) == 0
+    deep, whole = capsys.readouterr().out.split("name: small")[1:]
+    assert deep == whole

@@ -43,7 +43,7 @@ def test_data_that_are_not_there_are_not_needed(work, capsys, monkeypatch):
     assert (code, err) == (0, "") and "a training step of 128 samples, measured" in out
     code, _, err = described(capsys, "digits-mlp", "data.train=NPZ(/data/x.npz)")
     assert code == 2 and err.startswith(
-        "<command line>:1:12: data.train: NPZ(/data/x.npz) cannot be read as a name or a"
+        "error: command line: data.train: NPZ(/data/x.npz) cannot be read as a name or a"
     )
     assert "invalid syntax; quote the text '/data/x.npz'" in err
 
@@ -99,3 +99,18 @@ def test_runs_and_checkpoints_are_described_as_they_are(work, capsys):
 def test_mistakes_exit_with_2(work, capsys, arguments, message):
     code, out, err = described(capsys, *arguments)
     assert (code, out) == (2, "") and message in err
+
+
+def test_layers_below_a_level_are_summed(work, capsys):
+    rows = {}
+    for depth in ("1", "9"):
+        code, out, _ = described(capsys, "digits-cnn", "--depth", depth)
+        assert code == 0
+        rows[depth] = [line.split() for line in out.split("\n\n")[0].splitlines()[1:-1]]
+    assert [row[:3] for row in rows["1"]][::2] == [
+        ["features", "Sequential", "64x4x4"],
+        ["classifier", "Sequential", "10"],
+    ]
+    assert rows["1"][-1] == rows["9"][-1]  # the totals
+    inside = [int(row[-3].replace(",", "")) for row in rows["9"] if row[0].startswith("features.")]
+    assert sum(inside) == int(rows["1"][0][-3].replace(",", ""))

@@ -38,7 +38,7 @@ def test_the_loss_is_that_of_the_validation_that_chose_it_to_the_bit(run, tmp_pa
     alone = tmp_path / "elsewhere"
     alone.mkdir()
     shutil.copy(run / "checkpoints" / "best.safetensors", alone)
-    done = tdt("eval", "best.safetensors", "--json", "--predictions", "p.csv", cwd=alone)
+    done = tdt("eval", "best.safetensors", "--json", "--output", "p.csv", cwd=alone)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     [chosen] = [e for e in logged(run, "Validated") if e["step"] == result["step"]]
@@ -82,15 +82,15 @@ def test_the_predictions_are_those_of_a_model_that_was_validated(run, tmp_path):
     pairs: list[Any] = []
     evaluate(parts, "valid", lambda _, *pair: pairs.append(pair))
     expected = [label for output, _ in pairs for label in output.argmax(1).tolist()]
-    tdt_here("eval", run, "--predictions", tmp_path / "p.csv", cwd=tmp_path)
+    tdt_here("eval", run, "--output", tmp_path / "p.csv", cwd=tmp_path)
     with open(tmp_path / "p.csv") as file:
         assert [int(row["prediction"]) for row in csv.DictReader(file)] == expected
 
 
 def test_the_scores_are_shown_though_the_predictions_cannot_be_written(run, tmp_path):
-    done = tdt_here("eval", run, "--predictions", tmp_path / "none" / "p.csv", cwd=tmp_path)
+    done = tdt_here("eval", run, "--output", tmp_path / "none" / "p.csv", cwd=tmp_path)
     assert done.returncode == 1 and "valid loss" in done.stdout
-    assert done.stderr == f"{tmp_path}/none/p.csv: No such file or directory\n"
+    assert done.stderr == f"error: {tmp_path}/none/p.csv: No such file or directory\n"
 
 
 def test_the_training_split_is_read_whole_and_in_order(run):
@@ -148,7 +148,7 @@ def test_a_run_does_not_resume_from_what_no_run_has_written(run, tmp_path):
         rewritten(run, path, epoch=1, over=False, **facts)
         done = tdt_here("train", "--resume", copied, cwd=tmp_path)
         assert done.returncode == 1
-        assert done.stderr.startswith(f"{path}: ") and message in done.stderr
+        assert done.stderr.startswith(f"error: {path}: ") and message in done.stderr
 
 
 def test_a_folder_is_no_checkpoint_file(tmp_path):
@@ -195,7 +195,7 @@ def read_predictions(file: str) -> tuple[list[int], list[int]]:
 
 def test_confusion_and_classes_are_scikit_learns(scored):
     metrics = require("sklearn.metrics")
-    code, out, _ = scored("--split", "test", "--confusion", "--per-class", "--json", "--predictions", "p.csv")
+    code, out, _ = scored("--split", "test", "--confusion", "--per-class", "--json", "--output", "p.csv")
     result, (targets, predictions) = json.loads(out), read_predictions("p.csv")
     assert code == 0 and result["classes"] == [str(digit) for digit in range(10)]
     assert result["confusion"] == metrics.confusion_matrix(targets, predictions).tolist()
@@ -260,8 +260,8 @@ def test_what_the_training_watched_need_not_be_measured(scored, capsys):
 
 
 def test_the_size_of_batches_changes_no_prediction(scored):
-    first = json.loads(scored("--json", "--predictions", "a.csv")[1])
-    second = json.loads(scored("--json", "--predictions", "b.csv", "--batch-size", "7")[1])
+    first = json.loads(scored("--json", "--output", "a.csv")[1])
+    second = json.loads(scored("--json", "--output", "b.csv", "--batch-size", "7")[1])
     assert read_predictions("a.csv") == read_predictions("b.csv")
     assert second["loss"] == pytest.approx(first["loss"], rel=1e-6) and second["accuracy"] == first["accuracy"]
 
@@ -284,11 +284,11 @@ def test_what_cannot_be_scored_exits_with_2(scored, arguments: list[str], messag
 def test_predictions_that_cannot_be_written_leave_the_old_ones(scored, monkeypatch):
     import os
 
-    scored("--predictions", "p.csv")
+    scored("--output", "p.csv")
     before = Path("p.csv").read_bytes()
     monkeypatch.setattr(os, "replace", lambda *paths: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    code, _, err = scored("--split", "test", "--predictions", "p.csv")
-    assert (code, err) == (1, "p.csv: No space left on device\n")
+    code, _, err = scored("--split", "test", "--output", "p.csv")
+    assert (code, err) == (1, "error: p.csv: No space left on device\n")
     assert Path("p.csv").read_bytes() == before and os.listdir() == ["p.csv"]
 
 
@@ -335,7 +335,7 @@ def test_each_of_several_labels_has_its_row(tmp_path, monkeypatch, capsys):
     Path("many.yaml").write_text(MANY)
     assert cli.run(["train", "many.yaml"]) == 0
     capsys.readouterr()
-    assert cli.run(["eval", "many", "--confusion", "--per-class", "--json", "--predictions", "p.csv"]) == 0
+    assert cli.run(["eval", "many", "--confusion", "--per-class", "--json", "--output", "p.csv"]) == 0
     result = json.loads(capsys.readouterr().out)
     with open("p.csv") as file:
         predictions = np.array([json.loads(row["prediction"]) for row in csv.DictReader(file)])

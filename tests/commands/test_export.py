@@ -359,7 +359,7 @@ def test_without_the_packages_the_extra_is_named(digits: Path, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     done = tdt_here("export", "small", "--to", "onnx", "--output", "no.onnx", cwd=digits)
     assert done.returncode == 2
-    assert done.stderr == "tdt export --to onnx needs onnx and onnxruntime: pip install 'tdt-train[onnx]'\n"
+    assert done.stderr == "error: tdt export --to onnx needs onnx and onnxruntime: pip install 'tdt-train[onnx]'\n"
     assert tdt_here("export", "small", "--to", "safetensors", "--output", "no.safetensors", cwd=digits).returncode == 0
 
 

@@ -12,7 +12,7 @@ import pytest
 from tdt.cli import run
 from tdt.commands._output import one_line, print_lines
 from tdt.commands._predictions import delimited
-from tdt.commands._tables import text
+from tdt.commands._tables import display_width, text
 from tdt.train import _printable
 from tdt.train.logging.events import MetricsLog, RunStopped
 from tdt.train.model.predictions import Prediction
@@ -30,7 +30,11 @@ def output_calls(path: Path) -> list[str]:
             prints = name in ("print", "typer.echo", "typer.secho", "click.echo", "echo", "pprint") or name.endswith(
                 ("stdout.write", "stderr.write", "onsole.print", "console.log", "traceback.print_exc")
             )
-            gated = node.args and isinstance(node.args[0], ast.Call) and ast.unparse(node.args[0].func) == "message"
+            gated = (
+                node.args
+                and isinstance(node.args[0], ast.Call)
+                and ast.unparse(node.args[0].func) in ("message", "_escaped")
+            )
             if prints and not gated:
                 found.append(f"{path.relative_to(ROOT)}:{node.lineno}: {name}")
     return found
@@ -97,3 +101,24 @@ def test_text_in_a_csv_of_predictions_is_no_formula(cell: str, written: str):
     with delimited(file, ",", 1, ()) as write:
         write(Prediction(cell))
     assert file.getvalue().decode() == f"input\n{written}\n"
+
+
+ROWS = [("model.features.conv1", "Conv2d(1, 32, 3)", "320", "8,192"), ("model.日本", "ReLU", "0", "16")]
+
+
+@pytest.mark.parametrize("width", [30, 45, 60, 200])
+def test_a_table_is_no_wider_than_the_terminal_and_cuts_no_number(width: int, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    lines = text(("layer", "what", "n", "bytes"), ROWS, right=(2, 3), fit=True, drop=(3,)).splitlines()
+    assert all(display_width(line) <= width for line in lines)
+    assert all("320" in line for line in lines[1:2]) and ("8,192" in lines[1]) == (width >= 45)
+    assert ("…" in "".join(lines)) == (width < 60)
+    assert lines[1].split()[0].endswith("conv1")  # the end of a path tells more than its beginning
+    whole = text(("layer", "what", "n", "bytes"), ROWS, right=(2, 3))
+    assert "Conv2d(1, 32, 3)" in whole and "…" not in whole
+
+
+def test_a_table_in_a_file_is_whole(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    assert "…" not in text(("layer", "what", "n", "bytes"), ROWS, fit=True)

@@ -132,7 +132,7 @@ def test_settings_are_compared(work, capsys):
         "log.every": [None, "3 steps"]
     }
     assert run(capsys, "diff", "net/1", "net/1")[1] == "no differences\n"
-    assert run(capsys, "diff", "net/1")[::2] == (2, "tdt runs diff: Invalid value: expected another run to compare net/1 with\n"
+    assert run(capsys, "diff", "net/1")[::2] == (2, "error: tdt runs diff: expected another run to compare net/1 with\n"
                                                     "Try 'tdt runs diff --help'.\n")  # fmt: skip
 
 
@@ -183,7 +183,7 @@ def test_runs_are_deleted_when_agreed(work, capsys, monkeypatch):
 
 def test_a_folder_with_more_than_a_run_is_not_deleted(work, capsys):
     code, _, err = run(capsys, "delete", "net", "--yes")
-    assert code == 2 and err.startswith("net means the newest run of that name; name one exactly, as net/2")
+    assert code == 2 and err.startswith("error: net means the newest run of that name; name one exactly, as net/2")
     (work / "checkpoints").mkdir()
     (work / "mine.txt").touch()
     code, _, err = run(capsys, "delete", ".", "--yes")
@@ -215,14 +215,14 @@ def test_a_table_is_aligned_plain_text_whatever_it_holds():
 
 def test_a_table_fits_a_terminal(monkeypatch):
     row = ("conv", "Conv2d(1, 32, kernel_size=(3, 3))", "320")
-    whole = text(("layer", "", "parameters"), [row], right=(2,), cut=1)
+    whole = text(("layer", "", "parameters"), [row], right=(2,), fit=True)
     assert row[1] in whole
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "40")
-    fitting = text(("layer", "", "parameters"), [row], right=(2,), cut=1).splitlines()
+    fitting = text(("layer", "", "parameters"), [row], right=(2,), fit=True).splitlines()
     assert fitting[1] == "conv   Conv2d(1, 32, kernel…         320" and max(map(len, fitting)) == 40
     monkeypatch.setenv("COLUMNS", "200")
-    assert text(("layer", "", "parameters"), [row], right=(2,), cut=1) == whole
+    assert text(("layer", "", "parameters"), [row], right=(2,), fit=True) == whole
 
 
 def test_a_sparkline_has_a_width_and_gaps(monkeypatch):
@@ -335,3 +335,49 @@ def test_of_links_in_a_run_the_links_alone_are_deleted(work, capsys):
     assert run(capsys, "delete", "net/2", "--yes") == (0, "", "runs/net/2  a link\ndeleted 1 run\n")
     assert (work / "runs/net/1/config.yaml").exists() and not (work / "runs/net/2").is_symlink()
     assert [path.read_text() for path in (outside / "file", outside / "folder" / "file")] == ["mine", "mine"]
+
+
+def test_a_list_remembers_what_it_read_and_reads_what_has_changed(work, capsys, monkeypatch):
+    read = []
+    real = history.read
+    monkeypatch.setattr(history, "read", lambda run, **how: read.append(run.name) or real(run, **how))
+    first = run(capsys, "list", "--json")[1]
+    assert run(capsys, "list", "--json")[1] == first and run(capsys, "list", "net/1")[0] == 0
+    assert read == ["net/1", "net/2"]
+    with open("runs/net/2/metrics.jsonl", "a") as file:
+        file.write(line("Validated", 30, 2, valid__loss=0.1, valid__accuracy=0.99))
+    assert json.loads(run(capsys, "list", "--json")[1])["runs"][1]["scores"]["valid/accuracy"]["best"] == 0.99
+    assert read == ["net/1", "net/2", "net/2"]
+
+
+@pytest.mark.parametrize(
+    "index",
+    ["", "[]", "{}", "\xff", '{"format": 1, "runs": 3}', '{"format": 2, "runs": {}}', "[" * 100_000]
+    + [f'{{"format": 1, "runs": {{"net/1": {entry}}}}}' for entry in ("3", "[1]", "[STATE, {}]", "[STATE, null]")],
+)
+def test_a_damaged_index_is_replaced(work, capsys, index: str):
+    expected = run(capsys, "list")[1]
+    file = Path("runs/.index.json")
+    state = json.dumps(json.loads(file.read_bytes())["runs"]["net/1"][0])
+    file.write_text(index.replace("STATE", state), encoding="latin-1")
+    assert run(capsys, "list") == (0, expected, "")
+    assert set(json.loads(file.read_bytes())["runs"]) == {"net/1", "net/2"}
+
+
+def test_a_folder_that_cannot_be_written_is_listed_too(work, capsys, monkeypatch):
+    from tdt.train.runs import index
+
+    def full(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(index, "replace_file", full)
+    assert run(capsys, "list")[0] == 0 and not Path("runs/.index.json").exists()
+
+
+def test_a_pruned_trial_is_not_called_interrupted(work, capsys):
+    one = make(Path("runs"), "1e-1", [0.1], name="tuned")
+    with open(one.folder / "metrics.jsonl", "a") as file:
+        file.write(line("RunStopped", 10, 0, reason="interrupted", by="SIGTERM"))
+    assert json.loads(run(capsys, "list", "tuned", "--json")[1])["runs"][0]["state"] == "interrupted"
+    (one.folder / "pruned").touch()
+    assert json.loads(run(capsys, "list", "tuned", "--json")[1])["runs"][0]["state"] == "pruned"

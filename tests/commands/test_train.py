@@ -200,17 +200,6 @@ def test_a_loss_that_is_not_finite_exits_with_3_and_names_the_samples(work):
     assert last(work)["step"] == int(found[2]) - 1
 
 
-def test_a_dry_run_shows_the_layers_and_writes_nothing(work):
-    done = tdt_here("train", "small.yaml", "--dry-run", "-v", cwd=work)
-    assert done.returncode == 0
-    table = [line.split() for line in done.stdout.splitlines()]
-    assert table[2] == ["1", "Linear(in_features=64,", "out_features=10,", "bias=True)", "10", "650", "640", "40"]
-    assert table[3] == ["total", "650", "640", "296"]  # of Flatten 64 numbers, of Linear 10
-    assert ["1.weight", "10x64", "0"] in table
-    assert done.stdout.endswith("samples: train 1,149, valid 288, test 360; 9 steps per epoch, 18 in total\n")
-    assert [path.name for path in work.iterdir()] == ["small.yaml"]
-
-
 def test_run_dir_and_runs_root_set_the_folder(work):
     assert tdt_here("train", "small.yaml", "--run-dir", "here", cwd=work).returncode == 0
     done = tdt_here("train", "small.yaml", "--runs-root", "there", cwd=work)
@@ -358,9 +347,7 @@ def test_a_command_that_is_repeated_resumes_or_starts_the_run_of_its_folder(work
     assert files[0].read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "wrong", [["small.yaml"], ["--resume", "small"], ["small.yaml", "--run-dir", "a", "--dry-run"]]
-)
+@pytest.mark.parametrize("wrong", [["small.yaml"], ["--resume", "small"]])
 def test_resume_or_start_needs_a_config_and_a_folder(work, wrong: list[str]):
     done = tdt_here("train", *wrong, "--resume-or-start", cwd=work)
     assert done.returncode == 2 and "--resume-or-start needs CONFIG and --run-dir DIR" in done.stderr

@@ -108,9 +108,12 @@ class Config:
         """YAML text with every default; `loads` reads it as the same config."""
         return writer.write(self, self._root)
 
-    def annotated(self) -> str:
-        """`resolved`, with the origin of each value as a comment: its file and line, the command line, or default."""
-        return writer.annotate(self.resolved(), self.origin)
+    def annotated(self, depth: int | None = None) -> str:
+        """`resolved`, with the origin of each value as a comment: its file and line, the command line, or default.
+
+        depth: levels of keys to show; a key with something below shows `…`.
+        """
+        return writer.annotate(self.resolved(), self.origin, depth)
 
     def origin(self, keys: tuple[str, ...]) -> str:
         """Origin of the value under `keys`: "digits.yaml:12", "command line" or "default"."""

@@ -24,18 +24,26 @@ _WORD = re.compile(r"[-+]?\d[\w.]*(?:[eE][-+]?\d+)?|\w+")
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake. `str` is a printable line: `file:line:col: key.path: message; did you mean '...'?`."""
+    """One mistake. `str` is a printable line: `file:line:col: key.path: message; did you mean '...'?`.
+
+    override: the argument of the command line that `source` is in, if it is in one.
+    """
 
     source: Source
     key: str
     message: str
     kind: str
     suggestion: str | None = None
+    override: str | None = None
 
     def __str__(self) -> str:
+        return self.line(str(self.source), "" if self.override is None else f", in {self.override!r}")
+
+    def line(self, place: str, where: str = "") -> str:
+        """The mistake on one line, at a `place`; where: the end of its message, before the suggestion."""
         key = f"{shortened(self.key, LONGEST_KEY)}: " if self.key else ""
         meant = f"; did you mean '{shortened(self.suggestion, LONGEST_KEY)}'?" if self.suggestion else ""
-        return shortened(printable(f"{shortened(str(self.source), LONGEST_PLACE)}: {key}{self.message}{meant}"))
+        return shortened(printable(f"{shortened(place, LONGEST_PLACE)}: {key}{self.message}{where}{meant}"))
 
 
 @dataclass(frozen=True)
@@ -197,9 +205,9 @@ class ConfigErrors:
         for secret in self._secrets:
             if secret.is_near(source, path):
                 message = secret.redact(message)
-        if source.file == COMMAND_LINE and source.line <= len(self.overrides):
-            message += f", in {self.overrides[source.line - 1]!r}"
-        return Problem(source, path, message, kind, suggestion)
+        in_override = source.file == COMMAND_LINE and source.line <= len(self.overrides)
+        override = self.overrides[source.line - 1] if in_override else None
+        return Problem(source, path, message, kind, suggestion, override)
 
     def hide(self, text: str, value: Any, reference: str, path: str, source: Source) -> None:
         """In messages, replace a value from the environment, used at `path`, by its reference.

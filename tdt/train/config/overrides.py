@@ -33,6 +33,14 @@ def _apply_one(root: Mapping, text: str, number: int, errors: ConfigErrors) -> N
     if key.startswith("~") and not equals:
         _remove(root, key[1:], start, errors)
         return
+    if key.startswith(("+", "-")):
+        errors.add(
+            start,
+            f"is written without {key[: -len(key.lstrip('+-'))]}",
+            key.lstrip("+-") + equals + value_text,
+            key=key,
+        )
+        return
     parts = key.split(".")
     if parts[0] == "extends":
         errors.add(start, "is read before overrides; write it in a file", key="extends")

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tdt._did_you_mean import closest
+from tdt._did_you_mean import closest, synonym
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.nodes import BROKEN, Mapping, Node, Sequence, child, join, plain, present
 from tdt.train.config.registry import MOST_STRANGERS
@@ -98,13 +98,22 @@ def _add_unknown(node: Node, path: str, loc: tuple[Any, ...], errors: ConfigErro
         errors.add(where, f"unknown key: {reason}", kind="unknown-key", key=path)
     else:
         name = str(loc[-1])
-        errors.add_unknown(where, "unknown key", name, known, key=path, meant=_elsewhere(name))
+        meant = None if synonym(name) in known else key_path(name)
+        errors.add_unknown(where, "unknown key", name, known, key=path, meant=meant)
 
 
-def _elsewhere(name: str) -> str | None:
-    """The key path of `name` if exactly one other section has it: epochs → train.epochs."""
-    paths = [join(path, name) for path in _SECTIONS if name in _keys(tuple(path.split(".")))]
+def key_path(name: str) -> str | None:
+    """The key path of the setting `name`, if exactly one section has it, or of another library's name for it.
+
+    >>> from tdt.train.config.validate import key_path
+    >>> key_path("epochs"), key_path("learning_rate"), key_path("seed"), key_path("unheard_of")
+    ('train.epochs', 'optimizer.lr', 'seed', None)
+    """
+    paths = [name] if name in _keys(()) else []
+    paths += [join(path, name) for path in _SECTIONS if name in _keys(tuple(path.split(".")))]
     paths += [f"optimizer.{name}"] if name in _OF_OPTIMIZERS else []
+    if not paths and (same := synonym(name)) is not None:
+        return key_path(same)
     return paths[0] if len(paths) == 1 else None
 
 

@@ -102,16 +102,30 @@ def _with_references(data: Any, node: Node | None) -> Any:
     return data
 
 
-def annotate(text: str, origin: Callable[[Path], str]) -> str:
-    """Append the origin of each value to the lines from `write`, as a comment."""
-    lines = text.splitlines()
+def annotate(text: str, origin: Callable[[Path], str], depth: int | None = None) -> str:
+    """Append the origin of each value to the lines from `write`, as a comment. depth: as `Config.annotated`."""
+    lines, root = text.splitlines(), reader.read(text, "", ConfigErrors())
     ends = {}
-    for path, node in leaves(reader.read(text, "", ConfigErrors())):
-        ends[node.source.line - 1] = path
+    for path, node in leaves(root):
+        if depth is None or len(path) <= depth:
+            ends[node.source.line - 1] = path
     width = max((len(lines[number]) for number in ends if len(lines[number]) <= LONGEST_ALIGNED), default=0)
     for number, path in ends.items():
         lines[number] = f"{lines[number]:<{width}}  # {origin(path)}"
+    if depth is not None and root is not None:
+        lines = [lines[number] + end for number, end in _shallow(root, depth)]
     return "\n".join(lines) + "\n"
+
+
+def _shallow(node: Node, depth: int) -> Iterator[tuple[int, str]]:
+    """The number of each line down to a level of keys, and ` …` for one with something below."""
+    below = node.items.values() if isinstance(node, Mapping) else node.items if isinstance(node, Sequence) else ()
+    for item in below:
+        number = (item.key_source or item.source).line - 1
+        inner = list(_shallow(item, depth - 1)) if depth > 1 else []
+        is_cut = depth == 1 and isinstance(item, (Mapping, Sequence)) and bool(item.items)
+        yield number, " …" if is_cut else ""
+        yield from (line for line in inner if line[0] != number)  # a mapping in a list begins in the line of its item
 
 
 def leaves(node: Node | None, path: Path = (), inside_calls: bool = False) -> Iterator[tuple[Path, Node]]:

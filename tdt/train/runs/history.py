@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from tdt._files import open_file
-from tdt.train.config.writer import settings
 from tdt.train.runs._lock import holder
-from tdt.train.runs.run import METRICS_FILE, RunError, RunFolder
+from tdt.train.runs.run import METRICS_FILE, PRUNED_FILE, RunError, RunFolder
 
 Points = list[tuple[int, float]]  # (step, value), in the order of the log
 _ABOUT = ("event", "step", "epoch", "time/now", "reason", "by")  # keys of a log line; all others are tags
@@ -31,7 +30,7 @@ class History:
 
     series: the logged numbers by tag. settings: the resolved config, text by key path. step, epochs: completed ones.
     began, seconds: time of the first logged line, and until the last. trained_by: the process that trains it now.
-    ended: how ("done", "interrupted", "failed", "non-finite"), and by what. unreadable: numbers of invalid log lines,
+    ended: how ("done", "interrupted", "pruned", "failed", "non-finite"), and by what. unreadable: numbers of invalid log lines,
     without an incomplete last one. faults: problems with its files.
     """
 
@@ -55,7 +54,7 @@ class History:
 
     @property
     def state(self) -> str:
-        """running, done, interrupted, failed, non-finite, or killed (no end was logged)."""
+        """running, done, interrupted, pruned (by a sweep), failed, non-finite, or killed (no end was logged)."""
         return "running" if self.trained_by is not None else self.ended[0] if self.ended else "killed"
 
     @property
@@ -108,7 +107,7 @@ def read(run: RunFolder, *, steps: bool = True) -> History:
     An unreadable file is listed in `faults`, so that one run does not hide the others.
     """
     history = History(run)
-    for part in (_read_settings, _read_holder, partial(_read_log, steps=steps)):
+    for part in (_read_settings, read_holder, partial(_read_log, steps=steps)):
         try:
             part(history)
         except OSError as error:
@@ -125,12 +124,15 @@ def _read_settings(history: History) -> None:
     """Read the run's config as plain YAML: that of an older version may not be valid today."""
     path = history.run.folder / "config.yaml"
     if os.path.lexists(path):
+        from tdt.train.config.writer import settings  # on use: it loads PyYAML
+
         history.settings = settings(history.run.config_text(), str(path))
         if not history.settings:
             history.faults.append(f"{path}: damaged: its settings cannot be read")
 
 
-def _read_holder(history: History) -> None:
+def read_holder(history: History) -> None:
+    """Check whether a process trains the run."""
     history.trained_by = holder(history.run.folder / "run.lock")
 
 
@@ -152,6 +154,8 @@ def _read_log(history: History, steps: bool) -> None:
         for tag, value in event.items() if steps or event["event"] != "StepDone" else ():
             if tag not in _ABOUT and (number_ := _number(value)) is not None:
                 history.series.setdefault(tag, []).append((event["step"], number_))
+    if history.ended and history.ended[0] == "interrupted" and os.path.lexists(history.run.folder / PRUNED_FILE):
+        history.ended = ("pruned", history.ended[1])
     if last is not None and history.began is not None:
         history.seconds = max(last - history.began, 0.0)
 

@@ -23,6 +23,7 @@ from tdt.train.runs.checkpoint import CheckpointError, CheckpointStore
 
 ROOT = "runs"
 METRICS_FILE = "metrics.jsonl"
+PRUNED_FILE = "pruned"  # in a trial of a sweep that was stopped since others are better
 # The names in a run's folder that tdt writes.
 _OWN = re.compile(
     r"run\.lock(\.owner)?|config\.yaml|env\.json|metrics\.jsonl|events\.out\.tfevents\..+|checkpoints|compile-difference\.txt|projector_config\.pbtxt"

@@ -99,8 +99,7 @@ def _placed(problem: Problem, overrides: Sequence[str], values: list[str], domai
     number = problem.source.line - len(overrides) - 2
     if problem.source.file != COMMAND_LINE or number not in range(len(values)):
         return problem
-    message = problem.message.removesuffix(f", in {values[number]!r}")
-    return dataclasses.replace(problem, source=domains[number].key_source, message=message)
+    return dataclasses.replace(problem, source=domains[number].key_source, override=None)
 
 
 def _candidate_problems(name: str, overrides: Sequence[str], key: str, domain: Domain) -> Iterator[Problem]:

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from tdt._files import replace_file
 from tdt.train.runs import history
 from tdt.train.runs._fault import fault_point
 from tdt.train.runs._lock import holder
 from tdt.train.runs.history import History
-from tdt.train.runs.run import METRICS_FILE, RunFolder
+from tdt.train.runs.run import METRICS_FILE, PRUNED_FILE, RunFolder
 from tdt.train.tune.sweep import Claimed, Sweep, shown, trial_command
 
 POLL = 0.1  # seconds between two looks at the trials of this process
@@ -182,6 +183,7 @@ class Worker:
         value = self._best(log)
         name = f"trial {claimed.number}"
         if pruned:
+            replace_file(claimed.folder / PRUNED_FILE, b"")
             self.sweep.finish(claimed, "pruned")
             self.on_change(f"{name} pruned after {len(log.series.get(self.tag, ()))} validations")
         elif log.state == "done" and value is not None:

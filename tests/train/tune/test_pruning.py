@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from tdt.train.runs import checkpoint
+from tdt.train.runs import checkpoint, history
+from tdt.train.runs.run import RunFolder
 from tests.commands.running import tdt_here
 from tests.helpers import require
 
@@ -60,6 +61,7 @@ def test_a_pruned_trial_ends_by_a_signal_with_a_checkpoint(tmp_path, pruner, rat
         last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
         assert (last["event"], last["reason"], last["by"]) == ("RunStopped", "interrupted", "SIGTERM")
         assert 0 < meta["step"] == last["step"] < 8 * 288
+        assert history.read(RunFolder(run)).state == "pruned"
     again = facts(tmp_path)
     assert [trial["trial"] for trial in again["trials"] if trial["state"] == "pruned"] == pruned
     assert again["best"] not in pruned
