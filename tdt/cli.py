@@ -115,6 +115,12 @@ def main() -> None:
     sys.excepthook = _show_error
     # NumPy reads this on import. tdt's own thread pool uses all cores, for large matrix products too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if "_TDT_COMPLETE" in os.environ or any(text.endswith("-completion") for text in sys.argv[1:]):
+        from tdt.commands import _shells
+
+        _shells.use_scripts()
+        if os.environ.get("_TDT_COMPLETE") == "complete_bash":
+            sys.exit(_shells.complete(run))
     launch = launched()
     if launch is None:
         sys.exit(run(sys.argv[1:]))

@@ -7,6 +7,7 @@ import functools
 import importlib
 import os
 import pickle
+import shutil
 import warnings
 from types import ModuleType
 from typing import Any
@@ -25,6 +26,16 @@ def require(name: str) -> ModuleType:
         if name.partition(".")[0] in os.environ.get("TDT_REQUIRE", "").split(","):
             pytest.fail(f"TDT_REQUIRE={os.environ['TDT_REQUIRE']}, but {name} cannot be imported: {error}")
         pytest.skip(f"{name} is not installed; pip install -e '.[parity]'", allow_module_level=True)
+
+
+def require_program(name: str) -> str:
+    """The path of a program; without it the test is skipped, or fails where TDT_REQUIRE lists that name."""
+    path = shutil.which(name)
+    if path is None and name in os.environ.get("TDT_REQUIRE", "").split(","):
+        pytest.fail(f"TDT_REQUIRE={os.environ['TDT_REQUIRE']}, but there is no program {name}")
+    if path is None:
+        pytest.skip(f"there is no program {name}")
+    return path
 
 
 @functools.cache

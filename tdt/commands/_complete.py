@@ -48,7 +48,35 @@ def starts(incomplete: str) -> list[str]:
 
 
 def overrides(ctx: typer.Context, incomplete: str) -> list[str]:
-    """`key=` for each setting of the config on the command line, one level at a time: `optimizer.`, then `optimizer.lr=`."""
+    """Settings, one level at a time (`optimizer.`, then `optimizer.lr=`), and after `=` the values that can be listed."""
+    from tdt.train.config import keys
+
+    written = _settings(ctx)
+    key, equals, _ = incomplete.partition("=")
+    if equals:
+        found = [*devices(""), *keys.values(key, written)] if key == "device" else keys.values(key, written)
+        return _matching(incomplete, [f"{key}={value}" for value in found])
+    if incomplete.startswith("~"):
+        return _matching(incomplete, [f"~{name}" for name in written])
+    level = incomplete.count(".") + 1
+    present = [parts for parts in (name.split(".") for name in written) if len(parts) >= level]
+    below = {".".join(parts[:level]) for parts in present if len(parts) > level}
+    found = dict.fromkeys(".".join(parts[:level]) + "=" for parts in present if len(parts) == level)
+    parent = incomplete.rpartition(".")[0]
+    for name, schema in keys.keys(parent, written).items():
+        path = f"{parent}.{name}" if parent else name
+        if path in keys.KINDS:
+            below |= {path} if written.get(path) else set()
+            found |= {f"{path}=": None}
+        elif keys.has_keys(schema):
+            below.add(path)
+        else:
+            found |= {f"{path}=": None}
+    return _matching(incomplete, [*found, *(f"{path}." for path in sorted(below))])
+
+
+def _settings(ctx: typer.Context) -> dict[str, str]:
+    """The settings of the config on the command line, with those that are written after it."""
     from tdt.train.config.errors import ConfigErrors
     from tdt.train.config.find import find, read_text
     from tdt.train.config.writer import settings
@@ -57,12 +85,8 @@ def overrides(ctx: typer.Context, incomplete: str) -> list[str]:
     errors = ConfigErrors()
     path = find(Path(name), errors) if name else None
     text = read_text(path, errors) if path else None
-    keys = settings(text, str(path)) if text else ()
-    level = incomplete.count(".") + 1
-    found = dict.fromkeys(
-        ".".join(parts[:level]) + ("." if len(parts) > level else "=") for parts in (key.split(".") for key in keys)
-    )
-    return _matching(incomplete, list(found))
+    changes = (text.partition("=") for text in ctx.params.get("overrides") or ())
+    return (settings(text, str(path)) if text else {}) | {key: value for key, _, value in changes}
 
 
 def splits(incomplete: str) -> list[str]:
@@ -82,11 +106,12 @@ def columns(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def tags(ctx: typer.Context, incomplete: str) -> list[str]:
     """The tags that the runs under --runs-root have logged per epoch."""
-    from tdt.train.runs import history
+    from tdt.train.runs.index import summaries
     from tdt.train.runs.run import RunFolder
 
-    found = (history.read(run, steps=False).series for run in RunFolder.all(ctx.params.get("runs_root") or "runs"))
-    return _matching(incomplete, sorted({tag for series in found for tag in series if not tag.startswith("train/")}))
+    root = Path(ctx.params.get("runs_root") or "runs")
+    found = {tag for one in summaries(RunFolder.all(root), root) for tag in one.series}
+    return _matching(incomplete, sorted(found))
 
 
 def devices(incomplete: str) -> list[str]:

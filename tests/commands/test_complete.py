@@ -59,10 +59,21 @@ def completion_environment(line: str) -> dict[str, str]:
         ("tdt train --resume runs/o", ["runs/other/1"]),
         ("tdt train --runs-root there --resume f", ["far", "far/1"]),
         ("tdt train --runs-root nowhere --resume f", []),
-        ("tdt train digits-cnn optimizer.", ["optimizer.lr=", "optimizer.momentum="]),
-        ("tdt train digits-cnn check", ["checkpoint."]),
+        ("tdt train digits-cnn optimizer.w", ["optimizer.weight_decay="]),
+        ("tdt train digits-cnn optimizer=AdamW optimizer.b", ["optimizer.betas="]),
+        ("tdt train digits-cnn optimizer=RM", ["optimizer=RMSprop"]),
+        ("tdt train digits-cnn train.clip_grad_n", ["train.clip_grad_norm="]),
+        ("tdt train digits-cnn data.train=Im", ["data.train=ImageFolder", "data.train=ImageMasks"]),
+        ("tdt train digits-cnn data.loader.sh", ["data.loader.shuffle="]),
+        ("tdt train digits-cnn data.loader.shuffle=", ["data.loader.shuffle=true", "data.loader.shuffle=false"]),
+        ("tdt train digits-cnn model.features.conv", ["model.features.conv1=", "model.features.conv2="]),
+        ("tdt train digits-cnn train.amp=", ["train.amp=bfloat16", "train.amp=float16"]),
+        ("tdt train digits-cnn device=cu", ["device=cuda"]),
+        ("tdt train digits-cnn ~sch", ["~scheduler", "~scheduler.T_max"]),
+        ("tdt train digits-cnn nonsense.x=", []),
+        ("tdt train digits-cnn checkp", ["checkpoint."]),
         ("tdt describe digits-cnn se", ["seed="]),
-        ("tdt train nowhere.yaml se", []),
+        ("tdt train nowhere.yaml se", ["seed="]),
         ("tdt runs co", ["compare"]),
         ("tdt runs show o", ["other", "other/1"]),
         ("tdt runs compare other/1 small/", ["small/2", "small/10"]),
@@ -98,3 +109,19 @@ def test_completion_of_keys_loads_what_reads_a_config_alone():
     assert roots <= {"tdt", "yaml", "_yaml"}
     assert all(module.startswith(("tdt.train.config", "tdt.train._", "tdt._did_you_mean")) for module in modules
                if module.startswith("tdt.") and module != "tdt.train")  # fmt: skip
+
+
+def test_every_key_of_the_sections_and_every_argument_is_offered():
+    from tdt.train.config import keys, registry, sections
+    from tdt.train.config.signatures import BY_TDT, parameters_of
+
+    top = sections.Top.model_fields
+    assert set(keys.keys("", {})) == set(top) - {"extends"}
+    for path, section in {"train": sections.Train, "data.loader": sections.Loader, "log": sections.Log}.items():
+        assert set(keys.keys(path, {})) == {field.alias or name for name, field in section.model_fields.items()}
+    for path, kind in {"optimizer": registry.optimizers, "data.train": registry.datasets}.items():
+        assert keys.values(path, {}) == kind.names()
+        for name in kind.names():
+            parameters = parameters_of(kind.find(name), len(kind.supplied)).values()
+            named = {p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)} - set(BY_TDT)
+            assert named <= set(keys.keys(path, {path: name}))
