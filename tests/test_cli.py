@@ -133,4 +133,4 @@ def test_a_full_disk_is_reported_in_one_line(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tdt.train.runs.run.RunFolder.create", full)
     code, _, err = run(capsys, "train", "digits-mlp")
-    assert (code, err) == (1, "runs: No space left on device\n")
+    assert (code, err) == (1, "error: runs: No space left on device\n")

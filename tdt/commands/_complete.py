@@ -54,8 +54,8 @@ def overrides(ctx: typer.Context, incomplete: str) -> list[str]:
     written = _settings(ctx)
     key, equals, _ = incomplete.partition("=")
     if equals:
-        found = [*devices(""), *keys.values(key, written)] if key == "device" else keys.values(key, written)
-        return _matching(incomplete, [f"{key}={value}" for value in found])
+        listed = devices("") if key == "device" else keys.values(key, written)
+        return _matching(incomplete, [f"{key}={value}" for value in listed])
     if incomplete.startswith("~"):
         return _matching(incomplete, [f"~{name}" for name in written])
     level = incomplete.count(".") + 1
@@ -73,6 +73,23 @@ def overrides(ctx: typer.Context, incomplete: str) -> list[str]:
         else:
             found |= {f"{path}=": None}
     return _matching(incomplete, [*found, *(f"{path}." for path in sorted(below))])
+
+
+def explainable(incomplete: str) -> list[str]:
+    """The keys of the sections, and the names of components."""
+    from tdt.train.config import keys
+
+    found: list[str] = []
+    sections = [""]
+    while sections:
+        parent = sections.pop(0)
+        for name, schema in keys.keys(parent, {}).items():
+            path = f"{parent}.{name}" if parent else name
+            found.append(path)
+            if path not in keys.KINDS and keys.has_keys(schema):
+                sections.append(path)
+    names = (name for path in keys.KINDS for name in keys.values(path, {}))
+    return _matching(incomplete, [*found, *dict.fromkeys(names)])
 
 
 def _settings(ctx: typer.Context) -> dict[str, str]:

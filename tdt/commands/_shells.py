@@ -28,7 +28,9 @@ ZSH = """
 
 %(complete_func)s() {
   local -a found
-  found=("${(@f)$(env COMP_WORDS="${(pj:\\n:)words[1,$CURRENT]}" COMP_CWORD=$((CURRENT - 1)) %(autocomplete_var)s=complete_bash %(prog_name)s 2>/dev/null)}")
+  local typed="${(pj:\\n:)words[1,$CURRENT]}"
+  local -x COMP_WORDS="$typed" COMP_CWORD=$((CURRENT - 1)) %(autocomplete_var)s=complete_bash
+  found=("${(@f)$(%(prog_name)s 2>/dev/null)}")
   found=(${found:#})
   if (( ! $#found )); then
     _files

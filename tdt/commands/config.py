@@ -5,21 +5,25 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from tdt.commands._complete import runs
+from tdt.commands import _complete
 from tdt.commands._help import Command, Group, examples
 from tdt.commands._options import PLAIN, ConfigName, Json, Overrides, Root, Traceback, Trust, Wide
 from tdt.commands._output import print_lines
 from tdt.commands._tables import cut, paint, print_json, text
 
-EXAMPLE = examples("tdt config show digits-cnn optimizer.lr=0.1", "tdt config diff digits-mlp digits-cnn")
+EXAMPLE = examples(
+    "tdt config show digits-cnn optimizer.lr=0.1",
+    "tdt config explain train.warmup",
+    "tdt config diff digits-mlp digits-cnn",
+)
 
 config = typer.Typer(
     cls=Group,
-    help="Show a resolved config, or the differences between two.",
+    help="Show a resolved config, explain a key, or show the differences between two configs.",
     epilog=EXAMPLE,
     no_args_is_help=True,
     **PLAIN,
@@ -27,7 +31,7 @@ config = typer.Typer(
 
 ConfigOrRun = Annotated[
     str,
-    typer.Argument(metavar="CONFIG|RUN", help="A YAML file, a bundled config or a run.", autocompletion=runs),
+    typer.Argument(metavar="CONFIG|RUN", help="A YAML file, a bundled config or a run.", autocompletion=_complete.runs),
 ]
 
 
@@ -61,6 +65,62 @@ def show(
         lines = [cut(line, width) for line in lines]
     print_lines(*lines, whole=True)
     return 0
+
+
+@config.command(
+    "explain",
+    cls=Command,
+    epilog=examples("tdt config explain train.clip_grad_norm", "tdt config explain train", "tdt config explain AdamW"),
+)
+def explain(
+    key: Annotated[
+        str,
+        typer.Argument(
+            metavar="KEY",
+            help="A key, as train.epochs, or a component, as AdamW.",
+            autocompletion=_complete.explainable,
+        ),
+    ],
+    wide: Wide = False,
+    json: Json = False,
+    traceback: Traceback = False,
+) -> int:
+    """Explain what a key means, which values it takes and what its default is; or the arguments of a component."""
+    from tdt.train.config import keys
+
+    schema = keys.explained(key)
+    if schema is None:
+        from tdt._did_you_mean import did_you_mean
+
+        known = _complete.explainable("")
+        raise typer.BadParameter(f"there is no key {key!r}; {did_you_mean(key, known, 'tdt schema lists all')}")
+    facts = _explanation(schema)
+    below = {name: _explanation(one) for name, one in keys.below(key, schema).items()}
+    names = keys.values(key, {}) if key in keys.KINDS else []
+    if json:
+        return print_json({"key": key, **facts, "keys": below, "components": names})
+    about = [f"{name}: {facts[name]}" for name in ("values", "default") if facts[name] and not below]
+    print_lines(f"{key}: {facts['meaning']}", *about)
+    if below:
+        rows = [(name, one["values"], one["default"], one["meaning"]) for name, one in below.items()]
+        print_lines("", text(("key", "values", "default", "meaning"), rows, fit=not wide), whole=True)
+    if names:
+        print_lines("", f"one of: {', '.join(names)}")
+    return 0
+
+
+def _explanation(schema: dict[str, Any]) -> dict[str, str]:
+    from tdt.train.config.keys import accepted
+
+    default = schema.get("default")
+    shown = (
+        ""
+        if default is None or isinstance(default, dict)
+        else str(default).lower()
+        if default in (True, False)
+        else str(default)
+    )
+    return {"meaning": schema.get("description", ""), "values": accepted(schema), "default": shown}
 
 
 @config.command(

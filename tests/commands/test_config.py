@@ -70,3 +70,46 @@ def test_show_down_to_a_level_marks_what_is_below(capsys):
     assert run(["config", "show", "c.yaml", "--depth", "9"]) == run(["config", "show", "c.yaml"]) == 0
     deep, whole = capsys.readouterr().out.split("name: small")[1:]
     assert deep == whole
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [
+        ("train.clip_grad_norm", ["Maximum norm of the gradient", "values: number, more than 0"]),
+        ("train.epochs", ["values: whole number, at least 1"]),
+        ("checkpoint.every", ["values: 1 epoch or 20 steps", "default: 1 epoch"]),
+        ("train.amp", ["values: bfloat16, float16"]),
+        ("checkpoint", ["every", "keep", "best", "How many of the newest checkpoints to keep"]),
+        ("optimizer", ["The optimizer with its arguments", "one of: ASGD, Adadelta"]),
+        ("optimizer.weight_decay", ["Factor by which weights decay"]),
+        ("loss", ["The loss, or several by name.", "CrossEntropyLoss"]),
+        ("AdamW", ["decoupled weight decay", "betas"]),
+        ("Adam.lr", ["Learning rate.", "default: 0.001"]),
+    ],
+)
+def test_a_key_is_explained(capsys, key: str, shown: list[str]):
+    assert run(["config", "explain", key]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"{key}: ") and all(text in out for text in shown), out
+
+
+def test_a_key_is_explained_for_a_script(capsys):
+    assert run(["config", "explain", "train.ema", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["key"] == "train.ema" and found["keys"]["decay"]["default"] == "0.999"
+
+
+@pytest.mark.parametrize(("key", "meant"), [("train.epoch", "train.epochs"), ("Adm", "Adam"), ("clip_grad", None)])
+def test_an_unknown_key_is_an_error_with_a_suggestion(capsys, key: str, meant: str | None):
+    assert run(["config", "explain", key]) == 2
+    err = capsys.readouterr().err
+    assert f"there is no key {key!r}" in err and (meant is None or f"did you mean {meant!r}?" in err)
+
+
+def test_every_key_that_completion_offers_is_explained(capsys):
+    from tdt.commands._complete import explainable
+    from tdt.train.config import keys
+
+    names = explainable("")
+    assert {"train.swa.start", "log.embedding.layer", "sweep.parallel.gpus", "AdamW", "ImageFolder"} <= set(names)
+    assert all((keys.explained(name) or {}).get("description") for name in names)

@@ -133,7 +133,7 @@ def test_a_checkpoint_that_no_run_has_written_exits_with_1(run, tmp_path, facts:
     rewritten(run, tmp_path / "x.safetensors", **facts)
     done = tdt_here("eval", "x.safetensors", cwd=tmp_path)
     assert done.returncode == 1
-    assert re.match(f"x.safetensors: {message}", done.stderr, re.DOTALL)
+    assert re.match(f"error: x.safetensors: {message}", done.stderr, re.DOTALL)
 
 
 def test_a_run_does_not_resume_from_what_no_run_has_written(run, tmp_path):

@@ -190,7 +190,7 @@ def test_the_table_shows_the_likeliest_classes(answered, model):
 @pytest.mark.parametrize("flag", ["--csv", "--output"])
 def test_a_file_that_cannot_be_written_is_reported_before_anything_is_predicted(answered, flag: str):
     picture("a.png")
-    assert answered("a.png", flag, "none/out.csv") == (1, "", "none/out.csv: No such file or directory\n")
+    assert answered("a.png", flag, "none/out.csv") == (1, "", "error: none/out.csv: No such file or directory\n")
 
 
 def test_a_run_is_named_as_for_eval_and_nothing_else_of_it_is_needed(model, tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,13 @@ from tests.helpers import require_program
 SHELLS = {
     "bash": ["bash", "--norc", "--noprofile", "-i"],
     "zsh": ["zsh", "-f", "-i"],
-    "fish": ["fish", "--no-config", "-i", "-C", "function fish_prompt; echo -n 'ready> '; end; function fish_greeting; end"],
+    "fish": [
+        "fish",
+        "--no-config",
+        "-i",
+        "-C",
+        "function fish_prompt; echo -n 'ready> '; end; function fish_greeting; end",
+    ],
 }
 START = {
     "bash": "PS1='ready> '; bind 'set bell-style none'; source <(_TDT_COMPLETE=source_bash tdt)",
@@ -34,7 +39,7 @@ def shell(request, tmp_path: Path) -> Iterator[Terminal]:
     name = request.param
     require_program(name)
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/tdt").write_text(f"#!/bin/sh\nexec {sys.executable} -m tdt \"$@\"\n")
+    (tmp_path / "bin/tdt").write_text(f'#!/bin/sh\nexec {sys.executable} -m tdt "$@"\n')
     (tmp_path / "bin/tdt").chmod(0o755)
     (tmp_path / "small.yaml").write_text(SMALL)
     (tmp_path / "runs/small/1").mkdir(parents=True)

@@ -81,6 +81,60 @@ def values(path: str, written: Mapping[str, str]) -> list[str]:
     return [] if schema is None else list(dict.fromkeys(_words(schema)))
 
 
+def explained(path: str) -> Schema | None:
+    """The schema of a key, as `train.epochs`; of a component, as `Adam`; or of an argument of one, as `Adam.lr`."""
+    parent, _, key = path.rpartition(".")
+    found = keys(parent, {}).get(key)
+    for kind in (*dict.fromkeys(KINDS.values()), "initializer") if found is None else ():
+        component = _definition(f"{kind}.{parent or path}")
+        if component and (not parent or key in component["properties"]):
+            return component["properties"][key] if parent else component
+    if found is None and parent in KINDS:  # an argument of any component of that kind
+        found = next(
+            (below[key] for name in values(parent, {}) if key in (below := keys(parent, {parent: name}))), None
+        )
+    return found
+
+
+def below(path: str, schema: Schema) -> dict[str, Schema]:
+    """The keys below the key or component that `explained` found."""
+    found = next(_objects(schema), {}).get("properties", {})
+    return {key: value for key, value in found.items() if key != "type"}
+
+
+def accepted(schema: Schema) -> str:
+    """The values that a schema accepts, in words.
+
+    >>> from tdt.train.config.keys import accepted, explained
+    >>> accepted(explained("train.epochs")), accepted(explained("train.amp")), accepted(explained("log.every"))
+    ('whole number, at least 1', 'bfloat16, float16', '1 epoch or 20 steps')
+    """
+    if "$ref" in schema:
+        return "" if schema["$ref"].endswith("/reference") else "keys below"
+    if "enum" in schema:
+        return ", ".join(map(str, schema["enum"]))
+    if "patternErrorMessage" in schema:
+        return str(schema["patternErrorMessage"]).rpartition("as in ")[2]
+    kinds = {
+        "integer": "whole number",
+        "number": "number",
+        "boolean": "true, false",
+        "string": "text",
+        "array": "list",
+        "object": "mapping",
+    }
+    words = kinds.get(schema.get("type", ""), "")
+    bounds = {
+        "minimum": "at least",
+        "exclusiveMinimum": "more than",
+        "maximum": "at most",
+        "exclusiveMaximum": "less than",
+    }
+    limits = [f"{text} {schema[name]}" for name, text in bounds.items() if name in schema and schema[name] < 2**63]
+    options = [accepted(option) for option in schema.get("anyOf", ())]
+    return " or ".join(dict.fromkeys(filter(None, [", ".join(filter(None, [words, *limits])), *options])))
+
+
 def has_keys(schema: Schema) -> bool:
     """Whether the schema of a key allows keys below it."""
     return any(_objects(schema))

@@ -9,16 +9,18 @@ from __future__ import annotations
 import collections.abc
 import inspect
 import json
+import re
 import types
 import typing
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
-from tdt.train.config import registry
+from tdt.train.config import registry, sections
+from tdt.train.config.descriptions import COMMON, descriptions, summary
 from tdt.train.config.graph import RESERVED
 from tdt.train.config.registry import Registry
-from tdt.train.config.sections import Patterns, Top
+from tdt.train.config.sections import Duration, Every, Patterns, Section, Top
 from tdt.train.config.signatures import BY_TDT, LISTS, is_tensor, layer_argument_kind, parameters_of, writable
 
 Schema = dict[str, Any]
@@ -44,6 +46,16 @@ _KINDS = {
     "scheduler": registry.schedulers,
     "initializer": registry.initializers,
 }
+_OWN = {  # what tdt adds to the arguments of components
+    "type": "Name of the class.",
+    "input": "Which part of the model's output is compared: `output`, or `output/NAME`.",
+    "target": "What it is compared with: `target`, `target/NAME` or `input`.",
+    "weight_in_total": "Factor of this loss in the sum of several.",
+    "interval": "When the scheduler steps: every `epoch` or every optimizer `step`.",
+    "monitor": "`split/metric` that the scheduler watches; by default the loss of the validation data.",
+    "param_groups": "Other options for the parameters that match patterns.",
+    "from": "The nodes that are the inputs of this one in a graph.",
+}
 _CALL = r"^[A-Za-z_]\w*(\([\s\S]*\))?$"
 _NAME = r"^[A-Za-z_]\w*$"
 _PART = r"^(output|target|input)(/\w+)*$"
@@ -52,10 +64,10 @@ _PART = r"^(output|target|input)(/\w+)*$"
 def schema() -> Schema:
     """The schema of a whole config, as plain data."""
     generated = Top.model_json_schema(by_alias=True)
-    sections: Schema = generated.pop("$defs")
-    needed = {name: section.pop("required", []) for name, section in sections.items()}
-    defs: Schema = {name: _with_references(section) for name, section in sections.items()}
-    top = _with_references(generated)
+    parts: Schema = generated.pop("$defs")
+    needed = {name: part.pop("required", []) for name, part in parts.items()}
+    defs: Schema = {name: _section(getattr(sections, name), part) for name, part in parts.items()}
+    top = _section(Top, generated)
     required = top.pop("required")
     defs |= {"reference": {"type": "string", "pattern": r"\$\{"}, "layer.name": _layer_name()}
     for kind, known in _KINDS.items():
@@ -63,12 +75,34 @@ def schema() -> Schema:
         defs |= _choice(kind, known) | _choice(kind, known, "open")
     defs |= _models()
     for name in ("train", "valid", "test", "transform", "augment"):
-        defs["Data"]["properties"][name] = ANY  # what they may be depends on imports: _components
-    top["properties"] |= dict.fromkeys(("model", "blocks", "loss", "metrics", "init", "optimizer", "scheduler"), ANY)
+        _open(defs["Data"], name)
+    for name in ("model", "blocks", "loss", "metrics", "init", "optimizer", "scheduler"):
+        _open(top, name)
     own = {"anyOf": [{"type": "string", "pattern": _CALL}, {"type": "object", "required": ["type"]}]}
-    top["properties"]["callbacks"] = _one_or_more(own)
-    top["properties"]["imports"] = _one_or_more({"anyOf": [{"type": "string"}, _imported()]})
+    _open(top, "callbacks").update(_one_or_more(own))
+    _open(top, "imports").update(_one_or_more({"anyOf": [{"type": "string"}, _imported()]}))
     return {"$schema": DRAFT, **top, "title": "tdt config", "$defs": defs, "allOf": _whole(required, needed)}
+
+
+def _section(section: type[Section], generated: Schema) -> Schema:
+    """The schema of a section, with what each of its keys means, and without pydantic's titles."""
+    found = _with_references(generated) | {"description": summary(section)}
+    meanings = descriptions(section, found["properties"])
+    defaults = {field.alias or name: field.default for name, field in section.model_fields.items()}
+    for name, value in found["properties"].items():
+        value.pop("title", None)
+        value["description"] = meanings[name]
+        if isinstance(defaults.get(name), (Every, Duration)):
+            value["default"] = str(defaults[name])
+    found.pop("title", None)
+    return found
+
+
+def _open(section: Schema, name: str) -> Schema:
+    """Leave only the description of a key whose values depend on imports and blocks: `_components` has them."""
+    found: Schema = {"description": section["properties"][name]["description"]}
+    section["properties"][name] = found
+    return found
 
 
 def as_json(schema: Schema) -> str:
@@ -125,7 +159,7 @@ def _components(variant: str) -> Schema:
             "data": {"properties": data},
             "metrics": {"anyOf": [_one_or_more(_either("type", metric, own)), optional]},
             "init": _init(f"initializer{variant}"),
-            "loss": _either("type", loss, ANY if variant else terms),
+            "loss": _either("type", loss, ANY if variant else terms) | {"defaultSnippets": _snippets("loss")},
             "optimizer": _ref(f"optimizer{variant}"),
             "scheduler": {"anyOf": [_ref(f"scheduler{variant}"), optional]},
         }
@@ -151,10 +185,39 @@ def _choice(kind: str, known: Registry, variant: str = "", own: Sequence[str] = 
         for name in names
     ]
     mapping: Schema = {"properties": {"type": _text(_NAME) if variant else {"enum": names}}, "allOf": alternatives}
-    text = _text(_CALL if variant else rf"^({'|'.join(names)})(\([\s\S]*\))?$")
+    text = _text(
+        _CALL if variant else rf"^({'|'.join(names)})(\([\s\S]*\))?$",
+        f"expected {'an' if kind[0] in 'aeiou' else 'a'} {kind}, as {names[0]} or {names[0]}(...)",
+    )
     mapping |= {} if variant else {"required": ["type"]}
-    written = {"if": {"type": "object"}, "then": mapping, "else": {"anyOf": [text, REFERENCE]}}
+    written: Schema = {"if": {"type": "object"}, "then": mapping, "else": {"anyOf": [text, REFERENCE]}}
+    written |= {} if variant == "block" else {"defaultSnippets": _snippets(kind)}
     return {_joined(kind, variant): written}
+
+
+def _snippets(kind: str) -> list[Schema]:
+    """What editors offer for a component: its name, and a call with the arguments that are written most."""
+    known = registry.layers if kind == "layer" else _KINDS[kind]
+    found = []
+    for name in known.names():
+        for text in dict.fromkeys((name, _call(known, name))):
+            label = re.sub(r"\$\{\d+:([^}]*)\}", r"\1", text)
+            found.append({"label": label, "description": summary(known.find(name)), "body": text})
+    return found
+
+
+def _call(known: Registry, name: str) -> str:
+    """The call as a snippet: `Linear(${1:in_features}, ${2:out_features})`; just the name if it needs no argument."""
+    arguments: list[str] = []
+    for parameter in _parameters(known, name):
+        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) or parameter.name in BY_TDT:
+            continue
+        if parameter.default is parameter.empty:
+            arguments.append(f"${{{len(arguments) + 1}:{parameter.name}}}")
+        elif parameter.name in ("lr", "split"):
+            value = parameter.default if isinstance(parameter.default, (int, float)) else "train"
+            arguments.append(f"{parameter.name}=${{{len(arguments) + 1}:{value}}}")
+    return f"{name}({', '.join(arguments)})" if arguments else name
 
 
 def _parameters(known: Registry, name: str) -> list[inspect.Parameter]:
@@ -185,8 +248,15 @@ def _arguments(kind: str, name: str, known: Registry, value_of: Callable[[Any], 
     if name == "ReduceLROnPlateau":
         options["scheduler"] |= {"monitor": {"type": "string"}}
     properties |= {key: _or_reference(value) for key, value in options.get(kind, {}).items()}
-    described = (inspect.getdoc(target) or "").partition("\n\n")[0].replace("\n", " ")
-    described_object = {"description": described, "type": "object", "properties": properties, "required": required}
+    for key, meaning in (COMMON.get(kind, {}) | descriptions(target, properties) | _OWN).items():
+        if properties.get(key):
+            properties[key] = properties[key] | {"description": meaning}
+    described_object = {
+        "description": summary(target),
+        "type": "object",
+        "properties": properties,
+        "required": required,
+    }
     return described_object if is_open else described_object | {"additionalProperties": False}
 
 
@@ -343,8 +413,9 @@ def _either(key: str, with_it: Schema, without: Schema) -> Schema:
     return {"if": lacks, "then": without, "else": with_it}
 
 
-def _text(pattern: str) -> Schema:
-    return {"type": "string", "pattern": pattern}
+def _text(pattern: str, message: str = "") -> Schema:
+    """Text that matches a pattern. message: what editors show where it does not."""
+    return {"type": "string", "pattern": pattern} | ({"patternErrorMessage": message} if message else {})
 
 
 def _ref(name: str) -> Schema:

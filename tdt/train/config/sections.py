@@ -47,7 +47,8 @@ def _parse_every(value: Any) -> Every:
     return Every(int(match[1]), "epoch" if match[2] == "epoch" else "step")
 
 
-_EveryPattern = Annotated[str, Field(pattern=r"^[1-9]\d{0,17} +(epoch|step)s?$")]
+_EVERY = {"patternErrorMessage": "expected a number and a unit, as in 1 epoch or 20 steps"}
+_EveryPattern = Annotated[str, Field(pattern=r"^[1-9]\d{0,17} +(epoch|step)s?$", json_schema_extra=_EVERY)]
 EveryText = Annotated[Every, BeforeValidator(_parse_every, json_schema_input_type=_EveryPattern), PlainSerializer(str)]
 
 
@@ -139,13 +140,18 @@ StartMethod = Literal["fork", "spawn", "forkserver"]
 class Loader(Section):
     """`data.loader`: the loader of the training split, with the arguments of DataLoader.
 
-    shuffle is true by default. timeout is in seconds, 0 for none; prefetch_factor counts batches per worker;
-    multiprocessing_context is the start method of workers.
-
-    sampler draws samples with replacement, weighted by class: `balanced` for equal class probabilities, `[1, 2.5]` or
-    `{cat: 1, dog: 2.5}` for the weight of a sample of each class. The length of an epoch does not change.
-
-    samples is how many an epoch has, for an IterableDataset that has no length itself.
+    Keys:
+        batch_size: Samples per batch.
+        shuffle: Draw the samples of each epoch in random order.
+        sampler: Draw samples with replacement, weighted by class: `balanced` for equal class probabilities, `[1, 2.5]` or
+            `{cat: 1, dog: 2.5}` for the weight of a sample of each class. The length of an epoch does not change.
+        drop_last: Leave out the last batch of an epoch if it is smaller than the others.
+        samples: How many samples an epoch has, for an IterableDataset that has no length itself.
+        num_workers: Processes that load batches; 0 loads them in the training process.
+        prefetch_factor: Batches that each worker loads in advance.
+        persistent_workers: Keep the workers between epochs.
+        timeout: Seconds to wait for a batch of a worker; 0 for no limit.
+        multiprocessing_context: Start method of the workers.
     """
 
     refused = _REFUSED
@@ -164,7 +170,17 @@ class Loader(Section):
 
 
 class EvalLoader(Section):
-    """`data.eval_loader`: settings of the other splits that differ from `loader`. They are read whole and in order."""
+    """`data.eval_loader`: settings of the other splits that differ from `loader`. They are read whole and in order.
+
+    Keys:
+        batch_size: Samples per batch.
+        samples: How many samples the split has, for an IterableDataset that has no length itself.
+        num_workers: Processes that load batches; 0 loads them in the training process.
+        prefetch_factor: Batches that each worker loads in advance.
+        persistent_workers: Keep the workers between validations.
+        timeout: Seconds to wait for a batch of a worker; 0 for no limit.
+        multiprocessing_context: Start method of the workers.
+    """
 
     refused = _REFUSED | _WHOLE
     batch_size: Count | None = None
@@ -177,7 +193,17 @@ class EvalLoader(Section):
 
 
 class Data(Section):
-    """`data`: a dataset for each split, `transform` for every split, and `augment` for the training split alone."""
+    """`data`: a dataset for each split, and how its samples are transformed and loaded.
+
+    Keys:
+        train: The dataset that the model is trained on.
+        valid: The dataset that chooses the best checkpoint, after each epoch or as `train.validate` sets.
+        test: The dataset that is evaluated once, at the end, with the best checkpoint.
+        transform: Transforms of the samples of every split.
+        augment: Random transforms of the training samples alone, before `transform`.
+        loader: The loader of the training split.
+        eval_loader: Settings of the loaders of the other splits that differ from `loader`.
+    """
 
     train: Any
     valid: Any = None
@@ -196,22 +222,27 @@ class Data(Section):
 class Targets(Section):
     """`targets`: train on scaled targets, if these are numbers (prices, temperatures).
 
-    scale: `standard`: (target - mean) / standard deviation; `minmax`: 0 to 1 between the smallest and the largest. The
-    statistics are those of the training rows, for each number of a target (one for all values of an image). The loss is
+    The statistics are those of the training rows, for each number of a target (one for all values of an image). The loss is
     computed and logged on scaled targets; metrics and predictions are in the unit of the data.
+
+    Keys:
+        scale: `standard`: (target - mean) / standard deviation; `minmax`: 0 to 1 between the smallest and the largest.
     """
 
     scale: Literal["standard", "minmax"]
 
 
 class Weights(Section):
-    """`weights`: start from the weights of a run (by name), of a checkpoint, or of a file or folder of another program:
-    `.safetensors` (also in parts, with its index), or a state_dict in a `.pt`, `.pth` or `.bin` file.
+    """`weights`: start from the weights of a run, of a checkpoint, or of a file of another program.
 
-    only: patterns of parameter names to load; by default all. skip: patterns of names that keep their initial values, such
-    as those of a new head. strict: every other name must exist with the same shape. map: old name prefix → new name prefix,
-    for the names in the file; `*` stands for every name. The prefixes `module.`, `model.` and `_orig_mod.` are removed where
-    that makes names match.
+    Keys:
+        from: A run (by name), a checkpoint, a `.safetensors` file (also in parts, with its index), a folder that has one, or
+            a state_dict in a `.pt`, `.pth` or `.bin` file.
+        only: Patterns of parameter names to load; by default all.
+        skip: Patterns of names that keep their initial values, such as those of a new head.
+        strict: Every other name must exist with the same shape.
+        map: Old name prefix → new name prefix, for the names in the file; `*` stands for every name. The prefixes `module.`,
+            `model.` and `_orig_mod.` are removed where that makes names match.
     """
 
     source: StrictStr = Field(alias="from", min_length=1)
@@ -225,6 +256,9 @@ class Ema(Section):
     """`train.ema`: validate, test and save an exponential moving average of the weights: decay · average + (1 - decay) · new.
 
     The statistics of batch norms are averaged too. `ema: 0.999` sets the decay alone.
+
+    Keys:
+        decay: Share of the average that is kept at each step.
     """
 
     decay: Annotated[float, Field(ge=0, lt=1)] = 0.999
@@ -234,9 +268,14 @@ class Swa(Section):
     """`train.swa`: validate, test and save the mean of the weights at the ends of the epochs after the first `start`
     (stochastic weight averaging: Izmailov et al., 2018).
 
-    lr: anneal to this rate in `anneal_epochs` epochs instead of using the scheduler; by default the scheduler continues.
     The statistics of batch norms are recomputed for the averaged model in a pass over the training data before each
     validation. `swa: 10` sets the start alone.
+
+    Keys:
+        start: Number of epochs before the averaging begins.
+        lr: Anneal to this learning rate instead of using the scheduler; by default the scheduler continues.
+        anneal_epochs: Epochs in which the learning rate reaches `lr`.
+        anneal_strategy: Form of the annealing: `cos` or `linear`.
     """
 
     start: Annotated[int, Field(ge=0, lt=2**63)]
@@ -246,8 +285,13 @@ class Swa(Section):
 
 
 class EarlyStopping(Section):
-    """`train.early_stopping`: end the run after `patience` validations in a row without an improvement by more than
-    `min_delta`. metric: `split/metric`, by default the one that chooses the best checkpoint. `early_stopping: 5` for short.
+    """`train.early_stopping`: end the run after `patience` validations in a row without an improvement. `early_stopping: 5` for
+    short.
+
+    Keys:
+        patience: Validations without an improvement after which the run ends.
+        min_delta: An improvement by less does not count.
+        metric: `split/metric` that is watched; by default the one that chooses the best checkpoint.
     """
 
     patience: Count
@@ -266,32 +310,45 @@ def _short_for(key: str, section: Any, kind: Any = float) -> BeforeValidator:
 class Train(Section):
     """`train`: the length of the run, and the training step.
 
-    epochs, steps, time ("30 minutes"): at least one; the first that is reached ends the run, with a validation. A step is
-    an optimizer step on `accumulate` batches: its gradient is the mean over all of their samples.
-    clip_grad_norm: maximum norm of the gradient; a larger one is scaled down. clip_grad_value: maximum magnitude of each
-    of its elements. warmup: linear warm-up of the learning rate over this number of steps or epochs.
-    validate: interval of validations, in addition to the one at the end. freeze: patterns of parameters that are not
-    trained; a batch norm whose parameters are all frozen also keeps its statistics, unless `freeze_statistics: false`.
-    class_weights: `balanced` sets those of the loss to samples / (classes · samples of the class); set others as its
-    `weight`. mixup: alpha of the Beta distribution of mixup (Zhang et al., 2018).
-    shards: how many parts a batch is cut into, each with random numbers and batch norm statistics of its own; by default one for
-    each process at the start. Their gradients are added in a fixed order, so that weights have the same bits on every number
-    of processes for which shards ÷ processes is a power of two, and on one.
-    shard_optimizer: each of several processes keeps the optimizer's state of a part of the parameters and updates these (ZeRO,
-    stage 1): less memory, the same bits, and about the same amount of data sent.
-    reduce_dtype: `bfloat16` rounds the gradients of each shard, and each of their sums, to this dtype, so that half as many bytes
-    are sent. Weights still have the same bits on every number of processes, but others than without it. One shard is not rounded.
-    sync_batchnorm: batch norms take the statistics of all shards of a batch, as `SyncBatchNorm` does, not those of each. The
-    shards of a process are then computed together, layer by layer, which takes the memory of all of them.
-    overfit: use this number of fixed batches as every split: a model that cannot overfit them has a bug.
-    amp: automatic mixed precision: the model runs under `autocast` of this dtype, in training and evaluation; weights, loss
-    and metrics stay float32. With float16 the loss is scaled so that small gradients do not vanish; a step on which gradients
-    overflow is skipped, and counted as `amp/skipped_steps`.
-    compile: the steps are recorded, and repeated without Python between their operations, to the same bits; one step in 1,000 is
-    compared with an ordinary one. `auto` leaves models with layers or losses of your own as they are, since Python code in these
-    runs only while a step is recorded; true compiles them too, false nothing.
-    stall_timeout: of a run on several processes: time without progress (a batch, a part of a checkpoint) after which it is
-    aborted, with a message that names the process, its machine, step and last collective. Make it longer than the slowest batch.
+    At least one of epochs, steps and time; the first that is reached ends the run, with a validation.
+
+    Keys:
+        epochs: Passes over the training data after which the run ends.
+        steps: Optimizer steps after which the run ends.
+        time: Time after which the run ends, as in `30 minutes`.
+        accumulate: Batches per optimizer step: its gradient is the mean over all of their samples.
+        clip_grad_norm: Maximum norm of the gradient; a larger one is scaled down.
+        clip_grad_value: Maximum magnitude of each element of the gradient.
+        warmup: Linear warm-up of the learning rate over this number of steps or epochs.
+        validate: Interval of validations, in addition to the one at the end.
+        early_stopping: End the run after so many validations in a row without an improvement.
+        ema: Validate, test and save an exponential moving average of the weights with this decay.
+        swa: Validate, test and save the mean of the weights after each epoch from this one on.
+        freeze: Patterns of parameters that are not trained.
+        freeze_statistics: A batch norm whose parameters are all frozen also keeps its statistics.
+        class_weights: `balanced` sets those of the loss to samples / (classes · samples of the class); set others as the
+            loss's `weight`.
+        mixup: Alpha of the Beta distribution of mixup (Zhang et al., 2018).
+        shards: How many parts a batch is cut into, each with random numbers and batch norm statistics of its own; by default
+            one for each process at the start. Their gradients are added in a fixed order, so that weights have the same bits
+            on every number of processes for which shards ÷ processes is a power of two, and on one.
+        shard_optimizer: Each of several processes keeps the optimizer's state of a part of the parameters and updates these
+            (ZeRO, stage 1): less memory, the same bits, and about the same amount of data sent.
+        sync_batchnorm: Batch norms take the statistics of all shards of a batch, as `SyncBatchNorm` does, not those of each.
+            The shards of a process are then computed together, layer by layer, which takes the memory of all of them.
+        reduce_dtype: `bfloat16` rounds the gradients of each shard, and each of their sums, to this dtype, so that half as
+            many bytes are sent. Weights still have the same bits on every number of processes, but others than without it.
+            One shard is not rounded.
+        overfit: Use this number of fixed batches as every split: a model that cannot overfit them has a bug.
+        amp: Automatic mixed precision: the model runs under `autocast` of this dtype, in training and evaluation; weights,
+            loss and metrics stay float32. With float16 the loss is scaled so that small gradients do not vanish; a step on
+            which gradients overflow is skipped, and counted as `amp/skipped_steps`.
+        compile: Record the steps, and repeat them without Python between their operations, to the same bits; one step in 1,000
+            is compared with an ordinary one. `auto` leaves models with layers or losses of your own as they are, since Python
+            code in these runs only while a step is recorded; true compiles them too, false nothing.
+        stall_timeout: Of a run on several processes: time without progress (a batch, a part of a checkpoint) after which it is
+            aborted, with a message that names the process, its machine, step and last collective. Make it longer than the
+            slowest batch.
     """
 
     epochs: Count | None = None
@@ -320,7 +377,13 @@ class Train(Section):
 
 
 class Checkpoint(Section):
-    """`checkpoint`: when to save, how many files to keep, and the `split/metric` that chooses the best."""
+    """`checkpoint`: when to save, how many files to keep, and what chooses the best.
+
+    Keys:
+        every: Interval of checkpoints, in addition to the one at the end.
+        keep: How many of the newest checkpoints to keep; the best is kept in any case.
+        best: `split/metric` that chooses the best checkpoint; by default the first metric of the validation data.
+    """
 
     every: EveryText = Every(1, "epoch")
     keep: Count = 3
@@ -328,7 +391,12 @@ class Checkpoint(Section):
 
 
 class EmbeddingShown(Section):
-    """`log.embedding`: the outputs of a layer, by name, for the first `samples` samples."""
+    """`log.embedding`: show the outputs of a layer in TensorBoard's projector.
+
+    Keys:
+        layer: Name of the layer.
+        samples: Number of samples, the first of the validation data.
+    """
 
     layer: StrictStr
     samples: Count = 500
@@ -338,12 +406,19 @@ class Log(Section):
     """`log`: the interval of training loss, metrics, learning rates, gradient norm and throughput, and what else
     TensorBoard shows.
 
-    histograms: interval of histograms of weights, gradients and, with validation data, activations.
-    At every validation: images, misclassified: number of samples shown with their predictions (with masks: image, truth and
-    prediction side by side); confusion: the confusion matrix; pr_curves: precision-recall curve of each class; embedding: the
-    outputs of a layer.
-    At the start: graph: of the model; config: the config as text; hparams: settings and scores for comparing runs; charts:
-    training and validation in one chart.
+    Keys:
+        every: Interval of the numbers of training.
+        histograms: Interval of histograms of weights, gradients and, with validation data, activations.
+        images: Number of samples shown with their predictions at every validation (with masks: image, truth and prediction
+            side by side).
+        misclassified: Number of misclassified samples shown at every validation.
+        confusion: Show the confusion matrix at every validation.
+        pr_curves: Show the precision-recall curve of each class at every validation.
+        embedding: Show the outputs of a layer, by its name, at every validation.
+        graph: Show the graph of the model.
+        config: Show the config as text.
+        hparams: Show settings and scores, for comparing runs.
+        charts: Show training and validation in one chart.
     """
 
     every: EveryText = Every(20, "step")
@@ -360,7 +435,12 @@ class Log(Section):
 
 
 class Parallel(Section):
-    """`sweep.parallel`: how many trials run at a time, on the CPU (cpus) or one on each GPU (gpus)."""
+    """`sweep.parallel`: how many trials run at a time.
+
+    Keys:
+        cpus: Trials at a time on the CPU.
+        gpus: GPUs, with one trial on each.
+    """
 
     cpus: Annotated[int, Field(ge=1, le=1024)] | None = None
     gpus: Annotated[int, Field(ge=1, le=1024)] | None = None
@@ -375,12 +455,17 @@ class Parallel(Section):
 class Sweep(Section):
     """`sweep`: how `tdt tune` searches for settings. The other commands check its form and ignore it.
 
-    metric: `split/metric` whose best value in a run is compared. mode: whether `min` or `max` is best, by default as the
-    metric's own. search: key path → values to try: `log(1e-4, 1)`, `float(0, 0.5)`, `int(16, 128)`, `logint(16, 1024)` or
-    a list. sampler: tpe (Bergstra et al., 2011), random, or grid for every combination once. pruner: ends trials that are
-    worse than others were after as many validations: median, halving, hyperband or none. trials: how many, in all.
-    time: no trial starts later than this after the command. At least one of both, unless the sampler is grid.
-    parallel: by default one trial at a time, on the device of the config.
+    At least one of trials and time, unless the sampler is grid.
+
+    Keys:
+        metric: `split/metric` whose best value in a run is compared.
+        mode: Whether `min` or `max` is best; by default as the metric's own.
+        search: Key path → values to try: `log(1e-4, 1)`, `float(0, 0.5)`, `int(16, 128)`, `logint(16, 1024)` or a list.
+        sampler: `tpe` (Bergstra et al., 2011), `random`, or `grid` for every combination once.
+        pruner: Ends trials that are worse than others were after as many validations: median, halving, hyperband or none.
+        trials: Number of trials, in all.
+        time: No trial starts later than this after the command.
+        parallel: Trials that run at a time; by default one, on the device of the config.
     """
 
     metric: StrictStr
@@ -412,11 +497,30 @@ def _check_name(value: Any) -> Any:
 
 
 class Top(Section):
-    """The whole file. `name` is the name of the runs (by default that of the file), `seed` seeds every generator. `dtype`
-    is the default dtype, of weights and of floating-point inputs and targets: float64 is slower and exact to 16 digits.
+    """The whole file.
 
-    extends: a file, or the name of a bundled config, whose values are inherited.
-    callbacks: of the files in `imports`, called at fixed points of the run.
+    Keys:
+        extends: A file, or the name of a bundled config, whose values are inherited.
+        name: Name of the runs, and of their folder; by default that of the file.
+        seed: Seeds every generator: the same seed gives the same bits.
+        device: `cpu`, `cuda`, `cuda:N`, or `auto` for the GPU if there is one.
+        dtype: Default dtype, of weights and of floating-point inputs and targets: float64 is slower and exact to 16 digits.
+        imports: Python files whose layers, losses, datasets, callbacks and so on the config may name.
+        data: A dataset for each split, and how samples are transformed and loaded.
+        targets: Scaling of targets that are numbers.
+        blocks: Parts of the model that are used several times, by `name(parameters)`.
+        model: A list of layers, a mapping of names to layers, a layer or network, or a graph.
+        weights: Weights to start from.
+        init: Rules that initialise parameters by their names, in order.
+        loss: The loss, or several by name.
+        metrics: Metrics that are computed in addition to the loss.
+        optimizer: The optimizer with its arguments, and `param_groups` with others.
+        scheduler: The learning-rate scheduler; `interval: step` steps it after every optimizer step.
+        callbacks: Callbacks of the files in `imports`, called at fixed points of the run.
+        train: The length of the run, and the training step.
+        checkpoint: When to save, and which checkpoints to keep.
+        log: What is logged, and how often.
+        sweep: How `tdt tune` searches for settings.
     """
 
     extends: StrictStr | None = None
