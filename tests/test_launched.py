@@ -57,13 +57,13 @@ def test_a_process_that_is_alone_is_not_launched(alone: dict[str, str]):
             ["tune", "small.yaml"],
             "WORLD_SIZE=2: a launcher has started 2 processes, but `tdt tune` is one process's work",
         ),
-        (["trian", "small.yaml"], "tdt: No such command 'trian'. Did you mean 'train'?"),
+        (["trian", "small.yaml"], "tdt: there is no command 'trian'; did you mean 'train'?"),
     ],
 )
 def test_one_of_several_processes_creates_nothing(arguments: list[str], text: str, tmp_path):
     (tmp_path / "small.yaml").write_text(SMALL)
     done = tdt(*arguments, cwd=tmp_path, WORLD_SIZE="2", RANK="0")
-    assert done.returncode == 2 and done.stderr.startswith(text) and not done.stdout
+    assert done.returncode == 2 and done.stderr.startswith(f"error: {text}") and not done.stdout
     assert "env -u WORLD_SIZE" in done.stderr or "trian" in text
     assert [path.name for path in tmp_path.iterdir()] == ["small.yaml"]
 

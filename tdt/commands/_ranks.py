@@ -56,7 +56,7 @@ def _refusal(arguments: list[str], launch: Launch, commands: Collection[str]) ->
         return None
     unset = " ".join(f"-u {name}" for name in launch.variables)
     return (
-        f"{launch.variable}={launch.size}: a launcher has started {launch.size} processes, but `tdt {command}` is one "
+        f"error: {launch.variable}={launch.size}: a launcher has started {launch.size} processes, but `tdt {command}` is one "
         f"process's work, unlike {', '.join(SHARED)}: start it alone, without mpirun, srun or torchrun (if each of them is "
         f"meant to do it: env {unset} tdt {command} …)"
     )
@@ -65,7 +65,9 @@ def _refusal(arguments: list[str], launch: Launch, commands: Collection[str]) ->
 def _failure(error: BaseException, arguments: list[str]) -> tuple[str, int]:
     """The message for an exception, and an exit code that is not 0."""
     if isinstance(error, SystemExit):
-        return f"sys.exit({error.code!r}) was called", error.code if isinstance(error.code, int) and error.code else 1
+        return f"error: sys.exit({error.code!r}) was called", error.code if isinstance(
+            error.code, int
+        ) and error.code else 1
     return failure(error, arguments) or ("".join(traceback.format_exception(error)), 1)
 
 

@@ -32,7 +32,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_each_command_runs_as_documented(work, monkeypatch, capsys):
     monkeypatch.chdir(work)
-    named = {"train", "eval", "init", "find-lr", "predict", "export"}
+    named = {"train", "check", "eval", "init", "find-lr", "predict", "export"}
     assert {line.split()[0] for line in COMMANDS} == named and len(COMMANDS) >= 12
     for line in ("train my.yaml", *COMMANDS):  # the first is what "the newest run of that name" and eval speak of
         assert (cli.run(shlex.split(line)), capsys.readouterr().err) == (0, ""), line

@@ -253,7 +253,7 @@ def test_a_damaged_checkpoint_names_the_one_to_resume_from(work):
     done = tdt_here("train", "--resume", "small", cwd=work)
     first, second = done.stderr.splitlines()
     torn = "runs/small/1/checkpoints/step-00000018.safetensors"
-    assert done.returncode == 1 and first.startswith(f"{torn}: damaged or not a checkpoint")
+    assert done.returncode == 1 and first.startswith(f"error: {torn}: damaged or not a checkpoint")
     assert second == f"to resume from the previous checkpoint, of step 9, remove {torn}"
     (work / torn).unlink()
     again = tdt_here("train", "--resume", "small", cwd=work)

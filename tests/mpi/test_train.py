@@ -118,7 +118,7 @@ def test_a_mistake_that_all_find_is_printed_once(arguments: list[str], text: str
 def test_a_loss_that_is_not_finite_on_one_process_is_printed_once(folder: Path):
     done = mpirun(2, "-m", "tdt", "train", "bad.yaml", "--trust", "model.1.how=overflow", cwd=folder)
     assert done.returncode == 3, done.stderr
-    assert done.stderr.startswith("the loss became nan at step 5, on the training samples ["), done.stderr
+    assert done.stderr.startswith("error: the loss became nan at step 5, on the training samples ["), done.stderr
     assert done.stderr.count("the loss became nan") == 1 and "Abort" not in done.stderr, done.stderr
 
 

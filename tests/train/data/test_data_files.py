@@ -169,7 +169,7 @@ def test_a_run_whose_data_changed_stops_unless_allowed(killed):
     Path("data.csv").write_text(before.replace("7,b", "9,b"))
     stopped = tdt_here("train", "--resume", "rows", cwd=killed)
     assert stopped.returncode == 2 and stopped.stderr.startswith(
-        "data.train has changed: the contents differ: a resumed run "
+        "error: data.train has changed: the contents differ: a resumed run "
     )
     assert "--changed-data" in stopped.stderr
     with Session.resume("rows", changed_data=True) as session:

@@ -197,7 +197,7 @@ def test_a_checkpoint_on_a_full_disk_leaves_earlier_ones_and_the_run_can_resume(
     full = tdt("train", "--resume", run, largest=10_000)  # more than the logs take, less than a checkpoint
     assert full.returncode == 1 and len(full.stderr.splitlines()) == 1
     message = rf"{run}/checkpoints/rows/00000014.safetensors: could not write \d+,\d+ bytes: File too large; "
-    assert re.match(message + "earlier checkpoints are intact", full.stderr)
+    assert re.match("error: " + message + "earlier checkpoints are intact", full.stderr)
     assert {path.name: path.read_bytes() for path in (run / "checkpoints").rglob("*") if path.is_file()} == before
     assert tdt("train", "--resume", run).returncode == 0
     assert_equal(result(run), expected)
@@ -219,7 +219,9 @@ def test_a_log_on_a_full_disk_is_reported_in_one_line(uninterrupted, killed, tmp
     shutil.copytree(killed, run)
     full = tdt("train", "--resume", run, largest=largest)
     assert full.returncode == 1
-    assert re.fullmatch(rf"{run}/[\w.]+: (metrics|event file) could not be written: File too large.*\n", full.stderr)
+    assert re.fullmatch(
+        rf"error: {run}/[\w.]+: (metrics|event file) could not be written: File too large.*\n", full.stderr
+    )
     assert tdt("train", "--resume", run).returncode == 0
     assert_equal(result(run), expected)
 
@@ -249,7 +251,7 @@ def test_a_forged_checkpoint_is_refused_and_no_other_file_is_touched(killed, tmp
     tensors, meta = checkpoint.load(last)
     checkpoint.save(last, tensors, meta | facts)  # with checksums that are right
     done = tdt_here("train", "--resume", run, cwd=tmp_path)
-    assert done.returncode == 1 and done.stderr.startswith(f"{last}: {message}"), done.stderr
+    assert done.returncode == 1 and done.stderr.startswith(f"error: {last}: {message}"), done.stderr
     assert other.read_text() == "somebody else's"
 
 

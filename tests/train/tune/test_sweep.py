@@ -123,7 +123,7 @@ def test_a_run_ignores_the_sweep():
 def test_without_optuna_the_error_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "optuna", None)
     done = tdt_here("tune", write(tmp_path, ""), cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (2, "tdt tune needs Optuna: pip install 'tdt-train[tune]'\n")
+    assert (done.returncode, done.stderr) == (2, "error: tdt tune needs Optuna: pip install 'tdt-train[tune]'\n")
 
 
 @pytest.mark.long
