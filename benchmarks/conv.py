@@ -5,15 +5,21 @@ python -m benchmarks.conv --count 50 --only weight --family video --all
 
 Each pass alternates with PyTorch's; the figure of a pass is the median of the ratios, above 1 where tdt is faster.
 
-Below 0.8 with seeds 8101 and 9907 (an Intel Xeon with AVX-512 and AMX, processor time, beside other programs), and why:
+Below 0.8 with seeds 8101, 9907, 5151 and 6262 (an Intel Xeon with AVX-512 and AMX, processor time, beside other programs), and
+why:
 
-- groups of 32 channels in channels-last images of 7 × 7 and 14 × 14 pixels: not examined.
+- passes of less than 0.15 ms: the call; that of `autograd.grad` alone takes longer than all of PyTorch's small ones.
+- groups of 32 channels in channels-last images of 7 × 7 pixels: weights are packed for few pixels, chunks of channels copied.
+- weight gradients of depthwise, strided, channels-last convolutions: 32 channels of each pixel are copied, far from each other.
 - weight gradients of volumes with one input channel: gradients are turned to channels-last first, a third of the time, and
   tiles have as few rows as the kernel has cells in a row.
-- stems with four or more input channels and 16 channels of the result, channels-last: a tile loads a number for each product.
+- weight gradients of 1 × 1 with few channels of the result: the image is packed for few rows.
+- weight gradients of 1 × 1, and of few cells, channels-last: tiles run at 110 to 120 GFLOP/s where those of results run at 150.
+- stems: input gradients fill three of a vector's lanes; with four or more input channels and 16 channels of the result,
+  channels-last, a tile loads a number for each product.
 - large dilations on small images, weight gradients: a product for each cell of the kernel, of operands that are copied.
+- kernels of 9 × 9 on few pixels: packing of 5 MB of weights, which are used for one image.
 - kernels of 1 × 1 on few pixels: the call, and packing of weights that are used for few products.
-- a single image of 7 × 7 pixels with 512 channels, channels-last: weights are packed for it.
 """
 
 from __future__ import annotations
