@@ -270,14 +270,24 @@ def prepared_taken(x: Any, index: Any, dim: int) -> Any:
 
 
 def prepared_added(x: Any, index: Any, source: Any, dim: int) -> Any:
-    """A function that copies x with `source` added at `index`, for few elements of arrays of one shape, or None."""
-    shape = (*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]) if index.ndim == 1 else x.shape
-    if not x.ndim or source.shape != shape or index.shape not in (shape, index.shape[:1]) or not SWITCHES.kernels:
+    """A function that copies x with `source` added at `index`, for few elements of arrays of these shapes, or None.
+
+    x and `source` are contiguous; the index is a vector, or of source's shape, which is x's but for `dim`.
+    """
+    if not x.ndim or not SWITCHES.kernels or not (x.flags.c_contiguous and source.flags.c_contiguous):
+        return None
+    shape = (*x.shape[:dim], source.shape[dim] if source.ndim == x.ndim else -1, *x.shape[dim + 1 :])
+    if source.shape != shape or index.shape not in (shape, shape[dim : dim + 1]):
         return None
     if not 0 < x.size < SMALL_INDEXED or not LARGE_INDEX <= source.size < LARGE_MOVE:
         return None
-    known = x.dtype == source.dtype and x.dtype.char in "fdilq" and index.dtype.char in "lqi"
-    return _prepared_add(x, index, dim) if known else None
+    if x.dtype != source.dtype or x.dtype.char not in "fdilq" or index.dtype.char not in "lqi":
+        return None
+    expanded = _expanded(index, dim) if index.ndim > 1 else None
+    if expanded is None:
+        return _prepared_add(x, index, dim)
+    add = _prepared_add(x, index[expanded], dim)
+    return lambda x, index, source: add(x, index[expanded], source)
 
 
 def prepared_entries(x: Any, index: Any) -> Any:
@@ -326,10 +336,16 @@ def placed(out: Any, index: Any, source: Any, dim: int, how: str, negative: bool
 
 def _vector_of(index: Any, dim: int) -> Any:
     """The vector that was expanded over all other dimensions than `dim` to make the index; else the index."""
+    expanded = _expanded(index, dim)
+    return index if expanded is None else index[expanded]
+
+
+def _expanded(index: Any, dim: int) -> tuple | None:
+    """How the vector is indexed that was expanded over all other dimensions than `dim` to make the index; None if none was."""
     for k, (n, stride) in enumerate(zip(index.shape, index.strides, strict=True)):
         if k != dim and n > 1 and stride:
-            return index
-    return index[tuple([slice(None) if k == dim else 0 for k in range(index.ndim)])]
+            return None
+    return tuple([slice(None) if k == dim else 0 for k in range(index.ndim)])
 
 
 def searched(edges: Any, x: Any, target: str, right: bool) -> Any:

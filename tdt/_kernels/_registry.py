@@ -72,16 +72,19 @@ class Kernel:
         self.when, self.function = when, function
 
 
-def prepares(function: Callable) -> Callable[[F], F]:
+def prepares(function: Callable, *, strided: bool = False) -> Callable[[F], F]:
     """Let the decorated function prepare calls of `function`, a kernel or the forward of an op.
 
-    It gets the arrays and attributes of a call, and `recorded`, and returns a function of other arrays of these shapes and
-    types, all contiguous, for which it has decided and looked up what it can; or None. That one gives all that `function`
-    gives if calls are `recorded`, else the first result alone; where it raises an error, `function` is called instead.
+    It gets the arrays and attributes of a call, and `recorded`, and returns a function of other arrays of these shapes, strides
+    and types, for which it has decided and looked up what it can; or None. That one gives all that `function` gives if calls
+    are `recorded`, else the first result alone; where it raises an error, `function` is called instead.
+
+    Args:
+        strided: whether it is asked for arrays too that are not contiguous.
     """
 
     def decorate(prepare: F) -> F:
-        function.prepare = prepare  # type: ignore[attr-defined]
+        function.prepare, function.prepares_strided = prepare, strided  # type: ignore[attr-defined]
         return prepare
 
     return decorate

@@ -165,18 +165,20 @@ class _Call:
             self.plan = self.plan.by_rank[tuple(getattr(a, "ndim", -1) == 0 for a in arrays)]
         if self.plan.casts is not None or self.plan.low is not None or op.view or op.random or op.variadic or op.sparse:
             return None
-        if not all(arrays[k].flags.c_contiguous and arrays[k].size < THREADS.elementwise for k in self.places):
+        if not all(arrays[k].size < THREADS.elementwise for k in self.places):
             return None
+        contiguous = all(arrays[k].flags.c_contiguous for k in self.places)
         kernel = chosen_for(op.kernels, arrays, self.attributes) if op.kernels else None
         for forward in (op.forward, kernel):
-            if prepare := getattr(forward, "prepare", None):
+            prepare = getattr(forward, "prepare", None)
+            if prepare is not None and (contiguous or getattr(forward, "prepares_strided", False)):
                 compute = prepare(*arrays, **self.attributes, recorded=recorded)
                 if compute is not None:
                     self.several = self.several and recorded
                     break
         else:
             compute = functools.partial(kernel or functools.partial(op.forward, np), **self.attributes)
-            if op.packed:
+            if op.packed or not contiguous:
                 return None
         if count == len(arrays):
             return compute

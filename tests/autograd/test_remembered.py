@@ -124,9 +124,15 @@ SHAPES = {
     "pad": lambda t, x, i: t.nn.functional.pad(x, (1, -2, 0, 1), value=2.0),
     "glu": lambda t, x, i: t.nn.functional.glu(x, 0),
     "embedding": lambda t, x, i: t.nn.functional.embedding(i[0], x),
+    "embedding by a column": lambda t, x, i: t.nn.functional.embedding(i[:, 0], x),
+    "two indices": lambda t, x, i: x[i[0], i[:6, 0]],
     "gather": lambda t, x, i: x.gather(1, i),
     "gather along rows": lambda t, x, i: t.gather(x, 0, index=i),
     "scatter_add": lambda t, x, i: x.scatter_add(1, i, x),
+    "scatter_add to fewer": lambda t, x, i: t.ones(8, 7).scatter_add(1, i, x),
+    "scatter_add by a column": lambda t, x, i: t.ones(7, 6).scatter_add(0, i[:, :1].expand(-1, 6), x),
+    "scatter_add by a row of turned": lambda t, x, i: t.ones(6, 7).scatter_add(1, i[:, 0].expand(6, -1), x.t()),
+    "scatter_reduce by a column": lambda t, x, i: t.ones(7, 6).scatter_reduce(0, i[:, :1].expand(-1, 6), x, "sum"),
     "index_select": lambda t, x, i: x.index_select(0, i[0]),
     "bilinear": lambda t, x, i: t.nn.functional.interpolate(x.reshape(1, 2, 4, 6), scale_factor=2, mode="bilinear"),
     "nearest": lambda t, x, i: t.nn.functional.interpolate(x.reshape(1, 2, 4, 6), size=(3, 9)),
@@ -170,7 +176,11 @@ def test_an_index_out_of_range_is_refused_in_later_calls_too():
     for index in (good, good, bad, good):
         for call, error in ((x.gather, RuntimeError), (lambda d, i: x.scatter_add(d, i, x), RuntimeError),
                             (lambda d, i: x.index_select(d, i[0]), IndexError),
+                            (lambda d, i: x.scatter_add(d, i[:, :1].expand(-1, 8), x), RuntimeError),
+                            (lambda d, i: x.scatter_reduce(d, i[:, :1].expand(-1, 8), x, "amax"), RuntimeError),
+                            (lambda d, i: x[i[0], i[1]], IndexError),
                             (lambda d, i: tdt.nn.functional.embedding(i[0], x), IndexError),
+                            (lambda d, i: tdt.nn.functional.embedding(i[:, 0], x), IndexError),
                             (lambda d, i: tdt.nn.functional.cross_entropy(x, i[0]), IndexError)):  # fmt: skip
             if index is bad:
                 with pytest.raises(error, match=r"out of (bounds|range)"):

@@ -62,8 +62,11 @@ def getitem(x: Tensor, key: Any) -> Tensor:
             return _index(x, *[wrap(places) for places in mask.nonzero()], dims=tuple(range(ndim)))
     if key is None or key is ...:
         key, kind = (key,), tuple
-    if kind is tuple and (spec := _plain(x._a.shape, key)) is not None:
-        return view_of(slice_view, x, {"spec": spec})
+    if kind is tuple:
+        if (spec := _plain(x._a.shape, key)) is not None:
+            return view_of(slice_view, x, {"spec": spec})
+        if len(key) <= x._a.ndim and all(k.__class__ is Tensor and k._a.dtype == np.int64 and k._a.ndim for k in key):
+            return _index(x, *key, dims=tuple(range(len(key))))
     viewed, indices = parse(x, key)
     return viewed if indices is None else index(viewed, indices)
 

@@ -12,6 +12,7 @@ from tdt._core.calls import front
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
+from tdt.autograd._arrays import unrecorded
 from tdt.autograd._op import op
 
 __all__ = ["argwhere", "nonzero", "nonzero_static"]
@@ -45,6 +46,8 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
             [2]])
     """
     tensor_argument("nonzero", input)
+    if as_tuple and out is None and input._a.ndim and unrecorded(input):
+        return tuple([wrap(np.ascontiguousarray(places)) for places in input._a.nonzero()])
     if out is not None:
         tensor_argument("nonzero", out, "out")
         if as_tuple:

@@ -105,7 +105,7 @@ def _scatter_add(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, out:
     return out
 
 
-@_kernels.prepares(_scatter_add.forward)
+@_kernels.prepares(_scatter_add.forward, strided=True)
 def _(x: Any, index: Any, src: Any, *, dim: int, recorded: bool) -> Any:
     return _kernels.prepared_added(x, index, src, dim)
 
@@ -350,6 +350,11 @@ def _scatter_reduce(
     return out.reshape(x.shape)
 
 
+@_kernels.prepares(_scatter_reduce.forward, strided=True)
+def _(x: Any, index: Any, src: Any, *, recorded: bool, **how: Any) -> Any:
+    return functools.partial(_scatter_reduce.forward, np, **how)
+
+
 @_scatter_reduce.vjp("x", "src")
 def _(
     g: Tensor, needs: Any, x: Tensor, index: Tensor, src: Tensor, out: Tensor, dim: int, reduce: str, include_self: bool
@@ -433,7 +438,7 @@ def _rank(xp: ModuleType, index: Any) -> Any:
 
 
 @method(in_place=by_copy)
-@front
+@calls_by_shape
 def scatter_reduce(
     input: Tensor,
     dim: int,

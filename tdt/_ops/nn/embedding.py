@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any
 
@@ -44,9 +45,9 @@ def _embedding(xp, w, indices, *, padding_idx, by_frequency, sparse):
     return w.take(indices, 0)  # twice as fast as an index
 
 
-@_kernels.prepares(_embedding.forward)
-def _(w, indices, *, padding_idx, by_frequency, sparse, recorded):
-    return _kernels.prepared_entries(w, indices)
+@_kernels.prepares(_embedding.forward, strided=True)
+def _(w, indices, *, recorded, **how):
+    return _kernels.prepared_entries(w, indices) or functools.partial(_embedding.forward, np, **how)
 
 
 def _counts(xp: Any, indices: Any, rows: int) -> Any:
