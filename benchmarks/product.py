@@ -7,9 +7,9 @@ Shapes are those of linear layers and their gradients in transformers, MLPs, ima
 recommenders, of attention's and other stacks of products, and of products with few rows or columns. Each alternates with
 PyTorch's; its figure is the median of the ratios, above 1 where tdt is faster.
 
-Below 0.8 with seed 8101 (an Intel Xeon with AVX-512 and AMX, processor time, beside other programs): products of up to eight
-rows, which read the other operand once and sum it in order, transposed left operands most of all; and of one column, or of so few
-that they are a part of a vector.
+Slowest on an Intel Xeon with AVX-512 and AMX (0.7 to 0.8 in processor time, beside other programs): products of up to eight
+rows with the weights of a linear layer, which turn them and sum in order; of few columns with a transposed left operand; and
+those that write more than they sum. A product of so few rows and columns that they fill a part of a vector takes 0.3.
 """
 
 from __future__ import annotations
