@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Array = npt.NDArray[Any]
-Steps = Generator["MPI.Request", None, None]  # a collective: yields what must be complete before it goes on
+# A collective: yields what must be complete before it goes on.
+Steps = Generator["MPI.Request | _Turn | _WithStatus", None, None]
 
 Combine = Callable[[Array, Array], Array]  # how two arrays are reduced, a ufunc
 
@@ -153,7 +154,7 @@ class Communicator:
         device: where arrays are.
     """
 
-    def __init__(self, mpi: Any = None, comm: MPI.Intracomm | None = None, device: device = CPU) -> None:
+    def __init__(self, mpi: Any = None, comm: MPI.Comm | None = None, device: device = CPU) -> None:
         self.mpi, self.device, self.xp = mpi, device, on(device)
         self.comm = None if comm is None else comm.Dup()  # of our own: a program may use the other itself
         self._seconds = None if comm is None else comm.Dup()  # the second parts of collectives
