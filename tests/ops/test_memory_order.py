@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 import pytest
 
 import tdt
@@ -63,3 +64,24 @@ def test_results_follow_the_index_where_the_indexed_tensor_determines_no_order(f
         s for s in SHAPES if 1 not in s and len(s) > 2
     ]  # of what no step is taken in, NumPy and PyTorch note others
     assert all(check(form, shape, (layout,)) for shape in shapes for layout in LAYOUTS[:5])
+
+
+VIEWS = {
+    "columns": lambda x: x[..., :3], "steps": lambda x: x[..., 1::2], "rows": lambda x: x[:, ::2], "one": lambda x: x[:, :1],
+    "turned": lambda x: x.transpose(1, 2), "last to front": lambda x: x.permute(0, 2, 3, 1), "none": lambda x: x[:0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["cat", "stack"])
+def test_joined_views_lie_as_pytorchs(name):
+    values = np.arange(4 * 6 * 8 * 5, dtype=np.float32).reshape(4, 6, 8, 5)
+    for first, second, dim in itertools.product(VIEWS.values(), VIEWS.values(), range(4)):
+        found = []
+        for t in (torch, tdt):
+            x = t.from_numpy(values)
+            try:
+                out = getattr(t, name)([first(x), second(x)], dim)
+                found.append((tuple(out.shape), out.stride(), out.numpy().tobytes()))
+            except RuntimeError:
+                found.append(None)
+        assert found[0] == found[1]

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast, overload
 import numpy as np
 
 from tdt import _backend, _kernels
-from tdt._backend.layout import joined
+from tdt._backend.layout import is_descending, joined
 from tdt._core import dtype as _dtype
 from tdt._core.calls import TENSOR_TYPES, as_shape, front
 from tdt._core.dtype import FLOAT8S
@@ -124,7 +124,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
 
 
 def _arrays_of(tensors: Any, dim: Any, same_shape: bool = False) -> list[np.ndarray] | None:
-    """The arrays of contiguous NumPy tensors of one dtype and number of dimensions, small and not recorded; else None."""
+    """The arrays of NumPy tensors of one dtype and rank, small, not recorded, their dimensions in order; else None."""
     record, arrays, size = state.fast_record, [], 0
     if record is None or dim.__class__ is not int or tensors.__class__ not in (list, tuple) or not tensors:
         return None
@@ -135,7 +135,7 @@ def _arrays_of(tensors: Any, dim: Any, same_shape: bool = False) -> list[np.ndar
         a, view = x._a, x._view  # type: ignore[attr-defined]
         if record and (x._edge is not None or (view is not None and view.base._edge is not None)):  # type: ignore[attr-defined]
             return None
-        if a.__class__ is not np.ndarray or not a.flags.c_contiguous:
+        if a.__class__ is not np.ndarray or not (a.flags.c_contiguous or is_descending(a.strides)):
             return None
         if first is None:
             first, dtype, shape = a, a.dtype, a.shape
