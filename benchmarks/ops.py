@@ -11,12 +11,10 @@ Where tdt takes more than PyTorch's time / 0.6 (`--threads 1 --seed 9203`, an In
 beside other programs), and why:
 
 - all sizes: trace, diagonal, flatten, ravel: a call takes a microsecond or more in Python, PyTorch's 0.7.
-- all sizes: nuclear_norm, also its gradient: the singular values are those of NumPy's LAPACK, on one thread.
-- all sizes: erfc; from 4,000,000 elements on erfinv: computed in float64 for an error of 0.6 ulp.
-- 1,000: nextafter, in float64; Hermite, Laguerre and Legendre polynomials, gather, scatter_add, min, diagonal_copy, avg_pool2d,
-  matmul of few rows, nanmedian: the call. Gradients of norms, interpolate, avg_pool2d and cosine_similarity: several arrays
-  are made for a call, each of which takes longer than its few elements.
-- 100,000: prod over the first of three dimensions: not examined.
+- 1,000: Hermite, Laguerre and Legendre polynomials, scatter_add, gather, topk, median, pdist, matmul of few rows,
+  nuclear_norm: the call. Gradients of layer_norm, batch_norm and nuclear_norm: several arrays are made for a call, each of
+  which takes longer than its few elements.
+- beside other programs, one in a hundred more at 1,000 elements, another one each time.
 - gradients of flatten, ravel, t, adjoint, atleast_3d and stack from 100,000 elements on: the gradient that the caller
   gives to `backward` is copied into `.grad`; PyTorch's `.grad` is the caller's memory, to which later gradients are added.
 """
