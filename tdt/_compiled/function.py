@@ -124,7 +124,7 @@ class Compiled:
 
     def _record(self, key: Any, tensors: list[Tensor], objects: list[Any], args: tuple, kwargs: dict) -> Any:
         """Call the function as it is, and record the call if it can be."""
-        if self._eager.get(key, 0) < self.eager_calls:
+        if self.count < self.limit and self._eager.get(key, 0) < self.eager_calls:
             self._eager[key] = self._eager.get(key, 0) + 1
             return self.function(*args, **kwargs)
         if self.count >= self.limit:
