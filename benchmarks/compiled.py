@@ -1,9 +1,10 @@
 """Compiled training steps: ratio of their time to those without, and to PyTorch's without its compiler.
 
-First networks with `tdt.compile`, then steps of `tdt train`, with their metrics, on the layers of bundled configs. Processor time
-of one thread. The loss and its gradients are compiled; clearing gradients and the optimizer's step are not.
+First networks with `tdt.compile`, then chains of small ops as programs write them by hand, forward and backward, then steps of
+`tdt train`, with their metrics, on the layers of bundled configs. Processor time of one thread. The loss and its gradients are
+compiled; clearing gradients and the optimizer's step are not.
 
-python -m benchmarks.compiled
+python -m benchmarks.compiled          # or chains, networks, trainer
 """
 
 from __future__ import annotations
@@ -123,6 +124,62 @@ def step(library: Any, build: Any, shape: tuple[int, ...], characters: bool, com
     return run
 
 
+def new_gelu(library: Any, x: Any, y: Any) -> Any:
+    """GELU by tanh, as in GPT-2."""
+    return 0.5 * x * (1.0 + library.tanh(0.7978845608 * (x + 0.044715 * library.pow(x, 3.0))))
+
+
+def rms_norm(library: Any, x: Any, y: Any) -> Any:
+    """Rows over the root of their mean square, as in Llama."""
+    return y[0, 0] * (x * library.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+
+def swiglu(library: Any, x: Any, y: Any) -> Any:
+    """A gate of SiLU."""
+    return x * library.sigmoid(x) * y
+
+
+def rotary(library: Any, x: Any, y: Any) -> Any:
+    """Pairs of a head's numbers turned by an angle for each position."""
+    half = x.shape[-1] // 2
+    angle = y[0, :, :half].detach()
+    turned = library.cat((-x[..., half:], x[..., :half]), -1)
+    cos, sin = (library.cat((f(angle), f(angle)), -1) for f in (library.cos, library.sin))
+    return x * cos + turned * sin
+
+
+def masked_attention(library: Any, x: Any, y: Any) -> Any:
+    """Causal attention of one head."""
+    scores = x @ y.transpose(1, 2) / x.shape[-1] ** 0.5
+    mask = library.ones(x.shape[1], x.shape[1], dtype=library.bool).tril()
+    return library.softmax(scores.masked_fill(~mask, float("-inf")), -1) @ y
+
+
+CHAINS = {"NewGELU": new_gelu, "RMSNorm": rms_norm, "SwiGLU": swiglu, "rotary embedding": rotary,
+          "masked attention": masked_attention}  # fmt: skip
+ROWS = (8, 128, 256)
+
+
+def chain(library: Any, function: Any, compiled: bool) -> Any:
+    """A function that computes a chain and its gradients."""
+    draw = np.random.default_rng(0)
+    x, y = (library.from_numpy(draw.standard_normal(ROWS, np.float32)).requires_grad_() for _ in range(2))
+
+    def loss(x: Any, y: Any) -> Any:
+        return function(library, x, y)
+
+    computed = library.compile(loss, fullgraph=True) if compiled else loss
+    g = library.ones(*ROWS)
+
+    def run() -> None:
+        x.grad = y.grad = None
+        computed(x, y).backward(g)
+
+    for _ in range(3):
+        run()
+    return run
+
+
 CONFIGS = ("digits-mlp", "digits-cnn")  # whose layers are a chain
 
 
@@ -173,16 +230,18 @@ def shown(name: str, eager: Any, compiled: Any, by_torch: Any) -> None:
     )
 
 
-def main() -> None:
-    """Print a line for each network and config."""
+def main(only: str) -> None:
+    """Print a line for each network, chain and config, or for one kind of them."""
     tdt.set_num_threads(1)
     torch.set_num_threads(1)
     print(settings())
-    for name, network in NETWORKS.items():
+    for name, network in NETWORKS.items() if only in ("all", "networks") else ():
         shown(name, step(tdt, *network, False), step(tdt, *network, True), step(torch, *network, False))
-    for name in CONFIGS:
+    for name, function in CHAINS.items() if only in ("all", "chains") else ():
+        shown(name, chain(tdt, function, False), chain(tdt, function, True), chain(torch, function, False))
+    for name in CONFIGS if only in ("all", "trainer") else ():
         shown(f"tdt train {name}", trained(name, False), trained(name, True), trained_by_torch(name))
 
 
 if __name__ == "__main__":
-    main(*arguments(__doc__))
+    main(*arguments(__doc__, only="all"))
