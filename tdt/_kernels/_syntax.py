@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import struct
 
 FLOATS = ("half", "float", "double")
-LARGEST_FLOAT = 3.4028236e38  # above it float32 is infinite
 
 
 def element(kind: str) -> str:
@@ -23,13 +23,21 @@ def vector(kind: str, count: int) -> str:
     return f"<{count} x {kind}>" if count else kind
 
 
+def as_float32(value: float) -> float:
+    """The float32 that is nearest to a number; infinity beyond the largest."""
+    try:
+        return struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
 def constant(value: float, kind: str) -> str:
     """A number as a constant of a type, a vector's elements being equal. LLVM reads floats exactly as the bits of a double,
     for a float one that a float holds."""
     inner, count = element(kind), vector_length(kind)
     if inner in FLOATS:
-        if inner == "float" and abs(value) < LARGEST_FLOAT:
-            value = struct.unpack("<f", struct.pack("<f", value))[0]
+        if inner == "float":
+            value = as_float32(value)
         text = "0x" + struct.pack(">d", value).hex().upper()
     else:
         text = str(int(value))

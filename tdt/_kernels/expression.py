@@ -15,8 +15,9 @@ formula of float32 may call.
 from __future__ import annotations
 
 import math
-import struct
 from typing import Any
+
+from tdt._kernels._syntax import as_float32
 
 INFINITY, NAN = math.inf, math.nan
 LARGEST = (2 - 2.0**-23) * 2.0**127  # of float32
@@ -131,7 +132,7 @@ def as_expression(value: Any) -> Expression:
 def as_number(value: Any) -> Any:
     """A Python number as one of float32 that is treated as an input is; other values as they are."""
     if value.__class__ is float or value.__class__ is int:
-        return Expression("number", struct.unpack("f", struct.pack("f", value))[0])
+        return Expression("number", as_float32(value))
     return value
 
 

@@ -155,6 +155,19 @@ def test_classes_that_are_ignored_are_recorded():
     assert steps(tdt.compile(function, fullgraph=True), tensors) == steps(function, tensors)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("number", [1e40, -1e300, 3.5e38, 1e-50, 16777217, float("inf"), -0.0])
+def test_numbers_that_float32_cannot_hold_are_rounded_as_in_the_ops(number):
+    mask = tdt.tensor([True, False, True, False])
+
+    def function(x):
+        held = x if abs(number) > 3e38 and number != float("inf") else x.masked_fill(mask, number)
+        return (x * number + x).tanh(), held + (x - number) * (x < number), x.clamp(max=number) / number
+
+    tensors = [tdt.zeros(3, 4, requires_grad=True)]
+    assert steps(tdt.compile(function, fullgraph=True), tensors) == steps(function, tensors)
+
+
 def test_values_that_are_written_to_in_place_are_computed_before():
     def function(x):
         y = x * 2

@@ -16,6 +16,7 @@ from tdt._core.from_data import LARGE, fill_number
 from tdt._core.methods import function_alias, method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
+from tdt._kernels.expression import as_number
 from tdt._ops._common import C_NAMES, Number, conj
 from tdt._ops.elementwise._front import check_operands, refuse_out
 from tdt._ops.index.nonzero import nonzero
@@ -222,6 +223,9 @@ def _(x: Any, mask: Any, value: Any, *, recorded: bool) -> Any:
     return None if ufunc is None else lambda x, mask, value: ufunc(mask, x, *numbers)
 
 
+_masked_fill.traced.update(
+    forward=lambda xp, x, mask, value: xp.where(mask, as_number(value), x), x=lambda xp, g, mask: xp.where(mask, 0, g)
+)
 _masked_fill.vjp("x")(lambda g, mask: g.masked_fill(mask, 0))
 _masked_fill.fast_vjp("x")(lambda xp, g, mask: _masked_fill.forward(xp, g, mask, 0))
 _masked_fill.vjp("value")(lambda g, mask, value_dtype: converted(where(mask, g, 0).sum(), _dtype.of(value_dtype)))
