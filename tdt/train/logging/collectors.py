@@ -47,16 +47,19 @@ class Collector(Protocol):
 class Samples:
     """The first `count` images with their predictions, or with `wrong` the first that are misclassified."""
 
-    def __init__(self, count: int, wrong: bool, ignored: int | None) -> None:
-        self.count, self.wrong, self.ignored, self.found = count, wrong, ignored, list[CaptionedSample]()
+    def __init__(self, count: int, wrong: bool, reading: Reading) -> None:
+        self.count, self.wrong, self.reading, self.found = count, wrong, reading, list[CaptionedSample]()
 
     def see(self, batch: EvaluatedBatch) -> None:
-        counted = batch.truth != self.ignored
-        chosen = counted & (batch.predictions != batch.truth) if self.wrong else np.ones_like(counted)
-        for i in np.flatnonzero(chosen)[: self.count - len(self.found)]:
+        counted = batch.truth != self.reading.ignore_index
+        is_shown = counted & (batch.predictions != batch.truth) if self.wrong else np.ones_like(counted)
+        chosen = np.flatnonzero(is_shown)[: self.count - len(self.found)]
+        probabilities = _probabilities(self.reading, batch) if len(chosen) else np.zeros(0)
+        for i in chosen:
             image = batch.inputs[int(i)].cpu().numpy()
             target = batch.names[batch.truth[i]] if counted[i] else "none"
-            self.found.append(CaptionedSample(image, target, batch.names[batch.predictions[i]]))
+            prediction = batch.names[batch.predictions[i]]
+            self.found.append(CaptionedSample(image, target, prediction, float(probabilities[i])))
 
     def write(self, writer: SummaryWriter, step: int) -> None:
         if self.found:
@@ -121,12 +124,26 @@ class Curves:
             writer.add_pr_curve_raw(f"pr_curve/{name}", *curve(tp, fp), step, _THRESHOLDS)
 
 
+def _probabilities(reading: Reading, batch: EvaluatedBatch) -> np.ndarray:
+    """The probability of each sample's predicted class."""
+    if reading.threshold is None:
+        classes = batch.output.shape[1]
+        scores = tdt.softmax(batch.output, 1).movedim(1, -1).reshape(-1, classes).float().cpu().numpy()
+        return np.asarray(scores[np.arange(len(scores)), batch.predictions])
+    yes = _of_yes(reading, batch.output).reshape(-1).float().cpu().numpy()
+    return np.where(batch.predictions == 1, yes, 1 - yes)
+
+
+def _of_yes(reading: Reading, output: Tensor) -> Tensor:
+    """Probabilities of 1 for binary targets: of a loss with logits (threshold 0), or the outputs themselves."""
+    return tdt.sigmoid(output) if reading.threshold == 0 else output
+
+
 def _scores(reading: Reading, output: Tensor, target: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities (rows, classes) and which of them are correct, without ignored targets."""
     if reading.threshold is not None:
-        probabilities = tdt.sigmoid(output) if reading.threshold == 0 else output
         shape = (len(output), -1)
-        return probabilities.reshape(shape).cpu().numpy(), target.reshape(shape).cpu().numpy() > 0.5
+        return _of_yes(reading, output).reshape(shape).cpu().numpy(), target.reshape(shape).cpu().numpy() > 0.5
     classes = output.shape[1]
     scores = tdt.softmax(output, 1).movedim(1, -1).reshape(-1, classes).cpu().numpy()
     right = target.reshape(-1).cpu().numpy()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -24,6 +25,7 @@ from tdt._files import fsync, fsync_folder, open_file, replace_file, write_whole
 from tdt.train._printable import redacted
 from tdt.train._strict_json import text_of
 from tdt.train._types import Nested
+from tdt.train.logging.descriptions import description
 from tdt.train.runs.run import METRICS_FILE
 
 if TYPE_CHECKING:
@@ -243,10 +245,17 @@ class TensorBoardLog:
         # A new run's file has the record too, at 0: a running TensorBoard reacts only to the second.
         purge_step = 0 if lengths is None else step + 1
         self.writer = SummaryWriter(folder, purge_step=purge_step, flush_secs=flush_secs)
+        self._described = set() if lengths is None else _tags(Path(folder), lengths)
 
     def __call__(self, event: Event) -> None:
         for tag, value in event.scalars.items():
-            self.writer.add_scalar(tag, value, event.step)
+            if tag in self._described:
+                self.writer.add_scalar(tag, value, event.step)
+            else:  # the first value of a tag describes it
+                from tdt.utils.tensorboard.summary._scalar import described, scalar
+
+                self._described.add(tag)
+                self.writer.add_summary(described(scalar(tag, value), description(tag)), event.step)
 
     def sync(self) -> dict[str, int]:
         """Write all summaries to the disk. Returns {event file: length in bytes}, with the files before a resume."""
@@ -254,6 +263,16 @@ class TensorBoardLog:
 
     def close(self) -> None:
         self.writer.close()
+
+
+def _tags(folder: Path, lengths: Mapping[str, int]) -> set[str]:
+    """The tags in metrics.jsonl up to the checkpoint: each has a description in an event file."""
+    try:
+        handle = open_file(folder / METRICS_FILE, os.O_RDONLY)
+    except FileNotFoundError:
+        return set()
+    with open(handle, "rb") as file:
+        return {tag.decode() for tag in re.findall(rb'"([^"]+)": ', file.read(lengths.get(METRICS_FILE, 0)))}
 
 
 def _cut_event_files(folder: Path, lengths: Mapping[str, int]) -> dict[str, int]:

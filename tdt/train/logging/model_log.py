@@ -41,9 +41,9 @@ class ModelLog:
         """Functions that make a collector, given whether the targets are masks."""
         log, ignored = self.log, self.reading.ignore_index
         if log.images:
-            yield lambda masks: Masks(log.images, ignored) if masks else Samples(log.images, False, ignored)
+            yield lambda masks: Masks(log.images, ignored) if masks else Samples(log.images, False, self.reading)
         if log.misclassified:
-            yield lambda masks: Samples(log.misclassified, True, ignored)
+            yield lambda masks: Samples(log.misclassified, True, self.reading)
         if log.confusion:
             yield lambda masks: Confusion(ignored)
         if log.pr_curves:
@@ -97,16 +97,19 @@ class ModelLog:
                 self.writer.add_graph(parts.model, (batch_of(parts.facts["input"], 1),))
 
     def _histograms(self, step: int) -> None:
-        """Write weights, the gradients of the last step, and activations for a batch of the validation data."""
+        """Write weights, the gradients of the last step, and activations for a batch of the validation data.
+
+        TensorBoard sorts tags: the prefix puts these below the losses.
+        """
         for name, p in self.parts.model.named_parameters():
-            self._histogram(f"weights/{name}", p, step)
+            self._histogram(f"watch_weights/{name}", p, step)
             if p.grad is not None:
-                self._histogram(f"gradients/{name}", p.grad, step)
+                self._histogram(f"watch_gradients/{name}", p.grad, step)
         if "valid" in self.parts.loaders:
             layers = [name for name, m in self.parts.model.named_modules() if next(m.children(), None) is None]
             count = self.parts.config.data.eval_loader.batch_size
             for name, tensor in self._outputs(self.parts.model, layers, count)[0]:
-                self._histogram(f"activations/{name}", tensor, step)
+                self._histogram(f"watch_activations/{name}", tensor, step)
 
     def _histogram(self, tag: str, values: Tensor, step: int) -> None:
         array = values.detach().float().cpu().numpy()

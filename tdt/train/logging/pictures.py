@@ -15,15 +15,16 @@ _CELL, _SIDE = 36, 2000  # pixels of a cell of the matrix, and of the whole matr
 _LINE, _NAME = 14, 160  # pixels of a line of text, and of the longest name
 _SWATCH, _NAMED = 10, 24  # pixels of a color in the key of masks, and classes that it names
 _GRAY = 128  # of pixels that do not count
-_WRONG, _RIGHT, _DARK = (200, 0, 0), (0, 110, 0), (8, 48, 107)
+_WRONG, _RIGHT, _DARK, _BLACK = (200, 0, 0), (0, 110, 0), (8, 48, 107), (0, 0, 0)
 
 
 class CaptionedSample(NamedTuple):
-    """An image of shape (channels, height, width), its class and the predicted class."""
+    """An image of shape (channels, height, width), its class, the predicted class and the probability of that."""
 
     image: np.ndarray
     target: str
     prediction: str
+    probability: float
 
 
 class MaskSample(NamedTuple):
@@ -40,11 +41,13 @@ class MaskSample(NamedTuple):
 def captioned(samples: Sequence[CaptionedSample], columns: int = 8) -> np.ndarray:
     """Draw the images in rows, each above its class and, if wrong, the prediction: uint8 (height, width, 3).
 
+    The probability stands behind the predicted class.
+
     The values of each image are scaled from its minimum (black) to its maximum (white).
 
     >>> import numpy as np
     >>> from tdt.train.logging.pictures import CaptionedSample, captioned
-    >>> captioned([CaptionedSample(np.zeros((1, 28, 28)), "7", "1")]).shape
+    >>> captioned([CaptionedSample(np.zeros((1, 28, 28)), "7", "1", 0.8)]).shape
     (112, 94, 3)
     """
     font = ImageFont.load_default()
@@ -53,16 +56,20 @@ def captioned(samples: Sequence[CaptionedSample], columns: int = 8) -> np.ndarra
     columns = min(columns, len(samples))
     page = Image.new("RGB", (cell_width * columns, cell_height * math.ceil(len(samples) / columns)), "white")
     draw = ImageDraw.Draw(page)
-    for number, (image, target, prediction) in enumerate(samples):
+    for number, (image, target, prediction, probability) in enumerate(samples):
         x, y = cell_width * (number % columns) + 5, cell_height * (number // columns)
         page.paste(Image.fromarray(_bytes(image)).resize(size, way), (x, y))
-        right = target == prediction
-        draw.text(
-            (x, y + size[1]), _fitting(font, target, cell_width - 8), fill=_RIGHT if right else "black", font=font
-        )
-        if not right:
-            caption = _fitting(font, f"pred {prediction}", cell_width - 8)
-            draw.text((x, y + size[1] + _LINE), caption, fill=_WRONG, font=font)
+        share, width = f" {probability:.0%}", cell_width - 8
+        room = width - math.ceil(font.getlength(share))
+        if target == prediction:
+            lines = [(_fitting(font, target, room) + share, _RIGHT)]
+        else:
+            lines = [
+                (_fitting(font, target, width), _BLACK),
+                (_fitting(font, f"pred {prediction}", room) + share, _WRONG),
+            ]
+        for place, (text, color) in enumerate(lines):
+            draw.text((x, y + size[1] + place * _LINE), text, fill=color, font=font)
     return np.asarray(page)
 
 
@@ -131,7 +138,7 @@ def _shown_size(image: np.ndarray) -> tuple[tuple[int, int], Image.Resampling]:
 
 
 def matrix(counts: np.ndarray, names: Sequence[str]) -> np.ndarray:
-    """Draw a confusion matrix, rows for true and columns for predicted classes: uint8 (height, width, 3).
+    """Draw a confusion matrix, rows for true and columns for predicted classes, with titles: uint8 (height, width, 3).
 
     The darker a cell, the larger its share of the row; cells show their number if it fits. With many classes only some
     are named.
@@ -144,7 +151,8 @@ def matrix(counts: np.ndarray, names: Sequence[str]) -> np.ndarray:
     font, classes = ImageFont.load_default(), len(names)
     cell = min(_CELL, max(1, _SIDE // classes))
     texts = {i: _fitting(font, names[i], _NAME) for i in range(0, classes, math.ceil(_LINE / cell))}
-    margin = 12 + math.ceil(max(map(font.getlength, texts.values())))
+    names_width = 12 + math.ceil(max(map(font.getlength, texts.values())))
+    margin = _LINE + names_width  # a line for the title of each axis
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     cells = np.full((classes, cell, classes, cell, 3), 255, np.uint8)
     filled = max(1, cell - 1)  # the rest is a white grid line
@@ -156,9 +164,10 @@ def matrix(counts: np.ndarray, names: Sequence[str]) -> np.ndarray:
     for i, text in texts.items():
         place = margin + cell * i + cell // 2
         draw.text((margin - 6, place), text, fill="black", font=font, anchor="rm")
-        across = Image.new("RGB", (margin, _LINE), "white")
-        ImageDraw.Draw(across).text((6, _LINE // 2), text, fill="black", font=font, anchor="lm")
-        page.paste(across.rotate(90, expand=True), (place - _LINE // 2, 0))
+        page.paste(_upwards(font, text, names_width), (place - _LINE // 2, _LINE))
+    middle_of_axis = margin + cell * classes // 2
+    draw.text((middle_of_axis, 0), "predicted", fill="black", font=font, anchor="ma")
+    page.paste(title := _upwards(font, "true", 36), (0, middle_of_axis - title.height // 2))
     for i, j in np.argwhere(counts if cell >= _LINE else []):
         text = str(counts[i, j])
         if font.getlength(text) < cell:
@@ -166,6 +175,13 @@ def matrix(counts: np.ndarray, names: Sequence[str]) -> np.ndarray:
             middle = margin + cell * j + cell // 2, margin + cell * i + cell // 2
             draw.text(middle, text, fill=ink, font=font, anchor="mm")
     return np.asarray(page)
+
+
+def _upwards(font: Any, text: str, length: int) -> Image.Image:
+    """A text that is read from bottom to top, `length` pixels high."""
+    across = Image.new("RGB", (length, _LINE), "white")
+    ImageDraw.Draw(across).text((6, _LINE // 2), text, fill="black", font=font, anchor="lm")
+    return across.rotate(90, expand=True)
 
 
 def normal(image: np.ndarray) -> np.ndarray:

@@ -71,6 +71,9 @@ def build_model(part: Part, errors: ConfigErrors) -> tuple[nn.Module, dict[nn.Mo
     def build(part: Part) -> nn.Module:
         if isinstance(part, Chain):
             bound.add(chain := nn.Sequential())
+            section, _, block = part.key_path.partition(".")
+            if section == "blocks" and "." not in block:
+                chain.graph_name = block
             for name, entry in part.entries:
                 chain.add_module(name, build(entry))
             return chain

@@ -148,14 +148,18 @@ class _Trace:
 
 
 def _scope_names(model: Module) -> dict[Module, str]:
-    """The scope of each module: the classes and names of its parents."""
-    names = {model: type(model).__name__}
+    """The scope of each module: the classes and names of its parents, of a config's block its name in place of the class."""
+
+    def kind(module: Module) -> str:
+        return str(getattr(module, "graph_name", type(module).__name__))
+
+    names = {model: kind(model)}
     waiting = [model]
     while waiting:
         parent = waiting.pop()
         for name, child in parent.named_children():
             if child not in names:
-                names[child] = f"{names[parent]}/{type(child).__name__}[{name}]"
+                names[child] = f"{names[parent]}/{kind(child)}[{name}]"
                 waiting.append(child)
     return names
 

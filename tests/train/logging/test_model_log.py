@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 import sklearn.metrics
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -24,7 +26,9 @@ from tdt.train.logging.pictures import CaptionedSample, captioned, matrix
 from tdt.train.loop.build import build
 from tdt.train.loop.evaluation import evaluate
 from tdt.train.loop.state import load_run
+from tdt.train.metrics import Reading
 from tdt.train.session import Session
+from tdt.utils.tensorboard._graph import model_graph
 from tests.resume.test_every_feature import Killed, at_event, kill
 from tests.utils.tensorboard.readers import event_files, untimed
 
@@ -98,8 +102,8 @@ def test_everything_requested_is_written(read):
     tags = read.Tags()
     names = ("1.hidden.weight", "1.hidden.bias", "3.weight", "3.bias")
     assert set(tags["histograms"]) == {
-        *(f"{kind}/{name}" for kind in ("weights", "gradients") for name in names),
-        *(f"activations/{name}" for name in ("0", "1.hidden", "1.act", "2", "3")),
+        *(f"watch_{kind}/{name}" for kind in ("weights", "gradients") for name in names),
+        *(f"watch_activations/{name}" for name in ("0", "1.hidden", "1.act", "2", "3")),
     }
     assert tags["images"] == ["valid/samples", "valid/misclassified", "valid/confusion"]
     assert {"config/text_summary", "custom_scalars__config__", *(f"pr_curve/{i}" for i in range(10))} == set(
@@ -108,9 +112,28 @@ def test_everything_requested_is_written(read):
     assert {"grad_norm", "lr/group0", "lr/group1", "time/peak_memory_mb", "time/samples_per_second"} <= set(
         tags["scalars"]
     )
-    assert [h.step for h in read.Histograms("weights/3.bias")] == [2, 4, 6, 8]
+    assert [h.step for h in read.Histograms("watch_weights/3.bias")] == [2, 4, 6, 8]
     nodes = {node.name for node in GraphDef.FromString(read.Graph().SerializeToString()).node}
     assert "Sequential/Sequential[1]/Linear[hidden]/linear" in nodes
+
+
+def test_every_scalar_has_a_description(read):
+    for tag in read.Tags()["scalars"]:
+        text = read.SummaryMetadata(tag).summary_description
+        assert re.fullmatch(r"[A-Z2].{15,}\.", text), (tag, text)
+    assert read.SummaryMetadata("valid/accuracy").summary_description == "Accuracy of the validation data."
+
+
+def test_a_block_of_the_config_has_its_name_in_the_graph(tmp_path):
+    text = CONFIG.replace(
+        "model: [Flatten, {hidden", 'blocks: {dense(n): ["Linear(n, n)", ReLU]}\nmodel: [Flatten, dense(64), {hidden'
+    )
+    session = Session.start(loads(text.replace("1.act", "2.act"), "shown.yaml"), folder=tmp_path / "run")
+    with session:
+        graph = model_graph(session.parts.model, tdt.zeros(1, 1, 8, 8))
+    names = {node.name for node in graph.node}
+    assert "Sequential/dense[1]/Linear[0]/weight" in names
+    assert any(name.startswith("Sequential/Sequential[2]/Linear[hidden]/") for name in names)
 
 
 def test_the_gradient_norm_is_that_before_clipping(run, read):
@@ -150,11 +173,11 @@ def test_a_curve_is_scikit_learns_at_each_threshold(read, scored):
 def test_samples_and_mistakes_are_shown_with_their_predictions(read, scored):
     output, target = scored
     images = build(loads(CONFIG, "shown.yaml")).loaders["valid"].dataset
-    predicted = output.argmax(1)
+    predicted, shares = output.argmax(1), scipy.special.softmax(output, 1).max(1)
 
     def drawn(indices: Any) -> np.ndarray:
         return captioned(
-            [CaptionedSample(images[int(i)][0].numpy(), str(target[i]), str(predicted[i])) for i in indices]
+            [CaptionedSample(images[int(i)][0].numpy(), str(target[i]), str(predicted[i]), shares[i]) for i in indices]
         )
 
     for tag, indices in (("samples", range(6)), ("misclassified", np.flatnonzero(predicted != target)[:9])):
@@ -341,11 +364,37 @@ def test_a_sample_that_does_not_count_is_never_wrong():
         np.array([-1, 1, 0]),
         ["a", "b"],
     )
-    wrong, some = Samples(9, True, -1), Samples(9, False, -1)
+    reading = Reading(ignore_index=-1)
+    wrong, some = Samples(9, True, reading), Samples(9, False, reading)
     for collector in (wrong, some):
         collector.see(batch)
-    assert [row[1:] for row in wrong.found] == [("b", "a")]
-    assert [row[1:] for row in some.found] == [("none", "a"), ("b", "a"), ("a", "a")]
+    assert [row[1:] for row in wrong.found] == [("b", "a", 0.5)]
+    assert [row[1:] for row in some.found] == [("none", "a", 0.5), ("b", "a", 0.5), ("a", "a", 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("loss", "output", "expected"),
+    [
+        (tdt.nn.BCEWithLogitsLoss(), [[2.0], [-1.0]], [0.8807971, 0.7310586]),
+        (tdt.nn.BCELoss(), [[0.9], [0.3]], [0.9, 0.7]),
+    ],
+)
+def test_the_probability_of_a_binary_prediction_is_that_of_the_predicted_class(loss, output, expected):
+    found = Samples(2, False, Reading.of(loss))
+    found.see(
+        EvaluatedBatch(
+            tdt.zeros(2, 1, 2, 2), tdt.tensor(output), tdt.tensor([[1.0], [1.0]]), np.array([1, 0]), np.array([1, 1]),
+            ["no", "yes"],
+        )
+    )  # fmt: skip
+    assert [row.probability for row in found.found] == pytest.approx(expected)
+
+
+def test_the_axes_of_a_matrix_have_titles():
+    drawn = matrix(np.zeros((3, 3), int), ["a", "b", "c"])
+    above, left = drawn[:12], drawn[:, :12]
+    assert (above < 128).any() and (left < 128).any()
+    assert (above[:, :30] > 128).all()  # it stands over the cells, not in the corner
 
 
 @pytest.mark.parametrize("classes", [2, 40, 600])
@@ -364,7 +413,7 @@ def test_images_of_any_values_are_drawn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         drawn = [
-            captioned([CaptionedSample(image, "a name\nof two lines, and longer than the image is wide", "b")])
+            captioned([CaptionedSample(image, "a name\nof two lines, and longer than the image is wide", "b", 0.5)])
             for image in strange
         ]
     assert all(max(page.shape) <= 540 for page in drawn)

@@ -96,7 +96,7 @@ def test_scalars(look):
 
 
 def test_time_series(look):
-    look("timeseries", "activations", "digits-cnn/2")
+    look("timeseries", "train", "digits-cnn/2")
 
 
 def test_images(look, browser):
@@ -104,7 +104,7 @@ def test_images(look, browser):
 
 
 def test_histograms(look):
-    look("histograms", "activations/classifier.0", "tag: activations/features.conv1")
+    look("histograms", "watch_activations/classifier.0", "tag: watch_activations/features.conv1")
 
 
 def test_graphs(look):

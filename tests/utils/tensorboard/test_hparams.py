@@ -56,6 +56,9 @@ def test_the_columns_are_those_of_all_runs(tmp_path):
         "optimizer.momentum", "optimizer.betas", "optimizer.group1.lr", "scheduler.gamma", "train.clip_grad_norm",
         "train.ema.decay", "model.1", "model.out",  # which some have
     }  # fmt: skip
+    differs = [bool(info.get("differs")) for info in experiment["hparamInfos"]]
+    assert differs == sorted(differs, reverse=True)  # a table of many settings begins with those that matter
+    assert {info["name"] for info in experiment["hparamInfos"][: sum(differs)]} >= {"optimizer.lr", "optimizer.type"}
     metrics = {info["name"]["tag"] for info in experiment["metricInfos"]}
     assert metrics >= {"valid/loss", "valid/accuracy", "valid/f1"}
     rows = {group["sessions"][0]["name"]: group["hparams"] for group in groups["sessionGroups"]}

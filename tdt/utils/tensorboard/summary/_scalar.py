@@ -42,6 +42,19 @@ def scalar(
     return of_plugin(name, proto, "scalars")
 
 
+def described(summary: Summary, text: str) -> Summary:
+    """The summary of a scalar with a description, which TensorBoard shows beside its chart.
+
+    >>> from tdt.utils.tensorboard.summary._scalar import described, scalar
+    >>> described(scalar("loss", 0.5), "Mean squared error.").value[0].metadata.summary_description
+    'Mean squared error.'
+    """
+    metadata = summary.value[0].metadata
+    metadata.summary_description = text
+    metadata.plugin_data.plugin_name = "scalars"
+    return summary
+
+
 def as_float(tag: str, value: Any) -> float:
     """`value`, a Python or NumPy number, or an array or tensor of one element, as a float."""
     if isinstance(value, (float, int)):  # fast path: called in every step
