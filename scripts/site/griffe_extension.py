@@ -14,10 +14,17 @@ google_style = runpy.run_path(str(Path(__file__).with_name("sections.py")))["goo
 
 
 def is_defined(value: Any) -> bool:
-    """Whether a function or class is found under the name of its definition, so that Griffe can follow it there."""
+    """Whether Griffe finds a function or class at the path of its definition.
+
+    A method that another module adds to a class (`Tensor.__add__`, of `tdt._ops`) is not there: the class is an import in
+    that module, and Griffe would follow it back to the method for ever.
+    """
+    module = sys.modules.get(getattr(value, "__module__", None) or "")
+    owner, _, name = getattr(value, "__qualname__", "<").rpartition(".")
     try:
-        return attrgetter(value.__qualname__)(sys.modules[value.__module__]) is value
-    except (AttributeError, KeyError):
+        home = attrgetter(owner)(module) if owner else module
+        return getattr(home, name) is value and (home is module or home.__module__ == value.__module__)
+    except AttributeError:
         return False
 
 

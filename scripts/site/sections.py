@@ -15,8 +15,12 @@ def google_style(text: str) -> str:
     """`text` with a blank line above each section, its content indented, and one entry for each parameter."""
     lines: list[str] = []
     section = ""
-    for line in text.splitlines():
-        if match := TITLE.match(line):
+    given = text.splitlines()
+    for line, following in zip(given, [*given[1:], ""], strict=True):
+        if (match := TITLE.match(line)) and match[1] == "Args" and match[2]:  # "Args: those of X, and", before entries
+            section = "Args"
+            lines += ["", f"Arguments: {match[2]}", *(["", "Args:"] if following.startswith("    ") else [])]
+        elif match:
             section = match[1]
             lines += ["", f"{section}:", *([f"    {shown(section, match[2])}"] if match[2] else [])]
         elif section == "Args" and (match := ENTRY.match(line)):
