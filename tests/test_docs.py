@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import re
 import runpy
@@ -23,7 +24,10 @@ from tests.docstrings import ROOMS
 
 ROOT = Path(__file__).parents[1]
 GUIDE = ROOT / "docs" / "guide"
-PAGES = sorted(GUIDE.glob("*.md"))
+PAGES = [ROOT / "docs" / "index.md", *sorted(GUIDE.glob("*.md"))]
+MADE = runpy.run_path(str(ROOT / "scripts" / "site" / "pages.py"))["PAGES"]  # when the site is built
+MARK = "<!-- output: scripts/make_transcripts -->"
+HOOK = runpy.run_path(str(ROOT / "scripts" / "site" / "reference.py"))
 BASE = yaml.safe_load((ROOT / "configs" / "digits-mlp.yaml").read_text(encoding="utf-8"))
 
 
@@ -39,7 +43,9 @@ def write_files(page: Path, folder: Path) -> None:
 
 
 CONFIGS = [
-    pytest.param(page, text, id=f"{page.stem}-{n}") for page in PAGES for n, text in enumerate(blocks(page, "yaml"))
+    pytest.param(page, text, id=f"{page.stem}-{n}")
+    for page in [*PAGES, ROOT / "README.md"]
+    for n, text in enumerate(blocks(page, "yaml"))
 ]
 
 
@@ -62,10 +68,28 @@ def test_every_command_runs(page, tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(imports, "_allowed", False)
     write_files(page, tmp_path)
     console = "".join(blocks(page, "console"))
-    for command in re.findall(r"^\$ tdt (.*)$", console, re.M):
-        assert run(shlex.split(command)) == 0, (command, capfd.readouterr())
-    for command in re.findall(r"^\$ python (.*)$", console, re.M):
-        subprocess.run([sys.executable, *command.split()], cwd=ROOT, check=True, capture_output=True, timeout=60)
+    for program, command in re.findall(r"^\$ (tdt|python) (.*)$", console, re.M):
+        if program == "tdt":
+            code = run(shlex.split(command))
+            assert code == (2 if "lrr" in command else 0), (command, capfd.readouterr())
+        else:
+            folder = tmp_path if (tmp_path / command).exists() else ROOT
+            subprocess.run([sys.executable, *command.split()], cwd=folder, check=True, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if MARK in page.read_text("utf-8")], ids=lambda page: page.stem
+)
+def test_every_command_of_a_tutorial_has_its_output(page):
+    for block in blocks(page, "console"):
+        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            assert part.startswith("python") or len(part.strip().splitlines()) > 1, part
+
+
+def test_the_install_page_has_the_commands_of_the_readme():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for command in blocks(GUIDE / "install.md", "bash"):
+        assert command.strip() in readme
 
 
 def test_every_command_of_the_comparison_runs(tmp_path, monkeypatch, capfd):
@@ -97,13 +121,18 @@ def test_the_reference_is_that_of_the_models():
 
 def test_the_site_has_every_page_and_links_that_lead_somewhere():
     listed = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M)
-    assert {ROOT / "docs" / path for path in listed} == {*PAGES, *(ROOT / "docs").glob("*.md")}
+    made = {ROOT / "docs" / path for path in MADE}
+    assert {ROOT / "docs" / path for path in listed} == {*PAGES, *(ROOT / "docs").glob("*.md"), *made}
+    made |= {ROOT / "docs" / HOOK["path"](namespace) for namespace in HOOK["NAMESPACES"]}
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+            assert (
+                target.startswith("http")
+                or Path(os.path.normpath(page.parent / target)) in made
+                or (page.parent / target).exists()
+            ), f"{page.name}: {target}"
 
 
-HOOK = runpy.run_path(str(ROOT / "scripts" / "site" / "reference.py"))
 # Public modules without a page: the trainer and the command line are what the guide is about, the others are empty or hold
 # what programs written for PyTorch look up.
 WITHOUT_PAGE = {
@@ -134,6 +163,16 @@ def test_docstrings_become_sections_that_griffe_reads():
     assert google_style(text) == (
         "Summary.\n\n\nArgs:\n    a: See `b`.\n    b: numbers.\n\nShape:\n    x (\\*); result ().\n\nRaises:\n"
         "    ValueError: when a < b."
+    )
+
+
+def test_arguments_that_are_another_classs_become_a_sentence():
+    google_style = runpy.run_path(str(ROOT / "scripts" / "site" / "sections.py"))["google_style"]
+    assert google_style("Head.\n\nArgs: those of Net, and\n    size: pixels.\nShape: x.") == (
+        "Head.\n\n\nArguments: those of Net, and\n\nArgs:\n    size: pixels.\n\nShape:\n    x."
+    )
+    assert google_style("Head.\n\nArgs: those of Net.\nShape: x.") == (
+        "Head.\n\n\nArguments: those of Net.\n\nShape:\n    x."
     )
 
 
