@@ -25,7 +25,7 @@ from tests.docstrings import ROOMS
 ROOT = Path(__file__).parents[1]
 GUIDE = ROOT / "docs" / "guide"
 PAGES = [ROOT / "docs" / "index.md", *sorted(GUIDE.glob("*.md"))]
-MADE = runpy.run_path(str(ROOT / "scripts" / "site" / "pages.py"))["PAGES"]  # when the site is built
+BUILT = runpy.run_path(str(ROOT / "scripts" / "site" / "pages.py"))["PAGES"]  # when the site is built
 MARK = "<!-- output: scripts/make_transcripts -->"
 HOOK = runpy.run_path(str(ROOT / "scripts" / "site" / "reference.py"))
 BASE = yaml.safe_load((ROOT / "configs" / "digits-mlp.yaml").read_text(encoding="utf-8"))
@@ -121,9 +121,9 @@ def test_the_reference_is_that_of_the_models():
 
 def test_the_site_has_every_page_and_links_that_lead_somewhere():
     listed = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M)
-    made = {ROOT / "docs" / path for path in MADE}
-    assert {ROOT / "docs" / path for path in listed} == {*PAGES, *(ROOT / "docs").glob("*.md"), *made}
-    made |= {ROOT / "docs" / HOOK["path"](namespace) for namespace in HOOK["NAMESPACES"]}
+    built = {ROOT / "docs" / path for path in BUILT}
+    assert {ROOT / "docs" / path for path in listed} == {*PAGES, *(ROOT / "docs").glob("*.md"), *built}
+    built |= {ROOT / "docs" / HOOK["path"](namespace) for namespace in HOOK["NAMESPACES"]}
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (

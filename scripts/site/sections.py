@@ -15,8 +15,8 @@ def google_style(text: str) -> str:
     """`text` with a blank line above each section, its content indented, and one entry for each parameter."""
     lines: list[str] = []
     section = ""
-    given = text.splitlines()
-    for line, following in zip(given, [*given[1:], ""], strict=True):
+    inputs = text.splitlines()
+    for line, following in zip(inputs, [*inputs[1:], ""], strict=True):
         if (match := TITLE.match(line)) and match[1] == "Args" and match[2]:  # "Args: those of X, and", before entries
             section = "Args"
             lines += ["", f"Arguments: {match[2]}", *(["", "Args:"] if following.startswith("    ") else [])]

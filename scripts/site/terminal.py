@@ -73,9 +73,9 @@ def lines(screen: pyte.Screen) -> list[Line]:
 def shortened(frames: list[Frame]) -> list[Frame]:
     """At most `FRAMES` screens that differ, with pauses cut to `LONGEST` seconds."""
     every = -(-len(frames) // FRAMES)
-    kept = [*frames[:-1][::every], *frames[-1:]]
+    chosen = [*frames[:-1][::every], *frames[-1:]]
     found, now, before = list[Frame](), 0.0, 0.0
-    for when, shown in kept:
+    for when, shown in chosen:
         now, before = now + min(when - before, LONGEST), when
         if not found or shown != found[-1][1]:
             found.append((now, shown))
