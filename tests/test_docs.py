@@ -128,7 +128,7 @@ def test_the_site_has_every_page_and_links_that_lead_somewhere():
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (
                 target.startswith("http")
-                or Path(os.path.normpath(page.parent / target)) in made
+                or Path(os.path.normpath(page.parent / target)) in built
                 or (page.parent / target).exists()
             ), f"{page.name}: {target}"
 
