@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 from collections.abc import Iterator
@@ -51,13 +52,13 @@ def table(target: Any, context: Any) -> Iterator[str]:
             records.append((parameter.metavar or parameter.name.upper(), parameter.help or ""))
         elif record := parameter.get_help_record(context):
             records.append(record)
-    rows = [f"| `{cell(left)}` | {cell(right)} |" for left, right in records]
+    rows = [f"| <code>{cell(left)}</code> | {cell(right)} |" for left, right in records]
     yield "\n".join(["| argument or option | meaning |", "|---|---|", *rows])
 
 
 def cell(text: str) -> str:
     """Text of a table's cell."""
-    return text.replace("|", "\\|").replace("<", "&lt;")
+    return html.escape(text, quote=False).replace("|", "&#124;").replace("*", "&#42;").replace("_", "&#95;")
 
 
 def gallery() -> str:
@@ -96,7 +97,7 @@ def speed() -> str:
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
     return (
         f"Measured on {measured['date']} with tdt {measured['version']} and PyTorch 2.13 on {measured['processor']}: "
-        f"geometric mean of {len(ratios)} networks {mean:.2f}, least {min(ratios):.2f}.\n\n```text\n{measured['command']}\n```"
+        f"geometric mean {mean:.2f} of the first {len(ratios)} of {measured['families']} families, least {min(ratios):.2f}.\n\n```text\n{measured['command']}\n```"
     )
 
 
