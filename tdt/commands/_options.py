@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from tdt.commands._complete import checkpoints, configs, devices, overrides
+from tdt.commands._output import print_lines
 
 # Settings of a command's Typer: plain-text help (see cli.py), and no completion options, which only `tdt` has.
 PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
@@ -54,6 +56,7 @@ Device = Annotated[
 Root = Annotated[Path, typer.Option("--runs-root", metavar="DIR", help="The folder that contains all runs.")]
 Traceback = Annotated[bool, typer.Option("--traceback", help="Print errors with their Python traceback.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, with full precision.")]
+Yes = Annotated[bool, typer.Option("-y", "--yes", help="Answer yes to questions, which are only asked on a terminal.")]
 Wide = Annotated[bool, typer.Option("--wide", help="Do not cut lines to the width of the terminal.")]
 Trust = Annotated[
     bool,
@@ -73,6 +76,14 @@ Verbose = Annotated[
         help="Show the optimizer's parameter group of each parameter; of a run also whether steps are compiled, or why not.",
     ),
 ]
+
+
+def confirmed(question: str) -> bool:
+    """Ask a question on the terminal. Raises BadParameter, the end with code 2, where there is none."""
+    if not sys.stdin.isatty():
+        raise typer.BadParameter(f"{question.partition('?')[0]}? There is no terminal to answer on: give --yes")
+    print_lines(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def existing_checkpoint(name: str, runs_root: Path) -> Path:

@@ -14,7 +14,7 @@ import typer
 
 from tdt.commands import _complete
 from tdt.commands._help import Command, Group, examples
-from tdt.commands._options import PLAIN, Json, Root, Traceback, Wide
+from tdt.commands._options import PLAIN, Json, Root, Traceback, Wide, Yes, confirmed
 from tdt.commands._output import one_line, print_lines
 from tdt.commands._tables import paint, print_json, sparkline, text
 
@@ -209,7 +209,7 @@ def diff_runs(
 )
 def delete_runs(
     names: RunNames,
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     json: Json = False,
     runs_root: Root = Path("runs"),
     traceback: Traceback = False,
@@ -227,7 +227,7 @@ def delete_runs(
         for run in chosen:
             what = "a link" if run.folder.is_symlink() else f"{run.size() / 2**20:.1f} MiB"
             print_lines(f"{run.folder}  {what}", file=sys.stderr)
-        if not yes and not _confirmed(f"delete {counted(len(chosen), 'run')} permanently? [y/N] "):
+        if not yes and not confirmed(f"delete {counted(len(chosen), 'run')} permanently? [y/N] "):
             print_lines("nothing was deleted", file=sys.stderr)
             return 1
         for run in chosen:
@@ -252,11 +252,6 @@ def _finish_deletions(roots: Sequence[Path]) -> None:
     for root in roots:
         for fault in remove_deleted(root):
             print_lines(one_line(fault), file=sys.stderr)
-
-
-def _confirmed(question: str) -> bool:
-    print_lines(question, end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _check_tag(by: str | None, read: Sequence[History]) -> None:

@@ -11,11 +11,11 @@ import typer
 
 from tdt.commands._complete import configs, runs
 from tdt.commands._help import examples
-from tdt.commands._options import Device, Overrides, Root, Traceback, Trust, Verbose
+from tdt.commands._options import Device, Overrides, Root, Traceback, Trust, Verbose, Yes, confirmed
 from tdt.commands._progress import image_progress
 
 if TYPE_CHECKING:
-    from tdt.train.config import Draft
+    from tdt.train.config import ConfigError, Draft
     from tdt.train.logging.events import Event
     from tdt.train.runs.run import RunFolder
     from tdt.train.session import Outcome, Session
@@ -65,6 +65,7 @@ def train(
     resume_or_start: ResumeOrStart = False,
     changed_data: ChangedData = False,
     verbose: Verbose = False,
+    yes: Yes = False,
     trust: Trust = False,
     traceback: Traceback = False,
 ) -> int:
@@ -87,15 +88,52 @@ def train(
     else:
         settings = [*(overrides or ()), *([f"device={device}"] if device else ())]
         checked = together(ranks, lambda: _read(config, settings))
-        from tdt.train.session import Session
+        from tdt.train.config import ConfigError
 
-        with image_progress():
-            if resume_or_start and run_dir is not None:
-                session = Session.resume_or_start(checked, run_dir, root=runs_root)
-            else:
-                session = Session.start(checked, root=runs_root, folder=run_dir)
+        try:
+            session = _start(checked, run_dir, runs_root, resume_or_start)
+        except ConfigError as error:
+            missing = _downloads(error, checked)
+            if not missing or not _may_download(error, missing, yes or ranks.size > 1, yes):
+                raise
+            settings += [f"data.{split}.download=true" for split in missing]
+            session = _start(together(ranks, lambda: _read(config, settings)), run_dir, runs_root, resume_or_start)
     with session:
         return _train(session, runs_root, verbose)
+
+
+def _start(checked: Draft, folder: Path | None, root: Path, resume: bool) -> Session:
+    """Start the run in `folder`, or resume it if it is there."""
+    from tdt.train.session import Session
+
+    with image_progress():
+        if resume and folder is not None:
+            return Session.resume_or_start(checked, folder, root=root)
+        return Session.start(checked, root=root, folder=folder)
+
+
+def _downloads(error: ConfigError, checked: Draft) -> dict[str, tuple[str, int]]:
+    """The dataset of each split and its size in bytes, if nothing is wrong but that files are missing that can be downloaded."""
+    from tdt.train.config import registry
+
+    def size(name: str) -> int:
+        return int(getattr(registry.datasets.find(name), "download_size", 0))
+
+    if checked.data is None or any(problem.kind != "download" for problem in error.problems):
+        return {}
+    named = {f"data.{split}": (split, part.name) for split, part in checked.data.splits().items()}
+    found = (named[problem.key] for problem in error.problems)
+    return {split: (name, size(name)) for split, name in found}
+
+
+def _may_download(error: ConfigError, missing: dict[str, tuple[str, int]], silent: bool, yes: bool) -> bool:
+    """Whether to download the datasets: --yes, or the answer on the terminal. Without both the error says how."""
+    sizes = dict(missing.values())
+    what = f"{', '.join(sizes)} ({sum(sizes.values()) / 1e6:,.0f} MB)"
+    if silent or not sys.stdin.isatty():
+        error.add_note(f"to download {what}: --yes")
+        return yes
+    return confirmed(f"download {what}? [y/N] ")
 
 
 def _read(config: str | None, overrides: list[str]) -> Draft:

@@ -171,6 +171,7 @@ def test_a_run_that_is_trained_is_listed_and_stays(work, capsys):
 def test_runs_are_deleted_when_agreed(work, capsys, monkeypatch):
     for answer, code, left in (("", 1, ["1", "2"]), ("n\n", 1, ["1", "2"]), ("y\n", 0, ["2"])):
         monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+        monkeypatch.setattr("sys.stdin.isatty", lambda: True)
         assert run(capsys, "delete", "net/1")[0] == code
         assert [path.name for path in sorted((work / "runs/net").iterdir())] == left
     assert run(capsys, "delete", "runs/net/2", "--yes", "--json") == (
@@ -179,6 +180,13 @@ def test_runs_are_deleted_when_agreed(work, capsys, monkeypatch):
         "runs/net/2  0.0 MiB\ndeleted 1 run\n",
     )
     assert not list((work / "runs/net").iterdir())
+
+
+def test_without_a_terminal_a_deletion_needs_yes(work, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    code, out, err = run(capsys, "delete", "net/1")
+    assert (code, out) == (2, "") and "delete 1 run permanently? There is no terminal to answer on: give --yes" in err
+    assert (work / "runs/net/1").exists()
 
 
 def test_a_folder_with_more_than_a_run_is_not_deleted(work, capsys):

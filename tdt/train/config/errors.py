@@ -3,7 +3,8 @@
 ConfigError                 every mistake in a config, one line each, sorted by line
 └─ .problems                a Problem each: source, key, message, kind, suggestion
 
-Kinds: unknown-key, unknown-name, wrong-type, missing, too-many, duplicate-key, bad-value, shape, unused, yaml, file, many.
+Kinds: unknown-key, unknown-name, wrong-type, missing, too-many, duplicate-key, bad-value, shape, unused, yaml, file, download,
+many.
 """
 
 from __future__ import annotations

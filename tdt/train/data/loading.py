@@ -55,6 +55,7 @@ from tdt.utils.data import (
     WeightedRandomSampler,
     get_worker_info,
 )
+from tdt.vision.datasets._files import MissingFiles
 from tdt.vision.transforms import Compose
 from tdt.vision.transforms.masks import transform_both
 
@@ -217,7 +218,7 @@ def open_splits(
             if state is None and name == "train" and hasattr(dataset, "state_dict"):
                 state = dataset.state_dict()
         except EXPECTED_ERRORS as error:
-            errors.add(component, reason(error))
+            errors.add(component, reason(error), kind="download" if isinstance(error, MissingFiles) else "bad-value")
             continue
         before = random if name == "train" else []
         loaded = name in needed or not _is_stand_in(component, of_run)
@@ -314,7 +315,7 @@ def _check_files(dataset: Any, component: Component, errors: ConfigErrors) -> No
     if error is not None and dataset.download:
         errors.warn(component, f"{component.name} has not been downloaded yet; tdt train downloads it", kind="download")
     elif error is not None:
-        errors.add(component, str(error), kind="file")
+        errors.add(component, str(error), kind="download" if isinstance(error, MissingFiles) else "file")
 
 
 def _steps(components: tuple[Component, ...], errors: ConfigErrors) -> list[tuple[Component, Any]]:

@@ -35,10 +35,14 @@ def find(names: Sequence[str], folders: Sequence[Path]) -> Path | None:
     return next((folder / name for folder in folders for name in names if (folder / name).is_file()), None)
 
 
-def missing(owner: str, names: Sequence[str], folder: Path) -> FileNotFoundError:
+class MissingFiles(FileNotFoundError):
+    """Files of a dataset are missing, and can be downloaded."""
+
+
+def missing(owner: str, names: Sequence[str], folder: Path) -> MissingFiles:
     """The error for missing files: which file to put where."""
     files = ", ".join(names)
-    return FileNotFoundError(f"{owner}: put {files} into {folder}, or set download=true; a file is missing there")
+    return MissingFiles(f"{owner}: put {files} into {folder}, or set download=true; a file is missing there")
 
 
 _refusal: ContextVar[str | None] = ContextVar("refusal", default=None)

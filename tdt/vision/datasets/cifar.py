@@ -48,6 +48,7 @@ class CIFAR10(FileImages):
     held_out = 5_000
     classes = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
     folder = "cifar-10-batches-py"
+    download_size = 170_498_071  # bytes of the archive
     archive = Remote("cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a", "https://www.cs.toronto.edu/~kriz/")
     batches = {"train": tuple(f"data_batch_{i}" for i in range(1, 6)), "test": ("test_batch",)}
     labels = "labels"
@@ -130,6 +131,7 @@ class CIFAR100(CIFAR10):
         "whale", "willow_tree", "wolf", "woman", "worm"
     ]  # fmt: skip
     folder = "cifar-100-python"
+    download_size = 169_001_437
     archive = CIFAR10.archive._replace(name="cifar-100-python.tar.gz", md5="eb9058c3a382ffc7106e4002c42a8d85")
     batches = {"train": ("train",), "test": ("test",)}
     labels = "fine_labels"

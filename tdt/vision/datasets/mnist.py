@@ -45,6 +45,7 @@ class MNIST(FileImages):
     held_out = 10_000
     classes = ["0 - zero", "1 - one", "2 - two", "3 - three", "4 - four",
                "5 - five", "6 - six", "7 - seven", "8 - eight", "9 - nine"]  # fmt: skip
+    download_size = 11_594_722  # bytes of all files
     base = "https://ossci-datasets.s3.amazonaws.com/mnist/"
     md5 = {
         "train-images-idx3-ubyte": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
@@ -99,6 +100,7 @@ class FashionMNIST(MNIST):
 
     classes = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
                "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"]  # fmt: skip
+    download_size = 30_878_645
     base = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
     md5 = {
         "train-images-idx3-ubyte": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
@@ -122,6 +124,7 @@ class KMNIST(MNIST):
     """
 
     classes = ["o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"]
+    download_size = 21_240_888
     base = "http://codh.rois.ac.jp/kmnist/dataset/kmnist/"
     md5 = {
         "train-images-idx3-ubyte": "bdb82020997e1d708af4cf47b453dcf7",
