@@ -56,13 +56,13 @@ def test_yes_downloads_without_a_question(attempts, monkeypatch, capsys):
     assert attempts and "[y/N]" not in capsys.readouterr().err
 
 
-def test_nothing_is_asked_if_something_else_is_wrong(attempts, monkeypatch, capsys):
+def test_no_question_comes_if_something_else_is_wrong(attempts, monkeypatch, capsys):
     answer(monkeypatch, "y\n", terminal=True)
     assert run(["train", "lenet5", "optimizer.lrr=1"]) == 2
     assert not attempts and "[y/N]" not in capsys.readouterr().err
 
 
-def test_eval_asks_and_downloads_nothing(attempts, monkeypatch, capsys, tmp_path: Path):
+def test_eval_never_downloads(attempts, monkeypatch, capsys, tmp_path: Path):
     (tmp_path / "small.yaml").write_text(SMALL)
     assert run(["train", "small.yaml", "train.epochs=1"]) == 0
     answer(monkeypatch, "y\n", terminal=True)
