@@ -83,6 +83,11 @@ def as_array(result: Any) -> Any:
     return result if is_array(result) or getattr(result, "is_sparse", False) else np.asarray(result)
 
 
+def is_gpu(xp: Any) -> bool:
+    """Whether an array library is CuPy."""
+    return getattr(xp, "__name__", "") == "cupy"
+
+
 def namespace(array: Any) -> ModuleType:
     """The module of an array: numpy or cupy."""
     if isinstance(array, (np.ndarray, np.generic)):

@@ -23,12 +23,12 @@ WORDS = 24
 TABLE_NAME = "@two_over_pi"
 
 
-def _words() -> list[int]:
+def words_of_table() -> list[int]:
     """32 bits each of 2/π, one word for each byte that they may start at."""
     return [TWO_OVER_PI >> (256 + FIRST - 8 * k - 32) & 0xFFFFFFFF for k in range(WORDS)]
 
 
-TABLE = f"{TABLE_NAME} = internal constant [{WORDS} x i32] [{', '.join(f'i32 {w}' for w in _words())}]"
+TABLE = f"{TABLE_NAME} = internal constant [{WORDS} x i32] [{', '.join(f'i32 {w}' for w in words_of_table())}]"
 
 
 def angle(emitter: Emitter, result: str, x: str) -> str:

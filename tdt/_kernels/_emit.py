@@ -18,7 +18,7 @@ from tdt._kernels._angles import RESULTS, TABLE, TABLE_NAME, angle
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._native import has_feature, target_triple, vector_width
 from tdt._kernels._syntax import constant, element, intrinsic, vector, vector_length
-from tdt._kernels.expression import Expression
+from tdt._kernels.expression import Expression, is_constant
 
 if TYPE_CHECKING:
     from tdt._kernels._code import Code, Value
@@ -118,7 +118,7 @@ class Emitter:
         if op == "number":
             return self.splat(expression.args[0], self.real)
         if id(expression) not in known:
-            if not _is_constant(expression):
+            if not is_constant(expression):
                 double = any(a.double for a in expression.args)
             double = double or self.double
             first = expression.args[:2] if op == "rare" else expression.args
@@ -559,11 +559,6 @@ class Emitter:
         """The word `k` of a kernel's arguments."""
         slot = self.new(f"getelementptr i64, ptr %words, i64 {k}")
         return self.new(f"load i64, ptr {slot}, align 8")
-
-
-def _is_constant(expression: Expression) -> bool:
-    """Whether a value is a constant, or one of several."""
-    return expression.op == "constant" or (expression.op == "where" and all(map(_is_constant, expression.args[1:])))
 
 
 def _operations(expressions: Sequence[Expression]) -> set[int]:

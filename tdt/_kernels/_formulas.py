@@ -10,6 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tdt import _backend
 from tdt._kernels._registry import SWITCHES
 from tdt._kernels._threads import THREADS
 
@@ -49,7 +50,8 @@ def astype(x: Any, dtype: Any) -> Any:
 def from_formula(
     name: str, formula: Callable, count: int, attributes: Sequence[str]
 ) -> tuple[Callable, Callable | None]:
-    """`formula(xp, *arrays, *attributes)`, computed for NumPy's float arrays by machine code generated from it.
+    """`formula(xp, *arrays, *attributes)`, computed for NumPy's float arrays by machine code generated from it, and for
+    CuPy's by CUDA C.
 
     The formula is of each element alone: it is traced once, by `functions` in place of NumPy. In float64 this holds for
     formulas whose only transcendental functions are exp and log; NumPy computes the others.
@@ -62,6 +64,7 @@ def from_formula(
     Returns: a function of the formula's parameters and `out`, and one of a NumPy array alone (None for other formulas).
     """
     functions: list[Any] = []
+    on_gpu: list[Any] = []
     ufunc: Any = None
     code = formula.__code__  # a rule's operand may be named `out` too
     writes_out = "out" in code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
@@ -84,6 +87,15 @@ def from_formula(
                 functions.append(Elementwise(name, formula))
             how = dict(zip(attributes, args[count:], strict=True)) if len(args) > count else named
             result = functions[0](args[:count], how, out)
+            if result is not None:
+                return result
+        if xp is not np and SWITCHES.kernels and _backend.is_gpu(xp):
+            if not on_gpu:
+                from tdt._kernels.formula_gpu import Elementwise as OnGpu
+
+                on_gpu.append(OnGpu(name, formula))
+            how = dict(zip(attributes, args[count:], strict=True)) if len(args) > count else named
+            result = on_gpu[0](args[:count], how, out)
             if result is not None:
                 return result
         low = next((a.dtype for a in args if getattr(a, "dtype", None) in LOWER), None)

@@ -124,6 +124,11 @@ class Expression:
     conjugate = conj
 
 
+def is_constant(expression: Expression) -> bool:
+    """Whether a value is a constant, or one of several."""
+    return expression.op == "constant" or (expression.op == "where" and all(map(is_constant, expression.args[1:])))
+
+
 def as_expression(value: Any) -> Expression:
     """A number as a constant; an expression as it is."""
     return value if isinstance(value, Expression) else Expression("constant", float(value))

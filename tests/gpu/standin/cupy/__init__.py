@@ -18,6 +18,7 @@ import numpy as np
 
 from cupy import _array, _wheel, cuda
 from cupy._array import SCALARS, host, launch, ndarray, note, on_gpu
+from cupy._raw import RawKernel as RawKernel
 from cupy._ufunc import ufunc
 
 __version__ = _wheel.VERSION

@@ -1,0 +1,126 @@
+"""CUDA C for CuPy's arrays: what all kernels begin with, and their launch.
+
+Kernels are compiled by NVRTC when they are first called, for the GPU that calls them, and kept by CuPy in its cache on the
+disk. `-fmad=false` keeps a product and a sum from being rounded once instead of twice: `fma` stands only where a formula has
+it. No header is included, so that neither a compiler nor CUDA's headers need be installed.
+
+Every kernel is correct for any number of threads in a block and of blocks: its loops advance by `blockDim` and `gridDim`.
+So the tests compile it for the host, once with one thread a block and once with all of them (tests/gpu/standin/cupy/_raw.py).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tdt import _backend
+
+OPTIONS = ("-fmad=false", "--std=c++17")
+THREADS = 256  # of a block, for elementwise work
+MOST_BLOCKS = 1 << 16  # beyond, a thread computes several elements
+LONGEST_BLOCK = 1024  # threads
+
+# The type in which memory holds elements, by NumPy's letter ("E": bfloat16), and that in which they are computed.
+STORED = {"f": "float", "d": "double", "e": "half_bits", "E": "bfloat_bits", "?": "bool"}
+LETTERS = {np.dtype(letter): letter for letter in "fde?"} | {np.dtype(ml_dtypes.bfloat16): "E"}
+
+PRELUDE = r"""
+struct half_bits { unsigned short bits; };    // float16
+struct bfloat_bits { unsigned short bits; };  // bfloat16
+
+__device__ __forceinline__ float load(float x) { return x; }
+__device__ __forceinline__ double load(double x) { return x; }
+__device__ __forceinline__ bool load(bool x) { return x; }
+__device__ __forceinline__ float load(bfloat_bits x) { return __int_as_float((int)x.bits << 16); }
+__device__ __forceinline__ void store(float* at, float x) { *at = x; }
+__device__ __forceinline__ void store(double* at, double x) { *at = x; }
+__device__ __forceinline__ void store(bool* at, bool x) { *at = x; }
+__device__ __forceinline__ void store(bfloat_bits* at, float x) {  // to the nearest, ties to even; NaN keeps its sign
+    unsigned int bits = (unsigned int)__float_as_int(x);
+    bits = x != x ? (bits & 0x80000000u) | 0x7FC00000u : bits + 0x7FFFu + (bits >> 16 & 1u);
+    at->bits = (unsigned short)(bits >> 16);
+}
+#ifdef __CUDACC__
+__device__ __forceinline__ float load(half_bits x) {
+    float wide;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(x.bits));
+    return wide;
+}
+__device__ __forceinline__ void store(half_bits* at, float x) {
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(at->bits) : "f"(x));
+}
+#endif
+
+// The sum of all threads' values, which every thread gets. At most 1,024 threads, in whole warps or fewer than one.
+template <class T> __device__ T block_sum(T x) {
+    __shared__ T parts[33];
+    const int lanes = blockDim.x < 32 ? blockDim.x : 32;
+    for (int step = 16; step; step >>= 1) {
+        const T other = __shfl_down_sync(0xFFFFFFFFu, x, step);
+        if ((int)(threadIdx.x & 31) + step < lanes) x += other;
+    }
+    if ((threadIdx.x & 31) == 0) parts[threadIdx.x >> 5] = x;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        T total = parts[0];
+        for (int k = 1; k < (int)(blockDim.x + 31) / 32; k++) total += parts[k];
+        parts[32] = total;
+    }
+    __syncthreads();
+    const T total = parts[32];
+    __syncthreads();
+    return total;
+}
+
+// The largest of all threads' values; NaN if one is NaN.
+template <class T> __device__ T block_max(T x) {
+    __shared__ T parts[33];
+    const int lanes = blockDim.x < 32 ? blockDim.x : 32;
+    for (int step = 16; step; step >>= 1) {
+        const T other = __shfl_down_sync(0xFFFFFFFFu, x, step);
+        if ((int)(threadIdx.x & 31) + step < lanes && (other > x || other != other)) x = other;
+    }
+    if ((threadIdx.x & 31) == 0) parts[threadIdx.x >> 5] = x;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        T largest = parts[0];
+        for (int k = 1; k < (int)(blockDim.x + 31) / 32; k++)
+            if (parts[k] > largest || parts[k] != parts[k]) largest = parts[k];
+        parts[32] = largest;
+    }
+    __syncthreads();
+    const T largest = parts[32];
+    __syncthreads();
+    return largest;
+}
+"""
+
+
+@functools.cache
+def compiled(source: str, name: str) -> Callable[..., None]:
+    """The kernel `name` of CUDA C, which follows `PRELUDE`: a function of (blocks), (threads), (arguments).
+
+    Arguments: CuPy's arrays for pointers; int for long long, float for double; a NumPy array of one element for a struct.
+    """
+    kernel: Callable[..., None] = _backend.gpu().RawKernel(PRELUDE + source, name, OPTIONS)
+    return kernel
+
+
+def of_type(source: str, name: str, dtype: Any) -> Callable[..., None]:
+    """The kernel `name` of CUDA C in which `real` stands for float32 or float64."""
+    return compiled(f"typedef {STORED[LETTERS[dtype]]} real;\n{source}", name)
+
+
+def blocks_for(count: int, threads: int = THREADS) -> int:
+    """Blocks for `count` elements, one for each thread as far as possible."""
+    return min(-(-count // threads), MOST_BLOCKS)
+
+
+def threads_for(length: int) -> int:
+    """Threads of a block that goes over a row of so many elements: whole warps."""
+    return min(max(32, 1 << math.ceil(math.log2(max(length, 1)))), LONGEST_BLOCK) if length > 32 else 32

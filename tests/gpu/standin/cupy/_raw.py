@@ -1,0 +1,142 @@
+"""CUDA C on the host: `RawKernel` compiles its source with the C++ compiler and runs a block after the other.
+
+Usually a block has one thread, as every kernel of tdt is correct for any number of threads: then barriers have nothing to wait
+for, and kernels are as fast as C. With `all_threads` set each block has those that the launch says, as fibers that change at
+barriers and warp shuffles; a barrier that some threads of a block do not reach is an error.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from cupy import cuda
+from cupy._array import _check_device, ndarray, note
+
+HEADER = Path(__file__).with_name("cuda_on_host.h").read_text()
+FLAGS = ["-shared", "-fPIC", "-std=c++17", "-O1", "-ffp-contract=off", "-fno-math-errno", "-w"]
+ABORTED = 1
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", tempfile.gettempdir())) / f"tdt-standin-{os.getuid()}"
+# What a pointer of CUDA C may point to.
+POINTS_TO = {"float": "f", "double": "d", "bool": "?", "half_bits": "e", "bfloat_bits": "E", "long long": "q", "int": "i",
+             "unsigned int": "I", "unsigned long long": "Q", "unsigned char": "B"}  # fmt: skip
+
+# Float16 as the prelude of kernels has it for GPUs alone: by the compiler's own type.
+HALVES = """
+static inline float load(half_bits x) { _Float16 y; __builtin_memcpy(&y, &x, 2); return y; }
+static inline void store(half_bits* at, float x) { const _Float16 y = x; __builtin_memcpy(at, &y, 2); }
+"""
+
+all_threads = False
+sources: dict[str, str] = {}  # every kernel that was called, by name and hash: what a compiler for GPUs should accept
+
+
+class RawKernel:
+    """`cupy.RawKernel`: called with (blocks), (threads), (arguments)."""
+
+    def __init__(self, code, name, options=(), backend="nvrtc", *, translate_cucomplex=False,
+                 enable_cooperative_groups=False, jitify=False):  # fmt: skip
+        if not isinstance(code, str) or not isinstance(options, tuple) or backend != "nvrtc":
+            raise TypeError("code is a text, options a tuple of texts, and NVRTC the compiler")
+        self.code, self.name, self.options, self._function = code, name, options, None
+
+    def __call__(self, grid, block, args, *, shared_mem=0):
+        function = self._compiled()
+        grid, block = ((*sizes, 1, 1)[:3] for sizes in (grid, block))
+        if not all(isinstance(n, int) and n > 0 for n in (*grid, *block)):
+            raise cuda.CUDARuntimeError(f"CUDA_ERROR_INVALID_VALUE: invalid argument: {grid} blocks, {block} threads")
+        if np.prod(block) > 1024 or grid[1] > 65535 or grid[2] > 65535:
+            raise cuda.CUDARuntimeError(f"CUDA_ERROR_INVALID_VALUE: invalid argument: {grid} blocks, {block} threads")
+        words = self._words(args)
+        note("launches", self.name)
+        threads = block if all_threads else (1, 1, 1)
+
+        def run(keep=args):
+            pointers = (ctypes.c_void_p * max(len(words), 1))(*[ctypes.addressof(word) for word in words])
+            if function((ctypes.c_uint * 6)(*grid, *threads), pointers) == ABORTED:
+                raise RuntimeError(f"{self.name}: a barrier that not all threads of a block or warp reach")
+
+        cuda.get_current_stream().put(run)
+
+    def _compiled(self):
+        if self._function is None:
+            sources[self.name + hashlib.sha256(self.code.encode()).hexdigest()[:8]] = self.code
+            self._types, self._function = compiled(self.code, self.name)
+        return self._function
+
+    def _words(self, args):
+        """The memory of each argument, as CuPy makes it: int is long long, float is double, an array its address."""
+        if len(args) != len(self._types):
+            raise TypeError(f"{self.name} has {len(self._types)} parameters, and got {len(args)} arguments")
+        _check_device(list(args))
+        return [_word(self.name, kind, value) for kind, value in zip(self._types, args, strict=True)]
+
+
+def _word(name, kind, value):
+    if kind.endswith("*"):
+        if value is None:
+            return ctypes.c_void_p(0)
+        letter = POINTS_TO[kind[:-1].removeprefix("const ").strip()]
+        dtype = value.dtype if isinstance(value, ndarray) else None
+        if dtype is None or (dtype.char != letter if letter in "EqQ" else dtype != np.dtype(letter)):
+            if not (letter in "qQ" and dtype is not None and dtype == np.dtype(letter)) and not (
+                letter == "E" and str(dtype) == "bfloat16"
+            ):
+                raise TypeError(f"{name}: an argument for {kind} is {type(value).__name__} of {dtype}")
+        return ctypes.c_void_p(value._h.ctypes.data)
+    if kind == "long long" and type(value) is int:
+        return ctypes.c_longlong(value)
+    if kind == "double" and type(value) is float:
+        return ctypes.c_double(value)
+    if type(value) is np.ndarray and value.size == 1 and value.dtype.names:
+        return (ctypes.c_char * value.nbytes).from_buffer_copy(value.tobytes())
+    raise TypeError(f"{name}: an argument for {kind} is {type(value).__name__}")
+
+
+def compiler():
+    found = next(filter(None, map(shutil.which, (os.environ.get("CXX", "c++"), "g++", "clang++"))), None)
+    if found is None:
+        raise RuntimeError("the stand-in for CuPy compiles CUDA C for the host, and finds no C++ compiler (c++, g++, clang++)")
+    return found
+
+
+def compiled(code, name):
+    """(types of the parameters, the function) of a kernel: from the cache, or compiled."""
+    found = re.search(rf'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?{name}\(([^)]*)\)', code)
+    if found is None:
+        raise RuntimeError(f'no extern "C" __global__ void {name}(...) in the source')
+    types = [re.sub(r"\s*\b\w+$", "", part.strip()) for part in found[1].split(",")]
+    call = ", ".join(f"*({kind}*)words[{k}]" for k, kind in enumerate(types))
+    text = (
+        f"{HEADER}\n{code}\n{HALVES}"
+        f"static void body(void** words) {{ {name}({call}); }}\n"
+        'extern "C" int run(const unsigned int* sizes, void** words) { return run_blocks(body, words, sizes); }\n'
+    )
+    path = CACHE / f"{hashlib.sha256((text + ' '.join(FLAGS)).encode()).hexdigest()}.so"
+    if not path.exists():
+        _compile(text, path)
+    function = ctypes.CDLL(str(path)).run
+    function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_void_p], ctypes.c_int
+    return types, function
+
+
+def _compile(text, path):
+    CACHE.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+        source, library = Path(folder, "kernel.cpp"), Path(folder, "kernel.so")
+        source.write_text(text)
+        done = subprocess.run([compiler(), *FLAGS, str(source), "-o", str(library)], capture_output=True, text=True)
+        if done.returncode:
+            print(text, file=sys.stderr)
+            raise RuntimeError(f"CompileException: {done.stderr}")
+        library.rename(path)
+
