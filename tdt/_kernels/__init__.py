@@ -103,6 +103,7 @@ from tdt._kernels._formulas import (
     rounding_numbers,
     widen,
 )
+from tdt._kernels._gpu_conditions import gpu_floats, on_one_gpu
 from tdt._kernels._registry import (
     KERNELS,
     UFUNCS,
@@ -110,10 +111,12 @@ from tdt._kernels._registry import (
     Kernel,
     chosen,
     chosen_for,
+    chosen_on_gpu,
     enable,
     enable_winograd,
     enabled,
     forget,
+    gpu_kernel,
     kernel,
     lazy,
     prepares,
@@ -146,6 +149,7 @@ __all__ = [
     "cached_groups",
     "chosen",
     "chosen_for",
+    "chosen_on_gpu",
     "convolution",
     "distances",
     "enable",
@@ -170,6 +174,9 @@ __all__ = [
     "folded",
     "for_small_arrays",
     "forget",
+    "gpu_floats",
+    "gpu_kernel",
+    "on_one_gpu",
     "from_formula",
     "groups_of_images",
     "in_order",

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from tdt import _backend
+
 When = Callable[[Sequence[Any], dict], bool]
 F = TypeVar("F", bound=Callable[..., Any])
 MOST_SAVED = 4096  # choices of a kernel by shape
@@ -72,6 +74,20 @@ class Kernel:
         self.when, self.function = when, function
 
 
+class GpuKernel(Kernel):
+    """A kernel for CuPy's arrays. Its `when` is false for all of NumPy's, so that tables may hold kernels of both."""
+
+    __slots__ = ("fits",)
+
+    def __init__(self, fits: When, function: Callable):
+        super().__init__(_never, function)
+        self.fits = fits
+
+
+def _never(arrays: Sequence[Any], attributes: dict) -> bool:
+    return False
+
+
 def prepares(function: Callable, *, strided: bool = False) -> Callable[[F], F]:
     """Let the decorated function prepare calls of `function`, a kernel or the forward of an op.
 
@@ -105,6 +121,13 @@ def kernel(path: str, when: When, *, lines: bool = False) -> Kernel:
     return registered
 
 
+def gpu_kernel(path: str, when: When) -> Kernel:
+    """The kernel at `path` for CuPy's arrays."""
+    registered = GpuKernel(when, lazy(path))
+    registered.function = lazy(path, registered)
+    return registered
+
+
 class ByShape(tuple[Kernel, ...]):
     """Kernels whose conditions depend on shapes, types and settings alone: which one applies is saved for each of these."""
 
@@ -126,7 +149,16 @@ class ByShape(tuple[Kernel, ...]):
 
 def chosen(kernels: Sequence[Kernel], xp: Any, *arrays: Any, **attributes: Any) -> Callable | None:
     """The first of `kernels` that applies to these arrays, or None."""
-    return chosen_for(kernels, arrays, attributes) if xp is np else None
+    return chosen_for(kernels, arrays, attributes) if xp is np else chosen_on_gpu(kernels, xp, arrays, attributes)
+
+
+def chosen_on_gpu(kernels: Sequence[Kernel], xp: Any, arrays: Sequence[Any], attributes: dict) -> Callable | None:
+    """`chosen`, of arrays of CuPy's or of whatever else is not NumPy."""
+    if SWITCHES.kernels and _backend.is_gpu(xp):
+        for each in kernels:
+            if each.__class__ is GpuKernel and each.fits(arrays, attributes):
+                return each.function
+    return None
 
 
 def chosen_for(kernels: Sequence[Kernel], arrays: Sequence[Any], attributes: dict) -> Callable | None:

@@ -124,13 +124,55 @@ class Expression:
     conjugate = conj
 
 
+class Variable:
+    """A value of each element that a formula writes to: in `m += g` or `m[...] = g`, where arrays are written in place.
+
+    Attributes:
+        now: the expression of what it holds.
+    """
+
+    def __init__(self, now: Expression):
+        self.now = now
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        assert index is Ellipsis, "a formula writes to all elements"
+        self.now = as_expression(value)
+
+    def __iadd__(self, other: Any) -> Variable:
+        self.now = self.now + other
+        return self
+
+    def __isub__(self, other: Any) -> Variable:
+        self.now = self.now - other
+        return self
+
+    def __imul__(self, other: Any) -> Variable:
+        self.now = self.now * other
+        return self
+
+
+def _of_value(name: str) -> Any:
+    """A method of the value that a variable has now."""
+
+    def method(self: Variable, *others: Any) -> Any:
+        return getattr(self.now, name)(*others)
+
+    return method
+
+
+for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "neg", "abs", "lt", "le", "gt", "ge"):
+    setattr(Variable, f"__{_name}__", _of_value(f"__{_name}__"))
+
+
 def is_constant(expression: Expression) -> bool:
     """Whether a value is a constant, or one of several."""
     return expression.op == "constant" or (expression.op == "where" and all(map(is_constant, expression.args[1:])))
 
 
 def as_expression(value: Any) -> Expression:
-    """A number as a constant; an expression as it is."""
+    """A number as a constant; an expression as it is; of a variable the value that it has now."""
+    if value.__class__ is Variable:
+        return value.now
     return value if isinstance(value, Expression) else Expression("constant", float(value))
 
 

@@ -6,10 +6,14 @@ import math
 import warnings
 from typing import Any
 
+from tdt import _backend
 from tdt._backend import cuda_device_count
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
+from tdt._kernels import lazy, on_one_gpu
 from tdt._ops.shape.join import stack
+
+_unscale_on_gpu = lazy("optim_gpu:unscale")
 
 
 class GradScaler:
@@ -96,6 +100,13 @@ class GradScaler:
         grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         inverse = 1.0 / self._scale
         with no_grad():
+            if arrays := on_one_gpu(grads):
+                found = _backend.gpu().zeros(1, "i")
+                _unscale_on_gpu(arrays, inverse, found)
+                for grad in grads:
+                    grad._st.bump_version()
+                self._found[id(optimizer)] = bool(_backend.number(found))
+                return
             for grad in grads:
                 grad.mul_(inverse)
             sums = [grad.float().abs().sum() for grad in grads]

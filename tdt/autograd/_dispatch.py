@@ -19,7 +19,7 @@ from tdt._core.dtype import ALL_DTYPES, FLOAT, FLOAT8, dtype, of
 from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO, on_sparse
 from tdt._core.tensor import LEAF, Storage, Tensor, View, alias
-from tdt._kernels import LARGE_ARITHMETIC, chosen, chosen_for, for_small_arrays, narrow, widen
+from tdt._kernels import LARGE_ARITHMETIC, chosen, chosen_for, chosen_on_gpu, for_small_arrays, narrow, widen
 from tdt._kernels._threads import THREADS
 from tdt.autograd._meta import meta, on_meta
 from tdt.autograd._node import BackwardPlan, Node
@@ -534,7 +534,11 @@ def _compute(op: Op, xp: Any, arrays: list, attributes: dict, low: Any, target: 
                 return op.lower(xp, *arrays, **attributes)
             if not (op.half and (xp is np or op.half == "everywhere")):
                 return _compute_wide(op, xp, widen(arrays), attributes, low)
-        if op.kernels and xp is np and (kernel := chosen_for(op.kernels, arrays, attributes)):
+        if op.kernels and (
+            kernel := chosen_for(op.kernels, arrays, attributes)
+            if xp is np
+            else chosen_on_gpu(op.kernels, xp, arrays, attributes)
+        ):
             return kernel(*arrays, **attributes)
         if target is not None and op.writes_out:
             return op.forward(xp, *arrays, **attributes, out=target)

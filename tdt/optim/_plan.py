@@ -108,6 +108,10 @@ class Piece:
         self._grad, self._work = plan.buffers(self.targets[0], dtype, hi - lo)
         self._real_grad, self._real_work = self._grad.view(self.real), self._work.view(self.real)
         self._state = [flat[lo:hi] if self.narrow else flat[lo:hi].view(self.real) for flat in slab.flat]
+        self.whole_state = slab.flat, lo
+        self.step: Any = None  # what updates the piece on a GPU by one kernel, once it is made
+        self.takes_kernel = self.xp is not np and _kernels.enabled() and self.targets[0].dtype.kind != "c"
+        self.takes_kernel = self.takes_kernel and all(a.flags.c_contiguous for a in self.targets)
         ends = np.cumsum([0] + [a.size for a in self.targets]).tolist()
         self._updates = [
             self._work[a:b].reshape(t.shape) for a, b, t in zip(ends, ends[1:], self.targets, strict=False)
@@ -121,6 +125,10 @@ class Piece:
         flat = grads[self.first].reshape(-1)
         flat = flat if self.part is None else flat[self.part]
         return flat.astype(self.real) if self.narrow else flat.view(self.real)
+
+    def dense(self, grads: list) -> list:
+        """The gradients, contiguous."""
+        return [g if g.flags.c_contiguous else self.xp.ascontiguousarray(g) for g in grads[self.first : self.last]]
 
     def values(self) -> Any:
         """The parameters as one flat array, there until `apply`."""

@@ -11,7 +11,7 @@ from tdt import _backend
 from tdt._core.mode import enable_grad
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor, wrap
-from tdt._kernels import Kernel
+from tdt._kernels import Kernel, lazy
 from tdt.optim._params import number, run_closure
 from tdt.optim._plan import Piece, Plan, scalar_dtypes
 from tdt.optim._subclass import Loss
@@ -22,6 +22,8 @@ _ADDED_LATER = {
     "foreach": None, "fused": None, "maximize": False, "capturable": False, "differentiable": False, "nesterov": False,
     "amsgrad": False, "centered": False, "momentum": 0, "decoupled_weight_decay": False,
 }  # fmt: skip
+
+on_gpu = lazy("optim_gpu:Step")
 
 
 class PlannedOptimizer(Optimizer):
@@ -140,7 +142,16 @@ class PlannedOptimizer(Optimizer):
             kernel(table, np.array([numbers[i] for i in rows], np.float64), **options)
         for piece in plan.pieces:
             with _backend.on_gpu_of(piece.targets[0]):
-                self._update_piece(piece, piece.gradient(grads), numbers[piece.first], options)
+                if not self._update_at_once(piece, grads, numbers[piece.first], options):
+                    self._update_piece(piece, piece.gradient(grads), numbers[piece.first], options)
+
+    def _update_at_once(self, piece: Piece, grads: list, numbers: tuple, options: dict[str, Any]) -> bool:
+        """Update a piece on a GPU by a kernel generated from the formula; False where there is none."""
+        if not piece.takes_kernel:
+            return False
+        if piece.step is None:
+            piece.step = on_gpu(self._whole_change)
+        return piece.step(piece.targets, piece.dense(grads), *piece.whole_state, numbers, options)
 
     def _whole_change(self, xp: Any, g: Any, p: Any, state: list, numbers: tuple, options: dict[str, Any]) -> Any:
         """`_change`, with the gradient negated by "maximize" and the weight decay added to it or, decoupled, to the change."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from tdt import _backend
 from tdt._core.tensor import Tensor, wrap
+from tdt._kernels import lazy, on_one_gpu
 from tdt._ops.linalg.norms import vector_norm
 from tdt.autograd import no_grad
 from tdt.nn._deprecated import deprecated_alias
@@ -20,6 +21,9 @@ Tensors = Tensor | Iterable[Tensor]
 
 def _listed(tensors: Tensors) -> list[Tensor]:
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+_norm_on_gpu, _clip_on_gpu = lazy("optim_gpu:norm"), lazy("optim_gpu:clip")
 
 
 def _gradients(parameters: Tensors) -> list[Tensor]:
@@ -48,7 +52,8 @@ def get_total_norm(
     tensors = [t.coalesce().values() if t.is_sparse else t for t in _listed(tensors)]
     if not tensors:
         return wrap(np.zeros((), np.float32))
-    total = _joint_norm([_norm(t, p) for t in tensors], p)
+    arrays = on_one_gpu(tensors) if p == 2.0 else None
+    total = wrap(_norm_on_gpu(arrays)) if arrays else _joint_norm([_norm(t, p) for t in tensors], p)
     if error_if_nonfinite and not total.isfinite():
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped: it is "
@@ -94,8 +99,14 @@ def clip_grads_with_norm_(
     tensor([0.6000, 0.8000])
     """
     # A multiplication by 1 where nothing is clipped: no synchronisation with the device.
+    grads = _gradients(parameters)
+    if (arrays := on_one_gpu([*grads, total_norm])) and total_norm.ndim == 0:
+        _clip_on_gpu(arrays[:-1], arrays[-1], float(max_norm))
+        for g in grads:
+            g._st.bump_version()
+        return
     scale = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
-    for g in _gradients(parameters):
+    for g in grads:
         g.mul_(scale.to(g.device if g.is_cuda else scale.device, g.dtype))
 
 
