@@ -20,6 +20,14 @@ def expect_below(bits: Any, limit: int, message: str) -> None:
     _pending[key] = largest if known is None else np.maximum(known, largest)  # of CuPy, as the operands are
 
 
+def largest_index(xp: Any, limit: int, message: str) -> Any:
+    """A uint64 on the current GPU, for a kernel to raise to the largest index that it meets: checked as by `expect_below`."""
+    key = xp.cuda.Device().id, message, limit
+    if key not in _pending:
+        _pending[key] = xp.zeros((), np.uint64)
+    return _pending[key]
+
+
 def raise_pending() -> None:
     """IndexError if an index since the last call was not below its limit."""
     while _pending:

@@ -103,7 +103,16 @@ from tdt._kernels._formulas import (
     rounding_numbers,
     widen,
 )
-from tdt._kernels._gpu_conditions import gpu_floats, on_one_gpu
+from tdt._kernels._gpu_conditions import (
+    always,
+    gpu_attention,
+    gpu_channels,
+    gpu_elements,
+    gpu_floats,
+    gpu_images,
+    gpu_lookup,
+    on_one_gpu,
+)
 from tdt._kernels._registry import (
     KERNELS,
     UFUNCS,
@@ -174,7 +183,13 @@ __all__ = [
     "folded",
     "for_small_arrays",
     "forget",
+    "always",
+    "gpu_attention",
+    "gpu_channels",
+    "gpu_elements",
     "gpu_floats",
+    "gpu_images",
+    "gpu_lookup",
     "gpu_kernel",
     "on_one_gpu",
     "from_formula",

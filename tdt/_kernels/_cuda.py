@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -124,3 +124,13 @@ def blocks_for(count: int, threads: int = THREADS) -> int:
 def threads_for(length: int) -> int:
     """Threads of a block that goes over a row of so many elements: whole warps."""
     return min(max(32, 1 << math.ceil(math.log2(max(length, 1)))), LONGEST_BLOCK) if length > 32 else 32
+
+
+def struct(name: str, numbers: Sequence[int]) -> np.ndarray:
+    """A struct of so many `long long`, to be passed by value."""
+    return np.array([tuple(numbers)], _struct_of(name, len(numbers)))
+
+
+@functools.cache
+def _struct_of(name: str, count: int) -> np.dtype:
+    return np.dtype([(f"{name}_{k}", np.int64) for k in range(count)])

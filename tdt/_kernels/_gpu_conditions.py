@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tdt._backend.layout import is_dense
+from tdt._kernels._formulas import LOWER
 from tdt._kernels._registry import SWITCHES
 
 FLOATS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
@@ -18,6 +20,60 @@ def gpu_floats(arrays: Sequence[Any], attributes: dict) -> bool:
     return kind in FLOATS and all(
         a is None or (a.dtype == kind and a.flags.c_contiguous and a.size > 0) for a in arrays
     )
+
+
+def gpu_images(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Images (N, C, H, W) of one floating-point type, not empty, without elements that share memory."""
+    kind = arrays[0].dtype
+    return kind in FLOATS and all(a.ndim == 4 and a.dtype == kind and a.size > 0 and min(a.strides) > 0 for a in arrays)
+
+
+def gpu_channels(arrays: Sequence[Any], attributes: dict) -> bool:
+    """(N, C, *), contiguous or channels-last without gaps, then parameters of each channel, all of one floating-point type."""
+    kind = arrays[0].dtype
+    images = [a for a in arrays if a is not None and a.ndim > 1]
+    rest = [a for a in arrays if a is not None and a.ndim <= 1]
+    return (
+        kind in FLOATS
+        and bool(images)
+        and all(a.dtype == kind and a.size > 0 and is_dense(a) for a in images)
+        and all(a.dtype == kind and a.flags.c_contiguous for a in rest)
+    )
+
+
+LARGEST_SCORES = 1 << 27  # elements of the weights of attention that are kept at once
+
+
+def gpu_attention(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Queries, keys and values of one floating-point type and of equal leading sizes, without mask and dropout."""
+    q, k, v, mask, keep = arrays
+    if mask is not None or keep is not None or q.dtype not in FLOATS or not q.dtype == k.dtype == v.dtype:
+        return False
+    if not q.shape[:-2] == k.shape[:-2] == v.shape[:-2] or not (q.size and k.size and v.size):
+        return False
+    return q.size // q.shape[-1] * k.shape[-2] <= LARGEST_SCORES
+
+
+LARGEST_TABLE = 1 << 30  # comparisons of indices with rows
+
+
+def gpu_lookup(arrays: Sequence[Any], attributes: dict) -> bool:
+    """The gradient of a lookup, contiguous and of a floating-point type; indices that are compared with every row."""
+    y, indices = arrays
+    if y.dtype not in FLOATS or not y.flags.c_contiguous or not y.size or attributes["by_frequency"]:
+        return False
+    return attributes["rows"] * indices.size <= LARGEST_TABLE and attributes["rows"] > 0
+
+
+def gpu_elements(arrays: Sequence[Any], attributes: dict) -> bool:
+    """A floating-point array, contiguous and not empty."""
+    (x,) = arrays
+    return (x.dtype in FLOATS or x.dtype in LOWER) and x.flags.c_contiguous and x.size > 0
+
+
+def always(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Any call."""
+    return True
 
 
 def on_one_gpu(tensors: Sequence[Any]) -> list[Any] | None:

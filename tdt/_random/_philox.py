@@ -10,6 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from tdt._kernels import always, chosen, gpu_kernel
+
+_WORDS = (gpu_kernel("random_gpu:words", always),)
+
 MASK = 0xFFFFFFFF
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
@@ -46,11 +50,19 @@ class Philox:
         self.initial_seed = seed
         self.offset = 0
 
+    def take(self, n: int) -> tuple[int, int]:
+        """Seed and block at which the next `n` words begin, for a kernel that computes them; later draws go on behind."""
+        offset = self.offset
+        self.offset += -(-n // 4)
+        return self.initial_seed, offset
+
     def raw(self, n: int) -> Any:
         """The next `n` 32-bit words, in uint64. A draw begins a new block of four."""
         xp, blocks = self.xp, -(-n // 4)
-        index = xp.arange(self.offset, self.offset + blocks, dtype=np.uint64)
-        self.offset += blocks
+        seed, offset = self.take(n)
+        if fast := chosen(_WORDS, xp):
+            return fast(seed, offset, n)
+        index = xp.arange(offset, offset + blocks, dtype=np.uint64)
         zero = xp.zeros_like(index)
         counter = (index & np.uint64(MASK), index >> np.uint64(32), zero, zero)
         words = philox4x32(counter, (self.initial_seed & MASK, self.initial_seed >> 32))

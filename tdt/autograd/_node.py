@@ -244,13 +244,17 @@ class Node(GraphNode):
         return edge is not None and edge[0] in required
 
     def _gradient(self, k: int, grads: list) -> Any:
-        """The gradient of output `k`; zeros if it has none."""
+        """The gradient of output `k`; if it has none, zeros, or None for an array-level rule on a GPU that takes that."""
         if grads[k] is not None:
             return grads[k]
-        nothing = zeros(self.outs[k])
         if grads[0].__class__ is ndarray:
-            return nothing
-        return wrap(nothing) if any(isinstance(g, Tensor) for g in grads) else nothing
+            return zeros(self.outs[k])
+        graph = any(isinstance(g, Tensor) for g in grads)
+        op = self.backward_plan.op
+        if not graph and self.outs[k][2] is not np and op.outputs[k] in op.absent:
+            return None
+        nothing = zeros(self.outs[k])
+        return wrap(nothing) if graph else nothing
 
     def _as_tensors(self, saved: list, storages: list) -> list:
         """The saved arrays as tensors with the edges that the originals had in the graph."""

@@ -65,6 +65,7 @@ class Traits:
     aux: tuple[str, ...] = ()  # further values that the forward returns, for fast_vjp alone
     view: bool | str = False  # True: always aliases the first operand; "maybe": where it can
     multi_view: bool = False  # returns several views
+    absent: tuple[str, ...] = ()  # outputs without whose gradient an array-level rule on a GPU is called, with None
     random: bool = False  # draws from a generator
     data_dependent: bool = False  # the result's shape depends on values
     broadcasts: bool = True  # operands are broadcast against each other

@@ -12,7 +12,7 @@ from tdt._core.broadcasting import check_broadcast
 from tdt._core.dtype import FLOATING, float32
 from tdt._core.dtype import bool as BOOL
 from tdt._core.tensor import Tensor, alias
-from tdt._kernels import LOWER, chosen, float_attention, kernel, narrow, product, widen
+from tdt._kernels import LOWER, chosen, float_attention, gpu_attention, gpu_kernel, kernel, narrow, product, widen
 from tdt._kernels._formulas import FLOAT32
 from tdt._ops._common import C_NAMES, unrecorded
 from tdt._ops.elementwise._front import tensor_argument
@@ -32,6 +32,8 @@ def _flops(q: tuple, k: tuple, v: tuple, *rest: Any, **how: Any) -> int:
 
 _BLOCKS = (kernel("attention_cpu:attention", float_attention),)
 _BLOCKS_GRAD = (kernel("attention_cpu:attention_vjp", float_attention),)
+_ON_GPU = (gpu_kernel("attention_gpu:attention", gpu_attention),)
+_GRAD_ON_GPU = (gpu_kernel("attention_gpu:attention_vjp", gpu_attention),)
 
 
 @op(
@@ -56,6 +58,12 @@ def _attention(xp, q, k, v, mask=None, keep=None, *, causal, scale, dropped):
     Rows are computed a few at a time, so memory grows with L + S, not with L S (Rabe and Staats, 2021); the gradient makes
     the weights anew, from those two numbers (Dao et al., 2022).
     """
+    if on_gpu := chosen(_ON_GPU, xp, q, k, v, mask, keep):
+        found, norms = on_gpu(q, k, v, causal=causal, scale=scale)
+        out = _zeros_like(xp, q) if q.ndim == 4 and q.shape[-1] == v.shape[-1] and not q.flags.c_contiguous else found
+        if out is not found:
+            out[...] = found
+        return out, norms
     low = q.dtype in LOWER
     out, norms = _room(xp, q, v, keep), xp.zeros((*q.shape[:-1], 2), FLOAT32 if low else q.dtype)
     if fast := chosen(_BLOCKS, xp, q, k, v, mask, keep):
@@ -148,6 +156,8 @@ def _(g, needs, q, k, v, mask, keep, causal, scale, dropped):
 
 @_attention.fast_vjp("q", "k", "v", "mask")
 def _(xp, g, needs, q, k, v, mask, keep, out, norms, causal, scale, dropped):
+    if on_gpu := chosen(_GRAD_ON_GPU, xp, q, k, v, mask, keep):
+        return *on_gpu(g, q, k, v, norms, causal=causal, scale=scale), None
     gq, gk, gv = (_zeros_like(xp, x) for x in (q, k, v))
     if q.dtype in LOWER and not chosen(_BLOCKS_GRAD, xp, q, k, v, mask, keep):
         g, q, k, v, mask, out = widen((g, q, k, v, mask, out))

@@ -11,7 +11,7 @@ import numpy as np
 from tdt import _kernels
 from tdt._backend.layout import output_is_channels_last
 from tdt._core.dtype import FLOATING, bfloat16, check_category, float16, float32
-from tdt._core.mode import no_grad
+from tdt._core.mode import no_grad, state
 from tdt._core.tensor import Tensor, wrap
 from tdt._kernels import (
     LOWER,
@@ -21,9 +21,12 @@ from tdt._kernels import (
     float_images_of_channels,
     float_or_half_channels,
     float_rows,
+    gpu_channels,
+    gpu_kernel,
     kernel,
     large_channels,
     narrow,
+    on_one_gpu,
     widen,
 )
 from tdt._ops._common import at_once, unrecorded
@@ -53,12 +56,16 @@ def _sum(xp: Any, a: Any) -> Any:
     return _kernels.total(a, _axes(a.ndim))
 
 
+_ON_GPU = gpu_kernel("norm_gpu:batch_norm", gpu_channels)
+
+
 @op(dtypes=FLOATING, promote=("x",), broadcasts=False, outputs=("out", "mean", "rstd", "var"), nondiff=("var",),
     shape=lambda x, w, b, **how: (x, (x[1],), (x[1],), (x[1],)), node="NativeBatchNormBackward0",
     kernels=(
         kernel("row_norm_cpu:batch_norm", float_or_half_channels),
         kernel("plane_norm_cpu:batch_norm", float_images_of_channels),
-    ), half="everywhere")  # fmt: skip
+        _ON_GPU,
+    ), half="everywhere", absent=("mean", "rstd"))  # fmt: skip
 def _batch_norm(xp, x, w=None, b=None, *, eps):
     """The normalised input; per channel mean, 1 / √(variance + eps), and the unbiased variance.
 
@@ -111,6 +118,7 @@ def required(gradients: tuple, needs: tuple) -> tuple:
 _SLOPES = (
     kernel("row_norm_cpu:batch_norm_vjp", float_or_half_channels),
     kernel("plane_norm_cpu:batch_norm_vjp", float_images_of_channels),
+    gpu_kernel("norm_gpu:batch_norm_vjp", gpu_channels),
 )
 
 
@@ -122,6 +130,7 @@ def _(xp, g, needs, x, w, mean, rstd, g_out, g_mean, g_rstd):
     if fast := chosen(_SLOPES, xp, x, g_out, w):
         return required(fast(g_out, x, w, mean, rstd, g_mean, g_rstd), needs)
     count = x.dtype.type(x.size // x.shape[1])
+    g_mean, g_rstd = (0 if v is None else v for v in (g_mean, g_rstd))
     gb, gw = grad_sums(xp, g_out, x, mean)
     gw *= rstd
     gx = None
@@ -349,11 +358,36 @@ def _by_batch(x: Tensor, running_mean: Tensor | None, running_var: Tensor | None
         arrays, how = (x._a, None if weight is None else weight._a, None if bias is None else bias._a), {"eps": eps}
         if fast := chosen_for(_batch_norm.kernels, arrays, how):
             results = record_results(_batch_norm, (x, weight, bias), arrays, how, fast(*arrays, eps=eps))
+    elif (running_mean is None) == (running_var is None) and fits_gpu(x, weight, bias, running_mean, running_var):
+        return _on_gpu(x, running_mean, running_var, weight, bias, momentum, eps)
     out, mean, rstd, var = results or _batch_norm(x, weight, bias, eps=eps)
     for running, value in ((running_mean, mean), (running_var, var)):
         if running is not None:
             _move(running, value, momentum)
     return out, mean, rstd
+
+
+def _on_gpu(x: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None, bias: Tensor | None,
+            momentum: float, eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """The same by one kernel, which moves the running statistics too."""
+    moving = tuple(None if v is None else v._a for v in (running_mean, running_var))
+    arrays = x._a, None if weight is None else weight._a, None if bias is None else bias._a
+    found = _ON_GPU.function(*arrays, eps=eps, running=moving, momentum=momentum)
+    for running in (running_mean, running_var):
+        if running is not None:
+            running._st.bump_version()
+    out, mean, rstd, _ = record_results(_batch_norm, (x, weight, bias), arrays, {"eps": eps}, found)
+    return out, mean, rstd
+
+
+def fits_gpu(x: Tensor, *rest: Tensor | None) -> bool:
+    """Whether a kernel takes these tensors of the current GPU at once: no handler sees the call, none of `rest` is a view."""
+    return (
+        state.fast_record is not None
+        and on_one_gpu([x]) is not None
+        and all(v is None or (v._a.__class__ is x._a.__class__ and v._view is None) for v in rest)
+        and gpu_channels([x._a, *(None if v is None else v._a for v in rest)], {})
+    )
 
 
 def _move(running: Tensor, value: Tensor, momentum: float) -> None:

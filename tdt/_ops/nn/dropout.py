@@ -18,7 +18,7 @@ from tdt._backend.layout import empty_in_order
 from tdt._core.creation import empty_like
 from tdt._core.dtype import FLOATING, check_category
 from tdt._core.tensor import Tensor
-from tdt._kernels import from_formula
+from tdt._kernels import chosen, from_formula, gpu_elements, gpu_kernel
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.elementwise.select import where
 from tdt._random import assign_in_memory_order, bernoulli, generator_for
@@ -41,11 +41,18 @@ def _scale(kind: Any, p: float) -> float:
     return float(kind.type(wide(1) / wide(1 - p)))
 
 
-@op(name="dropout", dtypes=FLOATING, outputs=("out", "mask"), nondiff=("mask",), random=True, half=True,
+_DRAWN = (gpu_kernel("random_gpu:dropout", gpu_elements),)
+
+
+@op(name="dropout", dtypes=FLOATING, outputs=("out", "mask"), nondiff=("mask",), random=True, half="everywhere",
     shape=lambda x, **how: (x, x), node="MulBackward0")  # fmt: skip
 def _dropout(xp, x, *, p, generator):
     # Drawn in the order of x's memory. A mask of bool takes a quarter of the memory of one of numbers.
-    mask = bernoulli(generator_for(generator, _backend.device_of(x)), x.shape, 1 - p)
+    source = generator_for(generator, _backend.device_of(x))
+    if fast := chosen(_DRAWN, xp, x):
+        with source.lock:
+            return fast(x, p=p, scale=_scale(x.dtype, p), generator=source.engine)
+    mask = bernoulli(source, x.shape, 1 - p)
     if not x.flags.c_contiguous:
         drawn, mask = mask, empty_in_order(xp, x, bool)
         assign_in_memory_order(mask, drawn)

@@ -9,7 +9,7 @@ from typing import Any
 from tdt import _backend
 from tdt._core.dtype import FLOATING, check_category, finfo, float32
 from tdt._core.tensor import Tensor, alias
-from tdt._kernels import LOWER, chosen, float_layer, kernel, narrow, widen
+from tdt._kernels import LOWER, chosen, float_layer, gpu_floats, gpu_kernel, kernel, narrow, widen
 from tdt._ops._common import at_once, unrecorded
 from tdt._ops.nn.batch_norm import HALF, check_dtypes, plain_with_float32, required
 from tdt._ops.shape.memory import in_output_format, output_format
@@ -24,6 +24,8 @@ def _row_shapes(x: tuple, w: tuple | None, b: tuple | None, *, dims: int, eps: f
 
 
 _ROWS = kernel("layer_norm_cpu:layer_norm", float_layer)
+_ON_GPU = gpu_kernel("norm_gpu:layer_norm", gpu_floats)
+_GRAD_ON_GPU = (gpu_kernel("norm_gpu:layer_norm_vjp", gpu_floats),)
 _RESULT = kernel("layer_norm_cpu:normed", float_layer)
 
 
@@ -34,7 +36,8 @@ _RESULT = kernel("layer_norm_cpu:normed", float_layer)
     outputs=("out", "mean", "rstd"),
     shape=_row_shapes,
     node="NativeLayerNormBackward0",
-    kernels=(_ROWS,),
+    kernels=(_ROWS, _ON_GPU),
+    absent=("mean", "rstd"),
     half=True,
 )
 def _layer_norm(xp, x, w=None, b=None, *, dims, eps, centred=True):
@@ -94,10 +97,13 @@ def _(xp, needs, x, w, mean, rstd, g_out, g_mean, g_rstd, dims, centred):
     if fast is None and x.dtype in LOWER:
         x, w, mean, rstd, g_out, g_mean, g_rstd = widen((x, w, mean, rstd, g_out, g_mean, g_rstd))
         fast = chosen(_SLOPES, xp, x, g_out, w)
+    if on_gpu := chosen(_GRAD_ON_GPU, xp, x, g_out, w, mean, rstd, g_mean, g_rstd):
+        return on_gpu(g_out, x, w, mean, rstd, g_mean, g_rstd, needs=needs, dims=dims, centred=centred)
     if fast:
         return required(fast(g_out, x, w, mean, rstd, g_mean, g_rstd, dims=dims, centred=centred), needs)
     lead, axes = tuple(range(x.ndim - dims)), tuple(range(x.ndim - dims, x.ndim))
     count = x.dtype.type(math.prod(x.shape[x.ndim - dims :]))
+    g_mean, g_rstd = (0 if v is None else v for v in (g_mean, g_rstd))
     normed = (x - mean) * rstd
     gx = None
     if needs[0]:

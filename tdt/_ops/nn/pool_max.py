@@ -15,7 +15,18 @@ from tdt._backend.layout import empty_output, to_layout_of
 from tdt._backend.windows import output_sizes
 from tdt._core.dtype import FLOATING, REAL, REAL_NUMBERS, check_category
 from tdt._core.tensor import Tensor
-from tdt._kernels import chosen, chosen_for, float_images, kernel, large_tiles, large_windows, lazy, prepares
+from tdt._kernels import (
+    chosen,
+    chosen_for,
+    float_images,
+    gpu_images,
+    gpu_kernel,
+    kernel,
+    large_tiles,
+    large_windows,
+    lazy,
+    prepares,
+)
 from tdt._ops._common import Ints
 from tdt._ops.nn._pooling import check_size, framed, full_size, place, plain_windows, window_of
 from tdt._ops.nn._windows import offsets, reached
@@ -38,6 +49,7 @@ _SLOPES = (
     kernel("pool_cpu:max_pool_vjp", large_tiles),
     kernel("pool_cpu:max_pool_any_vjp", large_windows, lines=True),
     kernel("plane_pool_cpu:max_pool_vjp", float_images, lines=True),
+    gpu_kernel("pool_gpu:max_pool_vjp", gpu_images),
 )
 _PLANES = kernel("plane_pool_cpu:max_pool", float_images, lines=True)
 
@@ -51,6 +63,7 @@ _PLANES = kernel("plane_pool_cpu:max_pool", float_images, lines=True)
         kernel("pool_cpu:max_pool", large_tiles),
         _PLANES,
         kernel("pool_cpu:max_pool_any", large_windows, lines=True),
+        gpu_kernel("pool_gpu:max_pool", gpu_images),
     ),
 )
 def _max_pool(xp, x, *, kernel, stride, padding, dilation, ceil_mode):

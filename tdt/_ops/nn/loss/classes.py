@@ -10,7 +10,7 @@ import numpy as np
 from tdt import _backend
 from tdt._core.dtype import FLOATING, SCALAR_NAMES, int64, uint8
 from tdt._core.tensor import Tensor, wrap
-from tdt._kernels import chosen, float_logits, kernel, lazy, prepares
+from tdt._kernels import chosen, float_logits, gpu_floats, gpu_kernel, kernel, lazy, prepares
 from tdt._kernels._threads import THREADS
 from tdt._ops.nn.loss._front import check_tensors, reduction_of
 from tdt._ops.nn.softmax import log_softmax, softmax
@@ -170,6 +170,8 @@ def _(xp, g, x, weight, t, share, ignored, norm, reduction, ignore_index):
 _MEAN = kernel("class_loss_cpu:mean_cross_entropy", float_logits)
 _MEAN_GRAD = kernel("class_loss_cpu:mean_cross_entropy_vjp", float_logits)
 _LOSSES = (kernel("class_loss_cpu:cross_entropy", float_logits),)
+_ON_GPU = (gpu_kernel("class_loss_gpu:cross_entropy", gpu_floats),)
+_GRAD_ON_GPU = lazy("class_loss_gpu:cross_entropy_vjp")
 _LOSSES_GRAD = kernel("class_loss_cpu:cross_entropy_vjp", float_logits)
 
 
@@ -190,6 +192,11 @@ def _cross_entropy(xp, x, target, weight=None, *, reduction, ignore_index, smoot
     if xp is np and _is_plain(x, target, weight, reduction, ignore_index, smoothing):
         if found := _MEAN.function(x, target, mean=reduction == "mean"):
             return np.asarray(found[0]), target, None, None, found[1], None
+    if fast := chosen(_ON_GPU, xp, x, weight):
+        t = _flat(xp, target)
+        how = {"reduction": reduction, "ignore_index": ignore_index, "smoothing": smoothing}
+        loss, (sums, norm) = fast(x, t, weight, **how, message=UNKNOWN_CLASS)
+        return loss.reshape(target.shape) if reduction == "none" else loss, t, None, None, sums, norm
     if fast := chosen(_LOSSES, xp, x, weight):
         t = _flat(xp, target)
         if found := fast(x, t, weight, ignore_index=ignore_index, smoothing=smoothing):
@@ -295,8 +302,10 @@ def cross_entropy_slope(xp: Any, g: Any, x: Any, weight: Any, t: Any, share: Any
                         reduction: str, ignore_index: int, smoothing: float = 0.0) -> Any:  # fmt: skip
     """The same on arrays. It computes the exponentials again: to keep them would take as much memory as the logits.
 
-    sums: of a kernel, the samples' maxima and sums.
+    sums: of a kernel, the samples' maxima and sums; of one on a GPU a tuple of arrays that it has kept.
     """
+    if sums.__class__ is tuple and xp is not np:
+        return _GRAD_ON_GPU(g, x, t, weight, sums, norm, ignore_index=ignore_index, smoothing=smoothing)
     if sums is not None and share is None:
         return _MEAN_GRAD.function(x, t, sums, g, mean=reduction == "mean")
     g = _slope(g, norm)

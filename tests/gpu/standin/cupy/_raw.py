@@ -87,11 +87,9 @@ def _word(name, kind, value):
             return ctypes.c_void_p(0)
         letter = POINTS_TO[kind[:-1].removeprefix("const ").strip()]
         dtype = value.dtype if isinstance(value, ndarray) else None
-        if dtype is None or (dtype.char != letter if letter in "EqQ" else dtype != np.dtype(letter)):
-            if not (letter in "qQ" and dtype is not None and dtype == np.dtype(letter)) and not (
-                letter == "E" and str(dtype) == "bfloat16"
-            ):
-                raise TypeError(f"{name}: an argument for {kind} is {type(value).__name__} of {dtype}")
+        fits = str(dtype) == "bfloat16" if letter == "E" else dtype is not None and dtype == np.dtype(letter)
+        if not fits:
+            raise TypeError(f"{name}: an argument for {kind} is {type(value).__name__} of {dtype}")
         return ctypes.c_void_p(value._h.ctypes.data)
     if kind == "long long" and type(value) is int:
         return ctypes.c_longlong(value)
@@ -115,6 +113,8 @@ def compiled(code, name):
     if found is None:
         raise RuntimeError(f'no extern "C" __global__ void {name}(...) in the source')
     types = [re.sub(r"\s*\b\w+$", "", part.strip()) for part in found[1].split(",")]
+    for known, new in re.findall(r"^typedef (\w+) (\w+);", code, re.MULTILINE):
+        types = [re.sub(rf"\b{new}\b", known, kind) for kind in types]
     call = ", ".join(f"*({kind}*)words[{k}]" for k, kind in enumerate(types))
     text = (
         f"{HEADER}\n{code}\n{HALVES}"

@@ -1,0 +1,137 @@
+"""Losses of classes on a GPU: softmax and cross-entropy of each row in one launch, and its gradient in another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tdt import _backend
+from tdt._kernels import _cuda
+
+SOURCE = r"""
+// Row r of logits (N, C, *d) begins at `row_of`, and its classes are `inner` apart.
+__device__ __forceinline__ long long row_of(long long r, long long classes, long long inner) {
+    return r / inner * classes * inner + r % inner;
+}
+
+__device__ real sum_of_weights(const real* weight, long long classes) {
+    if (!weight) return (real)classes;
+    real sum = 0;
+    for (long long c = threadIdx.x; c < classes; c += blockDim.x) sum += weight[c];
+    return block_sum(sum);
+}
+
+extern "C" __global__ void cross_entropy(
+    const real* x, const long long* target, const real* weight, real* losses, real* shares, real* tops, real* sums,
+    unsigned long long* largest, long long rows, long long classes, long long inner, long long ignore, double smoothing) {
+    const real whole = smoothing != 0 ? sum_of_weights(weight, classes) : (real)0;
+    for (long long r = blockIdx.x; r < rows; r += gridDim.x) {
+        const real* row = x + row_of(r, classes, inner);
+        real top = -INFINITE, sum = 0, every = 0;
+        for (long long c = threadIdx.x; c < classes; c += blockDim.x) {
+            const real value = row[c * inner];
+            if (value > top || value != value) top = value;
+        }
+        top = block_max(top);
+        for (long long c = threadIdx.x; c < classes; c += blockDim.x) {
+            const real shifted = row[c * inner] - top;
+            sum += exp(shifted);
+            if (smoothing != 0) every += weight ? shifted * weight[c] : shifted;
+        }
+        sum = block_sum(sum);
+        if (smoothing != 0) every = block_sum(every);
+        if (threadIdx.x) continue;
+        const long long t = target[r];
+        const bool ignored = t == ignore, known = t >= 0 && t < classes;
+        if (!ignored) atomicMax(largest, (unsigned long long)t);
+        const real share = ignored || !known ? (real)0 : weight ? weight[t] : (real)1;
+        real loss = 0;
+        if (!ignored && known) {
+            loss = (log(sum) - (row[t * inner] - top)) * share;
+            if (smoothing != 0)
+                loss = loss * (real)(1 - smoothing) + (log(sum) * whole - every) * (real)(smoothing / classes);
+        }
+        losses[r] = loss;
+        shares[r] = share;
+        tops[r] = top;
+        sums[r] = sum;
+    }
+}
+
+// One block: the sum of the losses, divided by the sum of the shares for a mean.
+extern "C" __global__ void reduce_losses(const real* losses, const real* shares, real* loss, real* norm, long long rows,
+                                         long long smoothed) {
+    double total = 0, whole = 0;
+    for (long long r = threadIdx.x; r < rows; r += blockDim.x) {
+        total += losses[r];
+        whole += shares[r];
+    }
+    total = block_sum(total);
+    whole = block_sum(whole);
+    if (threadIdx.x) return;
+    if (!norm) {
+        *loss = (real)total;
+        return;
+    }
+    *norm = (real)whole;
+    *loss = smoothed && whole == 0 ? (real)(0.0 / whole) : (real)(total / whole);
+}
+
+// g: of each row if `each`, else of the loss.
+extern "C" __global__ void cross_entropy_vjp(
+    const real* g, const real* x, const long long* target, const real* weight, const real* shares, const real* tops,
+    const real* sums, const real* norm, real* grad, long long rows, long long classes, long long inner, long long ignore,
+    double smoothing, long long each) {
+    const real whole = smoothing != 0 ? sum_of_weights(weight, classes) : (real)0;
+    for (long long r = blockIdx.x; r < rows; r += gridDim.x) {
+        const long long first = row_of(r, classes, inner), t = target[r];
+        const bool ignored = t == ignore;
+        const real slope = each ? g[r] : norm ? *g / *norm : *g, top = tops[r];
+        const real own = slope * shares[r] * (real)(1 - smoothing), every = slope * (real)(smoothing / classes);
+        const real factor = (smoothing != 0 ? own + every * whole : own) / sums[r];
+        for (long long c = threadIdx.x; c < classes; c += blockDim.x) {
+            const long long at = first + c * inner;
+            real value = exp(x[at] - top) * factor;
+            if (smoothing != 0) value -= weight ? every * weight[c] : every;
+            if (c == t) value -= own;
+            grad[at] = ignored ? (real)0 : value;
+        }
+    }
+}
+""".replace("INFINITE", "(real)__int_as_float(0x7F800000)")
+
+
+def cross_entropy(x: Any, target: Any, weight: Any, *, reduction: str, ignore_index: int, smoothing: float,
+                  message: str) -> tuple[Any, tuple]:  # fmt: skip
+    """(The loss; what its gradient requires). target: int64, contiguous. message: of the IndexError for an unknown class."""
+    xp, dtype = _backend.gpu(), x.dtype
+    classes = x.shape[1] if x.ndim > 1 else x.shape[0]
+    rows = target.size
+    inner = rows // (x.shape[0] if x.ndim > 1 else 1)
+    losses, shares, tops, sums = (xp.empty(rows, dtype) for _ in range(4))
+    largest = _backend.largest_index(xp, classes, message)
+    sizes = rows, classes, inner, ignore_index, smoothing
+    kernel = _cuda.of_type(SOURCE, "cross_entropy", dtype)
+    kernel((min(rows, _cuda.MOST_BLOCKS),), (_cuda.threads_for(classes),),
+           (x, target, weight, losses, shares, tops, sums, largest, *sizes))  # fmt: skip
+    known = shares, tops, sums
+    if reduction == "none":
+        return losses.reshape(target.shape), (known, None)
+    loss, norm = xp.empty((), dtype), xp.empty((), dtype) if reduction == "mean" else None
+    kernel = _cuda.of_type(SOURCE, "reduce_losses", dtype)
+    kernel((1,), (_cuda.threads_for(rows),), (losses, shares, loss, norm, rows, int(smoothing != 0)))
+    return loss, (known, norm)
+
+
+def cross_entropy_vjp(g: Any, x: Any, target: Any, weight: Any, known: tuple, norm: Any, *, ignore_index: int,
+                      smoothing: float) -> Any:  # fmt: skip
+    """The gradient of the logits. known, norm: of `cross_entropy`."""
+    xp = _backend.gpu()
+    g, grad = xp.ascontiguousarray(g), xp.empty_like(x)
+    classes = x.shape[1] if x.ndim > 1 else x.shape[0]
+    rows = target.size
+    each = int(g.size == rows and norm is None and g.size > 1)
+    sizes = rows, classes, rows // (x.shape[0] if x.ndim > 1 else 1), ignore_index, smoothing, each
+    kernel = _cuda.of_type(SOURCE, "cross_entropy_vjp", x.dtype)
+    kernel((min(rows, _cuda.MOST_BLOCKS),), (_cuda.threads_for(classes),),
+           (g, x, target, weight, *known, norm, grad, *sizes))  # fmt: skip
+    return grad

@@ -1,0 +1,92 @@
+"""Philox4x32-10 on a GPU: the words of `tdt/_random/_philox.py`, and dropout, which draws them itself."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tdt import _backend
+from tdt._kernels import _cuda
+from tdt._kernels._cuda import LETTERS, STORED
+
+PHILOX = r"""
+struct words { unsigned int a, b, c, d; };
+__device__ __forceinline__ words philox(long long seed, long long place) {
+    words w = {(unsigned int)place, (unsigned int)((unsigned long long)place >> 32), 0u, 0u};
+    unsigned int k0 = (unsigned int)seed, k1 = (unsigned int)((unsigned long long)seed >> 32);
+    for (int round = 0; round < 10; round++) {
+        const unsigned long long p = w.a * 0xD2511F53ull, q = w.c * 0xCD9E8D57ull;
+        w = {(unsigned int)(q >> 32) ^ w.b ^ k0, (unsigned int)q, (unsigned int)(p >> 32) ^ w.d ^ k1, (unsigned int)p};
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return w;
+}
+"""
+
+WORDS = r"""
+extern "C" __global__ void draw_words(unsigned long long* out, long long count, long long seed, long long offset) {
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; 4 * i < count; i += step) {
+        const words w = philox(seed, offset + i);
+        const unsigned int all[4] = {w.a, w.b, w.c, w.d};
+        for (int k = 0; k < 4 && 4 * i + k < count; k++) out[4 * i + k] = all[k];
+    }
+}
+"""
+
+# Of 53-bit draws, each of two words, those below a bound are kept.
+DROPOUT = r"""
+extern "C" __global__ void dropout(const STORED* x, STORED* out, bool* mask, long long count, long long seed, long long offset,
+                                   long long bound, double scale) {
+    const REAL factor = (REAL)scale;
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; 2 * i < count; i += step) {
+        const words w = philox(seed, offset + i);
+        const unsigned int high[2] = {w.a, w.c}, low[2] = {w.b, w.d};
+        for (int k = 0; k < 2 && 2 * i + k < count; k++) {
+            const long long draw = (long long)(((unsigned long long)high[k] << 32 | low[k]) & 0x1FFFFFFFFFFFFFull);
+            const REAL value = load(x[2 * i + k]);
+            mask[2 * i + k] = draw < bound;
+            store(out + 2 * i + k, draw < bound ? value * factor : value * 0);
+        }
+    }
+}
+"""
+
+
+def signed(word: int) -> int:
+    """64 bits as the integer with a sign that has them."""
+    return word - (1 << 64) if word >> 63 else word
+
+
+def words(seed: int, offset: int, count: int) -> Any:
+    """32-bit words from block `offset` of four on, in uint64."""
+    out = _backend.gpu().empty(count, np.uint64)
+    if count:
+        kernel = _cuda.compiled(PHILOX + WORDS, "draw_words")
+        kernel((_cuda.blocks_for(-(-count // 4)),), (_cuda.THREADS,), (out, count, signed(seed), signed(offset)))
+    return out
+
+
+@functools.cache
+def _dropout(dtype: Any) -> Callable[..., None]:
+    letter = LETTERS[dtype]
+    source = DROPOUT.replace("STORED", STORED[letter]).replace("REAL", "double" if letter == "d" else "float")
+    return _cuda.compiled(PHILOX + source, "dropout")
+
+
+def dropout(x: Any, *, p: float, scale: float, generator: Any) -> tuple[Any, Any]:
+    """(x times `scale`, or 0 with probability p; which elements are kept), drawn in the order of contiguous `x`."""
+    xp = _backend.gpu()
+    out, mask = xp.empty_like(x), xp.empty(x.shape, np.bool_)
+    seed, offset = generator.take(2 * x.size)
+    blocks = _cuda.blocks_for(-(-x.size // 2))
+    bound = math.ceil((1 - p) * 2.0**53)
+    numbers = x.size, signed(seed), signed(offset), bound, scale
+    _dropout(x.dtype)((blocks,), (_cuda.THREADS,), (x, out, mask, *numbers))
+    return out, mask
