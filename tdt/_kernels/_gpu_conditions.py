@@ -28,6 +28,17 @@ def gpu_images(arrays: Sequence[Any], attributes: dict) -> bool:
     return kind in FLOATS and all(a.ndim == 4 and a.dtype == kind and a.size > 0 and min(a.strides) > 0 for a in arrays)
 
 
+def gpu_convolution(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Lines or images, and weights, of one floating-point type, none of them empty."""
+    kind = arrays[0].dtype
+    return (
+        kind in FLOATS
+        and arrays[0].ndim in (3, 4)
+        and all(a is None or (a.dtype == kind and a.size > 0) for a in arrays)
+        and 0 not in attributes.get("size", ())
+    )
+
+
 def gpu_channels(arrays: Sequence[Any], attributes: dict) -> bool:
     """(N, C, *), contiguous or channels-last without gaps, then parameters of each channel, all of one floating-point type."""
     kind = arrays[0].dtype

@@ -30,6 +30,8 @@ from tdt._kernels import (
     few_image_channels,
     few_line_channels,
     few_windows,
+    gpu_convolution,
+    gpu_kernel,
     groups_of_images,
     kernel,
     large_pair_convolution,
@@ -73,6 +75,7 @@ def _kernels(name: str) -> ByShape:
             *of_patches,
             kernel(f"winograd_cpu:{name}", many_tiles),
             kernel(f"conv_cpu:{name}", convolution),
+            gpu_kernel(f"conv_gpu:{name}", gpu_convolution),
         )
     )
 
@@ -173,13 +176,13 @@ def _gradients(xp, g, needs, x, w, how):
     gx = gw = gb = None
     if needs[0]:
         sizes = {"size": x.shape[2:], **how}
-        if xp is np and (fast := chosen_for(conv_input_grad.kernels, (g, w), sizes)):
+        if fast := chosen(conv_input_grad.kernels, xp, g, w, **sizes):
             gx = fast(g, w, **sizes)
         else:
             gx = input_grad(xp, g, w.conj() if w.dtype.kind == "c" else w, **sizes)
     if needs[1]:
         sizes = {"kernel": w.shape[2:], **how}
-        if xp is np and (fast := chosen_for(conv_weight_grad.kernels, (g, x), sizes)):
+        if fast := chosen(conv_weight_grad.kernels, xp, g, x, **sizes):
             gw = fast(g, x, **sizes)
         else:
             conj = x.conj() if x.dtype.kind == "c" else x
