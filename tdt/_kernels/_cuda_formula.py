@@ -105,7 +105,9 @@ class Emitter:
         if id(expression) not in known:
             if not is_constant(expression):
                 double = any(a.double for a in expression.args)
-            args = [self.value(a, loads, known, double) for a in (expression.args[:2] if op == "rare" else expression.args)]
+            args = [
+                self.value(a, loads, known, double) for a in (expression.args[:2] if op == "rare" else expression.args)
+            ]
             if op == "rare":
                 name = self.rare(args, expression.args[2], loads, known)
             else:

@@ -127,6 +127,14 @@ struct pixels_by_cell {
     }
 };
 
+// Which element of a tile of an operand a thread copies: its k, and its row.
+template <class Operand> __device__ __forceinline__ int depth_of(int thread, int e) {
+    return Operand::ALONG ? thread % DEPTH : thread / TILE + 4 * e;
+}
+template <class Operand> __device__ __forceinline__ int row_of(int thread, int e) {
+    return Operand::ALONG ? thread / DEPTH + 16 * e : thread % TILE;
+}
+
 template <class A, class B, class Put>
 __device__ void product(const A& a, const B& b, const Put& put, long long from, long long to) {
     __shared__ real left[DEPTH][TILE + 4], right[DEPTH][TILE + 4];
@@ -135,16 +143,15 @@ __device__ void product(const A& a, const B& b, const Put& put, long long from, 
     typename A::row_type rows[ITEMS][4];
     typename B::row_type columns[ITEMS][4];
     EACH_THREAD for (int e = 0; e < 4; e++) {
-        rows[item][e] = a.row(m0 + (A::ALONG ? thread / DEPTH + 16 * e : thread % TILE));
-        columns[item][e] = b.row(n0 + (B::ALONG ? thread / DEPTH + 16 * e : thread % TILE));
+        rows[item][e] = a.row(m0 + row_of<A>(thread, e));
+        columns[item][e] = b.row(n0 + row_of<B>(thread, e));
         for (int j = 0; j < 4; j++) sums[item][e][j] = 0;
     }
     for (long long k0 = from; k0 < to; k0 += DEPTH) {
         EACH_THREAD for (int e = 0; e < 4; e++) {
-            const int ak = A::ALONG ? thread % DEPTH : thread / TILE + 4 * e, am = A::ALONG ? thread / DEPTH + 16 * e : thread % TILE;
-            const int bk = B::ALONG ? thread % DEPTH : thread / TILE + 4 * e, bn = B::ALONG ? thread / DEPTH + 16 * e : thread % TILE;
-            left[ak][am] = k0 + ak < to ? a.at(rows[item][e], k0 + ak) : (real)0;
-            right[bk][bn] = k0 + bk < to ? b.at(columns[item][e], k0 + bk) : (real)0;
+            const int ak = depth_of<A>(thread, e), bk = depth_of<B>(thread, e);
+            left[ak][row_of<A>(thread, e)] = k0 + ak < to ? a.at(rows[item][e], k0 + ak) : (real)0;
+            right[bk][row_of<B>(thread, e)] = k0 + bk < to ? b.at(columns[item][e], k0 + bk) : (real)0;
         }
         __syncthreads();
         EACH_THREAD for (int k = 0; k < DEPTH; k++) {
@@ -210,9 +217,7 @@ def _as_images(a: Any) -> Any:
 
 def _pairs(how: dict[str, Any]) -> list[tuple[int, int]]:
     """Stride, padding and dilation of images, also where they are those of lines."""
-    return [
-        (fill, *how[name])[-2:] for name, fill in (("stride", 1), ("padding", 0), ("dilation", 1))
-    ]
+    return [(fill, *how[name])[-2:] for name, fill in (("stride", 1), ("padding", 0), ("dilation", 1))]
 
 
 def _launch(name: str, arrays: tuple, x: Any, w: Any, y: Any, how: dict[str, Any], tiles: tuple[int, int],

@@ -136,7 +136,8 @@ class _Function:
         names = [*(f"a{k}" for k in range(count))]
         sizes = [f"long long size{d}" for d in range(1, rank)]
         steps = [f"long long {name}_{d}" for name in ("out", *names) for d in range(rank)]
-        pointers = [f"{STORED[self.types[-1]]}* out", *(f"const {STORED[t]}* {n}" for t, n in zip(self.types, names, strict=False))]
+        pointers = [f"{STORED[self.types[-1]]}* out"]
+        pointers += [f"const {STORED[letter]}* {name}" for letter, name in zip(self.types, names, strict=False)]
         numbers = [f"double number{k}" for k in range(self.numbers)]
         lines = ["long long rest = i;"]
         for d in reversed(range(1, rank)):
@@ -146,7 +147,9 @@ class _Function:
         lines += [f"const auto x{k} = load(a{k}[{at[name]}]);" for k, name in enumerate(names)]
         lines += [*emitter.lines, f"store(out + ({at['out']}), {value});"]
         body = "\n        ".join(lines)
-        rounded = "".join([f"    const {emitter.real} n{k} = ({emitter.real})number{k};\n" for k in range(self.numbers)])
+        rounded = "".join(
+            [f"    const {emitter.real} n{k} = ({emitter.real})number{k};\n" for k in range(self.numbers)]
+        )
         return (
             f"{FUNCTIONS if emitter.calls_parts else ''}\n"
             f'extern "C" __global__ void elementwise_{self.name}('

@@ -141,7 +141,9 @@ extern "C" __global__ void batch_norm_vjp(const real* g, const real* x, const re
 """
 
 
-def layer_norm(x: Any, w: Any = None, b: Any = None, *, dims: int, eps: float, centred: bool = True) -> tuple[Any, Any, Any]:
+def layer_norm(
+    x: Any, w: Any = None, b: Any = None, *, dims: int, eps: float, centred: bool = True
+) -> tuple[Any, Any, Any]:
     """`x` (contiguous) normalised over its last `dims` dimensions; each row's mean, and 1 / its deviation."""
     xp, n = _backend.gpu(), math.prod(x.shape[x.ndim - dims :])
     rows, of_rows = x.size // n, (*x.shape[: x.ndim - dims], *(1,) * dims)

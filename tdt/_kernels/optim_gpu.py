@@ -146,7 +146,9 @@ class Step:
             kernel((blocks,), (_cuda.THREADS,), (arrays, *state, *operands))
         return True
 
-    def _compiled(self, dtype: Any, count: int, leaves: list[float], numbers: tuple, options: dict[str, Any]) -> tuple | None:
+    def _compiled(
+        self, dtype: Any, count: int, leaves: list[float], numbers: tuple, options: dict[str, Any]
+    ) -> tuple | None:
         """(trace of the numbers, kernel, which numbers it takes)."""
         from tdt._kernels import functions
         from tdt._kernels._double import Double
@@ -217,7 +219,7 @@ def _source(letter: str, count: int, written: list[int], outputs: list[Expressio
     lines = [
         f"{kind}* target = ({kind}*)all.at[0][array] + k;",
         f"const {emitter.real} g = load((({kind}*)all.at[1][array])[k]), p = load(*target);",
-        "const long long place = all.start[array] + k;",
+        *(["const long long place = all.start[array] + k;"] if count else []),
         *(f"const {emitter.real} x{k} = load(state{k}[place]);" for k in range(count)),
         *emitter.lines,
         f"store(target, {names[0]});",

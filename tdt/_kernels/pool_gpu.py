@@ -47,7 +47,8 @@ extern "C" __global__ void max_pool(const real* x, real* out, long long count, s
 }
 
 // Each cell adds up the gradients of the windows in which it is the largest.
-extern "C" __global__ void max_pool_vjp(const real* g, const real* x, real* gx, long long count, sizes z, steps of_g, steps from) {
+extern "C" __global__ void max_pool_vjp(const real* g, const real* x, real* gx, long long count, sizes z, steps of_g,
+                                        steps from) {
     const long long step = (long long)gridDim.x * blockDim.x;
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
         const steps o = place_of(i, z.channels, z.height, z.width);

@@ -25,7 +25,6 @@ from tdt._kernels import (
     LOWER,
     ByShape,
     chosen,
-    chosen_for,
     convolution,
     few_image_channels,
     few_line_channels,

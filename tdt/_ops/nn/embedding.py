@@ -93,8 +93,10 @@ def _rows(xp: Any, g: Any, w_shape: tuple, indices: Any, padding_idx: int | None
     promote=(),
     broadcasts=False,
     shape=lambda y, indices, *, rows, **how: (rows, *y[len(indices) :]),
-    kernels=(kernel("embedding_cpu:embedding_grad", large_lookup),
-             gpu_kernel("embedding_gpu:embedding_grad", gpu_lookup)),
+    kernels=(
+        kernel("embedding_cpu:embedding_grad", large_lookup),
+        gpu_kernel("embedding_gpu:embedding_grad", gpu_lookup),
+    ),
 )
 def embedding_grad(xp, y, indices, *, rows, padding_idx, by_frequency):
     if by_frequency:

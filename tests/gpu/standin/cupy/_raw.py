@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -103,7 +102,9 @@ def _word(name, kind, value):
 def compiler():
     found = next(filter(None, map(shutil.which, (os.environ.get("CXX", "c++"), "g++", "clang++"))), None)
     if found is None:
-        raise RuntimeError("the stand-in for CuPy compiles CUDA C for the host, and finds no C++ compiler (c++, g++, clang++)")
+        raise RuntimeError(
+            "the stand-in for CuPy compiles CUDA C for the host, and finds no C++ compiler (c++, g++, clang++)"
+        )
     return found
 
 
@@ -117,7 +118,7 @@ def compiled(code, name):
         types = [re.sub(rf"\b{new}\b", known, kind) for kind in types]
     call = ", ".join(f"*({kind}*)words[{k}]" for k, kind in enumerate(types))
     text = (
-        f"{HEADER}\n{code}\n{HALVES}"
+        f"{HEADER}\n{code}\n{HALVES if 'struct half_bits {' in code else ''}"
         f"static void body(void** words) {{ {name}({call}); }}\n"
         'extern "C" int run(const unsigned int* sizes, void** words) { return run_blocks(body, words, sizes); }\n'
     )
@@ -136,7 +137,5 @@ def _compile(text, path):
         source.write_text(text)
         done = subprocess.run([compiler(), *FLAGS, str(source), "-o", str(library)], capture_output=True, text=True)
         if done.returncode:
-            print(text, file=sys.stderr)
             raise RuntimeError(f"CompileException: {done.stderr}")
         library.rename(path)
-

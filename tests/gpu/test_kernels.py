@@ -1,0 +1,284 @@
+"""Kernels for GPUs, compiled for the host, with every thread of their blocks: held to float64, and to the CPU's bits."""
+
+from __future__ import annotations
+
+import cupy
+import numpy as np
+import pytest
+from cupy import _raw
+
+import tdt
+from tdt.nn import functional as F
+
+RANDOM = np.random.default_rng(0)
+EPS = 2.0**-23
+
+
+@pytest.fixture(autouse=True)
+def all_threads(monkeypatch):
+    """Blocks have the threads that a launch says, as fibers; elsewhere in these tests they have one."""
+    monkeypatch.setattr(_raw, "all_threads", True)
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return RANDOM.normal(size=shape)
+
+
+def gradients(function, arrays: list[np.ndarray], device: str, dtype: tdt.dtype) -> list[np.ndarray]:
+    """The result of a function of tensors and the gradients of all of them, in float64."""
+    leaves = [tdt.tensor(a).to(device, dtype).requires_grad_() for a in arrays]
+    out = function(*leaves)
+    slope = tdt.tensor(np.cos(np.arange(out.numel())).reshape(out.shape)).to(device, dtype)
+    (out * slope).sum().backward()
+    return [t.detach().cpu().double().numpy() for t in (out, *(leaf.grad for leaf in leaves))]
+
+
+def held_to_float64(function, *arrays: np.ndarray, within: float = 40 * EPS) -> None:
+    """Fails unless results and gradients of float32 on the GPU are near those of float64 on the CPU."""
+    expected = gradients(function, list(arrays), "cpu", tdt.float64)
+    for got, want in zip(gradients(function, list(arrays), "cuda", tdt.float32), expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=within, atol=within * max(1.0, np.abs(want).max(initial=0)))
+
+
+def launched(counted, call) -> list[str]:
+    with counted() as found:
+        call()
+    return [name for kind, name, _ in found if kind == "launches"]
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (5, 7), (2, 32), (3, 33), (2, 3, 257), (1, 1500), (70, 40)])
+def test_layer_norm(shape: tuple, counted):
+    x, w, b = numbers(*shape) + 3, numbers(shape[-1]), numbers(shape[-1])
+    held_to_float64(lambda x, w, b: F.layer_norm(x, shape[-1:], w, b), x, w, b)
+    held_to_float64(lambda x, w: F.rms_norm(x, shape[-1:], w, eps=1e-5), x, w)
+    on_gpu = tdt.tensor(x, device="cuda").float()
+    assert launched(counted, lambda: F.layer_norm(on_gpu, shape[-1:])) == ["layer_norm"]
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (2, 3, 5), (3, 2, 4, 5), (40, 2, 6, 6), (2, 33, 3, 3)])
+@pytest.mark.parametrize("last", [False, True])
+def test_batch_norm_and_its_running_statistics(shape: tuple, last: bool, counted):
+    if last and len(shape) != 4:
+        return
+    x, w, b = numbers(*shape) * 2 + 1, numbers(shape[1]), numbers(shape[1])
+
+    def norm(x, w, b):
+        x = x.contiguous(memory_format=tdt.channels_last) if last else x
+        return F.batch_norm(x, None, None, w, b, training=True)
+
+    held_to_float64(norm, x, w, b, within=100 * EPS)
+    running = {}
+    for device, dtype in (("cpu", tdt.float64), ("cuda", tdt.float32)):
+        mean, var = (tdt.full((shape[1],), v, device=device, dtype=dtype) for v in (0.5, 2.0))
+        F.batch_norm(tdt.tensor(x).to(device, dtype), mean, var, training=True, momentum=0.3)
+        running[device] = [mean.cpu().double().numpy(), var.cpu().double().numpy()]
+    np.testing.assert_allclose(running["cuda"], running["cpu"], rtol=20 * EPS, atol=20 * EPS)
+    on_gpu, mean = tdt.tensor(x, device="cuda").float(), tdt.zeros(shape[1], device="cuda")
+    calls = launched(counted, lambda: F.batch_norm(on_gpu, mean, mean.clone(), training=True))
+    assert calls == ["copy", "batch_norm"]
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (5, 3), (4, 40), (3, 5, 2), (2, 1100)])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_cross_entropy(shape: tuple, reduction: str):
+    x, weight = numbers(*shape) * 4, np.abs(numbers(shape[1])) + 0.1
+    target = RANDOM.integers(0, shape[1], (shape[0], *shape[2:]))
+    target.flat[-1] = -100 if target.size > 1 else target.flat[-1]
+    for smoothing in (0.0, 0.2):
+        for weights in (None, weight):
+
+            def loss(x, weights=weights, smoothing=smoothing):
+                w = None if weights is None else tdt.tensor(weights).to(x.device, x.dtype)
+                how = {"reduction": reduction, "label_smoothing": smoothing}
+                return F.cross_entropy(x, tdt.tensor(target).to(x.device), w, **how)
+
+            held_to_float64(loss, x)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("lengths", [(1, 1), (5, 5), (7, 40), (33, 33)])
+def test_attention(causal: bool, lengths: tuple):
+    q, k, v = numbers(2, 3, lengths[0], 4), numbers(2, 3, lengths[1], 4), numbers(2, 3, lengths[1], 6)
+    held_to_float64(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal), q, k, v, within=100 * EPS
+    )
+
+
+WINDOWS = {"2": {"kernel_size": 2}, "overlapping": {"kernel_size": 3, "stride": 2, "padding": 1},
+           "dilated": {"kernel_size": 2, "dilation": 2, "stride": 1}, "ceil": {"kernel_size": 3, "ceil_mode": True}}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", WINDOWS)
+@pytest.mark.parametrize("last", [False, True])
+def test_max_pooling(how: str, last: bool):
+    x = RANDOM.permutation(2 * 3 * 7 * 8).reshape(2, 3, 7, 8).astype(float)
+    x[0, 0, 0, 0] = np.inf
+
+    def pool(x):
+        return F.max_pool2d(x.contiguous(memory_format=tdt.channels_last) if last else x, **WINDOWS[how])
+
+    for got, want in zip(
+        gradients(pool, [x], "cuda", tdt.float32), gradients(pool, [x], "cpu", tdt.float32), strict=True
+    ):
+        np.testing.assert_allclose(got, want, rtol=4 * EPS, atol=4 * EPS)
+    x[1, 1, 3, 3] = np.nan
+    results = [pool(tdt.tensor(x, device=device)).cpu().numpy() for device in ("cpu", "cuda")]
+    np.testing.assert_array_equal(*results)
+
+
+CONVOLUTIONS = {
+    "3 x 3": ((2, 3, 6, 7), (5, 3, 3, 3), {"padding": 1}),
+    "strided": ((2, 3, 9, 8), (4, 3, 3, 2), {"stride": (2, 3), "padding": (1, 0)}),
+    "dilated groups": ((1, 4, 9, 9), (6, 2, 2, 3), {"groups": 2, "dilation": 2}),
+    "depthwise": ((2, 5, 6, 6), (5, 1, 3, 3), {"groups": 5, "padding": 1}),
+    "1 x 1": ((3, 70, 4, 5), (66, 70, 1, 1), {}),
+    "many samples": ((9, 2, 12, 12), (3, 2, 5, 5), {"padding": 2}),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("last", [False, True])
+def test_convolution(name: str, last: bool, counted):
+    size, weight, how = CONVOLUTIONS[name]
+
+    def conv(x, w, b):
+        return F.conv2d(x.contiguous(memory_format=tdt.channels_last) if last else x, w, b, **how)
+
+    x, w, b = numbers(*size), numbers(*weight), numbers(weight[0])
+    held_to_float64(conv, x, w, b, within=200 * EPS)
+    on_gpu = [tdt.tensor(a, device="cuda").float() for a in (x, w, b)]
+    assert launched(counted, lambda: F.conv2d(*on_gpu, **how)) == ["conv"]
+
+
+def test_transposed_convolution_and_lines():
+    held_to_float64(lambda x, w, b: F.conv_transpose2d(x, w, b, stride=2, padding=1, output_padding=1, groups=2),
+                    numbers(2, 4, 5, 4), numbers(4, 3, 3, 3), numbers(6), within=200 * EPS)  # fmt: skip
+    held_to_float64(
+        lambda x, w: F.conv1d(x, w, stride=2, padding=2), numbers(2, 3, 11), numbers(4, 3, 4), within=200 * EPS
+    )
+
+
+@pytest.mark.parametrize("padding", [None, 2])
+def test_the_gradient_of_an_embedding_adds_in_the_order_of_the_indices(padding):
+    indices = RANDOM.integers(0, 7, (3, 500))
+    held_to_float64(lambda w: F.embedding(tdt.tensor(indices, device=w.device), w, padding_idx=padding), numbers(9, 35),
+                    within=400 * EPS)  # fmt: skip
+
+
+def test_dropout_draws_the_words_of_philox(monkeypatch):
+    x = tdt.ones(1001, device="cuda")
+    results = []
+    for kernels in (True, False):
+        tdt.backends.kernels(kernels)
+        try:
+            tdt.cuda.manual_seed(2**40 + 3)
+            results.append([F.dropout(x, 0.3).cpu().numpy(), tdt.rand(7, device="cuda").cpu().numpy(),
+                            F.dropout(x.half(), 0.5).cpu().numpy()])  # fmt: skip
+        finally:
+            tdt.backends.kernels(True)
+    for fast, portable in zip(*results, strict=True):
+        np.testing.assert_array_equal(fast, portable)
+
+
+OPTIMIZERS = {
+    "SGD": {}, "SGD with momentum": {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}, "Adam": {},
+    "Adam with AMSGrad": {"amsgrad": True, "weight_decay": 0.1}, "AdamW": {}, "RMSprop": {"centered": True, "momentum": 0.5},
+    "Adagrad": {}, "Adamax": {}, "Adadelta": {}, "NAdam": {}, "RAdam": {}, "ASGD": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("dtype", [tdt.float32, tdt.float64, tdt.bfloat16])
+def test_an_optimizer_has_the_bits_of_the_cpus_formula_in_one_launch(name: str, dtype: tdt.dtype, counted):
+    sizes = [(3, 4), (7,), (5000,), (), (2, 3, 4)]
+    start, slopes = [numbers(*size) for size in sizes], [[numbers(*size) for size in sizes] for _ in range(4)]
+    values = []
+    for device in ("cpu", "cuda"):
+        params = [tdt.nn.Parameter(tdt.tensor(a).to(device, dtype)) for a in start]
+        optimizer = getattr(tdt.optim, name.split()[0])(params, lr=0.01, **OPTIMIZERS[name])
+        schedule = tdt.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+        with counted() as found:
+            for step in slopes:
+                for p, g in zip(params, step, strict=True):
+                    p.grad = tdt.tensor(g).to(device, dtype)
+                found.clear()
+                optimizer.step()
+                schedule.step()
+        values.append([p.detach().cpu().double().numpy() for p in params])
+        assert [name for _, name, _ in found] == (["optimizer_step"] if device == "cuda" else [])
+    for here, there in zip(*values, strict=True):
+        np.testing.assert_array_equal(there, here)
+
+
+def test_the_norm_of_more_gradients_than_a_launch_holds_and_clipping(counted):
+    params = [tdt.nn.Parameter(tdt.zeros(n, device="cuda")) for n in (1, 40, 4097, 3) * 30]
+    exact = 0.0
+    for p in params:
+        g = numbers(*p.shape).astype("f")
+        p.grad, exact = tdt.tensor(g, device="cuda"), exact + (g.astype("d") ** 2).sum()
+    before = [p.grad.cpu().numpy() for p in params]
+    with counted() as found:
+        total = tdt.nn.utils.clip_grad_norm_(params, 2.0)
+    assert [name for _, name, _ in found] == ["squares", "squares", "root_of_sum", "clip", "clip"]
+    assert abs(total.item() - exact**0.5) <= EPS * exact**0.5
+    factor = np.float32(2.0) / (np.float32(total.item()) + np.float32(1e-6))
+    for p, g in zip(params, before, strict=True):
+        np.testing.assert_array_equal(p.grad.cpu().numpy(), g * factor)
+    after = tdt.nn.utils.clip_grad_norm_(params, 1e9).item()
+    assert after == pytest.approx(2.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("wrong", [None, np.inf, np.nan])
+def test_unscaling_finds_gradients_that_are_not_finite(wrong, counted):
+    p = tdt.nn.Parameter(tdt.ones(5000, device="cuda"))
+    optimizer, scaler = tdt.optim.SGD([p], lr=1.0), tdt.amp.GradScaler("cuda", init_scale=8.0)
+    scaler.scale(p.sum()).backward()
+    if wrong is not None:
+        p.grad[4999] = wrong
+    with counted() as found:
+        scaler.step(optimizer)
+    assert [name for kind, name, _ in found if kind == "launches"][:2] == ["fill", "unscale"]
+    assert p.detach().cpu().tolist()[0] == (0.0 if wrong is None else 1.0)
+
+
+FORMULAS = {
+    "gelu": lambda x: F.gelu(x), "silu": lambda x: F.silu(x), "tanh": lambda x: x.tanh(), "sin": lambda x: (x * 1e4).sin(),
+    "pow": lambda x: x.abs() ** 1.7, "lgamma": lambda x: tdt.lgamma(x), "fmod": lambda x: tdt.fmod(x, 0.3),
+    "across": lambda x: F.gelu(x.t()), "every second": lambda x: F.gelu(x[:, ::2]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize("dtype", [tdt.float32, tdt.float64, tdt.float16, tdt.bfloat16])
+def test_a_generated_kernel_has_the_bits_and_the_strides_of_the_cpu(name: str, dtype: tdt.dtype):
+    x = tdt.tensor(numbers(37, 50) * 20).to(dtype)
+    x[0, :6] = tdt.tensor([np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-40]).to(dtype)
+    here, there = FORMULAS[name](x), FORMULAS[name](x.cuda())
+    assert (there.dtype, there.stride()) == (here.dtype, here.stride())
+    within = 1e-15 if dtype is tdt.float64 else 0  # SciPy computes some formulas of float64
+    np.testing.assert_allclose(there.cpu().double().numpy(), here.double().numpy(), rtol=within, atol=within)
+
+
+BARRIER = r"""
+extern "C" __global__ void some(float* x, long long count) {
+    if ((long long)threadIdx.x < count) __syncthreads();
+    x[threadIdx.x] = 1;
+}
+"""
+
+
+def test_a_barrier_that_not_all_threads_reach_is_found():
+    kernel, x = cupy.RawKernel(BARRIER, "some"), cupy.zeros(64, "f")
+    kernel((1,), (64,), (x, 64))
+    assert x.get().tolist() == [1.0] * 64
+    with pytest.raises(RuntimeError, match="a barrier that not all threads"):
+        kernel((1,), (64,), (x, 40))
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ((np.zeros(64, "f"), 1), "an argument for float\\* is ndarray"), ((cupy.zeros(64), 1), "of float64"),
+    ((cupy.zeros(64, "f"), 1.0), "an argument for long long is float"), ((cupy.zeros(64, "f"),), "2 parameters"),
+])  # fmt: skip
+def test_a_kernel_refuses_arguments_of_other_types_than_its_parameters(arguments: tuple, message: str):
+    with pytest.raises(TypeError, match=message):
+        cupy.RawKernel(BARRIER, "some")((1,), (64,), arguments)
