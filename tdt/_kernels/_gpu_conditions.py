@@ -88,14 +88,10 @@ def always(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def on_one_gpu(tensors: Sequence[Any]) -> list[Any] | None:
-    """The arrays of tensors if they are `gpu_floats` on the current GPU and have one dtype; else None."""
+    """The arrays of tensors if they are `gpu_floats` of one dtype on one GPU; else None."""
     arrays = [t._a for t in tensors]
     if not SWITCHES.kernels or not arrays or arrays[0].__class__ is np.ndarray:
         return None
     if not all(hasattr(a, "__cuda_array_interface__") and a.device == arrays[0].device for a in arrays):
-        return None
-    from tdt import _backend
-
-    if _backend.several_gpus() and _backend.elsewhere(arrays[:1]) is not None:
         return None
     return arrays if gpu_floats(arrays, {}) else None

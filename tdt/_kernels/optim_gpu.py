@@ -138,8 +138,8 @@ class Step:
             if fixed == (shape, kind, len(state)) and (values := trace.values_of(leaves)) is not None:
                 break
         else:
-            made = self._compiled(kind, len(state), leaves, numbers, options)
-            self.known.append(None if made is None else ((shape, kind, len(state)), *made))
+            built = self._compiled(kind, len(state), leaves, numbers, options)
+            self.known.append(None if built is None else ((shape, kind, len(state)), *built))
             return self(targets, grads, state, start, numbers, options)
         operands = [float(values[place]) for place in places]
         for arrays, blocks in _lists.parameters((targets, grads), start):
@@ -195,13 +195,13 @@ def _traced(value: Any, trace: _Trace, ahead: Any) -> Any:
 def _inputs(outputs: list[Expression], first: int) -> set[int]:
     """The places of the numbers among the inputs of expressions."""
     found: set[int] = set()
-    seen: set[int] = set()
+    visited: set[int] = set()
     stack = list(outputs)
     while stack:
         each = stack.pop()
-        if id(each) in seen:
+        if id(each) in visited:
             continue
-        seen.add(id(each))
+        visited.add(id(each))
         if each.op == "input" and each.args[0] >= first:
             found.add(each.args[0] - first)
         stack += [a for a in each.args if isinstance(a, Expression)]

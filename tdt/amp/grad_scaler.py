@@ -101,8 +101,9 @@ class GradScaler:
         inverse = 1.0 / self._scale
         with no_grad():
             if arrays := on_one_gpu(grads):
-                found = _backend.gpu().zeros(1, "i")
-                _unscale_on_gpu(arrays, inverse, found)
+                with _backend.on_gpu_of(arrays[0]):
+                    found = _backend.gpu().zeros(1, "i")
+                    _unscale_on_gpu(arrays, inverse, found)
                 for grad in grads:
                     grad._st.bump_version()
                 self._found[id(optimizer)] = bool(_backend.number(found))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _kernels
+from tdt import _backend, _kernels
 from tdt._backend.layout import output_is_channels_last
 from tdt._core.dtype import FLOATING, bfloat16, check_category, float16, float32
 from tdt._core.mode import no_grad, state
@@ -372,7 +372,8 @@ def _on_gpu(x: Tensor, running_mean: Tensor | None, running_var: Tensor | None, 
     """The same by one kernel, which moves the running statistics too."""
     moving = tuple(None if v is None else v._a for v in (running_mean, running_var))
     arrays = x._a, None if weight is None else weight._a, None if bias is None else bias._a
-    found = _ON_GPU.function(*arrays, eps=eps, running=moving, momentum=momentum)
+    with _backend.on_gpu_of(x._a):
+        found = _ON_GPU.function(*arrays, eps=eps, running=moving, momentum=momentum)
     for running in (running_mean, running_var):
         if running is not None:
             running._st.bump_version()
@@ -381,11 +382,11 @@ def _on_gpu(x: Tensor, running_mean: Tensor | None, running_var: Tensor | None, 
 
 
 def fits_gpu(x: Tensor, *rest: Tensor | None) -> bool:
-    """Whether a kernel takes these tensors of the current GPU at once: no handler sees the call, none of `rest` is a view."""
+    """Whether a kernel takes these tensors of a GPU at once: no handler sees the call, none of `rest` is a view."""
     return (
         state.fast_record is not None
         and on_one_gpu([x]) is not None
-        and all(v is None or (v._a.__class__ is x._a.__class__ and v._view is None) for v in rest)
+        and all(v is None or (on_one_gpu([x, v]) is not None and v._view is None) for v in rest)
         and gpu_channels([x._a, *(None if v is None else v._a for v in rest)], {})
     )
 

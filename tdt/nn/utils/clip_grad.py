@@ -53,7 +53,11 @@ def get_total_norm(
     if not tensors:
         return wrap(np.zeros((), np.float32))
     arrays = on_one_gpu(tensors) if p == 2.0 else None
-    total = wrap(_norm_on_gpu(arrays)) if arrays else _joint_norm([_norm(t, p) for t in tensors], p)
+    if arrays:
+        with _backend.on_gpu_of(arrays[0]):
+            total = wrap(_norm_on_gpu(arrays))
+    else:
+        total = _joint_norm([_norm(t, p) for t in tensors], p)
     if error_if_nonfinite and not total.isfinite():
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped: it is "
@@ -101,7 +105,8 @@ def clip_grads_with_norm_(
     # A multiplication by 1 where nothing is clipped: no synchronisation with the device.
     grads = _gradients(parameters)
     if (arrays := on_one_gpu([*grads, total_norm])) and total_norm.ndim == 0:
-        _clip_on_gpu(arrays[:-1], arrays[-1], float(max_norm))
+        with _backend.on_gpu_of(arrays[0]):
+            _clip_on_gpu(arrays[:-1], arrays[-1], float(max_norm))
         for g in grads:
             g._st.bump_version()
         return
