@@ -26,6 +26,10 @@ from tdt._kernels._table import Table
 # Elements of a piece: five float32 arrays of it are 640 kB, which a level-two cache holds. A GPU takes all at once.
 PIECE = 1 << 15
 
+# Elements of a group that a kernel updates from the first step on. Of smaller ones NumPy, with the same bits, takes the first
+# steps: loading the compiler would take as long as some hundreds of them.
+LARGE, FIRST_STEPS = 1 << 17, 20
+
 _TABLE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -174,6 +178,7 @@ class Plan:
     ):
         self.live, self.arrays_at_first, self.scalars_at_first = live, arrays, scalars
         self.kernel, self.kernels_on = kernel, _kernels.enabled()
+        self.steps = 0 if before is None else before.steps
         self.watched = (*arrays, *scalars)
         self.own_arrays = [p._a for p in live]
         self.last = [lies_last(a) for a in self.own_arrays]
@@ -195,7 +200,7 @@ class Plan:
         """Whether this plan still holds: the same tensors with the same arrays behind them."""
         if len(live) != len(self.live) or (*arrays, *scalars) != self.watched:
             return False
-        if self.kernels_on != _kernels.enabled():
+        if self.kernels_on != _kernels.enabled() or (self.steps == FIRST_STEPS and not self.tables):
             return False
         try:
             now = [state[p][name]._a for p in live for name in self.watched]
@@ -221,6 +226,7 @@ class Plan:
         dtypes: of the scalars. fresh: whether the parameter's arrays are as they were made. Returns the numbers of each
         parameter.
         """
+        self.steps += 1
         known = {values: step(*values) for values in set(self._now)}
         steps = [known[values] for values in self._now]
         for slab, picked, first, last in self._runs:
@@ -304,7 +310,8 @@ class Plan:
                 if a.dtype == dtype and type(a) is np.ndarray and a.flags.c_contiguous
             ]
             arrays = [self.arrays[i] for i in rows]
-            if self.kernel and self.kernel.when(arrays, {}):
+            waits = self.steps < FIRST_STEPS and sum(a.size for a in arrays) < LARGE
+            if self.kernel and not waits and self.kernel.when(arrays, {}):
                 columns = [self.state_arrays[k :: len(self.watched)] for k in range(len(self.arrays_at_first))]
                 yield (
                     rows,

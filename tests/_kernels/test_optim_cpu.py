@@ -65,6 +65,24 @@ def test_kernel_and_pieces_have_the_same_bits_at_every_size(name, options, dtype
         assert a.tobytes() == b.tobytes()
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam", "RMSprop"])
+def test_a_small_group_goes_over_to_the_kernel_and_keeps_its_bits(name):
+    found = []
+    for kernels in (True, False):
+        random = np.random.default_rng(3)
+        params = [tdt.tensor(random.normal(size=n).astype("float32"), requires_grad=True) for n in (5, 33)]
+        with tdt.backends.kernels(kernels):
+            optimizer = getattr(tdt.optim, name)(params, lr=0.1)
+            for _ in range(30):
+                for p in params:
+                    p.grad = tdt.tensor(random.normal(size=p.numel()).astype("float32"))
+                optimizer.step()
+            (plan,) = optimizer._plans.values()
+            assert bool(plan.tables) is kernels
+        found.append([p.detach().numpy().tobytes() for p in params])
+    assert found[0] == found[1]
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name,options", OPTIMIZERS)
 def test_non_finite_and_subnormal_values_are_the_same_in_body_and_tail(name, options):

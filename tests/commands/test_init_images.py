@@ -148,7 +148,7 @@ def test_images_that_cannot_be_read_are_all_named_and_left_out_on_request(capsys
         Path(path).write_bytes(b"")
     code, out, err = init(capsys, "pics")
     assert (code, out) == (2, "") and err.splitlines() == [
-        "2 of 12 images cannot be used:",
+        "error: 2 of 12 images cannot be used:",
         *(f"  {path}: is empty: 0 bytes" for path in spoiled),
         "replace or remove them, or leave them out: tdt init pics --skip-damaged",
     ]
