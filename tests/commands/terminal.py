@@ -31,7 +31,8 @@ class Terminal:
         if self._pid == 0:
             os.chdir(cwd)
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
-            os.execvpe(command[0], list(command), dict(environment))
+            own = {name: value for name, value in environment.items() if name not in ("COLUMNS", "LINES")}
+            os.execvpe(command[0], list(command), own)
 
     def __enter__(self) -> Terminal:
         return self
