@@ -149,6 +149,7 @@ def _tile_of_cells(rows: int, columns: int, cells: int) -> Shape:
 
 def _cell_by_cell(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> np.ndarray:
     """The weight gradient, for each cell of the kernel over the windows that have it inside of the image."""
+    y, x = widen((y, x))  # of bfloat16, which `_weight_grad` reads too, the kernels of 1 x 1 do not
     last = output_is_channels_last(y, x)
     kernel, stride = numbers[2], numbers[3]
     out = np.zeros((y.shape[1], *kernel, x.shape[1] // groups), np.float32)
