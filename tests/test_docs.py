@@ -166,6 +166,14 @@ def test_docstrings_become_sections_that_griffe_reads():
     )
 
 
+def test_examples_of_docstrings_become_code():
+    google_style = runpy.run_path(str(ROOT / "scripts" / "site" / "sections.py"))["google_style"]
+    text = "Head: x[i][j], `x[i][j]`.\n\n>>> import tdt\n>>> [tdt.Size([2])][0]\ntdt.Size([2])\n\nEnd."
+    assert google_style(text) == (
+        "Head: x[i]\\[j], `x[i][j]`.\n\n```pycon\n>>> import tdt\n>>> [tdt.Size([2])][0]\ntdt.Size([2])\n```\n\nEnd."
+    )
+
+
 def test_arguments_that_are_another_classs_become_a_sentence():
     google_style = runpy.run_path(str(ROOT / "scripts" / "site" / "sections.py"))["google_style"]
     assert google_style("Head.\n\nArgs: those of Net, and\n    size: pixels.\nShape: x.") == (
