@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import runpy
+from pathlib import Path
 from typing import Any
+
+google_style = runpy.run_path(str(Path(__file__).with_name("sections.py")))["google_style"]
 
 # Namespace → names of the page's title in the navigation are the namespace's own.
 NAMESPACES = [
@@ -93,7 +97,7 @@ def page(namespace: str) -> str:
     """The Markdown of a namespace's page: its docstring, and a directive for each name."""
     if namespace == "tdt.Tensor":
         return "# tdt.Tensor\n\n::: tdt.Tensor\n    options:\n      show_root_heading: false\n      heading_level: 2\n"
-    text = inspect.getdoc(importlib.import_module(namespace)) or ""
+    text = google_style(inspect.getdoc(importlib.import_module(namespace)) or "")
     load(namespace)
     return f"# {namespace}\n\n{text}\n\n" + "\n".join(f"::: {namespace}.{name}" for name in names(namespace)) + "\n"
 
