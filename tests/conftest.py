@@ -42,6 +42,7 @@ BUDGETS: dict[str, tuple[float, tuple[str, ...]]] = {
     ),
     "export": (45, ("onnx", "commands/test_export.py")),
     "compile": (90, ("_compiled",)),
+    "documents": (90, ("test_docs.py", "test_release.py", "test_site.py")),
     "rest": (60, ("",)),
 }
 TOTAL = 720.0
