@@ -141,7 +141,7 @@ def _true(code: Code, x: Value, shift: Value | None, block: str) -> Values:
 
 
 def _exp_of_difference(code: Code, x: Value, shift: Value | None, block: str) -> Values:
-    from tdt._kernels._emit import functions_of, inline  # which a process whose code is in the cache does without
+    from tdt._kernels._inline import functions_of, inline  # which a process whose code is in the cache does without
 
     assert shift is not None
     exp = functions_of(x.kind).exp

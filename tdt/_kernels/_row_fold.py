@@ -83,7 +83,7 @@ def finite_or_0(code: Code, top: Value) -> Value:
 
 def log_and_add(code: Code, stage: Stage, values: Values, top: Value) -> Value:
     """log Σ exp(x - top) + top, of the accumulators of that sum."""
-    from tdt._kernels._emit import functions_of, inline
+    from tdt._kernels._inline import functions_of, inline
 
     log = functions_of(stage.kind).log
     return inline(code, lambda total, top: log(total) + top, code.cast(values[0], stage.kind), top)

@@ -19,9 +19,9 @@ import numpy as np
 
 from tdt._kernels import _bfloat16
 from tdt._kernels._code import Code, Value, native
-from tdt._kernels._emit import inline
 from tdt._kernels._exponential import exp_of_negative
 from tdt._kernels._formulas import BFLOAT16
+from tdt._kernels._inline import inline
 from tdt._kernels._jit import Entry, address_of
 from tdt._kernels._native import NativeKernel, target_triple, vector_width
 from tdt._kernels._pool import parallel

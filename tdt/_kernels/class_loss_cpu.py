@@ -15,9 +15,9 @@ import numpy as np
 
 from tdt._kernels._code import Code, Value, Variable, native
 from tdt._kernels._columns import TILE, Columns, column_sums, columns_of
-from tdt._kernels._emit import inline
 from tdt._kernels._exponential import exp_of_negative
 from tdt._kernels._gufunc import Operand, generalized
+from tdt._kernels._inline import inline
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel
 from tdt._kernels._rows import LANES, MANY, for_each, load, store, summed

@@ -13,8 +13,8 @@ import numpy as np
 from tdt._kernels import functions, softmax_cpu
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._columns import TILE, Columns, column_sums, columns_of, maxima
-from tdt._kernels._emit import inline
 from tdt._kernels._exponential import exp_of_negative, log_from_1
+from tdt._kernels._inline import inline
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel
 from tdt._kernels._rows import LANES, contiguous, fma, load, store

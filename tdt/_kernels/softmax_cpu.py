@@ -13,8 +13,8 @@ import numpy as np
 
 from tdt._kernels import functions
 from tdt._kernels._code import Code, Value
-from tdt._kernels._emit import inline
 from tdt._kernels._exponential import exp_of_negative, log_from_1
+from tdt._kernels._inline import inline
 from tdt._kernels._rows import (
     LANES,
     across,

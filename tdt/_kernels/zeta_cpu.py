@@ -12,8 +12,8 @@ from fractions import Fraction
 import numpy as np
 
 from tdt._kernels._code import Code, Value
-from tdt._kernels._emit import functions_of, inline
 from tdt._kernels._gufunc import Operand, generalized
+from tdt._kernels._inline import functions_of, inline
 
 LANES = 4
 TERMS = 12  # that are summed one by one where q is positive

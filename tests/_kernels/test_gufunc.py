@@ -8,8 +8,8 @@ import pytest
 import tdt
 from tdt import _kernels
 from tdt._kernels import functions
-from tdt._kernels._emit import inline
 from tdt._kernels._gufunc import contiguous, generalized, written
+from tdt._kernels._inline import inline
 
 pytestmark = pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
 
