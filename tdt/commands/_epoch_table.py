@@ -45,7 +45,7 @@ class EpochTable:
     >>> cells = {"epoch": Cell("1/2"), "train/loss": Cell.of(0.7), "valid/loss": Cell.of(0.5)}
     >>> for line in table.lines({**cells, "valid/accuracy": Cell.of(0.9), "best": Cell("best")}, width=50):
     ...     print("".join(text for text, _ in line).rstrip())
-            - train -  ----- valid -----
+            train    ----- valid ------
     epoch      loss      loss  accuracy
       1/2    0.7000    0.5000    0.9000  best
     """
@@ -96,7 +96,8 @@ class EpochTable:
         for split, tags in groupby(self._chosen, lambda tag: tag.rpartition("/")[0]):
             width = self._width(list(tags))
             gap = " " * (GAP * bool(groups))
-            groups += gap + (f" {split} ".center(width, "-") if split else " " * width)
+            has_room = split and width >= len(split) + 4
+            groups += gap + (f" {split} ".center(width, "-") if has_room else split.center(width))
         names = (" " * GAP).join(f"{_name(tag):>{self._widths[tag]}}" for tag in self._chosen)
         return [[(groups.rstrip(), "bold")], [(names.rstrip(), "bold")]]
 

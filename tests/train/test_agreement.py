@@ -42,7 +42,7 @@ def test_an_error_of_some_names_them_on_all():
 
     for error in run(3, lambda ranks: together(ranks, lambda: work(ranks))):
         assert type(error) is OtherRankError and error.shared
-        assert failure(error, []) == ("rank 0 on node0: no data0\nrank 2 on node2: no data2", 2)
+        assert failure(error, []) == ("error: rank 0 on node0: no data0\nrank 2 on node2: no data2", 2)
 
 
 def test_an_error_of_rank_0_keeps_its_class_and_exit_code():
@@ -51,7 +51,7 @@ def test_an_error_of_rank_0_keeps_its_class_and_exit_code():
 
     first, second = run(2, lambda ranks: by_first(ranks, work))
     assert type(first) is RunError and type(second) is OtherRankError
-    assert failure(first, []) == failure(second, []) == ("is being trained", 2)
+    assert failure(first, []) == failure(second, []) == ("error: is being trained", 2)
 
 
 def test_processes_that_differ_are_refused_with_their_values(monkeypatch: pytest.MonkeyPatch):

@@ -93,7 +93,7 @@ def test_a_signal_ends_the_run_with_a_checkpoint_and_then_the_program(tmp_path, 
         if isinstance(event, StepDone) and event.step == 3:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(api, "Console", lambda out: interrupt)
+    monkeypatch.setattr(api, "Console", lambda out, parts: interrupt)
     with pytest.raises(KeyboardInterrupt, match="fit\\(resume="):
         fit(SMALL, run_dir=tmp_path / "run")
     assert Run(tmp_path / "run").state == "interrupted" and 3 in Run(tmp_path / "run").checkpoints

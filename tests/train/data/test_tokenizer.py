@@ -188,8 +188,8 @@ def test_a_pretrained_text_classifier_learns_and_needs_no_outside_file(tmp_path,
     assert accuracy == 1.0
     (tmp_path / "tokenizer.json").unlink()
     assert evaluate(run.folder, "valid").scores["accuracy"] == accuracy
-    answers = run.load_model().predict([{"text": "good soup"}, {"text": "cold, bad room"}])
-    assert [answer.label for answer in answers] == ["yes", "no"]
+    answers = run.load_model().predict([{"text": text} for text, _ in REVIEWS])
+    assert [answer.label for answer in answers] == [label for _, label in REVIEWS]
     table.unlink()
     assert run.load_model().predict({"text": "warm wine, good"}).label == "yes"
 

@@ -166,7 +166,7 @@ def test_missing_files_and_downloads_are_reported(tmp_path: Path, monkeypatch: p
     with pytest.raises(ConfigError) as caught:
         build(load("lenet5"), splits=(), dry_run=True)
     assert [(p.source.line, p.key, p.kind) for p in caught.value.problems] == [
-        (12 + i, f"data.{split}", "file") for i, split in enumerate(SPLITS)
+        (12 + i, f"data.{split}", "download") for i, split in enumerate(SPLITS)
     ]
     assert all(str(tmp_path) in text and "download=true" in text for text in caught.value.messages)
     downloads = [f"data.{split}.download=true" for split in SPLITS]
