@@ -56,6 +56,17 @@ __device__ __forceinline__ void store(half_bits* at, float x) {
 }
 #endif
 
+// A thread's sum of many values, with what rounding loses kept beside it (A. Neumaier, 1974).
+template <class T> struct long_sum {
+    T total = 0, lost = 0;
+    __device__ void operator+=(T x) {
+        const T next = total + x;
+        lost += fabs(total) >= fabs(x) ? (total - next) + x : (x - next) + total;
+        total = next;
+    }
+    __device__ T value() const { return lost == lost ? total + lost : total; }  // infinite sums lose NaN
+};
+
 // The sum of all threads' values, which every thread gets. At most 1,024 threads, in whole warps or fewer than one.
 template <class T> __device__ T block_sum(T x) {
     __shared__ T parts[33];

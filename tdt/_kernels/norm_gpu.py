@@ -100,11 +100,11 @@ extern "C" __global__ void batch_norm(const real* x, const real* w, const real* 
                                       long long length, long long xn, long long xc, long long xl, double eps, double momentum) {
     for (long long c = blockIdx.x; c < channels; c += gridDim.x) {
         const real* from = x + c * xc;
-        real sum = 0, squares = 0;
-        EACH(sum += from[n * xn + l * xl];)
-        sum = block_sum(sum) / (real)count;
-        EACH(const real value = from[n * xn + l * xl] - sum; squares += value * value;)
-        squares = block_sum(squares);
+        long_sum<real> values, deviations;
+        EACH(values += from[n * xn + l * xl];)
+        const real sum = block_sum(values.value()) / (real)count;
+        EACH(const real value = from[n * xn + l * xl] - sum; deviations += value * value;)
+        const real squares = block_sum(deviations.value());
         const real root = 1 / sqrt(squares / (real)count + (real)eps), scale = w ? root * w[c] : root;
         const real shift = b ? b[c] : (real)0;
         EACH(out[c * xc + n * xn + l * xl] = (from[n * xn + l * xl] - sum) * scale + shift;)
@@ -123,12 +123,11 @@ extern "C" __global__ void batch_norm_vjp(const real* g, const real* x, const re
                                           long long xl, long long gn, long long gc, long long gl) {
     for (long long c = blockIdx.x; c < channels; c += gridDim.x) {
         const real middle = mean[c], root = rstd[c], scale = w ? root * w[c] : root;
-        real plain = 0, weighted = 0;
+        long_sum<real> slopes, products;
         EACH(const real slope = g[c * gc + n * gn + l * gl];
-             plain += slope;
-             weighted += slope * (x[c * xc + n * xn + l * xl] - middle);)
-        plain = block_sum(plain);
-        weighted = block_sum(weighted) * root;
+             slopes += slope;
+             products += slope * (x[c * xc + n * xn + l * xl] - middle);)
+        const real plain = block_sum(slopes.value()), weighted = block_sum(products.value()) * root;
         if (threadIdx.x == 0) gw[c] = weighted, gb[c] = plain;
         real slope_of_x = (w ? weighted * w[c] : weighted) * root * root;
         if (g_rstd) slope_of_x += g_rstd[c] * root * root * root;

@@ -22,7 +22,18 @@ from cupy import cuda
 from cupy._array import _check_device, ndarray, note
 
 HEADER = Path(__file__).with_name("cuda_on_host.h").read_text()
-FLAGS = ["-shared", "-fPIC", "-std=c++17", "-O1", "-ffp-contract=off", "-fno-math-errno", "-w"]
+# Without the last flag g++ lets all libraries share the shared memory of a template, by its name, whatever its type.
+FLAGS = [
+    "-shared",
+    "-fPIC",
+    "-std=c++17",
+    "-O1",
+    "-march=native",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-w",
+    "-fno-gnu-unique",
+]
 ABORTED = 1
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", tempfile.gettempdir())) / f"tdt-standin-{os.getuid()}"
 # What a pointer of CUDA C may point to.
@@ -135,7 +146,9 @@ def _compile(text, path):
     with tempfile.TemporaryDirectory(dir=CACHE) as folder:
         source, library = Path(folder, "kernel.cpp"), Path(folder, "kernel.so")
         source.write_text(text)
-        done = subprocess.run([compiler(), *FLAGS, str(source), "-o", str(library)], capture_output=True, text=True)
+        name = compiler()
+        flags = FLAGS[:-1] if "clang" in name else FLAGS
+        done = subprocess.run([name, *flags, str(source), "-o", str(library)], capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"CompileException: {done.stderr}")
         library.rename(path)
