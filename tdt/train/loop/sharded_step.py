@@ -11,6 +11,7 @@ import numpy as np
 
 import tdt
 from tdt import Tensor, _backend, nn
+from tdt.nn.utils.clip_grad import _joint_norm, _norm
 from tdt.train._agreement import shared
 from tdt.train._types import Callback
 from tdt.train.data.shards import snapshot_all
@@ -244,7 +245,9 @@ class ShardedStep(TrainStep):
 
     def total_norm(self) -> Tensor:
         if self.parts.owners is None:
-            return super().total_norm()
+            # Tensor by tensor, as the owners of parts: in one pass over all of them, a GPU's sum has other bits.
+            norms = [_norm(p.grad, 2.0) for p in self.parts.model.parameters() if p.grad is not None]
+            return _joint_norm(norms, 2.0) if norms else super().total_norm()
         used = [p for p, is_used in zip(self.gradients.parameters, self._used, strict=True) if is_used]
         return self.parts.owners.total_norm(used)
 
