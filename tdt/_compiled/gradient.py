@@ -79,7 +79,7 @@ class Walk:
                     self._arrive(pending, edge, g)
 
     def _key(self, edge: Any) -> Any:
-        """What stands for the place that an edge leads to: a leaf, an edge out of the function, or a node."""
+        """The key of the place that an edge leads to: a leaf, an edge out of the function, or a node."""
         if self._root(edge) is not None:
             return edge[0] if isinstance(edge[0], Tensor) else edge
         if edge[0].__class__ is not Node:

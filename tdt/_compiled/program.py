@@ -70,7 +70,7 @@ class Program:
         return name
 
     def name(self, value: Any = None) -> str:
-        """A new name. value: what it stands for while the program is recorded."""
+        """A new name. value: the one that it names while the program is recorded."""
         name = f"v{next(self._count)}"
         self.sizes[name] = value.nbytes if isinstance(value, np.ndarray) and value.base is None else 0
         return name
