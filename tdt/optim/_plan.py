@@ -178,16 +178,16 @@ class Plan:
     ):
         self.live, self.arrays_at_first, self.scalars_at_first = live, arrays, scalars
         self.kernel, self.kernels_on = kernel, _kernels.enabled()
-        self.steps = 0 if before is None else before.steps
+        self.steps: int = 0 if before is None else before.steps
         self.watched = (*arrays, *scalars)
         self.own_arrays = [p._a for p in live]
         self.last = [lies_last(a) for a in self.own_arrays]
-        self.arrays = self.ordered(self.own_arrays)
+        self.arrays: list = self.ordered(self.own_arrays)
         self._buffers: dict[tuple, tuple] = {}
         known = {} if before is None or before.watched != self.watched else dict(before.places)
         self.places: dict[Tensor, tuple[Slab, int]] = {p: known[p] for p in known if self._is_home(p, known[p], state)}
         self._house([p for p in live if p not in self.places], state)
-        self.homes = [self.places[p] for p in live]
+        self.homes: list[tuple[Slab, int]] = [self.places[p] for p in live]
         self.state_arrays = [state[p][name]._a for p in live for name in self.watched]
         self._runs = self._neighbours()
         self._fresh = True  # whether a slab may hold state that no step has used yet
