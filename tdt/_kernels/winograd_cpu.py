@@ -14,12 +14,14 @@ reaches in a direct sum, but differences of infinities, and sums that overflow, 
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._kernels import _tile, conv_cpu
 from tdt._kernels._formulas import widen
+from tdt._kernels._jit import address_of
 from tdt._kernels._layout import bordered, transposed
 from tdt._kernels._native import NativeKernel, linked, vector_width
 from tdt._kernels._pack import packer, turner
@@ -59,38 +61,30 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
     """The op `conv_weight_grad` for y (N, O, OH, OW), x (N, C, H, W); float32, stride 1, dilation 1, one group."""
     last = output_is_channels_last(y, x)
     image, right = _channels_last(x), _channels_last(y)
-    channels, out_channels = x.shape[1], y.shape[1]
-    down, across = -(-y.shape[2] // 2), -(-y.shape[3] // 2)
-    tiles = x.shape[0] * down * across
-    shape = _register_tile(out_channels)
-    step = min(tiles, max(SUMMED, SHARED // (4 * PLACES * (channels + out_channels))))
+    plan = _gradient_plan(x.shape, y.shape, padding, last, vector_width())
+    channels, out_channels, step = x.shape[1], y.shape[1], plan.step
     v_plane, z_plane, s_plane = (n + PAD for n in (step * channels, step * out_channels, channels * out_channels))
     v, z = np.empty(PLACES * v_plane + PAD, np.float32), np.empty(PLACES * z_plane, np.float32)
     sums = np.empty(PLACES * s_plane, np.float32)
-    kernels = _kernels(shape.width)
-    blocks = -(-step // GROUP)
-    scratch = _scratch(blocks, PLACES * max(channels, out_channels))
-    address = _tile.address("cells", shape)
-    cells = _multiples(step, channels)
-    images = image, *x.shape[2:], channels, *padding, down, across, right, *y.shape[2:], out_channels
-    for start in range(0, tiles, step):
-        count = min(step, tiles - start)
+    kernels = plan.kernels
+    scratch = _scratch(-(-step // GROUP), PLACES * max(channels, out_channels))
+    for start in range(0, plan.tiles, step):
+        count = min(step, plan.tiles - start)
         parallel(
-            kernels["transform"], -(-count // GROUP), *images, *scratch, shape.columns, start, count, step, v, 4 * v_plane,
-            z, 4 * z_plane, grain=_grain(16 * PLACES * GROUP * (channels + out_channels)),
+            kernels["transform"], -(-count // GROUP), image, *plan.image, right, *plan.right, *scratch, plan.columns, start,
+            count, step, v, 4 * v_plane, z, 4 * z_plane, grain=plan.transform_grain,
         )  # fmt: skip
         parallel(
-            kernels["products"], PLACES * (out_channels // shape.columns), address, cells, cells, shape.rows, shape.columns,
-            count, channels, out_channels, step, v, 4 * v_plane, z, 4 * z_plane, sums, 4 * s_plane, int(start == 0),
-            grain=_grain(count * channels * shape.columns),
+            kernels["products"], PLACES * (out_channels // plan.columns), *plan.tile, count, channels, out_channels, step,
+            v, 4 * v_plane, z, 4 * z_plane, sums, 4 * s_plane, int(start == 0),
+            grain=_grain(count * channels * plan.columns),
         )  # fmt: skip
-    panels, pieces = out_channels // shape.columns, channels // PIECE
-    flags = np.zeros((panels * pieces, shape.width), np.float32)
+    blocks = out_channels // plan.columns * (channels // PIECE)
+    flags = np.zeros((blocks, plan.width), np.float32)
     result = np.empty(out_channels * channels * CELLS, np.float32)
-    order = (CELLS, channels, PIECE, PIECE, 1, PIECE) if last else (1, 0, CELLS * PIECE, CELLS * PIECE, CELLS, 1)
     parallel(
-        kernels["gradient"], panels * pieces, *_scratch(panels * pieces, CELLS * PIECE * shape.columns), sums, 4 * s_plane,
-        channels, out_channels, shape.columns, result, turner(), *order, flags, grain=_grain(64 * PIECE * shape.columns),
+        kernels["gradient"], blocks, *_scratch(blocks, CELLS * PIECE * plan.columns), sums, 4 * s_plane, channels,
+        out_channels, plan.columns, result, *plan.order, flags, grain=_grain(64 * PIECE * plan.columns),
     )  # fmt: skip
     if np.isnan(flags).any():
         how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
@@ -100,6 +94,45 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
     return result.reshape(out_channels, channels, 3, 3)
 
 
+class _GradientPlan(NamedTuple):
+    """How a weight gradient of certain shapes is computed; words as in `_winograd.KERNELS`.
+
+    Attributes:
+        tiles: in all, of which `step` are transformed at a time; columns, width: of the register tile, of its vectors.
+        image, right, tile, order: words of the image and of the result's gradient, of `products`, of `gradient`.
+        transform_grain: groups of tiles that a thread should at least transform; references: what words point into.
+    """
+
+    kernels: dict[str, NativeKernel]
+    tiles: int
+    step: int
+    columns: int
+    width: int
+    image: tuple
+    right: tuple
+    tile: tuple
+    order: tuple
+    transform_grain: int
+    references: np.ndarray
+
+
+@functools.lru_cache(256)
+def _gradient_plan(x: tuple, y: tuple, padding: tuple, last: bool, width: int) -> _GradientPlan:
+    """The plan for an image and a result of these shapes."""
+    channels, out_channels = x[1], y[1]
+    down, across = -(-y[2] // 2), -(-y[3] // 2)
+    tiles = x[0] * down * across
+    shape = _register_tile(out_channels, width)
+    step = min(tiles, max(SUMMED, SHARED // (4 * PLACES * (channels + out_channels))))
+    cells = np.arange(step) * channels
+    tile = _tile.address("cells", shape), address_of(cells), address_of(cells), shape.rows, shape.columns
+    order = (CELLS, channels, PIECE, PIECE, 1, PIECE) if last else (1, 0, CELLS * PIECE, CELLS * PIECE, CELLS, 1)
+    return _GradientPlan(
+        _kernels(width), tiles, step, shape.columns, width, (*x[2:], channels, *padding, down, across),
+        (*y[2:], out_channels), tile, (turner(), *order), _grain(16 * PLACES * GROUP * (channels + out_channels)), cells,
+    )  # fmt: skip
+
+
 def _convolved(
     x: np.ndarray, w: np.ndarray, b: np.ndarray | None, padding: tuple, size: tuple, turned: bool
 ) -> np.ndarray | None:
@@ -107,28 +140,17 @@ def _convolved(
 
     turned: the weights are turned by 180° and lead from their output channels to their input channels.
     """
-    last = output_is_channels_last(x, w)
-    image = _channels_last(x)
-    count, channels = x.shape[:2]
+    last, width = output_is_channels_last(x, w), vector_width()
+    image, count = _channels_last(x), len(x)
     out_channels = w.shape[1] if turned else w.shape[0]
-    down, across = -(-size[0] // 2), -(-size[1] // 2)
-    tiles = count * down * across
-    shape = _register_tile(out_channels)
-    kernels = _kernels(shape.width)
-    u, u_plane = _transformed_weights(w, turned, shape, kernels)
-    block = _block(tiles, channels + out_channels, shape.rows)
-    v_plane, m_plane = block * channels + PAD, block * out_channels + PAD
-    blocks = -(-tiles // block)
+    plan = _plan(x.shape, out_channels, padding, tuple(size), width)
+    u, u_plane = _transformed_weights(w, turned, width)
     out = np.empty((count, *size, out_channels), np.float32)
-    flags = np.zeros((blocks, shape.width), np.float32)
+    flags = np.zeros((plan.blocks, width), np.float32)
     bias = np.zeros(out_channels, np.float32) if b is None else np.ascontiguousarray(b)
-    run = _run(channels)
-    work = PLACES * block * channels * out_channels
     parallel(
-        kernels["forward"], blocks, image, *x.shape[2:], channels, *padding, down, across, out, *size, out_channels,
-        *_scratch(blocks, PLACES * (v_plane + m_plane + max(channels, out_channels))), _tile_of_runs(shape),
-        _multiples(shape.rows, channels), _multiples(DEPTH // run, run), shape.rows, shape.columns, tiles, block, run,
-        u, 4 * u_plane, 4 * v_plane, 4 * m_plane, bias, flags, grain=_grain(work),
+        plan.kernel, plan.blocks, image, *plan.image, out, *plan.result, *_scratch(plan.blocks, plan.scratch), *plan.tile, u,
+        4 * u_plane, *plan.planes, bias, flags, grain=plan.grain,
     )  # fmt: skip
     if np.isnan(flags).any():
         return None
@@ -137,15 +159,60 @@ def _convolved(
     return transposed(out, size[0] * size[1], out_channels).reshape(count, out_channels, *size)
 
 
-def _transformed_weights(
-    w: np.ndarray, turned: bool, shape: _tile.Shape, kernels: dict[str, NativeKernel]
-) -> tuple[np.ndarray, int]:
+class _Plan(NamedTuple):
+    """How results, or input gradients, of certain shapes are computed.
+
+    Attributes:
+        blocks: of tiles, and grain: how many of them a thread should at least have; scratch: floats of a thread's memory.
+        image, result, tile, planes: words of the kernel, as in `_winograd.KERNELS`; references: what they point into.
+    """
+
+    kernel: NativeKernel
+    blocks: int
+    grain: int
+    scratch: int
+    image: tuple
+    result: tuple
+    tile: tuple
+    planes: tuple
+    references: tuple
+
+
+@functools.lru_cache(256)
+def _plan(x: tuple, out_channels: int, padding: tuple, size: tuple, width: int) -> _Plan:
+    """The plan for images of shape x and results of `size`."""
+    count, channels = x[:2]
+    down, across = -(-size[0] // 2), -(-size[1] // 2)
+    tiles, shape = count * down * across, _register_tile(out_channels, width)
+    block = _block(tiles, channels + out_channels, shape.rows)
+    v_plane, m_plane = block * channels + PAD, block * out_channels + PAD
+    run = _run(channels)
+    rows, cells = np.arange(shape.rows) * channels, np.arange(DEPTH // run) * run
+    tile = (_tile_of_runs(shape), address_of(rows), address_of(cells), shape.rows, shape.columns, tiles, block, run)
+    return _Plan(
+        _kernels(width)["forward"], -(-tiles // block), _grain(PLACES * block * channels * out_channels),
+        PLACES * (v_plane + m_plane + max(channels, out_channels)), (*x[2:], channels, *padding, down, across),
+        (*size, out_channels), tile, (4 * v_plane, 4 * m_plane), (rows, cells),
+    )  # fmt: skip
+
+
+def _transformed_weights(w: np.ndarray, turned: bool, width: int) -> tuple[np.ndarray, int]:
     """G g Gᵀ of the weights (O, C, 3, 3), and the elements of a plane."""
     cells = to_last(w)
     last = cells.flags.c_contiguous
-    if not last:
-        w = np.ascontiguousarray(w)
-    channels, out_channels = w.shape[:2] if turned else w.shape[1::-1]
+    source = cells if last else np.ascontiguousarray(w)
+    kernel, blocks, grain, scratch, words, plane = _weights_plan(*w.shape[:2], turned, last, width)
+    u = np.empty(PLACES * plane, np.float32)
+    parallel(kernel, blocks, *_scratch(blocks, scratch), source, *words, u, 4 * plane, grain=grain)
+    return u, plane
+
+
+@functools.lru_cache(256)
+def _weights_plan(rows: int, columns: int, turned: bool, last: bool, width: int) -> tuple:
+    """How weights (rows, columns, 3, 3) are transformed: the kernel, how many blocks it has, and how many of them a thread should
+    at least have; floats of a thread's memory; words of the kernel; elements of a plane of the result."""
+    channels, out_channels = (rows, columns) if turned else (columns, rows)
+    shape = _register_tile(out_channels, width)
     size, columns = CELLS * channels, shape.columns
     # From a piece of input channels, a panel of output channels, to the next; then calls of the packer, from one to the next,
     # the lines or columns that it packs, how many; then the order of the packed lines, from which one.
@@ -159,19 +226,13 @@ def _transformed_weights(
             PIECE * size, CELLS * columns, PIECE, size, CELLS, CELLS)  # fmt: skip
         order = CELLS, -1, CELLS - 1
     pack = packer("lines" if turned and last else "columns", columns, shape.width)
-    plane = channels * out_channels + PAD
-    u = np.empty(PLACES * plane, np.float32)
-    blocks = out_channels // columns * (channels // PIECE)
-    parallel(
-        kernels["weights"], blocks, *_scratch(blocks, CELLS * PIECE * columns), w if not last else cells, *steps[:2], pack,
-        *steps[2:], *order, channels, out_channels, columns, u, 4 * plane, grain=_grain(64 * PIECE * columns),
-    )  # fmt: skip
-    return u, plane
+    words = (*steps[:2], pack, *steps[2:], *order, channels, out_channels, columns)
+    blocks, work = out_channels // columns * (channels // PIECE), 64 * PIECE * columns
+    return _kernels(width)["weights"], blocks, _grain(work), CELLS * PIECE * columns, words, channels * out_channels + PAD
 
 
-def _register_tile(columns: int) -> _tile.Shape:
+def _register_tile(columns: int, width: int) -> _tile.Shape:
     """The first of the register's tiles that needs no padding for so many columns, a multiple of 16."""
-    width = vector_width()
     sizes = _tile.OF_32_REGISTERS if width == 16 else _tile.OF_16_REGISTERS
     return next(_tile.Shape(rows, n, width) for rows, n in sizes if columns % (n * width) == 0)
 
@@ -204,11 +265,6 @@ def _scratch(blocks: int, size: int) -> tuple[np.ndarray, int, np.ndarray, int]:
     """A part of `size` floats for each thread: which of them are in use, how many, their memory, the bytes of each."""
     threads = min(most_threads(), blocks)
     return np.zeros(threads, np.int64), threads, np.empty(threads * size, np.float32), 4 * size
-
-
-@functools.lru_cache(64)
-def _multiples(count: int, step: int) -> np.ndarray:
-    return np.arange(count) * step
 
 
 @functools.cache
