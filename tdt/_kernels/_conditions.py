@@ -22,11 +22,12 @@ LARGE_PAIR_CONV = 1 << 20
 # Columns of its products that fill a block's, and numbers of its weights: of fewer, packing takes more time than is saved. More
 # are needed where the patches of an input gradient consist of zeros for the most part, as there is a stride.
 PAIR_COLUMNS, PAIR_WEIGHTS, PAIR_CELLS, PAIR_WEIGHTS_SPREAD = 32, 1 << 10, 1 << 11, 1 << 18
-# Multiply-adds by Winograd's algorithm of a sample, and of a weight gradient: its code takes a fifth of a second to compile.
+# Multiply-adds by Winograd's algorithm of a sample, and of a weight gradient: of fewer, as many kernels cost more than they save,
+# and its code takes a fifth of a second to compile.
 # With fewer channels than these the images' transforms take too large a part of the time, with fewer pixels, counted by the share
 # of their tiles that they fill, the weights' transforms. Results and input gradients are judged by a single image, so that they
 # do not depend on the batch: one of 7 × 7 pixels would pay from batches of four on, one of 8 × 8 from two on.
-LARGE_WINOGRAD, LARGE_WINOGRAD_SUM = 1 << 21, 1 << 25
+LARGE_WINOGRAD, LARGE_WINOGRAD_SUM = 1 << 20, 1 << 23
 WINOGRAD_CHANNELS = 32
 MANY_PIXELS, MANY_SUMMED_PIXELS = 64, 192
 # Pairs of channels whose transformed weights, 16 numbers of each, fill a level-two cache: of more, it takes as many pixels.

@@ -188,7 +188,8 @@ def test_shape_and_dtype_alone_choose_winograd():
     assert chosen(1, 512, 512, 14) == [True] * 3
     assert chosen(5, 512, 512, 7) == [False] * 3 and chosen(6, 512, 512, 7) == [False, False, True], "in many tiles"
     assert chosen(64, 512, 512, 3) == [False] * 3, "tiles across the edges"
-    assert chosen(16, 32, 64, 8) == [False] * 3, "little work"
+    assert chosen(8, 32, 64, 8) == [True] * 3
+    assert chosen(8, 32, 32, 8) == [False] * 3, "little work"
     assert chosen(8, 40, 64, 32) == chosen(8, 64, 40, 32) == [False] * 3, "channels that fill no vector"
     assert chosen(64, 16, 64, 32) == chosen(64, 64, 16, 32) == [False] * 3, "few channels"
     assert chosen(8, 64, 64, 32, 3) == [False] * 3
