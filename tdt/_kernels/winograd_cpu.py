@@ -32,7 +32,7 @@ WORKSPACE = 1 << 18  # bytes of transformed images and products of a block: abou
 LEAST = 48  # tiles in a block: fewer read the transformed weights too often
 RUN = 32  # channels whose products are summed without a break, at most
 SHARES = 4  # blocks for two threads or four come in such numbers
-SHARED = 1 << 21  # bytes of both transforms of the weight gradient at a time
+SHARED = 1 << 20  # bytes of both transforms of the weight gradient at a time
 SUMMED = 128  # tiles in a block of the weight gradient, at least: fewer read its sums too often
 
 
