@@ -26,19 +26,22 @@ from tdt._kernels._jit import address_of
 from tdt._kernels._layout import transposed
 from tdt._kernels._pack import packer
 from tdt._kernels._pool import parallel
-from tdt._kernels._tile import Shape, address, call, choose, choose_for
+from tdt._kernels._tile import Shape, address, call, choose, choose_for, rates
 
 DEPTH = 256  # products that are summed in registers
 COLUMNS = 192  # columns of a block: packed 196 KB, in a level-two cache; a multiple of every tile's
 ROWS = 192  # rows of a block: with DEPTH of them, as much
 FEW_ROWS = 8  # fewer than a tile usually has
 CACHED = 5 << 16  # floats of a sample that stay in a level-two cache, where they are read as they lie
+FAR = 1 << 20  # floats of all samples that lie in no level-two cache
 FEW_TIMES = 64  # rows up to which that pays for shallow products too
 SHALLOW = 64  # depth up to which writing the result counts most: it is written row by row then
 NEAR = 6144  # floats of shallow panels that stay in a level-one cache
 WASTE = 1.08  # columns of tiles for each pixel from which on samples share tiles
 JOINED = 36864  # floats of panels then, of the whole depth
 JOINED_ROWS = 96  # rows of a block then
+PACKED = 8  # multiply-adds that take as long as to pack an element
+TURNED = 1.1  # by how much the transposed weight gradient has to be faster, as it is turned
 GRAIN = 1 << 20  # multiply-adds that a thread should at least have
 PARTS = 4  # pieces that a weight gradient is cut into where that is possible
 CHUNK = 4096  # pixels, at least, that a part of a weight gradient's sum is of
@@ -55,7 +58,7 @@ PRODUCTS = ("tile", "pack", "table", "tile_rows", "tile_columns", "rows", "depth
             "count")  # fmt: skip
 # Words of `_products_in_place`: the tile that reads lines of x where they lie, and one for the pixels that are left.
 IN_PLACE = ("tile", "table", "tile_rows", "tile_columns", "rest_tile", "rest_table", "rest_rows", "pack", "rows", "depth",
-            "pixels", "blocks", "step")  # fmt: skip
+            "pixels", "blocks", "step", "far")  # fmt: skip
 # Words of `_summed`: as above, and the address of offsets of samples of y; samples, of a part, and summed at a time; rows,
 # columns and depth of a sample's product; blocks of a part, and columns of each.
 SUMMED = ("tile", "pack", "table", "cells", "tile_rows", "tile_columns", "count", "chunk", "together", "rows", "columns",
@@ -240,7 +243,7 @@ def _plan_in_place(count: int, rows: int, depth: int, pixels: int) -> tuple | No
     blocks = -(-pixels // step)
     words = [address("rows", shape, panels=False), address_of(tables[0]), shape.rows, shape.columns, address("rows", narrow),
              address_of(tables[1]), narrow.rows, packer("lines", narrow.columns, narrow.width), rows, depth, pixels, blocks,
-             step]  # fmt: skip
+             step, count * depth * pixels >= FAR]  # fmt: skip
     return _products_in_place(), count * blocks, _grain(rows * depth * min(step, pixels)), np.array(words), tables
 
 
@@ -259,10 +262,20 @@ def _sums(y: np.ndarray, x: np.ndarray) -> np.ndarray:
     (count, rows, pixels), columns = y.shape, x.shape[1]
     if y.size * columns < LARGE:
         return np.tensordot(y, x, ((0, 2), (0, 2)))
+    if min(rows, columns) >= FEW_ROWS and TURNED * _time(columns, rows) < _time(rows, columns):
+        return transposed(_sums(x, y), columns, rows).reshape(rows, columns)
     chunks, blocks, grain, words, _ = _plan_of_sums(count, rows, columns, pixels)
     out = np.empty((chunks, rows, columns), np.float32)
     parallel(_summed(), chunks * blocks, y, x, out, words, grain=grain)
     return out[0] if chunks == 1 else out.sum(0)
+
+
+@functools.lru_cache(256)
+def _time(rows: int, columns: int) -> float:
+    """Multiply-adds that take as long as a pixel of a weight gradient: those of whole tiles, and packing of its columns."""
+    shape = choose(columns)
+    products = -(-rows // shape.rows) * shape.rows * -(-columns // shape.columns) * shape.columns
+    return products / rates()[shape] + PACKED * columns * -(-rows // ROWS)
 
 
 @functools.lru_cache(256)
@@ -353,6 +366,8 @@ def _products_in_place(code: Code, first: Value, last: Value, arguments: list[Va
 
             def rows(tile: Value, table: Value, step: Value, b: Value, j: Value, here: Value) -> None:
                 with code.loop(0, p.rows, step) as i:
+                    with code.when(p.far != 0):
+                        _prefetch(code, b + 4 * p.tile_columns, p, (some * i // p.rows, some * (i + step) // p.rows))
                     call(code, tile, w + 4 * (i * p.depth + k), table, zero, 1, some, b, p.pixels, block + 4 * (i * p.pixels + j),
                          p.pixels, 0, code.minimum(p.rows - i, step), here, begins)  # fmt: skip
 
@@ -361,6 +376,14 @@ def _products_in_place(code: Code, first: Value, last: Value, arguments: list[Va
             with code.when(whole < wide):
                 call(code, p.pack, lines + 4 * whole, p.pixels, some, panels, 0, wide - whole)
                 rows(p.rest_tile, p.rest_table, p.rest_rows, panels, whole, wide - whole)
+
+
+def _prefetch(code: Code, lines: Value, p: SimpleNamespace, part: tuple[Value, Value]) -> None:
+    """Load a part of the lines of the next tile into the caches while this one's are summed: they are far from each other."""
+    code.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    with code.loop(part[0], part[1]) as k, code.loop(0, 4 * p.tile_columns, 64) as at:
+        place = code.cast(lines + 4 * k * p.pixels + at, "ptr")
+        code.lines.append(f"  call void @llvm.prefetch.p0(ptr {place.name}, i32 0, i32 3, i32 1)")
 
 
 @native("qqqqp")
