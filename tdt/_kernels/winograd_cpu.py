@@ -227,8 +227,9 @@ def _weights_plan(rows: int, columns: int, turned: bool, last: bool, width: int)
         order = CELLS, -1, CELLS - 1
     pack = packer("lines" if turned and last else "columns", columns, shape.width)
     words = (*steps[:2], pack, *steps[2:], *order, channels, out_channels, columns)
-    blocks, work = out_channels // columns * (channels // PIECE), 64 * PIECE * columns
-    return _kernels(width)["weights"], blocks, _grain(work), CELLS * PIECE * columns, words, channels * out_channels + PAD
+    blocks, scratch = out_channels // columns * (channels // PIECE), CELLS * PIECE * columns
+    plane = channels * out_channels + PAD
+    return _kernels(width)["weights"], blocks, _grain(64 * PIECE * columns), scratch, words, plane
 
 
 def _register_tile(columns: int, width: int) -> _tile.Shape:
