@@ -121,9 +121,8 @@ def _downloads(error: ConfigError, checked: Draft) -> dict[str, tuple[str, int]]
 
     if checked.data is None or any(problem.kind != "download" for problem in error.problems):
         return {}
-    named = {f"data.{split}": (split, part.name) for split, part in checked.data.splits().items()}
-    found = (named[problem.key] for problem in error.problems)
-    return {split: (name, size(name)) for split, name in found}
+    keys = {problem.key for problem in error.problems}
+    return {split: (one.name, size(one.name)) for split, one in checked.data.splits().items() if one.key_path in keys}
 
 
 def _may_download(error: ConfigError, missing: dict[str, tuple[str, int]], silent: bool, yes: bool) -> bool:

@@ -42,7 +42,8 @@ checkpoint: {every: 1 epoch, keep: 3, best: valid/top3}
 log: {every: 20 steps}
 """
 KEYS = ("seed", "loader", "batch_size", "shuffle", "loss", "metrics", "optimizer", "train", "epochs", "checkpoint", "keep",
-        "every", "log", "transform", "augment", "valid", "test", "device", "best", "lr", "momentum", "outputs", "from", "layer",
+        "every", "log", "transform", "augment", "valid", "test", "dataset",
+        "device", "best", "lr", "momentum", "outputs", "from", "layer",
         "block", "inp", "type", "target", "weight_in_total")  # fmt: skip
 WRONG = {
     "seed": ("-1", "x", "[1]"), "batch_size": ("0", "many", "2.5"), "shuffle": ("yes", "3"), "epochs": ("0", "ten"),
@@ -61,7 +62,7 @@ NAMES = {  # a name that something else has → where it is used, the key and th
     "dense": ("block: |left: ", "", ("unknown-name",)), "Concat": ("type: ", "both", ("unknown-name",)),
     "MSELoss": ("type: ", "image", ("unknown-name",)), "top_k": ("top3: ", "top3", ("unknown-name",)),
     "digit": ("output/", "digit", ("shape",)), "top3": ("valid/", "best", ("unknown-name",)),
-    "ReLU": (", ", "", ("unknown-name",)), "Digits": ("train: ", "train", ("unknown-name",)),
+    "ReLU": (", ", "", ("unknown-name",)), "Digits": ("train: |dataset: ", "", ("unknown-name",)),
 }  # fmt: skip
 SHAPES = (r"Linear\((\d+)(?=, )", r"Conv2d\((\d+)(?=, )")
 

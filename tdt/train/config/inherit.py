@@ -9,8 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tdt.train.config import calls, find, reader
+from tdt.train.config.config import SPLITS
 from tdt.train.config.errors import ConfigErrors
-from tdt.train.config.nodes import Call, Mapping, Node, Scalar, plain, present
+from tdt.train.config.nodes import Call, Mapping, Node, Scalar, child, plain, present
 from tdt.train.config.scalars import spell
 from tdt.train.config.source import Source
 
@@ -42,7 +43,12 @@ def inherit(root: Mapping, file: str, errors: ConfigErrors, above: tuple[Path, .
     text = None if path is None else find.read_text(path, errors)
     base = None if text is None else read(text, str(path), errors)
     under = None if base is None else inherit(base, str(path), errors, chain)
-    return None if under is None else _merged(under, root)
+    if under is None:
+        return None
+    data = under.items.get("data")
+    if isinstance(data, Mapping) and child(root.items.get("data"), "dataset"):  # it stands for all splits
+        data.items = {key: node for key, node in data.items.items() if key not in SPLITS}
+    return _merged(under, root)
 
 
 def read(text: str, file: str, errors: ConfigErrors) -> Mapping | None:
@@ -63,11 +69,12 @@ def _merged(base: Mapping, over: Mapping) -> Mapping:
         if key in items and present(node) is None:
             del items[key]
         else:
-            items[key] = _over(items[key], node) if key in items else node
+            items[key] = extended(items[key], node) if key in items else node
     return Mapping(over.source, over.key_source, items)
 
 
-def _over(base: Node, over: Node) -> Node:
+def extended(base: Node, over: Node) -> Node:
+    """The value `over` in place of `base`, of which mappings and components keep what `over` does not write."""
     if not isinstance(over, Mapping):
         return over
     if isinstance(base, Scalar) and calls.looks_like_call(base):

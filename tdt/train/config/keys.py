@@ -17,6 +17,7 @@ KINDS = {
     "loss": "loss",
     "metrics": "metric",
     "model": "layer",
+    "data.dataset": "dataset",
     "data.train": "dataset",
     "data.valid": "dataset",
     "data.test": "dataset",
@@ -55,7 +56,8 @@ def keys(path: str, written: Mapping[str, str]) -> dict[str, Schema]:
     (True, True)
     """
     if path in KINDS:
-        name = written.get(path, "").partition("(")[0]
+        shared = written.get("data.dataset", "") if KINDS[path] == "dataset" else ""
+        name = written.get(path, shared).partition("(")[0]
         found = _definition(f"{KINDS[path]}.{name}")
     elif not path:
         found = _whole()

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tdt.train.config import find, inherit, overrides, references, registry
+from tdt.train.config import find, inherit, overrides, references, registry, splits
 from tdt.train.config.blocks import read_blocks
 from tdt.train.config.components import check_call, read_call, read_component, read_components
 from tdt.train.config.config import SPLITS, Config, DataConfig, Draft, OptimizerConfig, SchedulerConfig, place
@@ -18,7 +18,7 @@ from tdt.train.config.imports import read_imports
 from tdt.train.config.losses import read_loss
 from tdt.train.config.metrics import read_metrics
 from tdt.train.config.models import ModelReader
-from tdt.train.config.nodes import Mapping, Node, at, child, join, plain, present
+from tdt.train.config.nodes import Mapping, Node, at, join, plain, present
 from tdt.train.config.parts import Component, Part
 from tdt.train.config.paths import located
 from tdt.train.config.rules import ParamGroup, read_init, read_param_groups
@@ -79,8 +79,9 @@ def _draft(text: str, file: str, changes: Texts[str]) -> Draft:
 
 def _read(root: Mapping, file: str, errors: ConfigErrors) -> Draft:
     imports = read_imports(root.items.get("imports"), errors)
+    shared = splits.expand(root, errors)
     top = validate(root, errors)
-    data = _read_data(root, top, errors)
+    data = _read_data(root, top, shared, errors)
     model = _read_model(root, errors)
     init = read_init(root.items.get("init"), "init", errors)
     loss = _read_with(read_loss, root, "loss", errors)
@@ -158,19 +159,22 @@ def _read_model(root: Mapping, errors: ConfigErrors) -> Part | None:
     return model
 
 
-def _read_part(parent: Node | None, key: str, known: registry.Registry, errors: ConfigErrors, path: str = "") -> Any:
-    node = present(child(parent, key))
-    return None if node is None else read_component(node, join(path, key), known, errors)
+def _read_dataset(node: Node | None, path: str, errors: ConfigErrors) -> Component | None:
+    """The dataset of a split, with absolute paths."""
+    written = present(node)
+    part = None if written is None else read_component(written, path, registry.datasets, errors)
+    return part and located(part, registry.datasets.find(part.name))
 
 
-def _read_data(root: Mapping, top: Top | None, errors: ConfigErrors) -> DataConfig | None:
+def _read_data(root: Mapping, top: Top | None, shared: frozenset[str], errors: ConfigErrors) -> DataConfig | None:
+    """The section `data`. shared: the splits that are parts of `data.dataset`."""
     node = root.items.get("data")
     if not isinstance(node, Mapping):
         return None
     if "train" in node.items and present(node.items["train"]) is None:
         errors.add(node.items["train"].where, "nothing is written here", kind="missing", key="data.train")
-    splits = {name: _read_part(node, name, registry.datasets, errors, "data") for name in SPLITS}
-    splits = {name: part and located(part, registry.datasets.find(part.name)) for name, part in splits.items()}
+    paths = {name: splits.PATH if name in shared else join("data", name) for name in SPLITS}
+    parts: dict[str, Any] = {name: _read_dataset(node.items.get(name), path, errors) for name, path in paths.items()}
     transform, augment = (
         read_components(node.items.get(key), f"data.{key}", registry.transforms, errors)
         for key in ("transform", "augment")
@@ -179,7 +183,7 @@ def _read_data(root: Mapping, top: Top | None, errors: ConfigErrors) -> DataConf
         _check_loaders(top.data, node, errors)
     fixed = top.data if top is not None else Data(train=None)  # building needs samples, not the loader
     return DataConfig(
-        **splits, transform=transform, augment=augment, loader=fixed.loader, eval_loader=_eval_loader(fixed)
+        **parts, transform=transform, augment=augment, loader=fixed.loader, eval_loader=_eval_loader(fixed)
     )
 
 

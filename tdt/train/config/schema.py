@@ -74,7 +74,7 @@ def schema() -> Schema:
         defs |= {f"{kind}.{name}": _arguments(kind, name, known, _value) for name in known.names()}
         defs |= _choice(kind, known) | _choice(kind, known, "open")
     defs |= _models()
-    for name in ("train", "valid", "test", "transform", "augment"):
+    for name in ("dataset", "train", "valid", "test", "transform", "augment"):
         _open(defs["Data"], name)
     for name in ("model", "blocks", "loss", "metrics", "init", "optimizer", "scheduler"):
         _open(top, name)
@@ -121,7 +121,11 @@ def _whole(required: list[str], needed: dict[str, list[str]]) -> list[Schema]:
     named = {"if": {"type": "object"}, "then": {"required": ["type"]}}
     needs = {name: {"required": keys} for name, keys in needed.items()}  # of mappings: other values have no keys
     alone: Schema = {
-        "data": needs["Data"],
+        "data": {
+            "if": {"required": ["dataset"]},
+            "then": _no_splits(),
+            "else": needs["Data"] | {"properties": {"split": _NAMES[None]}},
+        },
         "targets": needs["Targets"],
         "weights": needs["Weights"],
         "sweep": needs["Sweep"],
@@ -139,6 +143,11 @@ def _whole(required: list[str], needed: dict[str, list[str]]) -> list[Schema]:
     ]
 
 
+def _no_splits() -> Schema:
+    """Of a section `data` with one dataset for all: another that is null leaves a split out."""
+    return {"properties": {"train": False} | dict.fromkeys(("valid", "test"), _NAMES[None])}
+
+
 def _has(key: str, name: str) -> Schema:
     return {"properties": {key: _ref(name)}}
 
@@ -146,7 +155,7 @@ def _has(key: str, name: str) -> Schema:
 def _components(variant: str) -> Schema:
     """Schemas of the sections that are components or lists of components. variant: "", or ".open" for any names."""
     optional = {"type": "null"}
-    splits = {name: {"anyOf": [_ref(f"dataset{variant}"), optional]} for name in ("valid", "test")}
+    splits = {name: {"anyOf": [_ref(f"dataset{variant}"), optional]} for name in ("dataset", "valid", "test")}
     steps = {"anyOf": [_one_or_more(_ref(f"transform{variant}")), optional]}
     data = {"train": _ref(f"dataset{variant}")} | splits | {"transform": steps, "augment": steps}
     metric = _ref(f"metric{variant}")

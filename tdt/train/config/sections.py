@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
@@ -18,6 +19,7 @@ from pydantic import (
 )
 
 Count = Annotated[int, Field(ge=1, lt=2**63)]
+Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 def _with_unit(count: float, unit: str) -> str:
@@ -126,7 +128,7 @@ _REFUSED = {
     "batch_sampler": "set batch_size, drop_last and sampler",
     "collate_fn": _CODE,
     "worker_init_fn": _CODE,
-    "dataset": "write it as data.train",
+    "dataset": "write it as data.dataset, or data.train",
     "generator": "seed is set for the whole run",
     "in_order": "a run whose batches have no fixed order cannot be resumed exactly",
     "pin_memory": _PINNED,
@@ -192,10 +194,47 @@ class EvalLoader(Section):
     multiprocessing_context: StartMethod | None = None
 
 
-class Data(Section):
-    """`data`: a dataset for each split, and how its samples are transformed and loaded.
+class Split(Section):
+    """`data.split`: the shares of the samples of `data.dataset` in each split, drawn at random; of a `Text` in its order.
+
+    At least one of valid and test. A dataset that has its own splits, such as Digits and MNIST, needs no shares.
 
     Keys:
+        train: Share of the samples for training: what the others leave, as without it.
+        valid: Share of the samples for validation.
+        test: Share of the samples for the test.
+        seed: Seeds the division, which is the same for every `seed` of the run; by default 0.
+        stratify: Divide each class alike. An `ImageFolder` always does.
+    """
+
+    train: Share | None = None
+    valid: Share | None = None
+    test: Share | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    stratify: bool | None = None
+
+    @model_validator(mode="after")
+    def _check_shares(self) -> Split:
+        others = [share for share in (self.valid, self.test) if share is not None]
+        if not others:
+            raise ValueError("needs the share of a split besides train; write {valid: 0.1, test: 0.1}, or one of them")
+        rest, names = 1 - math.fsum(others), " and ".join(key for key in ("valid", "test") if getattr(self, key))
+        if rest <= 1e-9:
+            raise ValueError(f"must leave samples for train: {names} add up to {1 - rest:.6g}; make them less than 1")
+        if self.train is not None and abs(self.train - rest) > 1e-9:
+            total = 1 - rest + self.train
+            raise ValueError(
+                f"must add up to 1, and adds up to {total:.6g}; write train: {rest:.6g}, or leave train out"
+            )
+        return self
+
+
+class Data(Section):
+    """`data`: a dataset for each split, or one for all, and how its samples are transformed and loaded.
+
+    Keys:
+        dataset: One dataset for all splits, in place of `train`, `valid` and `test`.
+        split: The share of the samples of `dataset` in each split; a dataset with splits of its own needs none.
         train: The dataset that the model is trained on.
         valid: The dataset that chooses the best checkpoint, after each epoch or as `train.validate` sets.
         test: The dataset that is evaluated once, at the end, with the best checkpoint.
@@ -205,6 +244,8 @@ class Data(Section):
         eval_loader: Settings of the loaders of the other splits that differ from `loader`.
     """
 
+    dataset: Any = None
+    split: Split | None = None
     train: Any
     valid: Any = None
     test: Any = None

@@ -194,10 +194,10 @@ def _as_tuple(value: Any) -> Any:
 
 
 def _add_mismatch(annotation: Any, value: Any, node: Node, path: str, errors: ConfigErrors) -> None:
-    choices = [choice for choice in _choices(annotation) if isinstance(choice, str)]
-    suggestion = closest(value, choices) if isinstance(value, str) else None
+    words = [choice for choice in choices(annotation) if isinstance(choice, str)]
+    suggestion = closest(value, words) if isinstance(value, str) else None
     advice = None if suggestion else hint(value, set(_leaf_types(annotation)))
-    kind = "missing" if value is None else "bad-value" if choices and isinstance(value, str) else "wrong-type"
+    kind = "missing" if value is None else "bad-value" if words and isinstance(value, str) else "wrong-type"
     message = f"expected {spell_type(annotation)}, got {_spell(value)}" + (f"; {advice}" if advice else "")
     errors.add(node.where, message, suggestion, kind=kind, key=path)
 
@@ -282,11 +282,12 @@ def _leaf_types(annotation: Any) -> list[type]:
     return [type(None) if annotation is None else tuple if is_tensor(annotation) else origin or annotation]
 
 
-def _choices(annotation: Any) -> list[Any]:
+def choices(annotation: Any) -> list[Any]:
+    """The values that a Literal allows, also one in a union."""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Literal:
         return list(inner)
-    return [c for option in inner for c in _choices(option)] if origin in (typing.Union, types.UnionType) else []
+    return [c for option in inner for c in choices(option)] if origin in (typing.Union, types.UnionType) else []
 
 
 def spell_type(annotation: Any) -> str:

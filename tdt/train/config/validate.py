@@ -33,6 +33,7 @@ _BOUNDS = {
 }
 _SECTIONS = ("data", "data.loader", "train", "checkpoint", "log")
 _OF_OPTIMIZERS = ("lr", "momentum", "weight_decay", "betas", "param_groups")
+_INSTEAD = {"data.train": "dataset"}  # required keys → one that may be written instead
 _REQUIRED = ("data", "model", "loss", "optimizer", "train")
 
 
@@ -63,10 +64,12 @@ def _add(item: Any, root: Mapping, found: list[Any], errors: ConfigErrors) -> No
         strangers = [
             str(e["loc"][-1]) for e in found if e["type"] == "extra_forbidden" and e["loc"][:-1] == item["loc"][:-1]
         ]
-        known = _keys(item["loc"][:-1])
-        if not any(closest(stranger, known) == name for stranger in strangers[:MOST_STRANGERS]):  # reported already
-            where = parent.key_source or parent.source
-            errors.add(where, "is missing", kind="missing", key=join(parent_path, name))
+        known, path = _keys(item["loc"][:-1]), join(parent_path, name)
+        instead = _INSTEAD.get(path, name)
+        if not any(closest(stranger, known) in (name, instead) for stranger in strangers[:MOST_STRANGERS]):
+            where = parent.key_source or parent.source  # those are reported already
+            message = "is missing" + (f"; write it, or {parent_path}.{instead}" if instead != name else "")
+            errors.add(where, message, kind="missing", key=path)
     elif isinstance(value := plain(node), type(BROKEN)):
         return  # reported already
     elif kind in _EXPECTED:

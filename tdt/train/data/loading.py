@@ -224,12 +224,21 @@ def open_splits(
         loaded = name in needed or not _is_stand_in(component, of_run)
         split = Split(dataset, [step for _, step in before], [step for _, step in fixed], component, loaded)
         if not len(dataset):
-            errors.add(component, "has no samples")
+            _add_empty(component, name, errors)
         elif name != "train" or _first_passes(split, _in_order(before, fixed, lambda loaded: loaded[1]), errors):
             opened[name] = split
             if name == "train":
                 _check_targets(dataset, random, errors)
     return opened
+
+
+def _add_empty(component: Component, split: str, errors: ConfigErrors) -> None:
+    """Report a split without samples, at its share of the samples if it has one."""
+    share, place = component.kwargs.get(split), component.arg_sources.get(split)
+    if isinstance(share, float) and place is not None:
+        errors.add(place, f"has no samples: {share:g} of all is less than one", key=f"data.{split}")
+    else:
+        errors.add(component.source, "has no samples", key=f"data.{split}")
 
 
 def _check_targets(dataset: Any, random: list[tuple[Component, Any]], errors: ConfigErrors) -> None:

@@ -102,7 +102,7 @@ def test_mistakes_in_real_layers_are_found():
         "MaxPool2d(2)": "MaxPool2d",
         "Dropout(0.2)": "Dropout(little)",
         "mode=fan_out": "mod=fan_out",
-        "split=valid": "split=vaild",
+        "dataset: Digits": "dataset: Digits(spilt=vaild)",
         "momentum: 0.9": "momentum: high",
         "CosineAnnealingLR(": "CosineAnealingLR(",
     }.items():
@@ -111,7 +111,7 @@ def test_mistakes_in_real_layers_are_found():
     with pytest.raises(ConfigError) as caught:
         loads(text)
     assert [(p.key, p.kind) for p in caught.value.problems] == [
-        ("data.valid.split", "bad-value"),
+        ("data.dataset.spilt", "unknown-key"),
         ("model.features.conv1.paddin", "unknown-key"),
         ("model.features.pool.kernel_size", "missing"),
         ("model.classifier.2.p", "wrong-type"),

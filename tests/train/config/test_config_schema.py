@@ -68,7 +68,11 @@ def test_the_schema_beside_the_bundled_configs_is_what_is_printed():
         ("with: zeros_", "with: zeros"),
         ("epochs: 10", "epochs: ten"),
         ("every: 20 steps", "every: 20"),
-        ("test: Digits(split=test)", "test: Digit(split=test)"),
+        ("dataset: Digits", "dataset: Digit"),
+        ("dataset: Digits", "train: Digits\n  dataset: Digits"),
+        ("dataset: Digits", "split: {valid: 0.1}"),
+        ("dataset: Digits", "dataset: Digits\n  split: {valid: 1}"),
+        ("dataset: Digits", "dataset: Digits\n  split: {val: 0.1}"),
     ],
 )
 def test_a_mistake_is_refused(old: str, new: str):

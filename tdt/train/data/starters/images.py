@@ -15,7 +15,6 @@ from tdt.train.data.starters.writing import (
     UnsupportedDataError,
     class_loss,
     config_text,
-    flow,
     relative,
     sequential,
 )
@@ -64,7 +63,7 @@ def images(folder: Path, file: Path, damaged: Damaged = "error") -> str:
     return config_text(
         file,
         [*report, f"  {frequencies(counts, 'classes')}", *notes, *_not_read(parts["train"])],
-        {name: flow(settings) for name, settings in _image_splits(parts, file, min(counts.values()), notes).items()},
+        _image_splits(parts, file, min(counts.values()), notes),
         [*resize, "ToTensor", '"Normalize(0.5, 0.5)"'],
         len(paths),
         sequential(layers),

@@ -21,7 +21,7 @@ from tdt.train.data.starters.images import (
     split_settings,
     unreadable_notes,
 )
-from tdt.train.data.starters.writing import Tail, UnsupportedDataError, config_text, flow, relative
+from tdt.train.data.starters.writing import Tail, UnsupportedDataError, config_text, relative
 from tdt.vision._images import UnreadableImage, open_image
 from tdt.vision.datasets import ImageMasks
 from tdt.vision.datasets.masks import files_by_stem, read_mask
@@ -123,26 +123,27 @@ def masks(folder: Path, pairs: Mapping[str, Pair], file: Path, damaged: Damaged 
     width, height = network_size(sizes)
     resize = [] if set(sizes) == {(width, height)} else [f'"Resize([{height}, {width}])"']
     images = [f"{counted(len(data), 'image')} in {name}" for name, data in found.items()]
+    splits = _splits(pairs, file, n, pixels, notes)
     text = config_text(
         file,
         [f"{folder.name}: {', '.join(images)}, with masks, {about_sizes(sizes)}", f"  {pixels.line()}", *notes],
-        _splits(pairs, file, n, pixels, notes),
+        splits,
         [*resize, "ToTensor", '"Normalize(0.5, 0.5)"'],
         n,
         UNET.replace("CLASSES", str(len(pixels.classes))).splitlines(),
         Tail(["loss: CrossEntropyLoss", "metrics: [iou, dice, accuracy]"]),
     )
-    return text + LOG if "  valid:" in text else text
+    return text + LOG if "valid" in splits else text
 
 
-def _splits(pairs: Mapping[str, Pair], file: Path, n: int, pixels: Pixels, skips: Sequence[str]) -> dict[str, str]:
+def _splits(
+    pairs: Mapping[str, Pair], file: Path, n: int, pixels: Pixels, skips: Sequence[str]
+) -> dict[str, dict[str, Any]]:
     splits = {}
     for name, settings in split_settings(pairs, n, skips).items():
         photos, own = (relative(place, file) for place in pairs.get(name, pairs["train"]))
-        same = {} if name == "train" else {"classes": "${data.train.classes}"}
-        splits[name] = flow(
-            {"type": "ImageMasks", "images": photos, "masks": own, **pixels.settings(), **same, **settings}
-        )
+        same = {"classes": "${data.train.classes}"} if name in pairs and name != "train" else {}
+        splits[name] = {"type": "ImageMasks", "images": photos, "masks": own, **pixels.settings(), **same, **settings}
     return splits
 
 

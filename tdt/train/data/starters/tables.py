@@ -17,7 +17,6 @@ from tdt.train.data.starters.writing import (
     UnsupportedDataError,
     class_loss,
     config_text,
-    flow,
     relative,
     sequential,
 )
@@ -67,7 +66,7 @@ def table(path: Path, file: Path, target: str | None = None) -> str:
     }
     stratify = {"stratify": True} if shares and kind != "number" else {}
     splits = {
-        name: flow(arguments | {"split": name, **shares, **stratify})
+        name: arguments | {"split": name, **shares, **stratify}
         for name in ("train", *(k for k, v in shares.items() if v))
     }
     first = fields[targets[0]]

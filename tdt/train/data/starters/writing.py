@@ -15,6 +15,7 @@ from tdt.train._printable import printable
 from tdt.train.config.find import SCHEMA, SCHEMA_LINE
 from tdt.train.data.datasets._columns import KINDS
 
+OF_SPLIT = ("split", "valid", "test", "stratify")  # arguments of a dataset that `data.split` sets
 PLAIN = frozenset(
     {"type", "split", "target_type", "missing_target", "damaged"}
 )  # arguments whose values are plain words
@@ -42,13 +43,16 @@ class Tail:
 def config_text(
     file: Path,
     report: list[str],
-    splits: dict[str, str],
+    splits: dict[str, dict[str, Any]],
     transform: list[str],
     n: int,
     model: list[str],
     tail: Tail,
 ) -> str:
-    """A config for `n` training rows or images, with what was found in the data as comments at its head."""
+    """A config for `n` training rows or images, with what was found in the data as comments at its head.
+
+    splits: the dataset of each, as a mapping.
+    """
     lines = [f"{SCHEMA_LINE}{SCHEMA}", *(f"# {printable(line)}" for line in report)]
     lines += [
         "#",
@@ -57,7 +61,7 @@ def config_text(
         f"name: {run_name(file)}",
         "seed: 0                # the same seed gives the same run",
     ]
-    lines += ["", "data:", *(f"  {name}: {data}" for name, data in splits.items())]
+    lines += ["", "data:", *(f"  {name}: {flow(settings)}" for name, settings in _divided(splits).items())]
     if "valid" not in splits:
         lines.append("  # valid: the same for rows or images kept apart, which choose the best checkpoint")
     if transform:
@@ -72,6 +76,14 @@ def config_text(
     if "valid" in splits:  # of few samples many have the same accuracy
         lines.append("checkpoint: {best: valid/loss}     # which weights the test and tdt predict take")
     return "\n".join(lines) + "\n"
+
+
+def _divided(splits: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The datasets as `dataset` and `split`, if they are the parts of one; else as they are."""
+    whole, *others = [{key: value for key, value in one.items() if key not in OF_SPLIT} for one in splits.values()]
+    if not others or any(other != whole for other in others):
+        return splits
+    return {"dataset": whole, "split": {key: splits["train"][key] for key in OF_SPLIT[1:] if splits["train"].get(key)}}
 
 
 def class_loss(counts: Counter[str], in_training: bool = True) -> Tail:
