@@ -22,9 +22,9 @@ from tdt._kernels._turn import turner
 #     summed          channels in a group that are summed over: the others
 #     cells           of the kernel
 #     in_group        panels in a group, of tile_columns
-#     turn_scatter, copy_lines    addresses of functions of `_turn`
+#     turn_scatter, copy_lines, separate    addresses of functions of `_turn`; the last is 0 where it is not for so many cells
 PANEL = ("lines", "line_count", "columns", "summed", "cells", "weights_last", "forward", "in_group", "tile_columns",
-         "turn_scatter", "copy_lines")  # fmt: skip
+         "turn_scatter", "copy_lines", "separate")  # fmt: skip
 LINED_UP = ("windows", "pixels", "columns", "in_group", "groups", "depth", "width", "last", "function")
 
 
@@ -55,10 +55,18 @@ def panel(code: Code, p: SimpleNamespace, w: Value, out: Value, number: Value, l
                  out, p.tile_columns, p.lines + 8 * (cell * p.summed + low), here)  # fmt: skip
 
     def cells() -> None:
-        source = (group * p.summed * p.columns + column) * p.cells
-        with code.loop(low, high) as u:
-            call(code, p.turn_scatter, w + 4 * (source + u * p.columns * p.cells), p.cells, p.cells, out, p.tile_columns,
-                 p.lines + 8 * u * p.cells, here)  # fmt: skip
+        source, step = (group * p.summed * p.columns + column) * p.cells, p.columns * p.cells
+
+        def separate() -> None:
+            call(code, p.separate, w + 4 * (source + low * step), step, high - low, out, p.tile_columns,
+                 p.lines + 8 * low * p.cells, here)  # fmt: skip
+
+        def turn() -> None:
+            with code.loop(low, high) as u:
+                call(code, p.turn_scatter, w + 4 * (source + u * step), p.cells, p.cells, out, p.tile_columns,
+                     p.lines + 8 * u * p.cells, here)  # fmt: skip
+
+        code.choose(p.separate != 0, separate, turn)
 
     code.choose(p.forward != 0, forward, lambda: code.choose(along, lines, cells))
 

@@ -17,6 +17,7 @@ from tdt._kernels._tile import FUNCTION, Routine, call_of_words
 
 WORDS = ("source", "step", "count", "out", "pitch", "table", "high")
 FORMS = ("plain", "scatter", "gather", "lines")
+MOST_APART = BLOCK - 1  # elements of a column that `separator` takes apart: as many as it has are a block of the turner
 
 
 def turner(form: str = "plain", half: bool = False) -> int:
@@ -28,6 +29,70 @@ def turner(form: str = "plain", half: bool = False) -> int:
     assert form in FORMS, f"form is one of {FORMS}, not {form}"
     name = f"turn-{form}{'-half' * half}"
     return linked(name, [FUNCTION], lambda: (Lines() if form == "lines" else Turn(form, half)).module)[0]
+
+
+def separator(cells: int, width: int) -> int:
+    """The address of a function that takes rows apart whose columns have a few elements each, as "scatter" does one row.
+
+        out[table[u · cells + k] · pitch + i] = source[u · step + i · cells + k]        for rows u < count, columns i < high
+
+    width: floats in a vector.
+    """
+    assert 1 < cells <= MOST_APART, f"2 to {MOST_APART} elements of a column are taken apart, not {cells}"
+    return linked(f"turn-apart-{cells}x{width}", [FUNCTION], lambda: Apart(cells, width).module)[0]
+
+
+class Apart(Routine):
+    """Takes the elements of columns of `cells` apart: a vector of each is shuffled together from as many vectors of a row."""
+
+    def __init__(self, cells: int, width: int) -> None:
+        super().__init__(WORDS, width)
+        builder, values = self.builder, self.values
+        self.cells, self.scale = cells, self.bytes_of(values["pitch"])
+        whole = builder.sdiv(values["high"], self.number(width))
+        rest = builder.srem(values["high"], self.number(width))
+        some = builder.icmp_signed(">", rest, self.number(0))
+        edges = [self.mask(builder.mul(rest, self.number(cells)), v * width) for v in range(cells)]
+        edge = self.mask(rest)
+
+        def row(state: list[Any]) -> list[Any]:
+            source, table = state
+            lines = [
+                builder.add(values["out"], builder.mul(self.scale, self.entry(table, self.number(k))))
+                for k in range(cells)
+            ]
+
+            def vectors(at: list[Any]) -> list[Any]:
+                self.separate(at[0], at[1:], [None] * cells, None)
+                return [builder.add(at[0], self.number(4 * cells * width)), *self.next(at[1:])]
+
+            first, *ends = self.loop(whole, [source, *lines], vectors)
+            with builder.if_then(some):
+                self.separate(first, ends, edges, edge)
+            step = self.bytes_of(values["step"])
+            return [builder.add(source, step), builder.add(table, self.number(8 * cells))]
+
+        self.loop(values["count"], [values["source"], values["table"]], row)
+        builder.ret_void()
+
+    def next(self, lines: list[Any]) -> list[Any]:
+        return [self.builder.add(line, self.number(4 * self.width)) for line in lines]
+
+    def separate(self, source: Any, lines: list[Any], read: list[Any], written: Any) -> None:
+        """A vector of columns. read, written: masks of the source's vectors and of the lines, None: all elements."""
+        vectors = [self.read(source, 4 * v * self.width, mask) for v, mask in enumerate(read)]
+        for k, line in enumerate(lines):
+            places = [i * self.cells + k for i in range(self.width)]  # in the row, of this cell of each column
+            result = vectors[0]
+            for v in range(self.cells):  # from vector v its own, before it those that are there
+                own = [divmod(place, self.width) for place in places]
+                if v == 0:
+                    order = [at if vector == 0 else 0 for vector, at in own]
+                else:
+                    order = [self.width + at if vector == v else i for i, (vector, at) in enumerate(own)]
+                kind = self.ir.VectorType(self.i32, self.width)
+                result = self.builder.shuffle_vector(result, vectors[v], self.ir.Constant(kind, order))
+            self.write(result, line, 0, written)
 
 
 class Lines(Routine):

@@ -30,7 +30,7 @@ from tdt._kernels._panels import lined_up, panels
 from tdt._kernels._phases import pixels, share_inside, three, used_cells, valid, windows
 from tdt._kernels._pool import parallel
 from tdt._kernels._tile import GRAIN, Shape, address, choose, choose_for, rates
-from tdt._kernels._turn import turner
+from tdt._kernels._turn import MOST_APART, separator, turner
 
 FEW_WEIGHTS = 1 << 14  # numbers that are packed sooner by each piece than by a call of the kernel
 CELLS = SCRATCH // 16  # of a kernel, of which a scratch array has the weights of a vector of channels
@@ -249,9 +249,11 @@ def _plan(source: tuple, weight: tuple, numbers: tuple, groups: int, forward: bo
     packs = cut[0] == 1 and not lazy
     filled = columns % shape.columns == 0
     unset = 0 if filled or not lazy else 4 * shape.columns * max(n * run for _, n, run, *_ in table.blocks.tolist())
+    turned = not forward and not weights_last and 1 < cells <= MOST_APART
+    separate = separator(cells, shape.width) if turned else 0
     words = np.array([
         address_of(lines), lines.size, columns, summed, cells, weights_last, forward, in_group, shape.columns,
-        turner("scatter"), turner("lines"), address_of(table.offsets), address_of(table.phases), len(table.phases),
+        turner("scatter"), turner("lines"), separate, address_of(table.offsets), address_of(table.phases), len(table.phases),
         address_of(table.blocks), shape.rows, address("rows", shape, places=True), turner(), lazy, unset, packs, last, *cut,
         math.prod(table.size) * summed * groups, math.prod(table.size) * summed, channels,
     ])  # fmt: skip

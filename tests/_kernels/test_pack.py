@@ -7,11 +7,12 @@ import ctypes
 import numpy as np
 import pytest
 
-from tdt._kernels._pack import WORDS, packer, turner
+from tdt._kernels._pack import packer, turner
+from tdt._kernels._turn import separator
 
 
 def call(function: int, *words: int) -> None:
-    ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(WORDS))(function)(*words)
+    ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(words))(function)(*words)
 
 
 @pytest.mark.parametrize(("columns", "width"), [(6, 8), (12, 8), (16, 8), (8, 16), (24, 16), (48, 16)])
@@ -38,3 +39,18 @@ def test_a_block_is_turned_into_its_place_alone(high):
         call(turner(), x.ctypes.data, count, count, out.ctypes.data, 11, high)
         np.testing.assert_array_equal(out[:, :high], x.T)
         assert (out[:, high:] == 7).all()
+
+
+@pytest.mark.parametrize("width", [8, 16])
+@pytest.mark.parametrize("cells", range(2, 8))
+def test_elements_of_columns_are_taken_apart_to_the_lines_of_a_table(cells, width):
+    rng = np.random.default_rng(cells)
+    for high in (1, width - 1, width, 2 * width + 3):
+        for count in (0, 1, 3):
+            x = rng.normal(size=(count, high + 2, cells)).astype(np.float32)  # rows go on with another panel's columns
+            lines, out = rng.permutation(count * cells), np.full((count * cells, high + 5), 7, np.float32)
+            step, pitch = (high + 2) * cells, high + 5
+            call(separator(cells, width), x.ctypes.data, step, count, out.ctypes.data, pitch, lines.ctypes.data, high)
+            expected = x[:, :high].transpose(0, 2, 1).reshape(-1, high)
+            np.testing.assert_array_equal(out[lines, :high], expected)
+            assert (out[:, high:] == 7).all()
