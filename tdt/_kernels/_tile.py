@@ -62,6 +62,11 @@ class Shape(NamedTuple):
     def columns(self) -> int:
         return self.vectors * self.width
 
+    @property
+    def cycles(self) -> float:
+        """Of a step of the sum, in which two products are added and two vectors loaded, and each sum waits for 4."""
+        return max(self.rows * self.vectors, self.rows + self.vectors, 8) / 2 + STEP
+
 
 @functools.cache
 def rates(width: int | None = None) -> dict[Shape, float]:
@@ -87,12 +92,17 @@ def choose_for(rows: int, columns: int, width: int | None = None) -> Shape:
     shapes = [Shape(r, v, width) for v, most in MOST_ROWS_TOGETHER.items() for r in range(1, most + 1)]
 
     def time(shape: Shape) -> float:
-        """Cycles of a step of the sum, in which two products are added and two vectors loaded, each sum waits for 4."""
-        high, wide = shape.rows, shape.vectors
-        return -(-rows // high) * -(-columns // shape.columns) * (max(high * wide, high + wide, 8) / 2 + STEP)
+        return -(-rows // shape.rows) * -(-columns // shape.columns) * shape.cycles
 
     # Of equally fast ones the one whose columns are filled up least: all of them are packed.
     return min(shapes, key=lambda shape: (time(shape), -(-columns // shape.columns) * shape.columns))
+
+
+def same_columns(shape: Shape) -> list[Shape]:
+    """The tiles of as many columns whose rows lie together: in 32 registers of any number of rows, the most first."""
+    if shape.width < 16:
+        return [shape]
+    return [shape._replace(rows=rows) for rows in range(MOST_ROWS_TOGETHER[shape.vectors], 0, -1)]
 
 
 def address(left: str, shape: Shape, *, panels: bool = True, places: bool = False) -> int:

@@ -8,8 +8,8 @@ offset of the window and an offset of the kernel's cell, for any stride and dila
     weight gradient  rows: cells          summed over: windows                     times the result's gradient
 
 A block of results is finished in a scratch array on the thread's stack, and turned to the order of the result while it is in
-the cache (E. Georganas et al., High-Performance Deep Learning via a Single Building Block, 2019). Work is cut by shapes alone
-and every sum belongs to one thread, so bits do not depend on the number of threads.
+the cache (E. Georganas et al., High-Performance Deep Learning via a Single Building Block, 2019). Every sum belongs to one
+piece of work, and its order is a matter of shapes alone, so bits do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ from tdt._kernels._jit import address_of
 from tdt._kernels._layout import COPY, bordered, readable_behind
 from tdt._kernels._panels import lined_up, panels
 from tdt._kernels._phases import pixels, share_inside, three, used_cells, valid, windows
-from tdt._kernels._pool import parallel
-from tdt._kernels._tile import GRAIN, Shape, address, choose, choose_for, rates
+from tdt._kernels._pool import get_num_threads, parallel
+from tdt._kernels._tile import GRAIN, Shape, address, choose, choose_for, rates, same_columns
 from tdt._kernels._turn import MOST_APART, separator, turner
 
 FEW_WEIGHTS = 1 << 14  # numbers that are packed sooner by each piece than by a call of the kernel
 CELLS = SCRATCH // 16  # of a kernel, of which a scratch array has the weights of a vector of channels
 NEAR_CHANNELS = 128  # of windows, so many of which stay in a level-one cache as a weight gradient sums at a time
 ITEMS = 8  # pieces of work that there should at least be
+PIECES = 2  # of a weight gradient's work for each thread, if there are several
 PLAIN = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
 BORDERED = 0.75  # share of pairs of windows and cells inside of the image, below which cells have products of their own
 LARGE_CELL = 1 << 24  # multiply-adds of a cell of the kernel from which on it is worth a product of its own
@@ -129,7 +130,8 @@ def _weight_grad(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> n
     _, _, kernel, stride, padding, dilation = numbers
     last = output_is_channels_last(y, x)
     lines = to_last(y)
-    plan = _windows(x.shape, y.shape, kernel, stride, dilation, groups, last, lines.flags.c_contiguous)
+    plan = _windows(x.shape, y.shape, kernel, stride, dilation, groups, last, lines.flags.c_contiguous,
+                    get_num_threads())  # fmt: skip
     full, result, shape, in_place, items, grain, words, _ = plan
     image = bordered(x, full, padding, groups)
     image = readable_behind(image, shape.rows)  # the last tile has more rows than there are
@@ -295,8 +297,8 @@ def _pieces(count: int, size: tuple, columns: int, groups: int, in_group: int, s
 
 
 @functools.lru_cache(256)
-def _windows(x: tuple, y: tuple, kernel: tuple, stride: tuple, dilation: tuple, groups: int, last: bool,
-             pixels_together: bool) -> tuple:  # fmt: skip
+def _windows(x: tuple, y: tuple, kernel: tuple, stride: tuple, dilation: tuple, groups: int, last: bool, pixels_together: bool,
+             threads: int) -> tuple:  # fmt: skip
     """How a weight gradient of these shapes is computed: the sizes of the bordered image and of the result, the tile, whether `y`
     is read where it lies, as it may be if the channels of its pixels are together: in whole tiles, and near each other; how many
     pieces of work `sum_windows` has, and a thread should at least have; its words, and what they point into."""
@@ -310,22 +312,12 @@ def _windows(x: tuple, y: tuple, kernel: tuple, stride: tuple, dilation: tuple, 
     offsets = _offsets(three(size, 1), [n * s for n, s in zip(three(stride, 1), steps, strict=True)])
     cells = math.prod(kernel)
     in_group = -(-columns // shape.columns)
-    together = min(in_group, max(1, COLUMNS // 2 // shape.columns))
-    while together > 1 and cells * shape.rows * together * shape.columns > SCRATCH:
-        together -= 1
-    some = max(1, min(channels, SCRATCH // (cells * together * shape.columns)))
-    while groups * -(-channels // some) * -(-in_group // together) < ITEMS:
-        if some > 2 * shape.rows and cells * some >= 8 * shape.rows:  # else y is read again for few products
-            some = -(-some // 2)
-        elif together > 1:
-            together = -(-together // 2)
-        else:
-            break
-    some = min(channels, some - some % shape.rows or some)
-    merged = some == channels and dilation[-1] == 1
+    joined = kernel[-1] if dilation[-1] == 1 else 1
+    wanted = PIECES * threads if threads > 1 else 1
+    some, together, shape = _piece_of_windows(channels, joined, cells, groups, in_group, shape, wanted)
+    joined = joined if some == channels else 1
     window = three(kernel, 1)
     starts = _offsets(window, [n * s for n, s in zip(three(dilation, 1), steps, strict=True)])
-    joined = window[2] if merged else 1
     starts = starts[::joined].copy()
     rows = np.arange(cells * some)
     order = (rows % cells * some + rows // cells) * together * shape.columns
@@ -340,6 +332,37 @@ def _windows(x: tuple, y: tuple, kernel: tuple, stride: tuple, dilation: tuple, 
     ])  # fmt: skip
     grain = -(-GRAIN * items // max(1, math.prod(y) * channels * cells))
     return full, out, shape, in_place, items, grain, words, (offsets, starts, order)
+
+
+def _piece_of_windows(channels: int, joined: int, cells: int, groups: int, in_group: int, shape: Shape,
+                      wanted: int) -> tuple[int, int, Shape]:  # fmt: skip
+    """Channels and panels of a piece of a weight gradient's work, of which there are to be `wanted`, and its tile.
+
+    Which piece an element belongs to does not change its sum, so that bits do not depend on the number of threads.
+    """
+    together = min(in_group, max(1, COLUMNS // 2 // shape.columns))
+    while together > 1 and cells * shape.rows * together * shape.columns > SCRATCH:
+        together -= 1
+    most = max(1, min(channels, SCRATCH // (cells * together * shape.columns)))
+    while groups * -(-channels // most) * -(-in_group // together) < wanted:
+        if most > 2 * shape.rows and cells * most >= 8 * shape.rows:  # else y is read again for few products
+            most = -(-most // 2)
+        elif together > 1:
+            together = -(-together // 2)
+        else:
+            break
+    even = -(-channels // -(-channels // most))
+
+    def time(piece: tuple[int, Shape]) -> float:
+        some, tile = piece
+        if some == channels:
+            return cells // joined * -(-channels * joined // tile.rows) * tile.cycles
+        whole, rest = divmod(channels, some)
+        return cells * (whole * -(-some // tile.rows) + -(-rest // tile.rows)) * tile.cycles
+
+    tiles = same_columns(shape)
+    some, tile = min([(n, t) for t in tiles for n in (even, max(1, most - most % t.rows))], key=time)
+    return some, together, tile
 
 
 def _offsets(counts: tuple, steps: list[int]) -> np.ndarray:
