@@ -313,8 +313,8 @@ def _windows(x: tuple, y: tuple, kernel: tuple, stride: tuple, dilation: tuple, 
     cells = math.prod(kernel)
     in_group = -(-columns // shape.columns)
     joined = kernel[-1] if dilation[-1] == 1 else 1
-    wanted = PIECES * threads if threads > 1 else 1
-    some, together, shape = _piece_of_windows(channels, joined, cells, groups, in_group, shape, wanted)
+    required = PIECES * threads if threads > 1 else 1
+    some, together, shape = _piece_of_windows(channels, joined, cells, groups, in_group, shape, required)
     joined = joined if some == channels else 1
     window = three(kernel, 1)
     starts = _offsets(window, [n * s for n, s in zip(three(dilation, 1), steps, strict=True)])
@@ -335,8 +335,8 @@ def _windows(x: tuple, y: tuple, kernel: tuple, stride: tuple, dilation: tuple, 
 
 
 def _piece_of_windows(channels: int, joined: int, cells: int, groups: int, in_group: int, shape: Shape,
-                      wanted: int) -> tuple[int, int, Shape]:  # fmt: skip
-    """Channels and panels of a piece of a weight gradient's work, of which there are to be `wanted`, and its tile.
+                      required: int) -> tuple[int, int, Shape]:  # fmt: skip
+    """Channels and panels of a piece of a weight gradient's work, of which there are to be `required`, and its tile.
 
     Which piece an element belongs to does not change its sum, so that bits do not depend on the number of threads.
     """
@@ -344,7 +344,7 @@ def _piece_of_windows(channels: int, joined: int, cells: int, groups: int, in_gr
     while together > 1 and cells * shape.rows * together * shape.columns > SCRATCH:
         together -= 1
     most = max(1, min(channels, SCRATCH // (cells * together * shape.columns)))
-    while groups * -(-channels // most) * -(-in_group // together) < wanted:
+    while groups * -(-channels // most) * -(-in_group // together) < required:
         if most > 2 * shape.rows and cells * most >= 8 * shape.rows:  # else y is read again for few products
             most = -(-most // 2)
         elif together > 1:
