@@ -34,8 +34,10 @@ MANY_PIXELS, MANY_SUMMED_PIXELS = 64, 192
 CACHED_WEIGHTS, MANY_PIXELS_OF_MANY_WEIGHTS = 1 << 15, 160
 # Channels on one side, with which others are no vector; pairs of channels of which a weight gradient is computed so, cells of a
 # kernel for few channels of the image; the share of vectors of eight along a row that has to be used; and multiply-adds of a
-# sample, of which fewer do not earn back the time to compile.
+# sample, of which fewer do not earn back the time to compile. Channels of a result or an input gradient, more than those, that
+# fill vectors badly, and how well rows have to fill them in comparison.
 FEW_CHANNELS, FEW_PAIRS, FEW_CELLS, FILLED, LARGE_FEW = 4, 64, 25, 0.75, 1 << 15
+FEW_TARGETS, FILLED_ROWS = 12, 0.87
 MOST_CELLS = 64  # of a kernel, all of which are written out in the code of `_planes` and `_pixels`
 # Numbers of a row of a patch, and of a whole patch, whose weight gradient is summed where they lie.
 LONG_RUN, MOST_PATCH = 8, 1 << 10
@@ -230,19 +232,29 @@ def few_channels(arrays: Sequence[Any], attributes: dict) -> bool:
     kernel, stride = attributes["kernel"] if of_weights else second.shape[2:], attributes["stride"]
     channels, out_channels = (second.shape[1], first.shape[1]) if of_weights else second.shape[1::-1]
     cells = math.prod(kernel)
-    if min(channels, out_channels) > FEW_CHANNELS or cells > MOST_CELLS or max(stride) > 2:
+    if cells > MOST_CELLS or max(stride) > 2:
         return False
     if of_weights:
         height, width = first.shape[2:]
         fast = few_pairs(channels, out_channels) or (cells <= FEW_CELLS and out_channels % 8 == 0)
+        fast = fast and min(channels, out_channels) <= FEW_CHANNELS
     elif "size" in attributes:
         height, width = (-(-n // s) for n, s in zip(attributes["size"], stride, strict=True))
-        fast = True
+        fast = _fills_rows(channels, width) or out_channels <= FEW_CHANNELS
     else:
         height, width = output_sizes(first.shape[2:], kernel, stride, attributes["padding"], attributes["dilation"])
-        fast = out_channels <= FEW_CHANNELS or cells <= FEW_CELLS
+        fast = _fills_rows(out_channels, width) or (channels <= FEW_CHANNELS and cells <= FEW_CELLS)
     work = height * width * cells * channels * out_channels
     return fast and work >= LARGE_FEW and width >= FILLED * (width + -width % 8)
+
+
+def _fills_rows(targets: int, width: int) -> bool:
+    """Whether vectors of eight, and of sixteen, along a row are filled about as well as along so few channels of a target."""
+    if targets <= FEW_CHANNELS:
+        return True
+    if targets > FEW_TARGETS:
+        return False
+    return all(-(-targets // n) * width >= FILLED_ROWS * targets * -(-width // n) for n in (8, 16))
 
 
 def large_windows(arrays: Sequence[Any], attributes: dict) -> bool:

@@ -145,7 +145,7 @@ def _tile(targets: tuple, outer: int, phases: int, vector: int, one_row: bool) -
     one_row: rows of a tile would not be next to each other, and what is written beyond a row's end would stay there.
     """
     height, vectors = targets[0], -(-targets[1] // vector)
-    channels = min(outer, 4)
+    channels = -(-outer // -(-outer // 4))
     most = (8 if channels == 1 else 12) // (channels * phases)
     most = max(1, 2 * most if vector == 16 else most)
     if one_row:

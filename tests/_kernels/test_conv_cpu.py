@@ -197,7 +197,7 @@ def test_layers_with_a_group_for_each_channel_of_one_side_are_right(channels):
 
 @pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
 def test_kernels_are_chosen_by_shape_and_dtype_alone():
-    x, w = np.zeros((64, 8, 8, 8), np.float32), np.zeros((32, 8, 3, 3), np.float32)
+    x, w = np.zeros((64, 16, 8, 8), np.float32), np.zeros((32, 16, 3, 3), np.float32)
     y, how = np.zeros((64, 32, 8, 8), np.float32), {**PLAIN, "padding": (1, 1)}
     for name, arrays, more in (
         ("conv", (x, w, None), {}),
@@ -213,7 +213,7 @@ def test_kernels_are_chosen_by_shape_and_dtype_alone():
 
 @pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
 def test_a_layer_uses_the_kernels_and_without_them_the_portable_forms(monkeypatch):
-    x, w, b, g, how = problem((64, 8, 16, (8, 8), (3, 3), {"padding": (1, 1)}), False)
+    x, w, b, g, how = problem((64, 16, 24, (8, 8), (3, 3), {"padding": (1, 1)}), False)
     three = ["conv_cpu:conv", "conv_cpu:conv_input_grad", "conv_cpu:conv_weight_grad"]
     called = watch(monkeypatch, *three)
 
