@@ -34,10 +34,10 @@ MANY_PIXELS, MANY_SUMMED_PIXELS = 64, 192
 CACHED_WEIGHTS, MANY_PIXELS_OF_MANY_WEIGHTS = 1 << 15, 160
 # Channels on one side, with which others are no vector; pairs of channels of which a weight gradient is computed so, cells of a
 # kernel for few channels of the image; the share of vectors of eight along a row that has to be used; and multiply-adds of a
-# sample, of which fewer do not earn back the time to compile. Channels of a result or an input gradient, more than those, that
-# fill vectors badly, and how well rows have to fill them in comparison.
+# sample, of which fewer do not earn back the time to compile. More channels of a target or a source, with which that depends on
+# how well rows fill vectors in comparison, or alone.
 FEW_CHANNELS, FEW_PAIRS, FEW_CELLS, FILLED, LARGE_FEW = 4, 64, 25, 0.75, 1 << 15
-FEW_TARGETS, FILLED_ROWS = 12, 0.87
+SOME_CHANNELS, FILLED_ROWS, FILLED_ALONE = 12, 0.87, 0.9
 MOST_CELLS = 64  # of a kernel, all of which are written out in the code of `_planes` and `_pixels`
 # Numbers of a row of a patch, and of a whole patch, whose weight gradient is summed where they lie.
 LONG_RUN, MOST_PATCH = 8, 1 << 10
@@ -240,21 +240,26 @@ def few_channels(arrays: Sequence[Any], attributes: dict) -> bool:
         fast = fast and min(channels, out_channels) <= FEW_CHANNELS
     elif "size" in attributes:
         height, width = (-(-n // s) for n, s in zip(attributes["size"], stride, strict=True))
-        fast = _fills_rows(channels, width) or out_channels <= FEW_CHANNELS
+        fast = out_channels <= FEW_CHANNELS or _fills_rows(out_channels, channels, cells, width)
     else:
         height, width = output_sizes(first.shape[2:], kernel, stride, attributes["padding"], attributes["dilation"])
-        fast = _fills_rows(out_channels, width) or (channels <= FEW_CHANNELS and cells <= FEW_CELLS)
+        fast = (channels <= FEW_CHANNELS and cells <= FEW_CELLS) or _fills_rows(channels, out_channels, cells, width)
     work = height * width * cells * channels * out_channels
     return fast and work >= LARGE_FEW and width >= FILLED * (width + -width % 8)
 
 
-def _fills_rows(targets: int, width: int) -> bool:
-    """Whether vectors of eight, and of sixteen, along a row are filled about as well as along so few channels of a target."""
+def _fills_rows(sources: int, targets: int, cells: int, width: int) -> bool:
+    """Whether rows fill vectors, of eight and of sixteen numbers, about as well as so few channels of a target.
+
+    Or fill them where a source has so few channels that turning its images takes long for the short sums.
+    """
     if targets <= FEW_CHANNELS:
         return True
-    if targets > FEW_TARGETS:
-        return False
-    return all(-(-targets // n) * width >= FILLED_ROWS * targets * -(-width // n) for n in (8, 16))
+    if targets <= SOME_CHANNELS and all(
+        -(-targets // n) * width >= FILLED_ROWS * targets * -(-width // n) for n in (8, 16)
+    ):
+        return True
+    return sources <= SOME_CHANNELS and cells <= FEW_CELLS and width >= FILLED_ALONE * (width + -width % 16)
 
 
 def large_windows(arrays: Sequence[Any], attributes: dict) -> bool:

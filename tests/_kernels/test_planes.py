@@ -77,9 +77,12 @@ def test_convolutions_with_few_channels_on_one_side_are_computed_here(monkeypatc
         (20, 2, 3, 3),
         (3, 64, 3, 3),
         (3, 34, 3, 2),
-        (8, 16, 3, 1),
-        (24, 12, 3, 1),
+        (8, 16, 3, 2),
+        (24, 12, 3, 2),
         (24, 13, 3, 0),
+        (12, 40, 3, 2),
+        (40, 12, 3, 2),
+        (12, 40, 7, 1),
         (3, 8, 1, 0),
     ):
         x = tdt.zeros(2, channels, 16, 16, requires_grad=True)
