@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from PIL import Image
 
 from tdt.vision.datasets import MNIST
+from tdt.vision.datasets.mnist import FILES
 from tests.commands.running import tdt_here
 from tests.configs.small_data import write_all
 
@@ -77,16 +80,18 @@ def test_a_config_that_came_with_weights_downloads_nothing(work, requested_urls,
         assert ended.returncode == 0, ended.stderr
         return
     assert ended.returncode == 2
-    assert f"{work}/data/MNIST/raw/" in ended.stderr and "is missing, and the config that comes with" in ended.stderr
-    assert "write download=true on the command line, or pass --trust" in ended.stderr
+    assert f"into {work}/data/MNIST/raw; a file is missing there, and " in ended.stderr
+    why = (
+        "an evaluation downloads nothing"
+        if what.startswith("eval")
+        else "without download=true on the command line or --trust"
+    )
+    assert f"{why}; to download MNIST (12 MB): python -c " in ended.stderr
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("eval", "foreign", "--trust"),
-        ("eval", "foreign", "data.valid.download=true"),
-        ("eval", "foreign", "--data", "MNIST(root=data, split=valid, download=true)"),
         ("train", "--resume", "foreign", "--trust"),
         ("train", "foreign.yaml"),
     ],
@@ -95,6 +100,33 @@ def test_a_download_that_the_user_requests_is_run(work, requested_urls, argument
     ended = tdt_here(*arguments, cwd=work)
     assert requested_urls and "no network" in ended.stderr
     shutil.rmtree(work / "data")
+
+
+EVALUATIONS = [
+    ("eval", "foreign", "--trust"),
+    ("eval", "foreign", "data.valid.download=true"),
+    ("eval", "foreign", "--data", "MNIST(root=data, split=test, download=true)"),
+]
+
+
+@pytest.mark.parametrize("arguments", EVALUATIONS)
+@pytest.mark.parametrize("terminal", [True, False])
+def test_eval_downloads_nothing_and_names_the_command_that_does(work, monkeypatch, arguments, terminal: bool):
+    fetched: list[str] = []
+    monkeypatch.setattr("sys.stdin.isatty", lambda: terminal)
+    monkeypatch.setattr("builtins.input", lambda *prompt: pytest.fail("a prompt"))
+    monkeypatch.setattr("tdt.vision.datasets.mnist.fetch", lambda remote, folder: fetched.append(remote.name))
+    ended = tdt_here(*arguments, cwd=work)
+    assert (ended.returncode, ended.stdout, fetched) == (2, "", []) and not (work / "data").exists()
+    names = [f"{name}.gz" for name in FILES["test" if "--data" in arguments else "train"]]
+    assert f"MNIST: put {', '.join(names)} into " in ended.stderr and "y/N" not in ended.stderr
+    command = re.search(r"to download MNIST \(12 MB\): (python -c .*)", ended.stderr)
+    assert command is not None, ended.stderr
+    program, option, code = shlex.split(command[1])
+    assert (program, option) == ("python", "-c")
+    with pytest.raises(FileNotFoundError):  # the fake source gives no file
+        exec(code, {})
+    assert fetched == names
 
 
 def test_an_evaluation_prints_which_files_it_reads_for_the_checkpoint(tmp_path):

@@ -9,8 +9,8 @@ from tdt.train.config.imports import trusted
 from tdt.vision.datasets._files import no_downloads
 
 _WHY = (
-    "the config that comes with a checkpoint or a run downloads nothing by itself; put the file there, write "
-    "download=true on the command line, or pass --trust"
+    "the config that comes with a checkpoint or a run downloads nothing by itself, without download=true on the "
+    "command line or --trust"
 )
 
 

@@ -21,7 +21,6 @@ from tdt.train._ranks import Ranks
 from tdt.train._types import Callback, Json, Nested
 from tdt.train.checks.alike import check_alike, share_threads
 from tdt.train.checks.labels import label_error
-from tdt.train.checks.saved_config import restrict_saved_config
 from tdt.train.config import Component, Config, DataConfig, loads
 from tdt.train.config.config import SPLITS
 from tdt.train.config.precision import default_dtype
@@ -40,6 +39,7 @@ from tdt.train.model.deciding import decided, named
 from tdt.train.model.objective import Term, class_names, tasks_of
 from tdt.train.runs._fault import fault_point
 from tdt.utils.data import DataLoader
+from tdt.vision.datasets._files import no_downloads
 
 
 def batches(parts: Parts, split: str, check_stop: Callback) -> Iterator[tuple[Tensor, Tensor]]:
@@ -261,6 +261,8 @@ def evaluate_checkpoint(
 ) -> Evaluation:
     """Evaluate a checkpoint on a split of the data in its config, bit for bit as the run that wrote it would.
 
+    Nothing is downloaded, whatever the config and the overrides say.
+
     Args:
         path: the checkpoint.
         split: by default "valid", else "test", else "train".
@@ -328,7 +330,7 @@ def _prepared(
     if batch_size is not None:
         loader = config.data.eval_loader.model_copy(update={"batch_size": batch_size})
         config = replace(config, data=replace(config.data, eval_loader=loader))
-    with restrict_saved_config(changes):
+    with no_downloads("an evaluation downloads nothing"):
         return build(config, training=False, splits=(split,), data_state=data_state(meta), ranks=ranks), split
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from tdt import Tensor
 from tdt._core.tensor import wrap
 from tdt.utils.data import Dataset, default_collate
 from tdt.vision._types import ImageTransform, TargetTransform
-from tdt.vision.datasets._files import home
+from tdt.vision.datasets._files import MissingFiles, home, missing
 from tdt.vision.transforms import Transform
 
 
@@ -81,6 +82,7 @@ class FileImages(ImageArrays):
     sizes: dict[str, int]
     shape: tuple[int, ...]
     held_out: int
+    download_size: int  # bytes of all files
     _files: Sequence[Path] = ()  # set by `_load`
 
     def __init__(
@@ -109,6 +111,12 @@ class FileImages(ImageArrays):
         train_size = max(0, len(data) - self.held_out)
         chosen = {"train": slice(train_size), "valid": slice(train_size, None)}.get(split or "", slice(None))
         super().__init__(data[chosen], targets[chosen], transform, target_transform)
+
+    def _missing(self, names: Sequence[str], folder: Path) -> MissingFiles:
+        """The error for missing files `names`, which belong into `folder`."""
+        root = [] if self.root == home(None) else [json.dumps(str(self.root))]
+        part = [] if self.train else ["train=False"]
+        return missing(type(self).__name__, names, folder, self.download_size, root + part)
 
     def source_files(self) -> list[Path]:
         """The files that the images and labels come from."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -39,18 +40,35 @@ class MissingFiles(FileNotFoundError):
     """Files of a dataset are missing, and can be downloaded."""
 
 
-def missing(owner: str, names: Sequence[str], folder: Path) -> MissingFiles:
-    """The error for missing files: which file to put where."""
-    files = ", ".join(names)
-    return MissingFiles(f"{owner}: put {files} into {folder}, or set download=true; a file is missing there")
+def missing(owner: str, names: Sequence[str], folder: Path, size: int, arguments: Sequence[str]) -> MissingFiles:
+    """The error for missing files: which file to put where, and how to download them.
+
+    Args:
+        size: bytes of the whole download.
+        arguments: those of the dataset `owner`, as Python writes them, with which it downloads these files.
+    """
+    what = f"{owner}: put {', '.join(names)} into {folder}"
+    why = _refusal.get()
+    if why is None:
+        return MissingFiles(f"{what}, or set download=true; a file is missing there")
+    code = f"from tdt.vision.datasets import {owner}; {owner}({', '.join([*arguments, 'download=True'])})"
+    command = shlex.join(["python", "-c", code])
+    return MissingFiles(
+        f"{what}; a file is missing there, and {why}; to download {owner} ({size / 1e6:,.0f} MB): {command}"
+    )
 
 
 _refusal: ContextVar[str | None] = ContextVar("refusal", default=None)
 
 
+def may_download() -> bool:
+    """Whether missing files may be downloaded here: not within `no_downloads`."""
+    return _refusal.get() is None
+
+
 @contextmanager
 def no_downloads(why: str) -> Iterator[None]:
-    """Context manager without downloads: a missing file raises FileNotFoundError with the reason `why`."""
+    """Context manager without downloads: a missing file raises MissingFiles with the reason `why`, and a command that works."""
     token = _refusal.set(why)
     try:
         yield
@@ -62,15 +80,14 @@ def fetch(remote: Remote, folder: Path) -> Path:
     """`remote`, downloaded into `folder` unless it is there already.
 
     It comes under a temporary name and takes its own once it is whole and its checksum right. Raises OSError where the
-    server cannot be reached or gives something else, FileNotFoundError within `no_downloads`.
+    server cannot be reached or gives something else.
     """
     import pooch
 
     target = folder / remote.name
     if target.is_file() and pooch.file_hash(str(target), "md5") == remote.md5:
         return target
-    if (why := _refusal.get()) is not None:
-        raise FileNotFoundError(f"{target} is missing, and {why}")
+    assert may_download()
     folder.mkdir(parents=True, exist_ok=True)
     url = remote.base + remote.name
     with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as place:

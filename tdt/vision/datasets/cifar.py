@@ -13,7 +13,7 @@ import numpy as np
 
 from tdt.serialization._restricted import GlobalNotAllowed, RestrictedUnpickler
 from tdt.vision.datasets._base import FileImages
-from tdt.vision.datasets._files import Remote, fetch, find, missing
+from tdt.vision.datasets._files import Remote, fetch, find, may_download
 
 LARGEST = 1 << 28  # bytes of a batch file; the largest is 155 MB
 
@@ -50,7 +50,7 @@ class CIFAR10(FileImages):
     held_out = 5_000
     classes = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
     folder = "cifar-10-batches-py"
-    download_size = 170_498_071  # bytes of the archive
+    download_size = 170_498_071
     archive = Remote("cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a", "https://www.cs.toronto.edu/~kriz/")
     batches = {"train": tuple(f"data_batch_{i}" for i in range(1, 6)), "test": ("test_batch",)}
     labels = "labels"
@@ -77,14 +77,14 @@ class CIFAR10(FileImages):
         found = self._find("train" if self.train else "test")
         if None not in found or find([self.archive.name], [self.root]):
             return None
-        return missing(type(self).__name__, [self.archive.name], self.root)
+        return self._missing([self.archive.name], self.root)
 
     def _from_archive(self, names: tuple[str, ...]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Read the batches from the archive without extracting files to disk."""
         path = find([self.archive.name], [self.root])
         if path is None:
-            if not self.download:
-                raise missing(type(self).__name__, [self.archive.name], self.root)
+            if not (self.download and may_download()):
+                raise self._missing([self.archive.name], self.root)
             path = fetch(self.archive, self.root)
         self._files = [path]
         found = {}

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from tdt.vision.datasets._base import FileImages
-from tdt.vision.datasets._files import Remote, fetch, find, missing
+from tdt.vision.datasets._files import Remote, fetch, find, may_download
 
 FILES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
@@ -47,7 +47,7 @@ class MNIST(FileImages):
     held_out = 10_000
     classes = ["0 - zero", "1 - one", "2 - two", "3 - three", "4 - four",
                "5 - five", "6 - six", "7 - seven", "8 - eight", "9 - nine"]  # fmt: skip
-    download_size = 11_594_722  # bytes of all files
+    download_size = 11_594_722
     base = "https://ossci-datasets.s3.amazonaws.com/mnist/"
     md5 = {
         "train-images-idx3-ubyte": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
@@ -64,7 +64,7 @@ class MNIST(FileImages):
     def _load(self, part: str) -> tuple[np.ndarray, np.ndarray]:
         paths = [self._path(name) for name in FILES[part]]
         if None in paths:
-            raise self._missing(part)
+            raise self._missing_part(part)
         self._files = [path for path in paths if path]
         pixels, numbers = (read_idx(path, dims) for path, dims in zip(self._files, (3, 1), strict=True))
         return pixels, numbers.astype(np.int64)
@@ -72,17 +72,17 @@ class MNIST(FileImages):
     def missing_files(self) -> FileNotFoundError | None:
         """What reading the files would raise because one is not there, without reading any; None where all are."""
         part = "train" if self.train else "test"
-        return None if all(map(self._find, FILES[part])) else self._missing(part)
+        return None if all(map(self._find, FILES[part])) else self._missing_part(part)
 
-    def _missing(self, part: str) -> FileNotFoundError:
-        return missing(type(self).__name__, [f"{name}.gz" for name in FILES[part]], self.raw_folder)
+    def _missing_part(self, part: str) -> FileNotFoundError:
+        return self._missing([f"{name}.gz" for name in FILES[part]], self.raw_folder)
 
     def _find(self, name: str) -> Path | None:
         return find([name, f"{name}.gz"], [self.raw_folder, self.raw_folder.parent, self.root])
 
     def _path(self, name: str) -> Path | None:
         path = self._find(name)
-        if path is None and self.download:
+        if path is None and self.download and may_download():
             return fetch(Remote(f"{name}.gz", self.md5[name], self.base), self.raw_folder)
         return path
 
