@@ -94,16 +94,11 @@ def explainable(incomplete: str) -> list[str]:
 
 def _settings(ctx: typer.Context) -> dict[str, str]:
     """The settings of the config on the command line, with those that are written after it."""
-    from tdt.train.config.errors import ConfigErrors
-    from tdt.train.config.find import find, read_text
-    from tdt.train.config.writer import settings
+    from tdt.train.config.written import written
 
     name = ctx.params.get("config") or ctx.params.get("what")
-    errors = ConfigErrors()
-    path = find(Path(name), errors) if name else None
-    text = read_text(path, errors) if path else None
     changes = (text.partition("=") for text in ctx.params.get("overrides") or ())
-    return (settings(text, str(path)) if text else {}) | {key: value for key, _, value in changes}
+    return (written(str(name)) if name else {}) | {key: value for key, _, value in changes}
 
 
 def splits(incomplete: str) -> list[str]:

@@ -51,7 +51,7 @@ def show(
 ) -> int:
     """Print a config with extends, references, overrides and defaults resolved, and the origin of each value."""
     from tdt.train.config import load
-    from tdt.train.config.writer import settings
+    from tdt.train.config.settings import settings
 
     checked = load(config, overrides or ())
     if json:
@@ -138,7 +138,7 @@ def diff(
     traceback: Traceback = False,
 ) -> int:
     """Show the settings that differ between two configs or runs."""
-    from tdt.train.config.writer import settings
+    from tdt.train.config.settings import settings
     from tdt.train.runs.history import differing
 
     rows = differing([settings(_text(name, runs_root), name) for name in (a, b)])

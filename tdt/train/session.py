@@ -30,7 +30,7 @@ from tdt.train.checks.resuming import differences, refused
 from tdt.train.checks.saved_config import restrict_saved_config
 from tdt.train.config import Config, Draft, loads
 from tdt.train.config.precision import default_dtype
-from tdt.train.config.writer import settings
+from tdt.train.config.settings import settings
 from tdt.train.data.fingerprints import Fingerprint, fingerprints
 from tdt.train.data.fingerprints import differences as differences_of_data
 from tdt.train.errors import CompileError, NonFiniteLoss, StepError, Stopped, reason

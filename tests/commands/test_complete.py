@@ -40,6 +40,7 @@ def offered(work, monkeypatch, capsys) -> Any:
         return out.split()
 
     monkeypatch.chdir(work)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(work / "cache"))
     return ask
 
 
@@ -102,13 +103,37 @@ def test_completion_loads_neither_numpy_nor_the_core(line: str):
     assert foreign(modules) <= lists_configs
 
 
-def test_completion_of_keys_loads_what_reads_a_config_alone():
-    line = "tdt train digits-cnn optimizer."
-    modules = foreign(loaded_by(RUN.format([]), **completion_environment(line)))
-    roots = {module.partition(".")[0] for module in modules if "cython" not in module}
-    assert roots <= {"tdt", "yaml", "_yaml"}
-    assert all(module.startswith(("tdt.train.config", "tdt.train._", "tdt._did_you_mean")) for module in modules
-               if module.startswith("tdt.") and module != "tdt.train")  # fmt: skip
+def test_completion_of_keys_reads_a_config_once(tmp_path: Path):
+    environment = completion_environment("tdt train digits-cnn optimizer.") | {"XDG_CACHE_HOME": str(tmp_path)}
+    for roots in ({"tdt", "platformdirs", "yaml"}, {"tdt", "platformdirs"}):
+        modules = foreign(loaded_by(RUN.format([]), **environment))
+        assert {module.partition(".")[0] for module in modules if "cython" not in module} - {"_yaml"} == roots
+        ours = {module for module in modules if module.startswith("tdt.") and module != "tdt.train"}
+        assert all(
+            name.startswith(("tdt.train.config", "tdt.train._", "tdt._did_you_mean", "tdt._files")) for name in ours
+        )
+
+
+def test_a_config_that_changes_is_read_again(offered, work: Path):
+    for text, words in (
+        ("a: 1\n", ["a"]),
+        ("a: 1\nlonger: {key: SGD(lr=0.1)}\n", ["a", "longer.key", "longer.key.lr"]),
+    ):
+        (work / "mine.yaml").write_text(text)
+        for _ in range(2):
+            assert offered("tdt train mine.yaml ~") == [f"~{word}" for word in words]
+    memory = work / "cache" / "tdt" / "completion.json"
+    assert "SGD" not in memory.read_text()  # names of keys, and of components where their arguments are asked for
+    memory.write_text("[")
+    assert offered("tdt train mine.yaml ~a") == ["~a"]
+
+
+def test_keys_are_offered_where_nothing_can_be_remembered(offered, work: Path, monkeypatch):
+    (work / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(work / "file"))
+    assert offered("tdt train digits-mlp optimizer=Ada") == [f"optimizer=Ada{end}" for end in ("delta", "factor", "grad", "m",
+                                                                                              "mW", "max")]  # fmt: skip
+    assert offered("tdt train digits-mlp data.loader.batch") == ["data.loader.batch_size="]
 
 
 def test_every_key_of_the_sections_and_every_argument_is_offered(monkeypatch):

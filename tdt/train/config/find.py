@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tdt._did_you_mean import closest
 from tdt.train._regular_file import open_regular
-from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.source import Source
+
+if TYPE_CHECKING:  # Tab needs the names alone
+    from tdt.train.config.errors import ConfigErrors
 
 LARGEST = 256 * 1024  # bytes of a config file
 SCHEMA_LINE = "# yaml-language-server: $schema="  # the first line of a config: names its schema to editors

@@ -39,10 +39,14 @@ def _whole() -> Schema:
     return schema
 
 
+@functools.cache
 def _definition(name: str) -> Schema:
     """A definition, which is a line of the file (`schema.as_json`): all of them take 50 ms to read."""
-    _, _, rest = _text().partition(f'\n  "{name}": ')
-    schema: Schema = json.loads(rest.partition("\n")[0].rstrip(",")) if rest else {}
+    text, begin = _text(), f'\n  "{name}": '
+    if (at := text.find(begin)) < 0:
+        return {}
+    at += len(begin)
+    schema: Schema = json.loads(text[at : text.index("\n", at)].rstrip(","))
     return schema
 
 

@@ -9,9 +9,9 @@ import yaml
 
 from tdt.train.config import calls, reader, registry
 from tdt.train.config.errors import ConfigErrors
-from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, child, join, present
+from tdt.train.config.nodes import Call, Mapping, Node, Scalar, Sequence, child, present
 from tdt.train.config.paths import by_name, has_paths
-from tdt.train.config.scalars import resolve, spell
+from tdt.train.config.scalars import resolve
 
 if TYPE_CHECKING:
     from tdt.train.config.config import Config
@@ -148,28 +148,3 @@ def leaves(node: Node | None, path: Path = (), inside_calls: bool = False) -> It
 
 def _as_lists(section: dict[str, Any]) -> dict[str, Any]:
     return {key: list(value) if isinstance(value, tuple) else value for key, value in section.items()}
-
-
-def settings(text: str, file: str) -> dict[str, str]:
-    """The values of a config's text by key path; empty if it is not a mapping. Nothing is checked.
-
-    A component with only keyword arguments is its name, with its arguments below: `Adam(lr=0.1)` and
-    `{type: Adam, lr: 0.1}` give the same.
-    """
-    root = reader.read(text, file, ConfigErrors())
-    return dict(_settings(root, "")) if isinstance(root, Mapping) else {}
-
-
-def _settings(node: Node, path: str) -> Iterator[tuple[str, str]]:
-    if isinstance(node, Scalar) and calls.looks_like_call(node):
-        call = calls.parse(node, path, ConfigErrors())
-        node = node if call.broken or call.args else call
-    below = node.kwargs if isinstance(node, Call) else node.items if isinstance(node, Mapping) else {}
-    if isinstance(node, Call):
-        yield path, node.name
-    elif isinstance(node, Scalar) and node.value is not None:
-        yield path, node.value if isinstance(node.value, str) else spell(node.value)
-    elif isinstance(node, Sequence):
-        below = {str(number): item for number, item in enumerate(node.items)}
-    for key, item in below.items():
-        yield from _settings(item, path if key == "type" and isinstance(node, Mapping) else join(path, key))

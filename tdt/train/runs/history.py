@@ -124,7 +124,7 @@ def _read_settings(history: History) -> None:
     """Read the run's config as plain YAML: that of an older version may not be valid today."""
     path = history.run.folder / "config.yaml"
     if os.path.lexists(path):
-        from tdt.train.config.writer import settings  # on use: it loads PyYAML
+        from tdt.train.config.settings import settings  # on use: it loads PyYAML
 
         history.settings = settings(history.run.config_text(), str(path))
         if not history.settings:
