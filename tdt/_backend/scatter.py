@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-# What CuPy's scatter_add adds; the others are added in the type named here, complex numbers in their two parts.
+# What CuPy's add.at adds; the others are added in the type named here, complex numbers in their two parts.
 _ADDED = {"f": "float32", "i": "int64", "u": "uint64", "b": "int64", "V": "float32"}
 _ADDS = frozenset("iIlLqQefd")
 
@@ -22,9 +22,9 @@ def add_at(out: Any, index: Any, values: Any) -> None:
         add_at(out.real, index, values.real)
         add_at(out.imag, index, values.imag)
     elif out.dtype.char in _ADDS:
-        import cupyx
+        import cupy
 
-        cupyx.scatter_add(out, index, values)
+        cupy.add.at(out, index, values)
     else:
         promoted = out.astype(_ADDED[out.dtype.kind])
         add_at(promoted, index, values.astype(promoted.dtype) if hasattr(values, "astype") else values)

@@ -20,7 +20,8 @@ import numpy as np
 
 from tdt import _backend
 
-OPTIONS = ("-fmad=false", "--std=c++17")
+# CuPy appends -ftz=true, by which float32's subnormal numbers would become zero. Here -I takes it as the name of a folder.
+OPTIONS = ("-fmad=false", "--std=c++17", "-I")
 THREADS = 256  # of a block, for elementwise work
 MOST_BLOCKS = 1 << 16  # beyond, a thread computes several elements
 LONGEST_BLOCK = 1024  # threads
@@ -133,7 +134,10 @@ def blocks_for(count: int, threads: int = THREADS) -> int:
 
 
 def threads_for(length: int) -> int:
-    """Threads of a block that goes over a row of so many elements: whole warps."""
+    """Threads of a block that goes over a row of so many elements: whole warps.
+
+    Such a kernel has `__launch_bounds__(1024)`: else the compiler may give it more registers than so many threads can have.
+    """
     return min(max(32, 1 << math.ceil(math.log2(max(length, 1)))), LONGEST_BLOCK) if length > 32 else 32
 
 

@@ -15,8 +15,8 @@ __device__ __forceinline__ long long seen_by(long long r, long long queries, lon
 }
 
 // Scores become weights; norms: each row's largest score, and 1 over the sum of the exponentials.
-extern "C" __global__ void attention_weights(real* scores, real* norms, long long rows, long long queries, long long keys,
-                                             long long causal, double scale) {
+extern "C" __global__ void __launch_bounds__(1024) attention_weights(
+    real* scores, real* norms, long long rows, long long queries, long long keys, long long causal, double scale) {
     for (long long r = blockIdx.x; r < rows; r += gridDim.x) {
         real* row = scores + r * keys;
         const long long seen = seen_by(r, queries, keys, causal);
@@ -36,8 +36,9 @@ extern "C" __global__ void attention_weights(real* scores, real* norms, long lon
 }
 
 // Scores become weights once more, and gradients of the weights those of the products of queries and keys.
-extern "C" __global__ void attention_vjp(real* scores, real* slopes, const real* norms, long long rows, long long queries,
-                                         long long keys, long long causal, double scale) {
+extern "C" __global__ void __launch_bounds__(1024) attention_vjp(
+    real* scores, real* slopes, const real* norms, long long rows, long long queries, long long keys, long long causal,
+    double scale) {
     for (long long r = blockIdx.x; r < rows; r += gridDim.x) {
         real *row = scores + r * keys, *slope = slopes + r * keys;
         const long long seen = seen_by(r, queries, keys, causal);

@@ -20,7 +20,7 @@ __device__ real sum_of_weights(const real* weight, long long classes) {
     return block_sum(sum);
 }
 
-extern "C" __global__ void cross_entropy(
+extern "C" __global__ void __launch_bounds__(1024) cross_entropy(
     const real* x, const long long* target, const real* weight, real* losses, real* shares, real* tops, real* sums,
     unsigned long long* largest, long long rows, long long classes, long long inner, long long ignore, double smoothing) {
     const real whole = smoothing != 0 ? sum_of_weights(weight, classes) : (real)0;
@@ -58,8 +58,8 @@ extern "C" __global__ void cross_entropy(
 }
 
 // One block: the sum of the losses, divided by the sum of the shares for a mean.
-extern "C" __global__ void reduce_losses(const real* losses, const real* shares, real* loss, real* norm, long long rows,
-                                         long long smoothed) {
+extern "C" __global__ void __launch_bounds__(1024) reduce_losses(
+    const real* losses, const real* shares, real* loss, real* norm, long long rows, long long smoothed) {
     double total = 0, whole = 0;
     for (long long r = threadIdx.x; r < rows; r += blockDim.x) {
         total += losses[r];
@@ -77,7 +77,7 @@ extern "C" __global__ void reduce_losses(const real* losses, const real* shares,
 }
 
 // g: of each row if `each`, else of the loss.
-extern "C" __global__ void cross_entropy_vjp(
+extern "C" __global__ void __launch_bounds__(1024) cross_entropy_vjp(
     const real* g, const real* x, const long long* target, const real* weight, const real* shares, const real* tops,
     const real* sums, const real* norm, real* grad, long long rows, long long classes, long long inner, long long ignore,
     double smoothing, long long each) {

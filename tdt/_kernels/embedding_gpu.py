@@ -9,8 +9,8 @@ from tdt import _backend
 from tdt._kernels import _cuda
 
 SOURCE = r"""
-extern "C" __global__ void embedding_grad(const real* g, const long long* indices, real* grad, long long count, long long rows,
-                                          long long width, long long padding) {
+extern "C" __global__ void __launch_bounds__(1024) embedding_grad(
+    const real* g, const long long* indices, real* grad, long long count, long long rows, long long width, long long padding) {
     __shared__ int found[1024];
     __shared__ int many;
     for (long long row = blockIdx.x; row < rows; row += gridDim.x) {

@@ -11,8 +11,9 @@ from tdt._kernels import _cuda
 ROWS = 1024  # rows that a thread adds up in sums over rows
 
 OF_ROWS = r"""
-extern "C" __global__ void layer_norm(const real* x, const real* w, const real* b, real* out, real* mean, real* rstd,
-                                      long long rows, long long n, double eps, long long centred) {
+extern "C" __global__ void __launch_bounds__(1024) layer_norm(
+    const real* x, const real* w, const real* b, real* out, real* mean, real* rstd, long long rows, long long n, double eps,
+    long long centred) {
     for (long long r = blockIdx.x; r < rows; r += gridDim.x) {
         const real* row = x + r * n;
         real sum = 0, squares = 0;
@@ -35,9 +36,9 @@ extern "C" __global__ void layer_norm(const real* x, const real* w, const real* 
     }
 }
 
-extern "C" __global__ void layer_norm_vjp(const real* g, const real* x, const real* w, const real* mean, const real* rstd,
-                                          const real* g_mean, const real* g_rstd, real* gx, long long rows, long long n,
-                                          long long centred) {
+extern "C" __global__ void __launch_bounds__(1024) layer_norm_vjp(
+    const real* g, const real* x, const real* w, const real* mean, const real* rstd, const real* g_mean, const real* g_rstd,
+    real* gx, long long rows, long long n, long long centred) {
     for (long long r = blockIdx.x; r < rows; r += gridDim.x) {
         const real middle = mean[r], scale = rstd[r];
         real plain = 0, weighted = 0;
@@ -95,9 +96,10 @@ OF_CHANNELS = r"""
 #define EACH(body) \
     for (long long k = threadIdx.x; k < count; k += blockDim.x) { const long long n = k / length, l = k % length; body }
 
-extern "C" __global__ void batch_norm(const real* x, const real* w, const real* b, real* out, real* mean, real* rstd, real* var,
-                                      real* running_mean, real* running_var, long long channels, long long count,
-                                      long long length, long long xn, long long xc, long long xl, double eps, double momentum) {
+extern "C" __global__ void __launch_bounds__(1024) batch_norm(
+    const real* x, const real* w, const real* b, real* out, real* mean, real* rstd, real* var, real* running_mean,
+    real* running_var, long long channels, long long count, long long length, long long xn, long long xc, long long xl,
+    double eps, double momentum) {
     for (long long c = blockIdx.x; c < channels; c += gridDim.x) {
         const real* from = x + c * xc;
         long_sum<real> values, deviations;
@@ -117,10 +119,10 @@ extern "C" __global__ void batch_norm(const real* x, const real* w, const real* 
     }
 }
 
-extern "C" __global__ void batch_norm_vjp(const real* g, const real* x, const real* w, const real* mean, const real* rstd,
-                                          const real* g_mean, const real* g_rstd, real* gx, real* gw, real* gb,
-                                          long long channels, long long count, long long length, long long xn, long long xc,
-                                          long long xl, long long gn, long long gc, long long gl) {
+extern "C" __global__ void __launch_bounds__(1024) batch_norm_vjp(
+    const real* g, const real* x, const real* w, const real* mean, const real* rstd, const real* g_mean, const real* g_rstd,
+    real* gx, real* gw, real* gb, long long channels, long long count, long long length, long long xn, long long xc,
+    long long xl, long long gn, long long gc, long long gl) {
     for (long long c = blockIdx.x; c < channels; c += gridDim.x) {
         const real middle = mean[c], root = rstd[c], scale = w ? root * w[c] : root;
         long_sum<real> slopes, products;

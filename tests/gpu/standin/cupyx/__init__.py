@@ -22,10 +22,6 @@ class _Raising(contextlib.ContextDecorator):
 errstate = _Raising
 
 
-def scatter_add(out, index, values):
-    cupy.add.at(out, index, values)
-
-
 def empty_pinned(shape, dtype=float, order="C"):
     return cupy.cuda.memory.pin(np.empty(shape, dtype, order=order))
 
