@@ -8,59 +8,23 @@ import numpy as np
 import pytest
 
 import tdt
-from benchmarks import workloads
 from tdt import nn
 from tdt.nn import functional as F
 from tdt.train.config import loads
 from tdt.train.logging.events import StepDone
 from tdt.train.session import Session
-
-
-class Lstm(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.embedding, self.scores = nn.Embedding(65, 16, padding_idx=0), nn.Linear(16, 65)
-        self.recurrent = nn.LSTM(16, 16, 2, batch_first=True, dropout=0.1)
-
-    def forward(self, x):
-        return self.scores(self.recurrent(self.embedding(x))[0]).reshape(-1, 65)
-
-
-NUMBERS = np.random.default_rng(0)
-MODELS = {
-    "mlp": (
-        lambda: nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.GELU(), nn.Dropout(0.1), nn.Linear(8, 10)),
-        (4, 8), (4,),
-    ),
-    "lenet": (lambda: workloads.lenet(tdt), (2, 1, 28, 28), (2,)),
-    "resnet20": (lambda: workloads.resnet20(tdt), (2, 3, 32, 32), (2,)),
-    "gpt": (lambda: workloads.gpt_model(tdt, 2, 2, 16, 8, 65), 8, (16,)),
-    "lstm": (Lstm, 8, (16,)),
-}  # fmt: skip
-
-# Launches of a step, as docs/guide/gpu.md lists them: no more than these.
-LAUNCHES = {"mlp": 26, "lenet": 39, "resnet20": 235, "gpt": 132, "lstm": 465}
+from tests.gpu.steps import LAUNCHES, MODELS, step_of
 
 
 @pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_step_neither_waits_for_the_gpu_nor_uploads(name: str, optimizer: str, counted):
-    make, size, targets = MODELS[name]
-    with tdt.device("cuda"):
-        model = make()
-        x = tdt.tensor(NUMBERS.integers(0, 65, (2, size)) if isinstance(size, int) else NUMBERS.normal(size=size))
-        x = x if x.dtype == tdt.int64 else x.float()
-        y = tdt.tensor(NUMBERS.integers(0, 10, targets))
-        update = getattr(tdt.optim, optimizer)(model.parameters(), lr=1e-3)
-        for _ in range(3):
-            with counted() as found:
-                update.zero_grad()
-                loss = F.cross_entropy(model(x), y)
-                loss.backward()
-                nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-                update.step()
+    step = step_of(name, optimizer)
+    for _ in range(3):
+        with counted() as found:
+            loss = step()
     assert [each for each in found if each[0] != "launches"] == []  # the third step: caches are filled
-    assert len(found) <= LAUNCHES[name]
+    assert len(found) == LAUNCHES[name]
     assert np.isfinite(loss.item())
 
 

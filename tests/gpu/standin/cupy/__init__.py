@@ -150,6 +150,9 @@ def concatenate(tup, axis=0, out=None, *, dtype=None, casting="same_kind"):
     if not all(isinstance(a, ndarray) for a in tup):
         raise TypeError("Only cupy arrays can be concatenated")
     options = {"dtype": dtype} if dtype is not None else {}
+    if len(tup) <= 8 or len({a.dtype for a in tup}) > 1:  # copied one by one
+        for _ in tup[1:]:
+            note("launches", "concatenate")
     return launch(np.concatenate, tup, axis, casting=casting, **options, **({} if out is None else {"out": out}))
 
 
@@ -182,6 +185,11 @@ def matmul(a, b, /, out=None, **options):
     for value in (a, b):
         if not isinstance(value, ndarray):
             raise TypeError(f"Unsupported type {type(value)}")
+    if max(a.ndim, b.ndim) > 2:
+        for _ in range(sum(not value.flags.c_contiguous for value in (a, b))):
+            note("launches", "copy")
+        for _ in range(3 if a.shape[:-2] != b.shape[:-2] else 0):
+            note("launches", "addresses of matrices")
     return launch(np.matmul, a, b, **options, **({} if out is None else {"out": out}))
 
 

@@ -296,6 +296,8 @@ class ndarray:
 
     def __setitem__(self, index, value):
         index, mask, gathers = self._index(index)
+        if isinstance(value, ndarray) and not gathers and _is_same(self._h[index], value._h):
+            return
         if isinstance(value, np.ndarray):
             if not gathers and value.shape != ():
                 raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
@@ -394,6 +396,13 @@ class ndarray:
             return launch(method, self, *args, **options, name=name)
 
         return call
+
+
+def _is_same(target, values):
+    """Whether an assignment would copy memory to itself, as `x[part] += y` ends with."""
+    return isinstance(target, np.ndarray) and all(
+        getattr(target, name) == getattr(values, name) for name in ("shape", "strides", "dtype")
+    ) and target.ctypes.data == values.ctypes.data  # fmt: skip
 
 
 def check_dtype(dtype):
