@@ -6,9 +6,11 @@ import json
 import math
 from pathlib import Path
 
+import cupy
 import numpy as np
 import pytest
 
+from tdt.train.checks import checkup
 from tdt.train.config import bundled
 from tdt.train.runs import checkpoint
 from tests.commands.running import tdt_here
@@ -118,3 +120,13 @@ def test_a_command_works_on_a_gpu(tmp_path, command: str):
     assert done.returncode == 0, done.stdout + done.stderr
     expected = {"check": "on cuda:0", "describe": "peak memory", "find-lr": "suggestion", "doctor": "1 visible, cupy"}
     assert expected[command] in done.stdout + done.stderr
+
+
+def test_doctor_reports_that_cudas_libraries_are_missing(monkeypatch):
+    def missing(a, b):
+        raise ImportError('Failure finding "libcublas.so.13"')
+
+    monkeypatch.setattr(cupy.ndarray, "dot", missing, raising=False)
+    (finding,) = checkup._gpu()
+    assert finding.state == "broken"
+    assert "CUDA's libraries are missing: pip install" in finding.message and "libcublas" in finding.message

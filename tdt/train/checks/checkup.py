@@ -16,7 +16,14 @@ from tdt._about import DISTRIBUTION, __version__, install_hint
 from tdt.train.runs._environment import environment
 
 MARK = re.compile(r"extra\s*==\s*['\"]([\w-]+)['\"]")
-ELSEWHERE = {"cuda12", "cuda13", "test", "parity", "bench"}  # extras that `_gpu` reports, and those for developers
+ELSEWHERE = {
+    "cuda12",
+    "cuda13",
+    "nullgpu",
+    "test",
+    "parity",
+    "bench",
+}  # extras that `_gpu` reports, and those for developers
 
 
 @dataclass(frozen=True)
@@ -159,16 +166,26 @@ def _gpu() -> Iterator[Finding]:
         return
     count = cuda_device_count()
     if count:
-        import tdt
-
-        total = float(tdt.ones(8, device="cuda").sum())
-        yield Finding("GPU", "ok" if total == 8 else "broken", f"{count} visible, {cupy or 'cupy'} {gpu().__version__}")
+        yield Finding("GPU", *_computes_on_gpu(f"{count} visible, {cupy or 'cupy'} {gpu().__version__}"))
     elif cupy:
         yield Finding(
             "GPU", "note", f"none is visible to {cupy} {_version(cupy)}; is there one, and its driver? (nvidia-smi)"
         )
     else:
         yield Finding("GPU", "note", f"not used: that needs CuPy: {install_hint('cuda12')}, or cuda13")
+
+
+def _computes_on_gpu(found: str) -> tuple[str, str]:
+    """The state and the message: whether a product of matrices is right, for which CUDA's libraries are needed."""
+    import tdt
+
+    x = tdt.ones(8, 8, device="cuda")
+    try:
+        total = float((x @ x).sum())
+    except ImportError as error:
+        missing = str(error).partition("\n")[0]
+        return "broken", f"{found}; CUDA's libraries are missing: {install_hint('cuda13')}, or cuda12 ({missing})"
+    return ("ok", found) if total == 512 else ("broken", f"{found}; the sum of 8 x 8 products is {total}, not 512")
 
 
 def _runs(root: Path) -> Iterator[Finding]:
