@@ -34,7 +34,7 @@ def require_program(name: str) -> str:
     if path is None and name in os.environ.get("TDT_REQUIRE", "").split(","):
         pytest.fail(f"TDT_REQUIRE={os.environ['TDT_REQUIRE']}, but there is no program {name}")
     if path is None:
-        pytest.skip(f"there is no program {name}")
+        pytest.skip(f"there is no program {name}", allow_module_level=True)
     return path
 
 
