@@ -37,6 +37,17 @@ MODELS = {
 # Launches of a step, as docs/guide/gpu.md lists them.
 LAUNCHES = {"mlp": 26, "lenet": 39, "resnet20": 235, "gpt": 160, "lstm": 437}
 
+RUN = """
+data: {train: Digits(split=train), transform: [ToTensor], loader: {batch_size: 64}}
+model: ["Conv2d(1, 4, 3)", "BatchNorm2d(4)", ReLU, Dropout, Flatten, "LazyLinear(10)"]
+loss: CrossEntropyLoss
+metrics: [accuracy]
+optimizer: AdamW(lr=1e-3)
+train: {steps: 8, clip_grad_norm: 1.0}
+log: {every: 4 steps}
+device: cuda
+"""  # a config whose steps are counted
+
 
 def step_of(name: str, optimizer: str) -> Callable[[], tdt.Tensor]:
     """A training step with clipping, on a batch that is on the GPU; it returns the loss."""

@@ -13,7 +13,7 @@ from tdt.nn import functional as F
 from tdt.train.config import loads
 from tdt.train.logging.events import StepDone
 from tdt.train.session import Session
-from tests.gpu.steps import LAUNCHES, MODELS, step_of
+from tests.gpu.steps import LAUNCHES, MODELS, RUN, step_of
 
 
 @pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
@@ -29,16 +29,6 @@ def test_a_step_neither_waits_for_the_gpu_nor_uploads(name: str, optimizer: str,
 
 
 def test_a_run_reads_where_it_logs_and_uploads_batches_alone(tmp_path, counted):
-    config = """
-data: {train: Digits(split=train), transform: [ToTensor], loader: {batch_size: 64}}
-model: ["Conv2d(1, 4, 3)", "BatchNorm2d(4)", ReLU, Dropout, Flatten, "LazyLinear(10)"]
-loss: CrossEntropyLoss
-metrics: [accuracy]
-optimizer: AdamW(lr=1e-3)
-train: {steps: 8, clip_grad_norm: 1.0}
-log: {every: 4 steps}
-device: cuda
-"""
     steps: list[Counter[str]] = []
     with counted() as found:
 
@@ -47,7 +37,7 @@ device: cuda
                 steps.append(Counter(kind for kind, _, _ in found))
                 found.clear()
 
-        with Session.start(loads(config, str(tmp_path / "net.yaml")), folder=tmp_path / "run") as session:
+        with Session.start(loads(RUN, str(tmp_path / "net.yaml")), folder=tmp_path / "run") as session:
             session.train(on_event)
     inside = [steps[k] for k in (1, 2, 4, 5, 6)]  # neither the first nor those that log
     assert [(step["syncs"], step["uploads"]) for step in inside] == [(0, 2)] * len(inside)

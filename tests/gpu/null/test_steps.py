@@ -10,7 +10,7 @@ from tdt.train.config import loads
 from tdt.train.logging.events import StepDone
 from tdt.train.session import Session
 from tests.gpu.null import wheel
-from tests.gpu.steps import LAUNCHES, MODELS, step_of
+from tests.gpu.steps import LAUNCHES, MODELS, RUN, step_of
 
 HARMLESS = {"event"}  # of CuPy's pool of pinned memory
 
@@ -28,16 +28,6 @@ def test_a_step_launches_what_the_stand_in_counts_and_nothing_else(name: str, op
 
 
 def test_a_run_waits_where_it_logs_and_uploads_batches_alone(tmp_path):
-    config = """
-data: {train: Digits(split=train), transform: [ToTensor], loader: {batch_size: 64}}
-model: ["Conv2d(1, 4, 3)", "BatchNorm2d(4)", ReLU, Dropout, Flatten, "LazyLinear(10)"]
-loss: CrossEntropyLoss
-metrics: [accuracy]
-optimizer: AdamW(lr=1e-3)
-train: {steps: 8, clip_grad_norm: 1.0}
-log: {every: 4 steps}
-device: cuda
-"""
     steps: list[Counter[str]] = []
     with wheel.watch() as calls:
 
@@ -46,7 +36,7 @@ device: cuda
                 steps.append(Counter(call.kind for call in calls))
                 calls.clear()
 
-        with Session.start(loads(config, str(tmp_path / "net.yaml")), folder=tmp_path / "run") as session:
+        with Session.start(loads(RUN, str(tmp_path / "net.yaml")), folder=tmp_path / "run") as session:
             session.train(on_event)
     inside = [steps[k] for k in (1, 2, 4, 5, 6)]  # neither the first nor those that log
     waits = [(step["wait"], step["download"], step["upload"], step["pinned upload"]) for step in inside]
