@@ -29,12 +29,13 @@ from tdt._kernels._conditions import MOST_CELLS
 from tdt._kernels._layout import bordered, contiguous, transposed
 from tdt._kernels._native import NativeKernel, linked, vector_width
 from tdt._kernels._plane_taps import BUFFER, MOST_READ, PIXEL_BUFFER, TOGETHER, WORDS, PixelKind, taps
-from tdt._kernels._planes import GRAIN, NEAR, PARTS
+from tdt._kernels._planes import GRAIN, NEAR
 from tdt._kernels._pool import parallel
 from tdt._kernels._turn import turner
 
 CHUNKS = (64, 32, 16, 8)  # floats of a pixel in the buffer, the first with which enough rows fit
-ENOUGH = 4  # rows of targets
+ENOUGH, ENOUGH_SUMMED = 4, 2  # rows of targets; of a weight gradient's, which takes the widest chunks if none has them
+PIECES = 8  # of a weight gradient's work, where there are as many samples: threads have equal shares of them
 SUMMED = 10  # vectors of sums in a tile, at most, where there are 16 registers
 WRITTEN_OUT = 12  # products of a weight gradient with one vector of y, at most
 
@@ -209,18 +210,25 @@ def _cut(
     wide = _multiple(targets[1], TOGETHER) if what == "weights" else targets[1]
     columns = (wide - 1) * across + _reach(how)
     per = inner if form == "mixed" else 1
-    for floats in CHUNKS[what == "weights" :]:
+    summed = what == "weights"
+
+    def cut(floats: int) -> tuple[int, ...]:
+        """Rows of a strip, groups of a chunk, floats of a pixel of it and of one of the result, and of a row of the buffer."""
         of_chunk = min(groups, max(1, floats // max(inner, outer)))
         pixel, out = _multiple(of_chunk * inner, vector), _multiple(of_chunk * outer, vector)
         line = columns * pixel
         rows = min((BUFFER // line - span[0]) // down + 1, most)
-        if what == "weights":  # both operands stay in a level-one cache, if one row of them fits
+        if summed:  # both operands stay in a level-one cache, if one row of them fits
             near = (NEAR - (span[0] - down) * line) // (down * line + wide * out)
             rows = min(rows, max(1, near), PIXEL_BUFFER // (wide * out))
-        if rows >= min(most, ENOUGH):
-            break
-    if rows < tile[0]:
+        return rows, of_chunk, pixel, out, line
+
+    chunks = CHUNKS[1:] if summed and form == "spread" else CHUNKS  # few groups as wide as vectors are enough
+    cuts = [each for each in map(cut, chunks) if each[0] >= tile[0]]
+    if not cuts:
         return None
+    enough = min(most, ENOUGH_SUMMED if summed else ENOUGH)
+    rows, of_chunk, pixel, out, line = next((each for each in cuts if each[0] >= enough), cuts[0 if summed else -1])
     kind = PixelKind(*how, form, per, tile, pixel, out, vector, False)
     strips = -(-targets[0] // rows)
     tile_rows = min(_multiple(-(-targets[0] // strips), tile[0]), rows // tile[0] * tile[0], targets[0])
@@ -271,7 +279,7 @@ def weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, p
     kind = kind._replace(planes=planes)
     image, gradient = (np.ascontiguousarray(a) if planes else channels_last(a) for a in (x, y))
     cells = math.prod(kernel)
-    part = -(-len(y) // max(1, min(len(y), PARTS // chunks)))
+    part = -(-len(y) // min(len(y), -(-PIECES // chunks)))
     parts = -(-len(y) // part)
     sums = np.zeros((parts, chunks, inner * cells, kind.out), np.float32)
     work = gradient.size * inner * cells // (chunks * parts)
