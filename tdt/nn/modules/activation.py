@@ -167,6 +167,7 @@ class Hardtanh(Module):
     """Each element clamped to [min_val, max_val].
 
     Args:
+        min_val, max_val: bounds of the result.
         inplace: write the result into the input's memory.
         min_value, max_value: deprecated names of min_val and max_val.
     Shape: input (*); result the same shape.
@@ -229,6 +230,8 @@ class Threshold(Module):
     """Each element where it exceeds `threshold`, `value` elsewhere.
 
     Args:
+        threshold: elements that do not exceed it are replaced.
+        value: what the replaced elements become.
         inplace: write the result into the input's memory.
     Shape: input (*); result the same shape.
 
@@ -251,6 +254,8 @@ class Threshold(Module):
 class Hardshrink(_Shrink):
     """Each element, with 0 in the place of those in [-lambd, lambd].
 
+    Args:
+        lambd: largest magnitude that becomes 0.
     Shape: input (*); result the same shape.
 
     >>> import tdt
@@ -265,6 +270,8 @@ class Hardshrink(_Shrink):
 class Softshrink(_Shrink):
     """Each element moved towards 0 by `lambd`; those in [-lambd, lambd] become 0.
 
+    Args:
+        lambd: largest magnitude that becomes 0, by which others shrink.
     Shape: input (*); result the same shape.
 
     >>> import tdt
@@ -280,6 +287,7 @@ class LeakyReLU(Module):
     """x where it is positive, `negative_slope` x elsewhere.
 
     Args:
+        negative_slope: factor of negative elements.
         inplace: write the result into the input's memory.
     Shape: input (*); result the same shape.
     Source: Maas, Hannun and Ng, "Rectifier Nonlinearities Improve Neural Network Acoustic Models", 2013.
@@ -306,6 +314,7 @@ class RReLU(Module):
     In training the slope of each element is drawn uniformly from [lower, upper); in evaluation it is (lower + upper) / 2.
 
     Args:
+        lower, upper: bounds of the random slope of negative elements.
         inplace: write the result into the input's memory.
     Shape: input (*); result the same shape.
     Source: Xu et al., "Empirical Evaluation of Rectified Activations in Convolutional Network", 2015.
@@ -361,6 +370,7 @@ class ELU(_WithAlpha):
     """Exponential linear unit: x where it is positive, alpha (exp(x) - 1) elsewhere.
 
     Args:
+        alpha: minus the limit of the result for very negative elements.
         inplace: write the result into the input's memory.
     Shape: input (*); result the same shape.
     Source: Clevert, Unterthiner and Hochreiter, "Fast and Accurate Deep Network Learning by Exponential Linear Units", 2016.
@@ -378,6 +388,7 @@ class CELU(_WithAlpha):
     """Continuously differentiable ELU: x where it is positive, alpha (exp(x / alpha) - 1) elsewhere.
 
     Args:
+        alpha: minus the limit of the result for very negative elements.
         inplace: write the result into the input's memory.
     Shape: input (*); result the same shape.
     Source: Barron, "Continuously Differentiable Exponential Linear Units", 2017.
@@ -395,6 +406,7 @@ class Softplus(Module):
     """Smooth ReLU: log(1 + exp(beta x)) / beta of each element.
 
     Args:
+        beta: steepness: the larger, the closer to ReLU.
         threshold: where beta x exceeds it, the result is x itself.
     Shape: input (*); result the same shape.
 

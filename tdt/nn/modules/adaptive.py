@@ -29,6 +29,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     in_features / div_value^(i + 1) features.
 
     Args:
+        in_features: features of the input.
+        n_classes: number of classes.
         cutoffs: ascending class indices in [1, n_classes - 1] at which clusters begin.
         div_value: factor by which each cluster's projection is smaller than the one before.
         head_bias: whether the head has a bias.

@@ -24,6 +24,7 @@ class MultiheadAttention(Module):
     Without the weights memory grows with L + S, not with L · S. Weights of the projections start as `xavier_uniform_`.
 
     Args:
+        embed_dim: features of queries and of the output, divided among the heads.
         dropout: probability of dropping attention weights, in training.
         bias: whether the projections have biases.
         add_bias_kv: append a learned key and value to every sequence.

@@ -187,6 +187,8 @@ class SyncBatchNorm(_BatchNorm):
     With one process, or without `distributed.init_process_group`, it equals `BatchNorm1d`, for any number of dimensions.
 
     Args:
+        eps: added to the variance before its root is taken.
+        process_group: the processes whose batches count; None for all.
         momentum: weight of the new batch in the running estimates; None averages all batches equally.
         affine, bias: whether there is a learned scale, and a shift with it.
         track_running_stats: without running estimates, evaluation uses the batch's statistics too.

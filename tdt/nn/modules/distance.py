@@ -11,6 +11,7 @@ class PairwiseDistance(Module):
     """p-norm of x1 - x2 along the last dimension.
 
     Args:
+        keepdim: whether the result keeps the last dimension, with size 1.
         p: degree of the norm.
         eps: added to each difference.
     Shape: x1 and x2 (N, D) or (D,); result (N,) or (), with keepdim (N, 1) or (1,).

@@ -9,6 +9,8 @@ from tdt.nn.modules.module import Module
 class Flatten(Module):
     """Joins the dimensions `start_dim` to `end_dim` into one; by default all but the batch.
 
+    Args:
+        start_dim, end_dim: first and last dimension to join; 0 is the batch, negative ones count from the end.
     Shape: input (*, S_start, …, S_end, *); result (*, product of these sizes, *).
 
     >>> import tdt

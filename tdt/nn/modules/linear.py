@@ -92,6 +92,8 @@ class Bilinear(Module):
     Both start uniform within ±1 / √in1_features.
 
     Args:
+        in1_features, in2_features: features of the first and of the second input.
+        out_features: features of the result.
         bias: whether there is a bias.
     Shape: input1 (*, in1_features), input2 (*, in2_features); result (*, out_features); `weight` (out_features,
         in1_features, in2_features), `bias` (out_features,).

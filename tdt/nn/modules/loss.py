@@ -71,6 +71,9 @@ class LinearCrossEntropyLoss(_WeightedLoss):
     """Cross-entropy of a linear layer's classes, without storing the logits of all samples at once.
 
     Args:
+        in_features: features of the input.
+        num_classes: number of classes.
+        bias: whether the linear layer has a bias.
         out_features: further dimensions of the target, for each of which the layer has its own classes.
         weight: (num_classes,), factor of each class's loss.
         ignore_index: target index without loss.

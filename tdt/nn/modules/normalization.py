@@ -72,6 +72,8 @@ class GroupNorm(_Affine):
     """Normalises each group of channels of each sample to mean 0 and variance 1, then applies a learned scale and shift.
 
     Args:
+        num_groups: number of groups that the channels are divided into.
+        num_channels: channels of the input.
         eps: added to the variance before its root is taken.
         affine, bias: whether there is a learned scale for each channel, and a shift with it.
     Shape: input (N, num_channels, *); result the same shape; `weight` and `bias` (num_channels,).
@@ -143,6 +145,9 @@ class LocalResponseNorm(Module):
     """Divides each value by a power of the squares in neighbouring channels: (k + alpha · mean of `size` squares)^beta.
 
     Args:
+        alpha: factor of the mean of squares.
+        beta: exponent of the divisor.
+        k: added to the mean of squares.
         size: number of neighbouring channels.
     Shape: input (N, C, *); result the same shape.
     Raises:
@@ -170,6 +175,11 @@ class CrossMapLRN2d(Module):
 
     Unlike PyTorch's, sums cover the neighbouring channels only, as published, and gradients are those of the results.
 
+    Args:
+        size: number of neighbouring channels.
+        alpha: factor of the mean of squares.
+        beta: exponent of the divisor.
+        k: added to the mean of squares.
     Shape: input (N, C, H, W); result the same shape.
     Raises:
         ValueError: when the input does not have 4 dimensions.

@@ -10,6 +10,8 @@ from tdt.nn.modules.module import Module
 class PixelShuffle(Module):
     """Moves channels into space: each r × r block of the result comes from r² channels, r being `upscale_factor`.
 
+    Args:
+        upscale_factor: factor of height and width.
     Shape: input (*, C r², H, W); result (*, C, H r, W r).
     Source: Shi et al., "Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel CNN", 2016.
 
@@ -33,6 +35,8 @@ class PixelUnshuffle(Module):
     """Moves space into channels, the inverse of `PixelShuffle`: each r × r block becomes r² channels, r being
     `downscale_factor`.
 
+    Args:
+        downscale_factor: divisor of height and width.
     Shape: input (*, C, H r, W r); result (*, C r², H, W).
 
     >>> import tdt

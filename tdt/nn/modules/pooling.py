@@ -342,6 +342,8 @@ class FractionalMaxPool2d(_FractionalMaxPool):
     """Largest values of windows at pseudo-random places, so that sizes shrink by a factor that need not be whole.
 
     Args:
+        kernel_size: height and width of a window, one number for both or one each.
+        _random_samples: (N, C, 2) numbers in [0, 1) that place the windows, in place of random ones.
         output_size: size of the result, one number for all spatial dimensions or one each.
         output_ratio: the same as a fraction of the input's size, between 0 and 1; exactly one of the two must be given.
         return_indices: also return where each maximum lies in the flattened spatial dimensions.
@@ -365,6 +367,8 @@ class FractionalMaxPool3d(_FractionalMaxPool):
     """Largest values of windows at pseudo-random places, so that sizes shrink by a factor that need not be whole.
 
     Args:
+        kernel_size: size of a window, one number for all three dimensions or one each.
+        _random_samples: (N, C, 3) numbers in [0, 1) that place the windows, in place of random ones.
         output_size: size of the result, one number for all spatial dimensions or one each.
         output_ratio: the same as a fraction of the input's size, between 0 and 1; exactly one of the two must be given.
         return_indices: also return where each maximum lies in the flattened spatial dimensions.

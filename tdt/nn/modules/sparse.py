@@ -61,6 +61,10 @@ class Embedding(_Table):
     Starts from the standard normal distribution.
 
     Args:
+        num_embeddings: number of vectors.
+        embedding_dim: numbers of each vector.
+        _weight: initial vectors (num_embeddings, embedding_dim), in place of random ones.
+        _freeze: whether the vectors are not trained.
         padding_idx: index whose vector starts as zeros and is not trained.
         max_norm: vectors of a larger norm are scaled down to it, in place, when they are looked up.
         norm_type: degree p of that norm.
@@ -111,6 +115,9 @@ class EmbeddingBag(_Table):
     """Sums, means or maxima of embedding vectors over bags of indices, without storing the single vectors.
 
     Args:
+        num_embeddings: number of vectors.
+        embedding_dim: numbers of each vector.
+        _weight: initial vectors (num_embeddings, embedding_dim), in place of random ones.
         max_norm: vectors of a larger norm are scaled down to it, in place, when they are looked up.
         norm_type: degree p of that norm.
         scale_grad_by_freq: divide gradients by how often an index occurs in the batch.

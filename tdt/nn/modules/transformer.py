@@ -75,6 +75,10 @@ class TransformerEncoderLayer(_Layer):
     """Self-attention and a feed-forward network, each with dropout, a residual sum and layer normalisation.
 
     Args:
+        d_model: features of every position.
+        nhead: number of attention heads, which divides d_model.
+        layer_norm_eps: added to the variance in layer norms.
+        batch_first: whether N precedes the length in inputs and output.
         dim_feedforward: width of the hidden layer of the feed-forward network.
         activation: "relu", "gelu" or a function of a tensor.
         norm_first: normalise before each block instead of after its sum.
@@ -112,6 +116,10 @@ class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to the encoder's output and a feed-forward network, each with dropout and a residual sum.
 
     Args:
+        d_model: features of every position.
+        nhead: number of attention heads, which divides d_model.
+        layer_norm_eps: added to the variance in layer norms.
+        batch_first: whether N precedes the length in inputs and output.
         dim_feedforward: width of the hidden layer of the feed-forward network.
         activation: "relu", "gelu" or a function of a tensor.
         norm_first: normalise before each block instead of after its sum.
@@ -169,6 +177,7 @@ class TransformerEncoder(Module):
     positions gives zeros, as there.
 
     Args:
+        encoder_layer: the layer that is copied.
         norm: module applied to the last layer's output.
         enable_nested_tensor: False computes padded positions like all others.
         mask_check: accepted without effect, for PyTorch's sake.
@@ -228,6 +237,7 @@ class TransformerDecoder(Module):
     """Stack of `num_layers` copies of a decoder layer, followed by `norm` if given.
 
     Args:
+        decoder_layer: the layer that is copied.
         norm: module applied to the last layer's output.
     Shape: tgt, memory, masks and result as for `TransformerDecoderLayer`; tgt_is_causal=None checks whether tgt_mask is
         causal.
@@ -269,6 +279,11 @@ class Transformer(Module):
     """Encoder-decoder transformer: the decoder attends to the encoder's output. Weights start as `xavier_uniform_`.
 
     Args:
+        d_model: features of every position.
+        nhead: number of attention heads, which divides d_model.
+        num_encoder_layers, num_decoder_layers: number of layers of each.
+        layer_norm_eps: added to the variance in layer norms.
+        batch_first: whether N precedes the length in inputs and output.
         dim_feedforward: width of the hidden layer of each feed-forward network.
         dropout: probability of dropping elements in every layer, in training.
         activation: "relu", "gelu" or a function of a tensor.

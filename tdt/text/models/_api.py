@@ -36,7 +36,27 @@ def of_head(head: Head, default: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Base of a family's settings, named as in its Hugging Face `config.json`."""
+    """Base of a family's settings, named as in its Hugging Face `config.json`.
+
+    Args:
+        vocab_size: number of tokens.
+        hidden_size, n_embd, dim: width of the vector of each position.
+        num_hidden_layers, n_layer, n_layers: number of blocks.
+        num_attention_heads, n_head, n_heads: number of attention heads.
+        intermediate_size, n_inner, hidden_dim: width between the two linear layers of a block.
+        hidden_act, activation_function, activation: activation function of a block's linear layers, by its
+            name in a `config.json`.
+        max_position_embeddings, n_positions: most tokens of a sequence.
+        hidden_dropout_prob, resid_pdrop, dropout: probability that an element of a block's output is zeroed in training.
+        attention_probs_dropout_prob, attn_pdrop, attention_dropout: probability that an attention weight is zeroed in training.
+        layer_norm_eps, layer_norm_epsilon, rms_norm_eps: added to the denominators of norms.
+        initializer_range: standard deviation of the initial weights.
+        pad_token_id: number of the token that fills up short sequences.
+        mask_padding: without an attention_mask, attend to no token `pad_token_id`.
+        tie_word_embeddings: whether the output layer uses the weights of the embedding.
+        num_labels: number of classes.
+        class_dim: dimension of the vocabulary in the result: -1, or 1 as CrossEntropyLoss expects it.
+    """
 
     model_type: ClassVar[str]
     aliases: ClassVar[dict[str, str]] = {}  # another name of Hugging Face's → the field
@@ -92,6 +112,7 @@ class TextModel(nn.Module):
     head: ClassVar[Head | None] = None
     tied: ClassVar[tuple[str, str] | None] = None  # module whose weight is that of another one, and that one
     __signature__: ClassVar[inspect.Signature]
+    described_by: ClassVar[tuple[type[Settings]]]  # whose docstring describes the arguments
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -102,6 +123,7 @@ class TextModel(nn.Module):
                 for part in cls._fields()
             ]
             cls.__signature__ = inspect.Signature(parameters)
+            cls.described_by = (cls.settings_class,)
 
     @classmethod
     def _fields(cls) -> list[Field[Any]]:

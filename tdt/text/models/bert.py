@@ -16,7 +16,12 @@ __all__ = ["BertForMaskedLM", "BertForSequenceClassification", "BertModel"]
 
 @dataclass(frozen=True, kw_only=True)
 class BertSettings(Settings):
-    """Settings of BERT; the defaults are those of BERT base."""
+    """Settings of BERT; the defaults are those of BERT base.
+
+    Args:
+        type_vocab_size: number of segments, such as question and answer.
+        classifier_dropout: probability that an input of the classifier is zeroed in training; None for hidden_dropout_prob.
+    """
 
     model_type = "bert"
     required = {"is_decoder": False, "add_cross_attention": False, "position_embedding_type": "absolute"}

@@ -17,7 +17,11 @@ EPS = 1e-12  # of all norms; no setting of Hugging Face's
 
 @dataclass(frozen=True, kw_only=True)
 class DistilBertSettings(Settings):
-    """Settings of DistilBERT; the defaults are those of DistilBERT base."""
+    """Settings of DistilBERT; the defaults are those of DistilBERT base.
+
+    Args:
+        seq_classif_dropout: probability that an input of the classifier is zeroed in training.
+    """
 
     model_type = "distilbert"
     aliases = {"hidden_size": "dim", "num_attention_heads": "n_heads", "num_hidden_layers": "n_layers"}

@@ -18,7 +18,14 @@ __all__ = ["GPT2ForSequenceClassification", "GPT2LMHeadModel", "GPT2Model"]
 
 @dataclass(frozen=True, kw_only=True)
 class GPT2Settings(Settings):
-    """Settings of GPT-2; the defaults are those of the model with 124 million parameters."""
+    """Settings of GPT-2; the defaults are those of the model with 124 million parameters.
+
+    Args:
+        n_inner: width between the two linear layers of a block; None for four times n_embd.
+        embd_pdrop: probability that an element of the embeddings is zeroed in training.
+        scale_attn_weights: whether scores of attention are divided by the root of a head's width.
+        scale_attn_by_inverse_layer_idx: whether scores of attention are divided by the number of their block too.
+    """
 
     model_type = "gpt2"
     aliases = {

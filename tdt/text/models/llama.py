@@ -21,7 +21,15 @@ SCALINGS = {"default": (), "linear": ("factor",),
 
 @dataclass(frozen=True, kw_only=True)
 class LlamaSettings(Settings):
-    """Settings of Llama; the defaults are those of the model with 7 billion parameters."""
+    """Settings of Llama; the defaults are those of the model with 7 billion parameters.
+
+    Args:
+        num_key_value_heads: heads of keys and values, each shared by several of the queries; None for as many as queries have.
+        head_dim: width of a head; None for hidden_size / num_attention_heads.
+        rope_theta: base of the wavelengths of rotary positions.
+        rope_scaling: how rotary positions are stretched: a mapping with `rope_type` default, linear or llama3.
+        attention_bias, mlp_bias: whether the linear layers of attention, or of the other branch, have biases.
+    """
 
     model_type = "llama"
 

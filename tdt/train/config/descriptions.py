@@ -64,7 +64,8 @@ COMMON: dict[str, dict[str, str]] = {
         "root": "Folder of the files.", "path": "File that is read.", "seed": "Seeds the division into splits.",
         "valid": "Share of the rows for validation.", "test": "Share of the rows for the test.",
         "stratify": "Divide each class alike.", "split_column": "Column that names the split of each row.",
-        "transform": "Accepted as in torchvision; write `data.transform`.", "images": "Folder of the images.",
+        "transform": "Accepted as in torchvision; write `data.transform`.",
+        "target_transform": "A Python function, which a config cannot hold.", "images": "Folder of the images.",
         "masks": "Folder of the masks.", "x": "Name of the array of inputs.", "y": "Name of the array of targets.",
         "tokenizer": "A `tokenizer.json`, or a folder with one.", "target_type": "category, number or boolean.",
     },
@@ -87,9 +88,10 @@ def summary(target: Any) -> str:
 
 
 def descriptions(target: Any, names: Collection[str]) -> dict[str, str]:
-    """The description of each of `names` in the docstring of a class or function, or of one that the class inherits from.
+    """The description of each of `names` in the docstring of a class or function.
 
-    An entry is `name: text` or `name, other: text`; its further lines are indented more.
+    Or else in one that the class inherits from, or in those of the classes in its attribute `described_by`, whose arguments it
+    takes. An entry is `name: text` or `name, other: text`; its further lines are indented more.
 
     >>> from tdt.train.config.descriptions import descriptions
     >>> from tdt.train.config.sections import Checkpoint
@@ -97,12 +99,18 @@ def descriptions(target: Any, names: Collection[str]) -> dict[str, str]:
     {'every': 'Interval of checkpoints, in addition to the one at the end.'}
     """
     found: dict[str, str] = {}
-    for one in getattr(target, "__mro__", (target,)):
+    for one in _sources(target):
         if one is not object and (text := vars(one).get("__doc__") if isinstance(one, type) else inspect.getdoc(one)):
             for name, meaning in _entries(inspect.cleandoc(text)):
                 if name in names:
                     found.setdefault(name, meaning)
     return found
+
+
+def _sources(target: Any) -> list[Any]:
+    """The classes and functions whose docstrings describe the arguments of `target`, the most specific first."""
+    found = list(getattr(target, "__mro__", (target,)))
+    return [*found, *(one for other in getattr(target, "described_by", ()) for one in _sources(other))]
 
 
 def _entries(text: str) -> list[tuple[str, str]]:

@@ -258,7 +258,7 @@ def _arguments(kind: str, name: str, known: Registry, value_of: Callable[[Any], 
         options["scheduler"] |= {"monitor": {"type": "string"}}
     properties |= {key: _or_reference(value) for key, value in options.get(kind, {}).items()}
     for key, meaning in (COMMON.get(kind, {}) | descriptions(target, properties) | _OWN).items():
-        if properties.get(key):
+        if key in properties:
             properties[key] = properties[key] | {"description": meaning}
     described_object = {
         "description": summary(target),

@@ -147,8 +147,10 @@ class ByClass(Metric):
     """A ratio of counts per class, which a subclass defines, and its average over the classes.
 
     average: "macro", all classes equally, without those that neither occur nor were predicted; "weighted", by how often
-    each occurs; "micro", the ratio of the counts over all classes. For binary outputs, 1 of each output is a class, so
-    that with one output all three are the ratio for 1. A ratio x/0 is 0. The values are those of scikit-learn.
+        each occurs; "micro", the ratio of the counts over all classes.
+
+    For binary outputs, 1 of each output is a class, so that with one output all three are the ratio for 1. A ratio x/0
+    is 0. The values are those of scikit-learn.
     """
 
     state_names = ("counts",)

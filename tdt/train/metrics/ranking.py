@@ -19,8 +19,11 @@ class Ranking(Metric):
 
     Outputs are scores (n, classes, …) for targets that are classes (n, …); the softmax of each class is ranked (one
     against the rest). With a binary loss (BCEWithLogitsLoss), outputs and targets have one shape.
+
     average: "macro", all classes equally; "weighted", by how often each occurs; "micro", over the scores of all classes
-    together. A class whose number is not defined is left out; the result is NaN if none is left or a score is NaN.
+        together.
+
+    A class whose number is not defined is left out; the result is NaN if none is left or a score is NaN.
     Exact: all scores are kept until the end of the epoch.
     """
 

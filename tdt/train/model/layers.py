@@ -34,6 +34,10 @@ class Residual(Module):
 
     Weights are named `body.…` and `shortcut.…`. Raises ValueError if the two differ in shape.
 
+    Args:
+        body: layer whose output is added.
+        shortcut: layer on the other way, which makes shapes equal; None for the input itself.
+
     >>> import tdt
     >>> from tdt.train.model.layers import Residual
     >>> layer = Residual(tdt.nn.Linear(4, 4))
@@ -86,6 +90,9 @@ class Add(_Branches):
 
     Branches are a list (weights named `0.…`, `1.…`) or a mapping (named by its keys). Raises ValueError for different shapes.
 
+    Args:
+        branches: layers as a list or by name; None where the inputs themselves are added.
+
     >>> import tdt
     >>> from tdt.train.model.layers import Add
     >>> Add()(tdt.ones(2), tdt.ones(2))
@@ -108,6 +115,9 @@ class Concat(_Branches):
 
     Branches are a list (weights named `0.…`, `1.…`) or a mapping (named by its keys). Raises ValueError if shapes
     differ in other dimensions. As in Szegedy et al., Going Deeper with Convolutions (2014).
+
+    Args:
+        branches: layers as a list or by name; None where the inputs themselves are joined.
 
     >>> import tdt
     >>> from tdt.train.model.layers import Concat
@@ -140,6 +150,9 @@ class Parallel(_Branches):
     Weights are named `0.…`, `1.…` or by the keys. For models with several outputs: a loss picks one with
     `input: output/key`.
 
+    Args:
+        branches: layers as a list or by name.
+
     >>> import tdt
     >>> from tdt.train.model.layers import Parallel
     >>> heads = Parallel({"digit": tdt.nn.Linear(4, 10), "sign": tdt.nn.Linear(4, 1)})
@@ -160,6 +173,10 @@ class Repeat(Sequential):
     """`times` layers in sequence, each created by calling `layer`, with weights of their own.
 
     They are named `0`, `1`, … as in Sequential. In a config `layer` is any model, which is built for each.
+
+    Args:
+        times: number of layers.
+        layer: function that returns a new layer; in a config any model.
 
     >>> import tdt
     >>> from tdt.train.model.layers import Repeat
@@ -227,6 +244,9 @@ class Graph(Module):
 class Pick(Module):
     """Select one of several outputs of the previous layer: by index, as from `(output, state)` of an LSTM, or by key.
 
+    Args:
+        key: index or name of the output.
+
     >>> import tdt
     >>> from tdt.train.model.layers import Pick
     >>> Pick(0)((tdt.ones(2), "state"))
@@ -248,6 +268,9 @@ class Transpose(Module):
     """Swap two dimensions; 0 is the batch.
 
     For sequences: losses over classes take (n, classes, length), a Linear returns (n, length, classes).
+
+    Args:
+        dim0, dim1: the dimensions; 0 is the batch.
 
     >>> import tdt
     >>> from tdt.train.model.layers import Transpose
@@ -278,6 +301,10 @@ class Positions(Module):
 
     Initialised from a normal distribution with deviation 0.02 (Radford et al., Language Models are Unsupervised
     Multitask Learners, 2019).
+
+    Args:
+        max_length: most positions of a sequence.
+        width: numbers of each vector.
 
     >>> import tdt
     >>> from tdt.train.model.layers import Positions
@@ -314,9 +341,14 @@ class Positions(Module):
 class CausalSelfAttention(Module):
     """Causal multi-head self-attention: (n, length, embed_dim) → same. Each position attends to itself and earlier ones.
 
-    dropout: of the attention weights, in training. Weights are named `in_proj` (queries, keys and values) and
-    `out_proj`. Source: Vaswani et al., Attention Is All You Need (2017).
-    Raises ValueError if embed_dim is not a multiple of num_heads.
+    Weights are named `in_proj` (queries, keys and values) and `out_proj`.
+
+    Args:
+        embed_dim: features of every position, divided among the heads.
+        dropout: probability that an attention weight is zeroed in training.
+    Raises:
+        ValueError: when embed_dim is not a multiple of num_heads.
+    Source: Vaswani et al., "Attention Is All You Need", 2017.
 
     >>> import tdt
     >>> from tdt.train.model.layers import CausalSelfAttention

@@ -6,6 +6,7 @@ import enum
 import fnmatch
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any, NoReturn, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
@@ -125,6 +126,7 @@ def builder(
     network = make.__annotations__.get("return", make.__name__)
     build.__doc__ = DOC.format(doc=doc, source=source, name=name, network=network)
     build.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    build.described_by = make, vars(sys.modules[make.__module__])[network]  # type: ignore[attr-defined]
     BUILDERS[name], FILES[name] = build, file
     return build
 

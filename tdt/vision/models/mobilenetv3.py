@@ -151,7 +151,13 @@ def _mobilenet_v3(
     norm_layer: Norm | None = None,
     dropout: float = 0.2,
 ) -> MobileNetV3:
-    """The network of the rows `setting`. reduced_tail, dilated: halve the channels of its end; dilate there."""
+    """The network of the rows `setting`.
+
+    Args:
+        width_mult: factor of every layer's channels.
+        reduced_tail: halve the channels of the last three blocks.
+        dilated: dilate the convolutions of the last three blocks.
+    """
     divisor, dilation = 2 if reduced_tail else 1, 2 if dilated else 1
     blocks = []
     for number, (inputs, kernel, expanded, outputs, squeeze, activation, stride) in enumerate(setting, 1):

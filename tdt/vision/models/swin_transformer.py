@@ -225,6 +225,7 @@ class SwinTransformer(nn.Module):
         embed_dim: channels of the first stage; each later one has twice those before it.
         depths, num_heads: blocks and heads of each stage.
         mlp_ratio: channels between a block's two linear layers, in multiples of the stage's.
+        attention_dropout: probability that an attention weight is zeroed in training.
         stochastic_depth_prob: probability that the last block's branches are left out; those before have less.
         norm_layer: function of the channels; None stands for layer norm.
         block: class of the blocks; None for those of the first version.

@@ -14,6 +14,7 @@ class VGG(nn.Module):
     """VGG: convolutions `features`, followed by three linear layers.
 
     Args:
+        features: the convolutions, which return 512 channels.
         init_weights: draw the weights as the paper's authors did.
     Shape: x (N, 3, H, W), at least 32 × 32 pixels; result (N, num_classes).
     Source: Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition", 2015.

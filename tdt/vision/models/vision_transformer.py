@@ -85,6 +85,9 @@ class VisionTransformer(nn.Module):
     """Vision Transformer: the image as a sequence of patches, and a linear layer on the output of a class token.
 
     Args:
+        hidden_dim: width of the vector of each patch.
+        mlp_dim: width between the two linear layers of a block.
+        attention_dropout: probability that an attention weight is zeroed in training.
         image_size: height and width of the images.
         patch_size: height and width of a patch.
         representation_size: outputs of a linear layer with tanh before the last; None for none.

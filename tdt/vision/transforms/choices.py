@@ -51,6 +51,9 @@ class _Drawn(Transform):
 class RandomApply(_Drawn):
     """All of the steps with probability `p`, else none.
 
+    Args:
+        transforms: the steps, in order.
+
     >>> import tdt
     >>> from tdt.vision.transforms import RandomApply, RandomHorizontalFlip
     >>> RandomApply([RandomHorizontalFlip(1.0)], p=1.0)(tdt.arange(3).reshape(1, 1, 3))
@@ -72,6 +75,8 @@ class RandomApply(_Drawn):
 class RandomChoice(_Drawn):
     """One of several transforms, drawn for each call from the default generator, with weights `p`.
 
+    Args:
+        transforms: the steps, of which one is drawn.
     Raises:
         TypeError: when `transforms` or `p` is not a sequence.
         ValueError: when there are not as many weights as transforms.
@@ -100,6 +105,9 @@ class RandomChoice(_Drawn):
 
 class RandomOrder(_Drawn):
     """All of the steps, in an order drawn for each image.
+
+    Args:
+        transforms: the steps.
 
     >>> import tdt
     >>> from tdt.vision.transforms import CenterCrop, RandomOrder

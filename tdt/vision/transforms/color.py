@@ -35,6 +35,8 @@ def restore_layout(planes: np.ndarray, images: Images) -> Images:
 class Grayscale(Transform):
     """Grey images, 0.2989 R + 0.587 G + 0.114 B, with `num_output_channels` 1 or 3 equal channels.
 
+    Args:
+        num_output_channels: channels of the result, 1 or 3.
     Shape: image (3, H, W) or (H, W, 3); result (num_output_channels, H, W) or (H, W, num_output_channels).
     Raises:
         ValueError: when `num_output_channels` is neither 1 nor 3.
@@ -314,6 +316,9 @@ class ConvertImageDtype(Transform):
 
 class ToDtype(Transform):
     """Tensors of another dtype and the same values, such as integers as floats; with `scale`, as ConvertImageDtype.
+
+    Args:
+        scale: whether values change with the dtype: integers of an image become numbers from 0 to 1.
 
     >>> import tdt
     >>> from tdt.vision.transforms import ToDtype

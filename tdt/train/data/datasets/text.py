@@ -25,7 +25,8 @@ class Text(Dataset):
     """Windows of a text. Items are (tokens, next tokens), int64 tensors (length,) that overlap in all but one token.
 
     path: a UTF-8 text file; by default the text is the source code of tdt itself.
-    length: tokens in a window. stride: between the beginnings of windows; by default they do not overlap.
+    length: tokens in a window.
+    stride: tokens between the beginnings of windows; by default windows do not overlap.
     tokens: "characters" of the training split, with one number for all others; or the 256 "bytes".
     tokenizer: instead, the tokens of a `tokenizer.json`, or of the one in a folder (library `tokenizers`).
     split: "train", "valid" or "test": the beginning of the text, then its shares `valid` and `test`. Without it all of it.
