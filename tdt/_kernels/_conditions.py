@@ -33,12 +33,12 @@ MANY_PIXELS, MANY_SUMMED_PIXELS = 64, 192
 # Pairs of channels whose transformed weights, 16 numbers of each, fill a level-two cache: of more, it takes as many pixels.
 CACHED_WEIGHTS, MANY_PIXELS_OF_MANY_WEIGHTS = 1 << 15, 160
 # Channels on one side, with which others are no vector; pairs of channels of which a weight gradient is computed so, cells of a
-# kernel for few channels of the image; the share of vectors of eight along a row that has to be used; and multiply-adds of a
-# sample, of which fewer do not earn back the time to compile. More channels of a target or a source, with which that depends on
-# how well rows fill vectors in comparison, or alone.
-FEW_CHANNELS, FEW_PAIRS, FEW_CELLS, FILLED, LARGE_FEW = 4, 64, 25, 0.75, 1 << 15
+# kernel for few channels of the image, and of the result; the share of vectors of eight along a row that has to be used; and
+# multiply-adds of a sample, of which fewer do not earn back the time to compile. More channels of a target or a source, with
+# which that depends on how well rows fill vectors in comparison, or alone.
+FEW_CHANNELS, FEW_PAIRS, FEW_CELLS, SOME_CELLS, FILLED, LARGE_FEW = 4, 64, 25, 64, 0.75, 1 << 15
 SOME_CHANNELS, FILLED_ROWS, FILLED_ALONE = 12, 0.87, 0.9
-MOST_CELLS = 64  # of a kernel, all of which are written out in the code of `_planes` and `_pixels`
+MOST_CELLS = 81  # of a kernel, all of which are written out in the code of `_planes` and `_pixels`
 # Numbers of a row of a patch, and of a whole patch, whose weight gradient is summed where they lie.
 LONG_RUN, MOST_PATCH = 8, 1 << 10
 # Windows of an image up to which they are multiplied as patches, also of a channels-last one, whose weights are packed sooner,
@@ -240,7 +240,8 @@ def few_channels(arrays: Sequence[Any], attributes: dict) -> bool:
         fast = fast and min(channels, out_channels) <= FEW_CHANNELS
     elif "size" in attributes:
         height, width = (-(-n // s) for n, s in zip(attributes["size"], stride, strict=True))
-        fast = out_channels <= FEW_CHANNELS or _fills_rows(out_channels, channels, cells, width)
+        few = out_channels <= FEW_CHANNELS and cells <= SOME_CELLS
+        fast = few or _fills_rows(out_channels, channels, cells, width)
     else:
         height, width = output_sizes(first.shape[2:], kernel, stride, attributes["padding"], attributes["dilation"])
         fast = (channels <= FEW_CHANNELS and cells <= FEW_CELLS) or _fills_rows(channels, out_channels, cells, width)
