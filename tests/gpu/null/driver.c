@@ -138,7 +138,8 @@ cudaError_t cudaSetDevice(int device) {
 }
 cudaError_t cudaDriverGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
 cudaError_t cudaRuntimeGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
-cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) { return *can = device != peer, cudaSuccess; }
+// No: then CuPy refuses to compute with arrays of another device.
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) { return (void)device, (void)peer, *can = 0, cudaSuccess; }
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags) { return (void)peer, (void)flags, cudaSuccess; }
 cudaError_t cudaDeviceGetPCIBusId(char* name, int size, int device) {
     if (size < 13) return last = cudaErrorInvalidValue;

@@ -201,11 +201,12 @@ CALLBACKS: dict[str, tuple[Callable, Callable]] = {
 _alive: list[object] = []  # callbacks and libraries, for as long as the process lives
 
 
-def start() -> None:
-    """Load CuPy on the null driver; once in a process, before anything imports it."""
+def start(gpus: int = 1) -> None:
+    """Load CuPy on the null driver, with so many GPUs; once in a process, before anything imports it."""
     assert "cupy" not in sys.modules, "something has imported cupy before the null driver"
     packages, headers = _folder("cupy_backends").parent, _folder("nvidia") / "cu13" / "include"
     driver = _load(_built("libcuda.so.1", SOURCE.read_text(), headers))
+    ctypes.c_int.in_dll(driver, "null_count").value = gpus
     for name, (kind, function) in CALLBACKS.items():
         callback = kind(function)
         _alive.append(callback)
