@@ -14,7 +14,7 @@ from rich.text import Text
 
 from tdt.commands._epoch_table import Cell, EpochTable
 from tdt.train._printable import message, printable
-from tdt.train.logging.console import Console
+from tdt.train.logging.console import Console, Piece
 from tdt.train.logging.events import EpochDone, RunStarted, StepDone, Validated
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class BarConsole(Console):
         super().__init__(out, parts)
         self._console = rich.console.Console(file=out, highlight=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=True, redirect_stdout=False)
-        self._table = EpochTable("/".join((parts and parts.monitor) or ()))
+        self._table = EpochTable(self.monitor)
         self._refreshed = 0.0
         self._status: dict[str, str] = {}
         self._encodes_bar = _encodes("━", out)
@@ -39,9 +39,6 @@ class BarConsole(Console):
     def start(self, event: RunStarted) -> None:
         super().start(event)
         self._live.start()
-
-    def header_line(self, name: str, value: str) -> None:
-        self._print((name, "bold"), (f"  {value}", ""))
 
     def step(self, event: StepDone) -> None:
         now = time.perf_counter()
@@ -83,7 +80,7 @@ class BarConsole(Console):
         cells = dict(self._cells(epoch, valid))
         cells |= {"took": Cell(f"{self.took(now):.2f} s")} if epoch is not None else {}
         for line in self._table.lines(cells, self._console.width):
-            self._print(*line)
+            self.put(*line)
 
     def _cells(self, epoch: EpochDone | None, valid: Validated | None) -> Iterator[tuple[str, Cell]]:
         at = epoch or valid
@@ -93,15 +90,11 @@ class BarConsole(Console):
         for tag, value in (epoch.scalars if epoch else {}).items():
             yield f"train/{tag.rpartition('/')[2]}", Cell.of(value)
         for tag, value in (valid.scalars if valid else {}).items():
-            style = ("green" if valid.best else "yellow") if valid is not None and tag == self._table.monitor else ""
-            yield tag, Cell.of(value, style)
+            yield tag, Cell.of(value, self.style_of(tag, valid) if valid else "")
         if valid is not None and valid.best:
             yield "best", Cell("best", style="green")
 
-    def write(self, line: str) -> None:
-        self._print((line, ""))
-
-    def _print(self, *pieces: tuple[str, str]) -> None:
+    def put(self, *pieces: Piece) -> None:
         self._console.print(_escaped(pieces), soft_wrap=True)
 
     def restore(self) -> None:
@@ -112,7 +105,7 @@ class BarConsole(Console):
         self._live.stop()
 
 
-def _escaped(pieces: Iterable[tuple[str, str]]) -> Text:
+def _escaped(pieces: Iterable[Piece]) -> Text:
     """Texts with their styles as one, without the control characters that they may have."""
     return Text.assemble(*((message(text), style) for text, style in pieces))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -16,7 +17,9 @@ import pyte
 import pytest
 
 from tdt.commands._bar import BarConsole
+from tdt.commands._console import console_on
 from tdt.commands._epoch_table import Cell
+from tdt.commands._output import STYLES
 from tdt.train.logging import console as plain
 from tdt.train.logging.events import EpochDone, Notice, RunStarted, StepDone, TestDone, Validated
 from tests.commands.running import COMMAND, SMALL, environment
@@ -199,3 +202,36 @@ def test_a_run_has_a_header_a_table_and_a_bar(tmp_path: Path, width: int):
         assert lines[27].startswith("test loss") and lines[-2] == "to evaluate: tdt eval small/1"
         assert any(re.search(r"step +\d+/180 .*loss \d\.\d+ .*samples/s .* left$", frame) for frame in terminal.frames)
         assert not terminal.screen.cursor.hidden
+
+
+@pytest.mark.parametrize(
+    ("requested", "coloured"),
+    [({}, False), ({"FORCE_COLOR": "1"}, True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False)],
+)
+def test_a_log_file_has_colours_where_the_environment_forces_them(
+    monkeypatch, requested: dict[str, str], coloured: bool
+):
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in requested.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(plain, "header", lambda event, parts: {"run": str(event.folder)})
+    out = io.StringIO()
+    parts: Any = SimpleNamespace(monitor=("valid", "accuracy"))
+    console = console_on(out, parts)
+    console(RunStarted(step=0, folder=Path("runs/a\x1b[2J/1"), steps=6, epochs=3))
+    for epoch, best in enumerate((True, False)):
+        console(EpochDone(step=2 * epoch + 2, epoch=epoch, scalars={"train_epoch/loss": 0.5}, validated=True))
+        console(
+            Validated(step=2 * epoch + 2, epoch=epoch, scalars={"valid/loss": 0.25, "valid/accuracy": 1.0}, best=best)
+        )
+    console(Validated(step=5, epoch=2, scalars={"valid/accuracy": 0.5}, best=False))
+    lines = re.sub(r"\d+\.\d\d s", "1.00 s", out.getvalue()).splitlines()
+    expected = [
+        "[bold]run[]  runs/a\\x1b[2J/1",
+        "epoch 1/3  train loss 0.5000  valid loss 0.2500 [green]accuracy 1.0000[]  1.00 s  [green]best[]",
+        "epoch 2/3  train loss 0.5000  valid loss 0.2500 [yellow]accuracy 1.0000[]  1.00 s",
+        "step 5  valid [yellow]accuracy 0.5000[]",
+    ]
+    codes = {name: f"\x1b[{code}m" if coloured else "" for name, code in (STYLES | {"": "0"}).items()}
+    assert lines == [re.sub(r"\[([a-z]*)\]", lambda style: codes[style[1]], line) for line in expected]

@@ -14,6 +14,7 @@ from tdt.train.logging.events import EpochDone, Event, Notice, RunStarted, RunSt
 if TYPE_CHECKING:
     from tdt.train.loop.parts import Parts
 
+Piece = tuple[str, str]  # a text and its style
 SILENCE = 10.0  # seconds after a line until a logged step is printed
 
 
@@ -21,7 +22,7 @@ class Console:
     """Prints events as plain lines. If writing fails (a closed pipe as in `tdt train … | head`, a closed terminal, a
     full disk), training continues without output.
 
-    parts: of the run, for the header.
+    parts: of the run, for the header and for the score that chooses the best checkpoint.
 
     >>> from tdt.train.logging.console import Console
     >>> from tdt.train.logging.events import Notice
@@ -32,6 +33,7 @@ class Console:
 
     def __init__(self, out: TextIO, parts: Parts | None = None) -> None:
         self._out, self._parts = out, parts
+        self.monitor = "/".join((parts and parts.monitor) or ())
         self._open = True
         self._epoch_done: EpochDone | None = None
         self._began = self._written = time.perf_counter()
@@ -91,7 +93,7 @@ class Console:
 
     def header_line(self, name: str, value: str) -> None:
         """Print a line of the header."""
-        self.write(f"{name}  {value}")
+        self.put((name, "bold"), (f"  {value}", ""))
 
     def step(self, event: StepDone) -> None:
         """Called after each training step: must be fast. Prints a logged step unless a line was printed shortly before."""
@@ -125,15 +127,22 @@ class Console:
     def row(self, epoch: EpochDone | None, valid: Validated | None) -> None:
         """Print the scores of an epoch, of a validation within one, or of both."""
         now = time.perf_counter()
-        parts = [f"train {_scores(epoch.scalars)}"] if epoch else []
-        parts += [f"valid {_scores(valid.scalars)}"] if valid else []
+        pieces: list[Piece] = []
         if epoch is not None:
-            where = f"epoch {self.of_all(epoch.epoch + 1, self._epochs)}"
-            parts.append(f"{self.took(now):.2f} s")
-        else:
-            assert valid is not None
-            where = f"step {valid.step:,}"
-        self.write("  ".join((where, *parts, *(["best"] if valid is not None and valid.best else []))))
+            pieces.append((f"epoch {self.of_all(epoch.epoch + 1, self._epochs)}  train {_scores(epoch.scalars)}", ""))
+        if valid is not None:
+            pieces.append(("  valid" if epoch is not None else f"step {valid.step:,}  valid", ""))
+            for tag, value in valid.scalars.items():
+                pieces += [(" ", ""), (_scores({tag: value}), self.style_of(tag, valid))]
+        if epoch is not None:
+            pieces.append((f"  {self.took(now):.2f} s", ""))
+        if valid is not None and valid.best:
+            pieces += [("  ", ""), ("best", "green")]
+        self.put(*pieces)
+
+    def style_of(self, tag: str, valid: Validated) -> str:
+        """The style of a score: of the one that chooses the best checkpoint, whether it is the best so far."""
+        return ("green" if valid.best else "yellow") if tag == self.monitor else ""
 
     def took(self, now: float) -> float:
         """Seconds since the end of the epoch before."""
@@ -146,8 +155,17 @@ class Console:
         return str(number) if all is None else f"{number:>{len(str(all))}}/{all}"
 
     def write(self, line: str) -> None:
-        print(message(line), file=self._out, flush=True)
+        """Print a line."""
+        self.put((line, ""))
+
+    def put(self, *pieces: Piece) -> None:
+        """Print texts, each with its style, as one line."""
+        print("".join(self.styled(message(text), style) for text, style in pieces), file=self._out, flush=True)
         self._written = time.perf_counter()
+
+    def styled(self, text: str, style: str) -> str:
+        """The text in a style ("" for none); here as it is, without colours."""
+        return text
 
     def restore(self) -> None:
         """Restore the terminal before the process exits; called from a signal handler."""
