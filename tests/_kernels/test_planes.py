@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tdt
-from tdt._kernels import _planes, _pool, depthwise_cpu
+from tdt._kernels import KERNELS, _planes, _pool, depthwise_cpu
 from tests._kernels.watch import watch
 from tests.helpers import require_torch
 
@@ -78,12 +78,6 @@ def test_convolutions_with_few_channels_on_one_side_are_computed_here(monkeypatc
         (20, 2, 3, 3),
         (3, 64, 3, 3),
         (3, 34, 3, 2),
-        (8, 16, 3, 2),
-        (24, 12, 3, 2),
-        (24, 13, 3, 0),
-        (12, 40, 3, 2),
-        (40, 12, 3, 2),
-        (12, 40, 7, 1),
         (3, 8, 1, 0),
     ):
         x = tdt.zeros(2, channels, 16, 16, requires_grad=True)
@@ -91,6 +85,22 @@ def test_convolutions_with_few_channels_on_one_side_are_computed_here(monkeypatc
         tdt.nn.functional.conv2d(x, w, padding=kernel // 2).sum().backward()
         assert len(called) == count, f"{channels} -> {out}, {kernel}: {called}"
         called.clear()
+
+
+@pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
+def test_how_well_rows_fill_vectors_decides_for_up_to_twelve_channels():
+    def chosen(channels: int, out: int, size: int, kernel: int) -> list[bool]:
+        x, y, w = (np.broadcast_to(np.float32(0), s) for s in ((2, channels, size, size), (2, out, size, size),
+                                                               (out, channels, kernel, kernel)))  # fmt: skip
+        how = {"stride": (1, 1), "padding": (kernel // 2,) * 2, "dilation": (1, 1), "groups": 1}
+        calls = ("conv", (x, w, None), how), ("conv_input_grad", (y, w, None), {**how, "size": (size, size)})
+        return [KERNELS[f"depthwise_cpu:{name}"].when(arrays, attributes) for name, arrays, attributes in calls]
+
+    assert chosen(8, 16, 16, 3) == chosen(24, 12, 16, 3) == chosen(12, 40, 16, 3) == [True, True]
+    assert chosen(12, 40, 16, 7) == [False, True], "short sums alone are worth turning nothing"
+    assert chosen(24, 13, 16, 3) == [False, False], "many channels"
+    assert chosen(24, 12, 20, 3) == chosen(10, 24, 8, 3) == [False, False], "rows that fill vectors badly"
+    assert chosen(6, 16, 14, 5) == [False, True]
 
 
 def test_channels_last_images_of_few_channels_have_the_bits_of_contiguous_ones():
