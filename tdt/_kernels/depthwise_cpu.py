@@ -10,12 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
+from tdt._backend.windows import output_sizes
 from tdt._kernels import _pixels, _planes, conv_cpu
 from tdt._kernels._conditions import FEW_CHANNELS, few_pairs
 from tdt._kernels._layout import bordered, contiguous
 
-# Channels in a group from which on `conv_cpu` is faster, times the stride in the result.
-WIDE = 16
+# Channels in a group, times the stride in the result, up to which rows are faster than `conv_cpu`; with as many, beyond NARROW.
+WIDE, NARROW = 16, 8
 SUMMED_LAST = 8  # channels in a group from which on weight gradients of contiguous images are summed channels-last
 WIDE_LAST = 64  # channels in a group from which on `conv_cpu` is faster for channels-last images
 
@@ -30,7 +31,8 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
             return _last(conv(contiguous(x), contiguous(w), b, **how))
         out = _pixels.result(x, w, b, **how) if groups > 1 and narrow < WIDE_LAST else None
     else:
-        out = _planes.result(x, w, b, **how) if narrow * max(stride) < WIDE else None
+        width = output_sizes(x.shape[3:], w.shape[3:], stride[1:], padding[1:], dilation[1:])[0]
+        out = _planes.result(x, w, b, **how) if _by_rows(narrow * max(stride), width) else None
     return conv_cpu.conv(x, w, b, **how) if out is None else out
 
 
@@ -44,7 +46,7 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
             return _last(conv_input_grad(contiguous(y), contiguous(w), b, **how))
         out = _pixels.input_grad(y, w, b, **how) if groups > 1 and narrow < WIDE_LAST else None
     else:
-        out = _planes.input_grad(y, w, b, **how) if narrow < WIDE else None
+        out = _planes.input_grad(y, w, b, **how) if _by_rows(narrow, size[1] // stride[1]) else None
     return conv_cpu.conv_input_grad(y, w, b, **how) if out is None else out
 
 
@@ -70,6 +72,11 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
     if out is None:
         return conv_cpu.conv_weight_grad(y, x, **how)
     return to_front(np.ascontiguousarray(to_last(out))) if last else out
+
+
+def _by_rows(channels: int, width: int) -> bool:
+    """Whether groups of contiguous images have few enough channels, times the stride, for rows of such a width."""
+    return channels < WIDE or (channels == WIDE and width > NARROW)
 
 
 def _last(x: np.ndarray) -> np.ndarray:
