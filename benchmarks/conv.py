@@ -5,21 +5,23 @@ python -m benchmarks.conv --count 50 --only weight --family video --all
 
 Each pass alternates with PyTorch's; the figure of a pass is the median of the ratios, above 1 where tdt is faster.
 
-Below 0.8 with seeds 8101, 9907, 5151 and 6262 (an Intel Xeon with AVX-512 and AMX, processor time, beside other programs), and
-why:
+Below 0.8 with seeds 77003 and 31007 (an Intel Xeon with AVX-512 and AMX, processor time, beside other programs; 6 % of the
+passes, and 20 % below 0.95), and why:
 
-- passes of less than 0.15 ms: the call; that of `autograd.grad` alone takes longer than all of PyTorch's small ones.
-- groups of 32 channels in channels-last images of 7 × 7 pixels: weights are packed for few pixels, chunks of channels copied.
-- weight gradients of depthwise, strided, channels-last convolutions: 32 channels of each pixel are copied, far from each other.
-- weight gradients of volumes with one input channel: gradients are turned to channels-last first, a third of the time, and
-  tiles have as few rows as the kernel has cells in a row.
-- weight gradients of 1 × 1 with few channels of the result: the image is packed for few rows.
-- weight gradients of 1 × 1, and of few cells, channels-last: tiles run at 110 to 120 GFLOP/s where those of results run at 150.
-- stems: input gradients fill three of a vector's lanes; with four or more input channels and 16 channels of the result,
-  channels-last, a tile loads a number for each product.
+- passes of less than 0.15 ms: the call. That of `autograd.grad` alone takes 50 µs, as long as all of PyTorch's small ones, and a
+  kernel's arguments 10 to 15 µs.
+- groups of 32 channels in images of 7 × 7 pixels: weights are packed for few pixels, and channels-last chunks of channels copied;
+  strided groups of 16 channels have as few.
+- volumes with few channels: they are turned to channels-last and back for short sums. Weight gradients of one input channel turn
+  gradients first, a third of the time, and their tiles have as few rows as the kernel has cells in a row.
+- weight gradients of 1 × 1 with three channels of the result: the image is packed for three rows.
+- results of 1 × 1 with few channels: each number of the image is used so few times that its lines wait for the memory.
+- weight gradients of 1 × 1, channels-last: tiles run at 110 to 120 GFLOP/s where those of results run at 150; strided ones copy
+  the pixels that they use.
+- stems, channels-last: a border is copied for a quarter of a weight gradient's time, a tile loads a number for each product of
+  16 channels of a result, and input gradients of three channels are turned to planes and back. With more than 81 cells of the
+  kernel these fill three of a vector's lanes, as those of volumes do.
 - large dilations on small images, weight gradients: a product for each cell of the kernel, of operands that are copied.
-- kernels of 9 × 9 on few pixels: packing of 5 MB of weights, which are used for one image.
-- kernels of 1 × 1 on few pixels: the call, and packing of weights that are used for few products.
 """
 
 from __future__ import annotations
