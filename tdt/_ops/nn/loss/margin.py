@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tdt._core.dtype import SCALAR_NAMES, int64
-from tdt._core.mode import check_values
+from tdt import _backend
+from tdt._core.dtype import FLOATING, SCALAR_NAMES, int64
 from tdt._core.ranges import arange
 from tdt._core.tensor import Tensor
+from tdt._kernels import float_logits, kernel, prepares
 from tdt._ops.linalg.distance import pairwise_distance
 from tdt._ops.nn.loss._front import check_tensors, reduced, reduction_of
 from tdt.autograd._arrays import as_tensor, on_arrays
 from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
+from tdt.autograd._op import op
+from tdt.autograd._remembered import calls_by_shape
 
 
 @autocast("float32")
@@ -202,8 +204,74 @@ def triplet(
     return reduced((margin + near - far).clamp(min=0), reduction)
 
 
-@node_name("MultiMarginLossBackward0")
-@autocast("float32")
+@op(
+    dtypes=FLOATING,
+    promote=(),
+    broadcasts=False,
+    shape=lambda x, target, *weight, p, margin, reduction: target if reduction == "none" else (),
+    node="MultiMarginLossBackward0",
+)
+def _multi_margin(xp, x, target, weight=None, *, p, margin, reduction):
+    if xp is np and _MARGIN_LOSSES.when((x, weight), {}):
+        losses = _MARGIN_LOSSES.function(x.shape[-1], p=p, margin=margin, reduction=reduction)
+        try:
+            return losses(np.ascontiguousarray(x), target, weight)
+        except IndexError:
+            _check_classes(x.shape[-1], target)
+            raise
+    x, t = x.reshape(-1, x.shape[-1] if x.ndim else 1), target.reshape(-1)
+    _check_classes(x.shape[1], t)
+    at = xp.arange(t.size), t
+    excess = (margin - x[at])[:, None] + x
+    excess[at] = 0
+    excess = _backend.where(xp, excess > 0, excess, x.dtype.type(0))
+    losses = (excess if p == 1 else excess * excess).sum(axis=1) / x.dtype.type(x.shape[1])
+    losses = losses if weight is None else losses * weight[t]
+    if reduction == "none":
+        return losses.reshape(target.shape)
+    return losses.mean() if reduction == "mean" else losses.sum()
+
+
+_MARGIN_LOSSES = kernel("margin_loss_cpu:prepared_losses", float_logits)
+_MARGIN_GRAD = kernel("margin_loss_cpu:margin_loss_vjp", float_logits)
+
+
+@prepares(_multi_margin.forward)
+def _(x, target, weight=None, *, p, margin, reduction, recorded):
+    if not _MARGIN_LOSSES.when((x, weight), {}):
+        return None
+    losses = _MARGIN_LOSSES.function(x.shape[-1], p=p, margin=margin, reduction=reduction)
+    return lambda x, target, weight=None: losses(x, target, weight)
+
+
+@_multi_margin.vjp("x")
+def _(g, x, target, weight, p, margin, reduction):
+    classes = x.shape[-1] if x.ndim else 1
+    rows, t = x.reshape(-1, classes), target.reshape(-1, 1)
+    excess = margin - rows.gather(1, t) + rows
+    over = (excess > 0) & (arange(classes, device=t.device) != t)
+    each = g.reshape(-1, 1) / (classes * len(rows) if reduction == "mean" else classes)
+    each = each if weight is None else each * weight[t]
+    slopes = (each if p == 1 else each * 2 * excess).where(over, 0)
+    return slopes.scatter_add(1, t, -slopes.sum(1, True)).reshape(x.shape)
+
+
+@_multi_margin.fast_vjp("x")
+def _(xp, g, x, target, weight, p, margin, reduction):
+    if xp is np and _MARGIN_GRAD.when((x, weight), {}):
+        return _MARGIN_GRAD.function(g, x, target, weight, p=p, margin=margin, mean=reduction == "mean")
+    classes = x.shape[-1] if x.ndim else 1
+    rows, t = x.reshape(-1, classes), target.reshape(-1)
+    at = xp.arange(t.size), t
+    excess = (margin - rows[at])[:, None] + rows
+    excess[at] = 0
+    each = g.reshape(-1, 1) / x.dtype.type(max(rows.size, 1) if reduction == "mean" else classes)
+    each = each if weight is None else each * weight[t][:, None]
+    slopes = _backend.where(xp, excess > 0, each if p == 1 else each * 2 * excess, x.dtype.type(0))
+    slopes[at] = -slopes.sum(axis=1)
+    return slopes.reshape(x.shape)
+
+
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -227,13 +295,21 @@ def multi_margin_loss(
     tensor(0.6250)
     """
     reduction = reduction_of(size_average, reduce, reduction)
+    return _multi_margin_of(input, target, p, margin, weight, reduction)
+
+
+@calls_by_shape
+@autocast("float32")
+def _multi_margin_of(
+    input: Tensor, target: Tensor, p: int, margin: float, weight: Tensor | None, reduction: str
+) -> Tensor:
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.ndim != 1:
         raise ValueError("weight must be one-dimensional")
     _check_margin_target("multi_margin_loss", input, target)
-    x = input.reshape(-1, input.shape[-1] if input.ndim else 1)  # (N, C)
-    n, classes = x.shape
+    classes = input.shape[-1] if input.ndim else 1
+    n = input.numel() // classes
     if target.ndim > 1 or target.numel() != n:
         raise RuntimeError(f"multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples "
                            f"(batch size). Expected target size [{n}], but got {list(target.shape)}. Input has shape "
@@ -245,14 +321,7 @@ def multi_margin_loss(
             raise RuntimeError(
                 f"expected scalar type {SCALAR_NAMES[input.dtype]} but found {SCALAR_NAMES[weight.dtype]}"
             )
-    t = target.reshape(-1, 1)
-    check_values(partial(_check_classes, classes), target._a)
-    costs = (margin - x.gather(1, t) + x).clamp(min=0)
-    costs = (costs if p == 1 else costs * costs) * (arange(classes, device=t.device) != t)
-    if weight is not None:
-        costs = costs * weight[t]
-    losses = costs.sum(1) / classes
-    return reduced(losses if target.ndim else losses.squeeze(0), reduction)
+    return _multi_margin(input, target, weight, p=int(p), margin=float(margin), reduction=reduction)
 
 
 def _check_classes(count: int, target: Any) -> None:
