@@ -91,22 +91,30 @@ def cross_entropy_vjp(
     return grad
 
 
-class Picked(NamedTuple):
-    """The negative log-likelihoods of samples (N, d), the share of each in a mean, and their mean, sum, and sum of shares."""
+def prepared_nll_loss(
+    shape: tuple[int, ...], of_target: tuple[int, ...], *, reduction: str, ignore_index: int
+) -> Callable[[np.ndarray, np.ndarray, np.ndarray | None], tuple]:
+    """A function of logarithms of probabilities, classes of int64 and weights, of these shapes: their negative log-likelihood,
+    reduced, then the classes side by side, the share of each in a mean, None, and in a mean the sum of the shares.
 
-    losses: np.ndarray
-    shares: np.ndarray
-    mean: np.float32
-    sum: np.float32
-    norm: np.float32
+    It raises IndexError where a class is out of range.
+    """
+    lead = shape if len(shape) > 1 else (1, *shape)
+    pixels = math.prod(lead[2:])
+    code, ignored = _picked("flflfffffl"), np.asarray(ignore_index, np.int64)
 
+    def loss(x: np.ndarray, t: np.ndarray, weight: np.ndarray | None = None) -> tuple:
+        flat, weights = t.reshape(-1), _weights(weight, lead[1])
+        losses, shares, mean, total, norm, wrong = code(
+            x.reshape(lead[0], lead[1], pixels), flat.reshape(lead[0], pixels), weights, ignored
+        )
+        if wrong:
+            raise IndexError("a class is out of range")
+        if reduction == "mean":
+            return mean, flat, shares, None, norm
+        return total if reduction == "sum" else losses.reshape(of_target), flat, shares, None, None
 
-def nll_loss(x: np.ndarray, t: np.ndarray, weight: np.ndarray | None, *, ignore_index: int) -> Picked | None:
-    """As `cross_entropy`, of logarithms of probabilities, and reduced too; None where a class is out of range."""
-    lead = x.shape if x.ndim > 1 else (1, *x.shape)
-    x, t = x.reshape(*lead[:2], -1), t.reshape(lead[0], -1)
-    *found, wrong = _picked("flflfffffl")(x, t, _weights(weight, lead[1]), ignore_index)
-    return None if wrong else Picked(*found)
+    return loss
 
 
 def nll_loss_vjp(

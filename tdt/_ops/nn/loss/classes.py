@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -126,7 +127,7 @@ def _nll_node_name(node: Any) -> str:
     return "NllLossBackward0" if ranks(node)[0] <= 2 else "NllLoss2DBackward0"
 
 
-_NLL = (kernel("class_loss_cpu:nll_loss", float_logits),)
+_NLL = kernel("class_loss_cpu:prepared_nll_loss", float_logits)
 _NLL_GRAD = kernel("class_loss_cpu:nll_loss_vjp", float_logits)
 
 
@@ -140,18 +141,23 @@ _NLL_GRAD = kernel("class_loss_cpu:nll_loss_vjp", float_logits)
     autocast="float32",
 )
 def _nll_loss(xp, x, target, weight=None, *, reduction, ignore_index):
-    if fast := chosen(_NLL, xp, x, weight):
-        t = _flat(xp, target)
-        if found := fast(x, t, weight, ignore_index=ignore_index):
-            if reduction == "none":
-                return found.losses.reshape(target.shape), t, found.shares, None, None
-            return (found.mean, t, found.shares, None, found.norm) if reduction == "mean" else (
-                found.sum, t, found.shares, None, None)  # fmt: skip
+    if xp is np and _NLL.when((x, weight), {}):
+        compute = _NLL.function(x.shape, target.shape, reduction=reduction, ignore_index=ignore_index)
+        with contextlib.suppress(IndexError):  # of a class out of range, which is raised below with its number
+            return compute(x, _flat(xp, target), weight)
     rows = _rows(x)
     t, share, ignored = _shares(xp, target, weight, rows.shape[1], x.dtype, ignore_index)
     losses = _weighed(xp, -rows[xp.arange(t.size), t], share, ignored)
     norm = _norm(xp, losses, share) if reduction == "mean" else None
     return _reduce(xp, losses, norm, reduction, target), t, share, ignored, norm
+
+
+@prepares(_nll_loss.forward)
+def _(x, target, weight=None, *, reduction, ignore_index, recorded):
+    if target.dtype != np.int64 or not _NLL.when((x, weight), {}):
+        return None
+    compute = _NLL.function(x.shape, target.shape, reduction=reduction, ignore_index=ignore_index)
+    return compute if recorded else lambda *operands: compute(*operands)[0]
 
 
 @_nll_loss.vjp("x")
@@ -394,6 +400,11 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     tensor(2.)
     """
     reduction = reduction_of(size_average, reduce, reduction)
+    return _nll_loss_of(input, target, weight, reduction, ignore_index)
+
+
+@calls_by_shape
+def _nll_loss_of(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int) -> Tensor:
     check_tensors("nll_loss", input=input, target=target)
     target = _check_classes(input, target, weight)
     return _nll_loss(input, target, weight, reduction=reduction, ignore_index=ignore_index)
