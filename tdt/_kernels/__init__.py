@@ -85,7 +85,6 @@ from tdt._kernels._conditions import (
     large_pair_convolution,
     large_pixels,
     large_steps,
-    large_tiles,
     large_windows,
     many_draws,
     many_tiles,
@@ -93,6 +92,7 @@ from tdt._kernels._conditions import (
     pointwise,
     small_axis,
     some,
+    tiled_windows,
 )
 from tdt._kernels._formulas import (
     LOWER,
@@ -210,7 +210,6 @@ __all__ = [
     "large_pair_convolution",
     "large_pixels",
     "large_steps",
-    "large_tiles",
     "large_windows",
     "logsumexp",
     "many_draws",
@@ -239,6 +238,7 @@ __all__ = [
     "searched",
     "matrix_product",
     "taken",
+    "tiled_windows",
     "total",
     "triangle",
     "variance",

@@ -299,13 +299,19 @@ def large_last(arrays: Sequence[Any], attributes: dict) -> bool:
     )
 
 
-def large_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
-    """As `large_windows`, for windows of 2×2 with a stride of 2."""
+def tiled_windows(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Windows of 2×2 with a stride of 2, of contiguous float32 images or large channels-last ones.
+
+    arrays: (x,), or (g, out, x) for the gradient.
+    """
+    x = arrays[-1]
     return (
         attributes["kernel"] == attributes["stride"] == (2, 2)
         and attributes["padding"] == (0, 0)
         and attributes["dilation"] == (1, 1)
-        and large_windows(arrays, attributes)
+        and not attributes["ceil_mode"]
+        and (float_images(arrays, attributes) or large_windows(arrays, attributes))
+        and all(a.dtype == FLOAT32 for a in arrays)
     )
 
 

@@ -46,6 +46,22 @@ def max_pool(
     return out
 
 
+def prepared_max_pool(x: np.ndarray, *, recorded: bool) -> Callable[[np.ndarray], np.ndarray] | None:
+    """`max_pool` for contiguous images of the shape of x, on the calling thread; see `prepares`."""
+    count, channels, height, width = x.shape
+    if x.size >= 2 * GRAIN:
+        return None
+    shape = count, channels, height // 2, width // 2
+    run = _forward_planes(vector_width()).with_last(count * channels, height, width)
+
+    def pooled(x: np.ndarray) -> np.ndarray:
+        found = np.empty(shape, np.float32)
+        run(x, found)
+        return found
+
+    return pooled
+
+
 def max_pool_vjp(g: np.ndarray, out: np.ndarray, x: np.ndarray, **how: Any) -> np.ndarray:
     """The gradient in x, contiguous or channels-last, from `g` in any order, for 2×2 windows.
 
@@ -126,12 +142,17 @@ def _larger(a, b):
 
 
 def _of_vectors(code: Code, count: Value, width: int, write: Callable[[Value, int], None]) -> None:
-    """Write `write(k, lanes)` for k < count: for vectors of `width` lanes, and single elements (0) where fewer are left."""
+    """Write `write(k, lanes)` for k < count: for vectors of `width` lanes, then of half as many, down to single elements (0)."""
     whole = count - count % width
     with code.loop(0, whole, width) as k:
         write(k, width)
-    with code.loop(whole, count) as k:
-        write(k, 0)
+    while width > 2:
+        width //= 2
+        with code.when((count & width) != 0):
+            write(whole, width)
+        whole = whole + (count & width)
+    with code.when((count & 1) != 0):
+        write(whole, 0)
 
 
 def _maximum(code: Code, a: Value, b: Value) -> Value:
@@ -162,23 +183,24 @@ def _forward_planes(code: Code, first: Value, last: Value, arguments: list[Value
     """Planes [first, last) of x (N · C, H, W), to out (N · C, H // 2, W // 2)."""
     x, out, rows, columns = arguments
     down, across = rows // 2, columns // 2
-    even, odd = range(0, 2 * width, 2), range(1, 2 * width, 2)
-    with code.loop(first * down, last * down) as line:
-        n = line // down
-        top = (n * rows + 2 * (line - n * down)) * columns
+    with code.loop(first, last) as n, code.loop(0, down) as i:
+        top, target = (n * rows + 2 * i) * columns, (n * down + i) * across
 
         def largest(k: Value, lanes: int) -> None:
-            found = []
-            for start in (top + 2 * k, top + 2 * k + columns):
-                if lanes:
-                    left, right = (code.load("float", x, start + lanes * half, lanes) for half in (0, 1))
-                    cells = [code.shuffle(left, right, order) for order in (even, odd)]
-                else:
-                    cells = [code.load("float", x, start + half) for half in (0, 1)]
-                found.append(_maximum(code, *cells))
-            code.store(_maximum(code, *found), out, line * across + k)
+            cells = _cells(code, x, top + 2 * k, columns, lanes)
+            code.store(_maximum(code, _maximum(code, *cells[:2]), _maximum(code, *cells[2:])), out, target + k)
 
         _of_vectors(code, across, width, largest)
+
+
+def _cells(code: Code, x: Value, start: Value, columns: Value, lanes: int) -> list[Value]:
+    """The four cells of 2×2 windows next to each other in a plane, row by row, from the first window's first cell on."""
+    cells = []
+    for row in (start, start + columns):
+        halves = [code.load("float", x, row + max(lanes, 1) * half, lanes) for half in (0, 1)]
+        orders = [range(half, 2 * lanes, 2) for half in (0, 1)]
+        cells += [code.shuffle(*halves, order) for order in orders] if lanes else halves
+    return cells
 
 
 def _shares(code: Code, gradient: Value, largest: Value, cells: list[Value]) -> list[Value]:
@@ -200,21 +222,16 @@ def _backward_planes(code: Code, first: Value, last: Value, arguments: list[Valu
     """Planes [first, last) of the gradient of x (N · C, H, W), from those of the result."""
     g, x, out, grad, rows, columns = arguments
     down, across = rows // 2, columns // 2
-    even, odd = range(0, 2 * width, 2), range(1, 2 * width, 2)
-    pairs = [place for k in range(width) for place in (k, width + k)]
     with code.loop(first, last) as n:
         with code.loop(0, down) as i:
             top, source = (n * rows + 2 * i) * columns, (n * down + i) * across
 
             def share(k: Value, lanes: int) -> None:
                 gradient, largest = code.load("float", g, source + k, lanes), code.load("float", out, source + k, lanes)
-                starts = (top + 2 * k, top + 2 * k + columns)
-                cells = []
-                for start in starts:
-                    halves = [code.load("float", x, start + max(lanes, 1) * half, lanes) for half in (0, 1)]
-                    cells += [code.shuffle(*halves, order) for order in (even, odd)] if lanes else halves
-                values = _shares(code, gradient, largest, cells)
-                for start, two in zip(starts, (values[:2], values[2:]), strict=True):
+                start = top + 2 * k
+                values = _shares(code, gradient, largest, _cells(code, x, start, columns, lanes))
+                pairs = [place for k in range(lanes) for place in (k, lanes + k)]
+                for start, two in ((start, values[:2]), (start + columns, values[2:])):
                     if lanes:
                         code.store(code.shuffle(*two, pairs), grad, start)
                     else:

@@ -22,10 +22,10 @@ from tdt._kernels import (
     gpu_images,
     gpu_kernel,
     kernel,
-    large_tiles,
     large_windows,
     lazy,
     prepares,
+    tiled_windows,
 )
 from tdt._ops._common import Ints
 from tdt._ops.nn._pooling import check_size, framed, full_size, place, plain_windows, window_of
@@ -46,11 +46,12 @@ def _max_shape(x: tuple, *, kernel: tuple, stride: tuple, padding: tuple, dilati
 
 
 _SLOPES = (
-    kernel("pool_cpu:max_pool_vjp", large_tiles),
+    kernel("pool_cpu:max_pool_vjp", tiled_windows),
     kernel("pool_cpu:max_pool_any_vjp", large_windows, lines=True),
     kernel("plane_pool_cpu:max_pool_vjp", float_images, lines=True),
     gpu_kernel("pool_gpu:max_pool_vjp", gpu_images),
 )
+_TILES = kernel("pool_cpu:max_pool", tiled_windows)
 _PLANES = kernel("plane_pool_cpu:max_pool", float_images, lines=True)
 
 
@@ -60,7 +61,7 @@ _PLANES = kernel("plane_pool_cpu:max_pool", float_images, lines=True)
     node=by_windows("MaxPool{}DWithIndicesBackward0"),
     autocast=by_rank_of_pool,
     kernels=(
-        kernel("pool_cpu:max_pool", large_tiles),
+        _TILES,
         _PLANES,
         kernel("pool_cpu:max_pool_any", large_windows, lines=True),
         gpu_kernel("pool_gpu:max_pool", gpu_images),
@@ -83,13 +84,15 @@ def _max_pool(xp, x, *, kernel, stride, padding, dilation, ceil_mode):
     return out
 
 
-_PREPARED = lazy("plane_pool_cpu:prepared_max_pool")
+_PREPARED_TILES, _PREPARED_PLANES = lazy("pool_cpu:prepared_max_pool"), lazy("plane_pool_cpu:prepared_max_pool")
 
 
 @prepares(_max_pool.forward)
 def _(x, *, recorded, **how):
-    planes = x.ndim == 4 and chosen_for(_max_pool.kernels, (x,), how) is _PLANES.function
-    return _PREPARED(x, **how, recorded=recorded) if planes else None
+    function = chosen_for(_max_pool.kernels, (x,), how) if x.ndim == 4 else None
+    if function is _TILES.function:
+        return _PREPARED_TILES(x, recorded=recorded)
+    return _PREPARED_PLANES(x, **how, recorded=recorded) if function is _PLANES.function else None
 
 
 @_max_pool.vjp("x")
