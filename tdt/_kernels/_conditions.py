@@ -304,7 +304,6 @@ def tiled_windows(arrays: Sequence[Any], attributes: dict) -> bool:
 
     arrays: (x,), or (g, out, x) for the gradient.
     """
-    x = arrays[-1]
     return (
         attributes["kernel"] == attributes["stride"] == (2, 2)
         and attributes["padding"] == (0, 0)
@@ -369,17 +368,17 @@ def float_images_of_channels(arrays: Sequence[Any], attributes: dict) -> bool:
     x = arrays[0]
     if x.dtype == BFLOAT16:
         arrays = [a for a in arrays if a is not None and (a.dtype != BFLOAT16 or a.shape != x.shape)]
-        of_params = not arrays or _float_operands(arrays)
+        of_params = not arrays or float_operands(arrays)
         return x.ndim > 2 and x.flags.c_contiguous and x.size > 0 and SWITCHES.kernels and of_params
-    return x.ndim > 2 and x.flags.c_contiguous and _float_operands(arrays)
+    return x.ndim > 2 and x.flags.c_contiguous and float_operands(arrays)
 
 
 def float_channels(arrays: Sequence[Any], attributes: dict) -> bool:
     """float32 (N, C, *) whose channels lie side by side, without gaps, then float32 arrays or None."""
     x = arrays[0]
     if x.ndim == 2:
-        return x.flags.c_contiguous and _float_operands(arrays)
-    return x.ndim > 2 and x.strides[1] == x.itemsize and to_last(x).flags.c_contiguous and _float_operands(arrays)
+        return x.flags.c_contiguous and float_operands(arrays)
+    return x.ndim > 2 and x.strides[1] == x.itemsize and to_last(x).flags.c_contiguous and float_operands(arrays)
 
 
 def float_or_half_channels(arrays: Sequence[Any], attributes: dict) -> bool:
@@ -388,12 +387,12 @@ def float_or_half_channels(arrays: Sequence[Any], attributes: dict) -> bool:
     if x.dtype != BFLOAT16:
         return float_channels(arrays, attributes)
     others = [a for a in arrays if a is not None and (a.dtype != BFLOAT16 or a.shape != x.shape)]
-    of_params = not others or _float_operands(others)
+    of_params = not others or float_operands(others)
     last = x.ndim > 2 and x.strides[1] == x.itemsize and to_last(x).flags.c_contiguous
     return last and x.size > 0 and SWITCHES.kernels and of_params
 
 
-def _float_operands(arrays: Sequence[Any]) -> bool:
+def float_operands(arrays: Sequence[Any]) -> bool:
     """float32 arrays, of which the first is not empty, or None."""
     if not SWITCHES.kernels or not arrays[0].size:
         return False
@@ -412,9 +411,16 @@ def cached_groups(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def large_steps(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Float32, with many gates or many steps."""
+    """Float32, with many gates or many steps; not a single one, which would not make up for packing the weights."""
     many = attributes["steps"] >= LONG_LSTM or arrays[0].size >= LARGE_LSTM
-    return SWITCHES.kernels and many and _float_operands(arrays)
+    return SWITCHES.kernels and attributes["steps"] > 1 and many and float_operands(arrays)
+
+
+def one_step(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Float32, for one step of a recurrence without a projection of the state, `w_hr`."""
+    if len(attributes["sizes"]) > 1 or not arrays[1].size or (len(arrays) > 7 and arrays[7] is not None):
+        return False
+    return float_operands(arrays)
 
 
 def float_rows(arrays: Sequence[Any], attributes: dict) -> bool:
@@ -443,7 +449,7 @@ def float_columns(arrays: Sequence[Any], attributes: dict) -> bool:
 
 def float_logits(arrays: Sequence[Any], attributes: dict) -> bool:
     """float32 arrays that are not empty, or None."""
-    return arrays[0].ndim > 0 and _float_operands(arrays)
+    return arrays[0].ndim > 0 and float_operands(arrays)
 
 
 def float_layer(arrays: Sequence[Any], attributes: dict) -> bool:

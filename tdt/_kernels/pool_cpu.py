@@ -228,10 +228,10 @@ def _backward_planes(code: Code, first: Value, last: Value, arguments: list[Valu
 
             def share(k: Value, lanes: int) -> None:
                 gradient, largest = code.load("float", g, source + k, lanes), code.load("float", out, source + k, lanes)
-                start = top + 2 * k
-                values = _shares(code, gradient, largest, _cells(code, x, start, columns, lanes))
+                above = top + 2 * k
+                values = _shares(code, gradient, largest, _cells(code, x, above, columns, lanes))
                 pairs = [place for k in range(lanes) for place in (k, lanes + k)]
-                for start, two in ((start, values[:2]), (start + columns, values[2:])):
+                for start, two in ((above, values[:2]), (above + columns, values[2:])):
                     if lanes:
                         code.store(code.shuffle(*two, pairs), grad, start)
                     else:

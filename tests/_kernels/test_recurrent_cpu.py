@@ -17,7 +17,7 @@ from tests._kernels.watch import watch
 
 # The samples at each step, and the hidden size.
 PADDED = [((n,) * steps, size) for steps, n, size in (
-    (1, 1, 1), (3, 2, 7), (2, BLOCK + 1, 5), (5, 2 * BLOCK + 3, 17), (4, BLOCK, 32), (2, 9, 33), (3, 7, 100),
+    (1, 1, 1), (1, 5, 37), (1, 600, 16), (3, 2, 7), (2, BLOCK + 1, 5), (5, 2 * BLOCK + 3, 17), (4, BLOCK, 32), (2, 9, 33), (3, 7, 100),
 )]  # fmt: skip
 PACKED = [((BLOCK + 3, BLOCK + 3, BLOCK, 5, 1, 1), 13), ((3, 2, 1), 40), ((2 * BLOCK + 1, 1), 16)]
 # The op, its gates, its settings.
@@ -48,19 +48,21 @@ def results(kind: str, operands: list, sizes: tuple[int, ...], reverse: bool) ->
     return [t.detach().numpy() for t in outs] + [t.grad.numpy() for t in leaves if t is not None]
 
 
-def kernels_of(kind: str) -> list[str]:
-    module = KINDS[kind][0].name.replace("_sequence", "_cpu")
-    return [f"{module}:forward", f"{module}:backward"]
+def kernels_of(kind: str, steps: int = 2) -> list[str]:
+    name = KINDS[kind][0].name.replace("_sequence", "")
+    if steps == 1:
+        return [f"recurrent_cell_cpu:{name}", f"recurrent_cell_cpu:{name}_grad"]
+    return [f"{name}_cpu:forward", f"{name}_cpu:backward"]
 
 
 def compare(kind: str, sizes: tuple[int, ...], size: int, reverse: bool = False) -> None:
     operands = problem(kind, sizes, size)
-    both = kernels_of(kind)
+    both = kernels_of(kind, len(sizes))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_kernels._conditions, "LONG_LSTM", 1)
-        called = watch(patch, *both)
+        called = watch(patch, *kernels_of(kind), *kernels_of(kind, 1))
         fast = results(kind, operands, sizes, reverse)
-    assert called == (both if len(sizes) > 1 else [])
+    assert called == both
     promoted = [None if a is None else a.astype(np.float64) for a in operands]
     for k, (found, expected) in enumerate(zip(fast, results(kind, promoted, sizes, reverse), strict=True)):
         largest = np.abs(expected).max(initial=0)

@@ -437,24 +437,23 @@ class RNNCellBase(Module):
 
     def _step(self, function: Any, input: Tensor, hx: Any, pair: bool = False) -> Any:
         """One step: of a batch, or of a single sample, which is a batch of one."""
-        name = type(self).__name__
-        if input.dim() not in (1, 2):
-            raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+        name, rank = type(self).__name__, input.dim()
+        if rank not in (1, 2):
+            raise ValueError(f"{name}: Expected input to be 1D or 2D, got {rank}D instead")
         states = () if hx is None else tuple(hx) if pair else (hx,)
         for i, s in enumerate(states):
             if s.dim() not in (1, 2):
                 what = f"hx[{i}]" if pair else "hidden"
                 raise ValueError(f"{name}: Expected {what} to be 1D or 2D, got {s.dim()}D instead")
-        single = input.dim() == 1
-        if single:
-            input, states = input.unsqueeze(0), tuple(s.unsqueeze(0) for s in states)
+        if rank == 1:
+            input, states = input.unsqueeze(0), tuple([s.unsqueeze(0) for s in states])
         if not states:
             first = zeros(input.size(0), self.hidden_size, dtype=input.dtype, device=input.device)
             states = (first, first) if pair else (first,)
         output = function(
             input, states if pair else states[0], self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
         )
-        return _each(output, lambda s: s.squeeze(0)) if single else output
+        return _each(output, lambda s: s.squeeze(0)) if rank == 1 else output
 
 
 class RNNCell(RNNCellBase):

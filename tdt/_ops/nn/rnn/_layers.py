@@ -12,6 +12,7 @@ from tdt._ops.shape.join import cat, stack
 from tdt._ops.shape.views import select
 from tdt.autograd._autocast import autocast, casts_on
 from tdt.autograd._op import Op
+from tdt.autograd._remembered import MOST_SAVED, calls_by_shape
 
 
 class Kind(NamedTuple):
@@ -256,6 +257,7 @@ def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b
 
 
 @autocast("keep")
+@calls_by_shape
 def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
              b_hh: Tensor | None = None) -> Tensor:  # fmt: skip
     """One step of a GRU: the next h.
@@ -277,6 +279,7 @@ def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor
     return _cell("gru", input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
 
 
+@calls_by_shape
 def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
                   b_hh: Tensor | None = None) -> Tensor:  # fmt: skip
     """One step of a plain recurrent layer: tanh(input · w_ihᵀ + b_ih + hx · w_hhᵀ + b_hh).
@@ -295,6 +298,7 @@ def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
     return _cell("rnn_tanh", input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
 
 
+@calls_by_shape
 def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
                   b_hh: Tensor | None = None) -> Tensor:  # fmt: skip
     """One step of a plain recurrent layer: relu(input · w_ihᵀ + b_ih + hx · w_hhᵀ + b_hh).
@@ -315,13 +319,25 @@ def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
 def _cell(name: str, x: Tensor, states: Sequence[Tensor], weights: Sequence[Any]) -> tuple[Tensor, ...]:
     """A sequence of one step."""
     kind = KINDS[name]
+    kinds = (name, *[(t._a.shape, t._a.dtype) for t in (x, *states, *weights) if t is not None])
+    if kinds not in _FITTING:
+        _check_cell(kind, x, states, weights)
+        if len(_FITTING) >= MOST_SAVED:
+            _FITTING.clear()
+        _FITTING.add(kinds)
+    return kind.op(x, *states, *weights, sizes=(len(x._a),), **kind.attributes)
+
+
+_FITTING: set[tuple] = set()  # a cell's name, and the shapes and dtypes of operands that are right for it
+
+
+def _check_cell(kind: Kind, x: Tensor, states: Sequence[Tensor], weights: Sequence[Any]) -> None:
     arrays = [t._a for t in (x, *states, *weights) if t is not None]
     batch, inside, size = len(arrays[0]), weights[0]._a.shape[-1], weights[1]._a.shape[-1]
     rows = kind.gates * size
     shapes = [(batch, inside), *[(batch, size)] * len(states), (rows, inside), (rows, size), (rows,), (rows,)]
     if [a.shape for a in arrays] != shapes[: len(arrays)] or any(a.dtype != arrays[0].dtype for a in arrays):
         _explain(kind, x, states, weights, shapes)
-    return kind.op(x, *states, *weights, sizes=(batch,), **kind.attributes)
 
 
 def _explain(

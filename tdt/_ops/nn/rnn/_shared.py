@@ -48,8 +48,8 @@ def _uploaded(xp: Any, gpu: int, content: bytes, dtype: Any) -> Any:
 
 
 def kernel_for_steps(kernels: Sequence[Kernel], xp: Any, sizes: tuple[int, ...], *arrays: Any) -> Callable | None:
-    """The kernel for the steps of a batch; None for a single step, which would not make up for packing the weights."""
-    return chosen(kernels, xp, *arrays, steps=len(sizes)) if len(sizes) > 1 else None
+    """The kernel for the steps of a batch."""
+    return chosen(kernels, xp, *arrays, steps=len(sizes))
 
 
 def states_from(xp: Any, first: Any, count: int) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from tdt import _backend
 from tdt._core.dtype import FLOATING
 from tdt._core.tensor import Tensor
-from tdt._kernels import Kernel, kernel, large_steps, product
+from tdt._kernels import Kernel, chosen_for, float_operands, kernel, large_steps, one_step, prepares, product
 from tdt._ops.nn.linear import linear
 from tdt._ops.nn.rnn._shared import (
     back_through_time,
@@ -35,13 +35,20 @@ OPERANDS = ("x", "h", "w_ih", "w_hh", "b_ih", "b_hh")
 LSTM_OPERANDS = ("x", "h", "c", "w_ih", "w_hh", "b_ih", "b_hh", "w_hr")
 
 
-def _kernel(path: str) -> tuple[Kernel]:
+def _kernels(path: str) -> tuple[Kernel, ...]:
     return (kernel(path, large_steps),)
 
 
-_LSTM, _LSTM_GRAD = _kernel("lstm_cpu:forward"), _kernel("lstm_cpu:backward")
-_GRU, _GRU_GRAD = _kernel("gru_cpu:forward"), _kernel("gru_cpu:backward")
-_RNN, _RNN_GRAD = _kernel("rnn_cpu:forward"), _kernel("rnn_cpu:backward")
+def _gradient_kernels(name: str) -> tuple[Kernel, ...]:
+    of_cell = kernel(
+        f"recurrent_cell_cpu:{name}_grad", lambda arrays, how: how["steps"] == 1 and float_operands(arrays)
+    )
+    return (*_kernels(f"{name}_cpu:backward"), of_cell)
+
+
+_LSTM, _LSTM_GRAD = _kernels("lstm_cpu:forward"), _gradient_kernels("lstm")
+_GRU, _GRU_GRAD = _kernels("gru_cpu:forward"), _gradient_kernels("gru")
+_RNN, _RNN_GRAD = _kernels("rnn_cpu:forward"), _gradient_kernels("rnn")
 
 
 def _shaped(out: Any, x: Any) -> Any:
@@ -51,7 +58,7 @@ def _shaped(out: Any, x: Any) -> Any:
 @op(
     dtypes=FLOATING, promote=(), broadcasts=False, outputs=("out", "last", "cell"), aux=("gates", "cells"),
     shape=lambda x, h, c, *rest, **how: ((*x[:-1], h[1]), h, c), flops=lambda x, h, c, *weights, **how: products(x, *weights),
-    autocast="lower",
+    autocast="lower", kernels=(kernel("recurrent_cell_cpu:lstm", one_step),),
 )  # fmt: skip
 def lstm_sequence(xp, x, h, c, w_ih, w_hh, b_ih=None, b_hh=None, w_hr=None, *, sizes, reverse=False):
     """x (rows, I) or (T, N, I), h (N, P), c (N, H): every h, as x lies, the last h and c. aux: the four gates and every c."""
@@ -137,7 +144,7 @@ def _flops(x: tuple, h: tuple, *weights: Any, **how: Any) -> int:
 
 @op(
     dtypes=FLOATING, promote=(), broadcasts=False, outputs=("out", "last"), aux=("gates", "passed"), shape=_shape,
-    flops=_flops,
+    flops=_flops, kernels=(kernel("recurrent_cell_cpu:gru", one_step),),
 )  # fmt: skip
 def gru_sequence(xp, x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, sizes, reverse=False):
     """x (rows, I) or (T, N, I), h (N, H): every h, as x lies, the last h. aux: the gates, and what h W + b gave to n."""
@@ -162,6 +169,17 @@ def gru_sequence(xp, x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, sizes, reverse=F
             xp.tanh(n, out=n)
             hs[after] = n + both[:, size:] * (earlier - n)
     return (_shaped(hs[len(h) :], x), xp.array(hs[place(xp, steps.last)])), gates, passed
+
+
+@prepares(gru_sequence.forward, strided=True)
+def _(*arrays, recorded, **how):
+    function = chosen_for(gru_sequence.kernels, arrays, how)
+
+    def cell(*arrays):
+        (out, last), *aux = function(*arrays, **how)
+        return (out, last, *aux) if recorded else out
+
+    return cell if function else None
 
 
 @gru_sequence.vjp(*OPERANDS)
@@ -210,8 +228,9 @@ def _gru_through_time(xp: Any, steps: Steps, dh: Any, w_hh: Any, gates: Any, pas
 
 
 @op(
-    dtypes=FLOATING, promote=(), broadcasts=False, outputs=("out", "last"), shape=_shape, flops=_flops, autocast="lower"
-)
+    dtypes=FLOATING, promote=(), broadcasts=False, outputs=("out", "last"), shape=_shape, flops=_flops, autocast="lower",
+    kernels=(kernel("recurrent_cell_cpu:rnn", one_step),),
+)  # fmt: skip
 def rnn_sequence(xp, x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, relu, sizes, reverse=False):
     """x (rows, I) or (T, N, I), h (N, H): every h, as x lies, tanh or relu of the sums, and the last h."""
     steps = steps_of(sizes, reverse)
@@ -228,6 +247,17 @@ def rnn_sequence(xp, x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, relu, sizes, rev
             else:  # in double precision: NumPy's float32 tanh is off by 1.4 ulp, PyTorch's by half a one, and steps add up
                 z[...] = xp.tanh(z.astype(xp.float64))
     return _shaped(hs[len(h) :], x), xp.array(hs[place(xp, steps.last)])
+
+
+@prepares(rnn_sequence.forward, strided=True)
+def _(*arrays, recorded, **how):
+    function = chosen_for(rnn_sequence.kernels, arrays, how)
+
+    def cell(*arrays):
+        results = function(*arrays, **how)
+        return results if recorded else results[0]
+
+    return cell if function else None
 
 
 @rnn_sequence.vjp(*OPERANDS)
