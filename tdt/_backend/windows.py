@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 
+import numpy as np
+
 
 @functools.lru_cache(1024)
 def output_sizes(
@@ -30,3 +32,8 @@ def _count(full: int, extent: int, stride: int, end: int | None) -> int:
         return (full - extent) // stride + 1
     count = -(-(full - extent) // stride) + 1
     return count - 1 if (count - 1) * stride >= end else count
+
+def adaptive_spans(n: int, out: int) -> tuple[np.ndarray, np.ndarray]:
+    """The cells [start, end) of an input of size n that belong to each of `out` windows."""
+    i = np.arange(out)
+    return i * n // max(out, 1), -(-(i + 1) * n // max(out, 1))

@@ -286,6 +286,18 @@ def float_images(arrays: Sequence[Any], attributes: dict) -> bool:
     return SWITCHES.kernels and x.ndim == 4 and x.dtype == FLOAT32 and x.flags.c_contiguous and x.size > 0
 
 
+def float_windows(arrays: Sequence[Any], attributes: dict) -> bool:
+    """float32 lines, images or volumes (N, C, *), of which one has fewer than 2³¹ elements."""
+    x = arrays[0]
+    return (
+        SWITCHES.kernels
+        and 2 < x.ndim < 6
+        and x.dtype == FLOAT32
+        and x.size > 0
+        and x.size // (x.shape[0] * x.shape[1]) < 1 << 31
+    )
+
+
 def large_last(arrays: Sequence[Any], attributes: dict) -> bool:
     """Dense float32 images, channels-last."""
     x = arrays[0]

@@ -10,6 +10,7 @@ import numpy as np
 
 from tdt._backend.windows import output_sizes
 from tdt._ops.nn._resampling import taps
+from tdt._ops.nn.pool_uneven import adaptive_cells
 from tdt.onnx._forms import form
 from tdt.onnx._graph import BOOL, Formulas, Graph, Ref, Unsupported, check_known
 from tdt.onnx._reductions import reduced, sizes_known
@@ -216,14 +217,27 @@ def _avg_pool(
 
 @form("max_of_cells")
 def _max_of_cells(graph: Graph, x: Ref, *cells: Ref) -> list[Ref]:
-    """Adaptive maximum pooling: the cells of each window, gathered along one dimension after the other."""
+    """Maximum pooling of uneven windows: the cells of each window, gathered along one dimension after the other."""
     for axis in range(x.ndim - 1, 1, -1):
         places = cells[axis - 2]
         if places.shape is None or places.shape[:2] != (1, 1):
             raise Unsupported("pools windows that are drawn for each sample")
-        picked = graph.op("Gather", x, graph.op("Squeeze", places, graph.ints([0, 1])), axis=axis)
-        x = Ref(graph, reduced(graph, "ReduceMax", picked, axis + 1, False).name, x.dtype, x.shape)
+        x = _largest_of(graph, x, graph.op("Squeeze", places, graph.ints([0, 1])), axis)
     return [x]
+
+
+@form("adaptive_max")
+def _adaptive_max(graph: Graph, x: Ref, windows: Sequence[int]) -> list[Ref]:
+    assert x.shape is not None
+    for axis, (size, count) in enumerate(zip(sizes_known(x.shape[2:], "a size of the image"), windows, strict=True), 2):
+        x = _largest_of(graph, x, adaptive_cells(size, count)[0, 0], axis)
+    return [x]
+
+
+def _largest_of(graph: Graph, x: Ref, places: Any, axis: int) -> Ref:
+    """The largest of the cells (windows, cells) along a dimension."""
+    picked = graph.op("Gather", x, places, axis=axis)
+    return Ref(graph, reduced(graph, "ReduceMax", picked, axis + 1, False).name, x.dtype, x.shape)
 
 
 @form("resample")

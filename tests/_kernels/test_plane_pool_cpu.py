@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tdt
-from tdt._kernels import plane_pool_cpu, pool_cpu
+from tdt._kernels import adaptive_pool_cpu, plane_pool_cpu, pool_cpu
 from tdt.nn import functional as F
 
 pytestmark = pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
@@ -68,6 +68,22 @@ def test_windows_add_their_gradients_in_order_and_give_them_to_one_cell(step, si
     g = rng.standard_normal(out.shape).astype(np.float32)
     expected = pool_cpu.max_pool_any_vjp(g, out, x, **how)
     np.testing.assert_array_equal(plane_pool_cpu.max_pool_vjp(g, out, x, **how), expected)
+
+
+@pytest.mark.parametrize(("size", "out"), [((11,), 4), ((21, 40), (4, 7)), ((28, 28), 3), ((5, 9, 17), (3, 4, 5))])
+def test_adaptive_maxima_have_the_portable_bits_on_all_threads(size, out, monkeypatch):
+    rng = np.random.default_rng(0)
+    x = rng.integers(-3, 3, (2, 5, *size)).astype(np.float32) * rng.choice([-1, 1], size).astype(np.float32)
+    x[0][rng.random(x[0].shape) < 0.05] = np.nan
+    found = []
+    for kernels, grain in ((False, 0), (True, 1), (True, 1 << 15)):
+        monkeypatch.setattr(adaptive_pool_cpu, "GRAIN", grain)
+        with tdt.backends.kernels(kernels):
+            leaf = tdt.tensor(x, requires_grad=True)
+            result = getattr(F, f"adaptive_max_pool{len(size)}d")(leaf, out)
+            result.backward(tdt.arange(1.0, 1 + result.numel()).reshape(result.shape) / 7)
+            found.append(result.detach().numpy().tobytes() + leaf.grad.numpy().tobytes())
+    assert found[0] == found[1] == found[2]
 
 
 def test_planes_have_the_same_bits_on_all_threads(monkeypatch):

@@ -121,6 +121,7 @@ SHAPES = {
     "avg_pool2d": lambda t, x, i: t.nn.functional.avg_pool2d(x.reshape(2, 1, 4, 6), 2, padding=1),
     "max_pool2d": lambda t, x, i: t.nn.functional.max_pool2d(x.reshape(2, 1, 4, 6), (2, 3), stride=1),
     "adaptive": lambda t, x, i: t.nn.functional.adaptive_avg_pool2d(x.reshape(2, 1, 4, 6), 1),
+    "adaptive_max": lambda t, x, i: t.nn.functional.adaptive_max_pool2d(x.reshape(2, 1, 4, 6), (3, 4)),
     "pad": lambda t, x, i: t.nn.functional.pad(x, (1, -2, 0, 1), value=2.0),
     "glu": lambda t, x, i: t.nn.functional.glu(x, 0),
     "embedding": lambda t, x, i: t.nn.functional.embedding(i[0], x),

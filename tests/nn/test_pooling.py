@@ -1,5 +1,7 @@
 """Pooling layers beyond PyTorch's database: random windows, memory order, NaN, infinite gradients, refusals."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -58,6 +60,34 @@ def test_adaptive_max_pooling_is_pytorchs_in_both_memory_orders(size, last):
         return out, at, lib.nn.functional.adaptive_max_pool2d(x, size)
 
     agree(run, numbers(2, 3, 8, 6))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize(("size", "out"), [((7,), (3,)), ((40,), (7,)), ((2, 5), (4, 3)), ((28, 28), (3, 3)), ((9, 37), (4, 10)),
+                                           ((6, 5, 7), (4, 2, 3)), ((3, 20, 18), (2, 6, 4))], ids=str)  # fmt: skip
+def test_adaptive_maxima_of_ties_nan_and_infinities_are_pytorchs_at_every_call(size, out, dtype):
+    rng = np.random.default_rng(len(size))
+    values = rng.integers(-2, 3, (3, 4, *size)).astype(np.float32)
+    values[0, 0], values[0, 1] = -np.inf, np.nan
+    values[1][rng.random(values[1].shape) < 0.1] = np.nan
+    values[2] = np.where(values[2] == 0, rng.choice([-0.0, 0.0], values[2].shape), np.minimum(values[2], 0))
+    last = lambda a: a.transpose(1, -1).contiguous().transpose(1, -1)  # noqa: E731
+    for change in (lambda a: a, lambda a: a[0], lambda a: a[:0], lambda a: a[::2, 1:], last):
+        found = []
+        for lib in (tdt, torch):
+            leaf = lib.from_numpy(values).to(getattr(lib, dtype)).requires_grad_()
+            pool = functools.partial(getattr(lib.nn.functional, f"adaptive_max_pool{len(size)}d"), output_size=out)
+            maxima, at = pool(change(leaf), return_indices=True)
+            g = (lib.arange(maxima.numel()) % 7 + 1).to(maxima.dtype).reshape(maxima.shape)
+            results = [maxima, at]
+            for _ in range(3):  # a call, and those that are remembered
+                again = pool(change(leaf))
+                results += [again, lib.autograd.grad(again, leaf, g)[0]]
+                results.append(pool(change(leaf.detach())))
+            found.append([r.detach().float().numpy() for r in results])
+        for ours, theirs in zip(*found, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+            np.testing.assert_array_equal(np.signbit(ours) & (ours == 0), np.signbit(theirs) & (theirs == 0))
 
 
 # A window's largest value several times, NaN once and twice, infinities; windows that tile, overlap, and leave gaps.

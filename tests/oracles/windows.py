@@ -102,6 +102,16 @@ def max_of_cells(x, *cells):
     return y, index
 
 
+def adaptive_max(x, windows):
+    """The largest cell of windows that cover x evenly, and its flat index."""
+    cells = []
+    for n, m in zip(x.shape[2:], windows, strict=True):
+        spans = [range(i * n // m, -(-(i + 1) * n // m)) for i in range(m)]
+        longest = max(map(len, spans))
+        cells.append(np.array([[*s, *[s[-1]] * (longest - len(s))] for s in spans])[None, None])
+    return max_of_cells(x, *cells)
+
+
 def avg_pool(x, kernel, stride, padding, ceil_mode, include_pad, divisor):
     """The mean of each window; cells beyond the right border never count."""
     size = x.shape[2:]

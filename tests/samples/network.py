@@ -63,6 +63,7 @@ CELLS = (
     np.random.default_rng(0).integers(0, 6, (2, 3, 4, 3)),
 )
 samples("max_of_cells", windows.max_of_cells, call(PLANE, *CELLS), call(PLANE[..., 0], CELLS[0]))
+samples("adaptive_max", windows.adaptive_max, call(PLANE, windows=(3, 4)), call(PLANE[..., 0], windows=(3,)))
 samples("pool_scatter", windows.scatter, call(x(2, 3, 2, 2), ints(2, 3, 2, 2, low=0, high=12), size=(3, 4)))
 samples("pool_gather", windows.gather, call(x(2, 3, 3, 4), ints(2, 3, 2, 2, low=0, high=12)))
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import numpy as np
-
 from tdt._backend.layout import empty_output
 from tdt._backend.windows import output_sizes
 from tdt._core.tensor import Tensor
@@ -133,9 +131,3 @@ def adaptive_size(name: str, nd: int, input: Tensor, output_size: Any) -> tuple[
             f"{name}: elements of output_size must be greater than or equal to 0 but received {list(out)}"
         )
     return out
-
-
-def adaptive_spans(n: int, out: int) -> tuple[np.ndarray, np.ndarray]:
-    """The cells [start, end) of an input of size n that belong to each of `out` windows."""
-    i = np.arange(out)
-    return i * n // max(out, 1), -(-(i + 1) * n // max(out, 1))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tdt._ops.nn._pooling import adaptive_spans
+from tdt._backend.windows import adaptive_spans
 
 
 class Axis(NamedTuple):

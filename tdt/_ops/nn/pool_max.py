@@ -19,6 +19,7 @@ from tdt._kernels import (
     chosen,
     chosen_for,
     float_images,
+    float_windows,
     gpu_images,
     gpu_kernel,
     kernel,
@@ -180,14 +181,24 @@ def _(g_out, x_shape, indices):
     return pool_scatter(g_out, indices, size=tuple(x_shape[2:]))
 
 
+@max_pool_with_indices.fast_vjp("x")
+def _(xp, g_out, x_shape, indices):
+    return pool_scatter.forward(xp, g_out, indices, size=x_shape[2:])
+
+
 def _at(xp: Any, indices: Any, cells: int) -> Any:
     """Indices within each (sample, channel) as indices into the whole array; beyond the cells: the last one's."""
     rows, indices = math.prod(indices.shape[:2]), xp.minimum(indices, cells - 1)
     return (indices.reshape(rows, math.prod(indices.shape[2:])) + xp.arange(rows)[:, None] * cells).reshape(-1)
 
 
+_SCATTER = (kernel("adaptive_pool_cpu:pool_scatter", float_windows),)
+
+
 @op(dtypes=REAL, promote=(), broadcasts=False, shape=lambda y, indices, *, size: (*y[:2], *size))
 def pool_scatter(xp, y, indices, *, size):
+    if fast := chosen(_SCATTER, xp, y):
+        return fast(y, indices, size=size)
     cells = math.prod(size)
     y = xp.where(indices < cells, y, y.dtype.type(0))  # a window of dilated cells may lie in the padding as a whole
     flat = xp.bincount(_at(xp, indices, cells), weights=y.reshape(-1), minlength=math.prod(y.shape[:2]) * cells)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from tdt._backend.windows import adaptive_spans
 from tdt._core.dtype import FLOATING, check_category, int64
 from tdt._core.memory_format import contiguous_format
 from tdt._core.ranges import arange
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor
+from tdt._kernels import chosen_for, float_windows, kernel, lazy, prepares
 from tdt._ops._common import Ints
-from tdt._ops.nn._pooling import adaptive_size, adaptive_spans
+from tdt._ops.nn._pooling import adaptive_size
 from tdt._ops.nn._windows import tuple_of
 from tdt._ops.nn.pool_max import _max_pool_nd, pool_scatter
 from tdt._ops.random.creation import rand
@@ -21,6 +24,7 @@ from tdt._ops.shape.join import cat
 from tdt._ops.shape.memory import output_format
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
+from tdt.autograd._remembered import calls_by_shape
 
 
 def _cells_shape(x: tuple, *cells: tuple) -> tuple:
@@ -35,6 +39,10 @@ def max_of_cells(xp, x, *cells):
     cells[d]: (N or 1, C or 1, windows, cells), where along dimension d the window's cells lie. The dimensions are worked
     off one by one, the last one first: so the first of equals in a row of a window meets those of the rows below it.
     """
+    return _of_cells(xp, x, cells)
+
+
+def _of_cells(xp: Any, x: Any, cells: Sequence[Any]) -> tuple[Any, Any]:
     size = x.shape[2:]
     out, indices = x, xp.broadcast_to(xp.arange(math.prod(size)).reshape(size), x.shape)
     for axis in range(x.ndim - 1, 1, -1):
@@ -58,9 +66,37 @@ def _take(xp: Any, a: Any, places: Any, axis: int) -> Any:
     return xp.take_along_axis(a, xp.broadcast_to(at, shape), axis)
 
 
-@max_of_cells.vjp("x")
-def _(g_out, x_shape, indices):
-    return pool_scatter(g_out, indices, size=tuple(x_shape[2:]))
+@op(
+    dtypes=FLOATING,
+    promote=(),
+    broadcasts=False,
+    outputs=("out", "indices"),
+    nondiff=("indices",),
+    shape=lambda x, *, windows: ((*x[:2], *windows),) * 2,
+    kernels=(kernel("adaptive_pool_cpu:adaptive_max", float_windows),),
+)
+def adaptive_max(xp, x, *, windows):
+    """`max_of_cells` of windows that cover x (N, C, *) evenly, so many along each dimension."""
+    return _of_cells(xp, x, [xp.asarray(adaptive_cells(n, m)) for n, m in zip(x.shape[2:], windows, strict=True)])
+
+
+_PREPARED = lazy("adaptive_pool_cpu:prepared_adaptive_max")
+
+
+@prepares(adaptive_max.forward)
+def _(x, *, windows, recorded):
+    return _PREPARED(x, windows=windows, recorded=recorded) if chosen_for(adaptive_max.kernels, (x,), {}) else None
+
+
+for _pool in (max_of_cells, adaptive_max):
+
+    @_pool.vjp("x")
+    def _(g_out, x_shape, indices):
+        return pool_scatter(g_out, indices, size=tuple(x_shape[2:]))
+
+    @_pool.fast_vjp("x")
+    def _(xp, g_out, x_shape, indices):
+        return pool_scatter.forward(xp, g_out, indices, size=x_shape[2:])
 
 
 def _adaptive_max_pool_nd(name: str, nd: int, input: Tensor, output_size: Any, indices: bool) -> Any:
@@ -72,24 +108,25 @@ def _adaptive_max_pool_nd(name: str, nd: int, input: Tensor, output_size: Any, i
         kernel = tuple(n // o for n, o in zip(size, out, strict=True))
         found = _max_pool_nd(name, nd, input, kernel, kernel, 0, 1, False, indices)
     else:
-        found = _pooled(input, nd, [_adaptive_cells(n, o, input) for n, o in zip(size, out, strict=True)], indices)
+        found = _pooled(input, nd, functools.partial(adaptive_max, windows=out), indices)
     layout = output_format(input) if nd == 2 else contiguous_format
     if indices:
         return tuple(t.contiguous(memory_format=layout) for t in found)
     return found.contiguous(memory_format=layout)
 
 
-def _adaptive_cells(size: int, out: int, input: Tensor) -> Tensor:
+@functools.lru_cache(256)
+def adaptive_cells(size: int, out: int) -> np.ndarray:
     """(1, 1, out, cells): a window shorter than the longest names its last cell several times."""
     start, end = adaptive_spans(size, out)
     cells = np.arange((end - start).max(initial=1))
-    return wrap(np.minimum(start[:, None] + cells, end[:, None] - 1)[None, None]).to(input.device)
+    return np.minimum(start[:, None] + cells, end[:, None] - 1)[None, None]
 
 
-def _pooled(input: Tensor, nd: int, cells: list[Tensor], indices: bool) -> Any:
-    """`max_of_cells` for an input with or without a batch; values alone, or both."""
+def _pooled(input: Tensor, nd: int, pool: Callable[[Tensor], tuple[Tensor, Tensor]], indices: bool) -> Any:
+    """`pool` of an input with or without a batch; values alone, or both."""
     single = input.ndim == nd + 1
-    found = max_of_cells(input.unsqueeze(0) if single else input, *cells)
+    found = pool(input.unsqueeze(0) if single else input)
     out, at = (t.squeeze(0) for t in found) if single else found
     return (out, at) if indices else out
 
@@ -117,6 +154,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: Ints) -> tuple[Tensor, Tenso
     return _adaptive_max_pool_nd("adaptive_max_pool1d", 1, input, output_size, True)
 
 
+@calls_by_shape
 @node_name("AdaptiveMaxPool2DBackward0")
 def adaptive_max_pool2d(
     input: Tensor, output_size: int | Sequence[int | None] | None, return_indices: bool = False
@@ -140,6 +178,7 @@ def adaptive_max_pool2d(
     return _adaptive_max_pool_nd("adaptive_max_pool2d", 2, input, output_size, return_indices)
 
 
+@calls_by_shape
 @node_name("AdaptiveMaxPool3DBackward0")
 def adaptive_max_pool3d(
     input: Tensor, output_size: int | Sequence[int | None] | None, return_indices: bool = False
@@ -243,7 +282,7 @@ def _fractional_max_pool_nd(nd: int, input: Tensor, kernel_size: Any, output_siz
     cells = [
         _fractional_cells(samples[:batch, :, i], n, o, k) for i, n, o, k in zip(order, size, out, kernel, strict=True)
     ]
-    return _pooled(input, nd, cells, indices)
+    return _pooled(input, nd, lambda x: max_of_cells(x, *cells), indices)
 
 
 def _check_samples(samples: Tensor, input: Tensor, batch: int, channels: int, nd: int) -> None:
