@@ -11,6 +11,7 @@ from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.nn._windows import bordered, inner, offsets, reached, windows
 from tdt.autograd._op import op
+from tdt.autograd._remembered import calls_by_shape
 
 _DTYPES = frozenset((BOOL, FLOAT, COMPLEX))
 Pair = int | tuple[int, int]
@@ -86,6 +87,7 @@ def _settings(how: dict[str, tuple]) -> str:
     return f"kernel_size={how['kernel']}, dilation={how['dilation']}, padding={how['padding']}"
 
 
+@calls_by_shape
 def unfold(input: Tensor, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1) -> Tensor:
     """Sliding windows of an image, each as a column.
 
@@ -115,6 +117,7 @@ def unfold(input: Tensor, kernel_size: Pair, dilation: Pair = 1, padding: Pair =
     return _im2col(input, **how) if len(shape) == 4 else _im2col(input.unsqueeze(0), **how).squeeze(0)
 
 
+@calls_by_shape
 def fold(
     input: Tensor, output_size: Pair, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1
 ) -> Tensor:

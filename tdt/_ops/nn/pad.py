@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -103,18 +103,22 @@ _SOURCE = {
 }
 
 
-def _borders(x: tuple, before: tuple, after: tuple, mode: str) -> Iterator[tuple[int, tuple, tuple]]:
+@functools.lru_cache(1024)
+def _borders(x: tuple, before: tuple, after: tuple, mode: str) -> list[tuple[int, tuple, tuple]]:
     """Each border around `x`: its dimension, the index of the border, and the index of the cells that it repeats.
 
     Dimensions are padded in order, so a border includes the borders of earlier dimensions.
     """
+    found = []
     for d, (n, b, a) in enumerate(zip(x, before, after, strict=True)):
         places = slice(0, b), slice(b + n, b + n + a)
         for width, place, source in zip((b, a), places, _SOURCE[mode](b, b + n, a), strict=True):
             if width:
-                yield d, (slice(None),) * d + (place,), (slice(None),) * d + (source,)
+                found.append((d, (slice(None),) * d + (place,), (slice(None),) * d + (source,)))
+    return found
 
 
+@functools.lru_cache(1024)
 def _middle(x: tuple, before: tuple) -> tuple:
     return tuple(slice(b, b + n) for n, b in zip(x, before, strict=True))
 
@@ -127,6 +131,23 @@ def pad_border(xp, x, *, before, after, mode):
     for _, place, source in _borders(x.shape, before, after, mode):
         out[place] = out[source]
     return out
+
+
+@_kernels.prepares(pad_border.forward)
+def _(x, *, before, after, mode, recorded):
+    if output_is_channels_last(x):
+        return None
+    shape, kind = _pad_shape(x.shape, before=before, after=after), x.dtype
+    middle, borders = _middle(x.shape, before), _borders(x.shape, before, after, mode)
+
+    def padded(x):
+        out = np.empty(shape, kind)
+        out[middle] = x
+        for _, place, source in borders:
+            out[place] = out[source]
+        return out
+
+    return padded
 
 
 @op(dtypes=NUMBERS, shape=lambda x, *, size, **how: size)
