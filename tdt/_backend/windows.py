@@ -33,6 +33,7 @@ def _count(full: int, extent: int, stride: int, end: int | None) -> int:
     count = -(-(full - extent) // stride) + 1
     return count - 1 if (count - 1) * stride >= end else count
 
+
 def adaptive_spans(n: int, out: int) -> tuple[np.ndarray, np.ndarray]:
     """The cells [start, end) of an input of size n that belong to each of `out` windows."""
     i = np.arange(out)

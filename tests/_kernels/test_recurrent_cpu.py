@@ -17,7 +17,8 @@ from tests._kernels.watch import watch
 
 # The samples at each step, and the hidden size.
 PADDED = [((n,) * steps, size) for steps, n, size in (
-    (1, 1, 1), (1, 5, 37), (1, 600, 16), (3, 2, 7), (2, BLOCK + 1, 5), (5, 2 * BLOCK + 3, 17), (4, BLOCK, 32), (2, 9, 33), (3, 7, 100),
+    (1, 1, 1), (1, 5, 37), (1, 600, 16), (3, 2, 7), (2, BLOCK + 1, 5), (5, 2 * BLOCK + 3, 17), (4, BLOCK, 32), (2, 9, 33),
+    (3, 7, 100),
 )]  # fmt: skip
 PACKED = [((BLOCK + 3, BLOCK + 3, BLOCK, 5, 1, 1), 13), ((3, 2, 1), 40), ((2 * BLOCK + 1, 1), 16)]
 # The op, its gates, its settings.

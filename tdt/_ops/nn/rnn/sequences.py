@@ -174,12 +174,14 @@ def gru_sequence(xp, x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, sizes, reverse=F
 @prepares(gru_sequence.forward, strided=True)
 def _(*arrays, recorded, **how):
     function = chosen_for(gru_sequence.kernels, arrays, how)
+    if function is None:
+        return None
 
     def cell(*arrays):
         (out, last), *aux = function(*arrays, **how)
         return (out, last, *aux) if recorded else out
 
-    return cell if function else None
+    return cell
 
 
 @gru_sequence.vjp(*OPERANDS)
@@ -252,12 +254,14 @@ def rnn_sequence(xp, x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, relu, sizes, rev
 @prepares(rnn_sequence.forward, strided=True)
 def _(*arrays, recorded, **how):
     function = chosen_for(rnn_sequence.kernels, arrays, how)
+    if function is None:
+        return None
 
     def cell(*arrays):
         results = function(*arrays, **how)
         return results if recorded else results[0]
 
-    return cell if function else None
+    return cell
 
 
 @rnn_sequence.vjp(*OPERANDS)
