@@ -66,7 +66,6 @@ LARGE_MOVE = 1 << 17  # elements that are copied row by row: NumPy calls a loop 
 LARGE_TURN = 1 << 14  # elements of a copy that turns rows into columns: NumPy takes several times as long
 LARGE_DRAW = 1 << 9  # words of the Mersenne Twister: NumPy takes as long for as many
 MANY_DRAWS = 1 << 5  # numbers that take several words each, drawn one by one
-LARGE_LOOKUP = 1 << 13  # elements of a gradient: NumPy's addition to places takes 8 ns for each
 FEW_PIXELS = 4  # of a plane: with fewer, a channel is no vector
 CACHED = 1 << 19  # elements of a group, or of a channels-last sample, that are read three times: two megabytes
 LARGE_RESAMPLE = 1 << 16  # elements of the result
@@ -482,12 +481,12 @@ def float_layer(arrays: Sequence[Any], attributes: dict) -> bool:
     return True
 
 
-def large_lookup(arrays: Sequence[Any], attributes: dict) -> bool:
-    """A gradient (*indices, D) of float32 or float64."""
+def float_lookup(arrays: Sequence[Any], attributes: dict) -> bool:
+    """A gradient (*indices, D) of float32 or float64 that is not empty."""
     y, indices = arrays
     return (
         SWITCHES.kernels
-        and y.size >= LARGE_LOOKUP
+        and y.size > 0
         and y.ndim == indices.ndim + 1
         and y.dtype.char in "fd"
         and y.dtype.isnative

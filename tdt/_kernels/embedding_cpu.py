@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tdt._kernels._jit import jit
+from tdt._kernels._code import Code, Value, native
 from tdt._kernels._layout import check_indices
 from tdt._kernels._pool import parallel
 
@@ -21,15 +21,27 @@ def embedding_grad(
     which = np.ascontiguousarray(indices, np.int64).reshape(-1)
     check_indices(which, rows)
     grain = -(-GRAIN // (min(columns, BLOCK) * which.size))
-    parallel(_add_rows, -(-columns // BLOCK), np.ascontiguousarray(y).reshape(-1, columns), which, grad, grain=grain)
+    arguments = np.ascontiguousarray(y), which, grad, which.size, columns
+    parallel(_add_rows(KINDS[y.dtype.char]), -(-columns // BLOCK), *arguments, grain=grain)
     if padding_idx is not None:
         grad[padding_idx] = 0
     return grad
 
 
-@jit
-def _add_rows(first, last, y, which, grad):
-    for i in range(which.size):
-        g_row, target = y[i, first * BLOCK : last * BLOCK], grad[which[i], first * BLOCK : last * BLOCK]
-        for j in range(g_row.size):
-            target[j] += g_row[j]
+KINDS = {"f": "float", "d": "double"}
+
+
+@native("pppqq", vectorize=False)
+def _add_rows(code: Code, first: Value, last: Value, arguments: list[Value], kind: str) -> None:
+    y, which, grad, count, columns = arguments
+    start = first * BLOCK
+    width = code.minimum(last * BLOCK, columns) - start
+    with code.loop(0, count) as i:
+        source = code.at(kind, y, i * columns + start)
+        target = code.at(kind, grad, code.load("i64", which, i) * columns + start)
+
+        def add(place: Value, vectors: int, lanes: int, source: Value = source, target: Value = target) -> None:
+            total = code.load(kind, target, place, lanes) + code.load(kind, source, place, lanes)
+            code.store(total, target, place)
+
+        code.vectors(width, 16, add, once=True)

@@ -12,7 +12,7 @@ from tdt import _backend, _kernels
 from tdt._core.dtype import ALL, FLOATING_AND_COMPLEX, SCALAR_NAMES, check_category, int32, int64
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor, wrap
-from tdt._kernels import chosen, gpu_kernel, gpu_lookup, kernel, large_lookup
+from tdt._kernels import chosen, float_lookup, gpu_kernel, gpu_lookup, kernel
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.index.scatter import all_in_range, unsigned
 from tdt.autograd._inplace import check_writable
@@ -94,7 +94,7 @@ def _rows(xp: Any, g: Any, w_shape: tuple, indices: Any, padding_idx: int | None
     broadcasts=False,
     shape=lambda y, indices, *, rows, **how: (rows, *y[len(indices) :]),
     kernels=(
-        kernel("embedding_cpu:embedding_grad", large_lookup),
+        kernel("embedding_cpu:embedding_grad", float_lookup),
         gpu_kernel("embedding_gpu:embedding_grad", gpu_lookup),
     ),
 )
