@@ -6,7 +6,10 @@ reset gate acts behind the product. Plain recurrence: Elman, 1990.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
+
+import numpy as np
 
 from tdt import _backend
 from tdt._core.dtype import FLOATING
@@ -173,9 +176,7 @@ def gru_sequence(xp, x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, sizes, reverse=F
 
 @prepares(gru_sequence.forward, strided=True)
 def _(*arrays, recorded, **how):
-    function = chosen_for(gru_sequence.kernels, arrays, how)
-    if function is None:
-        return None
+    function = chosen_for(gru_sequence.kernels, arrays, how) or functools.partial(gru_sequence.forward, np)
 
     def cell(*arrays):
         (out, last), *aux = function(*arrays, **how)
@@ -253,9 +254,7 @@ def rnn_sequence(xp, x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, relu, sizes, rev
 
 @prepares(rnn_sequence.forward, strided=True)
 def _(*arrays, recorded, **how):
-    function = chosen_for(rnn_sequence.kernels, arrays, how)
-    if function is None:
-        return None
+    function = chosen_for(rnn_sequence.kernels, arrays, how) or functools.partial(rnn_sequence.forward, np)
 
     def cell(*arrays):
         results = function(*arrays, **how)
