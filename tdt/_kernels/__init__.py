@@ -94,6 +94,7 @@ from tdt._kernels._conditions import (
     pointwise,
     small_axis,
     some,
+    tiled_volumes,
     tiled_windows,
 )
 from tdt._kernels._formulas import (
@@ -242,6 +243,7 @@ __all__ = [
     "searched",
     "matrix_product",
     "taken",
+    "tiled_volumes",
     "tiled_windows",
     "total",
     "triangle",

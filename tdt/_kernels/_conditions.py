@@ -325,6 +325,22 @@ def tiled_windows(arrays: Sequence[Any], attributes: dict) -> bool:
     )
 
 
+def tiled_volumes(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Windows of 2×2×2 with a stride of 2, of contiguous float32 volumes, the last of the arrays, or of their gradients."""
+    x = arrays[-1]
+    return (
+        SWITCHES.kernels
+        and x.ndim == 5
+        and attributes["kernel"] == attributes["stride"] == (2, 2, 2)
+        and attributes["padding"] == (0, 0, 0)
+        and attributes.get("dilation", (1, 1, 1)) == (1, 1, 1)
+        and not attributes["ceil_mode"]
+        and x.size > 0
+        and x.flags.c_contiguous
+        and all(a.dtype == FLOAT32 for a in arrays)
+    )
+
+
 def large_channels(arrays: Sequence[Any], attributes: dict) -> bool:
     """Dense float32 (N, C, *), with parameters per channel or None, or with a gradient in any memory order."""
     x = arrays[0]

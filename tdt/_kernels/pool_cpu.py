@@ -141,7 +141,7 @@ def _larger(a, b):
     return b if b > a or b != b else a
 
 
-def _of_vectors(code: Code, count: Value, width: int, write: Callable[[Value, int], None]) -> None:
+def of_vectors(code: Code, count: Value, width: int, write: Callable[[Value, int], None]) -> None:
     """Write `write(k, lanes)` for k < count: for vectors of `width` lanes, then of half as many, down to single elements (0)."""
     whole = count - count % width
     with code.loop(0, whole, width) as k:
@@ -155,7 +155,8 @@ def _of_vectors(code: Code, count: Value, width: int, write: Callable[[Value, in
         write(whole, 0)
 
 
-def _maximum(code: Code, a: Value, b: Value) -> Value:
+def maximum(code: Code, a: Value, b: Value) -> Value:
+    """The larger one; b where it is NaN, a where both are equal."""
     return code.select((b > a) | (b != b), b, a)
 
 
@@ -173,9 +174,9 @@ def _forward_last(code: Code, first: Value, last: Value, arguments: list[Value],
             def largest(k: Value, lanes: int) -> None:
                 places = (start, start + channels, start + columns * channels, start + (columns + 1) * channels)
                 a, b, c, d = (code.load("float", x, place + k, lanes) for place in places)
-                code.store(_maximum(code, _maximum(code, a, b), _maximum(code, c, d)), out, target + k)
+                code.store(maximum(code, maximum(code, a, b), maximum(code, c, d)), out, target + k)
 
-            _of_vectors(code, channels, width, largest)
+            of_vectors(code, channels, width, largest)
 
 
 @native("ppqq", vectorize=False)
@@ -187,13 +188,13 @@ def _forward_planes(code: Code, first: Value, last: Value, arguments: list[Value
         top, target = (n * rows + 2 * i) * columns, (n * down + i) * across
 
         def largest(k: Value, lanes: int) -> None:
-            cells = _cells(code, x, top + 2 * k, columns, lanes)
-            code.store(_maximum(code, _maximum(code, *cells[:2]), _maximum(code, *cells[2:])), out, target + k)
+            cells = cells_of_tiles(code, x, top + 2 * k, columns, lanes)
+            code.store(maximum(code, maximum(code, *cells[:2]), maximum(code, *cells[2:])), out, target + k)
 
-        _of_vectors(code, across, width, largest)
+        of_vectors(code, across, width, largest)
 
 
-def _cells(code: Code, x: Value, start: Value, columns: Value, lanes: int) -> list[Value]:
+def cells_of_tiles(code: Code, x: Value, start: Value, columns: Value, lanes: int) -> list[Value]:
     """The four cells of 2×2 windows next to each other in a plane, row by row, from the first window's first cell on."""
     cells = []
     for row in (start, start + columns):
@@ -203,7 +204,7 @@ def _cells(code: Code, x: Value, start: Value, columns: Value, lanes: int) -> li
     return cells
 
 
-def _shares(code: Code, gradient: Value, largest: Value, cells: list[Value]) -> list[Value]:
+def shares(code: Code, gradient: Value, largest: Value, cells: list[Value]) -> list[Value]:
     """What the cells of windows have of their gradient: the first one that equals the largest, or the last NaN, all of it."""
     nan, hit = [c != c for c in cells], [c == largest for c in cells]
     values = []
@@ -229,7 +230,7 @@ def _backward_planes(code: Code, first: Value, last: Value, arguments: list[Valu
             def share(k: Value, lanes: int) -> None:
                 gradient, largest = code.load("float", g, source + k, lanes), code.load("float", out, source + k, lanes)
                 above = top + 2 * k
-                values = _shares(code, gradient, largest, _cells(code, x, above, columns, lanes))
+                values = shares(code, gradient, largest, cells_of_tiles(code, x, above, columns, lanes))
                 pairs = [place for k in range(lanes) for place in (k, lanes + k)]
                 for start, two in ((above, values[:2]), (above + columns, values[2:])):
                     if lanes:
@@ -238,7 +239,7 @@ def _backward_planes(code: Code, first: Value, last: Value, arguments: list[Valu
                         code.store(two[0], grad, start)
                         code.store(two[1], grad, start + 1)
 
-            _of_vectors(code, across, width, share)
+            of_vectors(code, across, width, share)
             with code.when(columns > 2 * across), code.loop(0, 2) as extra:  # a column that no window has
                 code.store(code.value(0.0, "float"), grad, top + extra * columns + columns - 1)
         with code.when(rows > 2 * down):
@@ -258,10 +259,10 @@ def _backward(code: Code, first: Value, last: Value, arguments: list[Value], wid
             def share(k: Value, lanes: int) -> None:
                 gradient, largest = code.load("float", g, source + k, lanes), code.load("float", out, source + k, lanes)
                 cells = [code.load("float", x, place + k, lanes) for place in places]
-                for place, value in zip(places, _shares(code, gradient, largest, cells), strict=True):
+                for place, value in zip(places, shares(code, gradient, largest, cells), strict=True):
                     code.store(value, grad, place + k)
 
-            _of_vectors(code, channels, width, share)
+            of_vectors(code, channels, width, share)
         with code.when(columns > 2 * across), code.loop(0, 2) as extra:  # a column that no window has
             place = ((n * rows + 2 * i + extra) * columns + columns - 1) * channels
             code.clear(code.at("float", grad, place), 4 * channels)

@@ -16,7 +16,7 @@ from tdt._backend.layout import empty_output, output_is_channels_last, to_last
 from tdt._backend.windows import output_sizes
 from tdt._core.dtype import FLOATING, check_category, int64
 from tdt._core.tensor import Tensor
-from tdt._kernels import chosen, float_images, kernel, large_last, lazy, prepares
+from tdt._kernels import chosen, float_images, kernel, large_last, lazy, prepares, tiled_volumes
 from tdt._ops._common import Ints, at_once, store_into
 from tdt._ops.elementwise.piecewise import relu
 from tdt._ops.nn._pooling import adaptive_size, check_size, framed, full_size, place, plain_windows, window_of
@@ -59,8 +59,14 @@ def _counts(
     return first if (counts == first).all() else counts  # a number is faster than a table of it
 
 
-_MEANS = (kernel("plane_pool_cpu:window_means", float_images, lines=True),)
-_MEANS_GRAD = (kernel("plane_pool_cpu:window_means_vjp", float_images, lines=True),)
+_MEANS = (
+    kernel("plane_pool_cpu:window_means", float_images, lines=True),
+    kernel("volume_pool_cpu:window_means", tiled_volumes),
+)
+_MEANS_GRAD = (
+    kernel("plane_pool_cpu:window_means_vjp", float_images, lines=True),
+    kernel("volume_pool_cpu:window_means_vjp", tiled_volumes),
+)
 
 
 @functools.lru_cache(256)
@@ -88,7 +94,7 @@ def _sizes_of(
 def _avg_pool(xp, x, *, kernel, stride, padding, ceil_mode, include_pad, divisor):
     shape = _avg_shape(x.shape, kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode)
     how = {"kernel": kernel, "stride": stride, "padding": padding}
-    if fast := chosen(_MEANS, xp, x, out=shape[2:], **how):
+    if fast := chosen(_MEANS, xp, x, ceil_mode=ceil_mode, **how):
         by = _divisors(x.shape[2:], shape[2:], kernel, stride, padding, include_pad, divisor)
         return fast(x, by, out=shape[2:], **how)
     total = _sums(xp, x, kernel, stride, padding, shape[2:])
@@ -100,15 +106,16 @@ def _avg_pool(xp, x, *, kernel, stride, padding, ceil_mode, include_pad, divisor
     return xp.divide(total, by, out=out)
 
 
-_PREPARED = lazy("plane_pool_cpu:prepared_means")
+_PREPARED, _PREPARED_VOLUMES = lazy("plane_pool_cpu:prepared_means"), lazy("volume_pool_cpu:prepared_means")
 
 
 @prepares(_avg_pool.forward)
 def _(x, *, kernel, stride, padding, ceil_mode, include_pad, divisor, recorded):
-    if x.ndim != 4 or not chosen(_MEANS, np, x):
+    windows = {"kernel": kernel, "stride": stride, "padding": padding, "ceil_mode": ceil_mode}
+    if x.ndim < 4 or not chosen(_MEANS, np, x, **windows):
         return None
-    by, how, _ = _sizes_of(x.shape, kernel, stride, padding, ceil_mode, include_pad, divisor)
-    return _PREPARED(x, by, **how)
+    by, how, _ = _sizes_of(x.shape, **windows, include_pad=include_pad, divisor=divisor)
+    return _PREPARED(x, by, **how) if x.ndim == 4 else _PREPARED_VOLUMES(x, by)
 
 
 _WINDOW_SUMS = (kernel("pool_cpu:window_sums", large_last),)
@@ -167,7 +174,7 @@ def avg_pool_grad(xp, y, *, size, kernel, stride, padding, ceil_mode, include_pa
     out = y.shape[2:]
     how = {"size": tuple(size), "kernel": kernel, "stride": stride, "padding": padding}
     y = xp.ascontiguousarray(y) if 0 in y.strides else y
-    if fast := chosen(_MEANS_GRAD, xp, y, **how):
+    if fast := chosen(_MEANS_GRAD, xp, y, ceil_mode=ceil_mode, **how):
         return fast(y, _divisors(how["size"], out, kernel, stride, padding, include_pad, divisor), **how)
     full = full_size(size, out, kernel, stride, padding, (1,) * len(kernel))
     grad = y / _divisor(xp, size, out, kernel, stride, padding, include_pad, divisor, y.dtype)
@@ -197,7 +204,7 @@ def _avg_pool_nd(name: str, nd: int, input: Tensor, kernel_size: Any, stride: An
         raise RuntimeError("divisor must be not zero")
     if out is None and (how := plain_windows(nd, input, kernel_size, stride, padding, 1, bool(ceil_mode))):
         a = input._a
-        if fast := chosen(_MEANS, np, a, kernel=how["kernel"]):
+        if fast := chosen(_MEANS, np, a, **how):
             by, numbers, how = _sizes_of(
                 a.shape,
                 how["kernel"],
@@ -303,7 +310,7 @@ def _adaptive_avg_pool_nd(name: str, nd: int, input: Tensor, output_size: Any) -
         except AttributeError:
             whole = ()
         if len(whole) == nd and 0 not in input._a.shape and at_once(input):
-            if chosen(_MEANS, np, input._a, kernel=whole):
+            if nd < 3 and chosen(_MEANS, np, input._a, kernel=whole):
                 return _avg_pool_nd(name, nd, input, whole, whole, 0, False, True, None)
     out = adaptive_size(name, nd, input, output_size)
     check_category(name, FLOATING, input.dtype)

@@ -26,6 +26,7 @@ from tdt._kernels import (
     large_windows,
     lazy,
     prepares,
+    tiled_volumes,
     tiled_windows,
 )
 from tdt._ops._common import Ints
@@ -50,10 +51,12 @@ _SLOPES = (
     kernel("pool_cpu:max_pool_vjp", tiled_windows),
     kernel("pool_cpu:max_pool_any_vjp", large_windows, lines=True),
     kernel("plane_pool_cpu:max_pool_vjp", float_images, lines=True),
+    kernel("volume_pool_cpu:max_pool_vjp", tiled_volumes),
     gpu_kernel("pool_gpu:max_pool_vjp", gpu_images),
 )
 _TILES = kernel("pool_cpu:max_pool", tiled_windows)
 _PLANES = kernel("plane_pool_cpu:max_pool", float_images, lines=True)
+_VOLUMES = kernel("volume_pool_cpu:max_pool", tiled_volumes)
 
 
 @op(
@@ -65,6 +68,7 @@ _PLANES = kernel("plane_pool_cpu:max_pool", float_images, lines=True)
         _TILES,
         _PLANES,
         kernel("pool_cpu:max_pool_any", large_windows, lines=True),
+        _VOLUMES,
         gpu_kernel("pool_gpu:max_pool", gpu_images),
     ),
 )
@@ -86,11 +90,14 @@ def _max_pool(xp, x, *, kernel, stride, padding, dilation, ceil_mode):
 
 
 _PREPARED_TILES, _PREPARED_PLANES = lazy("pool_cpu:prepared_max_pool"), lazy("plane_pool_cpu:prepared_max_pool")
+_PREPARED_VOLUMES = lazy("volume_pool_cpu:prepared_max_pool")
 
 
 @prepares(_max_pool.forward)
 def _(x, *, recorded, **how):
-    function = chosen_for(_max_pool.kernels, (x,), how) if x.ndim == 4 else None
+    function = chosen_for(_max_pool.kernels, (x,), how) if x.ndim > 3 else None
+    if function is _VOLUMES.function:
+        return _PREPARED_VOLUMES(x)
     if function is _TILES.function:
         return _PREPARED_TILES(x, recorded=recorded)
     return _PREPARED_PLANES(x, **how, recorded=recorded) if function is _PLANES.function else None
