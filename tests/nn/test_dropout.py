@@ -41,14 +41,15 @@ def test_each_kind_drops_what_pytorch_drops(name, inplace):
             )
 
 
+@pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("p", [0.1, 0.3])
-def test_half_precision_rounds_the_scale_as_pytorch(dtype, p):
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.9])
+def test_half_precision_rounds_the_scale_as_pytorch(name, dtype, p):
     results = []
     for lib in (tdt, torch):
-        x = lib.tensor(numbers(40, 50).tolist(), dtype=getattr(lib, dtype), requires_grad=True)
+        x = lib.tensor(numbers(*SHAPES[name]).tolist(), dtype=getattr(lib, dtype), requires_grad=True)
         lib.manual_seed(3)
-        y = lib.nn.functional.dropout(x, p)
+        y = getattr(lib.nn.functional, name)(x, p, True)
         y.sum().backward()
         results.append([t.detach().float().numpy() for t in (y, x.grad)])
     np.testing.assert_array_equal(*results)
@@ -62,6 +63,16 @@ def test_dropout_keeps_one_byte_an_element_for_the_gradient():
 @pytest.mark.parametrize("name", ["dropout", "alpha_dropout", "dropout2d"])
 def test_masks_have_the_memory_order_of_the_input(name):
     bits_and_gradients(lambda lib, x: getattr(lib.nn.functional, name)(x, 0.4, True), (2, 3, 4, 5), turn=(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize("name", ["dropout", "alpha_dropout", "dropout2d", "feature_alpha_dropout"])
+def test_gradients_lie_in_memory_as_pytorchs(name):
+    found = []
+    for lib in (tdt, torch):
+        x = lib.from_numpy(numbers(3, 5, 2, 4)).transpose(0, 1).requires_grad_()
+        y = getattr(lib.nn.functional, name)(x, 0.5, True)
+        found += [[lib.autograd.grad(y, x, g, retain_graph=True)[0].stride() for g in (y.detach(), lib.ones(x.shape))]]
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(("name", "shape"), [("dropout1d", (5, 3)), ("dropout3d", (5, 3, 2, 2))])

@@ -1,7 +1,7 @@
 """Dropout of elements and of channels, by zeros or by selu's lowest value.
 
-The mask of the plain form is an output of its op, so that second derivatives see the mask that was drawn; the others are
-products with a mask that `bernoulli_` draws.
+The mask is an output of the op that draws it, so that second derivatives see what was drawn. In place, and with SELU's
+limit, the input is multiplied by numbers made of it.
 """
 
 from __future__ import annotations
@@ -44,18 +44,30 @@ def _scale(kind: Any, p: float) -> float:
 _DRAWN = (gpu_kernel("random_gpu:dropout", gpu_elements),)
 
 
+def _mask(xp: Any, x: Any, p: float, by_channel: bool, source: Any) -> Any:
+    """Which elements remain, drawn in the order of x's memory, or which channels, in that of the dimensions.
+
+    It lies in memory as x does. A mask of bool takes a quarter of the memory of one of numbers.
+    """
+    like = x[(slice(None), slice(None), *(slice(1),) * (x.ndim - 2))] if by_channel else x
+    mask = bernoulli(source, like.shape, 1 - p)
+    if not x.flags.c_contiguous:
+        drawn, mask = mask, empty_in_order(xp, like, bool)
+        if by_channel:
+            mask[...] = drawn
+        else:
+            assign_in_memory_order(mask, drawn)
+    return mask
+
+
 @op(name="dropout", dtypes=FLOATING, outputs=("out", "mask"), nondiff=("mask",), random=True, half="everywhere",
-    shape=lambda x, **how: (x, x), node="MulBackward0")  # fmt: skip
-def _dropout(xp, x, *, p, generator):
-    # Drawn in the order of x's memory. A mask of bool takes a quarter of the memory of one of numbers.
+    shape=lambda x, *, by_channel=False, **how: (x, _channels(x) if by_channel else x), node="MulBackward0")  # fmt: skip
+def _dropout(xp, x, *, p, generator, by_channel=False):
     source = generator_for(generator, _backend.device_of(x))
-    if fast := chosen(_DRAWN, xp, x):
+    if not by_channel and (fast := chosen(_DRAWN, xp, x)):
         with source.lock:
             return fast(x, p=p, scale=_scale(x.dtype, p), generator=source.engine)
-    mask = bernoulli(source, x.shape, 1 - p)
-    if not x.flags.c_contiguous:
-        drawn, mask = mask, empty_in_order(xp, x, bool)
-        assign_in_memory_order(mask, drawn)
+    mask = _mask(xp, x, p, by_channel, source)
     return _product(xp, x, mask, scale=_scale(x.dtype, p)), mask
 
 
@@ -71,6 +83,27 @@ def _(xp, g_out, mask, p):
 
 # Klambauer et al., 2017: the negated limit of selu(x) for x → -inf.
 _LOWEST = 1.7580993408473766
+
+
+@functools.lru_cache
+def _alpha_values(kind: Any, p: float) -> tuple[Any, Any, Any]:
+    """What an element that remains is multiplied by, what is added to it, and what replaces one that does not.
+
+    Each step is rounded to the dtype, as PyTorch's are.
+    """
+    wide = np.float64 if kind == np.float64 else np.float32
+    scale = 1 / math.sqrt((_LOWEST * _LOWEST * p + 1) * (1 - p))
+    lowest, shift = (kind.type(wide(value)) for value in (-_LOWEST * scale, _LOWEST * scale * p))
+    return kind.type(wide(scale)), shift, kind.type(wide(lowest) + wide(shift))
+
+
+@op(dtypes=FLOATING, outputs=("factor", "shift"), nondiff=("factor", "shift"), random=True, computes=False,
+    shape=lambda x, *, by_channel, **how: (_channels(x) if by_channel else x,) * 2)  # fmt: skip
+def _alpha_noise(xp, x, *, p, by_channel, generator):
+    mask = _mask(xp, x, p, by_channel, generator_for(generator, _backend.device_of(x)))
+    factor, remaining, dropped = _alpha_values(x.dtype, p)
+    zero = x.dtype.type(0)
+    return _backend.where(xp, mask, factor, zero), _backend.where(xp, mask, remaining, dropped)
 
 
 def _drop(
@@ -90,17 +123,13 @@ def _drop(
     check_category("dropout", FLOATING, input.dtype)
     if by_channel and input.ndim < 2:
         raise RuntimeError(f"Feature dropout requires at least 2 dimensions in the input, but got {list(input.shape)}")
-    if not (inplace or alpha or by_channel):
-        return _dropout(input, p=float(p), generator=None)[0]
+    if alpha:
+        factor, shift = _alpha_noise(input, p=float(p), by_channel=by_channel, generator=None)
+        return input.mul_(factor).add_(shift) if inplace else input * factor + shift
+    if not inplace:
+        return _dropout(input, p=float(p), generator=None, by_channel=by_channel)[0]
     noise = input.new_empty(_channels(input.shape)) if by_channel else empty_like(input)
-    noise.bernoulli_(1 - p)
-    if not alpha:
-        noise.div_(1 - p)
-        return input.mul_(noise) if inplace else input * noise
-    scale = 1 / math.sqrt((_LOWEST * _LOWEST * p + 1) * (1 - p))
-    shift = noise.add(-1).mul_(_LOWEST * scale).add_(_LOWEST * scale * p)
-    noise.mul_(scale)
-    return input.mul_(noise).add_(shift) if inplace else input * noise + shift
+    return input.mul_(noise.bernoulli_(1 - p).div_(1 - p))
 
 
 def dropout(input: Tensor, p: float, train: bool) -> Tensor:
