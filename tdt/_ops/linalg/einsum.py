@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import string
 from typing import Any
 
-from tdt._core.calls import front
 from tdt._core.tensor import Tensor
+from tdt.autograd._remembered import calls_by_shape
 
 __all__ = ["einsum"]
 
@@ -32,8 +33,7 @@ def letters_for(args: tuple) -> str:
 
 def contract(equation: str, tensors: list[Tensor]) -> Tensor:
     """The sum of products that `equation` describes; RuntimeError where letters and dimensions do not fit."""
-    inputs, output = _read(equation, tensors)
-    _check_sizes(inputs, tensors)
+    inputs, output = _read(equation, tuple([x.shape for x in tensors]))
     result, have = _single(tensors[0], inputs[0])
     for i, (x, names) in enumerate(zip(tensors[1:], inputs[1:], strict=True), 1):
         x, names = _single(x, names)
@@ -43,14 +43,15 @@ def contract(equation: str, tensors: list[Tensor]) -> Tensor:
     return _ordered(result, have, list(output))
 
 
-def _read(equation: str, tensors: list[Tensor]) -> tuple[list[str], str]:
-    """Letters of each operand and of the output; `...` is replaced by unused capital letters."""
+@functools.lru_cache(1024)
+def _read(equation: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[list[str], str]:
+    """Letters of each operand and of the output; `...` is replaced by other characters. RuntimeError where shapes do not fit."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     inputs = left.split(",")
-    if not tensors:
+    if not shapes:
         raise RuntimeError("einsum(): must provide at least one operand")
-    if len(inputs) != len(tensors):
-        more = "more" if len(inputs) < len(tensors) else "fewer"
+    if len(inputs) != len(shapes):
+        more = "more" if len(inputs) < len(shapes) else "fewer"
         raise RuntimeError(f"einsum(): {more} operands were provided than specified in the equation")
     for i, names in enumerate([*inputs, right]):
         bad = next((c for c in names.replace("...", "") if not c.isalpha()), None)
@@ -62,12 +63,12 @@ def _read(equation: str, tensors: list[Tensor]) -> tuple[list[str], str]:
             )
     free = [c for c in string.printable if not c.isalpha()]
     depth = 0
-    for i, (names, x) in enumerate(zip(inputs, tensors, strict=True)):
-        broadcast = x.ndim - len(names.replace("...", ""))
+    for i, (names, shape) in enumerate(zip(inputs, shapes, strict=True)):
+        broadcast = len(shape) - len(names.replace("...", ""))
         if broadcast < 0 or (broadcast and "..." not in names):
             raise RuntimeError(
                 f"einsum(): the number of subscripts in the equation ({len(names.replace('...', ''))}) "
-                f"{'is more than' if broadcast < 0 else 'does not match'} the number of dimensions ({x.ndim}) for "
+                f"{'is more than' if broadcast < 0 else 'does not match'} the number of dimensions ({len(shape)}) for "
                 f"operand {i}"
                 f"{' and no ellipsis was given' if broadcast > 0 else ''}"
             )
@@ -86,14 +87,15 @@ def _read(equation: str, tensors: list[Tensor]) -> tuple[list[str], str]:
             raise RuntimeError(
                 f"einsum(): output subscript {c} does not appear in the equation for any input operand (index {k})"
             )
+    _check_sizes(inputs, shapes)
     return inputs, right
 
 
-def _check_sizes(inputs: list[str], tensors: list[Tensor]) -> None:
+def _check_sizes(inputs: list[str], shapes: tuple[tuple[int, ...], ...]) -> None:
     """RuntimeError where two operands have sizes of a letter that do not broadcast."""
     sizes: dict[str, int] = {}
-    for i, (names, x) in enumerate(zip(inputs, tensors, strict=True)):
-        for c, n in zip(names, x.shape, strict=True):
+    for i, (names, shape) in enumerate(zip(inputs, shapes, strict=True)):
+        for c, n in zip(names, shape, strict=True):
             if sizes.setdefault(c, n) != n:
                 if 1 not in (sizes[c], n):
                     raise RuntimeError(
@@ -134,14 +136,18 @@ def _pair(x: Tensor, xs: str, y: Tensor, ys: str, needed: set[str]) -> tuple[Ten
     left, right = _ordered(x, xs, [*batch, *only_x, *summed]), _ordered(y, ys, [*batch, *summed, *only_y])
     b, p, s, q = len(batch), len(only_x), len(summed), len(only_y)
     if not summed:
-        left = left.reshape((*left.shape, *(1,) * q))
-        right = right.reshape((*right.shape[:b], *(1,) * p, *right.shape[b:]))
+        left = left.reshape((*left.shape, *(1,) * q)) if q else left
+        right = right.reshape((*right.shape[:b], *(1,) * p, *right.shape[b:])) if p else right
         return left * right, "".join([*batch, *only_x, *only_y])
     rows, cols = left.shape[b : b + p], right.shape[b + s :]
-    left = left.reshape((*left.shape[:b], math.prod(rows), math.prod(left.shape[b + p :])))
-    right = right.reshape((*right.shape[:b], math.prod(right.shape[b : b + s]), math.prod(cols)))
+    if p != 1 or s != 1:
+        left = left.reshape((*left.shape[:b], math.prod(rows), math.prod(left.shape[b + p :])))
+    if q != 1 or s != 1:
+        right = right.reshape((*right.shape[:b], math.prod(right.shape[b : b + s]), math.prod(cols)))
     product = left @ right
-    return product.reshape((*product.shape[:b], *rows, *cols)), "".join([*batch, *only_x, *only_y])
+    if p != 1 or q != 1:
+        product = product.reshape((*product.shape[:b], *rows, *cols))
+    return product, "".join([*batch, *only_x, *only_y])
 
 
 def _drop(x: Tensor, names: str, needed: set[str]) -> tuple[Tensor, str]:
@@ -150,10 +156,10 @@ def _drop(x: Tensor, names: str, needed: set[str]) -> tuple[Tensor, str]:
 
 
 def _ordered(x: Tensor, names: str, order: list[str]) -> Tensor:
-    return x.permute([names.index(c) for c in order])
+    return x if list(names) == order else x.permute([names.index(c) for c in order])
 
 
-@front
+@calls_by_shape
 def einsum(*args: Any) -> Tensor:
     """Sums of products in Einstein's notation: `einsum("bij,bjk->bik", x, y)`, or `einsum(x, [0, 1], y, [1], [0])`.
 
