@@ -85,7 +85,7 @@ def test_a_resumed_run_on_a_gpu_goes_on_with_the_same_dropout(tmp_path):
 def test_gpu_check_checks_nccl(tmp_path):
     require_mpi()
     command = [sys.executable, ROOT / "scripts/gpu_check", "--only", "nccl", "--results", tmp_path]
-    done = subprocess.run(command, env=environment(**STANDIN), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environment(**STANDIN), capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0 and done.stdout.count(": agrees\n") == 9, done.stdout + done.stderr
     assert done.stdout.endswith("several processes: not run, there is one GPU\n\nall agree\n")
 

@@ -112,7 +112,8 @@ def clip_grads_with_norm_(
         return
     scale = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
     for g in grads:
-        g.mul_(scale.to(g.device if g.is_cuda else scale.device, g.dtype))
+        fits = g.dtype is scale.dtype and not g.is_cuda
+        g.mul_(scale if fits else scale.to(g.device if g.is_cuda else scale.device, g.dtype))
 
 
 def clip_grad_norm_(
