@@ -280,9 +280,9 @@ def large_windows(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def float_images(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Contiguous float32 images, the last of the arrays."""
+    """Contiguous float32 images or lines, the last of the arrays."""
     x = arrays[-1]
-    return SWITCHES.kernels and x.ndim == 4 and x.dtype == FLOAT32 and x.flags.c_contiguous and x.size > 0
+    return SWITCHES.kernels and x.ndim in (3, 4) and x.dtype == FLOAT32 and x.flags.c_contiguous and x.size > 0
 
 
 def float_windows(arrays: Sequence[Any], attributes: dict) -> bool:

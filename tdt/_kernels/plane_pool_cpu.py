@@ -1,5 +1,7 @@
 """Pooling of contiguous float32 images (N, C, H, W) and its gradients on the CPU, of any size, plane by plane.
 
+Lines (N, C, L) are images of one row.
+
 A window is a rectangle: of each row of windows, the rows of cells are folded into one line, in vectors, and then its columns.
 Sums have the order of the portable form, cells of a column first.
 """
@@ -29,7 +31,7 @@ def max_pool(
     """The op `max_pool`: the largest element of each window; NaN wins over every number."""
     out = output_sizes(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)
     found = np.empty((*x.shape[:2], *out), np.float32)
-    _run(_maxima(_step(stride)), found, (x, found), (*x.shape[2:], *out, *kernel, *stride, *padding, *dilation))
+    _run(_maxima(_step(stride)), found, (x, found), _sizes(x.shape[2:], out, kernel, stride, padding, dilation))
     return found
 
 
@@ -37,8 +39,8 @@ def max_pool_vjp(g: np.ndarray, found: np.ndarray, x: np.ndarray, *, kernel: tup
                  dilation: tuple, ceil_mode: bool) -> np.ndarray:  # fmt: skip
     """The gradient in x: each window gives its own to the first cell that equals the largest, or to its last NaN."""
     grad = (np.empty if _step(stride) else np.zeros)(x.shape, np.float32)
-    sizes = *x.shape[2:], *found.shape[2:], *kernel, *stride, *padding, *dilation
-    usual = kernel[1] if kernel[1] in (2, 3) and dilation[1] == 1 else 0
+    sizes = _sizes(x.shape[2:], found.shape[2:], kernel, stride, padding, dilation)
+    usual = kernel[-1] if kernel[-1] in (2, 3) and dilation[-1] == 1 else 0
     gradient = _maxima_grad(_step(stride), usual) if _step(stride) else _maxima_grad_of_any()
     _run(gradient, found, (np.ascontiguousarray(g), np.ascontiguousarray(found), x, grad), sizes)
     return grad
@@ -48,11 +50,11 @@ def window_means(
     x: np.ndarray, counts: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, out: tuple
 ) -> np.ndarray:
     """The sum of each window, divided by `counts`, (1,) or (OH, OW)."""
-    if kernel == x.shape[2:] and out == (1, 1) and padding == (0, 0):  # one window, the whole plane
+    if _is_whole(x.shape[2:], kernel, padding, out):
         means = _plane_means()(x.reshape(*x.shape[:2], -1), counts[:1].reshape(()))
-        return means.reshape(*x.shape[:2], 1, 1)
+        return means.reshape(*x.shape[:2], *out)
     found = np.empty((*x.shape[:2], *out), np.float32)
-    sizes = *x.shape[2:], *out, *kernel, *stride, *padding, 1, 1
+    sizes = _sizes(x.shape[2:], out, kernel, stride, padding)
     _run(_means(_step(stride)), found, (x, found, counts), (*sizes, int(counts.size > 1)))
     return found
 
@@ -62,11 +64,11 @@ def window_means_vjp(
 ) -> np.ndarray:
     """For each element of images of this size, the sum of g / counts over the windows that contain it."""
     grad = np.empty((*g.shape[:2], *size), np.float32)
-    if kernel == size and g.shape[2:] == (1, 1) and padding == (0, 0):
+    if _is_whole(size, kernel, padding, g.shape[2:]):
         planes, n = g.size, math.prod(size)
         parallel(_spread(), planes, g, grad, counts, n, grain=-(-GRAIN // n))  # type: ignore[arg-type]
         return grad
-    sizes = *size, *g.shape[2:], *kernel, *stride, *padding, 1, 1
+    sizes = _sizes(size, g.shape[2:], kernel, stride, padding)
     _run(_means_grad(), grad, (np.ascontiguousarray(g), grad, counts), (*sizes, int(counts.size > 1)))
     return grad
 
@@ -75,17 +77,17 @@ def prepared_max_pool(x: np.ndarray, *, kernel: tuple, stride: tuple, padding: t
                       recorded: bool) -> Callable[[np.ndarray], np.ndarray] | None:  # fmt: skip
     """`max_pool` for images of the shape of x; see `prepares`."""
     out = output_sizes(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)
-    return _prepared(_maxima(_step(stride)), x, out, (*x.shape[2:], *out, *kernel, *stride, *padding, *dilation))
+    return _prepared(_maxima(_step(stride)), x, out, _sizes(x.shape[2:], out, kernel, stride, padding, dilation))
 
 
 def prepared_means(x: np.ndarray, counts: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple,
                    out: tuple) -> Callable[[np.ndarray], np.ndarray] | None:  # fmt: skip
     """`window_means` for images of the shape of x; see `prepares`."""
-    if kernel == x.shape[2:] and out == (1, 1) and padding == (0, 0):
+    if _is_whole(x.shape[2:], kernel, padding, out):
         means, count = _plane_means().small, counts[:1].reshape(())
-        visible, shape = (*x.shape[:2], math.prod(out) * math.prod(kernel)), (*x.shape[:2], 1, 1)
+        visible, shape = (*x.shape[:2], math.prod(kernel)), (*x.shape[:2], *out)
         return lambda x: means(x.reshape(visible), count).reshape(shape)
-    sizes = *x.shape[2:], *out, *kernel, *stride, *padding, 1, 1, int(counts.size > 1)
+    sizes = *_sizes(x.shape[2:], out, kernel, stride, padding), int(counts.size > 1)
     return _prepared(_means(_step(stride)), x, out, sizes, counts)
 
 
@@ -112,7 +114,19 @@ def _grain(windows: int, sizes: tuple[int, ...]) -> int:
 
 def _step(stride: tuple) -> int:
     """The distance of windows across for which the code is written; 0 for any."""
-    return stride[1] if stride[1] < 3 else 0
+    return stride[-1] if stride[-1] < 3 else 0
+
+
+def _is_whole(size: tuple, kernel: tuple, padding: tuple, out: tuple) -> bool:
+    """Whether there is one window, the whole plane."""
+    return kernel == size and not any(padding) and out == (1,) * len(out)
+
+
+def _sizes(size: tuple, out: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple = (1, 1)) -> tuple:
+    """The kernel's sizes, `SIZES`."""
+    if len(size) == 2:
+        return *size, *out, *kernel, *stride, *padding, *dilation
+    return 1, *size, 1, *out, 1, *kernel, 1, *stride, 0, *padding, 1, dilation[-1]
 
 
 def _run(kernel: NativeKernel, found: np.ndarray, arrays: tuple[np.ndarray, ...], sizes: tuple[int, ...]) -> None:

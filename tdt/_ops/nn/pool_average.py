@@ -60,11 +60,11 @@ def _counts(
 
 
 _MEANS = (
-    kernel("plane_pool_cpu:window_means", float_images, lines=True),
+    kernel("plane_pool_cpu:window_means", float_images),
     kernel("volume_pool_cpu:window_means", tiled_volumes),
 )
 _MEANS_GRAD = (
-    kernel("plane_pool_cpu:window_means_vjp", float_images, lines=True),
+    kernel("plane_pool_cpu:window_means_vjp", float_images),
     kernel("volume_pool_cpu:window_means_vjp", tiled_volumes),
 )
 
@@ -112,10 +112,10 @@ _PREPARED, _PREPARED_VOLUMES = lazy("plane_pool_cpu:prepared_means"), lazy("volu
 @prepares(_avg_pool.forward)
 def _(x, *, kernel, stride, padding, ceil_mode, include_pad, divisor, recorded):
     windows = {"kernel": kernel, "stride": stride, "padding": padding, "ceil_mode": ceil_mode}
-    if x.ndim < 4 or not chosen(_MEANS, np, x, **windows):
+    if x.ndim < 3 or not chosen(_MEANS, np, x, **windows):
         return None
     by, how, _ = _sizes_of(x.shape, **windows, include_pad=include_pad, divisor=divisor)
-    return _PREPARED(x, by, **how) if x.ndim == 4 else _PREPARED_VOLUMES(x, by)
+    return _PREPARED(x, by, **how) if x.ndim < 5 else _PREPARED_VOLUMES(x, by)
 
 
 _WINDOW_SUMS = (kernel("pool_cpu:window_sums", large_last),)

@@ -50,12 +50,12 @@ def _max_shape(x: tuple, *, kernel: tuple, stride: tuple, padding: tuple, dilati
 _SLOPES = (
     kernel("pool_cpu:max_pool_vjp", tiled_windows),
     kernel("pool_cpu:max_pool_any_vjp", large_windows, lines=True),
-    kernel("plane_pool_cpu:max_pool_vjp", float_images, lines=True),
+    kernel("plane_pool_cpu:max_pool_vjp", float_images),
     kernel("volume_pool_cpu:max_pool_vjp", tiled_volumes),
     gpu_kernel("pool_gpu:max_pool_vjp", gpu_images),
 )
 _TILES = kernel("pool_cpu:max_pool", tiled_windows)
-_PLANES = kernel("plane_pool_cpu:max_pool", float_images, lines=True)
+_PLANES = kernel("plane_pool_cpu:max_pool", float_images)
 _VOLUMES = kernel("volume_pool_cpu:max_pool", tiled_volumes)
 
 
@@ -95,7 +95,7 @@ _PREPARED_VOLUMES = lazy("volume_pool_cpu:prepared_max_pool")
 
 @prepares(_max_pool.forward)
 def _(x, *, recorded, **how):
-    function = chosen_for(_max_pool.kernels, (x,), how) if x.ndim > 3 else None
+    function = chosen_for(_max_pool.kernels, (x,), how) if x.ndim > 2 else None
     if function is _VOLUMES.function:
         return _PREPARED_VOLUMES(x)
     if function is _TILES.function:
