@@ -42,6 +42,14 @@ def freed() -> RuntimeError:
     )
 
 
+def constant(function: str, argument: str) -> RuntimeError:
+    """The error of a tensor that requires grad where a function has no gradient for it."""
+    return RuntimeError(
+        f"{function}() is not differentiable with respect to its argument '{argument}', which may not require grad: "
+        f"give it {argument}.detach()"
+    )
+
+
 def overwritten(saved: Any, storage: Any, version: int, node: Any) -> RuntimeError:
     """The error of a backward pass that needs a tensor modified in place."""
     return RuntimeError(

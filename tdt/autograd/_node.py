@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tdt import _backend, _kernels
-from tdt._core.errors import freed, overwritten
+from tdt._core.errors import constant, freed, overwritten
 from tdt._core.sparse import SparseCOO, densify_unsupported
 from tdt._core.tensor import Tensor, alias, wrap
 from tdt.autograd._graph import GraphNode
@@ -46,6 +46,9 @@ class BackwardPlan:
         self.numbers = sum(1 << i for i, kind in enumerate(kinds) if kind in NUMBERS)  # operands that are not tensors
         self.dtype = None  # of the last result, when it can have gradients
         self.op, self.names, self.variadic = op, op.names_for(count), op.variadic is not None
+        for i, name in enumerate(self.names):
+            if mask >> i & 1 and name in op.constant:
+                raise constant(op.name, name)
         self.multiple_outputs = op.multi_view or len(op.outputs) > 1
         self.broadcasts = op.broadcasts and count > 1
         # Without a rule for an operand that needs a gradient, nothing is recorded.

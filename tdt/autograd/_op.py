@@ -62,6 +62,7 @@ class Traits:
     to_float: bool = False  # integers compute in the default float type
     outputs: tuple[str, ...] = ("out",)  # their names, for several
     nondiff: tuple[str, ...] = ()  # outputs without gradients
+    constant: tuple[str, ...] = ()  # operands that may not require grad, as PyTorch has no derivative for them
     aux: tuple[str, ...] = ()  # further values that the forward returns, for fast_vjp alone
     view: bool | str = False  # True: always aliases the first operand; "maybe": where it can
     multi_view: bool = False  # returns several views

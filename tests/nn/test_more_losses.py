@@ -261,6 +261,36 @@ def test_what_pytorch_refuses_is_refused_with_the_start_of_its_message(call):
     agree_error(lambda lib: call(lib, lib.nn.functional), clause)
 
 
+CLASSES = np.array([0, 3, 1])
+CONSTANTS = [
+    lambda lib, f, x, w: f.nll_loss(x, lib.from_numpy(CLASSES), w),
+    lambda lib, f, x, w: f.cross_entropy(x, lib.from_numpy(CLASSES), w),
+    lambda lib, f, x, w: f.cross_entropy(x, lib.from_numpy(CLASSES), w, label_smoothing=0.1),
+    lambda lib, f, x, w: f.multi_margin_loss(x, lib.from_numpy(CLASSES), weight=w),
+    lambda lib, f, x, w: f.binary_cross_entropy(x, lib.ones(3, 4), w),
+    lambda lib, f, x, w: f.binary_cross_entropy_with_logits(x, lib.ones(3, 4), w),
+    lambda lib, f, x, w: f.binary_cross_entropy_with_logits(x, lib.ones(3, 4), pos_weight=w),
+    lambda lib, f, x, w: f.soft_margin_loss(x, w.expand(3, 4)),
+]
+
+
+@pytest.mark.parametrize("loss", CONSTANTS, ids=[str(i) for i in range(len(CONSTANTS))])
+@pytest.mark.parametrize("trained", [True, False])
+def test_an_argument_without_a_gradient_may_not_require_one(loss, trained):
+    for lib in (torch, tdt):
+        x, w = lib.full((3, 4), 0.5, requires_grad=trained), lib.full((4,), 0.5)
+        for _ in range(3):  # further calls are remembered
+            loss(lib, lib.nn.functional, x, w)
+        w.requires_grad_()
+        for _ in range(2):
+            with pytest.raises(
+                RuntimeError, match=r"is not differentiable with respect to .*'(weight|pos_weight|target)'"
+            ):
+                loss(lib, lib.nn.functional, x, w)
+        with lib.no_grad():
+            assert not loss(lib, lib.nn.functional, x, w).requires_grad
+
+
 def test_special_logits_have_the_same_losses_and_gradients_with_kernels_and_without():
     special = np.array([np.nan, np.inf, -np.inf, 0, -0.0, 1e-45, 88, -88, 1, -1], "float32")
     for size in (special.size, (1 << 15) + 7):

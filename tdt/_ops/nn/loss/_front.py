@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 
+from tdt._core.errors import constant
+from tdt._core.mode import state
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import tensor_argument
 
@@ -35,6 +37,13 @@ def check_tensors(function: str, **tensors: Tensor) -> None:
     """TypeError for the first of `tensors`, the leading arguments of `function`, that is not a tensor."""
     for position, (name, value) in enumerate(tensors.items(), 1):
         tensor_argument(function, value, name, position)
+
+
+def check_constant(function: str, **tensors: Tensor | None) -> None:
+    """RuntimeError for one of `tensors` that requires grad, of a function that has no gradient for it in PyTorch."""
+    for name, t in tensors.items():
+        if t is not None and state.grad and t.requires_grad:
+            raise constant(function, name)
 
 
 def check_pair(name: str, input: Tensor, target: Tensor) -> None:

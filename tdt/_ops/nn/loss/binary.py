@@ -12,7 +12,7 @@ from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.elementwise.activation import logsigmoid
 from tdt._ops.elementwise.math import _logit, _sigmoid
-from tdt._ops.nn.loss._front import check_tensors, reduced, reduction_of
+from tdt._ops.nn.loss._front import check_constant, check_tensors, reduced, reduction_of
 from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
@@ -98,6 +98,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
     _check_fits("binary_cross_entropy", input, weight)
     if target.dtype is not input.dtype:
         raise RuntimeError(f"Found dtype {SCALAR_NAMES[target.dtype]} but expected {SCALAR_NAMES[input.dtype]}")
+    check_constant("binary_cross_entropy", weight=weight)
     losses = _binary_cross_entropy(input, target)
     for name, t in (("input", input), ("target", target)):
         check_values(partial(_check_probabilities, name), t._a)
@@ -150,6 +151,7 @@ def with_logits(
         raise RuntimeError(f"result type {SCALAR_NAMES[input.dtype]} can't be cast to the desired output type {got}; "
                            "give the target as floats: target.float()")  # fmt: skip
     _check_fits("binary_cross_entropy_with_logits", target, weight)
+    check_constant("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
     if pos_weight is None:
         losses = _binary_cross_entropy_with_logits(input, target)
     else:
@@ -191,6 +193,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = 
     check_tensors("soft_margin_loss", input=input, target=target)
     if not (input.is_floating_point() or input.is_complex()):
         raise RuntimeError(f"result type Float can't be cast to the desired output type {SCALAR_NAMES[input.dtype]}")
+    check_constant("soft_margin_loss", target=target)
     losses = (-target * input).exp().log1p()
     return reduced(losses if losses.dtype is input.dtype else losses.to(input.dtype), reduction)
 

@@ -205,9 +205,11 @@ def triplet(
 
 
 @op(
+    name="multi_margin_loss",
     dtypes=FLOATING,
     promote=(),
     broadcasts=False,
+    constant=("weight",),
     shape=lambda x, target, *weight, p, margin, reduction: target if reduction == "none" else (),
     node="MultiMarginLossBackward0",
 )
