@@ -164,7 +164,7 @@ def _rrelu_noise(xp, x, *, lower, upper, generator):
     drawn = x <= 0
     noise = xp.ones_like(x, order="C")
     with gen.lock:
-        xp.place(noise, drawn, (unit64(gen, int(drawn.sum())) * (high - low) + low).astype(x.dtype))
+        xp.place(noise, drawn, (unit64(gen, int(xp.count_nonzero(drawn))) * (high - low) + low).astype(x.dtype))
     return noise
 
 

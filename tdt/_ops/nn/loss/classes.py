@@ -127,7 +127,7 @@ def _nll_node_name(node: Any) -> str:
     return "NllLossBackward0" if ranks(node)[0] <= 2 else "NllLoss2DBackward0"
 
 
-_NLL = kernel("class_loss_cpu:prepared_nll_loss", float_logits)
+_NLL = (kernel("class_loss_cpu:prepared_nll_loss", float_logits),)
 _NLL_GRAD = kernel("class_loss_cpu:nll_loss_vjp", float_logits)
 
 
@@ -142,8 +142,8 @@ _NLL_GRAD = kernel("class_loss_cpu:nll_loss_vjp", float_logits)
     autocast="float32",
 )
 def _nll_loss(xp, x, target, weight=None, *, reduction, ignore_index):
-    if xp is np and _NLL.when((x, weight), {}):
-        compute = _NLL.function(x.shape, target.shape, reduction=reduction, ignore_index=ignore_index)
+    if fast := chosen(_NLL, xp, x, weight):
+        compute = fast(x.shape, target.shape, reduction=reduction, ignore_index=ignore_index)
         with contextlib.suppress(IndexError):  # of a class out of range, which is raised below with its number
             return compute(x, _flat(xp, target), weight)
     rows = _rows(x)
@@ -155,9 +155,10 @@ def _nll_loss(xp, x, target, weight=None, *, reduction, ignore_index):
 
 @prepares(_nll_loss.forward)
 def _(x, target, weight=None, *, reduction, ignore_index, recorded):
-    if target.dtype != np.int64 or not _NLL.when((x, weight), {}):
+    fast = chosen(_NLL, np, x, weight)
+    if target.dtype != np.int64 or fast is None:
         return None
-    compute = _NLL.function(x.shape, target.shape, reduction=reduction, ignore_index=ignore_index)
+    compute = fast(x.shape, target.shape, reduction=reduction, ignore_index=ignore_index)
     return compute if recorded else lambda *operands: compute(*operands)[0]
 
 

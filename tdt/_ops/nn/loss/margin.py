@@ -11,7 +11,7 @@ from tdt import _backend
 from tdt._core.dtype import FLOATING, SCALAR_NAMES, int64
 from tdt._core.ranges import arange
 from tdt._core.tensor import Tensor
-from tdt._kernels import float_logits, kernel, prepares
+from tdt._kernels import chosen, float_logits, kernel, prepares
 from tdt._ops.linalg.distance import pairwise_distance
 from tdt._ops.nn.loss._front import check_tensors, reduced, reduction_of
 from tdt.autograd._arrays import as_tensor, on_arrays
@@ -214,8 +214,8 @@ def triplet(
     node="MultiMarginLossBackward0",
 )
 def _multi_margin(xp, x, target, weight=None, *, p, margin, reduction):
-    if xp is np and _MARGIN_LOSSES.when((x, weight), {}):
-        losses = _MARGIN_LOSSES.function(x.shape[-1], p=p, margin=margin, reduction=reduction)
+    if fast := chosen(_MARGIN_LOSSES, xp, x, weight):
+        losses = fast(x.shape[-1], p=p, margin=margin, reduction=reduction)
         try:
             return losses(np.ascontiguousarray(x), target, weight)
         except IndexError:
@@ -234,15 +234,16 @@ def _multi_margin(xp, x, target, weight=None, *, p, margin, reduction):
     return losses.mean() if reduction == "mean" else losses.sum()
 
 
-_MARGIN_LOSSES = kernel("margin_loss_cpu:prepared_losses", float_logits)
+_MARGIN_LOSSES = (kernel("margin_loss_cpu:prepared_losses", float_logits),)
 _MARGIN_GRAD = kernel("margin_loss_cpu:margin_loss_vjp", float_logits)
 
 
 @prepares(_multi_margin.forward)
 def _(x, target, weight=None, *, p, margin, reduction, recorded):
-    if not _MARGIN_LOSSES.when((x, weight), {}):
+    fast = chosen(_MARGIN_LOSSES, np, x, weight)
+    if fast is None:
         return None
-    losses = _MARGIN_LOSSES.function(x.shape[-1], p=p, margin=margin, reduction=reduction)
+    losses = fast(x.shape[-1], p=p, margin=margin, reduction=reduction)
     return lambda x, target, weight=None: losses(x, target, weight)
 
 
