@@ -11,6 +11,7 @@ from tdt._kernels.resample_cpu import resample, resample_few, resample_pixels
 from tdt._ops.nn._resampling import Axis, taps
 from tdt._ops.nn.resample import along
 from tests._kernels.watch import watch
+from tests.helpers import require_torch
 
 AXES = [
     Axis(5, 10, "nearest"), Axis(7, 3, "nearest"), Axis(7, 3, "nearest", turned=True), Axis(5, 10, "nearest", turned=True),
@@ -101,3 +102,25 @@ def test_interpolate_computes_the_portable_results(mode, last, monkeypatch):
     for fast, portable in zip(*found, strict=True):
         np.testing.assert_allclose(fast, portable, rtol=1e-5, atol=1e-5)
         assert fast.strides == portable.strides
+
+
+@pytest.mark.parametrize(
+    ("size", "out"), [((11,), 4), ((28, 28), 3), ((9, 37), (4, 50)), ((5, 9, 17), (3, 4, 5))], ids=str
+)
+def test_adaptive_means_have_the_portable_bits_and_pytorchs_accuracy(size, out):
+    torch, x, found = require_torch(), np.random.default_rng(0).standard_normal((3, 4, *size)).astype(np.float32), []
+    for lib, dtype, kernels in (
+        (tdt, "float32", True),
+        (tdt, "float32", False),
+        (torch, "float32", True),
+        (torch, "float64", True),
+    ):
+        with tdt.backends.kernels(kernels):
+            leaf = lib.from_numpy(x).to(getattr(lib, dtype)).requires_grad_()
+            for _ in range(2):
+                means = getattr(lib.nn.functional, f"adaptive_avg_pool{len(size)}d")(leaf, out)
+            g = (lib.arange(means.numel()) % 7 + 1).to(means.dtype).reshape(means.shape)
+            found.append([means.detach().numpy(), lib.autograd.grad(means, leaf, g)[0].numpy()])
+    assert found[0][0].tobytes() == found[1][0].tobytes()
+    for ours, _, theirs, exact in zip(*found, strict=True):
+        np.testing.assert_array_less(abs(ours - exact).max(), 3 * abs(theirs - exact).max() + 1e-7)

@@ -11,7 +11,6 @@ from tdt.nn import functional as F
 from tests._kernels.watch import watch
 from tests.helpers import require_torch
 
-torch = require_torch()
 SIZES = [(2, 2, 3), (3, 5, 7), (4, 4, 66), (5, 2, 33), (14, 14, 14)]
 
 
@@ -52,7 +51,7 @@ def test_volumes_have_pytorchs_values_and_gradients_at_every_call(size, pool):
     def last(t):
         return t.transpose(1, -1).contiguous().transpose(1, -1)
 
-    x = volumes(size)
+    torch, x = require_torch(), volumes(size)
     if pool is POOLS["rounded up"]:
         x[1, 0] = -1  # of windows of -inf that stick out PyTorch names cells of others
     for change in (lambda t: t, lambda t: t[0], lambda t: t[::2, 1:], last):

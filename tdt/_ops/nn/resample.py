@@ -33,7 +33,7 @@ def resample(xp, x, *, axes):
     if last and len(axes) == 2 and all(axes):
         if fast := chosen(_PIXELS, xp, out, tables=tables):
             return to_front(fast(out, *tables))
-    for d in reversed(range(len(axes))):
+    for d in _order(axes):
         if (table := tables[d]) is not None:
             at = d + 1 if last else d + 2
             shape = out.shape
@@ -45,6 +45,13 @@ def resample(xp, x, *, axes):
     return out.copy(order="K") if out.base is x or out is x else out
 
 
+@functools.lru_cache(256)
+def _order(axes: tuple[Axis | None, ...]) -> tuple[int, ...]:
+    """The axes one after the other: the last first, but means from the first on, so that fewer rows are left for the others."""
+    means = all(a is None or (a.kind == "mean" and not a.turned) for a in axes)
+    return tuple(range(len(axes)) if means else reversed(range(len(axes))))
+
+
 _PREPARED = lazy("resample_cpu:prepared_few")
 
 
@@ -53,7 +60,7 @@ def _(x, *, axes, recorded):
     if x.dtype.char not in "fd" or output_is_channels_last(x):
         return None
     steps, shape = [], x.shape
-    for d in reversed(range(len(axes))):
+    for d in _order(axes):
         if axes[d] is not None:
             table = taps(axes[d], x.dtype.char)
             visible = math.prod(shape[: d + 2]), shape[d + 2], math.prod(shape[d + 3 :])
