@@ -8,6 +8,7 @@ from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import tensor_argument
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
+from tdt.autograd._remembered import calls_by_shape
 
 
 @op(computes=False, shape=lambda x, *, joined, **how: joined)
@@ -46,6 +47,7 @@ def _image(name: str, input: Tensor, factor: int, what: str) -> tuple[int, ...]:
     return shape
 
 
+@calls_by_shape
 @node_name("PixelShuffleBackward0")
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Rearrange groups of r² channels into patches of r × r pixels, r = `upscale_factor`.
@@ -72,6 +74,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return _rearrange(input, split=split, order=order, joined=(*batch, c // (r * r), h * r, w * r))
 
 
+@calls_by_shape
 @node_name("PixelUnshuffleBackward0")
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Rearrange patches of r × r pixels into r² channels, r = `downscale_factor`: the inverse of `pixel_shuffle`.
@@ -98,6 +101,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     return _rearrange(input, split=split, order=order, joined=(*batch, c * r * r, h // r, w // r))
 
 
+@calls_by_shape
 @node_name("ChannelShuffleBackward0")
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Reorder channels so that neighbours come from different groups: (groups, C / groups) is transposed.
