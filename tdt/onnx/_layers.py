@@ -215,17 +215,6 @@ def _avg_pool(
     return sums / np.ascontiguousarray(counts.sum(tuple(range(-n, 0)))).astype(x.dtype)
 
 
-@form("max_of_cells")
-def _max_of_cells(graph: Graph, x: Ref, *cells: Ref) -> list[Ref]:
-    """Maximum pooling of uneven windows: the cells of each window, gathered along one dimension after the other."""
-    for axis in range(x.ndim - 1, 1, -1):
-        places = cells[axis - 2]
-        if places.shape is None or places.shape[:2] != (1, 1):
-            raise Unsupported("pools windows that are drawn for each sample")
-        x = _largest_of(graph, x, graph.op("Squeeze", places, graph.ints([0, 1])), axis)
-    return [x]
-
-
 @form("adaptive_max")
 def _adaptive_max(graph: Graph, x: Ref, windows: Sequence[int]) -> list[Ref]:
     assert x.shape is not None

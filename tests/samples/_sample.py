@@ -17,11 +17,15 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Call:
-    """One call of an op: `operands` are arrays, numbers or None; `grad=False` keeps it out of gradient checks."""
+    """One call of an op: `operands` are arrays, numbers or None; `grad=False` keeps it out of gradient checks.
+
+    constant: places of operands that may not require grad.
+    """
 
     operands: tuple
     attributes: dict[str, Any] = field(default_factory=dict)
     grad: bool = True
+    constant: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,9 +56,9 @@ def samples(
     TABLE[name] = Samples(oracle, calls, **options)
 
 
-def call(*operands: Any, grad: bool = True, **attributes: Any) -> Call:
+def call(*operands: Any, grad: bool = True, constant: tuple[int, ...] = (), **attributes: Any) -> Call:
     """A call with these operands and attributes."""
-    return Call(operands, attributes, grad)
+    return Call(operands, attributes, grad, constant)
 
 
 def _elementwise(first: Call) -> list[Call]:

@@ -228,7 +228,7 @@ for _name, _oracle in (("nll_loss", nll), ("cross_entropy", cross_entropy)):
         _name,
         _oracle,
         call(x(4, 3), ints(4, low=0, high=3), None, reduction="mean", ignore_index=-100),
-        call(x(4, 3), ints(4, low=0, high=3), x(3, low=0.5, high=2.0), reduction="mean", ignore_index=1),
+        call(x(4, 3), ints(4, low=0, high=3), x(3, low=0.5, high=2.0), reduction="mean", ignore_index=1, constant=(2,)),
         call(x(4, 3), ints(4, low=0, high=3), None, reduction="none", ignore_index=-100),
         call(x(2, 3, 2, 2), ints(2, 2, 2, low=0, high=3), None, reduction="sum", ignore_index=-100),
     )
@@ -243,6 +243,23 @@ samples(
     linear_cross_entropy,
     call(x(5, 3), x(4, 3), x(4), ints(5, low=0, high=4), None, ignore_index=-100, chunk=2),
     call(x(5, 3), x(4, 3), None, ints(5, low=0, high=4), x(4, low=0.5, high=2.0), ignore_index=1, chunk=5, grad=False),
+)
+
+
+def multi_margin(a, target, weight, p, margin, reduction):
+    rows = np.arange(len(a))
+    excess = np.maximum(margin - a[rows, target][:, None] + a, 0) ** p
+    excess[rows, target] = 0
+    losses = excess.mean(1) * (1 if weight is None else weight[target])
+    return losses if reduction == "none" else getattr(losses, reduction)()
+
+
+samples(
+    "multi_margin_loss",
+    multi_margin,
+    call(x(4, 3), ints(4, low=0, high=3), None, p=1, margin=1.0, reduction="mean"),
+    call(x(4, 3), ints(4, low=0, high=3), x(3, low=0.5, high=2.0), p=2, margin=0.5, reduction="none", constant=(2,)),
+    call(x(4, 3), ints(4, low=0, high=3), None, p=2, margin=1.0, reduction="sum"),
 )
 
 samples(
@@ -287,6 +304,13 @@ samples(
     elementwise=True,
 )
 
+samples(
+    "alpha_noise",
+    None,
+    call(x(3, 4), p=0.5, by_channel=False, generator=None),
+    call(x(3, 4, 2), p=0.3, by_channel=True, generator=None),
+    why_no_oracle="random: tests/nn compare alpha dropout with PyTorch's bit by bit",
+)
 samples(
     "dropout",
     None,

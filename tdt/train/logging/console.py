@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 import tdt
@@ -160,7 +160,7 @@ class Console:
 
     def put(self, *pieces: Piece) -> None:
         """Print texts, each with its style, as one line."""
-        print("".join(self.styled(message(text), style) for text, style in pieces), file=self._out, flush=True)
+        print(_escaped(pieces, self.styled), file=self._out, flush=True)
         self._written = time.perf_counter()
 
     def styled(self, text: str, style: str) -> str:
@@ -172,6 +172,11 @@ class Console:
 
     def stop(self) -> None:
         """End the display, if it is live."""
+
+
+def _escaped(pieces: Sequence[Piece], styled: Callable[[str, str], str]) -> str:
+    """The texts, with their control characters spelt out, in their styles."""
+    return "".join(styled(message(text), style) for text, style in pieces)
 
 
 def header(event: RunStarted, parts: Parts | None) -> dict[str, str]:
