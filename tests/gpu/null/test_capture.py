@@ -29,6 +29,8 @@ def capture(mode: int) -> Iterator[list[wheel.Call]]:
 
 @pytest.fixture(autouse=True)
 def own_stream() -> Iterator[None]:
+    # Streams before this one may have had the same address, and so the same memory in other pieces.
+    cupy.get_default_memory_pool().free_all_blocks()
     with cupy.cuda.Stream(non_blocking=True):
         yield
 
