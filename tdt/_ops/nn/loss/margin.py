@@ -14,6 +14,7 @@ from tdt._core.tensor import Tensor
 from tdt._kernels import chosen, float_logits, kernel, prepares
 from tdt._ops.linalg.distance import pairwise_distance
 from tdt._ops.nn.loss._front import check_tensors, reduced, reduction_of
+from tdt._ops.nn.loss.classes import UNKNOWN_CLASS
 from tdt.autograd._arrays import as_tensor, on_arrays
 from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
@@ -265,6 +266,8 @@ def _(xp, g, x, target, weight, p, margin, reduction):
         return _MARGIN_GRAD.function(g, x, target, weight, p=p, margin=margin, mean=reduction == "mean")
     classes = x.shape[-1] if x.ndim else 1
     rows, t = x.reshape(-1, classes), target.reshape(-1)
+    if xp is np and (bad := (t < 0) | (t >= classes)).any():  # it was right when the loss was computed
+        raise IndexError(UNKNOWN_CLASS.format(value=int(t[bad][0]), limit=classes, last=classes - 1))
     at = xp.arange(t.size), t
     excess = (margin - rows[at])[:, None] + rows
     excess[at] = 0
