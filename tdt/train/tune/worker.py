@@ -141,8 +141,8 @@ class Worker:
         self.on_change(f"trial {claimed.number} {'resumes' if resumed else 'begins'}: {values}")
 
     def _environment(self, slot: int) -> dict[str, str]:
-        """This process's environment, with an equal part of the cores or a GPU for the slot."""
-        changes = {}
+        """This process's environment, with an equal part of the cores or a GPU for the slot; logs have no colours."""
+        changes = {"NO_COLOR": "1"}
         if "OMP_NUM_THREADS" not in os.environ and self.slots > 1:
             cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
             changes["OMP_NUM_THREADS"] = str(max(cores // self.slots, 1))
@@ -222,9 +222,11 @@ class Worker:
         return (min if self.sweep.minimize else max)(values) if values else None
 
     def _last_line(self, claimed: Claimed) -> str:
+        """The last error that a trial printed, without the lines of the config below it, or else its last line."""
         path = Path(self.sweep.folder, "logs", f"{claimed.number}.txt")
-        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        lines = [line.strip() for line in path.read_text(encoding="utf-8", errors="replace").split("\n")]
+        errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+        return next(iter(reversed(errors or [line for line in lines if line])), "")
 
     def _stop_all(self) -> None:
         """Stop this process's trials, each with a checkpoint; they stay open for the next command."""
