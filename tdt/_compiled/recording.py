@@ -38,10 +38,11 @@ _new = object.__new__
 class CompiledNode(GraphNode):
     """The graph node of a call of a compiled function."""
 
-    __slots__ = ("edges", "hooks", "outs", "number", "saved", "recording", "watched", "__weakref__")
+    __slots__ = ("edges", "hooks", "outs", "number", "saved", "recording", "watched", "before_leaves", "__weakref__")
 
-    def __init__(self, recording: Recording, edges: list, saved: tuple, watched: list):
-        """watched: (array, storage, version) of what is saved and may be written to."""
+    def __init__(self, recording: Recording, edges: list, saved: tuple, watched: list, before_leaves: bool):
+        """watched: (array, storage, version) of what is saved and may be written to. before_leaves: all edges lead there."""
+        self.before_leaves = before_leaves
         self.recording, self.edges = recording, edges
         self.saved: tuple | None = saved
         self.watched: Sequence[tuple] = watched
@@ -175,14 +176,17 @@ class Recording:
             t._edge = t._view = t._grad = None
             outputs.append(t)
         if self.differentiable:
-            edges = []
+            edges, leaves = [], 0
             for place in self.reached:
                 t = roots[place]
                 edge = t._edge if t._view is None else edge_of(t)
-                edges.append((t, 0) if edge is LEAF else edge)
+                if edge is LEAF:
+                    leaves += 1
+                    edge = t, 0
+                edges.append(edge)
             watched = [(arrays[k], roots[k]._st, roots[k]._st.version) for k in self.saved_roots]
             watched += [(outputs[k]._a, outputs[k]._st, 0) for k in self.saved_outputs]
-            node = CompiledNode(self, edges, saved, watched)
+            node = CompiledNode(self, edges, saved, watched, leaves == len(edges))
             for k, output in enumerate(self.differentiable):
                 outputs[output]._edge = (node, k)
         return self.structure.filled(outputs, roots)

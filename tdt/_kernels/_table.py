@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -19,7 +20,12 @@ class Table:
 
     Every array must be C-contiguous. The table keeps references to its initial arrays. A column of None is for arrays that
     are named later, or that this use of the kernel does not touch.
+
+    Attributes:
+        launched: how a kernel was called last, and what was packed for that, if the next call is alike.
     """
+
+    launched: Any = None
 
     def __init__(self, columns: Sequence[Sequence[np.ndarray] | None]):
         first = next(column for column in columns if column is not None)
@@ -31,6 +37,7 @@ class Table:
         self.blocks = int(blocks[-1])
         self.like = np.empty(0, first[0].dtype)
         self._columns = columns
+        self._numbers = np.empty((0, 0))
         self._array_refs: dict[int, list[ref]] = {}
         for number, column in enumerate(columns):
             if column is not None:
@@ -43,6 +50,14 @@ class Table:
         if refs is None or not all(r() is a for r, a in zip(refs, arrays, strict=True)):
             self.rows[:, column] = _addresses(arrays)
             self._array_refs[column] = [ref(a) for a in arrays]
+
+    def numbered(self, values: Sequence[tuple[float, ...]]) -> np.ndarray:
+        """The numbers of each row as a float64 array (rows, numbers), which is the same memory at each call."""
+        first = values[0]
+        if self._numbers.shape != (len(values), len(first)):
+            self._numbers = np.empty((len(values), len(first)))
+        self._numbers[...] = first if values.count(first) == len(values) else values
+        return self._numbers
 
 
 def _addresses(arrays: Sequence[np.ndarray]) -> list[int]:

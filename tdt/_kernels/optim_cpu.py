@@ -46,7 +46,7 @@ def moments(
     decay = lr * weight_decay if decoupled_weight_decay else weight_decay
     settings = [1 - betas[0], betas[1], 1 - betas[1], decay, _sign(maximize)]
     how = "none" if weight_decay == 0 else "decoupled" if decoupled_weight_decay else "added"
-    _run(_moments, table, numbers, settings, how, amsgrad, bool(numbers[:, 1].any()))
+    _run(_moments, table, numbers, settings, how, amsgrad, any(numbers[:, 1].tolist()))
 
 
 def adagrad(
@@ -82,9 +82,16 @@ def _sign(maximize: bool) -> float:
 
 
 def _run(write: Callable[..., Any], table: Table, numbers: np.ndarray, settings: list[float], *how: Any) -> None:
-    kernel = write("float" if table.like.dtype == np.float32 else "double", vector_width(), *how)
-    columns = numbers.shape[1]
-    parallel(kernel, table.blocks, table.rows, *table.rows.shape, numbers, columns, np.array(settings), grain=GRAIN)
+    called = write, settings, how
+    if table.launched is None or table.launched[0] is not numbers or table.launched[1] != called:
+        kernel = write("float" if table.like.dtype == np.float32 else "double", vector_width(), *how)
+        arguments = table.rows, *table.rows.shape, numbers, numbers.shape[1], np.array(settings)
+        table.launched = numbers, called, kernel, arguments, *kernel.prepare(arguments)
+    *_, kernel, arguments, entry, words = table.launched
+    if table.blocks < 2 * GRAIN:
+        entry.call(words, 0, table.blocks)
+    else:
+        parallel(kernel, table.blocks, *arguments, grain=GRAIN)
 
 
 def _update(

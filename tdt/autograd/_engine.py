@@ -70,6 +70,9 @@ def run(
     None for an input that was not reached, and no `.grad` changes. fill: gradients of leaves in `inputs` are added to their
     `.grad` instead. keep: retain the graph for another backward pass.
     """
+    if inputs is None and not graph and len(roots) == 1 and _reaches_leaves_at_once(roots[0][0]):
+        _run_alone(*roots[0], grads[0], keep)
+        return []
     task = Task(roots, keep, graph, inputs, fill)
     before, state.task = state.task, task
     gpu = _backend.current_gpu() if _backend.several_gpus() else None
@@ -84,6 +87,32 @@ def run(
         if gpu is not None:
             gpu.use()
     return [captured.get(e) for e in inputs] if inputs is not None else []
+
+
+def _reaches_leaves_at_once(node: Any) -> bool:
+    """Whether all edges of a node lead to leaves, as those of a compiled function may, and there are no hooks."""
+    if node.__class__ is Node or not getattr(node, "before_leaves", False) or node.hooks is not None:
+        return False
+    for leaf, _ in node.edges:
+        if leaf._hooks or leaf._post_hooks or leaf._node_hooks is not None:
+            return False
+    return state.anomaly is None
+
+
+def _run_alone(node: Any, k: int, g: Any, keep: bool) -> None:
+    """The pass from output `k` of a node whose edges lead to leaves: without a `Task`, which only hooks could see."""
+    slots: list[Any] = [None] * (1 if node.outs is None else len(node.outs))
+    slots[k] = g
+    with np.errstate(all="ignore"):
+        results = node.run(slots, False)
+        if not keep:
+            node.release()
+        for i, (leaf, _) in enumerate(node.edges):
+            if results[i] is not None:
+                if results[i].__class__ is not ndarray and isinstance(results[i], np.generic):
+                    results[i] = np.asarray(results[i])
+                own = unshared(results, i, 1)
+                accumulate(leaf, results[i], own)
 
 
 def _walk(task: Task, several_gpus: bool) -> dict[tuple, Any]:  # noqa: C901  (the inner loop of backward: a call per node costs time)

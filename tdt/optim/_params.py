@@ -59,10 +59,15 @@ def run_closure(closure: Callable[[], Any] | None) -> Any:
         return closure()
 
 
+_NUMBERS = frozenset((float, int, bool))
+
+
 def number(value: Any) -> Any:
     """An option that may be a one-element tensor, or a tuple of such, with Python numbers."""
+    if value.__class__ in _NUMBERS:
+        return value
     if isinstance(value, tuple):
-        return tuple(map(number, value))
+        return value if _NUMBERS.issuperset(map(type, value)) else tuple(map(number, value))
     return value.item() if isinstance(value, Tensor) else value
 
 

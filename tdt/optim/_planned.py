@@ -85,17 +85,16 @@ class PlannedOptimizer(Optimizer):
         closure: computes the loss and its gradients again; it is run first, and what it returns is returned.
         """
         loss = run_closure(closure)
-        with np.errstate(all="ignore"):
-            for group in self.param_groups:
-                live = [p for p in group["params"] if p._grad is not None]
-                if group.get("capturable"):
-                    self._refuse_capture(live)
-                if group["differentiable"]:
-                    with enable_grad():
-                        for p in live:
-                            self._record(group, p)
-                else:
-                    self._step_arrays(group, live)
+        for group in self.param_groups:
+            live = [p for p in group["params"] if p._grad is not None]
+            if group.get("capturable"):
+                self._refuse_capture(live)
+            if group["differentiable"]:
+                with enable_grad(), np.errstate(all="ignore"):
+                    for p in live:
+                        self._record(group, p)
+            else:
+                self._step_arrays(group, live)
         return loss
 
     def _refuse_capture(self, params: list[Tensor]) -> None:
@@ -107,18 +106,18 @@ class PlannedOptimizer(Optimizer):
 
     def _step_arrays(self, group: dict[str, Any], live: list[Tensor]) -> None:
         """Update the parameters `live` of a group as arrays: no graph sees it."""
-        dense = []
-        for p in live:
-            if p._grad._a.__class__ is SparseCOO:  # type: ignore[union-attr]
-                self._update_sparse(group, p)
+        grads: list[Any] = [p._grad._a for p in live]  # type: ignore[union-attr]
+        if SparseCOO in map(type, grads):
+            for p in [p for p, g in zip(live, grads, strict=True) if g.__class__ is SparseCOO]:
+                with np.errstate(all="ignore"):
+                    self._update_sparse(group, p)
                 p._st.bump_version()
-            else:
-                dense.append(p)
-        if dense:
-            plan = self._plan(group, dense)
+            live = [p for p, g in zip(live, grads, strict=True) if g.__class__ is not SparseCOO]
+        if live:
+            plan = self._plan(group, live)
             self._update(group, plan, [p._grad._a for p in plan.live])  # type: ignore[union-attr]
             for p in plan.live:
-                p._st.bump_version()
+                p._st.version += 1
 
     def _plan(self, group: dict[str, Any], live: list[Tensor]) -> Plan:
         arrays, scalars = self._arrays(group), self._scalars(group)
@@ -131,16 +130,18 @@ class PlannedOptimizer(Optimizer):
 
     def _update(self, group: dict[str, Any], plan: Plan, grads: list) -> None:
         """Update the parameters of `plan`, whose gradients are the arrays `grads`."""
-        options = {
-            name: value if (value := group[name]).__class__ is float else number(value) for name in self._options
-        }
+        options = {name: number(group[name]) for name in self._options}
         numbers = plan.advance(lambda dtypes, *now: self._advance({**options, "scalar_dtypes": dtypes}, *now))
         grads = plan.ordered(grads)
         for rows, table, kernel in plan.tables:
-            contiguous = [np.ascontiguousarray(grads[i]) for i in rows]
-            table.point(1, contiguous)
-            kernel(table, np.array([numbers[i] for i in rows], np.float64), **options)
-        for piece in plan.pieces:
+            table.point(1, [g if (g := grads[i]).flags.c_contiguous else np.ascontiguousarray(g) for i in rows])
+            kernel(table, table.numbered([numbers[i] for i in rows]), **options)
+        if plan.pieces:
+            with np.errstate(all="ignore"):
+                self._update_pieces(plan.pieces, grads, numbers, options)
+
+    def _update_pieces(self, pieces: list[Piece], grads: list, numbers: list, options: dict[str, Any]) -> None:
+        for piece in pieces:
             with _backend.on_gpu_of(piece.targets[0]):
                 if not self._update_at_once(piece, grads, numbers[piece.first], options):
                     self._update_piece(piece, piece.gradient(grads), numbers[piece.first], options)
