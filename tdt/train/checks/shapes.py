@@ -17,6 +17,7 @@ from tdt.train.checks.labels import activation_advice, label_out_of_range, targe
 from tdt.train.config import Component, ConfigErrors
 from tdt.train.config.metrics import Measure
 from tdt.train.config.precision import input_dtype
+from tdt.train.config.splits import undivided
 from tdt.train.data.loading import Split
 from tdt.train.data.nested import mapped
 from tdt.train.data.targets import known_targets
@@ -285,7 +286,8 @@ def _check_classes(term: Term, output: Tensor, target: Any, split: Split, watch:
         return
     last = next((row for row in reversed(watch.rows) if row.parameters), watch.rows[-1])
     count = counted(output.shape[1], "score")
-    message = f"{last.layer} gives {count}, but {split.component.name} has {counted(classes, 'class', 'classes')}"
+    data = undivided(split.component).name
+    message = f"{last.layer} gives {count}, but {data} has {counted(classes, 'class', 'classes')}"
     part = next((part for module, part in watch.sources.items() if watch.names[module] == last.name), None)
     if classes < output.shape[1]:
         if classes > 1 and not hasattr(split.dataset, "decode"):  # a vocabulary may be padded

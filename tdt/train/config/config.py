@@ -10,7 +10,7 @@ from tdt.train.config.errors import ConfigErrors, Secret
 from tdt.train.config.imports import Import
 from tdt.train.config.losses import LossTerm
 from tdt.train.config.metrics import Measure
-from tdt.train.config.nodes import Mapping, Node, Scalar
+from tdt.train.config.nodes import Call, Mapping, Node, Scalar
 from tdt.train.config.parts import Component, Part
 from tdt.train.config.rules import InitRule, ParamGroup
 from tdt.train.config.run_length import fill, fill_nodes
@@ -118,7 +118,9 @@ class Config:
     def origin(self, keys: tuple[str, ...]) -> str:
         """Origin of the value under `keys`: "digits.yaml:12", "command line" or "default"."""
         node, depth = _reach(self._root, keys)
-        if depth < len(keys):
+        if depth < len(keys) and not (
+            isinstance(node, Call) and keys[0] == "data"
+        ):  # `by_name` lists what a dataset's call has
             return "default"
         return "command line" if node.where.file == COMMAND_LINE else f"{node.where.file}:{node.where.line}"
 

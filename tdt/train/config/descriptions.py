@@ -67,6 +67,7 @@ COMMON: dict[str, dict[str, str]] = {
         "transform": "Accepted as in torchvision; write `data.transform`.",
         "target_transform": "A Python function, which a config cannot hold.", "images": "Folder of the images.",
         "masks": "Folder of the masks.", "x": "Name of the array of inputs.", "y": "Name of the array of targets.",
+        "dataset": "The dataset that is divided.",
         "tokenizer": "A `tokenizer.json`, or a folder with one.", "target_type": "category, number or boolean.",
     },
     "metric": {"k": "Number of best classes of which one must be right."},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence as Texts
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -163,7 +164,12 @@ def _read_dataset(node: Node | None, path: str, errors: ConfigErrors) -> Compone
     """The dataset of a split, with absolute paths."""
     written = present(node)
     part = None if written is None else read_component(written, path, registry.datasets, errors)
-    return part and located(part, registry.datasets.find(part.name))
+    if part is None:
+        return None
+    inner = splits.undivided(part)
+    if path == splits.PATH and inner is not part:  # a RandomSplit that `splits` made of `data.dataset`
+        part = replace(part, kwargs=part.kwargs | {"dataset": replace(inner, key_path=path)})
+    return located(part, registry.datasets)
 
 
 def _read_data(root: Mapping, top: Top | None, shared: frozenset[str], errors: ConfigErrors) -> DataConfig | None:

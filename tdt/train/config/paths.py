@@ -8,39 +8,46 @@ import typing
 from typing import Any
 
 from tdt.train.config.parts import Component
+from tdt.train.config.registry import Registry
 from tdt.train.config.signatures import parameters_of
 from tdt.train.config.source import Source
 
 
-def located(component: Component, target: Any) -> Component:
-    """The component with absolute paths. Paths from the command line are relative to the working folder.
+def located(component: Component, known: Registry) -> Component:
+    """The component with absolute paths, and those among its arguments. Paths from the command line are relative to the working
+    folder.
 
-    A parameter of `target` takes a path if it is annotated with os.PathLike or a subclass, as in `str | Path`.
+    A parameter takes a path if it is annotated with os.PathLike or a subclass, as in `str | Path`.
     """
-    parameters = parameters_of(target)
-    names = list(parameters)
-    args = tuple(
-        _absolute(value, component.arg_sources.get(i)) if i < len(names) and _is_path(parameters[names[i]]) else value
-        for i, value in enumerate(component.args)
-    )
-    kwargs = {
-        name: _absolute(value, component.arg_sources.get(name))
-        if name in names and _is_path(parameters[name])
-        else value
-        for name, value in component.kwargs.items()
-    }
+    paths = path_parameters(known.find(component.name))
+    named: dict[int | str, str] = dict(enumerate(parameters_of(known.find(component.name))))
+
+    def at_home(key: int | str, value: Any) -> Any:
+        if isinstance(value, Component):
+            return located(value, known)
+        return _absolute(value, component.arg_sources.get(key)) if named.get(key, str(key)) in paths else value
+
+    args = tuple(at_home(i, value) for i, value in enumerate(component.args))
+    kwargs = {name: at_home(name, value) for name, value in component.kwargs.items()}
     return dataclasses.replace(component, args=args, kwargs=kwargs)
 
 
-def by_name(component: Component, target: Any) -> dict[str, Any]:
-    """The component as a mapping of its type and all arguments by name."""
-    arguments = dict(zip(parameters_of(target), component.args, strict=False)) | component.kwargs
-    return {"type": component.name} | {name: list(v) if isinstance(v, tuple) else v for name, v in arguments.items()}
+def by_name(component: Component, known: Registry) -> dict[str, Any]:
+    """The component as a mapping of its type and all arguments by name, and so those among its arguments."""
+    arguments = dict(zip(parameters_of(known.find(component.name)), component.args, strict=False)) | component.kwargs
+
+    def written(value: Any) -> Any:
+        if isinstance(value, Component):
+            return by_name(value, known)
+        return list(value) if isinstance(value, tuple) else value
+
+    return {"type": component.name} | {name: written(value) for name, value in arguments.items()}
 
 
-def has_paths(target: Any) -> bool:
-    """Whether `target` takes a path."""
-    return bool(path_parameters(target))
+def has_paths(component: Component, known: Registry) -> bool:
+    """Whether the component, or one among its arguments, takes a path."""
+    inner = [value for value in (*component.args, *component.kwargs.values()) if isinstance(value, Component)]
+    return bool(path_parameters(known.find(component.name))) or any(has_paths(one, known) for one in inner)
 
 
 def path_parameters(target: Any) -> list[str]:

@@ -235,6 +235,11 @@ callbacks = Registry("callback", accepts=_subclass_of("tdt.train.logging.callbac
 initializers = Registry("init function", ["tdt.nn.init"], _is_init, supplied=("tensor",))
 
 
+def find_iterable_dataset() -> type:
+    """The class IterableDataset."""
+    return _load("tdt.utils.data:IterableDataset")
+
+
 def find_sequential() -> type:
     """The class Sequential, which lists and mappings of layers become."""
     return _load("tdt.nn:Sequential")

@@ -197,7 +197,8 @@ class EvalLoader(Section):
 class Split(Section):
     """`data.split`: the shares of the samples of `data.dataset` in each split, drawn at random; of a `Text` in its order.
 
-    At least one of valid and test. A dataset that has its own splits, such as Digits and MNIST, needs no shares.
+    At least one of valid and test. A dataset that has its own splits, such as Digits and MNIST, needs no shares. A class of your
+    own without an argument `split` is divided too.
 
     Keys:
         train: Share of the samples for training: what the others leave, as without it.

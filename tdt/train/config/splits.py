@@ -1,5 +1,7 @@
 """`data.dataset` and `data.split`: one dataset for all splits → `data.train`, `data.valid` and `data.test`.
 
+A dataset without an argument `split`, such as a class of the user's own, is divided from outside, by RandomSplit.
+
 A split that is written beside `dataset`, on the command line or in a config that extends another, replaces that split; null
 leaves it out. Both in one file are a mistake.
 """
@@ -17,12 +19,14 @@ from tdt.train.config.config import SPLITS
 from tdt.train.config.errors import ConfigErrors
 from tdt.train.config.inherit import extended
 from tdt.train.config.nodes import Call, Mapping, Node, Scalar, join, plain, present
+from tdt.train.config.parts import Component
 from tdt.train.config.sections import Split
 from tdt.train.config.signatures import choices, parameters_of
 from tdt.train.config.source import COMMAND_LINE
 
 PATH = "data.dataset"
 SHARES = ("valid", "test")
+DIVIDES = "RandomSplit"  # the dataset that is a part of another one
 _EXAMPLE = "split: {valid: 0.1, test: 0.1}"
 
 
@@ -91,27 +95,41 @@ class _Divided:
             if call is not None:
                 add_unknown_name(call.source, PATH, call.name, registry.datasets, self.errors)
             return None
-        before, parameters = len(self.errors), parameters_of(kind)
-        options = self._options(call, parameters)
-        found = {name: self._call(call, {"split": Scalar(call.source, value=name, text=name)} | more)
+        before, whole = len(self.errors), call
+        if "split" not in parameters_of(kind):
+            if issubclass(kind, registry.find_iterable_dataset()):
+                self._report_stream(call)
+                return None
+            kind, whole = (
+                registry.datasets.find(DIVIDES),
+                replace(call, name=DIVIDES, args=[], kwargs={"dataset": call}),
+            )
+        options = self._options(call, whole, parameters_of(kind))
+        found = {name: self._call(whole, {"split": Scalar(call.source, value=name, text=name)} | more)
                  for name, more in (options or {}).items()}  # fmt: skip
-        check_call(
-            call if len(self.errors) > before or not found else found["train"], PATH, registry.datasets, self.errors
-        )
+        checked = call if len(self.errors) > before or not found or whole is not call else found["train"]
+        check_call(checked, PATH, registry.datasets, self.errors)
         return found or None
+
+    def _report_stream(self, call: Call) -> None:
+        where = call.source if self.split is None else self.split.key_source or self.split.source
+        message = (
+            f"{call.name} is an IterableDataset, whose samples cannot be divided; write data.train, and data.valid and "
+        )
+        self.errors.add(where, f"{message}data.test, instead", key=PATH if self.split is None else "data.split")
 
     def _call(self, call: Call, options: dict[str, Node]) -> Call:
         return replace(call, args=list(call.args), kwargs=call.kwargs | options)
 
-    def _options(self, call: Call, parameters: dict[str, Parameter]) -> dict[str, dict[str, Node]] | None:
-        """The arguments of each split but its name; None after reporting why the dataset cannot be divided."""
-        by_column = present(call.kwargs.get("split_column"))
+    def _options(self, call: Call, whole: Call, parameters: dict[str, Parameter]) -> dict[str, dict[str, Node]] | None:
+        """The arguments of each split but its name; None after reporting why the dataset cannot be divided.
+
+        whole: what is divided: the dataset's own call, or that of RandomSplit around it.
+        """
+        by_column = present(whole.kwargs.get("split_column"))
         divides = all(name in parameters for name in SHARES) and by_column is None
-        self._check_written_once(call, parameters, ("split", *SHARES, "seed", "stratify") if divides else ("split",))
-        if "split" not in parameters:
-            message = f"{call.name} has no argument split; write data.train, and data.valid and data.test, instead"
-            self.errors.add(call.source, message, key=PATH)
-        elif self.split is None and divides:
+        self._check_written_once(whole, parameters, ("split", *SHARES, "seed", "stratify") if divides else ("split",))
+        if self.split is None and divides:
             message = f"{call.name} has no splits of its own; add {_EXAMPLE}, the shares of the samples"
             self.errors.add(self.node.where, message, kind="missing", key="data.split")
         elif self.split is None:
@@ -158,3 +176,9 @@ class _Divided:
 def _names(parameter: Parameter) -> tuple[str, ...]:
     """The splits that a dataset has: those in the annotation of its argument `split`, by default all."""
     return tuple(name for name in SPLITS if name in choices(parameter.annotation)) or SPLITS
+
+
+def undivided(component: Component) -> Component:
+    """The dataset that a RandomSplit divides; any other dataset itself."""
+    inner = component.args[0] if component.args else component.kwargs.get("dataset")
+    return inner if component.name == DIVIDES and isinstance(inner, Component) else component

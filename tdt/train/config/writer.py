@@ -48,9 +48,8 @@ def write(config: Config, root: Node) -> str:
         if node is not None:
             data[key] = _written(node)
     for key, component in config.data.splits().items():
-        target = registry.datasets.find(component.name)
-        if has_paths(target):
-            data[key] = by_name(component, target)
+        if has_paths(component, registry.datasets):
+            data[key] = by_name(component, registry.datasets)
     data["loader"] = config.data.loader.model_dump(exclude_none=True)
     eval_loader = present(child(child(root, "data"), "eval_loader"))
     if eval_loader is not None:

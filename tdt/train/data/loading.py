@@ -37,6 +37,7 @@ from tdt.train._types import Json
 from tdt.train.config import Component, ConfigErrors, DataConfig, Loader, imports, registry
 from tdt.train.config.config import SPLITS
 from tdt.train.config.precision import input_dtype
+from tdt.train.config.splits import undivided
 from tdt.train.data.nested import InMemoryDataset, Pairs, leaves
 from tdt.train.data.sampling import sample_weights
 from tdt.train.data.shards import ShardedBatches, ShardedDataset, Shards
@@ -201,10 +202,14 @@ def open_splits(
     fixed, random = _steps(data.transform, errors), _steps(data.augment, errors)
     _check_random(fixed, random, errors)
     opened: dict[str, Split] = {}
+    whole: list[tuple[Component, Any]] = []
     of_run = state is not None  # else the existing files are read
     for name, component in data.splits().items():
+        at_fault = undivided(component)
         try:
-            dataset = _open(component, name in needed, state, of_run)
+            divided = component if at_fault is component else _with_whole(component, at_fault, whole)
+            at_fault = component
+            dataset = _open(divided, name in needed, state, of_run)
             if isinstance(dataset, IterableDataset):
                 key = "loader" if name == "train" else "eval_loader"
                 dataset = opened_stream(dataset, getattr(data, key).samples, seed, f"data.{key}.samples")
@@ -218,7 +223,7 @@ def open_splits(
             if state is None and name == "train" and hasattr(dataset, "state_dict"):
                 state = dataset.state_dict()
         except EXPECTED_ERRORS as error:
-            errors.add(component, reason(error), kind="download" if isinstance(error, MissingFiles) else "bad-value")
+            errors.add(at_fault, reason(error), kind="download" if isinstance(error, MissingFiles) else "bad-value")
             continue
         before = random if name == "train" else []
         loaded = name in needed or not _is_stand_in(component, of_run)
@@ -230,6 +235,16 @@ def open_splits(
             if name == "train":
                 _check_targets(dataset, random, errors)
     return opened
+
+
+def _with_whole(component: Component, inner: Component, whole: list[tuple[Component, Any]]) -> Component:
+    """A RandomSplit with the dataset that it divides, which the splits share. whole: those created, with their declarations."""
+    dataset = next((dataset for declared, dataset in whole if declared == inner), None)
+    if dataset is None:
+        whole.append((inner, dataset := registry.datasets.create(inner)))
+    if component.args:
+        return dataclasses.replace(component, args=(dataset, *component.args[1:]))
+    return dataclasses.replace(component, kwargs=component.kwargs | {"dataset": dataset})
 
 
 def _add_empty(component: Component, split: str, errors: ConfigErrors) -> None:

@@ -10,6 +10,7 @@ from tdt.train.config import Component, registry
 from tdt.train.config.paths import path_parameters
 from tdt.train.config.signatures import parameters_of
 from tdt.train.config.source import Source
+from tdt.train.config.splits import undivided
 
 _OF_SPLITS = ("split", "valid", "test", "seed", "split_column", "stratify")
 
@@ -32,6 +33,7 @@ def with_path(component: Component, path: str) -> Component:
     Raises:
         LookupError: `component` reads no file.
     """
+    component = undivided(component)
     target = registry.datasets.find(component.name)
     known = parameters_of(target)
     paths = path_parameters(target)

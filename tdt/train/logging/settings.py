@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tdt.train.config import Chain, Component, Config, Graph, Loader, Part, Train, registry
 from tdt.train.config.signatures import parameters_of
+from tdt.train.config.splits import undivided
 
 Setting = bool | int | float | str
 ALWAYS = ("epochs", "steps", "accumulate")  # of `train`: written even if they are the default
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
 def settings(parts: Parts) -> dict[str, Setting]:
     """The main settings of a run, and all others that are not the default."""
     config = parts.config
-    found: dict[str, Any] = {"seed": config.seed, "dtype": config.dtype, "data.train": config.data.train.name}
+    found: dict[str, Any] = {
+        "seed": config.seed,
+        "dtype": config.dtype,
+        "data.train": undivided(config.data.train).name,
+    }
     found |= _section("data.loader", config.data.loader, Loader(), ("batch_size", "shuffle"))
     for name in ("transform", "augment"):
         if steps := getattr(config.data, name):

@@ -9,6 +9,7 @@ import tdt
 from tdt import Tensor
 from tdt.text.generation import Sampling, TextStream, cache_kind, generate
 from tdt.train.config.precision import default_dtype
+from tdt.train.config.splits import undivided
 from tdt.train.errors import EXPECTED_ERRORS, reason
 from tdt.train.loop.prediction import Predictor
 
@@ -28,7 +29,7 @@ class TextGenerator:
         self.predictor, self.dataset = predictor, predictor.dataset
         self.module = predictor.parts.scored
         if not hasattr(self.dataset, "decode"):
-            where = predictor.config.data.train.name
+            where = undivided(predictor.config.data.train).name
             raise ValueError(f"this model is no language model: it was trained on {where}, not on the dataset Text")
         limits = [layer.max_length for layer in self.module.modules() if hasattr(layer, "max_length")]
         self.window: int | None = min(limits, default=predictor.facts["input"]["shape"][0])

@@ -28,6 +28,7 @@ from tdt.train.checks.alike import share_threads
 from tdt.train.checks.saved_config import restrict_saved_config
 from tdt.train.config import loads, registry
 from tdt.train.config.precision import default_dtype
+from tdt.train.config.splits import undivided
 from tdt.train.data.datasets.table import not_utf8, rows_of
 from tdt.train.data.loading import is_picture
 from tdt.train.data.nested import leaves, mapped
@@ -89,7 +90,7 @@ class Predictor:
 
     def _dataset(self) -> Any:
         """The training dataset as it was fitted, without its files; None if it is not fitted."""
-        component = self.config.data.train
+        component = undivided(self.config.data.train)
         kind = registry.datasets.find(component.name)
         if self.facts["state"] is None or not hasattr(kind, "restored"):
             return None

@@ -191,6 +191,192 @@ def test_a_class_of_their_own_names_its_splits(tmp_path: Path, monkeypatch):
     with imports.trusting():
         file.write_text(f"imports: own.py\ndata: {{dataset: Half(3)}}\n{REST}")
         assert config.load(file).data.splits().keys() == {"train", "test"}
-        file.write_text(f"imports: own.py\ndata: {{dataset: Plain(3)}}\n{REST}")
-        with pytest.raises(ConfigError, match="dataset: Plain has no argument split; write data.train, and data.valid"):
-            config.load(file)
+
+
+OWN = """\
+from pathlib import Path
+import tdt
+
+
+class Points(tdt.utils.data.Dataset):
+    classes = ["even", "odd"]
+    made = []
+
+    def __init__(self, n: int, path: str | Path = "points.txt", seed: int = 0) -> None:
+        if n < 0:
+            raise ValueError(f"n must not be negative, got {n}")
+        self.n, self.path = n, path
+        self.targets = tdt.arange(n) % 2
+        Points.made.append(self)
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, index):
+        return tdt.tensor([float(index), index % 2.0]), index % 2
+
+    def sample_name(self, index):
+        return f"point {index}"
+
+    def source_files(self):
+        return [str(self.path)]
+
+
+class Several(Points):
+    def __getitem__(self, index):
+        return {"a": index + 0.5, "b": index, "target": index + 0.5}
+
+
+class Endless(tdt.utils.data.Dataset):
+    def __getitem__(self, index):
+        return tdt.zeros(2), 0
+
+
+class Stream(tdt.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter(())
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch):
+    """A function of the section `data` → the config that imports the classes of `OWN`."""
+    monkeypatch.setattr(registry.datasets, "entries", {})
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "points.txt").touch()
+
+    def loaded(data: str, *overrides: str) -> config.Config:
+        (tmp_path / "c.yaml").write_text(f"imports: own.py\ndata:\n{data}{REST}")
+        with imports.trusting():
+            return config.load(tmp_path / "c.yaml", overrides)
+
+    return loaded
+
+
+def mistakes_of(make) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        make()
+    return [message.rpartition("/c.yaml:")[2] for message in caught.value.messages]
+
+
+POINTS = "  dataset: Points(100)\n  split: {valid: 0.2, test: 0.1, seed: 3}\n"
+
+
+def points(loader) -> list[int]:
+    return [int(number) for number in loader.dataset.tensors[0].numpy()[:, 0]]
+
+
+def test_a_class_of_their_own_is_divided_into_disjoint_shares_of_one_object(own):
+    parts = build(own(POINTS))
+    rows = {name: points(loader) for name, loader in parts.loaders.items()}
+    assert {name: len(found) for name, found in rows.items()} == {"train": 70, "valid": 20, "test": 10}
+    assert sorted(sum(rows.values(), [])) == list(range(100))
+    assert rows["train"] != list(range(70))  # drawn at random
+    assert len(registry.datasets.find("Points").made) == 1
+    again = {name: points(loader) for name, loader in build(own(POINTS, "seed=7")).loaders.items()}
+    assert again == rows  # the seed of the run does not matter, that of the division does
+    assert points(build(own(POINTS, "data.split.seed=4")).loaders["test"]) != rows["test"]
+    assert parts.facts["classes"] == ["even", "odd"]
+
+
+def test_stratified_shares_of_their_own_class_have_each_class_alike(own):
+    parts = build(own("  dataset: Points(60)\n  split: {train: 0.5, valid: 0.5, stratify: true}\n"))
+    for loader in parts.loaders.values():
+        assert np.bincount(loader.dataset.tensors[1].numpy()).tolist() == [15, 15]
+
+
+def test_the_saved_config_of_a_divided_class_is_the_same_config(own, tmp_path: Path):
+    first = own(POINTS.replace("100", "n=100"), "data.dataset.path=points.txt")
+    assert first.data.train.kwargs["dataset"].kwargs["path"] == str(tmp_path / "points.txt")
+    saved = first.resolved()
+    with imports.trusting():
+        assert config.loads(saved, "checkpoint:config") == first
+    assert first.origin(("data", "train", "dataset", "n")).endswith("c.yaml:3")
+    assert first.origin(("data", "test", "seed")).endswith("c.yaml:4")
+
+
+def test_samples_of_a_split_keep_names_targets_and_files(own, tmp_path: Path):
+    from tdt.train.data.datasets import RandomSplit
+
+    own(POINTS)
+    whole = registry.datasets.find("Points")(50)
+    part = RandomSplit(whole, "valid", valid=0.5, seed=1)
+    chosen = [int(inputs[0]) for inputs, _ in part]
+    assert chosen == sorted(chosen) and len(chosen) == 25
+    assert [part.sample_name(i) for i in range(25)] == [f"point {row}" for row in chosen]
+    assert part.targets.tolist() == [row % 2 for row in chosen]
+    assert part.source_files() == ["points.txt"] and not hasattr(part, "batch")
+
+
+def test_a_dataset_with_whole_batches_keeps_them(iris: Path):
+    from tdt.train.data.datasets import RandomSplit
+
+    whole = Table(iris, "species")
+    part = RandomSplit(whole, "test", test=0.2)
+    expected = [whole[row] for row in part.indices]
+    inputs, targets = part.batch(slice(None))
+    assert np.array_equal(inputs.numpy(), [row.numpy() for row, _ in expected])
+    assert targets.tolist() == [target for _, target in expected] == part.targets.tolist()
+
+
+def test_samples_with_several_inputs_are_divided(own):
+    from tdt.train.data.datasets import RandomSplit
+
+    own(POINTS)
+    part = RandomSplit(registry.datasets.find("Several")(10), "train", valid=0.5)
+    inputs, target = part[0]
+    assert set(inputs) == {"a", "b"} and float(inputs["a"]) == target
+    with pytest.raises(ValueError, match="the targets are not class numbers; leave it out"):
+        RandomSplit(registry.datasets.find("Several")(10), "train", valid=0.5, stratify=True)
+
+
+@pytest.mark.parametrize(
+    ("data", "overrides", "expected"),
+    [
+        ("  dataset: Points(100)\n", [],
+         "3:12: data.split: Points has no splits of its own; add split: {valid: 0.1, test: 0.1}, the shares of the samples"),
+        ("  dataset: Points(100, m=3)\n  split: {valid: 0.1}\n", [],
+         "3:24: data.dataset.m: unknown argument of Points; it takes: n, path, seed"),
+        ("  dataset: Stream\n  split: {valid: 0.1}\n", [],
+         "4:3: data.split: Stream is an IterableDataset, whose samples cannot be divided; write data.train, and data.valid and "
+         "data.test, instead"),
+        ("  dataset: Stream\n", [],
+         "3:12: data.dataset: Stream is an IterableDataset, whose samples cannot be divided; write data.train, and data.valid "
+         "and data.test, instead"),
+        ("  dataset: Points(100)\n  split: {valid: 1.5}\n", [], "4:18: data.split.valid: must be less than 1.0, got 1.5"),
+    ],
+)  # fmt: skip
+def test_mistakes_about_their_own_class_have_their_place(own, data: str, overrides: list[str], expected: str):
+    assert mistakes_of(lambda: own(data, *overrides)) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("data", "overrides", "expected"),
+    [
+        ("  dataset: Points(-1)\n  split: {valid: 0.1}\n", [], "3:12: data.dataset: n must not be negative, got -1"),
+        (POINTS, ["data.dataset.n=-1"], "<command line>:1:16: data.dataset.0: n must not be negative, got -1"),
+        ("  dataset: Endless\n  split: {valid: 0.1}\n", [],
+         "3:12: data.dataset: Endless has no __len__, so that its samples cannot be divided into splits"),
+        ("  dataset: Points(100)\n  split: {valid: 0.001}\n", [],
+         "4:18: data.valid: has no samples: 0.001 of all is less than one"),
+    ],
+)  # fmt: skip
+def test_what_building_shows_about_their_own_class_has_its_place(own, data: str, overrides: list[str], expected: str):
+    assert mistakes_of(lambda: build(own(data, *overrides))) == [expected]
+
+
+def test_a_resumed_run_of_a_divided_class_has_the_same_samples(own, tmp_path: Path):
+    own(POINTS)
+    text = (tmp_path / "c.yaml").read_text()
+    (tmp_path / "a.yaml").write_text(f"name: a\n{text.replace('epochs: 1', 'epochs: 2')}")
+    (tmp_path / "b.yaml").write_text(f"name: b\n{text}")
+    for command in (("train", "a.yaml"), ("train", "b.yaml"), ("train", "--resume", "b", "train.epochs=2")):
+        assert (done := tdt_here(*command, "--trust", cwd=tmp_path)).returncode == 0, done.stderr
+    for split, samples in (("train", 70), ("valid", 20), ("test", 10)):
+        scores = [
+            json.loads(tdt_here("eval", name, "--split", split, "--json", "--trust", cwd=tmp_path).stdout)
+            for name in "ab"
+        ]
+        assert scores[0]["samples"] == samples
+        assert scores[0]["hex"] == scores[1]["hex"] and scores[0]["step"] == scores[1]["step"]
