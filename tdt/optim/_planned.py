@@ -117,7 +117,7 @@ class PlannedOptimizer(Optimizer):
             plan = self._plan(group, live)
             self._update(group, plan, [p._grad._a for p in plan.live])  # type: ignore[union-attr]
             for p in plan.live:
-                p._st.version += 1
+                p._st.bump_version()
 
     def _plan(self, group: dict[str, Any], live: list[Tensor]) -> Plan:
         arrays, scalars = self._arrays(group), self._scalars(group)
