@@ -134,7 +134,8 @@ class PlannedOptimizer(Optimizer):
         numbers = plan.advance(lambda dtypes, *now: self._advance({**options, "scalar_dtypes": dtypes}, *now))
         grads = plan.ordered(grads)
         for rows, table, kernel in plan.tables:
-            table.point(1, [g if (g := grads[i]).flags.c_contiguous else np.ascontiguousarray(g) for i in rows])
+            contiguous = [g if (g := grads[i]).flags.c_contiguous else np.ascontiguousarray(g) for i in rows]
+            table.point(1, contiguous)
             kernel(table, table.numbered([numbers[i] for i in rows]), **options)
         if plan.pieces:
             with np.errstate(all="ignore"):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tdt
+from tdt._kernels import optim_cpu
 from tests.helpers import require_torch
 
 torch = require_torch()
@@ -194,3 +195,22 @@ def test_channels_last_weights_take_the_steps_of_contiguous_ones(name, options):
     theirs = steps(torch, torch.channels_last, torch.float32)
     np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-5, atol=1e-6)
     assert ours[1] == theirs[1]
+
+
+@pytest.mark.skipif(not tdt.backends.kernels.enabled(), reason="portable code has no table")
+def test_copies_of_strided_gradients_live_while_the_kernel_runs(monkeypatch):
+    alive = []
+    run = optim_cpu._run
+
+    def watched(write, table, *args):
+        alive.append([array() is not None for array in table._array_refs[1]])
+        run(write, table, *args)
+
+    monkeypatch.setattr(optim_cpu, "_run", watched)
+    p = tdt.zeros(400, 400, requires_grad=True)
+    optimizer = tdt.optim.SGD([p], lr=0.1, momentum=0.9)
+    p.grad = (tdt.ones(400, 400) * tdt.arange(400.0)).t()
+    assert not p.grad.is_contiguous()
+    optimizer.step()
+    assert alive == [[True]]
+    assert tdt.equal(p.detach(), p.grad * -0.1)
