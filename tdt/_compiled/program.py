@@ -38,6 +38,7 @@ class Statement(NamedTuple):
         reads: the names of the values that it takes.
         element: what it computes of each element, where it is elementwise.
         writes: whether it writes into an array that it reads.
+        repeatable: whether it gives the same when it is called again, as what draws random numbers does not.
     """
 
     text: str
@@ -45,6 +46,7 @@ class Statement(NamedTuple):
     reads: tuple[str, ...]
     element: Element | None = None
     writes: bool = False
+    repeatable: bool = True
 
 
 class Program:
@@ -82,17 +84,18 @@ class Program:
         results: Sequence[str],
         form: str = "",
         element: Element | None = None,
+        repeatable: bool = True,
     ) -> None:
         """Append `results = function(*arguments)`.
 
         Args:
             form: of the right side, with the function and the arguments in the places of {0}, {1}, …; by default a call.
-            element: what it computes of each element.
+            element, repeatable: of the `Statement`.
         """
         names = (self.constant(function), *arguments)
         text = form.format(*names) if form else f"{names[0]}({', '.join(arguments)})"
         self.statements.append(
-            Statement(text, tuple(results), tuple(names_in(" ".join(arguments))), element, not results)
+            Statement(text, tuple(results), tuple(names_in(" ".join(arguments))), element, not results, repeatable)
         )
 
     def compiled(self, parameters: Sequence[str], results: str, title: str) -> Callable[..., Any]:

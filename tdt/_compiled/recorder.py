@@ -165,7 +165,8 @@ class Recorder:
             self.generators.append(generator)
         if target is not None:
             if len(outs) == 1 and outs[0]._a is target and not op.aux and (at := self.name_of(target)) is not None:
-                self.program.call(in_place(op, plan, operands, attributes), (*names, at), ())
+                function = in_place(op, plan, operands, attributes)
+                self.program.call(function, (*names, at), (), repeatable=not op.random)
                 self._targets.add(at)
                 return
             raise Refusal(f"{op.name}_: written in place in a way that is not recorded")
@@ -199,9 +200,10 @@ class Recorder:
         text = f"{{0}}({', '.join(f'{{{k + 1}}}' for k in range(len(names)))})"
         if not several:
             form = f"{program.constant(np.asarray)}({text})" if not results[0].ndim else text
-            program.call(function, names, own, form, element)
+            program.call(function, names, own, form, element, not op.random)
         else:
-            program.call(function, names, [*own, *further] if len(own) + len(further) > 1 else [f"{own[0]},"], text)
+            several_names = [*own, *further] if len(own) + len(further) > 1 else [f"{own[0]},"]
+            program.call(function, names, several_names, text, repeatable=not op.random)
             for name, a in zip(own, results, strict=True):
                 if not a.ndim:
                     program.call(np.asarray, (name,), (name,))

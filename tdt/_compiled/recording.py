@@ -12,6 +12,7 @@ import numpy as np
 from tdt._compiled.fusion import Fusion, again
 from tdt._compiled.gradient import Walk
 from tdt._compiled.lowering import same_bits
+from tdt._compiled.native import Native
 from tdt._compiled.program import Refusal, Statement
 from tdt._compiled.recorder import Recorder
 from tdt._compiled.structure import Structure
@@ -38,10 +39,22 @@ _new = object.__new__
 class CompiledNode(GraphNode):
     """The graph node of a call of a compiled function."""
 
-    __slots__ = ("edges", "hooks", "outs", "number", "saved", "recording", "watched", "before_leaves", "__weakref__")
+    __slots__ = (
+        "edges",
+        "hooks",
+        "outs",
+        "number",
+        "saved",
+        "lease",
+        "recording",
+        "watched",
+        "before_leaves",
+        "__weakref__",
+    )
 
-    def __init__(self, recording: Recording, edges: list, saved: tuple, watched: list, before_leaves: bool):
-        """watched: (array, storage, version) of what is saved and may be written to. before_leaves: all edges lead there."""
+    def __init__(self, recording: Recording, edges: list, saved: tuple, lease: Any, watched: list, before_leaves: bool):
+        """lease: of the saved arrays. watched: (array, storage, version) of those that may be written to."""
+        self.lease = lease
         self.before_leaves = before_leaves
         self.recording, self.edges = recording, edges
         self.saved: tuple | None = saved
@@ -56,7 +69,7 @@ class CompiledNode(GraphNode):
 
     def release(self) -> None:
         """Free the saved values."""
-        self.saved, self.watched = None, ()
+        self.saved, self.lease, self.watched = None, None, ()
 
     def run(self, grads: list, graph: bool) -> list:
         """Gradients of the roots, in the order of the edges, from those of the outputs."""
@@ -71,7 +84,10 @@ class CompiledNode(GraphNode):
             if storage.version != version:
                 raise overwritten(array, storage, version, self)
         grads = [g.dense() if g.__class__ is SparseCOO else g for g in grads]
-        backward, places = self.recording.backwards[tuple([g is not None for g in grads])]
+        chosen = tuple([g is not None for g in grads])
+        backward, places = self.recording.backwards[chosen]
+        if self.lease is not None:
+            backward = self.recording.native_backwards[chosen]
         found = backward(*self.saved, *grads)
         results: list[Any] = [None] * len(self.edges)
         for place, g in zip(places, found, strict=True):
@@ -148,6 +164,20 @@ class Recording:
         recorder.program.statements = Fusion(recorder.program, [*names, *saved]).statements  # type: ignore[list-item]
         self.source = recorder.program.source(parameters, results)
         self.forward = recorder.program.compiled(parameters, results, self.title)
+        own, outs = parameters[self.arguments :], [*map(str, names)]
+        self.native = Native(recorder.program, parameters, own, outs, self.forward, self.generators, saved=saved)
+        self.native_backwards = {
+            chosen: Native(
+                walk.program,
+                [*saved, *[f"g{k}" for k in range(len(chosen))]],
+                saved,
+                [*walk.results.values()],
+                self.backwards[chosen][0],
+                self.generators,
+                forward=self.native,
+            )
+            for chosen, walk in walks.items()
+        }
 
     def _differentiate(self, walks: dict[tuple[bool, ...], Walk], repeated: list[Statement], saved: list[str]) -> None:
         """Make a backward program for each set of outputs, which computes some values of the forward program again."""
@@ -165,7 +195,7 @@ class Recording:
     def __call__(self, roots: Sequence[Tensor]) -> Any:
         """The function's result for a call that is like the recorded one, with these roots."""
         arrays = [t._a for t in roots]
-        found, saved = self.forward(*arrays)
+        found, saved, lease = self.native(*arrays) if self.verified else (*self.forward(*arrays), None)
         for place, times in self.written:
             roots[place]._st.version += times
         outputs = []
@@ -186,7 +216,7 @@ class Recording:
                 edges.append(edge)
             watched = [(arrays[k], roots[k]._st, roots[k]._st.version) for k in self.saved_roots]
             watched += [(outputs[k]._a, outputs[k]._st, 0) for k in self.saved_outputs]
-            node = CompiledNode(self, edges, saved, watched, leaves == len(edges))
+            node = CompiledNode(self, edges, saved, lease, watched, leaves == len(edges))
             for k, output in enumerate(self.differentiable):
                 outputs[output]._edge = (node, k)
         return self.structure.filled(outputs, roots)

@@ -18,6 +18,7 @@ import numpy as np
 
 from tdt._kernels import _aligned, _jit
 from tdt._kernels._jit import ADDRESS, Entry, address_of, c_function, entry_at, from_address
+from tdt._kernels._launches import WATCH, note
 from tdt._kernels._loader import load
 
 ndarray = np.ndarray
@@ -84,23 +85,31 @@ class NativeKernel:
     def run(self, blocks: int, arrays: Sequence[np.ndarray], *numbers: float) -> None:
         """Compute all blocks on the calling thread. The first arguments of the kernel are arrays, the others numbers."""
         entry = self.entry
-        entry.call(entry.pack(*[from_address(id(a) + ADDRESS).value for a in arrays], *numbers), 0, blocks)
+        words = entry.pack(*[from_address(id(a) + ADDRESS).value for a in arrays], *numbers)
+        if WATCH.trace is not None:
+            note(entry, words, blocks, 0, arrays)
+        entry.call(words, 0, blocks)
 
     def with_last(self, blocks: int, *last: Any) -> Callable[..., None]:
         """`run` of the first arrays alone, with the `last` arrays and numbers packed once for many calls."""
         count = len(self.letters) - len(last)
         head = struct.Struct(f"={count}q").pack
         words = [address_of(a) if isinstance(a, ndarray) else a for a in last]
-        tail, call = struct.pack("=" + self.letters[count:], *words), self.entry.call
+        tail, entry, call = struct.pack("=" + self.letters[count:], *words), self.entry, self.entry.call
 
         def run(*arrays: np.ndarray, held: Any = last) -> None:
-            call(head(*[from_address(id(a) + ADDRESS).value for a in arrays]) + tail, 0, blocks)
+            packed = head(*[from_address(id(a) + ADDRESS).value for a in arrays]) + tail
+            if WATCH.trace is not None:
+                note(entry, packed, blocks, 0, arrays, held)
+            call(packed, 0, blocks)
 
         return run
 
     def __call__(self, first: int, last: int, *args: Any) -> bool:
         """Compute blocks [first, last) on the calling thread; whether the code did not fail."""
         entry, words = self.prepare(args)
+        if WATCH.trace is not None:
+            note(entry, words, last, 0, args)
         return entry.call(words, first, last) == 0
 
 

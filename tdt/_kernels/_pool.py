@@ -28,6 +28,7 @@ import numpy as np
 
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._jit import Kernel
+from tdt._kernels._launches import WATCH, note
 from tdt._kernels._native import target_triple
 from tdt._kernels._registry import forget
 from tdt._kernels._threads import THREADS
@@ -212,6 +213,11 @@ def parallel(kernel: Kernel, blocks: int, *args: Any, grain: int = 1) -> None:
     A thread is wanted for every `grain` blocks. Work too small for two stays on the calling thread, as it does while
     another thread's job has the pool.
     """
+    if WATCH.own() is not None:
+        entry, words = kernel.prepare(args)
+        note(entry, words, blocks, grain, kernel, args)
+        entry.call(words, 0, blocks)
+        return
     parts = min(THREADS.count, blocks // max(grain, 1))
     if parts > 1:
         pool = _running_pool()

@@ -14,6 +14,7 @@ from tdt._kernels._conditions import PIECE
 from tdt._kernels._fold import FOLDS, STEPS, STORED, UNSIGNED, columns, kind_of, rows
 from tdt._kernels._formulas import from_formula
 from tdt._kernels._jit import address_of
+from tdt._kernels._launches import WATCH, note
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import get_num_threads, parallel
 from tdt._kernels._row_fold import (
@@ -60,8 +61,12 @@ class Step:
         self.rest: tuple | None = None
         self.joined = 1
 
-    def call(self, args: tuple) -> None:
-        """Run the code, on several threads where there are many blocks."""
+    def call(self, args: tuple, *arrays: np.ndarray) -> None:
+        """Run the code, on several threads where there are many blocks. arrays: those whose addresses the arguments are."""
+        if WATCH.trace is not None:
+            note(self.routine.entry, self.routine.entry.pack(*args), self.blocks, GRAIN, arrays)
+            self.routine.entry.call(self.routine.entry.pack(*args), 0, self.blocks)
+            return
         if self.blocks < 2 * GRAIN or get_num_threads() == 1:
             entry = self.routine.entry
             entry.call(entry.pack(*args), 0, self.blocks)
@@ -84,10 +89,11 @@ class Plan:
     def run(self, x: np.ndarray, number: float, divisor: float = 1.0, shift: np.ndarray | None = None) -> np.ndarray:
         """The results, in the order of x's memory."""
         source, numbers, size = address_of(x), (number, divisor), x.itemsize
+        before = buffer = x
         for step in self.steps:
             out = np.empty(step.results, step.dtype)
             target = address_of(out)
-            subtracted = source
+            wider, subtracted = x, source
             if shift is not None and step is self.steps[0]:
                 wider = np.tile(shift, (1, step.joined)) if step.joined > 1 else shift
                 subtracted = address_of(wider)
@@ -96,11 +102,12 @@ class Plan:
             else:
                 buffer = np.empty(step.buffer, self.wide) if step.buffer else out
                 args = source, target, address_of(buffer), subtracted, *step.sizes, *numbers
-            step.call(args)
+            step.call(args, before, out, wider, buffer)
             if step.rest is not None:
                 sizes, read, written = step.rest
                 target += written * out.itemsize
                 subtracted = source if shift is None else address_of(shift)
+                WATCH.lose()  # the arguments are addresses
                 step.routine(0, 1, source + read * size, target, target, subtracted, *sizes, *numbers)
             before, source, size = out, address_of(out), out.itemsize
         return before
@@ -144,7 +151,7 @@ def fold(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any = None,
     out = np.empty(plan.shape, step.dtype)
     source, target = address_of(x), address_of(out)
     between = (source,) if step.along else (target, source)
-    step.call((source, target, *between, *step.sizes, number, 1.0))
+    step.call((source, target, *between, *step.sizes, number, 1.0), x, out)
     return out
 
 

@@ -34,6 +34,7 @@ from tdt._kernels._code import Code, Value, native
 from tdt._kernels._direct_parts import MOST_ROWS
 from tdt._kernels._formulas import FLOAT32, narrow, widen
 from tdt._kernels._jit import Entry, address_of
+from tdt._kernels._launches import WATCH, note
 from tdt._kernels._native import NativeKernel, vector_width
 from tdt._kernels._pack import packer, turner
 from tdt._kernels._pool import get_num_threads, parallel
@@ -328,7 +329,10 @@ def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, dtype:
     left, right = (b, a) if plan.turned else (a, b)
     rounded = 0 if half is None else address_of(half)
     words = plan.start + ADDRESSES(address_of(left), address_of(right), address_of(out), where, rounded)
-    if plan.pieces > plan.grain and get_num_threads() > 1:
+    if WATCH.trace is not None:
+        note(plan.entry, words, plan.pieces, plan.grain, a, b, out, bias, half, plan)
+        plan.entry.call(words, 0, plan.pieces)
+    elif plan.pieces > plan.grain and get_num_threads() > 1:
         parallel(_Job(plan.entry, words), plan.pieces, grain=plan.grain)  # type: ignore[arg-type]
     else:
         plan.entry.call(words, 0, plan.pieces)

@@ -667,12 +667,12 @@ def test_a_comparison_advances_nothing_twice():
 
 
 def forward_changed(recording):
-    recording.forward = changed(recording.forward, lambda results: ((results[0][0] * 2,), results[1]))
+    recording.native = changed(recording.native, lambda results: ((results[0][0] * 2,), *results[1:]))
 
 
 def gradient_changed(recording):
-    ((chosen, (backward, places)),) = recording.backwards.items()
-    recording.backwards[chosen] = changed(backward, lambda results: (*results[:-1], results[-1] * 0 + 7)), places
+    ((chosen, backward),) = recording.native_backwards.items()
+    recording.native_backwards[chosen] = changed(backward, lambda results: (*results[:-1], results[-1] * 0 + 7))
 
 
 def changed(function, change):
@@ -683,7 +683,7 @@ def fails(recording):
     def run(*arrays):
         raise ValueError("shapes")
 
-    recording.forward = run
+    recording.native = run
 
 
 BROKEN = {

@@ -1,0 +1,97 @@
+"""What kernels launch, noted for a tape (`_tape`) while somebody watches."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+_lock = threading.Lock()  # one trace at a time
+
+
+class Launch(NamedTuple):
+    """A call of `entry` for all blocks, with its words; or a check that a value has a truth.
+
+    Attributes:
+        entry: the address of the machine code; 0 for a check.
+        words: packed; for a check the value.
+        blocks: how many; for a check the truth.
+        grain: blocks that a thread should at least have.
+        held: what must stay in memory.
+    """
+
+    entry: int
+    words: Any
+    blocks: int
+    grain: int
+    held: Any
+
+
+class Trace:
+    """What a thread launches.
+
+    Attributes:
+        launches: in order.
+        complete: whether all that was seen can be launched again so.
+    """
+
+    def __init__(self) -> None:
+        self.launches: list[Launch] = []
+        self.complete = True
+        self.thread = threading.get_ident()
+
+
+class Watch:
+    """Who watches: `trace` is None, or notes what is launched."""
+
+    __slots__ = ("trace",)
+
+    def __init__(self) -> None:
+        self.trace: Trace | None = None
+
+    def own(self) -> Trace | None:
+        """The trace of this thread."""
+        trace = self.trace
+        return trace if trace is not None and trace.thread == threading.get_ident() else None
+
+    def lose(self) -> None:
+        """Say that the code launches something whose arrays are not known."""
+        if self.trace is not None and (trace := self.own()) is not None:
+            trace.complete = False
+
+
+WATCH = Watch()
+
+
+def _after_fork() -> None:
+    """Reset the state of a forked child: the thread that watches may be one of its parent's."""
+    global _lock
+    _lock, WATCH.trace = threading.Lock(), None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+@contextmanager
+def watch() -> Iterator[Trace]:
+    """Note what the block launches on this thread."""
+    with _lock:
+        WATCH.trace = trace = Trace()
+        try:
+            yield trace
+        finally:
+            WATCH.trace = None
+
+
+def note(entry: Any, words: bytes, blocks: int, grain: int, *held: Any) -> None:
+    """Note a launch of a kernel, if somebody watches. held: the arrays whose addresses the words contain."""
+    trace = WATCH.own()
+    if trace is not None:
+        trace.launches.append(
+            Launch(entry.address, np.frombuffer(words, np.uint8).copy(), blocks, grain, (entry, held))
+        )

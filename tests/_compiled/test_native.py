@@ -1,0 +1,274 @@
+"""Programs that run natively: the bits of the function in every case, and nothing of the user's is written to."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import tdt
+from tdt import nn
+from tdt._compiled import native
+from tdt.nn import functional as F
+
+pytestmark = pytest.mark.skipif(not tdt.backends.kernels.enabled(), reason="portable code launches nothing")
+
+
+class Last(nn.Module):
+    """A recurrent network of which the last output counts."""
+
+    def __init__(self, kind: str, **options):
+        super().__init__()
+        self.layers = getattr(nn, kind)(6, 10, batch_first=True, **options)
+        self.out = nn.LazyLinear(5)
+
+    def forward(self, x):
+        return self.out(self.layers(x)[0][:, -1])
+
+
+class ByHand(nn.Module):
+    """RMS norm, a gate, and moves of elements, written by hand."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.gain, self.b = nn.Linear(12, 24), nn.Parameter(tdt.ones(12)), nn.Linear(18, 5)
+
+    def forward(self, x):
+        x, gate = self.a(x).chunk(2, -1)
+        x = x * tdt.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * self.gain
+        y = (x * tdt.sigmoid(gate)).view(-1, 3, 4).transpose(1, 2).reshape(-1, 12)
+        return self.b(tdt.cat([y[:, :6].flip(1), tdt.stack([x, y], 1).flatten(1)[:, 6:18]], 1))
+
+
+MODELS = {
+    "MLP": (lambda: nn.Sequential(nn.Linear(12, 20), nn.GELU(), nn.Linear(20, 5)), (8, 12)),
+    "batch norm and dropout": (
+        lambda: nn.Sequential(nn.Linear(12, 20), nn.BatchNorm1d(20), nn.ReLU(), nn.Dropout(0.3), nn.Linear(20, 5)),
+        (8, 12),
+    ),
+    "convolutions": (
+        lambda: nn.Sequential(
+            nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 4, 3), nn.Tanh(),
+            nn.GroupNorm(2, 4), nn.Flatten(), nn.LazyLinear(5),
+        ),
+        (6, 1, 8, 8),
+    ),
+    "LSTM": (lambda: Last("LSTM"), (4, 7, 6)),
+    "GRU": (lambda: Last("GRU", bidirectional=True), (4, 7, 6)),
+    "transformer": (
+        lambda: nn.Sequential(nn.TransformerEncoderLayer(16, 4, 32, 0.1, batch_first=True), nn.Flatten(), nn.LazyLinear(5)),
+        (4, 7, 16),
+    ),
+    "by hand": (ByHand, (8, 12)),
+}  # fmt: skip
+LOSSES = {
+    "cross-entropy": F.cross_entropy,
+    "smoothed": lambda output, y: F.cross_entropy(output, y, label_smoothing=0.1),
+    "likelihood": lambda output, y: F.nll_loss(output.log_softmax(1), y),
+    "squares": lambda output, y: F.mse_loss(output, F.one_hot(y.clamp(0), 5).float()),
+}
+
+
+def natives(compiled) -> list:
+    """The forward and backward programs that run on tapes."""
+    found = [each.recording for kind in compiled._compiled.recordings.values() for each in kind]
+    programs = [p for r in found if r is not None for p in (r.native, *r.native_backwards.values())]
+    return [p for p in programs if p.steps]
+
+
+def train(make, shape, loss, compiled: bool, threads: int = 1, steps: int = 7) -> tuple:
+    """Losses, weights and buffers after training on new batches, of which one ignores a sample."""
+    before = tdt.get_num_threads()
+    tdt.set_num_threads(threads)
+    try:
+        tdt.manual_seed(3)
+        model = make()
+        model(tdt.randn(*shape))
+        optimizer = tdt.optim.Adam(model.parameters(), 1e-2)
+        compute = lambda x, y: loss(model(x), y)  # noqa: E731
+        compute = tdt.compile(compute) if compiled else compute
+        losses = []
+        for step in range(steps):
+            x, y = tdt.randn(*shape), tdt.randint(0, 5, shape[:1])
+            if step == 4 and loss is not LOSSES["squares"]:
+                y[0] = -100
+            optimizer.zero_grad()
+            value = compute(x, y)
+            value.backward()
+            optimizer.step()
+            losses.append(value.detach().numpy().tobytes())
+        return losses, [t.numpy().tobytes() for t in model.state_dict().values()], compute
+    finally:
+        tdt.set_num_threads(before)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("name", MODELS)
+def test_training_has_the_bits_of_eager(name, loss):
+    make, shape = MODELS[name]
+    *eager, _ = train(make, shape, LOSSES[loss], compiled=False)
+    for threads in (1, 2):
+        *own, compute = train(make, shape, LOSSES[loss], True, threads)
+        assert own == eager
+        assert len(natives(compute)) == 2
+
+
+def test_small_models_run_without_python_between_the_ops():
+    make, shape = MODELS["MLP"]
+    *_, compute = train(make, shape, F.cross_entropy, compiled=True)
+    assert [len(program.steps) for program in natives(compute)] == [1, 1]
+    assert all(isinstance(step, native._Launched) for program in natives(compute) for step in program.steps)
+
+
+def test_moves_of_elements_are_copies():
+    function = tdt.compile(
+        lambda x: tdt.cat([x.flip(0), tdt.stack([x, x * 2], 1).flatten(0, 1)]).transpose(0, 1).contiguous()
+    )
+    for _ in range(4):
+        x = tdt.randn(3, 4)
+        expected = tdt.cat([x.flip(0), tdt.stack([x, x * 2], 1).flatten(0, 1)]).transpose(0, 1).contiguous()
+        assert tdt.equal(function(x), expected)
+    (program,) = natives(function)
+    assert all(isinstance(step, native._Launched) for step in program.steps)
+
+
+@pytest.fixture
+def step():
+    """A compiled function that runs natively, and the same without."""
+    tdt.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
+    eager = lambda x, y: F.cross_entropy(model(x), y)  # noqa: E731
+    compiled = tdt.compile(eager)
+    for _ in range(4):
+        compiled(tdt.randn(5, 6), tdt.randint(0, 3, (5,))).backward()
+    assert len(natives(compiled)) == 2
+    model.zero_grad()
+    return compiled, eager, model
+
+
+def batch(seed: int):
+    tdt.manual_seed(seed)
+    return tdt.randn(5, 6), tdt.randint(0, 3, (5,))
+
+
+def gradients(model, *losses) -> list[bytes]:
+    model.zero_grad()
+    for loss in losses:
+        loss.backward()
+    return [p.grad.numpy().tobytes() for p in model.parameters()]
+
+
+def test_calls_before_the_first_ones_backward_pass(step):
+    compiled, eager, model = step
+    first, second = batch(1), batch(2)
+    own = [compiled(*first), compiled(*second)]
+    assert gradients(model, *own) == gradients(model, eager(*first), eager(*second))
+    own = [compiled(*first), compiled(*second)]
+    assert gradients(model, *own[::-1]) == gradients(model, eager(*second), eager(*first))
+
+
+def test_a_retained_graph_is_gone_through_twice(step):
+    compiled, eager, model = step
+    found = []
+    for function in (compiled, eager):
+        model.zero_grad()
+        loss = function(*batch(1))
+        loss.backward(retain_graph=True)
+        function(*batch(2)).backward()
+        loss.backward()
+        found.append([p.grad.numpy().tobytes() for p in model.parameters()])
+    assert found[0] == found[1]
+
+
+def test_nothing_of_the_users_is_written_to(step):
+    compiled, _, model = step
+    (x, y), other = batch(1), batch(2)
+    before = x.numpy().tobytes(), y.numpy().tobytes()
+    loss = compiled(x, y)
+    value = loss.item()
+    model.zero_grad()
+    loss.backward()
+    saved = [p.grad for p in model.parameters()]
+    bits = [g.numpy().tobytes() for g in saved]
+    model.zero_grad()
+    compiled(*other).backward()
+    assert (x.numpy().tobytes(), y.numpy().tobytes()) == before
+    assert loss.item() == value
+    assert [g.numpy().tobytes() for g in saved] == bits
+
+
+def test_a_class_out_of_range_has_the_error_of_eager(step):
+    compiled, eager, model = step
+    x, y = batch(1)
+    y[2] = 7
+    errors = []
+    for function in (eager, compiled):
+        with pytest.raises(IndexError) as error:
+            function(x, y)
+        errors.append(str(error.value))
+    assert errors[0] == errors[1]
+    assert gradients(model, compiled(*batch(2))) == gradients(model, eager(*batch(2)))
+
+
+@pytest.mark.parametrize("how", ["replaced", "swapped", "written"])
+def test_parameters_that_change(step, how):
+    compiled, eager, model = step
+    weight = model[0].weight
+    other = tdt.randn(8, 6)
+    for turn in range(60 if how == "replaced" else 3):
+        if how == "written":
+            with tdt.no_grad():
+                weight.copy_(other * turn)
+        elif how == "swapped" or turn == 0:
+            weight.data, other = other, weight.data
+        saved = other.clone()
+        assert gradients(model, compiled(*batch(turn))) == gradients(model, eager(*batch(turn)))
+        assert tdt.equal(saved, other)
+
+
+def test_threads_do_not_disturb_each_other(step):
+    compiled, eager, _ = step
+    batches = [batch(seed) for seed in range(8)]
+    expected = [eager(*each).item() for each in batches]
+    found: list = [None] * 8
+
+    def run(k):
+        found[k] = [compiled(*batches[k]).item() for _ in range(50)]
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [[value] * 50 for value in expected]
+
+
+def test_programs_of_large_arrays_stay_with_python(monkeypatch, step):
+    _, eager, _ = step
+    monkeypatch.setattr(native, "MOST_BYTES", 100)
+    compiled = tdt.compile(eager)
+    for seed in range(4):
+        assert compiled(*batch(seed)).item() == eager(*batch(seed)).item()
+    assert natives(compiled) == []
+
+
+def test_a_state_of_the_generator_advances_once():
+    dropout = tdt.compile(lambda x: F.dropout(x * 2, 0.5) + 1)
+    x, found = tdt.ones(40), []
+    for function in (dropout, lambda x: F.dropout(x * 2, 0.5) + 1):
+        tdt.manual_seed(4)
+        found.append([*[function(x).numpy().tobytes() for _ in range(6)], tdt.rand(3).numpy().tobytes()])
+    assert found[0] == found[1]
+    assert len(natives(dropout)) == 1
+
+
+def test_values_of_the_trials_do_not_stay():
+    weight = nn.Parameter(tdt.arange(6.0).reshape(2, 3))
+    bits = weight.detach().numpy().tobytes()
+    function = tdt.compile(lambda x: (x @ weight).relu().sum())
+    for _ in range(4):
+        function(tdt.ones(4, 2)).backward()
+    assert len(natives(function)) == 2
+    assert weight.detach().numpy().tobytes() == bits
+    assert np.array_equal(weight.grad.numpy(), np.full((2, 3), 16, np.float32))
