@@ -9,6 +9,8 @@ import re
 import shlex
 import signal
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -67,30 +69,56 @@ def test_the_plain_console_does_not_load_rich(work):
     assert done.stdout.splitlines()[-1] == "False"
 
 
-def started(work: Path, *arguments: str) -> subprocess.Popen[str]:
-    """A run that has begun to train."""
-    process = subprocess.Popen(
-        [*COMMAND, "train", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=work,
-        env=environment(), start_new_session=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    while line := process.stdout.readline():
-        if line.startswith("epoch"):
+@pytest.fixture
+def start(work: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts `tdt train` with these arguments in `work`; what is left of the processes is killed after the test.
+
+    how: for Popen; env: environment variables besides those of `environment`.
+    """
+    with ExitStack() as stack:
+
+        def begin(*arguments: str, env: dict[str, str] | None = None, **how: Any) -> subprocess.Popen[str]:
+            how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | how
+            command = [*COMMAND, "train", *arguments]
+            process = subprocess.Popen(command, cwd=work, env=environment(**env or {}), start_new_session=True, **how)
+            stack.enter_context(process)
+            stack.callback(kill_all, process)
             return process
-    raise AssertionError(process.stderr.read() if process.stderr else "")
+
+        yield begin
+
+
+def kill_all(process: subprocess.Popen[str]) -> None:
+    """Kill a process that has not been waited for, and those that it has started."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def started(start: Callable[..., subprocess.Popen[str]]) -> Callable[..., subprocess.Popen[str]]:
+    """As `start`, and returns when the run has begun to train."""
+
+    def begin(*arguments: str) -> subprocess.Popen[str]:
+        process = start(*arguments)
+        while line := process.stdout.readline():
+            if line.startswith("epoch"):
+                return process
+        raise AssertionError(process.stderr.read())
+
+    return begin
 
 
 def last(work: Path) -> dict[str, Any]:
     return checkpoint.load(work / "runs" / "small" / "1" / "checkpoints" / "last.safetensors")[1]
 
 
-def test_a_signal_lets_the_step_finish_saves_and_prints_how_to_resume(work):
+def test_a_signal_lets_the_step_finish_saves_and_prints_how_to_resume(work, started):
     step = 0
     resume = ["--resume", "small/1"]
     for number, arguments in (
         (signal.SIGINT, ["small.yaml", *ENDLESS]), (signal.SIGTERM, resume), (signal.SIGHUP, resume)
     ):  # fmt: skip
-        process = started(work, *arguments)
+        process = started(*arguments)
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
         assert process.returncode == 128 + number, err
@@ -101,24 +129,21 @@ def test_a_signal_lets_the_step_finish_saves_and_prints_how_to_resume(work):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_to_the_loaders_workers_too_stops_the_run_as_one_to_it_alone(work, number: signal.Signals):
-    process = started(work, "small.yaml", *ENDLESS, "data.loader.num_workers=2")
+def test_a_signal_to_the_loaders_workers_too_stops_the_run_as_one_to_it_alone(work, started, number: signal.Signals):
+    process = started("small.yaml", *ENDLESS, "data.loader.num_workers=2")
     os.killpg(process.pid, number)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (128 + number, "")
     step = last(work)["step"]
-    process = started(work, "--resume", "small")
+    process = started("--resume", "small")
     os.killpg(process.pid, number)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (128 + number, "")
     assert last(work)["step"] > step
 
 
-def test_a_second_signal_in_a_validation_stops_at_once(work):
-    process = subprocess.Popen(
-        [*COMMAND, "train", "small.yaml"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=work,
-        env=environment(TDT_FAULT="validate:2:SIGSTOP"),
-    )  # fmt: skip
+def test_a_second_signal_in_a_validation_stops_at_once(work, start):
+    process = start("small.yaml", env={"TDT_FAULT": "validate:2:SIGSTOP"})
     os.waitpid(process.pid, os.WUNTRACED)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
         process.send_signal(number)
@@ -127,8 +152,8 @@ def test_a_second_signal_in_a_validation_stops_at_once(work):
     assert not (work / "runs" / "small" / "1" / "checkpoints").exists()
 
 
-def test_a_second_signal_stops_at_once(work):
-    process = started(work, "small.yaml", *ENDLESS)
+def test_a_second_signal_stops_at_once(work, started):
+    process = started("small.yaml", *ENDLESS)
     process.send_signal(signal.SIGSTOP)
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGTERM)
@@ -138,21 +163,19 @@ def test_a_second_signal_stops_at_once(work):
     assert not (work / "runs" / "small" / "1" / "checkpoints").exists()
 
 
-def test_a_signal_before_training_stops_too(work):
-    process = subprocess.Popen([*COMMAND, "train", "small.yaml"], stderr=subprocess.PIPE, cwd=work, env=environment())
+def test_a_signal_before_training_stops_too(start):
+    process = start("small.yaml")
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) in (143, -signal.SIGTERM)
 
 
-def test_a_reader_that_goes_away_does_not_stop_the_training(work):
+def test_a_reader_that_goes_away_does_not_stop_the_training(work, start):
     ours, theirs = os.pipe()
-    process = subprocess.Popen(
-        [*COMMAND, "train", "small.yaml", "-v"], stdout=theirs, stderr=subprocess.PIPE, cwd=work, env=environment()
-    )
+    process = start("small.yaml", "-v", stdout=theirs)
     os.close(theirs)
     os.close(ours)
     _, stderr = process.communicate(timeout=60)
-    assert (process.returncode, stderr) == (0, b"") and last(work)["epoch"] == 2
+    assert (process.returncode, stderr) == (0, "") and last(work)["epoch"] == 2
 
 
 @pytest.mark.parametrize("where", [">&-", ">&- 2>&- <&-", "> /dev/full"])
@@ -164,17 +187,14 @@ def test_closed_output_streams_do_not_stop_the_training(work, where: str):
     assert (done.returncode, done.stderr) == (0, b"") and last(work)["epoch"] == 2
 
 
-def test_a_terminal_that_is_closed_does_not_stop_the_training(work):
+def test_a_terminal_that_is_closed_does_not_stop_the_training(work, start):
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [*COMMAND, "train", "small.yaml", "train.epochs=40"], stdout=theirs, stderr=subprocess.PIPE, cwd=work,
-        env=environment(TERM="xterm"),
-    )  # fmt: skip
+    process = start("small.yaml", "train.epochs=40", stdout=theirs, env={"TERM": "xterm"})
     os.close(theirs)
     assert b"small/1" in os.read(ours, 1 << 16)
     os.close(ours)
     _, stderr = process.communicate(timeout=60)
-    assert (process.returncode, stderr.decode()) == (0, "") and last(work)["epoch"] == 40
+    assert (process.returncode, stderr) == (0, "") and last(work)["epoch"] == 40
 
 
 def test_commands_that_are_proposed_are_quoted_for_the_shell(work):
@@ -230,11 +250,9 @@ def test_a_config_may_lie_anywhere_and_be_called_anything(work):
     assert tdt_here("eval", "größe-1/1", cwd=work).returncode == 0
 
 
-def test_two_runs_at_once_have_a_folder_each_but_not_the_same_one(work):
+def test_two_runs_at_once_have_a_folder_each_but_not_the_same_one(work, start):
     def both(*arguments: str) -> list[tuple[int, str]]:
-        command = [*COMMAND, "train", "small.yaml", *arguments]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        processes = [subprocess.Popen(command, text=True, cwd=work, env=environment(), **pipes) for _ in "12"]
+        processes = [start("small.yaml", *arguments) for _ in "12"]
         errors = [process.communicate(timeout=60)[1] for process in processes]
         return sorted((process.returncode, text) for process, text in zip(processes, errors, strict=True))
 
@@ -267,12 +285,10 @@ def test_the_run_folder_records_what_was_run(work):
     assert json.loads((run / "env.json").read_text())["command"].endswith("train small.yaml optimizer.lr=0.003")
 
 
-def test_a_run_that_is_being_trained_cannot_be_resumed(work):
-    process = started(work, "small.yaml", *ENDLESS)
+def test_a_run_that_is_being_trained_cannot_be_resumed(work, started):
+    process = started("small.yaml", *ENDLESS)
     done = tdt("train", "--resume", "small/1", cwd=work)
-    process.kill()
-    process.communicate()
-    assert done.returncode == 2 and "is being trained" in done.stderr
+    assert process.poll() is None and done.returncode == 2 and "is being trained" in done.stderr
 
 
 def test_other_values_for_a_resumed_run_are_refused_with_a_command_that_takes_them(work):
