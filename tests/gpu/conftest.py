@@ -14,6 +14,21 @@ _found = find_spec("cupy")
 if _found is None or _found.origin is None or not Path(_found.origin).resolve().is_relative_to(STANDIN):
     collect_ignore_glob = ["test_*.py"]
 
+
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine with two GPUs, of which the first is the current one, before the test and after it."""
+    import tdt
+    from tdt import _backend
+
+    monkeypatch.setenv("CUPY_STANDIN_GPUS", "2")
+    _backend.cuda_device_count.cache_clear()
+    yield
+    assert tdt.cuda.current_device() == 0
+    monkeypatch.undo()
+    _backend.cuda_device_count.cache_clear()
+
+
 Counted = Callable[[], AbstractContextManager[list[tuple[str, str, str]]]]
 
 

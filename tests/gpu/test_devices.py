@@ -10,28 +10,13 @@ import numpy as np
 import pytest
 
 import tdt
-from tdt import _backend, nn
+from tdt import nn
 from tdt.optim.swa_utils import AveragedModel
-from tests.on_gpu import check_ops, sampled_ops
 
 FIRST, SECOND = tdt.device("cuda:0"), tdt.device("cuda:1")
 
 
-@pytest.fixture(autouse=True)
-def two_gpus(monkeypatch):
-    monkeypatch.setenv("CUPY_STANDIN_GPUS", "2")
-    _backend.cuda_device_count.cache_clear()
-    yield
-    assert tdt.cuda.current_device() == 0  # every test leaves it as it was
-    monkeypatch.undo()
-    _backend.cuda_device_count.cache_clear()
-
-
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_every_op_is_computed_on_the_gpu_of_its_operands():
-    checks = list(check_ops(SECOND, sampled_ops(), ["float32"]))
-    assert len(checks) > 500
-    assert {f"{check.name} {check.dtype}": check.wrong for check in checks if check.wrong} == {}
+pytestmark = pytest.mark.usefixtures("two_gpus")
 
 
 FACTORIES = {
