@@ -1,10 +1,13 @@
 """Every op that PyTorch's op database names and tdt has: same values, variants, gradients and errors.
 
+Values, variants and gradients are asked with kernels, then of the portable code, against the same answers of PyTorch.
+
 `scripts/opdb_report` counts cases. A failure ends with the smallest call that shows it, as code that runs in both libraries.
 """
 
 import pytest
 
+import tdt
 from tests.helpers import require_torch
 
 require_torch()
@@ -19,8 +22,10 @@ from tests.parity.opdb import full_name, op_db, present  # noqa: E402
 EVERY_OP = pytest.mark.parametrize("info", present(), ids=full_name, scope="module")
 
 
-def _agrees(kind, info):
+def _agrees(kind, info, with_and_without_kernels=False):
     report = CHECKS[kind](info)
+    if with_and_without_kernels and tdt.backends.kernels.enabled():
+        report.ask_portable_code()
     allowed = [d for d in DEVIATIONS if d.op == report.name and d.check in CHECK_NAMES[kind]]
     met = [d for d in allowed if any(d.covers(f) for f in report.failures)]
     report.failures = [f for f in report.failures if not any(d.covers(f) for d in allowed)]
@@ -40,17 +45,17 @@ CHECK_NAMES = {
 
 @EVERY_OP
 def test_values_dtypes_shapes_and_strides_are_pytorchs(info):
-    _agrees("values", info)
+    _agrees("values", info, with_and_without_kernels=True)
 
 
 @EVERY_OP
 def test_methods_inplace_and_out_are_pytorchs(info):
-    _agrees("variants", info)
+    _agrees("variants", info, with_and_without_kernels=True)
 
 
 @EVERY_OP
 def test_first_and_second_gradients_are_pytorchs(info):
-    _agrees("gradients", info)
+    _agrees("gradients", info, with_and_without_kernels=True)
 
 
 @EVERY_OP

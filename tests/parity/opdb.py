@@ -58,7 +58,10 @@ class Failure:
 
 @dataclass
 class Report:
-    """The outcome of the cases of one op."""
+    """The outcome of the cases of one op.
+
+    again: asks tdt alone for each case again, and compares with PyTorch's answer.
+    """
 
     name: str
     passed: Counter = field(default_factory=Counter)
@@ -66,6 +69,13 @@ class Report:
     unasked: Counter = field(default_factory=Counter)
     same_clause: int = 0
     raised: int = 0
+    again: list[Callable[[], None]] = field(default_factory=list)
+
+    def ask_portable_code(self) -> None:
+        """Ask each case again, of the portable code: after all of them, as kernels that calls have found are forgotten."""
+        with quiet(), tdt.backends.kernels(False):
+            for ask_again in self.again:
+                ask_again()
 
     def note(self, check: str, problem: str | None, dtype: Any, function: str, arguments: tuple[tuple, dict]) -> None:
         """Count a case, a call of `function` with the arguments `given`; `problem` is None where it passed."""
@@ -201,17 +211,22 @@ def ask(report: Report, check: str, dtype: Any, function: str, theirs: Callable,
 
     agree(our result, their result, our arguments, their arguments). copies: (their arguments, ours), if they are there.
     """
-    try:
-        their_arguments, our_arguments = copies or (cloned(arguments), to_tdt(arguments))
-        expected, their_error = attempt(theirs, *their_arguments[0], **their_arguments[1])
+
+    def answer(our_arguments: tuple[tuple, dict]) -> None:
         result, our_error = attempt(our, *our_arguments[0], **our_arguments[1])
         problem = error_difference(our_error, their_error)
         if problem is None and their_error is None:
             problem = agree(result, expected, our_arguments, their_arguments)
+        report.note(check, problem, dtype, function, arguments)
+
+    try:
+        their_arguments, our_arguments = copies or (cloned(arguments), to_tdt(arguments))
+        expected, their_error = attempt(theirs, *their_arguments[0], **their_arguments[1])
+        answer(our_arguments)
     except Unconvertible as reason:
         report.unasked[str(reason)] += 1
-        return
-    report.note(check, problem, dtype, function, arguments)
+    else:
+        report.again.append(lambda: answer(to_tdt(arguments)))
 
 
 def size_of(arguments: Any) -> int:
