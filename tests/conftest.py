@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,20 +46,56 @@ BUDGETS: dict[str, tuple[float, tuple[str, ...]]] = {
     "documents": (90, ("test_docs.py", "test_release.py", "test_site.py")),
     "rest": (60, ("",)),
 }
+# Tests of what surrounds the computation: what is read, printed, written, drawn or refused, when a run is killed, how the source
+# is laid out. Some train a small network on the way, but no claim of theirs is about its numbers; those are asked of ops, layers,
+# optimizers and training loops. They pass on portable code too; .ci/run does not repeat them on it (`pytest --numbers`).
+SURROUNDINGS = (
+    "commands",
+    "resume",  # kills at every event; tests/train/loop resumes with every kind of state
+    "serialization",
+    "train/checks",
+    "train/config",
+    "train/logging",
+    "train/runs",
+    "train/tune",
+    "utils/data/test_resume.py",
+    "utils/data/test_workers.py",
+    "utils/tensorboard",
+    "test_architecture.py",
+    "test_cli.py",
+    "test_docs.py",
+    "test_docstrings.py",
+    "test_gpu_check.py",
+    "test_package.py",
+    "test_public_annotations.py",
+    "test_release.py",
+    "test_run_libraries.py",
+    "test_site.py",
+    "test_startup.py",
+    "test_words.py",
+)
+COMPUTING = tuple(  # the commands among them whose tests ask for numbers, or for the kernels
+    f"commands/test_{name}.py"
+    for name in ("doctor", "eval", "export", "find_lr", "generate", "predict", "predict_tasks", "train")
+)
 TOTAL = 720.0
 LONG = 480.0  # of the tests marked `long`, which have no group
 
 
+def is_below(path: Path, folder: str) -> bool:
+    """Whether a test file, named from tests/, is `folder` or lies in it; "" is tests/."""
+    return not folder or path.is_relative_to(folder)
+
+
 def group_of(path: Path) -> str:
     """The budget group of a test file, from its path below tests/."""
-    name = path.as_posix()
-    fits = {
-        folder: group
-        for group, (_, folders) in BUDGETS.items()
-        for folder in folders
-        if not folder or name == folder or name.startswith(folder + "/")
-    }
+    fits = {folder: group for group, (_, folders) in BUDGETS.items() for folder in folders if is_below(path, folder)}
     return fits[max(fits, key=len)]
+
+
+def surrounds(path: Path) -> bool:
+    """Whether a test file, named from tests/, is one of SURROUNDINGS."""
+    return any(is_below(path, folder) for folder in SURROUNDINGS) and path.as_posix() not in COMPUTING
 
 
 @pytest.fixture(autouse=True)
@@ -87,11 +124,12 @@ class TimeBudget:
         item.user_properties.append(("budget group", self.group[item.nodeid]))  # for the process that collects nothing
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        group = config.getoption("--group")
+        group, numbers = config.getoption("--group"), config.getoption("--numbers")
         parts: dict[bool, list[pytest.Item]] = {True: [], False: []}
         for item in items:
             long = self.long in ("too", "only" if item.get_closest_marker("long") else "without")
-            parts[long and group in (None, self.group[item.nodeid])].append(item)
+            around = numbers and surrounds(item.path.relative_to(self.root))
+            parts[long and not around and group in (None, self.group[item.nodeid])].append(item)
         items[:] = parts[True]
         config.hook.pytest_deselected(items=parts[False])
 
@@ -129,6 +167,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--long", choices=("without", "too", "only"), default="without",
         help="run the tests marked `long`: PyTorch's database of ops, long generators (default: without)",
     )  # fmt: skip
+    parser.addoption("--numbers", action="store_true", help="leave out the tests of what surrounds the computation")
     parser.addoption("--group", choices=BUDGETS, help="run the tests of one group only")
 
 
@@ -138,6 +177,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(
         TimeBudget(Path(__file__).parent, enforce, processes, config.getoption("--long")), "tdt-time-budget"
     )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """`pytest -n 2`: each process runs neighbouring tests, which share fixtures, and takes over from another at its end."""
+    if config.getoption("dist") != "load":
+        return None
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
 
 
 def devices() -> list[str]:

@@ -21,6 +21,7 @@ optimizer: Adam
 train: {steps: 6}
 device: cuda
 """
+pytestmark = pytest.mark.once  # a stand-in for NCCL
 STANDIN = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests/gpu/standin'}"}
 
 

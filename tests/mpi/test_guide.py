@@ -8,10 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.mpi.launching import MPIRUN, environment, launcher, require_mpi
 
+pytestmark = pytest.mark.once  # scripts
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "machines.md"
 FILES = dict(re.findall(r'^```\w+ title="([\w.]+)"\n(.*?)^```', PAGE.read_text(encoding="utf-8"), re.M | re.S))
 

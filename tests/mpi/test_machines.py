@@ -40,6 +40,7 @@ def test_ranks_on_machines_add_at_the_rate_of_their_links():
     assert all(0.9 * at_least < float(seconds) < 5 * at_least for *_, seconds in found)
 
 
+@pytest.mark.once
 def test_predictions_follow_from_the_time_of_messages():
     for module in (links, scale):
         assert doctest.testmod(module).failed == 0
@@ -55,6 +56,7 @@ def test_predictions_follow_from_the_time_of_messages():
     assert scale.predicted(one, link, 1, overlap=False) == 1.0
 
 
+@pytest.mark.once
 def test_the_benchmark_prints_predictions_as_such(tmp_path, capsys):
     plot = tmp_path / "scale.svg"
     scale.main(["MLP", "--size", "small", "--steps", "1", "--plot", str(plot)])
@@ -65,6 +67,7 @@ def test_the_benchmark_prints_predictions_as_such(tmp_path, capsys):
     assert "PREDICTION, not measured" in plot.read_text()
 
 
+@pytest.mark.once
 def test_the_benchmark_refuses_an_unknown_family(capsys):
     with pytest.raises(SystemExit):
         scale.main(["MPL"])

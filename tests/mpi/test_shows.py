@@ -14,6 +14,7 @@ def mpi() -> None:
     require_mpi()
 
 
+@pytest.mark.once  # tdt adds what it gets from MPI's messages in an order of its own; test_shards asks every MPI
 @pytest.mark.parametrize(
     ("network", "cases"),
     [
