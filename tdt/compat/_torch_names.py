@@ -23,6 +23,7 @@ _ELSEWHERE = {
     ("tdt._core.storage", "TypedStorage"): "torch.storage",
     ("tdt._core.storage", "UntypedStorage"): "torch.storage",
     ("tdt.nn.modules.attention", "MultiheadAttention"): "torch.nn.modules.activation",
+    ("tdt.nn.modules.softmax", None): "torch.nn.modules.activation",
     ("tdt.amp._mode", "autocast"): "torch.amp.autocast_mode",
 }
 

@@ -13,7 +13,6 @@ from tdt.nn.modules.activation import (
     Hardtanh,
     LeakyReLU,
     LogSigmoid,
-    LogSoftmax,
     Mish,
     PReLU,
     ReLU,
@@ -21,9 +20,6 @@ from tdt.nn.modules.activation import (
     RReLU,
     Sigmoid,
     SiLU,
-    Softmax,
-    Softmax2d,
-    Softmin,
     Softplus,
     Softshrink,
     Softsign,
@@ -133,6 +129,7 @@ from tdt.nn.modules.pooling import (
     MaxUnpool3d,
 )
 from tdt.nn.modules.rnn import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
+from tdt.nn.modules.softmax import LogSoftmax, Softmax, Softmax2d, Softmin
 from tdt.nn.modules.sparse import Embedding, EmbeddingBag
 from tdt.nn.modules.transformer import (
     Transformer,
