@@ -35,7 +35,7 @@ from tdt._ops.nn._windows import offsets, reached
 from tdt.autograd._autocast import by_rank_of_pool
 from tdt.autograd._dispatch import record_results
 from tdt.autograd._node_names import by_windows, node_name
-from tdt.autograd._op import op
+from tdt.autograd._op import Op, op
 from tdt.autograd._remembered import calls_by_shape
 
 
@@ -183,14 +183,19 @@ def _first(xp: Any, size: tuple, out: tuple, stride: tuple, padding: tuple, dila
     return flat
 
 
-@max_pool_with_indices.vjp("x")
-def _(g_out, x_shape, indices):
-    return pool_scatter(g_out, indices, size=tuple(x_shape[2:]))
+def gives_gradients_to_maxima(pool: Op) -> None:
+    """Define the gradient of an op that returns maxima and their indices."""
+
+    @pool.vjp("x")
+    def _(g_out, x_shape, indices):
+        return pool_scatter(g_out, indices, size=tuple(x_shape[2:]))
+
+    @pool.fast_vjp("x")
+    def _(xp, g_out, x_shape, indices):
+        return pool_scatter.forward(xp, g_out, indices, size=x_shape[2:])
 
 
-@max_pool_with_indices.fast_vjp("x")
-def _(xp, g_out, x_shape, indices):
-    return pool_scatter.forward(xp, g_out, indices, size=x_shape[2:])
+gives_gradients_to_maxima(max_pool_with_indices)
 
 
 def _at(xp: Any, indices: Any, cells: int) -> Any:

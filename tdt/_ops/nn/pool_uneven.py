@@ -18,7 +18,7 @@ from tdt._kernels import chosen_for, float_windows, kernel, lazy, prepares
 from tdt._ops._common import Ints
 from tdt._ops.nn._pooling import adaptive_size
 from tdt._ops.nn._windows import tuple_of
-from tdt._ops.nn.pool_max import _max_pool_nd, pool_scatter
+from tdt._ops.nn.pool_max import _max_pool_nd, gives_gradients_to_maxima
 from tdt._ops.random.creation import rand
 from tdt._ops.shape.join import cat
 from tdt._ops.shape.memory import output_format
@@ -88,15 +88,8 @@ def _(x, *, windows, recorded):
     return _PREPARED(x, windows=windows, recorded=recorded) if chosen_for(adaptive_max.kernels, (x,), {}) else None
 
 
-for _pool in (max_of_cells, adaptive_max):
-
-    @_pool.vjp("x")
-    def _(g_out, x_shape, indices):
-        return pool_scatter(g_out, indices, size=tuple(x_shape[2:]))
-
-    @_pool.fast_vjp("x")
-    def _(xp, g_out, x_shape, indices):
-        return pool_scatter.forward(xp, g_out, indices, size=x_shape[2:])
+gives_gradients_to_maxima(max_of_cells)
+gives_gradients_to_maxima(adaptive_max)
 
 
 def _adaptive_max_pool_nd(name: str, nd: int, input: Tensor, output_size: Any, indices: bool) -> Any:
