@@ -159,12 +159,14 @@ def grad(
         results = run(outputs, grads, retain_graph, create_graph, inputs)
     if materialize_grads:
         results = [x.new_zeros(x.shape) if g is None else g for x, g in zip(inputs, results, strict=True)]
-    elif not allow_unused and any(g is None for g in results):
-        raise RuntimeError(
-            f"The differentiated Tensor at index {next(i for i, g in enumerate(results) if g is None)} appears to not have been "
-            "used in the graph. Set allow_unused=True if this is the desired behavior."
-        )
-    return tuple(g if g is None or isinstance(g, Tensor) else wrap(g) for g in results)  # type: ignore[misc]
+    elif not allow_unused:
+        for i, g in enumerate(results):
+            if g is None:
+                raise RuntimeError(
+                    f"The differentiated Tensor at index {i} appears to not have been used in the graph. Set allow_unused=True "
+                    "if this is the desired behavior."
+                )
+    return tuple([g if g is None or isinstance(g, Tensor) else wrap(g) for g in results])  # type: ignore[misc]
 
 
 def _batched(outputs: tuple, grads: tuple, retain: bool | None, graph: bool, inputs: tuple) -> list:

@@ -42,10 +42,12 @@ class Task:
     def __init__(self, roots: list[tuple[Any, int]], keep: bool, graph: bool, inputs: list | None, fill: bool):
         self.order, self.keep, self.graph, self.fill = _backward_order(roots), keep, graph, fill
         self.requested: Any = None
-        self.runs: dict[Any, bool] | None = None  # whether each node on a path to a requested edge runs; None: all run
+        # Whether each node on a path to a requested edge runs; None: all run, and all leaves that they lead to are requested.
+        self.runs: dict[Any, bool] | None = None
         if inputs is not None:
             self.requested = set(inputs)
-            self.order, self.runs = _only_towards(self.order, self.requested, fill)
+            if not _all_requested(self.order, self.requested):
+                self.order, self.runs = _only_towards(self.order, self.requested, fill)
         # Node or leaf -> its gradient so far; for a node of several outputs a list of them.
         self.pending: dict[Any, Any] = {}
         self.current: Any = None  # the running node, in anomaly mode
@@ -77,11 +79,10 @@ def run(
     before, state.task = state.task, task
     gpu = _backend.current_gpu() if _backend.several_gpus() else None
     try:
-        with np.errstate(all="ignore"):
-            for edge, g in zip(roots, grads, strict=True):
-                if task.runs is None or edge[0] in task.runs:
-                    _arrive(task.pending, edge, g)
-            captured = _walk(task, gpu is not None)
+        for edge, g in zip(roots, grads, strict=True):
+            if task.runs is None or edge[0] in task.runs:
+                _arrive(task.pending, edge, g)
+        captured = _walk(task, gpu is not None)
     finally:
         state.task = before
         if gpu is not None:
@@ -115,6 +116,7 @@ def _run_alone(node: Any, k: int, g: Any, keep: bool) -> None:
                 accumulate(leaf, results[i], own)
 
 
+@np.errstate(all="ignore")
 def _walk(task: Task, several_gpus: bool) -> dict[tuple, Any]:  # noqa: C901  (the inner loop of backward: a call per node costs time)
     """Run the nodes of `task` in order and accumulate into its leaves; returns the gradients of the requested edges."""
     captured: dict[tuple, Any] = {}
@@ -124,7 +126,7 @@ def _walk(task: Task, several_gpus: bool) -> dict[tuple, Any]:  # noqa: C901  (t
     captures_leaves = requested is not None and not task.fill
     for node in task.order:
         leaf = node.__class__ is not Node and isinstance(node, Tensor)
-        own = leaf and alone(pending, node)
+        own = leaf and not captures_leaves and alone(pending, node)
         g = pending.pop(node, None)
         if several_gpus and g is not None:
             _make_current(g)
@@ -237,6 +239,20 @@ def _backward_order(roots: list[tuple[Any, int]]) -> list:
                 elif places.get(target, math.inf) > after:
                     places[target] = after
     return sorted(places, key=places.__getitem__, reverse=True)
+
+
+def _all_requested(order: list, requested: set) -> bool:
+    """Whether the edges in `requested` are all the leaves of `order`, to which all of its nodes lead."""
+    count = 0
+    for target in order:
+        if target.__class__ is Node or not isinstance(target, Tensor):
+            if not any(target.edges):
+                return False
+        elif (target, 0) in requested:
+            count += 1
+        else:
+            return False
+    return count == len(requested)
 
 
 def _only_towards(order: list, requested: set, fill: bool) -> tuple[list, dict[Any, bool]]:
