@@ -269,8 +269,8 @@ def prepared_taken(x: Any, index: Any, dim: int) -> Any:
     return _prepared_take(x, index, dim) if few and x.dtype.char in NUMBERS and index.dtype.char in "lqi" else None
 
 
-def prepared_added(x: Any, index: Any, source: Any, dim: int) -> Any:
-    """A function that copies x with `source` added at `index`, for few elements of arrays of these shapes, or None.
+def prepared_placed(x: Any, index: Any, source: Any, dim: int, *, negative: bool = False, adds: bool = True) -> Any:
+    """A function that copies x with `source` added or written at `index`, for few elements of arrays of these shapes, or None.
 
     x and `source` are contiguous; the index is a vector, or of source's shape, which is x's but for `dim`.
     """
@@ -285,9 +285,9 @@ def prepared_added(x: Any, index: Any, source: Any, dim: int) -> Any:
         return None
     expanded = _expanded(index, dim) if index.ndim > 1 else None
     if expanded is None:
-        return _prepared_add(x, index, dim)
-    add = _prepared_add(x, index[expanded], dim)
-    return lambda x, index, source: add(x, index[expanded], source)
+        return _prepared_place(x, index, dim, negative, adds)
+    place = _prepared_place(x, index[expanded], dim, negative, adds)
+    return lambda x, index, source: place(x, index[expanded], source)
 
 
 def prepared_entries(x: Any, index: Any) -> Any:
@@ -346,6 +346,17 @@ def _expanded(index: Any, dim: int) -> tuple | None:
         if k != dim and n > 1 and stride:
             return None
     return tuple([slice(None) if k == dim else 0 for k in range(index.ndim)])
+
+
+def flat_index(index: Any, shape: tuple[int, ...]) -> Any:
+    """The places in an array of a shape, flat, of integers for each dimension, which are broadcast.
+
+    None where no kernel applies, or one is out of range.
+    """
+    for a in index:
+        if not SWITCHES.kernels or a.__class__ is not np.ndarray or a.dtype.char not in "lqi":
+            return None
+    return _flat_index(index, shape)
 
 
 def searched(edges: Any, x: Any, target: str, right: bool) -> Any:
@@ -479,8 +490,9 @@ PRODUCT = (kernel("blas_cpu:product", large_for_blas),)
 _small_products: tuple = ()
 _large_product, _read_in_place = lazy("product_cpu:product"), lazy("product_cpu:read_in_place")
 _take_rows, _add_rows, _search_rows = lazy("_row_index:take"), lazy("_row_index:add"), lazy("_row_index:search")
+_flat_index = lazy("_row_index:flat_index")
 _entries, _bags = lazy("_row_index:entries"), lazy("_row_index:bags")
-_prepared_take, _prepared_add = lazy("_row_index:prepared_take"), lazy("_row_index:prepared_add")
+_prepared_take, _prepared_place = lazy("_row_index:prepared_take"), lazy("_row_index:prepared_place")
 _prepared_entries, _prepared_pdist = lazy("_row_index:prepared_entries"), lazy("distance_cpu:prepared_pdist")
 _take_along, _put_along = lazy("index_cpu:take"), lazy("index_cpu:put")
 _scan, _extremes = lazy("scan_cpu:scan"), lazy("scan_cpu:extremes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,9 @@ INDICES = {"l": "i64", "q": "i64", "i": "i32"}
 VECTOR = 64  # bytes of a row that are added at a time
 
 
-def _number(code: Code, index: Operand, k: Value, kind: str, n: Value, negative: bool, failed: Variable) -> Value:
-    """Index k, counted from the end where it is `negative`; 0, and `failed` becomes 1, where it is out of range."""
-    number = code.cast(code.load(kind, index.place(code, k)), "i64")
+def _number(code: Code, place: Value, kind: str, n: Value, negative: bool, failed: Variable) -> Value:
+    """The index at a place, counted from the end where it is `negative`; 0, and `failed` becomes 1, where it is out of range."""
+    number = code.cast(code.load(kind, place), "i64")
     number = code.select(number < 0, number + n, number) if negative else number
     bad = (number < 0) | (number >= n)
     failed.set(failed.get() | code.cast(bad, "i64"))
@@ -43,40 +43,55 @@ def row_take(code: Code, operands: list[Operand], sizes: list[Value], letter: st
     x, index, failed, out = operands
     n, m = sizes
     with _noting(code, failed) as found, code.loop(0, m) as k:
-        number = _number(code, index, k, INDICES[index_letter], n, negative, found)
+        number = _number(code, index.place(code, k), INDICES[index_letter], n, negative, found)
         code.store(code.load(KINDS[letter], x.place(code, number)), out.place(code, k))
 
 
 @generalized("(n),(m),(m),()->()")
-def row_add(code: Code, operands: list[Operand], sizes: list[Value], letter: str, index_letter: str,
-            negative: bool) -> None:  # fmt: skip
-    """x, which is written to, index, what is added there in order, a word as in `row_take`; the result has no meaning."""
+def row_place(code: Code, operands: list[Operand], sizes: list[Value], letter: str, index_letter: str,
+              negative: bool, adds: bool) -> None:  # fmt: skip
+    """x, which is written to, index, what is added or written there in order, a word as in `row_take`; a result of no meaning."""
     x, index, source, failed, out = operands
     n, m = sizes
     kind = KINDS[letter]
     with _noting(code, failed) as found, code.loop(0, m) as k:
-        number = _number(code, index, k, INDICES[index_letter], n, negative, found)
-        place = x.place(code, number)
-        code.store(code.load(kind, place) + code.load(kind, source.place(code, k)), place)
+        number = _number(code, index.place(code, k), INDICES[index_letter], n, negative, found)
+        place, new = x.place(code, number), code.load(kind, source.place(code, k))
+        code.store(code.load(kind, place) + new if adds else new, place)
     code.store(code.value(0, "i8"), out.address)
 
 
 @generalized("(n,d),(m),(m,d),()->()")
-def row_add_entries(code: Code, operands: list[Operand], sizes: list[Value], letter: str, index_letter: str,
-                    negative: bool) -> None:  # fmt: skip
-    """`row_add` of rows, in x and in what is added, whose elements lie side by side."""
+def row_place_entries(code: Code, operands: list[Operand], sizes: list[Value], letter: str, index_letter: str,
+                      negative: bool, adds: bool) -> None:  # fmt: skip
+    """`row_place` of rows, in x and in what is placed, whose elements lie side by side."""
     x, index, source, failed, out = operands
     n, d, m = sizes
     kind, zero = KINDS[letter], code.value(0, "i64")
     with _noting(code, failed) as found, code.loop(0, m) as k:
-        number = _number(code, index, k, INDICES[index_letter], n, negative, found)
+        number = _number(code, index.place(code, k), INDICES[index_letter], n, negative, found)
         target, row = x.place(code, number, zero), source.place(code, k, zero)
         many = VECTOR // SIZES[kind]
         whole = d // many * many
         for begin, end, count in ((zero, whole, many), (whole, d, 0)):
             with code.loop(begin, end, count or 1) as j:
-                code.store(code.load(kind, target, j, count) + code.load(kind, row, j, count), target, j)
+                new = code.load(kind, row, j, count)
+                code.store(code.load(kind, target, j, count) + new if adds else new, target, j)
     code.store(code.value(0, "i8"), out.address)
+
+
+@generalized("(),(),(),(),()->()")
+def joined(code: Code, operands: list[Operand], sizes: list[Value], outer_letter: str, inner_letter: str) -> None:
+    """Integers of two dimensions, which may count from the end, the dimensions' sizes, a word as in `row_take`.
+
+    The place of the element, outer · size of the inner dimension + inner.
+    """
+    outer, inner, outer_size, inner_size, failed, out = operands
+    with _noting(code, failed) as found:
+        rows, columns = (code.load("i64", a.address) for a in (outer_size, inner_size))
+        row = _number(code, outer.address, INDICES[outer_letter], rows, True, found)
+        column = _number(code, inner.address, INDICES[inner_letter], columns, True, found)
+        code.store(row * columns + column, out.address)
 
 
 @generalized("(n,d),(m),()->(m,d)")
@@ -86,7 +101,7 @@ def row_entries(code: Code, operands: list[Operand], sizes: list[Value], index_l
     n, d, m = sizes
     zero = code.value(0, "i64")
     with _noting(code, failed) as found, code.loop(0, m) as k:
-        number = _number(code, index, k, INDICES[index_letter], n, False, found)
+        number = _number(code, index.place(code, k), INDICES[index_letter], n, False, found)
         code.copy(out.place(code, k, zero), x.place(code, number, zero), d * size)
 
 
@@ -111,7 +126,7 @@ def row_bag(code: Code, operands: list[Operand], sizes: list[Value], letter: str
             with code.loop(begin, end, count or 1) as j:
                 total = code.variable(f"<{count} x {kind}>" if count else kind, 0)
                 with code.loop(start, stop) as k:
-                    number = _number(code, index, k, INDICES[index_letter], n, False, found)
+                    number = _number(code, index.place(code, k), INDICES[index_letter], n, False, found)
                     total.set(total.get() + code.load(kind, x.place(code, number, zero), j, count))
                 code.store(total.get(), out.place(code, zero), j)
 
@@ -144,12 +159,12 @@ def row_search(code: Code, operands: list[Operand], sizes: list[Value], letter: 
 _codes: dict[tuple, Any] = {}
 
 
-def _code_for(record: Any, letter: str, index_letter: str, negative: bool) -> Any:
-    key = record, letter, index_letter, negative
+def _code_for(record: Any, letter: str, index_letter: str, *how: bool) -> Any:
+    key = record, letter, index_letter, *how
     code = _codes.get(key)
     if code is None:
         types = letter + index_letter + ("q" + letter if record is row_take else letter + "q?")
-        code = _codes[key] = record(types, letter, index_letter, negative)
+        code = _codes[key] = record(types, letter, index_letter, *how)
     return code
 
 
@@ -203,28 +218,28 @@ def raising(run: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     return called
 
 
-def prepared_add(x: np.ndarray, index: np.ndarray, dim: int) -> Callable[..., np.ndarray]:
-    """A copy of x to which `add` was applied, without negative indices; see `prepares`."""
-    run = _adding(x, index, dim, False)
+def prepared_place(x: np.ndarray, index: np.ndarray, dim: int, negative: bool, adds: bool) -> Callable[..., np.ndarray]:
+    """A copy of x to which `add` was applied, or which was written to as that adds; see `prepares`."""
+    run = _placing(x, index, dim, negative, adds)
 
-    def added(x: np.ndarray, index: np.ndarray, source: np.ndarray, failed: np.ndarray) -> np.ndarray:
+    def placed(x: np.ndarray, index: np.ndarray, source: np.ndarray, failed: np.ndarray) -> np.ndarray:
         out = x.copy()
         run(out, index, source, failed)
         return out
 
-    return raising(added)
+    return raising(placed)
 
 
-def _adding(x: np.ndarray, index: np.ndarray, dim: int, negative: bool) -> Callable[..., Any]:
-    """What adds to x, with a word as in `row_take`."""
-    last, types = x.ndim - 1, (x.dtype.char, index.dtype.char, negative)
+def _placing(x: np.ndarray, index: np.ndarray, dim: int, negative: bool, adds: bool) -> Callable[..., Any]:
+    """What adds or writes to x, with a word as in `row_take`."""
+    last, types = x.ndim - 1, (x.dtype.char, index.dtype.char, negative, adds)
     if index.ndim == 1 and dim < last:
-        code, shape = _code_for(row_add_entries, *types), (*x.shape[: dim + 1], -1)
+        code, shape = _code_for(row_place_entries, *types), (*x.shape[: dim + 1], -1)
         rows = (*x.shape[:dim], len(index), -1)
         if dim == last - 1:
             return code
         return lambda x, index, source, failed: code(x.reshape(shape), index, source.reshape(rows), failed)
-    code = _code_for(row_add, *types)
+    code = _code_for(row_place, *types)
     if dim == last:
         return code
     return lambda x, index, source, failed: code(
@@ -234,6 +249,8 @@ def _adding(x: np.ndarray, index: np.ndarray, dim: int, negative: bool) -> Calla
 
 def prepared_entries(x: np.ndarray, index: np.ndarray) -> Callable[..., np.ndarray]:
     """`entries`; see `prepares`."""
+    if x.ndim == 1 and x.dtype.char in KINDS:
+        return raising(_code_for(row_take, x.dtype.char, index.dtype.char, False))
     code, rows, shape = _entries_code(x.dtype, index.dtype), (len(x), -1), (len(index), *x.shape[1:])
     if x.ndim == 2:
         return raising(code)
@@ -242,6 +259,8 @@ def prepared_entries(x: np.ndarray, index: np.ndarray) -> Callable[..., np.ndarr
 
 def entries(x: np.ndarray, index: np.ndarray) -> np.ndarray | None:
     """The rows x[index] of a contiguous array, for a vector of indices; None for an index out of range."""
+    if x.ndim == 1 and x.dtype.char in KINDS:
+        return take(x, index, 0, False)
     failed = NONE.copy()
     rows = x if x.ndim == 2 else x.reshape(len(x), -1)
     out = _entries_code(x.dtype, index.dtype)(rows, index, failed)
@@ -264,8 +283,18 @@ def add(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, negati
     out: contiguous; and `source` too, where the index is a vector.
     """
     failed = NONE.copy()
-    _adding(out, index, dim, negative)(out, index, source, failed)
+    _placing(out, index, dim, negative, True)(out, index, source, failed)
     return not failed
+
+
+def flat_index(index: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray | None:
+    """The flat places of the integers of several dimensions, broadcast; None if one is out of range."""
+    places, size, failed = index[0], shape[0], NONE.copy()
+    for inner, n in zip(index[1:], shape[1:], strict=True):
+        letters = places.dtype.char, inner.dtype.char
+        places = joined(f"{letters[0]}{letters[1]}qqqq", *letters)(places, inner, size, n, failed)
+        size *= n
+    return None if failed else np.asarray(places)
 
 
 def bags(x: np.ndarray, index: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray | None:

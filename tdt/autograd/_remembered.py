@@ -163,7 +163,9 @@ class _Call:
         op, count = self.op, len(self.places)
         if self.plan.by_rank is not None:
             self.plan = self.plan.by_rank[tuple(getattr(a, "ndim", -1) == 0 for a in arrays)]
-        if self.plan.casts is not None or self.plan.low is not None or op.view or op.random or op.variadic or op.sparse:
+        if self.plan.casts is not None or self.plan.low is not None or op.view or op.random or op.sparse:
+            return None
+        if op.variadic and not hasattr(op.forward, "prepare"):
             return None
         if not all(arrays[k].size < THREADS.elementwise for k in self.places):
             return None

@@ -283,3 +283,74 @@ def test_a_list_with_more_than_numbers_in_it_is_a_tuple_with_a_warning_as_in_pyt
     assert outcome(tdt) == outcome(torch)
     messages = [w.message for w in recwarn if "non-tuple sequence" in str(w.message)]
     assert len(messages) == (4 if key in AS_TUPLES else 0)
+
+
+PUTS = {  # shape of the tensor, index of each dimension as (shape, dtype) or None, shape of the values
+    "rows": ((9, 4), [((30,), "int64")], (30, 4)),
+    "elements": ((50,), [((70,), "int64")], (70,)),
+    "rows by a matrix of int32": ((9, 4), [((5, 8), "int32")], (5, 8, 4)),
+    "one value": ((20, 3), [((40,), "int64")], (1,)),
+    "places of two dimensions": ((7, 9, 2), [((60,), "int64"), ((60,), "int32")], (60, 2)),
+    "places that broadcast": ((7, 9), [((6, 1), "int64"), ((8,), "int64")], (6, 8)),
+    "the last two dimensions": ((2, 7, 9), [None, ((60,), "int64"), ((60,), "int64")], (2, 60)),
+    "dimensions apart": ((7, 3, 9), [((60,), "int64"), None, ((60,), "int64")], (60, 3)),
+    "three dimensions": ((4, 5, 6), [((80,), "int64"), ((80,), "int64"), ((80,), "int64")], (80,)),
+    "no places": ((7, 9), [((0,), "int64")], (0, 9)),
+}
+
+
+@pytest.mark.parametrize("accumulate", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "float16", "bool", "complex64"])
+@pytest.mark.parametrize("name", PUTS)
+def test_index_put_gives_pytorchs_values_and_gradients_at_first_and_later(name, dtype, accumulate):
+    shape, index, of_values = PUTS[name]
+    rng = np.random.default_rng(3)
+    taken = [d for d, each in enumerate(index) if each is not None]
+    for _ in range(3):
+        # Without accumulation PyTorch does not say which of several values a place gets: places differ then.
+        x, v = (rng.integers(-8, 8, s).astype(dtype) for s in (shape, of_values))
+        places = [rng.integers(-shape[d], shape[d], index[d][0]).astype(index[d][1]) for d in taken]
+        if not accumulate:
+            v = np.full_like(v, 3)
+        found = []
+        for t in (tdt, torch):
+            tensor, values = t.from_numpy(x.copy()), t.from_numpy(v.copy())
+            present = iter([t.from_numpy(p.copy()) for p in places])
+            indices = tuple(None if each is None else next(present) for each in index)
+            put = t.index_put if t is tdt else torch.ops.aten.index_put  # which takes None, too
+            results = [put(tensor, indices, values, accumulate)]
+            if dtype in ("float32", "float64"):
+                tensor.requires_grad_()
+                values.requires_grad_()
+                recorded = put(tensor, indices, values, accumulate=accumulate)
+                weight = t.arange(recorded.numel(), dtype=recorded.dtype).reshape(shape)
+                results += [recorded.detach(), *t.autograd.grad((recorded * weight).sum(), [tensor, values])]
+            found.append([r.numpy() for r in results])
+        for ours, theirs in zip(*found, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("accumulate", [True, False])
+def test_an_index_out_of_range_is_named_by_later_calls_of_index_put_too(accumulate):
+    x, values = tdt.zeros(6, 40), tdt.ones(50)
+    rows, columns = tdt.zeros(50, dtype=tdt.int64), tdt.zeros(50, dtype=tdt.int64)
+    for _ in range(2):
+        x.index_put((rows, columns), values, accumulate)
+        x.index_put((rows,), tdt.ones(50, 40), accumulate)
+    rows[7] = 6
+    for place, new in (((rows, columns), values), ((rows,), tdt.ones(50, 40))):
+        with pytest.raises(IndexError, match="index 6 is out of bounds for dimension 0 with size 6"):
+            x.index_put(place, new, accumulate)
+        with pytest.raises(IndexError, match="index 6 is out of bounds"):
+            x.index_put_(place, new, accumulate)
+        assert not x.any()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "bool", "float16"])
+def test_index_select_of_vectors_takes_elements(dtype):
+    x, places = np.arange(300).astype(dtype), np.arange(200)[::-1] % 77
+    for _ in range(2):
+        found = tdt.index_select(tdt.from_numpy(x), 0, tdt.from_numpy(places.copy()))
+        np.testing.assert_array_equal(found.numpy(), x[places])
+    with pytest.raises(IndexError, match="300"):
+        tdt.index_select(tdt.from_numpy(x), 0, tdt.full((200,), 300))

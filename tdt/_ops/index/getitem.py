@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import warnings
 from collections.abc import Sequence
@@ -29,13 +30,16 @@ from tdt._ops.shape.views import ALL_OF, decoded, expand, slice_view
 from tdt.autograd._arrays import unrecorded
 from tdt.autograd._dispatch import view_of
 from tdt.autograd._inplace import check_writable, is_plain, write
+from tdt.autograd._node import sum_to
 from tdt.autograd._op import op
+from tdt.autograd._remembered import calls_by_shape
 from tdt.autograd._views import follow
 
 __all__ = ["index_put", "index_put_"]
 
 BASIC = (int, slice, type(None), type(...))
 PLAIN = {int, type(None)}
+INTEGERS = {_dtype.int64, _dtype.int32}
 MORE_THAN_NUMBERS = (Tensor, Sequence, np.ndarray, slice, type(None), type(...))
 
 
@@ -455,13 +459,35 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
 def _index_put(
     xp: ModuleType, x: Any, values: Any, *tensors: Any, dims: tuple[int, ...], accumulate: bool, out: Any = None
 ) -> Any:
+    if out is None:
+        out = x.copy()
+        if _placed(out, values, tensors, dims, accumulate):
+            return out
     _checked(x, tensors, dims)
-    return _put_into(x.copy() if out is None else out, values, tensors, dims, accumulate)
+    return _put_into(out, values, tensors, dims, accumulate)
+
+
+@_kernels.prepares(_index_put.forward)
+def _(x: Any, values: Any, *tensors: Any, dims: tuple[int, ...], accumulate: bool, recorded: bool) -> Any:
+    if not _placed(x.copy(), values, tensors, dims, accumulate):
+        return None
+    if len(dims) == 1 == tensors[0].ndim:
+        place = _kernels.prepared_placed(x, tensors[0], values, dims[0], negative=True, adds=accumulate)
+        if place is not None:
+            return lambda x, values, index: place(x, index, values)
+
+    def put(x: Any, values: Any, *tensors: Any) -> Any:
+        out = x.copy()
+        if not _placed(out, values, tensors, dims, accumulate):
+            raise IndexError("an index is out of range")
+        return out
+
+    return put
 
 
 def _put_into(out: Any, values: Any, tensors: Any, dims: tuple[int, ...], accumulate: bool) -> Any:
     """`out` after `values` were written, or added, to its entries at indices in range."""
-    if accumulate and len(dims) == 1 and _add_rows(out, tensors[0], values, dims[0]):
+    if _placed(out, values, tensors, dims, accumulate):
         return out
     where = _arrays(tensors, dims, out.ndim)
     if accumulate:
@@ -471,12 +497,26 @@ def _put_into(out: Any, values: Any, tensors: Any, dims: tuple[int, ...], accumu
     return out
 
 
-def _add_rows(out: Any, index: Any, values: Any, dim: int) -> bool:
-    """Whether a kernel has added `values` to the entries `index` along `dim`."""
-    before, behind = out.shape[:dim], out.shape[dim + 1 :]
-    if index.dtype.kind != "i" or values.shape != (*before, *index.shape, *behind):
+def _placed(out: Any, values: Any, tensors: Any, dims: tuple[int, ...], accumulate: bool) -> bool:
+    """Whether a kernel has written `values` to the entries at indices of neighbouring dimensions, or added them.
+
+    If an index is out of range, the result is False, and some values may be written already.
+    """
+    first, count = dims[0] if dims else 0, len(dims)
+    if not dims or dims[-1] - first + 1 != count or not out.flags.c_contiguous:
         return False
-    return _kernels.placed(out, index.reshape(-1), values.reshape(*before, index.size, *behind), dim, "sum", True)
+    before, indexed, behind = out.shape[:first], out.shape[first : first + count], out.shape[first + count :]
+    index = tensors[0] if count == 1 else _kernels.flat_index(tensors, indexed)
+    if index is None or index.dtype.kind != "i":
+        return False
+    shape = (*before, *index.shape, *behind)
+    if values.shape != shape:
+        if not accumulate:  # NumPy writes one value to many places without repeating it in memory
+            return False
+        values = np.broadcast_to(values, shape)
+    rows = values.reshape(*before, index.size, *behind)
+    target = out.reshape(*before, math.prod(indexed), *behind)
+    return _kernels.placed(target, index.reshape(-1), rows, first, "sum" if accumulate else "set", True)
 
 
 @_index_put.vjp("x")
@@ -487,6 +527,21 @@ def _(g: Tensor, tensors: list, values_shape: tuple[int, ...], dims: tuple[int, 
 @_index_put.vjp("values")
 def _(g: Tensor, tensors: list, values_shape: tuple[int, ...], dims: tuple[int, ...]) -> Tensor:
     return _index(g, *tensors, dims=dims).sum_to_size(values_shape)
+
+
+@_index_put.fast_vjp("x")
+def _(xp: ModuleType, g: Any, tensors: list, dims: tuple[int, ...], accumulate: bool) -> Any:
+    if accumulate:
+        return g
+    rest = g.copy()
+    rest[_arrays(tuple(tensors), dims, g.ndim)] = 0
+    return rest
+
+
+@_index_put.fast_vjp("values")
+def _(xp: ModuleType, g: Any, tensors: list, values_shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
+    picked = _index.forward(xp, g, *tensors, dims=dims)
+    return picked if picked.shape == values_shape else sum_to(picked, values_shape)
 
 
 def _put_operands(
@@ -533,7 +588,22 @@ def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, a
     >>> tdt.index_put(tdt.zeros(3), (tdt.tensor([0, 0]),), tdt.ones(2), accumulate=True)
     tensor([2., 0., 0.])
     """
+    whole, present = [], []
+    for t in indices:
+        whole.append(int(t is None))
+        if t is not None:
+            present.append(t)
+    if present and {getattr(t, "dtype", None) for t in present} <= INTEGERS:
+        return _index_put_at(input, values, bool(accumulate), tuple(whole), *present)
     tensors, dims, values = _put_operands(input, indices, values)
+    return _index_put(input, values, *tensors, dims=dims, accumulate=accumulate)
+
+
+@calls_by_shape
+def _index_put_at(input: Tensor, values: Tensor, accumulate: bool, whole: tuple[int, ...], *indices: Tensor) -> Tensor:
+    """`index_put` at integers; whole: 1 for each dimension without an index before the last that has one, else 0."""
+    present = iter(indices)
+    tensors, dims, values = _put_operands(input, [None if each else next(present) for each in whole], values)
     return _index_put(input, values, *tensors, dims=dims, accumulate=accumulate)
 
 

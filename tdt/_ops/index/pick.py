@@ -118,7 +118,7 @@ def _index_add(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, alpha:
 
 @_kernels.prepares(_index_add.forward)
 def _(x: Any, index: Any, src: Any, *, dim: int, alpha: Any = 1, recorded: bool) -> Any:
-    return _kernels.prepared_added(x, index, src, dim) if alpha == 1 and index.ndim == 1 <= x.ndim else None
+    return _kernels.prepared_placed(x, index, src, dim) if alpha == 1 and index.ndim == 1 <= x.ndim else None
 
 
 def _added(out: Any, index: Any, src: Any, dim: int) -> Any:
@@ -141,6 +141,12 @@ _index_add.fast_vjp("x")(lambda g: g)
 def _(g: Tensor, index: Tensor, src_shape: tuple[int, ...], dim: int, alpha: Any) -> Tensor:
     picked = _index_select(g, index, dim=dim).reshape(src_shape)
     return picked if alpha == 1 else picked * alpha.conjugate()
+
+
+@_index_add.fast_vjp("src")
+def _(xp: ModuleType, g: Any, index: Any, src_shape: tuple[int, ...], dim: int, alpha: Any) -> Any:
+    picked = _index_select.forward(xp, g, index, dim=dim).reshape(src_shape)
+    return picked if alpha == 1 else picked * wrapped(alpha.conjugate(), picked)
 
 
 def _index_source(name: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> int:

@@ -107,7 +107,7 @@ def _scatter_add(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, out:
 
 @_kernels.prepares(_scatter_add.forward, strided=True)
 def _(x: Any, index: Any, src: Any, *, dim: int, recorded: bool) -> Any:
-    return _kernels.prepared_added(x, index, src, dim)
+    return _kernels.prepared_placed(x, index, src, dim)
 
 
 def at_least_1d(a: Any) -> Any:
