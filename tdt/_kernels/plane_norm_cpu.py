@@ -7,6 +7,7 @@ blocks of memory, planes of a channel or a whole group; their moments about thei
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -148,9 +149,18 @@ def _gradient(g: np.ndarray, x: np.ndarray, w: np.ndarray | None, statistics: tu
               sizes: tuple[int, ...]) -> np.ndarray:  # fmt: skip
     grad = np.empty(x.shape, x.dtype)
     w = _equal(x.shape[1], 1) if w is None else contiguous(w)
+    by_plane, half = sums.ndim == 3, x.dtype == BFLOAT16
     arrays = contiguous(g), contiguous(x), grad, w, *map(contiguous, statistics), sums
-    _run(_backward(sums.ndim == 3, x.dtype == BFLOAT16), arrays, sizes)
+    if sizes[0] < 2 * _grain(sizes):
+        _backward_on_one_thread(by_plane, half, sizes)(*arrays)
+    else:
+        _run(_backward(by_plane, half), arrays, sizes)
     return grad
+
+
+@functools.lru_cache(256)
+def _backward_on_one_thread(by_plane: bool, half: bool, sizes: tuple[int, ...]) -> Callable[..., None]:
+    return _backward(by_plane, half).with_last(sizes[0], *sizes)
 
 
 def _run(kernel: NativeKernel, arrays: tuple[np.ndarray, ...], sizes: tuple[int, ...], *numbers: float) -> None:

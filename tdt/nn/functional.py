@@ -39,7 +39,7 @@ from tdt._ops.index.one_hot import one_hot
 from tdt._ops.linalg.distance import cosine_similarity, normalize, pairwise_distance, pdist
 from tdt._ops.linalg.grouped_mm import grouped_mm
 from tdt._ops.nn.attention import scaled_dot_product_attention
-from tdt._ops.nn.batch_norm import batch_norm, instance_norm
+from tdt._ops.nn.batch_norm import batch_norm
 from tdt._ops.nn.conv import conv1d, conv2d, conv3d
 from tdt._ops.nn.conv_transpose import conv_tbc, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from tdt._ops.nn.dropout import dropout1d, dropout2d, dropout3d
@@ -55,7 +55,7 @@ from tdt._ops.nn.functional import (
     softmax,
 )
 from tdt._ops.nn.grid_sample import affine_grid, grid_sample
-from tdt._ops.nn.group_norm import group_norm
+from tdt._ops.nn.group_norm import group_norm, instance_norm
 from tdt._ops.nn.interpolate import interpolate, upsample, upsample_bilinear, upsample_nearest
 from tdt._ops.nn.layer_norm import layer_norm, rms_norm
 from tdt._ops.nn.linear import bilinear, linear

@@ -419,41 +419,4 @@ def _moving_average(xp, running, value, *, momentum, out=None):
     return out
 
 
-def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
-                  weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True,
-                  momentum: float = 0.1, eps: float = 1e-05) -> Tensor:  # fmt: skip
-    """Normalise each channel of each sample to mean 0 and variance 1, then scale by `weight` and shift by `bias`.
-
-    Args:
-        running_mean, running_var: used instead of the sample's statistics unless `use_input_stats`; else they are updated.
-        momentum: weight of the statistics' mean over the batch in that update.
-        eps: added to the variance.
-    Shape: input (N, C, *); running_mean, running_var, weight and bias (C,); result as input.
-    Raises:
-        ValueError: when a channel has a single value and `use_input_stats` is True.
-        RuntimeError: when sizes or dtypes do not fit, or running statistics are missing without `use_input_stats`.
-    Source: Ulyanov et al., "Instance Normalization: The Missing Ingredient for Fast Stylization", 2016.
-
-    >>> import tdt
-    >>> tdt.nn.functional.instance_norm(tdt.tensor([[[1.0, 3.0]]]))
-    tensor([[[-1.0000,  1.0000]]])
-    """
-    shape = input.shape
-    if use_input_stats and math.prod(shape[2:]) == 1:
-        raise ValueError(f"Expected more than 1 spatial element when training, got input size {shape}")
-    if not use_input_stats and (running_mean is None or running_var is None):
-        raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
-    n, c = shape[:2]  # every channel of every sample counts as a channel of one sample
-    mean, var = (None if v is None else v.detach().repeat(n) for v in (running_mean, running_var))
-    weight, bias = (None if v is None else v.repeat(n) for v in (weight, bias))
-    planes = input.contiguous().reshape(1, n * c, *shape[2:])
-    out = batch_norm(planes, mean, var, weight, bias, use_input_stats, momentum, eps).reshape(shape)
-    if use_input_stats:
-        with no_grad():
-            for running, moved in ((running_mean, mean), (running_var, var)):
-                if running is not None and moved is not None:
-                    running.copy_(moved.reshape(n, c).mean(0))
-    return out
-
-
 __all__: list[str] = []

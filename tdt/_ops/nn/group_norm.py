@@ -1,4 +1,4 @@
-"""Group normalisation: each group of channels of a sample has its own statistics, which are outputs with gradient rules."""
+"""Group and instance normalisation: each group of channels of a sample has its own statistics, outputs with gradient rules."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import math
 from typing import Any
 
 from tdt import _backend
-from tdt._core.dtype import FLOATING, float32
+from tdt._core.dtype import FLOATING, float32, float64
+from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor, alias
 from tdt._kernels import cached_groups, chosen, float_planes, kernel, large_channels
 from tdt._ops._common import at_once, unrecorded
-from tdt._ops.nn.batch_norm import HALF, check_dtypes, grad_sums, input_grad, per_channel, required
+from tdt._ops.nn.batch_norm import HALF, batch_norm, check_dtypes, grad_sums, input_grad, per_channel, required
 from tdt._ops.shape.memory import in_output_format
 from tdt.autograd._dispatch import record_results
+from tdt.autograd._node_names import label
 from tdt.autograd._op import op
 from tdt.autograd._remembered import calls_by_shape
+
+FULL = (float32, float64)
 
 
 def _shapes(x: tuple, w: tuple | None, b: tuple | None, *, groups: int, eps: float) -> tuple:
@@ -166,6 +170,55 @@ def _check_groups(input: Tensor, groups: int, weight: Tensor | None, bias: Tenso
         if value is not None and value._a.shape != (shape[1],):
             raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but got "
                                f"{name} of shape {list(value.shape)} and input of shape {list(shape)}")  # fmt: skip
+
+
+@calls_by_shape
+def _by_sample(input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    """Each channel of each sample normalised by its own statistics: a group of one channel."""
+    out = per_group(input.contiguous(), input._a.shape[1], weight, bias, eps)[0]
+    return label(out, "ViewBackward0")  # PyTorch's result is a view of a batch norm's
+
+
+def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
+                  weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True,
+                  momentum: float = 0.1, eps: float = 1e-05) -> Tensor:  # fmt: skip
+    """Normalise each channel of each sample to mean 0 and variance 1, then scale by `weight` and shift by `bias`.
+
+    Args:
+        running_mean, running_var: used instead of the sample's statistics unless `use_input_stats`; else they are updated.
+        momentum: weight of the statistics' mean over the batch in that update.
+        eps: added to the variance.
+    Shape: input (N, C, *); running_mean, running_var, weight and bias (C,); result as input.
+    Raises:
+        ValueError: when a channel has a single value and `use_input_stats` is True.
+        RuntimeError: when sizes or dtypes do not fit, or running statistics are missing without `use_input_stats`.
+    Source: Ulyanov et al., "Instance Normalization: The Missing Ingredient for Fast Stylization", 2016.
+
+    >>> import tdt
+    >>> tdt.nn.functional.instance_norm(tdt.tensor([[[1.0, 3.0]]]))
+    tensor([[[-1.0000,  1.0000]]])
+    """
+    shape = input.shape
+    if use_input_stats and math.prod(shape[2:]) == 1:
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {shape}")
+    if not use_input_stats and (running_mean is None or running_var is None):
+        raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+    n, c = shape[:2]
+    alone = use_input_stats and running_mean is None is running_var and eps > 0
+    if alone and input.dtype in FULL and len(shape) > 2 and input._a.size:
+        if all(v is None or v._a.shape == (c,) for v in (weight, bias)):
+            return _by_sample(input, weight, bias, eps)
+    # Every channel of every sample counts as a channel of one sample.
+    mean, var = (None if v is None else v.detach().repeat(n) for v in (running_mean, running_var))
+    weight, bias = (None if v is None else v.repeat(n) for v in (weight, bias))
+    planes = input.contiguous().reshape(1, n * c, *shape[2:])
+    out = batch_norm(planes, mean, var, weight, bias, use_input_stats, momentum, eps).reshape(shape)
+    if use_input_stats:
+        with no_grad():
+            for running, moved in ((running_mean, mean), (running_var, var)):
+                if running is not None and moved is not None:
+                    running.copy_(moved.reshape(n, c).mean(0))
+    return out
 
 
 __all__: list[str] = []

@@ -13,8 +13,8 @@ from tdt._core.dtype import float32
 from tdt._core.tensor import Tensor
 from tdt._ops._common import with_out
 from tdt._ops.nn import batch_norm as norm
+from tdt._ops.nn import group_norm as groups
 from tdt._ops.nn import layer_norm as rows
-from tdt._ops.nn.group_norm import per_group
 
 Normed = tuple[Tensor, Tensor, Tensor]
 
@@ -69,7 +69,7 @@ def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, run
     >>> tdt.instance_norm(tdt.tensor([[[1.0, 3.0]]]), None, None, None, None, True, 0.1, 1e-5, False)
     tensor([[[-1.0000,  1.0000]]])
     """
-    return norm.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+    return groups.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
 
 @front
@@ -88,7 +88,7 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     >>> tdt.group_norm(tdt.tensor([[[1.0, 3.0]]]), 1)
     tensor([[[-1.0000,  1.0000]]])
     """
-    return per_group(input, num_groups, weight, bias, eps)[0]
+    return groups.per_group(input, num_groups, weight, bias, eps)[0]
 
 
 @front
@@ -180,7 +180,7 @@ def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
     """
     if input.numel() != N * C * HxW:
         raise RuntimeError(f"Expected input of N * C * HxW = {N * C * HxW} elements, but got {input.numel()}")
-    return _with_statistics(per_group(input, group, weight, bias, eps), input, weight, bias)
+    return _with_statistics(groups.per_group(input, group, weight, bias, eps), input, weight, bias)
 
 
 __all__ = [
