@@ -165,3 +165,30 @@ def test_errors_begin_with_pytorchs_message(call):
     assert theirs is not None
     assert error_difference(ours, theirs) is None
     assert first_clause(ours) == first_clause(theirs)
+
+
+@pytest.mark.parametrize("function", ["unique", "unique_consecutive"])
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64"])
+def test_distinct_elements_their_places_and_counts_are_pytorchs(function, dtype):
+    rng = np.random.default_rng(8)
+    limits = (0, 1) if dtype in ("bool", "float32", "float64") else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    for shape in ((0,), (1,), (40,), (7, 30), (20_000,)):
+        for low, high in ((0, 3), limits):  # close together, and as far apart as the type allows
+            x = rng.integers(low, high, shape, "int64", endpoint=True).astype(dtype)
+            x = x[::-1].T if x.ndim > 1 else x
+            for options in ({}, {"return_inverse": True}, {"return_counts": True},
+                            {"return_inverse": True, "return_counts": True}):  # fmt: skip
+                ours, theirs = (
+                    getattr(lib, function)(lib.from_numpy(np.ascontiguousarray(x).copy()), **options)
+                    for lib in (tdt, torch)
+                )
+                for a, b in zip(*(r if isinstance(r, tuple) else (r,) for r in (ours, theirs)), strict=True):
+                    np.testing.assert_array_equal(a.numpy(), b.numpy(), strict=True)
+
+
+def test_integers_above_int64_are_told_apart():
+    x = np.array([2**64 - 1, 0, 2**64 - 2, 2**64 - 1, 2**63], np.uint64)
+    for values in (x, x | np.uint64(2**64 - 16)):
+        found = tdt.unique(tdt.from_numpy(values), return_inverse=True, return_counts=True)
+        for ours, theirs in zip(found, np.unique(values, return_inverse=True, return_counts=True), strict=True):
+            np.testing.assert_array_equal(ours.numpy(), theirs)

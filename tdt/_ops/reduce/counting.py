@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import FLOATING, INT, SCALAR_NAMES
@@ -17,13 +19,18 @@ from tdt._ops._common import store_into
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt.autograd._op import finish, op
 
+NOT_COUNTED = "bincount only supports 1-d non-negative integral inputs."
+
 __all__ = ["bincount", "histc", "histogram", "histogramdd"]
 
 
 @op(promote=(), broadcasts=False, data_dependent=True, name="bincount")
 def _bincount(xp: ModuleType, x: Any, weights: Any = None, *, minlength: int) -> Any:
-    counts = xp.bincount(x.astype("int64"), weights, minlength)
-    return counts.astype("int64") if weights is None else counts.astype(weights.dtype)
+    try:
+        counts = xp.bincount(x.astype("int64", copy=False), weights, minlength)
+    except ValueError:  # NumPy's, for negative ones
+        raise RuntimeError(NOT_COUNTED) from None
+    return counts.astype("int64" if weights is None else weights.dtype, copy=False)
 
 
 @method()
@@ -50,8 +57,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise RuntimeError(
             f"\"bincount_cpu\" not implemented for '{SCALAR_NAMES[input.dtype]}'; input must hold integers"
         )
-    if input.ndim != 1 or (input.numel() and int(input.min()) < 0):
-        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if input.ndim != 1 or (input._a.__class__ is not np.ndarray and input.numel() and int(input.min()) < 0):
+        raise RuntimeError(NOT_COUNTED)
     if weights is None:
         return _bincount(input, minlength=minlength)
     if weights.shape != input.shape:

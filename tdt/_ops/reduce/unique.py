@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Literal, overload
+
+import numpy as np
 
 from tdt import _kernels
 from tdt._core.calls import front
@@ -19,17 +22,52 @@ from tdt.autograd._op import op
 __all__ = ["unique", "unique_consecutive"]
 
 
+SORTED = 1 << 14  # integers that NumPy sorts and finds again sooner than they are sorted with their indices
+
+
 @op(dtypes=REAL, data_dependent=True, outputs=("values", "inverse", "counts"))
-def _unique(xp: ModuleType, x: Any, *, dim: int | None = None) -> Any:
+def _unique(xp: ModuleType, x: Any, *, dim: int | None = None, rest: bool = True) -> Any:
+    """rest: whether inverse and counts are computed; else they are empty."""
+    if xp is np and dim is None and x.size and x.dtype.kind in "iub" and (not rest or x.size < SORTED):
+        return _of_runs(xp, np.sort(x, axis=None), lambda values, begins: _places(values, x), rest)
     order = _kernels.argsorted(x.reshape(-1), 0, False) if dim is None else None
-    if order is not None:
-        ordered = x.reshape(-1).take(order)
-        begins = xp.concatenate([xp.ones(1, bool), ordered[1:] != ordered[:-1]])
-        starts = begins.nonzero()[0]
-        inverse = xp.empty(x.size, "int64")
-        inverse[order] = begins.cumsum() - 1
-        return ordered[starts], inverse.reshape(x.shape), xp.diff(starts, append=x.size)
-    return xp.unique(x, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
+    if order is None:
+        return xp.unique(x, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
+
+    def inverse(values: Any, begins: Any) -> Any:
+        places = xp.empty(x.size, "int64")
+        places[order] = begins.cumsum() - 1
+        return places.reshape(x.shape)
+
+    return _of_runs(xp, x.reshape(-1).take(order), inverse, rest)
+
+
+def _places(values: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Where in the ascending `values` the integers x, which are all among them, are: by a table if they lie close together."""
+    low, count = int(values[0]), int(values[-1]) - int(values[0]) + 1
+    if count > 4 * x.size:
+        return values.searchsorted(x)
+    table = np.empty(count, np.int64)
+    lifted = [a - a.dtype.type(low) if a.dtype.kind == "u" else a.astype(np.int64) - low for a in (values, x)]
+    table[lifted[0]] = np.arange(len(values))
+    return table[lifted[1]]
+
+
+def _of_runs(xp: ModuleType, rows: Any, inverse: Callable[[Any, Any], Any], rest: bool) -> tuple[Any, Any, Any]:
+    """The first of each run of equal elements of a vector, `inverse(these, where they begin)`, and the lengths of the runs."""
+    n = len(rows)
+    begins = xp.empty(n, bool)
+    begins[:1] = True
+    xp.not_equal(rows[1:], rows[:-1], out=begins[1:])
+    if not rest:
+        nothing = xp.empty(0, "int64")
+        return rows[begins], nothing, nothing
+    starts = begins.nonzero()[0]
+    values, counts = rows[starts], xp.empty(len(starts), "int64")
+    xp.subtract(starts[1:], starts[:-1], out=counts[:-1])
+    if n:
+        counts[-1] = n - starts[-1]
+    return values, inverse(values, begins), counts
 
 
 def _requested(values: Tensor, inverse: Tensor, counts: Tensor, return_inverse: bool, return_counts: bool) -> Any:
@@ -115,20 +153,21 @@ def unique(
     (tensor([1, 2]), tensor([1, 2]))
     """
     d = _slices("unique", input, dim)
-    values, inverse, counts = _unique(input.detach(), dim=d)
+    values, inverse, counts = _unique(input.detach(), dim=d, rest=bool(return_inverse or return_counts))
     return _requested(values, inverse if d is None else inverse.reshape(-1), counts, return_inverse, return_counts)
 
 
 @op(dtypes=REAL, data_dependent=True, outputs=("values", "inverse", "counts"))
-def _unique_consecutive(xp: ModuleType, x: Any, *, dim: int | None = None) -> Any:
-    rows = x.reshape(-1) if dim is None else xp.moveaxis(x, dim, 0)
+def _unique_consecutive(xp: ModuleType, x: Any, *, dim: int | None = None, rest: bool = True) -> Any:
+    """rest: as of `_unique`."""
+    if dim is None:
+        return _of_runs(xp, x.reshape(-1), lambda values, begins: (begins.cumsum() - 1).reshape(x.shape), rest)
+    rows = xp.moveaxis(x, dim, 0)
     new = (rows[1:] != rows[:-1]).reshape(builtins.max(len(rows) - 1, 0), math.prod(rows.shape[1:])).any(1)
     first = xp.concatenate([xp.ones(builtins.min(len(rows), 1), bool), new])
     starts = xp.flatnonzero(first)
     counts = xp.diff(xp.concatenate([starts, xp.asarray([len(rows)])]))
-    values = rows[starts]
-    inverse = first.cumsum() - 1
-    return (values, inverse.reshape(x.shape), counts) if dim is None else (xp.moveaxis(values, 0, dim), inverse, counts)
+    return xp.moveaxis(rows[starts], 0, dim), first.cumsum() - 1, counts
 
 
 @overload
@@ -172,5 +211,6 @@ def unique_consecutive(
     tensor([1, 2, 1])
     """
     d = _slices("unique_consecutive", input, dim)
-    values, inverse, counts = _unique_consecutive(input.detach(), dim=d)
+    rest = bool(return_inverse or return_counts)
+    values, inverse, counts = _unique_consecutive(input.detach(), dim=d, rest=rest)
     return _requested(values, inverse, counts, return_inverse, return_counts)
