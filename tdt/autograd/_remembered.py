@@ -180,7 +180,7 @@ class _Call:
                     break
         else:
             compute = functools.partial(kernel or functools.partial(op.forward, np), **self.attributes)
-            if op.packed or not contiguous:
+            if op.packed or (op.lay is not None and not contiguous):
                 return None
         if count == len(arrays):
             return compute
@@ -254,6 +254,7 @@ class _Watch:
         """The calls that were made, one after the other, as one of arrays that is not recorded."""
         own = [id(x) for x in args if x.__class__ in TENSOR_TYPES]
         places = {each: k for k, each in enumerate(own)}
+        of_inputs = {*own}  # and their views
         steps: list[tuple] = []
         call: Any = None
         for op, operands, attributes, found in self.ops:
@@ -261,8 +262,11 @@ class _Watch:
             if not isinstance(found, Tensor) or found._st.version or not places.keys() >= {*tensors}:
                 return None  # several results, a tensor that was written to, or one of another origin
             call = _Call(op, operands, attributes, found, True, False)
-            if op.view and found is not result and len(operands) == 1:
-                call.function = functools.partial(op.forward, np, **call.attributes)
+            if op.view and len(operands) == 1:
+                if id(operands[0]) in of_inputs:
+                    of_inputs.add(id(found))
+                if found is not result or id(found) not in of_inputs:  # else the result is a view for the caller, too
+                    call.function = functools.partial(op.forward, np, **call.attributes)
             if call.function is None:
                 return None
             steps.append((call.function, call.numbers, [places[each] for each in tensors], call.several))

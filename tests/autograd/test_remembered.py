@@ -237,3 +237,39 @@ def test_errors_tell_the_position_of_keywords_that_pytorch_passes_by_position(na
             getattr(t.nn.functional, name)(t.ones(1, 2, 4, 4, 4), **arguments)
         messages.append(str(error.value).partition(" must be")[0])
     assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize("equation", [
+    "bi,bi->b", "bi,bj->bij", "bij,bjk->bik", "bhid,bhjd->bhij", "bhij,bhjd->bhid", "bhwc,hkc->bhwk", "bn,anm,bm->ba",
+    "...ij,...kj->...ki", "bij->b", "bij->jbi", "bii->bi", "bij,bij->", "ij,kl->kijl",
+])  # fmt: skip
+def test_later_calls_of_einsum_are_pytorchs_also_of_turned_operands(equation):
+    torch = require_torch()
+    sizes = dict(zip("abcdhijklmnw", (2, 3, 5, 4, 2, 3, 3, 4, 2, 5, 4, 3), strict=True))
+    for turned in (False, True):
+        for _ in range(3):
+            inputs = []
+            for names in equation.partition("->")[0].replace("...", "bh").split(","):
+                shape = [sizes[c] for c in names]
+                a = tdt.randn(shape[::-1] if turned else shape).numpy()
+                inputs.append(a.T if turned else a)
+            ours, theirs = (lib.einsum(equation, *[lib.from_numpy(a) for a in inputs]) for lib in (tdt, torch))
+            assert ours.shape == theirs.shape
+            tdt.testing.assert_close(ours, tdt.from_numpy(theirs.contiguous().numpy()), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("equation", ["bij->jbi", "iij->ij"])
+def test_what_einsum_only_views_stays_a_view_of_the_input(equation):
+    for _ in range(3):
+        x = tdt.zeros(3, 3, 4)
+        tdt.einsum(equation, x).fill_(1.0)
+        assert x.sum() == (36 if equation == "bij->jbi" else 12)
+
+
+def test_a_view_of_what_einsum_computed_has_memory_of_its_own():
+    x, y = tdt.ones(3, 4), tdt.ones(3, 4)
+    for _ in range(3):
+        out = tdt.einsum("bi,bi->b", x, y)
+        out += 1
+        assert out.tolist() == [5.0] * 3
+        assert x.sum() == y.sum() == 12
