@@ -14,6 +14,9 @@ from tdt import _backend
 from tdt._kernels._registry import SWITCHES
 from tdt._kernels._threads import THREADS
 
+MOST_READY = (
+    1000  # calls of a formula that differ in types or in the value of a number, of which each has its function ready
+)
 FLOAT32, FLOAT16, BFLOAT16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
 LOWER = frozenset((FLOAT16, BFLOAT16))
 GENERATED = frozenset((FLOAT32, FLOAT16, BFLOAT16, np.dtype(np.float64)))
@@ -65,6 +68,9 @@ def from_formula(
     """
     functions: list[Any] = []
     on_gpu: list[Any] = []
+    ready: dict[
+        tuple, tuple
+    ] = {}  # by types of arrays and values: the ufunc, the places of its arrays, what follows them
     ufunc: Any = None
     code = formula.__code__  # a rule's operand may be named `out` too
     writes_out = "out" in code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
@@ -81,6 +87,20 @@ def from_formula(
 
     def call(xp: Any, *args: Any, out: Any = None, **named: Any) -> Any:
         if xp is np and SWITCHES.kernels and (functions or any(getattr(a, "dtype", None) in GENERATED for a in args)):
+            key = None
+            if out is None and not named:  # as rules call it
+                # 0.0 and -0.0 are equal, and so are 1 and True.
+                key = tuple([
+                    a.dtype if a.__class__ is np.ndarray else a if a and a is not True else repr(a) for a in args
+                ])  # fmt: skip
+                if (found := ready.get(key)) is not None:
+                    small, places, numbers = found
+                    arrays = [args[k] for k in places]
+                    for a in arrays:
+                        if a.size >= THREADS.elementwise:
+                            break
+                    else:
+                        return small(*arrays, *numbers)
             if not functions:
                 from tdt._kernels.generated import Elementwise
 
@@ -88,6 +108,10 @@ def from_formula(
             how = dict(zip(attributes, args[count:], strict=True)) if len(args) > count else named
             result = functions[0](args[:count], how, out)
             if result is not None:
+                if key is not None and len(ready) < MOST_READY:
+                    small, places, numbers = ufunc_for(args[:count], how)  # type: ignore[misc]
+                    if small.__class__ is np.ufunc:  # one for bfloat16 is not
+                        ready[key] = small, range(count) if places is None else places, numbers
                 return result
         if xp is not np and SWITCHES.kernels and _backend.is_gpu(xp):
             if not on_gpu:
