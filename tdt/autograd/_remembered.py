@@ -147,9 +147,16 @@ class _Call:
         arrays: list[Any] = [x._a if isinstance(x, Tensor) else x for x in operands]
         self.plan = op.plans.get(tuple([a.dtype if a.__class__ is ndarray else a.__class__ for a in arrays]))
         self.function, self.numbers, self.attributes = None, (), {**op.defaults, **attributes}
-        if op.ufuncs is not None:
+        elementwise = op.ufuncs is not None
+        if elementwise and by_shape:  # else only such arrays are asked for
+            elementwise = all(
+                arrays[k].size < THREADS.elementwise and arrays[k].flags.c_contiguous for k in self.places
+            )
+        if elementwise:
             key = [a.dtype if a.__class__ is ndarray else number_key(a) for a in arrays]
             self.function, self.numbers, self.attributes, _ = ufunc_of(op, key, arrays, attributes)
+        elif op.ufuncs is not None:
+            pass
         elif by_shape and self.plan is not None and hasattr(op.forward, "prepare"):
             self.function = self._of_shape(arrays, recorded)
         elif op.elementwise and self.plan is not None and self.plan.fast_path and len(self.places) == len(operands):

@@ -16,7 +16,7 @@ from tdt.autograd._autocast import autocast
 from tdt.autograd._dispatch import unary
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
-from tdt.autograd._remembered import calls_one_op
+from tdt.autograd._remembered import calls_by_shape, calls_one_op
 
 __all__ = ["hardshrink", "prelu", "relu", "relu_", "rrelu", "rrelu_", "threshold", "threshold_"]
 
@@ -204,6 +204,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
 @method()
 @autocast("lower")
+@calls_by_shape
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Parametric rectified linear unit: x where x > 0, else weight · x, with learned weights.
 
@@ -237,7 +238,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
                 f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {count} and "
                 f"channel size = {channels}."
             )
-    return _prelu(input, weight.reshape((count, *(1,) * (input.ndim - 2))[: input.ndim]))
+    shape = (count, *(1,) * (input.ndim - 2))[: input.ndim]
+    return _prelu(input, weight if weight._a.shape in (shape, shape[:1]) and count == 1 else weight.reshape(shape))
 
 
 @node_name("RreluWithNoiseBackward0")
