@@ -7,6 +7,7 @@ as large as the logits is kept between them. The losses of rows and columns are 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ from tdt._kernels.layer_norm_cpu import _equal
 from tdt._kernels.softmax_cpu import log_of, row_exponentials
 
 GRAIN = 1 << 14  # elements that a thread should at least have
+_ONE = np.ones((), np.float32)
 
 
 class Layout(NamedTuple):
@@ -101,7 +103,7 @@ def prepared_nll_loss(
     """
     lead = shape if len(shape) > 1 else (1, *shape)
     pixels = math.prod(lead[2:])
-    code, ignored = _picked("flflfffffl"), np.asarray(ignore_index, np.int64)
+    code, ignored = _picked("flflfffffl"), _integer(ignore_index)
 
     def loss(x: np.ndarray, t: np.ndarray, weight: np.ndarray | None = None) -> tuple:
         flat, weights = t.reshape(-1), _weights(weight, lead[1])
@@ -118,15 +120,18 @@ def prepared_nll_loss(
 
 
 def nll_loss_vjp(
-    g: np.ndarray, t: np.ndarray, weight: np.ndarray | None, shape: tuple[int, ...], *, ignore_index: int
-) -> np.ndarray:
-    """The gradient in log-probabilities of this shape, from those in the samples' losses, (N · d,) or one for all.
+    g: np.ndarray, norm: np.ndarray | None, t: np.ndarray, weight: np.ndarray | None, shape: tuple[int, ...], *, ignore_index: int
+) -> np.ndarray:  # fmt: skip
+    """The gradient in log-probabilities of this shape, from those in the samples' losses, (N · d,) or one for all, by `norm`.
 
     Raises:
         IndexError: when a class is out of range.
     """
     lead = shape if len(shape) > 1 else (1, *shape)
-    grad, wrong = _put("flflfl")(g.reshape(-1), t.reshape(lead[0], -1), _weights(weight, lead[1]), ignore_index)
+    norm = _ONE if norm is None else norm
+    grad, wrong = _put("fflflfl")(
+        g.reshape(-1), norm, t.reshape(lead[0], -1), _weights(weight, lead[1]), _integer(ignore_index)
+    )
     _check(wrong, t, lead[1], ignore_index)
     return grad.reshape(shape)
 
@@ -369,10 +374,15 @@ def _picked(code: Code, operands: list[Operand], sizes: list[Value]) -> None:
         code.store(code.cast(value, "float"), out.address)
 
 
-@generalized("(k),(o,i),(n),()->(o,n,i),()", vectorize=False)
+@functools.lru_cache(64)
+def _integer(number: int) -> np.ndarray:
+    return np.asarray(number, np.int64)
+
+
+@generalized("(k),(),(o,i),(n),()->(o,n,i),()", vectorize=False)
 def _put(code: Code, operands: list[Operand], sizes: list[Value]) -> None:
-    """From the gradients in the losses, or one for all."""
-    g, t, w, ignore_index, grad, wrong = operands
+    """From the gradients in the losses, or one for all, and what they are divided by."""
+    g, norm, t, w, ignore_index, grad, wrong = operands
     slopes, outer, inner, n = sizes
     ignored = code.load("i64", ignore_index.address)
     code.store(code.value(0, "i64"), wrong.address)
@@ -380,7 +390,7 @@ def _put(code: Code, operands: list[Operand], sizes: list[Value]) -> None:
     with code.loop(0, outer) as k, code.loop(0, inner) as j:
         place = k * inner + j
         sample = _sample(code, code.load("i64", t.place(code, k, j)), n, ignored, w, wrong.address)
-        slope = code.load("float", g.place(code, code.select(slopes == 1, 0, place)))
+        slope = code.load("float", g.place(code, code.select(slopes == 1, 0, place))) / code.load("float", norm.address)
         value = (code.value(0.0, "float") - slope) * sample.share
         code.store(code.select(sample.ignored, 0.0, value), grad.address, (k * n + sample.t) * inner + j)
 

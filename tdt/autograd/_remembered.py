@@ -130,10 +130,11 @@ class _Call:
         several: whether the function gives several results, of which the call's is the first.
         constants: the operands of the op, None in the place of tensors.
         places: of the tensors among the operands.
+        tail: the constants, where they follow all tensors; else None.
         label: name of the node, "" for the op's own; None if the call that was watched has none.
     """
 
-    __slots__ = ("attributes", "constants", "function", "label", "numbers", "op", "places", "plan", "several")
+    __slots__ = ("attributes", "constants", "function", "label", "numbers", "op", "places", "plan", "several", "tail")
     plan: Any
     label: str | None
 
@@ -143,6 +144,8 @@ class _Call:
         self.op, self.several = op, len(op.outputs) > 1 or bool(op.aux)
         self.places = [place for place, x in enumerate(operands) if x.__class__ in TENSOR_TYPES]
         self.constants = [None if x.__class__ in TENSOR_TYPES else x for x in operands]
+        count = len(self.places)
+        self.tail = tuple(self.constants[count:]) if self.places == [*range(count)] else None
         self.label = None if result._edge is None else getattr(result._edge[0], "label", "")
         arrays: list[Any] = [x._a if isinstance(x, Tensor) else x for x in operands]
         self.plan = op.plans.get(tuple([a.dtype if a.__class__ is ndarray else a.__class__ for a in arrays]))
@@ -191,15 +194,18 @@ class _Call:
                 return None
         if count == len(arrays):
             return compute
-        if self.places == [*range(count)]:
-            return lambda *tensors: compute(*tensors, *self.constants[count:])
+        if self.tail is not None:
+            return lambda *tensors: compute(*tensors, *self.tail)
         return lambda *tensors: compute(*self._among_constants(tensors))
 
     def record(self, out: Tensor, arrays: Sequence[Any], args: tuple, rest: Sequence[Any]) -> bool:
         """Record the call; False if a tensor is a view made without a graph, which `apply` treats, or the label is unknown."""
         operands = args if len(args) == len(arrays) else tuple([x for x in args if x.__class__ in TENSOR_TYPES])
         if len(self.constants) > len(arrays):
-            operands, arrays = self._among_constants(operands), self._among_constants(arrays)
+            if self.tail is not None:
+                operands, arrays = operands + self.tail, (*arrays, *self.tail)
+            else:
+                operands, arrays = self._among_constants(operands), self._among_constants(arrays)
         edges, mask, nowhere = _edges_of(operands)
         if nowhere or (mask and self.label is None):
             return False

@@ -174,4 +174,4 @@ def test_classes_that_changed_since_the_loss_are_refused(bad):
     with pytest.raises(IndexError, match="out of bounds"):
         class_loss_cpu.mean_cross_entropy_vjp(x, classes, sums, np.float32(1), mean=True)
     with pytest.raises(IndexError, match="out of bounds"):
-        class_loss_cpu.nll_loss_vjp(np.ones((), np.float32), classes, None, (1000, 100), ignore_index=-100)
+        class_loss_cpu.nll_loss_vjp(np.ones((), np.float32), None, classes, None, (1000, 100), ignore_index=-100)

@@ -169,9 +169,9 @@ def _(g, x, target, weight, reduction, ignore_index):
 
 @_nll_loss.fast_vjp("x")
 def _(xp, g, x, weight, t, share, ignored, norm, reduction, ignore_index):
-    g = _slope(g, norm)
     if xp is np and _NLL_GRAD.when((x, weight), {}):
-        return _NLL_GRAD.function(g, t, weight, x.shape, ignore_index=ignore_index)
+        return _NLL_GRAD.function(g, norm, t, weight, x.shape, ignore_index=ignore_index)
+    g = _slope(g, norm)
     return _onehot(xp, t, -xp.broadcast_to(_weighed(xp, g, share, ignored), t.shape), x.shape)
 
 
