@@ -186,7 +186,7 @@ def test_distinct_elements_their_places_and_counts_are_pytorchs(function, dtype)
                     np.testing.assert_array_equal(a.numpy(), b.numpy(), strict=True)
 
 
-def test_integers_above_int64_are_told_apart():
+def test_integers_above_int64_are_distinct():
     x = np.array([2**64 - 1, 0, 2**64 - 2, 2**64 - 1, 2**63], np.uint64)
     for values in (x, x | np.uint64(2**64 - 16)):
         found = tdt.unique(tdt.from_numpy(values), return_inverse=True, return_counts=True)
