@@ -16,6 +16,9 @@ from tdt.autograd._views import edge_of
 
 
 def _as_tuple(value: Any) -> tuple:
+    kind = value.__class__
+    if kind is list or kind is tuple:
+        return tuple(value)
     return (value,) if value is None or isinstance(value, (Tensor, GradientEdge)) else tuple(value)
 
 
@@ -89,12 +92,12 @@ def backward(
 def _targets(inputs: tuple) -> list:
     edges = []
     for i, x in enumerate(inputs):
-        if isinstance(x, GradientEdge):
+        if x.__class__ is not Tensor and isinstance(x, GradientEdge):
             edges.append(edge_at(x))
             continue
         if not isinstance(x, Tensor):
             raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(x).__name__} at {i}")
-        edge = edge_of(x)
+        edge = x._edge if x._view is None else edge_of(x)
         if edge is None:
             raise RuntimeError(
                 f"One of the differentiated Tensors does not require grad: input {i}, shape {list(x.shape)}"

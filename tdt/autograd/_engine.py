@@ -271,7 +271,7 @@ def prepare(tensors: Sequence[Tensor], grad_tensors: Iterable[Any], graph: bool)
     """The edges of the outputs and their gradients, which are checked for shape; None becomes 1 for a scalar output."""
     edges, grads = [], []
     for i, (t, g) in enumerate(zip(tensors, grad_tensors, strict=True)):
-        if isinstance(t, GradientEdge):
+        if t.__class__ is not Tensor and isinstance(t, GradientEdge):
             if g is None:
                 raise RuntimeError(
                     f"grad can be implicitly created only for scalar outputs; output {i} is a GradientEdge"
@@ -283,7 +283,7 @@ def prepare(tensors: Sequence[Tensor], grad_tensors: Iterable[Any], graph: bool)
             raise RuntimeError(
                 f"grad can be implicitly created only for scalar outputs; output {i} has shape {list(t.shape)}"
             )
-        edge = edge_of(t)
+        edge = t._edge if t._view is None else edge_of(t)
         if edge is None or edge[1] < 0:
             raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
         if g is None:
