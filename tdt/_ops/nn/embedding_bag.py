@@ -11,6 +11,7 @@ import numpy as np
 from tdt import _backend, _kernels
 from tdt._core.dtype import SCALAR_NAMES, bfloat16, float16, float32, float64, int32, int64
 from tdt._core.tensor import Tensor, wrap
+from tdt._ops._common import at_once
 from tdt._ops.nn.embedding import _embedding, check_type, embedding_grad
 from tdt.autograd._arrays import unrecorded
 from tdt.autograd._node_names import node_name
@@ -68,22 +69,27 @@ def embedding_bag(
     rows = _embedding(weight, wrap(at), padding_idx=None, by_frequency=scale_grad_by_freq, sparse=sparse)  # (n, D)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(1)
-    out = embedding_grad(rows, wrap(inside), rows=count, padding_idx=None, by_frequency=False)
+    out = embedding_grad(rows, wrap(inside), **_ADDS, rows=count)
     if mode == 1:
         out = out / wrap(xp.maximum(sizes, 1).astype(out._a.dtype)[:, None])
     return out, wrap(bag), wrap(sizes), wrap(sizes)
 
 
-def unrecorded_bags(
-    weight: Tensor, indices: Tensor, offsets: Tensor | None, mean: bool, include_last: bool
-) -> Tensor | None:
-    """Sums or means in one pass, where nothing is recorded; None where that is not possible, or arguments are wrong.
+def plain_bags(
+    weight: Tensor, indices: Tensor, offsets: Tensor | None, mean: bool, include_last: bool, scale_grad_by_freq: bool,
+    sparse: bool,
+) -> Tensor | None:  # fmt: skip
+    """Sums or means by fewer steps, where bags have one length or nothing is recorded; None for others and wrong arguments.
 
     Shape: indices (B, L), or (n,) with offsets; see `embedding_bag`.
     """
-    if not unrecorded(weight) or indices._a.__class__ is not np.ndarray:
-        return None
     at = indices._a
+    if at.__class__ is not np.ndarray or not at_once(weight):
+        return None
+    if not unrecorded(weight):
+        if offsets is not None or not at.size or at.dtype.char not in "lqi" or weight._a.dtype.char not in "fd":
+            return None
+        return _equal_bags(weight, at, mean, {"by_frequency": scale_grad_by_freq, "sparse": sparse})
     if offsets is None:
         first, last = _START, np.array(at.shape[1])
     elif offsets._a.__class__ is np.ndarray and len(offsets) and not offsets._a[0]:
@@ -101,6 +107,21 @@ def unrecorded_bags(
 
 
 _START = np.zeros((), np.int64)
+_ADDS: dict[str, Any] = {"padding_idx": None, "by_frequency": False}
+
+
+@node_name("EmbeddingBagBackward0")
+def _equal_bags(weight: Tensor, at: np.ndarray, mean: bool, how: dict[str, Any]) -> Tensor | None:
+    """The sums or means of the bags (B, L); None if an index is outside the table."""
+    count, length = at.shape
+    try:
+        rows = _embedding(
+            weight, wrap(at.reshape(-1).astype(np.int64)), padding_idx=None, **how
+        )  # a copy of the indices
+    except IndexError:
+        return None
+    out = embedding_grad(rows, wrap(np.arange(count).repeat(length)), rows=count, **_ADDS)
+    return out / length if mean else out
 
 
 def _bag_of(xp: Any, offsets: Any, n: int) -> Any:

@@ -145,7 +145,8 @@ def embedding_bag(
         raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
     if max_norm is per_sample_weights is padding_idx is None and mode in ("sum", "mean"):
         if (offsets is None) == (input.ndim == 2) and 0 < input.ndim < 3 and (offsets is None or offsets.ndim == 1):
-            out = _bag.unrecorded_bags(weight, input, offsets, mode == "mean", include_last_offset)
+            mean = mode == "mean"
+            out = _bag.plain_bags(weight, input, offsets, mean, include_last_offset, scale_grad_by_freq, sparse)
             if out is not None:
                 return out
     if input.ndim == 2:
