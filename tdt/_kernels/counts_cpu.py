@@ -1,4 +1,4 @@
-"""Poisson and binomial numbers by generated code: the portable loops of `tdt/_random/counts.py`, from the same words.
+"""Poisson and binomial numbers, and RReLU's slopes, by generated code: the portable loops of `tdt/_random`, from the same words.
 
 How many words an element takes depends on them, so they are drawn one at a time from the generator's state.
 """
@@ -161,6 +161,25 @@ def _binomial(code: Code, first: Value, last: Value, arguments: list[Value], sin
             with code.when(prob > 0.5):
                 result.set(count - result.get())
         code.store(code.cast(result.get(), kind), out, i)
+
+
+@native("pppqdd")
+def _slopes(code: Code, first: Value, last: Value, arguments: list[Value], kind: str) -> None:
+    """state, x, out, n, bounds."""
+    state, x, out, n, low, high = arguments
+    draw, span = _uniforms(code, state), high - low
+    with code.loop(0, n) as i:
+        result = code.variable("double", 1.0)
+        with code.when(code.load(kind, x, i) <= 0.0):
+            result.set(draw() * span + low)
+        code.store(code.cast(result.get(), kind), out, i)
+
+
+def slopes(state: np.ndarray, x: np.ndarray, low: float, high: float) -> np.ndarray:
+    """1 where the contiguous x, of float32 or float64, is above 0, or NaN, else a number uniform on [low, high)."""
+    out = np.empty_like(x)
+    _slopes("float" if x.dtype == np.float32 else "double").run(1, (state, x, out), x.size, low, high)
+    return out
 
 
 def poisson(state: np.ndarray, means: np.ndarray) -> np.ndarray:

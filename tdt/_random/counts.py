@@ -17,9 +17,10 @@ import numpy as np
 from tdt._kernels import chosen, kernel, many_draws
 from tdt._random._generator import Generator
 from tdt._random._mersenne import MersenneTwister
-from tdt._random.draws import narrow, uniform
+from tdt._random.draws import narrow, uniform, unit64
 
 _POISSON, _BINOMIAL = (kernel("counts_cpu:poisson", many_draws),), (kernel("counts_cpu:binomial", many_draws),)
+_SLOPES = (kernel("counts_cpu:slopes", many_draws),)
 
 
 class Uniforms:
@@ -65,6 +66,19 @@ def poisson(gen: Generator, rate: Any) -> Any:
         values = [_poisson(float(mean), draw) for mean in rate.reshape(-1).tolist()]
         draw.close()
     return _array(gen, values, rate)
+
+
+def slopes(gen: Generator, x: Any, low: float, high: float) -> Any:
+    """1 where x > 0, or is NaN, else a number uniform on [low, high), drawn in the order of the dimensions."""
+    if x.dtype.char in "fd" and (fast := _fast(_SLOPES, gen, x.size)):
+        with gen.lock:
+            return fast(gen.engine.words, np.ascontiguousarray(x), low, high)
+    xp, drawn = gen.engine.xp, x <= 0
+    found = xp.ones_like(x, order="C")
+    with gen.lock:
+        numbers = unit64(gen, int(xp.count_nonzero(drawn))) * (high - low) + low
+        xp.place(found, drawn, numbers.astype(x.dtype))
+    return found
 
 
 def gamma(gen: Generator, concentration: Any) -> Any:

@@ -11,7 +11,7 @@ from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._activations import run
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._random import generator_for
-from tdt._random.draws import unit64
+from tdt._random.counts import slopes
 from tdt.autograd._autocast import autocast
 from tdt.autograd._dispatch import unary
 from tdt.autograd._node_names import node_name
@@ -160,12 +160,7 @@ def _(xp, g, x, threshold):
 def _rrelu_noise(xp, x, *, lower, upper, generator):
     """1 where x > 0, else a number uniform on [lower, upper), drawn in the order of the dimensions."""
     gen = generator_for(generator, _backend.device_of(x))
-    low, high = (float(x.dtype.type(end)) for end in (lower, upper))  # PyTorch rounds them first
-    drawn = x <= 0
-    noise = xp.ones_like(x, order="C")
-    with gen.lock:
-        xp.place(noise, drawn, (unit64(gen, int(xp.count_nonzero(drawn))) * (high - low) + low).astype(x.dtype))
-    return noise
+    return slopes(gen, x, *(float(x.dtype.type(end)) for end in (lower, upper)))  # PyTorch rounds them first
 
 
 @method()
