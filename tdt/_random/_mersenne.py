@@ -51,6 +51,7 @@ class MersenneTwister:
 
     def __init__(self, seed: int) -> None:
         self._generator: Any = None
+        self._words: tuple[int, Any] = 0, None
         self.seed(seed)
 
     @property
@@ -65,7 +66,10 @@ class MersenneTwister:
     @property
     def words(self) -> np.ndarray:
         """A view of NumPy's state: 624 words, and the position of the next one."""
-        return np.ctypeslib.as_array((ctypes.c_uint32 * (WORDS + 1)).from_address(self._bits.ctypes.state_address))
+        address = self._bits.ctypes.state_address
+        if self._words[0] != address:  # new, or that of the generator that this one is a copy of
+            self._words = address, np.ctypeslib.as_array((ctypes.c_uint32 * (WORDS + 1)).from_address(address))
+        return self._words[1]
 
     def seed(self, seed: int) -> None:
         """Seed the generator; MT19937 uses the low 32 bits."""
