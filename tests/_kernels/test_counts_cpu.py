@@ -46,6 +46,20 @@ def test_counts_by_kernels_are_those_of_the_portable_loops(dtype):
             np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_slopes_of_rrelu_are_the_portable_loops_and_leave_the_same_state(dtype):
+    x = np.random.default_rng(3).standard_normal((40, 60)).astype(dtype)
+    x[0, :4] = np.nan, 0, -0.0, -np.inf
+    for values in (x, x.T, x[:, ::7]):
+        found = []
+        for fast in (True, False):
+            with tdt.backends.kernels(fast):
+                tdt.manual_seed(4)
+                found.append((tdt.rrelu(tdt.from_numpy(values), training=True).numpy(), tdt.get_rng_state().numpy()))
+        for ours, portable in zip(*found, strict=True):
+            np.testing.assert_array_equal(ours, portable)
+
+
 def test_a_count_of_nan_gives_nan_and_not_an_endless_loop():
     counts = tdt.full((40,), float("nan"))
     assert tdt.binomial(counts, tdt.full((40,), 0.3)).isnan().all()

@@ -8,6 +8,7 @@ from typing import Any
 from tdt._backend.windows import output_sizes
 from tdt._core.dtype import BOOL, COMPLEX, FLOAT
 from tdt._core.tensor import Tensor
+from tdt._kernels import chosen, few_added_cells, few_cells, kernel
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.nn._windows import bordered, inner, offsets, reached, windows
 from tdt.autograd._op import op
@@ -15,6 +16,7 @@ from tdt.autograd._remembered import calls_by_shape
 
 _DTYPES = frozenset((BOOL, FLOAT, COMPLEX))
 Pair = int | tuple[int, int]
+_UNFOLD, _FOLD = (kernel("unfold_cpu:unfold", few_cells),), (kernel("unfold_cpu:fold", few_added_cells),)
 
 
 def _columns(x: tuple, *, kernel: tuple, **how: Any) -> tuple:
@@ -24,16 +26,22 @@ def _columns(x: tuple, *, kernel: tuple, **how: Any) -> tuple:
 @op(dtypes=_DTYPES, computes=False, shape=_columns)
 def _im2col(xp, x, *, kernel, stride, padding, dilation):
     out = output_sizes(x.shape[2:], kernel, stride, padding, dilation)
+    shape = _columns(x.shape, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+    if fast := chosen(_UNFOLD, xp, x, cells=math.prod(shape)):
+        how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+        return fast(x, out, **how).reshape(shape)
     cells = windows(xp, bordered(xp, x, padding, False), kernel, stride, dilation, out)  # (N, C, *out, *kernel)
     columns = xp.empty((*x.shape[:2], *kernel, *out), x.dtype)
     columns[...] = cells.transpose(0, 1, 4, 5, 2, 3)
-    return columns.reshape(_columns(x.shape, kernel=kernel, stride=stride, padding=padding, dilation=dilation))
+    return columns.reshape(shape)
 
 
 @op(dtypes=_DTYPES, shape=lambda x, *, size, kernel, **how: (x[0], x[1] // math.prod(kernel), *size))
 def _col2im(xp, x, *, size, kernel, stride, padding, dilation):
     out = output_sizes(size, kernel, stride, padding, dilation)
     cells = x.reshape(x.shape[0], -1 if x.size else x.shape[1] // math.prod(kernel), *kernel, *out)
+    if fast := chosen(_FOLD, xp, cells, cells=cells.size):
+        return fast(cells, tuple(size), kernel=kernel, stride=stride, padding=padding, dilation=dilation)
     padded = xp.zeros((*cells.shape[:2], *(n + 2 * p for n, p in zip(size, padding, strict=True))), x.dtype)
     for cell in offsets(kernel):
         padded[reached(cell, stride, dilation, out)] += cells[:, :, *cell]

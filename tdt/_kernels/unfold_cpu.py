@@ -1,0 +1,96 @@
+"""Windows of small images as columns, and columns added up to images, by generated code: a plane in one pass.
+
+The columns of a plane are (KH, KW, OH, OW). Those that meet at a pixel are added in this order, as the portable code does.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+
+from tdt._kernels._code import SIZES, Code, Value, native
+
+MOVED = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
+ADDED = {"f": "float", "d": "double"}
+Pair = tuple[int, int]
+
+
+def unfold(x: np.ndarray, out: Pair, *, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair) -> np.ndarray:
+    """The columns (N, C, KH, KW, OH, OW) of contiguous images; out: the number of windows, (OH, OW)."""
+    columns = np.empty((*x.shape[:2], *kernel, *out), x.dtype)
+    _unfolding(MOVED[x.itemsize], x.shape[0] * x.shape[1], x.shape[2:], out, kernel, stride, padding, dilation)(
+        x, columns
+    )
+    return columns
+
+
+def fold(cells: np.ndarray, size: Pair, *, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair) -> np.ndarray:
+    """The images (N, C, H, W) of contiguous columns (N, C, KH, KW, OH, OW); size: (H, W)."""
+    count, channels, out = *cells.shape[:2], cells.shape[4:]
+    images = np.empty((count, channels, *size), cells.dtype)
+    _folding(ADDED[cells.dtype.char], count * channels, size, out, kernel, stride, padding, dilation)(images, cells)
+    return images
+
+
+@functools.lru_cache(256)
+def _unfolding(kind: str, planes: int, *sizes: Pair) -> Callable[..., None]:
+    return _unfold(kind).with_last(planes, *[n for pair in sizes for n in pair])
+
+
+@functools.lru_cache(256)
+def _folding(kind: str, planes: int, *sizes: Pair) -> Callable[..., None]:
+    return _fold(kind).with_last(planes, *[n for pair in sizes for n in pair])
+
+
+@native("pp" + "q" * 12)
+def _unfold(code: Code, first: Value, last: Value, arguments: list[Value], kind: str) -> None:
+    """Images, columns, then pairs of numbers: (H, W), (OH, OW), (KH, KW), stride, padding, dilation."""
+    images, columns, *sizes = arguments
+    with code.loop(first, last) as plane:
+        image, cells = _plane(code, kind, plane, images, columns, sizes)
+        code.clear(cells, _columns(sizes) * SIZES[kind])
+        _each(code, sizes, lambda pixel, cell: code.store(code.load(kind, image, pixel), cells, cell))
+
+
+@native("pp" + "q" * 12)
+def _fold(code: Code, first: Value, last: Value, arguments: list[Value], kind: str) -> None:
+    """As `_unfold`."""
+    images, columns, *sizes = arguments
+    with code.loop(first, last) as plane:
+        image, cells = _plane(code, kind, plane, images, columns, sizes)
+        code.clear(image, sizes[0] * sizes[1] * SIZES[kind])
+        _each(code, sizes, lambda pixel, cell: code.store(
+            code.load(kind, image, pixel) + code.load(kind, cells, cell), image, pixel))  # fmt: skip
+
+
+def _columns(sizes: list[Value]) -> Value:
+    """The elements of a plane's columns."""
+    return sizes[2] * sizes[3] * sizes[4] * sizes[5]
+
+
+def _plane(
+    code: Code, kind: str, plane: Value, images: Value, columns: Value, sizes: list[Value]
+) -> tuple[Value, Value]:
+    """The addresses of a plane's image and columns."""
+    return code.at(kind, images, plane * sizes[0] * sizes[1]), code.at(kind, columns, plane * _columns(sizes))
+
+
+def _each(code: Code, sizes: list[Value], use: Callable[[Value, Value], None]) -> None:
+    """Call `use(pixel, cell)` with the places of all pixels that windows cover and of their cells in the columns."""
+    (height, width), (out_y, out_x), (rows, across) = sizes[:2], sizes[2:4], sizes[4:6]
+    (step_y, step_x), (before_y, before_x), (apart_y, apart_x) = sizes[6:8], sizes[8:10], sizes[10:]
+
+    def inside(offset: Value, step: Value, count: Value, size: Value) -> tuple[Value, Value]:
+        """The first window whose cell, at `offset` from the window's place, lies in the image, and the end of these."""
+        reach = step - 1 - offset
+        return code.maximum(reach // step, 0), code.minimum((reach + size) // step, count)
+
+    with code.loop(0, rows) as i, code.loop(0, across) as j:
+        down, right = i * apart_y - before_y, j * apart_x - before_x
+        begin, end = inside(right, step_x, out_x, width)
+        with code.loop(*inside(down, step_y, out_y, height)) as y:
+            pixels, cells = (y * step_y + down) * width + right, ((i * across + j) * out_y + y) * out_x
+            with code.loop(begin, end) as x:
+                use(pixels + x * step_x, cells + x)
