@@ -195,7 +195,8 @@ class _Call:
         if count == len(arrays):
             return compute
         if self.tail is not None:
-            return lambda *tensors: compute(*tensors, *self.tail)
+            tail = self.tail
+            return lambda *tensors: compute(*tensors, *tail)
         return lambda *tensors: compute(*self._among_constants(tensors))
 
     def record(self, out: Tensor, arrays: Sequence[Any], args: tuple, rest: Sequence[Any]) -> bool:
