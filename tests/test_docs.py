@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import pkgutil
 import re
@@ -18,7 +19,7 @@ import yaml
 
 import tdt
 from tdt.cli import run
-from tdt.train.config import imports, loads
+from tdt.train.config import bundled, imports, loads, registry
 from tdt.train.loop.build import build
 from tests.docstrings import ROOMS
 
@@ -233,3 +234,26 @@ def test_files_and_names_in_the_architecture_page_exist():
     names = {part for name in re.findall(r"`([A-Za-z_][\w.]*)`", text) for part in name.split(".")} - {"py"}
     assert len(names) > 100
     assert not names - known
+
+
+@pytest.mark.parametrize("script", ["make_transcripts", "measure_gallery", "measure_speed"])
+def test_scripts_that_write_documents_answer_help_and_write_nothing(script):
+    files = [*(ROOT / "docs" / "measured").iterdir(), *GUIDE.glob("*.md")]
+    before = [(file.stat().st_mtime_ns, file.read_bytes()) for file in files]
+    command = [sys.executable, str(ROOT / "scripts" / script), "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and f"usage: {script}" in done.stdout, done.stderr
+    assert [(file.stat().st_mtime_ns, file.read_bytes()) for file in files] == before
+
+
+def test_the_gallery_has_a_score_or_says_what_must_be_downloaded():
+    measured = json.loads((ROOT / "docs" / "measured" / "gallery.json").read_text(encoding="utf-8"))["configs"]
+    assert set(measured) == set(bundled())
+    for name, found in measured.items():
+        row = next(line for line in BUILT["gallery.md"]().splitlines() if line.startswith(f"| [`{name}`]"))
+        data = registry.datasets.find(found["data"])
+        if hasattr(data, "download_size"):
+            assert f"needs a download of {data.download_size / 1e6:,.0f} MB from" in row
+            assert "test" not in found and "valid" not in found
+        else:
+            assert found["processor_seconds"] > 0 and re.search(r"\| (test|valid) loss [\d.]+", row), row

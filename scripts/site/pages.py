@@ -67,22 +67,33 @@ def gallery() -> str:
     lines = [
         "# Gallery",
         "These configs come with tdt: `tdt init NAME` copies one, `tdt train NAME` trains it. Scores are those of the test"
-        " split with the best checkpoint; times are processor seconds of the whole command, over all threads, with"
-        " compiled kernels. Those of MNIST, FashionMNIST and CIFAR10 need a download (`download: true`).",
+        " split with the best checkpoint, or of the validation split where there is no test split; times are processor seconds"
+        " of the whole command, over all threads, with compiled kernels. Configs whose data are not part of tdt have not been"
+        " measured: `tdt train NAME` asks before it downloads, `--yes` answers.",
         f"Measured by `scripts/measure_gallery` on {measured['date']}: tdt {measured['version']}, {measured['processor']},"
         f" {measured['threads']} threads, seed 0. On another processor the last digits of a score may differ.",
-        "| config | what it is | parameters | data | test | processor time |\n|---|---|---|---|---|---|",
+        "| config | what it is | parameters | data | epochs | score | processor time |\n|---|---|---|---|---|---|---|",
     ]
     for name, run in measured["configs"].items():
-        scores = ", ".join(f"{key} {value:.4g}" for key, value in run.get("test", {}).items())
         time = f"{run['processor_seconds']:.0f} s" if "seconds" in run else ""
         lines[-1] += (
-            f"\n| [`{name}`](#{name}) | {run['title']} | {run['parameters']:,} | {run['data']} | "
-            f"{scores or 'not measured'} | {time} |"
+            f"\n| [`{name}`](#{name}) | {run['title']} | {run['parameters']:,} | {run['data']} | {run['epochs']} | "
+            f"{score(run)} | {time} |"
         )
     for name in measured["configs"]:
         lines += [f"## {name}", f"```yaml\n{(ROOT / 'configs' / f'{name}.yaml').read_text(encoding='utf-8')}```"]
     return "\n\n".join(lines) + "\n"
+
+
+def score(run: dict[str, Any]) -> str:
+    """The scores of a run in the gallery, or what must be downloaded before one can be measured."""
+    if "download" in run:
+        return f"not measured: needs a download of {run['download']['bytes'] / 1e6:,.0f} MB from {run['download']['server']}"
+    split = "test" if "test" in run else "valid"
+    scores = ", ".join(f"{key} {value:.4g}" for key, value in run[split].items())
+    trained = run.get("trained", run["epochs"])
+    part = f", after {trained} epoch{'s' * (trained > 1)} of {run['epochs']}" if trained < run["epochs"] else ""
+    return f"{split} {scores}{part}"
 
 
 def facts(name: str) -> Any:
