@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from tdt.commands._epoch_table import Cell, EpochTable
+from tdt.commands._tables import packed
 from tdt.train._printable import message, printable
 from tdt.train.logging.console import Console, Piece
 from tdt.train.logging.events import EpochDone, RunStarted, StepDone, Validated
@@ -93,6 +94,10 @@ class BarConsole(Console):
             yield tag, Cell.of(value, self.style_of(tag, valid) if valid else "")
         if valid is not None and valid.best:
             yield "best", Cell("best", style="green")
+
+    def test(self, texts: Sequence[str]) -> None:
+        for line in packed(texts, self._console.width):
+            self.write(line)
 
     def put(self, *pieces: Piece) -> None:
         self._console.print(_escaped(pieces), soft_wrap=True)

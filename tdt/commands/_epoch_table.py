@@ -10,6 +10,7 @@ from tdt.train._printable import number
 
 GAP = 2  # columns between two cells
 NUMBER = 8  # columns of a score, more if its name is longer
+LONGEST = 20  # columns of a name; of a longer one both ends are shown
 Line = list[tuple[str, str]]  # texts with the Rich style of each
 
 
@@ -103,7 +104,8 @@ class EpochTable:
 
 
 def _name(tag: str) -> str:
-    return {"best": "", "took": "time"}.get(tag, tag.rpartition("/")[2])
+    name = {"best": "", "took": "time"}.get(tag, tag.rpartition("/")[2])
+    return name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[1 - LONGEST // 2 :]}"
 
 
 def _place(tag: str) -> int:

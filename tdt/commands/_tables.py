@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from unicodedata import combining, east_asian_width
@@ -108,7 +108,7 @@ def text(
 
     table = [[shortened(printable(cell), LONGEST_CELL) for cell in row] for row in (head, *rows)]
     widths = [max(map(display_width, column)) for column in zip(*table, strict=True)]
-    limit = shutil.get_terminal_size().columns if fit and sys.stdout.isatty() else None
+    limit = terminal_width() if fit else None
     shown = list(range(len(widths)))
     if limit is not None:
         shown, widths = _narrow(widths, right, drop, limit)
@@ -210,3 +210,25 @@ def print_json(value: Any, code: int = 0) -> int:
 
     print_lines(json.dumps(value, allow_nan=False), whole=True)
     return code
+
+
+def terminal_width() -> int | None:
+    """Columns of the terminal; None where standard output is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def packed(texts: Iterable[str], width: int | None) -> Iterator[str]:
+    """Lines of whole texts, no longer than `width` (None: one line) where that is possible; those after the first are indented.
+
+    >>> from tdt.commands._tables import packed
+    >>> list(packed(["test loss 0.5", "accuracy 0.9", "f1 0.8"], 28))
+    ['test loss 0.5 accuracy 0.9', '     f1 0.8']
+    """
+    line = ""
+    for text in texts:
+        if width and line and len(line) + 1 + len(text) > width:
+            yield line
+            line = " " * 4
+            text = text.strip()
+        line += f" {text}" if line else text
+    yield line

@@ -122,10 +122,12 @@ def _matrices(result: Evaluation) -> Matrices:
 
 
 def _as_text(result: Evaluation, tables: Matrices, confusion: bool, per_class: bool) -> str:
+    from tdt.commands import _tables
     from tdt.train._printable import number
 
-    scores = " ".join(f"{name} {number(value)}" for name, value in result.scores.items())
-    parts = [f"{result.path} (epoch {result.epoch}, step {result.step})\n{result.split} {scores}"]
+    scores = [f"{name} {number(value)}" for name, value in result.scores.items()]
+    lines = _tables.packed([f"{result.split} {scores[0]}", *scores[1:]], _tables.terminal_width())
+    parts = ["\n".join([f"{result.path} (epoch {result.epoch}, step {result.step})", *lines])]
     for name, (task, matrix) in tables.items():
         title = f"{name}\n" if name else ""
         if per_class:

@@ -120,6 +120,27 @@ def test_columns_stand_below_the_names_of_their_splits(screen_of):
         assert all(row[end - 1] not in " " and row[end : end + 1] in ("", " ") for end in ends)
 
 
+@pytest.mark.parametrize("width", WIDTHS[1:])
+def test_long_names_of_metrics_are_cut_and_their_scores_stay(screen_of, width: int):
+    long = {"accuracy_over_all_classes_of_birds": 0.875, "accuracy_over_all_classes_of_fish": 0.125}
+    screen = screen_of(width)
+    screen.show(
+        RunStarted(step=0, folder=Path("runs/big/1"), steps=100, epochs=10),
+        Validated(step=10, epoch=0, scalars=scores("valid", {"loss": 0.5, **long})),
+    )
+    tested = scores("test", {"loss": 0.25, **long, "top5_accuracy": 0.9999})
+    lines = screen.show(TestDone(step=100, epoch=9, scalars=tested, checkpoint=Path("best.safetensors")))
+    assert all(len(line) <= width for line in lines), lines
+    assert any("0.5000" in line and "0.8750" in line for line in lines)
+    assert "accuracy_o…_of_birds" in "".join(lines)
+    begin = next(number for number, line in enumerate(lines) if line.startswith("test"))
+    assert " ".join(" ".join(lines[begin:]).split()) == (
+        "test loss 0.2500 accuracy_over_all_classes_of_birds 0.8750 accuracy_over_all_classes_of_fish 0.1250 top5_accuracy "
+        "0.9999 (best weights, epoch 10)"
+    )
+    assert not [line for line in lines[begin + 1 :] if re.match(r" *[\d.]", line)]  # a score stands behind its name
+
+
 def test_a_validation_within_an_epoch_has_a_row_of_its_own(screen_of):
     screen = screen_of(80)
     begin = RunStarted(step=0, folder=Path("runs/a/1"), steps=100, epochs=2)

@@ -80,7 +80,8 @@ class Console:
             self.stop()
         elif isinstance(event, TestDone):
             which = f"{event.checkpoint.stem} weights, " if event.checkpoint else ""
-            self.write(f"test {_scores(event.scalars)}  ({which}epoch {event.epoch + 1})")
+            scores = [_scores({tag: value}) for tag, value in event.scalars.items()]
+            self.test([f"test {scores[0]}", *scores[1:], f" ({which}epoch {event.epoch + 1})"])
 
     def start(self, event: RunStarted) -> None:
         """Print what is trained, on what, and for how long."""
@@ -139,6 +140,10 @@ class Console:
         if valid is not None and valid.best:
             pieces += [("  ", ""), ("best", "green")]
         self.put(*pieces)
+
+    def test(self, texts: Sequence[str]) -> None:
+        """Print the scores of the test data, and of which weights they are."""
+        self.write(" ".join(texts))
 
     def style_of(self, tag: str, valid: Validated) -> str:
         """The style of a score: of the one that chooses the best checkpoint, whether it is the best so far."""
