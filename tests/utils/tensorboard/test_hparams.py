@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from typing import Any
 from urllib.request import Request, urlopen
@@ -67,3 +69,20 @@ def test_the_columns_are_those_of_all_runs(tmp_path):
     }  # fmt: skip
     assert [rows[name]["scheduler.type"] for name in "abc"] == ["none", "none", "ExponentialLR"]
     assert all(session["status"] == "STATUS_SUCCESS" for g in groups["sessionGroups"] for session in g["sessions"])
+
+
+def test_the_names_are_tensorboards():
+    from tensorboard.plugins.hparams import metadata
+
+    from tdt.utils.tensorboard.summary import _hparams
+
+    names = [name for name in vars(_hparams) if name.isupper() and hasattr(metadata, name)]
+    assert len(names) == 5 and all(getattr(metadata, name) == getattr(_hparams, name) for name in names)
+
+
+def test_a_run_starts_without_tensorboards_readers():
+    code = (
+        "import sys, tdt.train.logging.model_log\nfrom tdt.utils.tensorboard.summary import hparams\n"
+        "hparams({'lr': 1.0}, {})\nassert not {'fsspec', 'asyncio'} & set(sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

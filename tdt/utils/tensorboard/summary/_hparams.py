@@ -8,7 +8,6 @@ from typing import Any
 
 from google.protobuf.struct_pb2 import ListValue, Value
 from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
-from tensorboard.plugins.hparams import metadata
 from tensorboard.plugins.hparams.api_pb2 import (
     DATA_TYPE_FLOAT64,
     DATA_TYPE_STRING,
@@ -21,6 +20,12 @@ from tensorboard.plugins.hparams.api_pb2 import (
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo, SessionStartInfo
 
 from tdt.utils.tensorboard.summary._arrays import Array, Hyperparameter
+
+# Those of tensorboard.plugins.hparams.metadata, which would take a run 0.1 s to import.
+PLUGIN_NAME, PLUGIN_DATA_VERSION = "hparams", 0
+EXPERIMENT_TAG = "_hparams_/experiment"
+SESSION_START_INFO_TAG = "_hparams_/session_start_info"
+SESSION_END_INFO_TAG = "_hparams_/session_end_info"
 
 Number = bool | int | float | str
 
@@ -67,9 +72,9 @@ def hparams(
             infos.append(HParamInfo(name=name, type=kind, domain_discrete=choices))
     metrics = [MetricInfo(name=MetricName(tag=name)) for name in metric_dict]
     return (
-        _summary(metadata.EXPERIMENT_TAG, experiment=Experiment(hparam_infos=infos, metric_infos=metrics)),
-        _summary(metadata.SESSION_START_INFO_TAG, session_start_info=start),
-        _summary(metadata.SESSION_END_INFO_TAG, session_end_info=SessionEndInfo(status=STATUS_SUCCESS)),
+        _summary(EXPERIMENT_TAG, experiment=Experiment(hparam_infos=infos, metric_infos=metrics)),
+        _summary(SESSION_START_INFO_TAG, session_start_info=start),
+        _summary(SESSION_END_INFO_TAG, session_end_info=SessionEndInfo(status=STATUS_SUCCESS)),
     )
 
 
@@ -86,6 +91,6 @@ def _value(name: str, value: Any) -> Value:
 
 
 def _summary(tag: str, **part: Any) -> Summary:
-    content = HParamsPluginData(version=metadata.PLUGIN_DATA_VERSION, **part).SerializeToString()
-    about = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name=metadata.PLUGIN_NAME, content=content))
+    content = HParamsPluginData(version=PLUGIN_DATA_VERSION, **part).SerializeToString()
+    about = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name=PLUGIN_NAME, content=content))
     return Summary(value=[Summary.Value(tag=tag, metadata=about)])
