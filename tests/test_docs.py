@@ -257,3 +257,14 @@ def test_the_gallery_has_a_score_or_says_what_must_be_downloaded():
             assert "test" not in found and "valid" not in found
         else:
             assert found["processor_seconds"] > 0 and re.search(r"\| (test|valid) loss [\d.]+", row), row
+
+
+def test_every_picture_is_on_a_page_and_every_link_to_one_has_its_file():
+    pages = [*PAGES, ROOT / "README.md", ROOT / "docs" / "architecture.md"]
+    shown = {
+        (page.parent / link).resolve()
+        for page in pages
+        for link in re.findall(r"!\[[^]]*\]\(([^)]+)\)", page.read_text("utf-8"))
+    }
+    pictures = {file.resolve() for file in (ROOT / "docs").rglob("*.*") if file.suffix in (".png", ".svg")}
+    assert shown == pictures
