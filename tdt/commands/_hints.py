@@ -20,12 +20,15 @@ COMMANDS = {
 LINES = {  # words that are no commands: what to write instead
     "version": "tdt --version", "help": "tdt --help", "resume": "tdt train --resume RUN",
     "tensorboard": "tensorboard --logdir runs", "explain": "tdt config explain KEY",
+    "list": "tdt runs list", "ls": "tdt runs list", "compare": "tdt runs compare RUN RUN", "delete": "tdt runs delete RUN",
+    "rm": "tdt runs delete RUN",
 }  # fmt: skip
 # Options of other tools.
 OPTIONS = {
     "gpu": "--device cuda", "gpus": "--device cuda", "cuda": "--device cuda", "accelerator": "--device",
     "devices": "--device cuda", "cpu": "--device cpu", "no-cuda": "--device cpu",
-    "output-dir": "--run-dir DIR", "out-dir": "--run-dir DIR", "save-dir": "--run-dir DIR", "logdir": "--run-dir DIR",
+    "output": "--run-dir DIR", "output-dir": "--run-dir DIR", "out-dir": "--run-dir DIR", "save-dir": "--run-dir DIR",
+    "logdir": "--run-dir DIR",
     "project": "--runs-root DIR", "results-dir": "--runs-root DIR",
     "resume-from-checkpoint": "--resume RUN", "ckpt-path": "--resume RUN", "checkpoint": "--resume RUN",
     "dry-run": "tdt check CONFIG", "summary": "tdt describe CONFIG", "help-all": "--help",

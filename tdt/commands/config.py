@@ -49,7 +49,7 @@ def show(
     trust: Trust = False,
     traceback: Traceback = False,
 ) -> int:
-    """Print a config with extends, references, overrides and defaults resolved, and the origin of each value."""
+    """Print a config with extends, references, settings and defaults resolved, and the origin of each value."""
     from tdt.train.config import load
     from tdt.train.config.settings import settings
 

@@ -97,6 +97,9 @@ def test_a_long_line_is_cut_around_the_mark(work):
         ("evaluate small", "did you mean 'eval'?"),
         ("resume small", "did you mean `tdt train --resume RUN`?"),
         ("version", "did you mean `tdt --version`?"),
+        ("ls", "did you mean `tdt runs list`?"),
+        ("rm small/1", "did you mean `tdt runs delete RUN`?"),
+        ("train small.yaml --output here", "did you mean `--run-dir DIR`?"),
         ("small.yaml", "did you mean `tdt train small.yaml`?"),
     ],
 )
