@@ -246,7 +246,7 @@ def test_scripts_that_write_documents_answer_help_and_write_nothing(script):
     assert [(file.stat().st_mtime_ns, file.read_bytes()) for file in files] == before
 
 
-def test_the_gallery_has_a_score_or_says_what_must_be_downloaded():
+def test_the_gallery_has_a_score_or_the_size_of_the_download():
     measured = json.loads((ROOT / "docs" / "measured" / "gallery.json").read_text(encoding="utf-8"))["configs"]
     assert set(measured) == set(bundled())
     for name, found in measured.items():
