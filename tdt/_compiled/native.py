@@ -25,6 +25,7 @@ ndarray = np.ndarray
 MOST_BYTES = 1 << 22  # of a program's arrays, which then stay in the cache
 MOST_NUMBERED = 1 << 24  # whole numbers that float32 has
 MOST_RUNS = 1 << 12  # copies of neighbours in one launch
+COPIED = 1 << 14  # bytes that are copied in the time that a launch saves
 MOST_MISSES = 20  # calls in a row with other parameters, before the statements are tried anew
 FAILURES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 TURNS = 4  # with other values, before launches are known to give the function's bits
@@ -171,7 +172,20 @@ class Native:
                 steps.append(_Computed(group, later, self.program.constants, last))
             first = last
         self.values, self.trials, self.steps = values, trials, steps
-        self._use(used)
+        programs = [self, self.forward] if self.forward else [self]
+        copied = sum(program._copied([*program._used, *used]) for program in programs)
+        if copied > COPIED * sum(
+            len(step.tape.launches) for p in programs for step in p.steps if isinstance(step, _Launched)
+        ):
+            self.disabled, self.values, self.steps = True, {}, []  # Python has no places to copy to
+        else:
+            self._use(used)
+
+    def _copied(self, used: Sequence[ndarray]) -> int:
+        """The bytes of what Python computes that are copied in a call, if tapes use these arrays."""
+        names = [name for step in self.steps if isinstance(step, _Computed) for name in step.outs]
+        values = [a for name in names for a in _arrays(self.values[name])]
+        return sum(a.nbytes for a in values if _share(a, used))
 
     def _use(self, arrays: Sequence[ndarray]) -> None:
         """Let these arrays, which tapes use, keep their places. Others are passed on."""
