@@ -51,7 +51,6 @@ BUDGETS: dict[str, tuple[float, tuple[str, ...]]] = {
 # optimizers and training loops. They pass on portable code too; .ci/run does not repeat them on it (`pytest --numbers`).
 SURROUNDINGS = (
     "commands",
-    "resume",  # kills at every event; tests/train/loop resumes with every kind of state
     "serialization",
     "train/checks",
     "train/config",
