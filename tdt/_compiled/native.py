@@ -136,7 +136,9 @@ class Native:
         states = [g.state_array() for g in self.generators]
         trials: list[_Trial] = []
         try:
-            trials += (_Trial(each, self.program.constants, values) for each in self.program.statements)
+            trials += (
+                _Trial(each, self.program.constants, values, forward is None) for each in self.program.statements
+            )
         finally:
             for trial in reversed(trials):
                 trial.undo()
@@ -251,7 +253,8 @@ class _Trial:
         is_view: whether it only looks at its operands in another way.
     """
 
-    def __init__(self, statement: Statement, constants: dict[str, Any], values: dict[str, Any]):
+    def __init__(self, statement: Statement, constants: dict[str, Any], values: dict[str, Any], is_forward: bool):
+        self.is_forward = is_forward
         self.statement, self.repeatable = statement, statement.repeatable
         self.reads, self.outs = list(dict.fromkeys(statement.reads)), [name.rstrip(",") for name in statement.outs]
         self.function = _function([statement], self.reads, self.outs, constants)
@@ -267,14 +270,15 @@ class _Trial:
                 found = self.function(*inputs)
         results = [_mapped(lambda r: np.asarray(plain(r)), value) for value in found]
         self.is_view = False
-        self.launches = self._native(trace, inputs, arrays, _leaves(results))
+        roots = _arrays(tuple([value for name, value in values.items() if name.startswith("r")]))
+        self.launches = self._native(trace, inputs, arrays, _leaves(results), roots)
         if self.launches is None:  # its own places, which no other array shares
             results = [_mapped(_copy, value) for value in results]
         self.results = _arrays(tuple(results))
         values.update(zip(self.outs, results, strict=True))
 
     def _native(
-        self, trace: Trace, inputs: list[Any], arrays: list[ndarray], results: list[Any]
+        self, trace: Trace, inputs: list[Any], arrays: list[ndarray], results: list[Any], roots: list[ndarray]
     ) -> list[Launch] | None:
         """The launches that do what the function does."""
         if not (self.repeatable and (results or self.before) and all(r.__class__ is ndarray for r in results)):
@@ -283,13 +287,27 @@ class _Trial:
             return None
         if not arrays and not trace.launches:
             return []  # constants
+        if not self._may_try(arrays, roots, trace.launches):
+            return None
         checks_and_writes = self.before and any(not launch.entry for launch in trace.launches)
         if trace.complete and not checks_and_writes and all(map(is_held, trace.launches)):
             self.is_view = not trace.launches and bool(results) and all(_share(r, arrays) for r in results)
-            if (trace.launches or self.is_view) and _gives_same(trace.launches, self.function, inputs, arrays, results):
-                return trace.launches
+            launches = trace.launches
+            if (launches or self.is_view) and _gives_same(
+                launches, self.function, inputs, arrays, results, odd=self.is_forward
+            ):
+                return launches
         moves = None if self.before else _moves(self.function, inputs, arrays, results)
-        return moves if moves and _gives_same(moves, self.function, inputs, arrays, results) else None
+        return moves if moves and _gives_same(moves, self.function, inputs, arrays, results, odd=False) else None
+
+    def _may_try(self, arrays: list[ndarray], roots: list[ndarray], launches: list[Launch]) -> bool:
+        """Whether the function stands other integers: kernels trust those that other statements compute.
+
+        A backward pass trusts all that the forward pass has checked, unless it checks them itself.
+        """
+        integers = [a for a in arrays if a.dtype.kind in "iu"]
+        checks = any(not launch.entry for launch in launches)
+        return all(_share(a, roots) for a in integers) and (self.is_forward or checks or not integers)
 
     def undo(self) -> None:
         """Write back what was written to."""
@@ -346,7 +364,7 @@ def _moves(
 
     Each element of the operands gets a number of its own, and is found again in the results.
     """
-    if not all(a.dtype.char in "fdlqi" and a.size for a in (*arrays, *results)) or len({a.dtype for a in arrays}) != 1:
+    if not all(a.dtype.char in "fd" and a.size for a in (*arrays, *results)) or len({a.dtype for a in arrays}) != 1:
         return None
     if not all(a.flags.writeable for a in arrays):
         return None
@@ -409,8 +427,13 @@ def _gives_same(
     inputs: list[Any],
     arrays: list[ndarray],
     results: list[ndarray],
+    *,
+    odd: bool,
 ) -> bool:
-    """Whether the launches give the function's bits for other values of its arrays too, which are restored then."""
+    """Whether the launches give the function's bits for other values of its arrays too, which are restored then.
+
+    odd: try values out of range, too.
+    """
     if not all(a.flags.writeable for a in (*arrays, *results)):
         return False
     tape, random = Tape(launches), np.random.default_rng(len(launches))
@@ -425,11 +448,11 @@ def _gives_same(
                     a[...] = other
                 if not _alike(tape, function, inputs, arrays, results):
                     return False
-            for a in arrays:
-                for odd in _odd(a, random):
+            for a in arrays if odd else ():
+                for values in _odd(a, random):
                     for each, old in zip(arrays, before, strict=False):
                         each[...] = old
-                    a[...] = odd
+                    a[...] = values
                     if not _stops_like(launches, function, inputs, arrays, results):
                         return False
     except FAILURES:  # values for which the function fails say nothing
