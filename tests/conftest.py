@@ -133,7 +133,9 @@ class TimeBudget:
         config.hook.pytest_deselected(items=parts[False])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.seconds[dict(report.user_properties)["budget group"]] += report.duration / self.processes
+        group = dict(report.user_properties).get("budget group")  # none where a process has crashed
+        if group is not None:
+            self.seconds[group] += report.duration / self.processes
 
     def over(self) -> list[str]:
         """The groups, and "all", that took longer than they may."""
