@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tdt._kernels._code import SIZES, Code, Value
+from tdt._kernels._launches import PLAIN_UFUNCS
 from tdt._kernels._native import linked, target_triple, ufunc_function
 
 LOOP = "tdt_loop"
@@ -122,7 +123,9 @@ def ufunc_at(address: int, signature: str, types: str, inputs: int, name: str, d
     loops, data = (ctypes.c_void_p * 1)(address), (ctypes.c_void_p * 1)(data)
     texts = name.encode(), signature.encode()
     _alive.append((loops, data, numbers, texts))
-    return _from_loop()(loops, data, numbers, 1, inputs, len(types) - inputs, -1, texts[0], b"", 0, texts[1])
+    ufunc = _from_loop()(loops, data, numbers, 1, inputs, len(types) - inputs, -1, texts[0], b"", 0, texts[1])
+    PLAIN_UFUNCS.add(ufunc)
+    return ufunc
 
 
 @functools.cache

@@ -13,6 +13,10 @@ import numpy as np
 _lock = threading.Lock()  # one trace at a time
 
 
+# Ufuncs whose inner loops read and write their operands, and do nothing else: NumPy's, and those that are added to it.
+PLAIN_UFUNCS = {each for each in vars(np).values() if isinstance(each, np.ufunc) and each.signature is None}
+
+
 class Launch(NamedTuple):
     """A call of `entry` for all blocks, with its words; or a check that a value has a truth.
 

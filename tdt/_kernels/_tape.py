@@ -18,7 +18,7 @@ from numpy.lib.array_utils import byte_bounds
 from tdt._kernels import _pool
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._jit import address_of
-from tdt._kernels._launches import WATCH, Launch
+from tdt._kernels._launches import PLAIN_UFUNCS, WATCH, Launch
 from tdt._kernels._native import _libraries
 from tdt._kernels._threads import THREADS
 
@@ -108,6 +108,8 @@ def plain(value: Any) -> Any:
 
 def _launch(ufunc: np.ufunc, inputs: tuple, results: tuple) -> Launch | None:
     """The launch that writes a ufunc's results for these inputs; None where its inner loop would not be called so."""
+    if ufunc not in PLAIN_UFUNCS:
+        return None
     operands = [a.dtype if a.__class__ is ndarray else type(a) for a in inputs]
     try:  # numbers take the arrays' type
         types = ufunc.resolve_dtypes((*operands, *[r.dtype for r in results]))

@@ -20,6 +20,7 @@ from tdt._kernels._compilable import ENTRY
 from tdt._kernels._double import Double
 from tdt._kernels._emit import BLOCK, LOOP, digest, module
 from tdt._kernels._jit import Entry, address_of, entry_at
+from tdt._kernels._launches import PLAIN_UFUNCS
 from tdt._kernels._native import linked, ufunc_function
 from tdt._kernels._pool import parallel
 from tdt._kernels._threads import THREADS
@@ -262,7 +263,9 @@ def ufunc_of(name: str, loop: int, types: str, outputs: int) -> Any:
     functions, data = (ctypes.c_void_p * 1)(loop), (ctypes.c_void_p * 1)(None)
     text = name.encode()
     _alive.append((functions, data, numbers, text))
-    return _from_loop()(functions, data, numbers, 1, len(types) - outputs, outputs, -1, text, b"", 0)
+    ufunc = _from_loop()(functions, data, numbers, 1, len(types) - outputs, outputs, -1, text, b"", 0)
+    PLAIN_UFUNCS.add(ufunc)
+    return ufunc
 
 
 @functools.cache

@@ -671,8 +671,9 @@ def forward_changed(recording):
 
 
 def gradient_changed(recording):
-    ((chosen, backward),) = recording.native_backwards.items()
-    recording.native_backwards[chosen] = changed(backward, lambda results: (*results[:-1], results[-1] * 0 + 7))
+    ((chosen, (backward, places)),) = recording.backwards.items()
+    recording.backwards[chosen] = changed(backward, lambda results: (*results[:-1], results[-1] * 0 + 7)), places
+    recording.native_backwards[chosen] = recording.backwards[chosen][0]
 
 
 def changed(function, change):

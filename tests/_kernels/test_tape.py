@@ -83,6 +83,12 @@ def test_what_python_reads_or_numpy_reduces_makes_a_trace_incomplete(name):
     assert not watched(READS[name], np.asarray(np.float32(2)))[1].complete
 
 
+def test_ufuncs_of_other_libraries_are_not_launched():
+    from scipy.special import erf
+
+    assert not watched(erf, RNG.normal(size=3))[1].complete
+
+
 def test_a_condition_on_a_result_becomes_a_check():
     def function(x):
         if np.greater(x, 0):

@@ -388,6 +388,11 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "CHECK_EVERY", 4)
 
 
+def doubled(backward):
+    """A backward program whose gradients are twice as large."""
+    return lambda *arrays: tuple(a if a is None else a * 2 for a in backward(*arrays))
+
+
 class Spoil(Callback):
     """Lets the recordings of the training compute other gradients after a step."""
 
@@ -400,10 +405,8 @@ class Spoil(Callback):
         ):
             for recording in (each.recording for each in of_kind):
                 for chosen, (backward, places) in recording.backwards.items() if recording is not None else ():
-                    recording.backwards[chosen] = (
-                        lambda *arrays, b=backward: tuple(a if a is None else a * 2 for a in b(*arrays)),
-                        places,
-                    )
+                    recording.backwards[chosen] = doubled(backward), places
+                    recording.native_backwards[chosen] = doubled(recording.native_backwards[chosen])
 
 
 def test_a_step_that_differs_ends_the_run_at_the_last_verified_checkpoint(tmp_path, often):
@@ -450,8 +453,8 @@ def test_an_evaluation_that_differs_ends_it(tmp_path, often):
     parts = build(loads(CONFIG % (0, STEP_RULE, "steps: 20"), "small.yaml", ["data.loader.batch_size=20"]))
     evaluate(parts, "valid")
     (of_kind, *_) = parts.computation(parts.model).compiled["losses"].recordings.values()
-    forward = of_kind[0].recording.forward
-    of_kind[0].recording.forward = lambda *arrays: (tuple(a + 1 for a in forward(*arrays)[0]), ())
+    forward = of_kind[0].recording.native
+    of_kind[0].recording.native = lambda *arrays: (tuple(a + 1 for a in forward(*arrays)[0]), (), None)
     with pytest.raises(CompileError, match=r"the evaluation of data.valid, at its sample \d+: compiled, it differs"):
         evaluate(parts, "valid")
 
