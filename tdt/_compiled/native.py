@@ -22,7 +22,9 @@ from tdt._kernels._registry import SWITCHES
 from tdt._kernels._tape import Tape, Watched, copies, held_arrays, is_held, plain
 
 ndarray = np.ndarray
-MOST_BYTES = 1 << 22  # of a program's arrays, which then stay in the cache
+MOST_BYTES = (
+    1 << 20
+)  # of a program's arrays, which then stay in the cache, and whose ops Python takes most of the time for
 MOST_NUMBERED = 1 << 24  # whole numbers that float32 has
 MOST_RUNS = 1 << 12  # copies of neighbours in one launch
 COPIED = 1 << 14  # bytes that are copied in the time that a launch saves
@@ -46,6 +48,7 @@ class Native:
         parameters: the names of the arrays it is called with.
         own: those of them that are the same arrays in most calls. Others are copied.
         outs: the names of the arrays that it returns, each call anew.
+        size: the bytes of the arrays that the function reads and computes.
         otherwise: the program in Python, for calls that cannot run so.
         generators: which statements may draw from.
         saved: of a forward program: the names of those that it returns where they are, for the backward program. While somebody
@@ -54,9 +57,10 @@ class Native:
     """
 
     def __init__(self, program: Program, parameters: Sequence[str], own: Iterable[str], outs: Sequence[str],
-                 otherwise: Callable[..., Any], generators: Sequence[Any], *, saved: Sequence[str] = (),
+                 size: int, otherwise: Callable[..., Any], generators: Sequence[Any], *, saved: Sequence[str] = (),
                  forward: Native | None = None):  # fmt: skip
         self.program, self.parameters, self.own, self.outs = program, parameters, frozenset(own), outs
+        self.size = size
         self.otherwise, self.generators, self.saved, self.forward = otherwise, generators, saved, forward
         self.steps: list[_Launched | _Computed] = []
         self.values: dict[str, Any] = {}
@@ -126,9 +130,8 @@ class Native:
         forward, values = self.forward, {}
         if forward and not (forward.steps and all(map(is_, [forward.values[name] for name in forward.saved], arrays))):
             return False  # they are those of a call in Python
-        sizes = [*self.program.sizes.values(), *[a.nbytes for a in _arrays(tuple(arrays))]]
         self._prepared += 1
-        if sum(sizes) > MOST_BYTES or self._prepared > MOST_PREPARED:
+        if self.size > MOST_BYTES or self._prepared > MOST_PREPARED:
             self.disabled = True
             return False
         for name, a in zip(self.parameters, arrays, strict=True):

@@ -165,13 +165,15 @@ class Recording:
         self.source = recorder.program.source(parameters, results)
         self.forward = recorder.program.compiled(parameters, results, self.title)
         own, outs = parameters[self.arguments :], [*map(str, names)]
-        self.native = Native(recorder.program, parameters, own, outs, self.forward, self.generators, saved=saved)
+        size = sum(a.nbytes for a in recorder.arrays.values())
+        self.native = Native(recorder.program, parameters, own, outs, size, self.forward, self.generators, saved=saved)
         self.native_backwards = {
             chosen: Native(
                 walk.program,
                 [*saved, *[f"g{k}" for k in range(len(chosen))]],
                 saved,
                 [*walk.results.values()],
+                size,
                 self.backwards[chosen][0],
                 self.generators,
                 forward=self.native,
