@@ -23,9 +23,8 @@ from tdt._kernels._native import _libraries
 from tdt._kernels._threads import THREADS
 
 ndarray = np.ndarray
-RECORD = (
-    5  # words of a launch: entry or 0, words or the address of a value, blocks or its truth, threads, blocks of a piece
-)
+# Words of a launch on a tape: entry (0 for a check), words (the value), blocks (its truth), threads, blocks of a piece.
+RECORD = 5
 # Where NumPy's ABI has a ufunc's numbers of inputs and outputs, its loops, their data, how many there are, and their types.
 INPUTS, OUTPUTS, LOOPS, DATA, COUNT, TYPES = 16, 20, 32, 40, 48, 64
 MOST_ROWS = 1 << 12  # calls of a ufunc's inner loop in one launch
