@@ -206,6 +206,23 @@ def test_no_files_import_each_other():
     assert not (left := left_in_circles(targets)), left
 
 
+def test_no_number_of_a_module_is_replaced_by_another_one():
+    """A second constant of a name changes what was written for the first one."""
+    twice = []
+    for path in PACKAGE.rglob("*.py"):
+        assigned = [
+            name.id
+            for statement in tree(path).body
+            if isinstance(statement, ast.Assign)
+            and not any(isinstance(n, ast.Name | ast.Dict) for n in ast.walk(statement.value))
+            for target in statement.targets
+            for name in ast.walk(target)
+            if isinstance(name, ast.Name) and name.id.isupper()
+        ]
+        twice += [f"{path.relative_to(ROOT)}: {name}" for name in set(assigned) if assigned.count(name) > 1]
+    assert twice == []
+
+
 def test_one_method_counts_in_place_writes():
     """`Storage.bump_version`; whoever writes into a tensor's array calls it, and grep finds all of them."""
     users = [name_of(path) for path in FILES if re.search(r"\.version \+= 1", path.read_text())]

@@ -62,7 +62,7 @@ SIMPLE = "?bBhHiIlLqQefd"  # NumPy's letters of numbers of up to 8 bytes
 LARGE_SORT = 1 << 5  # elements to sort or to choose from: for fewer it is not worth while to load code
 PIECE = 1 << 17  # elements of a row that are folded one after the other: longer rows are cut, for threads
 LONGEST_ROW = 2048  # elements of a row that is sorted on the stack
-FEW_CELLS = 1 << 15  # of windows that are copied or added on one thread
+COPIED_CELLS = 1 << 15  # of windows that are copied or added on one thread
 LARGE_MOVE = 1 << 17  # elements that are copied row by row: NumPy calls a loop for each row
 LARGE_TURN = 1 << 14  # elements of a copy that turns rows into columns: NumPy takes several times as long
 LARGE_DRAW = 1 << 9  # words of the Mersenne Twister: NumPy takes as long for as many
@@ -169,7 +169,7 @@ def of_patches(arrays: Sequence[Any], attributes: dict) -> bool:
 def few_cells(arrays: Sequence[Any], attributes: dict) -> bool:
     """Contiguous images of few windows, for which NumPy's calls take longer than what they do; cells: of all windows."""
     x = arrays[0]
-    return 0 < attributes["cells"] < FEW_CELLS and x.itemsize <= 8 and x.flags.c_contiguous and SWITCHES.kernels
+    return 0 < attributes["cells"] < COPIED_CELLS and x.itemsize <= 8 and x.flags.c_contiguous and SWITCHES.kernels
 
 
 def few_added_cells(arrays: Sequence[Any], attributes: dict) -> bool:
