@@ -65,8 +65,7 @@ def _of_runs(xp: ModuleType, rows: Any, inverse: Callable[[Any, Any], Any], rest
     starts = begins.nonzero()[0]
     values, counts = rows[starts], xp.empty(len(starts), "int64")
     xp.subtract(starts[1:], starts[:-1], out=counts[:-1])
-    if n:
-        counts[-1] = n - starts[-1]
+    counts[-1:] = n - starts[-1:]
     return values, inverse(values, begins), counts
 
 

@@ -78,9 +78,10 @@ def test_memory_is_counted_and_an_error_reports_that_it_ran_out():
         tdt.cuda.OutOfMemoryError, match=r"Tried to allocate 100.00 GiB. GPU 0 has 80.00 GiB.*smaller batch"
     ):
         tdt.empty(25 << 30, device="cuda")
+    reserved, size = tdt.cuda.memory_reserved(), x.nbytes
     del x
-    tdt.cuda.empty_cache()
-    assert tdt.cuda.memory_reserved() == tdt.cuda.memory_allocated()
+    tdt.cuda.empty_cache()  # but for what lies in one piece with arrays of other tests
+    assert reserved - tdt.cuda.memory_reserved() >= size
 
 
 def run_with_two_gpus(program: str, folder: Path) -> None:
