@@ -14,9 +14,7 @@ from tdt import _backend
 from tdt._kernels._registry import SWITCHES
 from tdt._kernels._threads import THREADS
 
-MOST_READY = (
-    1000  # calls of a formula that differ in types or in the value of a number, of which each has its function ready
-)
+MOST_READY = 1000  # calls of a formula, of other types or numbers each, whose functions are ready
 FLOAT32, FLOAT16, BFLOAT16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
 LOWER = frozenset((FLOAT16, BFLOAT16))
 GENERATED = frozenset((FLOAT32, FLOAT16, BFLOAT16, np.dtype(np.float64)))
@@ -68,9 +66,8 @@ def from_formula(
     """
     functions: list[Any] = []
     on_gpu: list[Any] = []
-    ready: dict[
-        tuple, tuple
-    ] = {}  # by types of arrays and values: the ufunc, the places of its arrays, what follows them
+    # By types of arrays and values: the ufunc, the places of its arrays, what follows them.
+    ready: dict[tuple, tuple] = {}
     ufunc: Any = None
     code = formula.__code__  # a rule's operand may be named `out` too
     writes_out = "out" in code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
