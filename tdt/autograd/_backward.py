@@ -163,13 +163,17 @@ def grad(
     if materialize_grads:
         results = [x.new_zeros(x.shape) if g is None else g for x, g in zip(inputs, results, strict=True)]
     elif not allow_unused:
-        for i, g in enumerate(results):
-            if g is None:
-                raise RuntimeError(
-                    f"The differentiated Tensor at index {i} appears to not have been used in the graph. Set allow_unused=True "
-                    "if this is the desired behavior."
-                )
+        _check_used(results)
     return tuple([g if g is None or isinstance(g, Tensor) else wrap(g) for g in results])  # type: ignore[misc]
+
+
+def _check_used(gradients: list) -> None:
+    for i, g in enumerate(gradients):
+        if g is None:
+            raise RuntimeError(
+                f"The differentiated Tensor at index {i} appears to not have been used in the graph. Set allow_unused=True if "
+                "this is the desired behavior."
+            )
 
 
 def _batched(outputs: tuple, grads: tuple, retain: bool | None, graph: bool, inputs: tuple) -> list:
