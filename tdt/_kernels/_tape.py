@@ -74,29 +74,26 @@ class Watched(ndarray):
                 trace.complete = False
         return truth
 
-    def _read(self, *args: Any) -> None:
-        WATCH.lose()
-
     def __float__(self) -> float:
-        self._read()
+        WATCH.lose()
         return float(plain(self))
 
     def __int__(self) -> int:
-        self._read()
+        WATCH.lose()
         return int(plain(self))
 
     def __index__(self) -> int:
-        self._read()
+        WATCH.lose()
         return plain(self).__index__()
 
     def item(self, *args: Any) -> Any:
         """As of an array."""
-        self._read()
+        WATCH.lose()
         return plain(self).item(*args)
 
     def tolist(self) -> Any:
         """As of an array."""
-        self._read()
+        WATCH.lose()
         return plain(self).tolist()
 
 
