@@ -685,9 +685,9 @@ def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, 
     """A copy of `input` with the entries `index` along `dim` replaced by those of `source`."""
 def index_fill(input: Tensor, dim: builtins.int, index: Tensor, value: Tensor | _Number) -> Tensor:  # tdt/_ops/index/pick.py
     """A copy of `input` with the entries `index` along `dim` set to `value`."""
-def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False) -> Tensor:  # tdt/_ops/index/getitem.py
+def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False) -> Tensor:  # tdt/_ops/index/by_tensors.py
     """A copy of `input` with input[indices] set to `values`, or increased by them."""
-def index_put_(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False) -> Tensor:  # tdt/_ops/index/getitem.py
+def index_put_(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False) -> Tensor:  # tdt/_ops/index/by_tensors.py
     """In-place version of `index_put`."""
 def index_reduce(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, reduce: Literal['prod', 'mean', 'amax', 'amin'], *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:  # tdt/_ops/index/pick.py
     """A copy of `input` in which the entries `index` along `dim` are reduced with those of `source`."""

@@ -788,9 +788,9 @@ class Tensor:
         """A copy of `input` with the entries `index` along `dim` set to `value`."""
     def index_fill_(self, dim: builtins.int, index: Tensor, value: Tensor | _Number) -> Tensor:  # tdt/_ops/index/pick.py
         """In-place version of `index_fill`."""
-    def index_put(self, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False) -> Tensor:  # tdt/_ops/index/getitem.py
+    def index_put(self, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False) -> Tensor:  # tdt/_ops/index/by_tensors.py
         """A copy of `input` with input[indices] set to `values`, or increased by them."""
-    def index_put_(self, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False) -> Tensor:  # tdt/_ops/index/getitem.py
+    def index_put_(self, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False) -> Tensor:  # tdt/_ops/index/by_tensors.py
         """In-place version of `index_put`."""
     def index_reduce(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: Literal['prod', 'mean', 'amax', 'amin'], *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:  # tdt/_ops/index/pick.py
         """A copy of `input` in which the entries `index` along `dim` are reduced with those of `source`."""
