@@ -20,7 +20,7 @@ import typer
 from tdt import commands
 from tdt._about import __version__
 from tdt._launched import launched
-from tdt.commands import _help, _options
+from tdt.commands import _help, _options, _startup
 from tdt.commands._errors import failure, paint
 from tdt.commands._output import print_lines
 
@@ -106,6 +106,7 @@ def _tdt(
 
 def main() -> None:
     """Run the command line and exit."""
+    _startup.begin()
     for name in ("stdout", "stderr"):  # closed by the parent process: the next opened file would get its descriptor
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - stays open until the process exits

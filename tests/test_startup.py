@@ -130,3 +130,35 @@ def test_a_list_of_runs_loads_neither_yaml_nor_pydantic_once_it_is_known(tmp_pat
     assert "yaml" in loaded_by(RUN.format(arguments))
     roots = {module.partition(".")[0] for module in loaded_by(RUN.format(arguments))}
     assert not roots & {"yaml", "pydantic", "numpy", "rich"}
+
+
+def test_a_run_loads_only_what_it_needs_before_its_first_loss(tmp_path):
+    code = "from tdt.train.loop.trainer import Trainer; Trainer._after_step = lambda self: sys.exit(); "
+    command = ["train", "digits-mlp", "--run-dir", str(tmp_path / "run")]
+    modules = loaded_by(f"import sys; {code}{RUN.format(command)}")
+    assert {"tdt.train.session", "tdt.vision.datasets.digits"} <= modules
+    roots = {module.partition(".")[0] for module in modules}
+    assert not roots & {
+        "asyncio",
+        "concurrent",
+        "fsspec",
+        "http",
+        "llvmlite",
+        "logging",
+        "numba",
+        "platformdirs",
+        "ssl",
+    }
+    assert not {"tdt.text.models", "tdt.vision.models", "tdt.train.tune", "tdt.train.export", "tdt.onnx"} & modules
+
+
+def test_a_command_collects_garbage_as_usual_once_it_has_started(tmp_path):
+    code = (
+        "import atexit, gc; usual = gc.get_threshold()\n"
+        "atexit.register(lambda: print('AFTER', gc.get_threshold() == usual, gc.get_freeze_count() > 10_000))\n"
+    )
+    command = ["train", "digits-mlp", "train.epochs=1", "--run-dir", str(tmp_path / "run")]
+    done = subprocess.run(
+        [sys.executable, "-c", code + RUN.format(command)], capture_output=True, text=True, timeout=60
+    )
+    assert "AFTER True True" in done.stdout, done.stdout + done.stderr

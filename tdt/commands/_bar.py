@@ -14,7 +14,7 @@ from rich.text import Text
 
 from tdt.commands._epoch_table import Cell, EpochTable
 from tdt.commands._tables import packed
-from tdt.train._printable import message, printable
+from tdt.train._printable import message, number, printable
 from tdt.train.logging.console import Console, Piece
 from tdt.train.logging.events import EpochDone, RunStarted, StepDone, Validated
 
@@ -46,6 +46,8 @@ class BarConsole(Console):
         self._first = self._first or (event.step, now)
         if event.scalars:
             self._status = self.status(event)
+        elif event.loss is not None:
+            self._status = {"loss": f"loss {number(event.loss)}"}
         if now - self._refreshed >= INTERVAL or event.step == self._steps:
             self._refreshed = now
             self._live.update(self._bar(event, now), refresh=True)

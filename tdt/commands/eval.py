@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tdt.commands import _startup
 from tdt.commands._complete import splits
 from tdt.commands._help import examples
 from tdt.commands._options import Checkpoint, Device, Json, Root, Traceback, Trust, check_output, existing_checkpoint
@@ -79,6 +80,7 @@ def eval(
     path, changes = by_first(ranks, lambda: existing_checkpoint(checkpoint, runs_root)), list(overrides or ())
     if output not in (None, "-") and Path(str(output)).suffix.lower() not in (".csv", ".tsv"):
         raise typer.BadParameter(f"{output}: its ending says no format; use .csv or .tsv, or - for CSV on stdout")
+    _startup.finish()
     try:
         with image_progress(), progress("batches") as shows:
             result = evaluate_checkpoint(

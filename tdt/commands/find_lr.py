@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tdt.commands import _startup
 from tdt.commands._help import examples
 from tdt.commands._options import ConfigName, Device, Json, Overrides, Traceback, Trust
 from tdt.commands._output import print_lines
@@ -51,6 +52,7 @@ def find_lr(
     from tdt.train.tune.lr_range import range_test
 
     read = draft(config, [*(overrides or ()), *([f"device={device}"] if device else ())])
+    _startup.finish()
     found = range_test(read, start, end, steps)
     if output is not None:
         _draw(found, output)

@@ -13,6 +13,7 @@ from typing import IO, Annotated
 
 import typer
 
+from tdt.commands import _startup
 from tdt.commands._help import examples
 from tdt.commands._options import Checkpoint, Device, Root, Traceback, Trust
 from tdt.commands._output import print_lines
@@ -86,6 +87,7 @@ def generate(
     except (CheckpointError, ValueError) as error:
         raise typer.BadParameter(str(error)) from error
     seed = secrets.randbelow(1 << 32) if seed is None else seed
+    _startup.finish()
     random, started = Generator().manual_seed(seed), time.perf_counter()
     with _sinks(output, json) as sinks:
         for number in range(count):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tdt.commands import _startup
 from tdt.commands._help import examples
 from tdt.commands._options import Checkpoint, Device, Root, Traceback, Trust, check_output, existing_checkpoint
 from tdt.commands._output import one_line, print_lines
@@ -73,6 +74,7 @@ def predict(
     ranks = Ranks.of_launch()
     path = by_first(ranks, lambda: existing_checkpoint(checkpoint, runs_root))
     predictor = Predictor(path, device, batch_size=batch_size, ranks=ranks)
+    _startup.finish()
     answers = predictor.predict(predictor.read(inputs, lambda: by_first(ranks, sys.stdin.buffer.read)))
     with contextlib.ExitStack() as stack:
         stack.enter_context(watched(ranks, predictor.config.train.stall_timeout.seconds, "predicting"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tdt.commands import _startup
 from tdt.commands._complete import configs, runs
 from tdt.commands._help import examples
 from tdt.commands._options import Device, Overrides, Root, Traceback, Trust, Verbose, Yes, confirmed
@@ -183,6 +184,7 @@ def _train(session: Session, root: Path, verbose: bool) -> int:
             messages.append(str(found))
             console.print_line(messages[0])
 
+    _startup.finish()
     outcome = session.train(console, *([tell] if verbose else []), at_once=console.restore)
     console.print_line(_summary(session, outcome, root))
     return 0 if outcome.reason == "done" else exit_code(outcome.reason)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tdt.commands import _startup
 from tdt.commands._help import examples
 from tdt.commands._options import ConfigName, Json, Overrides, Root, Traceback, Trust
 from tdt.commands._output import print_lines
@@ -46,6 +47,7 @@ def tune(
     written = list(overrides or ())
     sweep = _open(config, written, sweep_dir, runs_root)
     metric = sweep.settings.metric
+    _startup.finish()
     reason = _search(sweep, config, written, ["--runs-root", str(runs_root), *(["--trust"] if trust else ())], json)
     best, page = sweep.write_best(), write_report(sweep.study, metric, sweep.folder)
     code = exit_code(reason) if reason is not None else 1 if best is None else 0

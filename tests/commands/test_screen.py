@@ -165,6 +165,17 @@ def test_the_bar_keeps_step_loss_rate_and_time_left(screen_of, monkeypatch):
         assert ("accuracy 0.5000" in bar) == (width >= 100) and ("━" in bar) == (width > 60)
 
 
+def test_the_bar_shows_the_loss_of_the_first_step_until_one_is_logged(screen_of):
+    screen = screen_of(80)
+    run = RunStarted(step=0, folder=Path("runs/a/1"), steps=100, epochs=2)
+    assert "loss 2.5000" in screen.show(run, StepDone(step=1, samples=8, loss=2.5))[-1]
+    screen.console._refreshed = 0.0
+    assert "loss 2.5000" in screen.show(StepDone(step=2, samples=8))[-1]
+    screen.console._refreshed = 0.0
+    bar = screen.show(StepDone(step=3, samples=8, scalars=scores("train", {"loss": 0.75})))[-1]
+    assert "loss 0.7500" in bar and "2.5" not in bar
+
+
 def test_messages_and_rows_stand_above_the_bar(screen_of, monkeypatch):
     monkeypatch.setattr("tdt.commands._bar.INTERVAL", 0.0)
     lines = screen_of(80).show(*epochs(1), StepDone(step=1001, epoch=1), Notice(step=1001, text="look\x1b[2Jhere"))

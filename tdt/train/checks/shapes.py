@@ -11,7 +11,6 @@ import numpy as np
 import tdt
 from tdt import Tensor, _about, nn
 from tdt.autograd._meta import meta, stand_in
-from tdt.text.models._api import TextModel
 from tdt.train._printable import counted
 from tdt.train.checks.labels import activation_advice, label_out_of_range, target_advice
 from tdt.train.config import Component, ConfigErrors
@@ -211,6 +210,10 @@ def _dtype_advice(layer: nn.Module, args: Any) -> str:
 def _check_tokens(dataset: Any, batch: Any, watch: _Watch, errors: ConfigErrors) -> None:
     """Report an embedding with fewer rows than texts have tokens, and a model that takes padding for tokens."""
     tokens, tokenizer = getattr(dataset, "vocabulary_size", 0), getattr(dataset, "tokenizer", None)
+    if not tokens and tokenizer is None:
+        return
+    from tdt.text.models._api import TextModel  # on use: it loads all networks
+
     for layer in watch.receivers(batch):
         rows = layer.config.vocab_size if isinstance(layer, TextModel) else getattr(layer, "num_embeddings", tokens)
         if rows < tokens:

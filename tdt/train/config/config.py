@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from tdt.train.config import calls, writer
 from tdt.train.config.errors import ConfigErrors, Secret
@@ -106,6 +107,10 @@ class Config:
 
     def resolved(self) -> str:
         """YAML text with every default; `loads` reads it as the same config."""
+        return self._resolved
+
+    @cached_property
+    def _resolved(self) -> str:
         return writer.write(self, self._root)
 
     def annotated(self, depth: int | None = None) -> str:

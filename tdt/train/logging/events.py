@@ -54,9 +54,13 @@ class RunStarted(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class StepDone(Event):
-    """After every step, on `samples` samples. `scalars` is empty unless the step is logged."""
+    """After every step, on `samples` samples. `scalars` is empty unless the step is logged.
+
+    loss: of the first step that this process trains, for the display; None of others, and with several processes.
+    """
 
     samples: int = 0
+    loss: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

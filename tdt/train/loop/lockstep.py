@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +18,9 @@ from tdt._core.tensor import wrap
 from tdt.distributed._communicator import Array, tree_reduce
 from tdt.nn.modules._synchronized import Rows
 from tdt.train.data.shards import Shards
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 Key = tuple[int, int]  # the number of the batch in its step, and of the call in this batch
 
@@ -92,6 +94,8 @@ class Lockstep(Rows):
 
     def run(self, work: Mapping[int, Callable[[], None]]) -> None:
         """Compute this rank's shards, by number; all ranks call this. Raises what one of the shards raises."""
+        from concurrent.futures import ThreadPoolExecutor
+
         self._turns = {shard: threading.Semaphore(0) for shard in work}
         self._requests, self._ended, self._entered, self._abandoned = {}, set(), None, False
         with ThreadPoolExecutor(max(len(work), 1), "shard") as threads:

@@ -105,6 +105,7 @@ class Trainer:
         self._not_added: list[Counted] = []  # of earlier steps, until the ranks exchange them
         self._error_context = error_context(self._where)
         self._since = time.perf_counter()
+        self._loss_shown = False
 
     def fit(self) -> None:
         """Train to the end.
@@ -174,9 +175,10 @@ class Trainer:
             self._not_added += counted
         if self.parts.average is not None:
             self.parts.average.update(self.epoch + 1 if self._epoch_ended() else None)
+        loss = self._first_loss()
         scalars = self._measure() if self._is_time(self.parts.config.log.every) else {}
         samples = step.samples if isinstance(step, ShardedStep) else sum(one.size for one in counted)
-        self._emit(StepDone, samples=samples, scalars=scalars)
+        self._emit(StepDone, samples=samples, scalars=scalars, loss=loss)
         self.parts.schedule("step", self.epoch, {})
 
     def _compute(self, inputs: Tensor, targets: Tensor) -> bool:
@@ -234,6 +236,13 @@ class Trainer:
         loss = self.recent_means["loss"]
         assert isinstance(loss, Loss)
         return loss
+
+    def _first_loss(self) -> float | None:
+        """The loss of the first step here, which is shown at once; the next ones when they are logged."""
+        if self._loss_shown or self.ranks.size > 1:
+            return None
+        self._loss_shown = True
+        return self._recent_loss().compute()
 
     def _check(self, scalars: Callable[[], dict[str, float]] = dict) -> dict[str, float]:
         """Raise NonFiniteLoss on all ranks if the loss since the last logged step is not finite. Returns rank 0's scalars."""

@@ -22,7 +22,6 @@ from tdt.train.loop.state import scored_prefix
 from tdt.train.runs import weight_files
 from tdt.train.runs.checkpoint import CheckpointError
 from tdt.train.runs.run import RunError
-from tdt.vision.models._names import renamed as renamed_by_library
 
 PREFIXES = (
     "module.",
@@ -164,6 +163,8 @@ def _best_names(
 def _candidates(found: dict[str, Tensor], own: Mapping[str, Tensor]) -> Iterator[Candidate]:
     """The tensors as they are; with up to three prefixes removed from the names that have them; with the names of another
     library replaced by torchvision's; with a prefix of most of the model's own names put before all: of a part's file."""
+    from tdt.vision.models._names import renamed as renamed_by_library  # on use: it loads all networks
+
     for first, stripped in _without_prefixes(found):
         libraries = ((f"a file of {what}", tensors) for what, tensors in renamed_by_library(stripped))
         for second, tensors in (("", stripped), *libraries):

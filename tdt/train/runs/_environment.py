@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
+import re
 import shlex
 import socket
 import subprocess
@@ -28,13 +30,20 @@ _VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TDT
 
 def versions() -> dict[str, str]:
     """Versions of Python, tdt and the packages that a run's numbers depend on, without importing them."""
-    found = {"python": platform.python_version(), "tdt": __version__}
-    for package in _CPU + _GPU:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+    installed = {package: version for package in _CPU + _GPU if (version := _version(package)) is not None}
+    return {"python": platform.python_version(), "tdt": __version__, **installed}
+
+
+@functools.cache
+def _version(package: str) -> str | None:
+    """The version of a package; None if it is not installed."""
+    try:
+        distribution = metadata.distribution(package)
+    except metadata.PackageNotFoundError:
+        return None
+    # `distribution.version` would parse all of the file, the package's description too.
+    found = re.search(r"^Version: *(\S+)", distribution.read_text("METADATA") or "", re.MULTILINE)
+    return found[1] if found else distribution.version
 
 
 def environment() -> dict[str, Any]:
@@ -62,16 +71,14 @@ def peak_memory() -> int:
 
 
 def _git() -> dict[str, Any] | None:
+    command = ["git", "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
     try:
-        commit = _ask_git("rev-parse", "HEAD").strip()
-        return {"commit": commit, "changed": bool(_ask_git("status", "--porcelain", "--untracked-files=no"))}
-    except (OSError, subprocess.SubprocessError):  # no git, no repository, or one without a commit
+        status = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout
+    except (OSError, subprocess.SubprocessError):  # no git, or no repository
         return None
-
-
-def _ask_git(*arguments: str) -> str:
-    completed = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=5, check=True)
-    return completed.stdout
+    found = re.search(r"^# branch\.oid ([0-9a-f]+)$", status, re.MULTILINE)  # "(initial)" without a commit
+    changed = any(not line.startswith("#") for line in status.splitlines())
+    return {"commit": found[1], "changed": changed} if found else None
 
 
 def _cpu() -> str:

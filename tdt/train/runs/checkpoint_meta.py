@@ -30,7 +30,7 @@ def _is_file_name(name: str) -> str:
 class _Section(BaseModel):
     """Strict: True is no number, "1" neither; what is not named here is not checked."""
 
-    model_config = ConfigDict(strict=True, extra="allow", protected_namespaces=())
+    model_config = ConfigDict(strict=True, extra="allow", protected_namespaces=(), defer_build=True)
 
 
 class Form(_Section):

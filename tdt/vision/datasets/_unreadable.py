@@ -7,13 +7,11 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal
 
-import platformdirs
 from PIL import Image, UnidentifiedImageError
 from PIL import __version__ as pillow
 
@@ -102,6 +100,8 @@ def faults(
         files: the paths of each sample's files.
         read: raises ValueError, or Pillow's UnidentifiedImageError; other exceptions are passed on.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     saved, began = _result_file(files), time.monotonic()
     if saved is not None and (known := _saved(saved)) is not None:
         return known
@@ -149,6 +149,8 @@ def _result_file(files: Sequence[Sequence[str]]) -> Path | None:
     for path in (path for paths in files for path in paths):
         state = os.stat(path)
         about.update(os.fsencode(os.path.abspath(path)) + b"\0%d %d\n" % (state.st_size, state.st_mtime_ns))
+    import platformdirs
+
     try:
         return private_folder(Path(platformdirs.user_cache_dir("tdt")) / "images") / f"{about.hexdigest()}.json"
     except OSError:

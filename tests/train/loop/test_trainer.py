@@ -78,6 +78,16 @@ def test_logged_steps_carry_the_mean_since_the_last_one(tmp_path):
     assert of(StepDone, received)[0].scalars.keys() == tags
 
 
+def test_the_first_step_reports_its_loss_at_once(tmp_path):
+    built, received = trainer(tmp_path, ("epochs: 3", "epochs: 1"))
+    built.fit()
+    first, second, *others = of(StepDone, received)
+    assert not first.scalars and all(event.loss is None for event in (second, *others))
+    every, logged = trainer(tmp_path / "b", ("every: 2 steps", "every: 1 step"), ("epochs: 3", "epochs: 1"))
+    every.fit()
+    assert first.loss == of(StepDone, logged)[0].scalars["train/loss"]
+
+
 def test_each_groups_rate_is_logged(tmp_path):
     groups = "{type: Adam, lr: 1e-2, param_groups: [{params: '*.bias', lr: 0.5}]}"
     built, received = trainer(tmp_path, ("Adam(lr=1e-2)", groups), ("epochs: 3", "epochs: 1"))
