@@ -28,9 +28,9 @@ def refuses_removed_arguments(function: F) -> F:
 
     @wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        if kwargs and (old := kwargs.keys() & replacements):
-            removed = min(old)
-            raise TypeError(f"{name}() got an unexpected keyword argument '{removed}'; use {replacements[removed]}")
+        for removed in replacements if kwargs else ():
+            if removed in kwargs:
+                raise TypeError(f"{name}() got an unexpected keyword argument '{removed}'; use {replacements[removed]}")
         return function(*args, **kwargs)
 
     return cast(F, checked)

@@ -24,6 +24,7 @@ from tdt.autograd._views import edge_of
 
 ndarray = np.ndarray
 _lock = threading.Lock()  # two threads may add to one leaf
+PLAIN = (list, tuple)  # of what nodes save, unless hooks pack it
 IN_PLACE = 1 << 16  # bytes of a gradient from which on an elementwise rule may write its result into it
 
 
@@ -72,9 +73,10 @@ def run(
     None for an input that was not reached, and no `.grad` changes. fill: gradients of leaves in `inputs` are added to their
     `.grad` instead. keep: retain the graph for another backward pass.
     """
-    if inputs is None and not graph and len(roots) == 1 and _reaches_leaves_at_once(roots[0][0]):
-        _run_alone(*roots[0], grads[0], keep)
-        return []
+    if len(roots) == 1 and not graph and not fill and _reaches_leaves_at_once(roots[0][0], grads[0]):
+        found = _run_alone(*roots[0], grads[0], keep, inputs)
+        if found is not None:
+            return found
     task = Task(roots, keep, graph, inputs, fill)
     before, state.task = state.task, task
     gpu = _backend.current_gpu() if _backend.several_gpus() else None
@@ -90,30 +92,56 @@ def run(
     return [captured.get(e) for e in inputs] if inputs is not None else []
 
 
-def _reaches_leaves_at_once(node: Any) -> bool:
-    """Whether all edges of a node lead to leaves, as those of a compiled function may, and there are no hooks."""
-    if node.__class__ is Node or not getattr(node, "before_leaves", False) or node.hooks is not None:
+def _reaches_leaves_at_once(node: Any, g: Any) -> bool:
+    """Whether all edges of a node lead to leaves, and nothing could see the pass: no hooks, no anomaly mode, no other GPU."""
+    if node.__class__ is not Node and not getattr(node, "before_leaves", False):
         return False
-    for leaf, _ in node.edges:
-        if leaf._hooks or leaf._post_hooks or leaf._node_hooks is not None:
-            return False
-    return state.anomaly is None
+    if node.hooks is not None or state.anomaly is not None or node.saved.__class__ not in PLAIN:
+        return False
+    for edge in node.edges:
+        if edge is not None:
+            leaf = edge[0]
+            if leaf.__class__ is Node or not isinstance(leaf, Tensor):
+                return False
+            if leaf._hooks or leaf._post_hooks or leaf._node_hooks is not None:
+                return False
+    return g.__class__ is ndarray or not _backend.several_gpus()
 
 
-def _run_alone(node: Any, k: int, g: Any, keep: bool) -> None:
-    """The pass from output `k` of a node whose edges lead to leaves: without a `Task`, which only hooks could see."""
+@np.errstate(all="ignore")
+def _run_alone(node: Any, k: int, g: Any, keep: bool, inputs: list | None) -> list | None:
+    """The pass from output `k` of a node whose edges lead to leaves: without a `Task`, which only hooks could see.
+
+    Returns the gradients of `inputs`, an empty list for None; or None, where a leaf is not among them: nothing has run then.
+    """
+    edges = node.edges
+    if inputs is not None:
+        requested = {*inputs}
+        if (node, k) in requested:
+            return None
+        for edge in edges:
+            if edge is not None and edge not in requested:
+                return None
     slots: list[Any] = [None] * (1 if node.outs is None else len(node.outs))
     slots[k] = g
-    with np.errstate(all="ignore"):
-        results = node.run(slots, False)
-        if not keep:
-            node.release()
-        for i, (leaf, _) in enumerate(node.edges):
-            if results[i] is not None:
-                if results[i].__class__ is not ndarray and isinstance(results[i], np.generic):
-                    results[i] = np.asarray(results[i])
-                own = unshared(results, i, 1)
-                accumulate(leaf, results[i], own)
+    results = node.run(slots, False)
+    if not keep:
+        node.release()
+    pending: dict[Any, Any] = {}
+    for edge, g in zip(edges, results, strict=True):
+        if g is None or edge is None:
+            continue
+        if g.__class__ is not ndarray and isinstance(g, np.generic):
+            g = np.asarray(g)  # array rules of 0-d arrays return NumPy's scalars
+        leaf = edge[0]
+        pending[leaf] = sum_of(pending[leaf], g) if leaf in pending else g
+    if inputs is not None:
+        return [pending.get(edge[0]) for edge in inputs]
+    results = g = None  # else they would refer to the gradients, too
+    for leaf in pending:
+        own = alone(pending, leaf)
+        accumulate(leaf, pending[leaf], own)
+    return []
 
 
 @np.errstate(all="ignore")
