@@ -248,7 +248,7 @@ class Walk:
             again = _new(Node)
             again.backward_plan, count, again.attributes, again.shapes, again.dtypes, again.outs = what
             again.edges, again.saved, again.aux = [None] * count, [(value, None, 0) for value in saved], aux
-            again.hooks = None
+            again.hooks = again.call = None
             return again.run(grads, False)
 
         return self._call(run, (slots, saved, aux), len(node.edges))

@@ -96,21 +96,49 @@ def layer_norm_vjp(g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.
                    centred: bool = True) -> tuple[np.ndarray, ...]:  # fmt: skip
     """The gradients in x, w and b, from those of the three results."""
     shape = x.shape[x.ndim - dims :]
-    n, count = math.prod(shape), mean.size
+    n, blocks, sizes = _backward_sizes(x, dims)
     g, x, mean, rstd, g_mean, g_rstd = map(contiguous, (g, x, mean, rstd, g_mean, g_rstd))
     weights = _flat(w, n, 1)
     grad = np.empty(x.shape, x.dtype)
-    each = max(LEAST_ROWS, min(MOST_ROWS, BLOCK // n))
-    blocks = -(-count // each)
     sums = np.empty((2, blocks, n), np.float32)
-    args = g, x, grad, mean, rstd, g_mean, g_rstd, weights, sums[0], sums[1], n, count, each
+    arrays = g, x, grad, mean, rstd, g_mean, g_rstd, weights, sums[0], sums[1]
     kernel = _backward(centred, x.dtype == BFLOAT16)
-    if x.size < PARALLEL or get_num_threads() == 1:
-        kernel.run(blocks, args[:10], n, count, each)
+    if _on_one_thread(x):
+        kernel.run(blocks, arrays, *sizes)
     else:
-        parallel(kernel, blocks, *args, grain=2)  # type: ignore[arg-type]
+        parallel(kernel, blocks, *arrays, *sizes, grain=2)  # type: ignore[arg-type]
     gw, gb = sums[:, 0] if blocks == 1 else total(sums, 1)
     return grad, gw.reshape(shape), gb.reshape(shape)
+
+
+@prepares(layer_norm_vjp)
+def _(g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray, *, dims: int,
+      centred: bool) -> Callable[..., tuple] | None:  # fmt: skip
+    if not (_on_one_thread(x) and all(a is None or a.flags.c_contiguous for a in (g, x, w, mean, rstd))):
+        return None
+    n, blocks, sizes = _backward_sizes(x, dims)
+    shape, rows, ones, zeros = x.shape, x.shape[x.ndim - dims :], _equal(n, 1), np.zeros(mean.shape, np.float32)
+    run = _backward(centred, False).with_last(blocks, *sizes)
+
+    def gradients(g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray) -> tuple:
+        grad, sums = np.empty(shape, np.float32), np.empty((2, blocks, n), np.float32)
+        run(g, x, grad, mean, rstd, zeros, zeros, ones if w is None else w, sums[0], sums[1])
+        gw, gb = sums[:, 0] if blocks == 1 else total(sums, 1)
+        return grad, gw.reshape(rows), gb.reshape(rows)
+
+    return gradients
+
+
+def _on_one_thread(x: np.ndarray) -> bool:
+    return x.size < PARALLEL or get_num_threads() == 1
+
+
+def _backward_sizes(x: np.ndarray, dims: int) -> tuple[int, int, tuple[int, int, int]]:
+    """Elements of a row, blocks of rows, and the last words of `_backward`."""
+    n = math.prod(x.shape[x.ndim - dims :])
+    each = max(LEAST_ROWS, min(MOST_ROWS, BLOCK // n))
+    count = x.size // n
+    return n, -(-count // each), (n, count, each)
 
 
 def _as_rows(x: np.ndarray, dims: int) -> np.ndarray:

@@ -116,6 +116,13 @@ def moving_average(running: np.ndarray, value: np.ndarray, *, momentum: float) -
     return running
 
 
+def moving_averages(
+    mean: np.ndarray, of_mean: np.ndarray, var: np.ndarray, of_var: np.ndarray, momentum: float
+) -> None:
+    """`moving_average` of the running `mean` and `var`, all contiguous."""
+    _moving_averages().run(1, (mean, of_mean, var, of_var), mean.size, momentum)
+
+
 def group_norm_vjp(g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray,
                    g_mean: np.ndarray, g_rstd: np.ndarray) -> tuple[np.ndarray, ...]:  # fmt: skip
     """The gradients in x, w and b, from those of the three results."""
@@ -123,6 +130,59 @@ def group_norm_vjp(g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.
     grad = _gradient(g, x, w, (mean, rstd, g_mean, g_rstd), sums, _sizes(x, mean.shape[1]))
     gb, gw = sums[:, 0] if len(x) == 1 else total(sums, 1)
     return grad, gw, gb
+
+
+@prepares(batch_norm_vjp)
+def _(
+    g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray
+) -> Callable[..., tuple] | None:
+    compute = _prepared_gradient((g, x, w, mean, rstd), (2, x.shape[1]), _sizes(x, 0))
+    if compute is None:
+        return None
+
+    def gradients(*arrays: Any) -> tuple:
+        grad, sums = compute(*arrays)
+        return grad, sums[1], sums[0]
+
+    return gradients
+
+
+@prepares(group_norm_vjp)
+def _(g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray, *,
+      only_input: bool) -> Callable[..., tuple] | None:  # fmt: skip
+    compute = _prepared_gradient((g, x, w, mean, rstd), (2, *x.shape[:2]), _sizes(x, mean.shape[1]))
+    if compute is None:
+        return None
+
+    def gradients(*arrays: Any) -> tuple:
+        grad, sums = compute(*arrays)
+        if only_input:
+            return grad, None, None
+        gb, gw = sums[:, 0] if len(grad) == 1 else total(sums, 1)
+        return grad, gw, gb
+
+    return gradients
+
+
+def _prepared_gradient(
+    arrays: tuple[np.ndarray | None, ...], shape: tuple[int, ...], sizes: tuple[int, ...]
+) -> Callable[..., tuple[np.ndarray, np.ndarray]] | None:
+    """`_gradient` and its sums for g, x, w, mean and rstd like these; None where they are not contiguous or threads share it."""
+    x, mean = arrays[1], arrays[3]
+    assert x is not None and mean is not None
+    if sizes[0] >= 2 * _grain(sizes) or not all(a is None or a.flags.c_contiguous for a in arrays):
+        return None
+    like, ones, zeros = x.shape, _equal(x.shape[1], 1), np.zeros(mean.shape, np.float32)
+    run = _backward_on_one_thread(len(shape) == 3, False, sizes)
+
+    def gradient(
+        g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        grad, sums = np.empty(like, np.float32), np.empty(shape, np.float32)
+        run(g, x, grad, ones if w is None else w, mean, rstd, zeros, zeros, sums)
+        return grad, sums
+
+    return gradient
 
 
 def _sizes(x: np.ndarray, groups: int) -> tuple[int, ...]:
@@ -365,12 +425,23 @@ def _evaluated_backward(code: Code, first: Value, last: Value, arguments: list[V
 
 @generalized("(n),(n),()->(n)", vectorize=False)
 def _moving_average(code: Code, operands: list[Operand], sizes: list[Value]) -> None:
-    running, value, momentum, out = operands
-    new = code.load("double", momentum.address)
-    weights = [code.splat(weight, LANES) for weight in (1.0 - new, new)]
+    running, value, momentum, out = (operand.address for operand in operands)
+    _move(code, running, value, out, sizes[0], code.load("double", momentum))
+
+
+@native("ppppqd", vectorize=False)
+def _moving_averages(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """Running means, means, running variances, variances, their number and the momentum."""
+    *arrays, n, momentum = arguments
+    for running, value in (arrays[:2], arrays[2:]):
+        _move(code, running, value, running, n, momentum)
+
+
+def _move(code: Code, running: Value, value: Value, out: Value, n: Value, momentum: Value) -> None:
+    weights = [code.splat(weight, LANES) for weight in (1.0 - momentum, momentum)]
 
     def move(i: Value, mask: Value | None) -> None:
-        old, new = (code.cast(load(code, a, i, mask), "double") for a in (running.address, value.address))
-        store(code, code.cast(old * weights[0] + new * weights[1], "float"), out.address, i, mask)
+        old, new = (code.cast(load(code, a, i, mask), "double") for a in (running, value))
+        store(code, code.cast(old * weights[0] + new * weights[1], "float"), out, i, mask)
 
-    for_each(code, sizes[0], move)
+    for_each(code, n, move)

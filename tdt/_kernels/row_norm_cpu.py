@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from tdt._kernels._formulas import BFLOAT16
 from tdt._kernels._layout import like
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel
+from tdt._kernels._registry import prepares
 from tdt._kernels._rows import LANES, contiguous, fma, for_each, load, store
 from tdt._kernels._syntax import vector
 from tdt._kernels.layer_norm_cpu import _equal
@@ -55,6 +57,42 @@ def batch_norm_vjp(
     arrays = like(g, x), x, grad, _or(w, channels, 1), *map(contiguous, (mean, rstd, g_mean, g_rstd)), sums
     shape.run(_backward(x.dtype == BFLOAT16), (BEGIN, FIRST, JOIN, LAST), arrays, shape.room(2, 2, 4))
     return grad, sums[1], sums[0]
+
+
+@prepares(batch_norm)
+def _(
+    x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None, *, eps: float, recorded: bool
+) -> Callable[..., Any] | None:
+    shape, channels = _Shape(x), x.shape[1]
+    if x.dtype == BFLOAT16 or shape.large:
+        return None
+    outer, ones, zeros, rooms = x.shape, _equal(channels, 1), _equal(channels, 0), (3, 3, 4)
+    run = _forward(False).with_last(shape.blocks, *shape.words(), eps)
+
+    def normed(x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> Any:
+        out, statistics = np.empty(outer, np.float32), np.empty((3, channels), np.float32)
+        run(x, out, ones if w is None else w, zeros if b is None else b, statistics, *shape.room(*rooms))
+        return (out, *statistics) if recorded else out
+
+    return normed
+
+
+@prepares(batch_norm_vjp)
+def _(
+    g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray
+) -> Callable[..., tuple] | None:
+    shape, channels = _Shape(x), x.shape[1]
+    if shape.large or not all(a is None or a.flags.c_contiguous for a in (g, x, w, mean, rstd)):
+        return None
+    outer, ones, zeros = x.shape, _equal(channels, 1), np.zeros(channels, np.float32)
+    run = _backward(False).with_last(shape.blocks, *shape.words())
+
+    def gradients(g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray) -> tuple:
+        grad, sums = np.empty(outer, np.float32), np.empty((2, channels), np.float32)
+        run(g, x, grad, ones if w is None else w, mean, rstd, zeros, zeros, sums, *shape.room(2, 2, 4))
+        return grad, sums[1], sums[0]
+
+    return gradients
 
 
 def batch_norm_eval(x: np.ndarray, mean: np.ndarray, var: np.ndarray, w: np.ndarray | None, b: np.ndarray | None, *,
@@ -97,6 +135,15 @@ class _Shape:
         self.blocks = -(-self.rows // self.block)
         self.pitch = -(-self.columns // LANES) * LANES + LANES
 
+    @property
+    def large(self) -> bool:
+        """Whether threads may share a call."""
+        return self.rows * self.columns >= 2 * GRAIN
+
+    def words(self) -> tuple[int, ...]:
+        """Those of `SIZES`, for all steps in one call."""
+        return ALL, self.rows, self.columns, self.channels, self.block, self.pitch
+
     def room(self, parts: int, sums: int, numbers: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Memory for so many sums of each block, sums over all blocks in double precision, and numbers of each column."""
         return (
@@ -108,10 +155,10 @@ class _Shape:
     def run(self, kernel: NativeKernel, steps: tuple[int, ...], images: tuple, room: tuple, *numbers: float) -> None:
         """Call the kernel on all blocks: once for all steps, or, where threads share it, once for each."""
         arrays = *images, *room
-        sizes = self.rows, self.columns, self.channels, self.block, self.pitch
-        if self.rows * self.columns < 2 * GRAIN:
-            kernel.run(self.blocks, arrays, ALL, *sizes, *numbers)
+        if not self.large:
+            kernel.run(self.blocks, arrays, *self.words(), *numbers)
             return
+        sizes = self.words()[1:]
         grain = -(-GRAIN // (self.block * self.columns))
         for step in steps:
             if step in (BEGIN, JOIN):

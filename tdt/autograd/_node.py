@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -39,7 +39,7 @@ class BackwardPlan:
     __slots__ = ("op", "names", "keep", "keep_operands", "keep_outputs",
                  "fold", "named", "calls", "fast_calls", "fast", "broadcasts", "multiple_outputs",
                  "variadic", "needs_shapes", "needs_dtypes", "widens", "has_rule", "numbers", "dtype",
-                 "in_place")  # fmt: skip
+                 "in_place", "prepare")  # fmt: skip
 
     def __init__(self, op: Op, mask: int, count: int, low: Any = None, nowhere: int = 0, kinds: tuple = ()):
         nowhere = nowhere if len(op.rules) > 1 else 0  # a single rule keeps and runs, as in PyTorch
@@ -95,6 +95,8 @@ class BackwardPlan:
         self.fast_calls = [
             c for rule in fast_rules for c in self._calls(rule, rule.fast, rule.fast_params, order, needed)
         ]
+        # Of the one rule, what prepares its calls by shapes.
+        self.prepare = rules[0].prepare if len(fast_rules) == 1 and not (self.widens or self.variadic) else None
         # Whether the one call may write its result into the incoming gradient.
         self.in_place = len(self.fast_calls) == 1 and rules[0].generated and not (self.multiple_outputs or self.widens)
 
@@ -106,6 +108,27 @@ class BackwardPlan:
             at = tuple(self.names.index(n) if n in self.names else None for n in rule.wrt)
             return [(function, pick, at, tuple(i is not None and i in needed for i in at))]
         return [(function, pick, i, None) for i in needed if self.names[i] == rule.wrt[0]]
+
+    def prepared(self, values: list) -> Callable[..., list] | Literal[False]:
+        """A function of the gradient and the saved arrays, for such `values` of `Node.run`; False where nothing is prepared."""
+        _, pick, at, needs = self.fast_calls[0]
+        compute = self.prepare(*pick(values))  # type: ignore[misc]
+        count = len(self.names)
+        if compute is None:
+            return False
+        if needs is None:
+            return lambda *arrays: [*(None,) * at, compute(*arrays), *(None,) * (count - at - 1)]
+        if at == (*range(count),):
+            return lambda *arrays: [*compute(*arrays)]
+
+        def placed(*arrays: ndarray) -> list:
+            results: list = [None] * count
+            for i, r in zip(at, compute(*arrays), strict=True):
+                if i is not None:
+                    results[i] = r
+            return results
+
+        return placed
 
     def _getter(self, name: str) -> Callable[[Node, list], Any]:
         """A function that gets the value of a rule's parameter that is neither saved nor passed by the engine."""
@@ -130,7 +153,7 @@ class Node(GraphNode):
     """
 
     __slots__ = ("backward_plan", "edges", "saved", "shapes", "dtypes", "attributes", "aux", "number", "hooks", "outs",
-                 "label", "__weakref__")  # fmt: skip
+                 "label", "call", "__weakref__")  # fmt: skip
     hooks: Any
     outs: Any
     dtypes: Any
@@ -145,8 +168,10 @@ class Node(GraphNode):
         attributes: dict,
         outs: tuple,
         aux: Any = None,
+        call: Any = None,
     ):
-        self.backward_plan, self.edges = back, edges
+        """call: the remembered one (`_remembered._Call`) that this is; all results but the first are arrays then."""
+        self.backward_plan, self.edges, self.call = back, edges, call
         self.attributes, self.aux, self.number = attributes, aux, number()
         self.hooks = self.outs = self.dtypes = self.shapes = None
         saved: Any = [] if back.keep else ()  # an empty list would be one more object for the garbage collector
@@ -163,14 +188,14 @@ class Node(GraphNode):
                 saved.append((t, None, 0))
         for k in back.keep_outputs:
             t = outs[k]
-            saved.append((t._a, t._st, t._st.version))
+            saved.append((t._a, t._st, t._st.version) if call is None or not k else (t, None, 0))
         self.saved, count = saved, len(operands)
         if back.needs_shapes or (back.broadcasts and (count != 2 or was_broadcast(*arrays))):
             self.shapes = (arrays[0].shape,) if count == 1 else tuple([getattr(a, "shape", ()) for a in arrays])
         if back.needs_dtypes:
             self.dtypes = tuple([getattr(a, "dtype", None) for a in arrays])
         if back.multiple_outputs:
-            self.outs = [kind_of(t) for t in outs]
+            self.outs = [kind_of(t) for t in outs] if call is None else call.kinds
 
     def name(self) -> str:
         """The node's name in PyTorch's spelling, e.g. `TanhBackward0`."""
@@ -195,6 +220,13 @@ class Node(GraphNode):
                 raise overwritten(array, storage, version, self)
             saved.append(array)
             storages.append(storage)
+        unprepared = None
+        if back.prepare is not None and self.call is not None and not graph and required is None:
+            unprepared = key_of(back, grads)
+            if unprepared is not None and (prepared := self.call.gradients.get(unprepared)) is not None:
+                if prepared:
+                    return prepared(grads[0], *saved)
+                unprepared = None
         grads = grads if grads[0].__class__ is ndarray else densify_unsupported(back.op, grads)
         fast = back.fast and not graph and grads[0].__class__ is not SparseCOO
         if not fast:
@@ -230,6 +262,8 @@ class Node(GraphNode):
                 for i, r in zip(at, function(*pick(values)), strict=True):
                     if i is not None:
                         results[i] = r
+        if unprepared is not None:
+            self.call.gradients[unprepared] = back.prepared(values)
         if not (fast or graph):
             results = [None if r is None else r._a for r in results]
         if self.shapes is not None and back.broadcasts:
@@ -293,6 +327,17 @@ def zeros(kind: tuple) -> Any:
     """An array of zeros of a kind noted by `kind_of`."""
     shape, dtype, xp = kind
     return xp.zeros(shape, dtype)
+
+
+def key_of(back: BackwardPlan, grads: list) -> tuple | None:
+    """What prepared gradients of a call depend on besides the call; None unless the first result alone has a gradient."""
+    g = grads[0]
+    if g.__class__ is not ndarray:
+        return None
+    for other in grads[1:]:
+        if other is not None:
+            return None
+    return back, g.dtype, g.shape, g.strides
 
 
 def was_broadcast(a: Any, b: Any) -> bool:

@@ -42,13 +42,14 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
 class Rule:
     """How the gradients of the operands `wrt` follow from the outputs'; `fast` is the same on arrays."""
 
-    __slots__ = ("wrt", "function", "params", "fast", "fast_params", "joint", "generated")
+    __slots__ = ("wrt", "function", "params", "fast", "fast_params", "joint", "generated", "prepare")
 
     def __init__(self, wrt: tuple[str, ...], function: Callable[..., Any]):
         self.wrt, self.function, self.joint = wrt, function, len(wrt) > 1
         self.params = _parameters(function)
         self.fast: Callable[..., Any] | None = None
         self.fast_params: tuple[str, ...] | None = None
+        self.prepare: Callable[..., Any] | None = None
         self.generated = False  # whether `fast` is a formula of each element, which may write into the gradient
 
 
@@ -180,6 +181,22 @@ class Op(Traits):
                 rule.fast, rule.fast_params = self._generated_rule(wrt[0], function)
                 rule.generated = "g" in rule.fast_params
             return rule
+
+        return register
+
+    def prepares_vjp(self, *wrt: str) -> Callable[[F], F]:
+        """Register what prepares calls of the array form of a rule, whose parameters it takes, by their shapes.
+
+        It gets the arguments of a call and returns a function of the gradient and of the arrays that nodes save, in order, or
+        None. That one computes what the array form does of other arrays of these types, shapes and strides, where only the
+        first result has a gradient. It is asked by calls of `_remembered.calls_by_shape`.
+        """
+
+        def register(function: F) -> F:
+            rule = self.rules[wrt[0]]
+            assert _parameters(function) == rule.fast_params, f"{self.name}: parameters differ from those of fast_vjp"
+            rule.prepare = function
+            return function
 
         return register
 

@@ -13,12 +13,13 @@ import numpy as np
 from tdt import _kernels
 from tdt._core.calls import TENSOR_TYPES, renamed_keywords
 from tdt._core.mode import _replace, _set, state
-from tdt._core.tensor import Storage, Tensor
+from tdt._core.tensor import Storage, Tensor, wrap
 from tdt._core.wrapping import wraps
 from tdt._kernels import chosen_for
 from tdt._kernels._threads import THREADS
-from tdt.autograd._dispatch import _edges_of, _record, apply, number_key, ufunc_of
-from tdt.autograd._fast_path import wrapped
+from tdt.autograd._dispatch import _edges_of, apply, number_key, ufunc_of
+from tdt.autograd._node import BackwardPlan, Node, kind_of
+from tdt.autograd._node_names import label
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
@@ -50,7 +51,12 @@ def calls_by_shape(function: F) -> F:
     return _remembering(function, True)
 
 
-def _remembering(function: F, by_shape: bool) -> F:  # noqa: C901  (one frame: helper calls cost time)
+def calls_by_shape_with_all_results(function: F) -> F:
+    """`calls_by_shape` for a function that returns all results of its op; only the first can have a gradient."""
+    return _remembering(function, True, True)
+
+
+def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa: C901  (one frame: helper calls cost time)
     private = function.__name__.startswith("_")  # a part of a public function, whose errors are that one's
     saved: tuple[dict, dict] = {}, {}  # calls that are not recorded, and others
     _kernels.UFUNCS.extend(saved)
@@ -88,7 +94,9 @@ def _remembering(function: F, by_shape: bool) -> F:  # noqa: C901  (one frame: h
                     if call is None and len(calls) < MOST_SAVED:
                         with _Watch() as watch:
                             result = function(*args, **kwargs)
-                        calls[types] = watch.call(result, (*args, *kwargs.values()), by_shape, recorded) or False
+                        calls[types] = watch.call(
+                            result[0] if whole else result, (*args, *kwargs.values()), by_shape, recorded, whole
+                        ) or False  # fmt: skip
                         return result
                     if call:
                         numbers = call.numbers
@@ -106,7 +114,7 @@ def _remembering(function: F, by_shape: bool) -> F:  # noqa: C901  (one frame: h
                         if not recorded or call.record(
                             out, arrays, (*args, *kwargs.values()) if kwargs else args, rest
                         ):
-                            return out
+                            return (out, *map(wrap, rest)) if whole else out
                         if call.label is None:  # for which a recorded call is watched
                             calls.pop(types, None)
             return function(*args, **kwargs) if kwargs else function(*args)
@@ -131,17 +139,24 @@ class _Call:
         constants: the operands of the op, None in the place of tensors.
         places: of the tensors among the operands.
         tail: the constants, where they follow all tensors; else None.
+        kinds: of the op's results, see `kind_of`; None until a call is recorded.
+        gradients: prepared functions that compute the operands' gradients, by `key_of`; False where nothing is
+            prepared; None for a call that is remembered whatever the shapes.
         label: name of the node, "" for the op's own; None if the call that was watched has none.
     """
 
-    __slots__ = ("attributes", "constants", "function", "label", "numbers", "op", "places", "plan", "several", "tail")
+    __slots__ = ("attributes", "constants", "function", "gradients", "kinds", "label", "numbers", "op", "places", "plan",
+                 "several", "tail")  # fmt: skip
     plan: Any
     label: str | None
 
     def __init__(
-        self, op: Op, operands: tuple[Any, ...], attributes: dict, result: Tensor, by_shape: bool, recorded: bool
-    ):
+        self, op: Op, operands: tuple[Any, ...], attributes: dict, result: Tensor, by_shape: bool, recorded: bool,
+        whole: bool = False,
+    ):  # fmt: skip
         self.op, self.several = op, len(op.outputs) > 1 or bool(op.aux)
+        self.kinds: list | None = None
+        self.gradients: dict[tuple, Any] | None = {} if by_shape else None
         self.places = [place for place, x in enumerate(operands) if x.__class__ in TENSOR_TYPES]
         self.constants = [None if x.__class__ in TENSOR_TYPES else x for x in operands]
         count = len(self.places)
@@ -161,12 +176,12 @@ class _Call:
         elif op.ufuncs is not None:
             pass
         elif by_shape and self.plan is not None and hasattr(op.forward, "prepare"):
-            self.function = self._of_shape(arrays, recorded)
+            self.function = self._of_shape(arrays, recorded or whole)
         elif op.elementwise and self.plan is not None and self.plan.fast_path and len(self.places) == len(operands):
             plain = op.direct is not None and not attributes
             self.function = op.direct if plain else functools.partial(op.forward, np, **self.attributes)
         elif by_shape and self.plan is not None:
-            self.function = self._of_shape(arrays, recorded)
+            self.function = self._of_shape(arrays, recorded or whole)
 
     def _of_shape(self, arrays: list[Any], recorded: bool) -> Callable[..., Any] | None:
         """What computes the op for arrays of these shapes, if no more belongs to a call; several results if `recorded`."""
@@ -211,11 +226,22 @@ class _Call:
         if nowhere or (mask and self.label is None):
             return False
         if mask and self.op.rules:
-            further = len(self.op.outputs) - 1
-            outs = (out, *[wrapped(asarray(r)) for r in rest[:further]]) if further else (out,)
-            _record(self.op, self.plan, mask, edges, operands, arrays, self.attributes, outs, 0, rest[further:] or None)
-            if self.label and out._edge is not None:
-                out._edge[0].label = self.label
+            back = self.plan.backward_plans.get(mask)
+            if back is None:
+                back = BackwardPlan(self.op, mask, len(operands), self.plan.low, 0, tuple(map(type, arrays)))
+                self.plan.backward_plans[mask] = back
+            if back.has_rule:
+                further = len(self.op.outputs) - 1
+                outs = (
+                    (out, *[r if r.__class__ is ndarray else asarray(r) for r in rest[:further]]) if further else (out,)
+                )
+                if self.kinds is None:
+                    self.kinds = [kind_of(out), *[(r.shape, r.dtype, np) for r in outs[1:]]]
+                node = Node(back, edges, operands, arrays, self.attributes, outs, rest[further:] or None,
+                            None if self.gradients is None else self)  # fmt: skip
+                out._edge = (node, 0)
+                if self.label:
+                    label(out, self.label)
         return True
 
     def _among_constants(self, values: Sequence[Any]) -> tuple:
@@ -248,10 +274,10 @@ class _Watch:
         self.ops.append((op, operands, attributes, result))
         return result
 
-    def call(self, result: Any, args: tuple, by_shape: bool, recorded: bool) -> _Call | None:
+    def call(self, result: Any, args: tuple, by_shape: bool, recorded: bool, whole: bool) -> _Call | None:
         """The call that was made; None where it was not one op of all tensors in their order, or cannot be repeated."""
         if by_shape and len(self.ops) > 1:
-            return None if recorded else self._program(result, args)
+            return None if recorded or whole else self._program(result, args)
         if len(self.ops) != 1:
             return None
         op, inputs, attributes, found = self.ops[0]
@@ -261,7 +287,7 @@ class _Watch:
         tensors, operands = ([id(x) for x in xs if x.__class__ in TENSOR_TYPES] for xs in (args, inputs))
         if tensors != operands:
             return None
-        call = _Call(op, inputs, attributes, found, by_shape, recorded)
+        call = _Call(op, inputs, attributes, found, by_shape, recorded, whole)
         return call if call.function is not None else None
 
     def _program(self, result: Any, args: tuple) -> _Call | None:

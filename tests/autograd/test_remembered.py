@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 import tdt
@@ -117,6 +118,12 @@ def test_the_default_dtype_is_that_of_each_call(call):
 SHAPES = {
     "layer_norm": lambda t, x, i: t.nn.functional.layer_norm(x, (6,), None, x[0]),
     "group_norm": lambda t, x, i: t.nn.functional.group_norm(x.reshape(2, 4, 3, 2), 2),
+    "instance_norm": lambda t, x, i: t.nn.functional.instance_norm(x.reshape(2, 4, 6)),
+    "huber_loss": lambda t, x, i: t.nn.functional.huber_loss(x, x.detach().flip(0), delta=0.5),
+    "mse_loss": lambda t, x, i: t.nn.functional.mse_loss(x, x.detach().flip(0), reduction="none"),
+    "soft_margin_loss": lambda t, x, i: t.nn.functional.soft_margin_loss(x, x.detach().sign(), reduction="sum"),
+    "logits": lambda t, x, i: t.nn.functional.binary_cross_entropy_with_logits(x, x.detach().sigmoid()),
+    "kl_div": lambda t, x, i: t.nn.functional.kl_div(x, x.detach().softmax(1), reduction="batchmean"),
     "batch_norm": lambda t, x, i: t.nn.functional.batch_norm(x.reshape(2, 4, 3, 2), None, None, training=True),
     "avg_pool2d": lambda t, x, i: t.nn.functional.avg_pool2d(x.reshape(2, 1, 4, 6), 2, padding=1),
     "max_pool2d": lambda t, x, i: t.nn.functional.max_pool2d(x.reshape(2, 1, 4, 6), (2, 3), stride=1),
@@ -173,6 +180,60 @@ def test_later_calls_by_shape_and_their_gradients_are_pytorchs(name):
         assert found[0][0] == pytest.approx(found[1][0], rel=1e-5, abs=1e-6)
         assert found[0][1] == pytest.approx(found[1][1], rel=1e-4, abs=1e-5)
         assert found[0][2:] == found[1][2:]
+
+
+def normed(t, x, w, b):
+    f, mean, var = t.nn.functional, t.zeros(4), t.ones(4)
+    image = x.reshape(2, 4, 3, 2)
+    return {
+        "layer": lambda: f.layer_norm(x, (6,), x[0] * 0 + 1 if w is None else w.repeat(2)[:6], None),
+        "batch": lambda: f.batch_norm(image, mean, var, w, b, True),
+        "rows": lambda: f.batch_norm(x.reshape(12, 4), mean, var, w, b, True, momentum=0.25),
+        "group": lambda: f.group_norm(image, 2, w, b),
+        "logits": lambda: f.binary_cross_entropy_with_logits(x, x.detach().abs() / 9, reduction="none"),
+        "absolute": lambda: f.l1_loss(x, x.detach() - 1, reduction="none"),
+    }
+
+
+@pytest.mark.parametrize("needs", ["xwb", "x", "wb", "xb"])
+@pytest.mark.parametrize("name", normed(tdt, tdt.ones(8, 6), None, None))
+def test_prepared_gradients_are_those_of_the_first_calls(name, needs):
+    """Each call's backward is prepared from the second on; a gradient of other strides, or a second one, is not."""
+    if name in ("logits", "absolute") and "x" not in needs:
+        needs = "x" + needs
+    found = {}
+    for t in (tdt, require_torch()):
+        random = np.random.default_rng(0)
+        x, w, b = (t.tensor(random.standard_normal(n), dtype=t.float32) for n in ((8, 6), 4, 4))
+        leaves = [v.requires_grad_() for v, k in zip((x, w, b), "xwb", strict=True) if k in needs]
+        used = [
+            v for v in leaves if v is x or name not in ("logits", "absolute", "layer") or (v is w and name == "layer")
+        ]
+        call = normed(t, x, w, b)[name]
+        first = call()
+        g = t.tensor(random.standard_normal(tuple(first.shape)), dtype=t.float32)
+        turned = g.transpose(0, -1).contiguous().transpose(0, -1)
+        one = t.ones(()).expand(first.shape)
+        results = found[t] = [
+            list(t.autograd.grad(call(), used, v)) for v in (g, g, g, turned, turned, turned, one, one)
+        ]
+        twice = [t.autograd.grad(call(), used, g, create_graph=True)[0] for _ in range(2)]
+        results += [list(t.autograd.grad((v * v).sum(), used, allow_unused=True)) for v in twice if v.requires_grad]
+        if t is tdt:
+            for alike in (results[:3], results[3:6]):
+                assert len({tuple(map(bits, each)) for each in alike}) == 1
+        kept = call()
+        results += [list(t.autograd.grad(kept, used, g, retain_graph=True)) for _ in range(2)]
+        if "x" in needs and name != "absolute":
+            changed = call()
+            with t.no_grad():
+                x.mul_(1)
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                changed.backward(g)
+    for ours, theirs in zip(*found.values(), strict=True):
+        for a, b in zip(ours, theirs, strict=True):
+            a, b = (0.0 if v is None else v.numpy(force=True) for v in (a, b))  # where all is 0, one library gives None
+            assert a + 0 * b == pytest.approx(b + 0 * a, rel=1e-4, abs=2e-5)
 
 
 def test_an_index_out_of_range_is_refused_in_later_calls_too():

@@ -25,6 +25,7 @@ from tdt._kernels import (
     gpu_kernel,
     kernel,
     large_channels,
+    lazy,
     narrow,
     on_one_gpu,
     widen,
@@ -34,7 +35,7 @@ from tdt._ops.shape.memory import in_output_format
 from tdt.autograd._dispatch import record_results
 from tdt.autograd._inplace import is_plain, write
 from tdt.autograd._op import op
-from tdt.autograd._remembered import calls_by_shape
+from tdt.autograd._remembered import calls_by_shape, calls_by_shape_with_all_results
 
 HALF = (float16, bfloat16)
 
@@ -115,6 +116,13 @@ def required(gradients: tuple, needs: tuple) -> tuple:
     return gradients if all(needs) else tuple(g if need else None for g, need in zip(gradients, needs, strict=True))
 
 
+def prepared_gradients(fast: Any, needs: tuple, *arrays: Any, **how: Any) -> Any:
+    """What the kernel `fast` of a rule prepares for arrays like these, without the gradients that are not needed; or None."""
+    prepare = getattr(fast, "prepare", None)
+    compute = prepare and prepare(*arrays, **how)
+    return compute if compute is None or all(needs) else lambda *arrays: required(compute(*arrays), needs)
+
+
 _SLOPES = (
     kernel("row_norm_cpu:batch_norm_vjp", float_or_half_channels),
     kernel("plane_norm_cpu:batch_norm_vjp", float_images_of_channels),
@@ -139,6 +147,11 @@ def _(xp, g, needs, x, w, mean, rstd, g_out, g_mean, g_rstd):
         slope = ((gw if w is None else gw * w) * rstd * rstd + g_rstd * rstd * rstd * rstd) / count
         gx = input_grad(xp, g_out, x, mean, scale, slope, (gb * scale - g_mean) / count)
     return gx, gw if needs[1] else None, gb if needs[2] else None
+
+
+@_batch_norm.prepares_vjp("x", "w", "b")
+def _(xp, g, needs, x, w, mean, rstd, g_out, g_mean, g_rstd):
+    return prepared_gradients(chosen(_SLOPES, xp, x, g_out, w), needs, g_out, x, w, mean, rstd)
 
 
 _GRAD_SUMS = (kernel("norm_cpu:batch_norm_sums", large_channels),)
@@ -262,12 +275,49 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
             return out
     if training and running_mean is None is running_var:
         return _by_batch_alone(input, weight, bias, eps)
+    if training and _moves_at_once(input, running_mean, running_var):
+        out, mean, _, var = _results_by_batch(input, weight, bias, eps)
+        moved = running_mean._a, mean._a, running_var._a, var._a  # type: ignore[union-attr]
+        _MOVING_AVERAGES(*moved, momentum)
+        running_mean._st.bump_version()  # type: ignore[union-attr]
+        running_var._st.bump_version()  # type: ignore[union-attr]
+        return out
     return normed_and_statistics(input, running_mean, running_var, weight, bias, training, momentum, eps)[0]
 
 
 @calls_by_shape
 def _by_batch_alone(input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
     return normed_and_statistics(input, None, None, weight, bias, True, 0.0, eps)[0]
+
+
+@calls_by_shape_with_all_results
+def _results_by_batch(input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> tuple[Tensor, ...]:
+    """The result of a batch that is not empty, the mean, the inverse of the deviation, and the variance."""
+    _check_sizes(input, (None, None, weight, bias))
+    check_dtypes(input, (weight, bias))
+    return _batch_norm(in_output_format(input), weight, bias, eps=eps)
+
+
+def _moves_at_once(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None) -> bool:
+    """Whether one kernel may move both running statistics of a float32 input's channels, and no handler sees it."""
+    x = input._a
+    if (
+        state.fast_record is None
+        or x.__class__ is not np.ndarray
+        or x.dtype is not float32.np
+        or x.ndim < 2
+        or not x.size
+    ):
+        return False
+    for running in (running_mean, running_var):
+        if (
+            running is None
+            or not is_plain(running)
+            or running._a.dtype is not x.dtype
+            or running._a.shape != x.shape[1:2]
+        ):
+            return False
+    return _kernels.enabled()
 
 
 def _evaluated(input: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None,
@@ -297,16 +347,11 @@ def normed_and_statistics(input: Tensor, running_mean: Tensor | None, running_va
                           eps: float) -> tuple[Tensor, Tensor | None, Tensor | None]:  # fmt: skip
     """`batch_norm` for batches of any size; and in training each channel's mean, and the inverse of its deviation."""
     array = input._a
-    shape = array.shape
     if not array.size:  # nothing to normalise, and no channels to speak of: one weight joins the graph for all
         out = input.clone() if weight is None else input * weight[0]
         return out if bias is None else out + bias[0], None, None
-    if len(shape) < 2:
-        raise IndexError(f"batch_norm: expected input (N, C, *), but got {list(shape)}")
     params = running_mean, running_var, weight, bias
-    for name, value in zip(("running_mean", "running_var", "weight", "bias"), params, strict=True):
-        if value is not None and value._a.size != shape[1]:
-            raise RuntimeError(f"{name} should contain {shape[1]} elements not {value.numel()}")
+    _check_sizes(input, params)
     if not array.flags.c_contiguous:
         input = in_output_format(input)
     kind, used_mean, used_var = input.dtype, running_mean, running_var
@@ -325,6 +370,16 @@ def normed_and_statistics(input: Tensor, running_mean: Tensor | None, running_va
         check_category("batch_norm", FLOATING, input.dtype)
         out = _batch_norm_eval(input, used_mean, used_var, weight, bias, eps=eps)
     return out if out.dtype is kind else out.to(kind), mean, rstd
+
+
+def _check_sizes(input: Tensor, params: tuple[Tensor | None, ...]) -> None:
+    """IndexError for an input without channels, RuntimeError if `params`, in the order of `batch_norm`, are not one for each."""
+    shape = input._a.shape
+    if len(shape) < 2:
+        raise IndexError(f"batch_norm: expected input (N, C, *), but got {list(shape)}")
+    for name, value in zip(("running_mean", "running_var", "weight", "bias"), params, strict=True):
+        if value is not None and value._a.size != shape[1]:
+            raise RuntimeError(f"{name} should contain {shape[1]} elements not {value.numel()}")
 
 
 def plain_with_float32(input: Tensor, *params: Tensor | None) -> bool:
@@ -405,6 +460,7 @@ def _move(running: Tensor, value: Tensor, momentum: float) -> None:
     running._st.bump_version()
 
 
+_MOVING_AVERAGES = lazy("plane_norm_cpu:moving_averages")
 _MOVING_AVERAGE = kernel("plane_norm_cpu:moving_average", float_rows)
 
 

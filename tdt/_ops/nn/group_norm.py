@@ -11,7 +11,16 @@ from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor, alias
 from tdt._kernels import cached_groups, chosen, float_planes, kernel, large_channels
 from tdt._ops._common import at_once, unrecorded
-from tdt._ops.nn.batch_norm import HALF, batch_norm, check_dtypes, grad_sums, input_grad, per_channel, required
+from tdt._ops.nn.batch_norm import (
+    HALF,
+    batch_norm,
+    check_dtypes,
+    grad_sums,
+    input_grad,
+    per_channel,
+    prepared_gradients,
+    required,
+)
 from tdt._ops.shape.memory import in_output_format
 from tdt.autograd._dispatch import record_results
 from tdt.autograd._node_names import label
@@ -106,6 +115,12 @@ def _(xp, needs, x, w, mean, rstd, g_out, g_mean, g_rstd, groups):
         slope = (total(gw if w is None else gw * w) + g_rstd * rstd) * rstd * rstd / count
         gx = input_grad(xp, g_out, x, each(mean), scale, each(slope), each(shift))
     return gx, gw.sum(axis=0) if needs[1] else None, gb.sum(axis=0) if needs[2] else None
+
+
+@_group_norm.prepares_vjp("x", "w", "b")
+def _(xp, needs, x, w, mean, rstd, g_out, g_mean, g_rstd, groups):
+    fast, only_input = chosen(_SLOPES, xp, x, g_out, w, groups=groups), not any(needs[1:])
+    return prepared_gradients(fast, needs, g_out, x, w, mean, rstd, only_input=only_input)
 
 
 @calls_by_shape

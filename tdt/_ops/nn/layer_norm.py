@@ -11,7 +11,7 @@ from tdt._core.dtype import FLOATING, check_category, finfo, float32
 from tdt._core.tensor import Tensor, alias
 from tdt._kernels import LOWER, chosen, float_layer, gpu_floats, gpu_kernel, kernel, narrow, widen
 from tdt._ops._common import at_once, unrecorded
-from tdt._ops.nn.batch_norm import HALF, check_dtypes, plain_with_float32, required
+from tdt._ops.nn.batch_norm import HALF, check_dtypes, plain_with_float32, prepared_gradients, required
 from tdt._ops.shape.memory import in_output_format, output_format
 from tdt.autograd._dispatch import record_results
 from tdt.autograd._op import op
@@ -115,6 +115,12 @@ def _(xp, needs, x, w, mean, rstd, g_out, g_mean, g_rstd, dims, centred):
         _backend.total(v, lead) if need else None for v, need in zip((g_out * normed, g_out), needs[1:], strict=True)
     )
     return gx, gw, gb
+
+
+@_layer_norm.prepares_vjp("x", "w", "b")
+def _(xp, needs, x, w, mean, rstd, g_out, g_mean, g_rstd, dims, centred):
+    fast = chosen(_SLOPES, xp, x, g_out, w)
+    return prepared_gradients(fast, needs, g_out, x, w, mean, rstd, dims=dims, centred=centred)
 
 
 @calls_by_shape
