@@ -10,6 +10,7 @@ import numpy as np
 
 from tdt._backend.windows import output_sizes
 from tdt._ops.nn._resampling import taps
+from tdt._ops.nn.loss.elements import PAIR_LOSSES
 from tdt._ops.nn.pool_uneven import adaptive_cells
 from tdt.onnx._forms import form
 from tdt.onnx._graph import BOOL, Formulas, Graph, Ref, Unsupported, check_known
@@ -343,3 +344,16 @@ def _huber_loss(graph: Graph, x: Ref, y: Ref, delta: float, reduction: str) -> R
     size = graph.op("Abs", x - y)
     losses = graph.where(size < delta, size * size * 0.5, (size - 0.5 * delta) * delta)
     return _mean_of(graph, losses, reduction)
+
+
+def _pair_loss(name: str) -> None:
+    """The form of a loss of pairs: its formula, reduced."""
+    formula = PAIR_LOSSES[name]
+
+    @form(name)
+    def _(graph: Graph, x: Ref, y: Ref, reduction: str) -> Ref:
+        return _mean_of(graph, formula(Formulas(graph), x, y), reduction)
+
+
+for _name in PAIR_LOSSES:
+    _pair_loss(_name)

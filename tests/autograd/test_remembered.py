@@ -222,8 +222,8 @@ def test_prepared_gradients_are_those_of_the_first_calls(name, needs):
         if t is tdt:
             for alike in (results[:3], results[3:6]):
                 assert len({tuple(map(bits, each)) for each in alike}) == 1
-        kept = call()
-        results += [list(t.autograd.grad(kept, used, g, retain_graph=True)) for _ in range(2)]
+        saved = call()
+        results += [list(t.autograd.grad(saved, used, g, retain_graph=True)) for _ in range(2)]
         if "x" in needs and name != "absolute":
             changed = call()
             with t.no_grad():

@@ -290,6 +290,22 @@ samples(
     *(call(x(2, 3), x(2, 3, seed=1), delta=1.25, reduction=r) for r in ("none", "mean", "sum")),
     elementwise=True,
 )
+PAIR_LOSSES = {
+    "absolute_loss": lambda a, y: np.abs(a - y),
+    "soft_margin_loss": lambda a, y: np.logaddexp(0, -y * a),
+    "logits_loss": lambda a, y: -(y * sp.log_expit(a) + (1 - y) * sp.log_expit(-a)),
+    "poisson_loss": lambda a, y: np.exp(a) - y * a,
+    "divergence": lambda a, y: sp.xlogy(y, y) - y * a,
+    "divergence_of_logs": lambda a, y: np.exp(y) * (y - a),
+}
+for name, losses in PAIR_LOSSES.items():
+    samples(
+        name,
+        lambda a, y, reduction, losses=losses: REDUCED[reduction](losses(a, y)),
+        *(call(x(2, 3), x(2, 3, seed=1, low=0.1), reduction=r) for r in REDUCED),
+        call(x(2, 3), x(3, seed=1, low=0.1), reduction="mean"),
+        elementwise=True,
+    )
 samples(
     "binary_cross_entropy_with_logits",
     lambda a, y: -(y * sp.log_expit(a) + (1 - y) * sp.log_expit(-a)),

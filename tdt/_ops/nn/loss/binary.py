@@ -13,6 +13,7 @@ from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.elementwise.activation import logsigmoid
 from tdt._ops.elementwise.math import _logit, _sigmoid
 from tdt._ops.nn.loss._front import check_constant, check_tensors, reduced, reduction_of
+from tdt._ops.nn.loss.elements import _pair_loss, logits_loss
 from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
@@ -20,8 +21,7 @@ from tdt.autograd._op import op
 
 @op(dtypes=FLOATING, autocast="float32", formula=True)
 def _binary_cross_entropy_with_logits(xp, x, y):
-    # Not max(x, 0) - x y: the two cancel where x is large and y near 1, and are NaN together where x is infinite.
-    return x * ((x > 0) - y) + xp.log1p(xp.exp(-xp.abs(x)))
+    return logits_loss(xp, x, y)
 
 
 @_binary_cross_entropy_with_logits.vjp("x")
@@ -152,6 +152,9 @@ def with_logits(
                            "give the target as floats: target.float()")  # fmt: skip
     _check_fits("binary_cross_entropy_with_logits", target, weight)
     check_constant("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
+    if weight is None is pos_weight and input.is_floating_point():
+        loss = _pair_loss("logits_loss", input, target, reduction)
+        return loss if loss.dtype is target.dtype else loss.to(target.dtype)
     if pos_weight is None:
         losses = _binary_cross_entropy_with_logits(input, target)
     else:
@@ -194,6 +197,8 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = 
     if not (input.is_floating_point() or input.is_complex()):
         raise RuntimeError(f"result type Float can't be cast to the desired output type {SCALAR_NAMES[input.dtype]}")
     check_constant("soft_margin_loss", target=target)
+    if input.is_floating_point() and not target.is_complex():
+        return _pair_loss("soft_margin_loss", input, target, reduction)
     losses = (-target * input).exp().log1p()
     return reduced(losses if losses.dtype is input.dtype else losses.to(input.dtype), reduction)
 

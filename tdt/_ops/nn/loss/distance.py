@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
-
-import numpy as np
 
 from tdt import _backend
 from tdt._core.broadcasting import check_broadcast
@@ -13,60 +10,51 @@ from tdt._core.dtype import FLOATING
 from tdt._core.tensor import Tensor
 from tdt._kernels import from_formula, total
 from tdt._ops.nn.loss._front import check_pair, reduced, reduction_of
+from tdt._ops.nn.loss.elements import _pair_loss, each_gradient, reduced_pair_shape, reduced_sum
 from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
+from tdt.autograd._remembered import calls_by_shape
 
 
-def _reduced_pair_shape(x: tuple, y: tuple, *, reduction: str, **how: Any) -> tuple:
-    return check_broadcast(x, y) if reduction == "none" else ()
-
-
-def _total(d: Any, sum_: Any, reduction: str) -> Any:
-    """The sum over the elements of `d`, or the mean, which of nothing is NaN."""
-    if reduction == "sum":
-        return sum_
-    return sum_ / d.dtype.type(d.size) if d.size else sum_ * np.nan
-
-
-def _each(g: Any, shape: tuple[int, ...], reduction: str) -> Any:
-    """The gradient that reaches each of the differences, of this shape."""
-    return g / max(math.prod(shape), 1) if reduction == "mean" else g
-
-
-@op(dtypes=FLOATING, shape=_reduced_pair_shape, autocast="float32")
+@op(dtypes=FLOATING, shape=reduced_pair_shape, autocast="float32")
 def _mse_loss(xp, x, y, *, reduction):
     d = x - y
     if reduction == "none":
         return d * d
     flat = d.reshape(-1)
-    return _total(d, _backend.dot(flat, flat), reduction)
+    return reduced_sum(d, _backend.dot(flat, flat), reduction)
 
 
 @_mse_loss.vjp("x")
 def _(g, x, y, reduction):
     d = x - y
-    return d * (2 * _each(g, d.shape, reduction))
+    return d * (2 * each_gradient(g, d.shape, reduction))
 
 
 @_mse_loss.vjp("y")
 def _(g, x, y, reduction):
     d = y - x
-    return d * (2 * _each(g, d.shape, reduction))
+    return d * (2 * each_gradient(g, d.shape, reduction))
 
 
 @_mse_loss.fast_vjp("x")
 def _(g, x, y, reduction):
     d = x - y
-    d *= 2 * _each(g, d.shape, reduction)
+    d *= 2 * each_gradient(g, d.shape, reduction)
     return d
 
 
 @_mse_loss.fast_vjp("y")
 def _(g, x, y, reduction):
     d = y - x
-    d *= 2 * _each(g, d.shape, reduction)
+    d *= 2 * each_gradient(g, d.shape, reduction)
     return d
+
+
+@calls_by_shape
+def _mse_of(input: Tensor, target: Tensor, reduction: str) -> Tensor:
+    return _mse_loss(input, target, reduction=reduction)
 
 
 def _slope(xp: Any, d: Any, delta: Any) -> Any:
@@ -87,16 +75,16 @@ _huber = from_formula("huber_loss", _loss, 2, ("delta",))[0]
 _huber_gradient = from_formula("huber_loss_gradient", _slope_times, 3, ("delta",))[0]
 
 
-@op(dtypes=FLOATING, shape=_reduced_pair_shape, autocast="float32")
+@op(dtypes=FLOATING, shape=reduced_pair_shape, autocast="float32")
 def _huber_loss(xp, x, y, *, delta, reduction):
     losses = xp.asarray(_huber(xp, x, y, delta=delta))
-    return losses if reduction == "none" else _total(losses, total(losses), reduction)
+    return losses if reduction == "none" else reduced_sum(losses, total(losses), reduction)
 
 
 def _huber_rule(g: Tensor, x: Tensor, y: Tensor, delta: float, reduction: str) -> Tensor:
     d = x - y
     # The slope is d.clamp(-delta, delta), but for second gradients, where delta itself counts as straight.
-    return d.where(d.abs() < delta, d.sign() * delta) * _each(g, d.shape, reduction)
+    return d.where(d.abs() < delta, d.sign() * delta) * each_gradient(g, d.shape, reduction)
 
 
 @_huber_loss.vjp("x")
@@ -106,7 +94,7 @@ def _(g, x, y, delta, reduction):
 
 @_huber_loss.fast_vjp("x")
 def _(xp, g, x, y, delta, reduction):
-    each = xp.asarray(_each(g, check_broadcast(x.shape, y.shape), reduction))
+    each = xp.asarray(each_gradient(g, check_broadcast(x.shape, y.shape), reduction))
     return _huber_gradient(xp, each, x, y, delta=delta)
 
 
@@ -117,8 +105,13 @@ def _(g, x, y, delta, reduction):
 
 @_huber_loss.fast_vjp("y")
 def _(xp, g, x, y, delta, reduction):
-    each = xp.asarray(_each(g, check_broadcast(x.shape, y.shape), reduction))
+    each = xp.asarray(each_gradient(g, check_broadcast(x.shape, y.shape), reduction))
     return _huber_gradient(xp, each, y, x, delta=delta)
+
+
+@calls_by_shape
+def _huber_of(input: Tensor, target: Tensor, delta: float, reduction: str) -> Tensor:
+    return _huber_loss(input, target, delta=delta, reduction=reduction)
 
 
 def _check_weight(input: Tensor, weight: Tensor) -> None:
@@ -151,7 +144,7 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, re
     reduction = reduction_of(size_average, reduce, reduction)
     check_pair("mse_loss", input, target)
     if weight is None:
-        return _mse_loss(input, target, reduction=reduction)
+        return _mse_of(input, target, reduction)
     _check_weight(input, weight)
     return _weighted(_mse_loss(input, target, reduction="none"), weight, reduction)
 
@@ -179,6 +172,13 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
     if weight is not None:
         _check_weight(input, weight)
         return _weighted((input - target).abs(), weight, reduction)
+    return _absolute(input, target, reduction)
+
+
+def _absolute(input: Tensor, target: Tensor, reduction: str) -> Tensor:
+    """`l1_loss` without weights; of two dtypes in the promoted one."""
+    if input.is_floating_point() and input.dtype is target.dtype:
+        return _pair_loss("absolute_loss", input, target, reduction)
     return reduced((input - target).abs(), reduction)
 
 
@@ -208,8 +208,8 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta. Got {beta}")
     if not beta:
-        return reduced((input - target).abs(), reduction)
-    loss = _huber_loss(input, target, delta=float(beta), reduction=reduction)
+        return _absolute(input, target, reduction)
+    loss = _huber_of(input, target, float(beta), reduction)
     return loss if beta == 1 else loss / beta
 
 
@@ -237,7 +237,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     check_pair("huber_loss", input, target)
     if delta <= 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta. Got {delta}")
-    loss = _huber_loss(input, target, delta=float(delta), reduction=reduction if weight is None else "none")
+    loss = _huber_of(input, target, float(delta), reduction if weight is None else "none")
     if loss.dtype is not input.dtype:
         loss = loss.to(input.dtype)
     if weight is None:

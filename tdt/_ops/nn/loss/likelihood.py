@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import warnings
 
-from tdt._core.mode import no_grad
+from tdt._core.mode import no_grad, state
 from tdt._core.tensor import Tensor
 from tdt._ops.nn.loss._front import check_tensors, reduced, reduction_of
+from tdt._ops.nn.loss.elements import _pair_loss
 from tdt.autograd._autocast import autocast
 
 
@@ -34,6 +35,8 @@ def poisson_nll_loss(
     """
     reduction = reduction_of(size_average, reduce, reduction)
     check_tensors("poisson_nll_loss", input=input, target=target)
+    if log_input and not full and input.is_floating_point() and input.dtype is target.dtype:
+        return _pair_loss("poisson_loss", input, target, reduction)
     losses = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
         stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
@@ -118,5 +121,8 @@ def divergence(input: Tensor, target: Tensor, reduction: str, log_target: bool) 
     if not (input.is_floating_point() and target.is_floating_point()):
         kind = "Complex" if input.is_complex() or target.is_complex() else "Integral"
         raise RuntimeError(f"kl_div: {kind} inputs not supported.")
+    # Where a target is 0, PyTorch's gradient of it is NaN, as that of the ops it composes the loss of.
+    if input.dtype is target.dtype and not (state.grad and target.requires_grad):
+        return _pair_loss("divergence_of_logs" if log_target else "divergence", input, target, reduction)
     losses = target.exp() * (target - input) if log_target else target.xlogy(target) - target * input
     return reduced(losses, reduction)

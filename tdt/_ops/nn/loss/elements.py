@@ -1,0 +1,170 @@
+"""Losses of pairs of elements, as one op each with their reduction: a formula, and one for the gradient of each operand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tdt._core.broadcasting import check_broadcast
+from tdt._core.dtype import FLOATING
+from tdt._core.tensor import Tensor
+from tdt._kernels import PIECE, fold_at_once, from_formula, prepares, total
+from tdt._kernels._threads import THREADS
+from tdt._ops.elementwise.math import _sigmoid
+from tdt.autograd._op import Op, op
+from tdt.autograd._op_table import OPS
+from tdt.autograd._remembered import calls_by_shape
+
+PAIR_LOSSES: dict[str, Callable[..., Any]] = {}  # the formula of each
+
+
+def reduced_pair_shape(x: tuple, y: tuple, *, reduction: str, **how: Any) -> tuple:
+    """The shape of the loss."""
+    return check_broadcast(x, y) if reduction == "none" else ()
+
+
+def reduced_sum(losses: Any, sum_: Any, reduction: str) -> Any:
+    """The sum of the losses, or their mean, which of nothing is NaN."""
+    if reduction == "sum":
+        return sum_
+    return sum_ / losses.dtype.type(losses.size) if losses.size else sum_ * np.nan
+
+
+def each_gradient(g: Any, shape: tuple[int, ...], reduction: str) -> Any:
+    """The gradient that reaches each of the losses, of this shape."""
+    return g / max(math.prod(shape), 1) if reduction == "mean" else g
+
+
+def _loss(
+    name: str, formula: Callable[..., Any], node: str | Callable[[Any], str], **rules: tuple[Callable, Callable]
+) -> Op:
+    """The op of a loss.
+
+    Args:
+        formula: (xp, x, y) of each pair.
+        node: PyTorch's name of the graph's node.
+        rules: of the operands x, y that have a gradient: (g, x, y) on tensors, and (xp, g, x, y) as a formula of each pair.
+    """
+    PAIR_LOSSES[name] = formula
+    compute: Any = from_formula(name, formula, 2, ())[0]
+
+    def forward(xp: Any, x: Any, y: Any, *, reduction: str) -> Any:
+        losses = xp.asarray(compute(xp, x, y))
+        return losses if reduction == "none" else reduced_sum(losses, total(losses), reduction)
+
+    loss = op(forward, name=name, dtypes=FLOATING, shape=reduced_pair_shape, autocast="float32", node=node)
+    for operand, (rule, slope) in rules.items():
+        _add_rule(loss, operand, rule, slope)
+
+    @prepares(loss.forward)
+    def _(x: Any, y: Any, *, reduction: str, recorded: bool) -> Callable[..., Any] | None:
+        found = compute.ufunc_for((x, y), {})
+        shape = check_broadcast(x.shape, y.shape)
+        count = math.prod(shape)
+        if found is None or x.dtype.char not in "fd" or not 0 < count < min(PIECE, THREADS.elementwise):
+            return None
+        ufunc = found[0]
+        if reduction == "none":
+            return ufunc
+        fold = fold_at_once("sum", x.dtype, len(shape), None, False, None)
+        fold = fold and fold.for_shape(shape)
+        if fold is None:
+            return None
+        if reduction == "sum":
+            return lambda x, y: fold(ufunc(x, y))
+        divisor = x.dtype.type(count)
+        return lambda x, y: fold(ufunc(x, y)) / divisor
+
+    return loss
+
+
+def _add_rule(loss: Op, operand: str, rule: Callable[..., Any], slope: Callable[..., Any]) -> None:
+    compute: Any = from_formula(f"{loss.name}_{operand}_gradient", slope, 3, ())[0]
+
+    @loss.vjp(operand)
+    def _(g: Tensor, x: Tensor, y: Tensor, reduction: str) -> Tensor:
+        shape = check_broadcast(x._a.shape, y._a.shape)
+        g = each_gradient(g, shape, reduction)
+        return rule(g if x._a.shape == y._a.shape else g.expand(shape), x, y)
+
+    @loss.fast_vjp(operand)
+    def _(xp: Any, g: Any, x: Any, y: Any, reduction: str) -> Any:
+        shape = check_broadcast(x.shape, y.shape)
+        g = xp.asarray(each_gradient(g, shape, reduction))
+        return compute(xp, g if x.shape == y.shape else xp.broadcast_to(g, shape), x, y)
+
+    @loss.prepares_vjp(operand)
+    def _(xp: Any, g: Any, x: Any, y: Any, reduction: str) -> Callable[..., Any] | None:
+        found = compute.ufunc_for((g, x, y), {})
+        if found is None or x.shape != y.shape or g.dtype.char not in "fd" or x.size >= THREADS.elementwise:
+            return None
+        ufunc, count = found[0], g.dtype.type(max(x.size, 1))
+        return (lambda g, x, y: ufunc(g / count, x, y)) if reduction == "mean" else ufunc
+
+
+def _soft_margin_rule(g: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    power = (-y * x).exp()
+    return g * (-y * power / (1 + power))
+
+
+def _soft_margin_slope(xp: Any, g: Any, x: Any, y: Any) -> Any:
+    power = xp.exp(-y * x)
+    return g * (-y * power / (1 + power))
+
+
+_loss(
+    "soft_margin_loss", lambda xp, x, y: xp.log1p(xp.exp(-y * x)), "SoftMarginLossBackward0",
+    x=(_soft_margin_rule, _soft_margin_slope),
+    y=(lambda g, x, y: _soft_margin_rule(g, y, x), lambda xp, g, x, y: _soft_margin_slope(xp, g, y, x)),
+)  # fmt: skip
+
+
+def logits_loss(xp: Any, x: Any, y: Any) -> Any:
+    """Binary cross-entropy of sigmoid(x) and y, as a formula."""
+    # Not max(x, 0) - x y: the two cancel where x is large and y near 1, and are NaN together where x is infinite.
+    return x * ((x > 0) - y) + xp.log1p(xp.exp(-xp.abs(x)))
+
+
+_loss(
+    "logits_loss", logits_loss, "BinaryCrossEntropyWithLogitsBackward0",
+    x=(lambda g, x, y: g * (x.sigmoid() - y), lambda xp, g, x, y: g * (_sigmoid(xp, x) - y)),
+    y=(lambda g, x, y: -g * x, lambda xp, g, x, y: -g * x),
+)  # fmt: skip
+
+
+def _last_of(name: str) -> Callable[[Any], str]:
+    """PyTorch's name of a loss that it composes: of the reduction, or of the last op before it."""
+    names = {"mean": "MeanBackward0", "sum": "SumBackward0", "none": name}
+    return lambda node: names[node.attributes["reduction"]]
+
+
+_loss(
+    "poisson_loss", lambda xp, x, y: xp.exp(x) - y * x, _last_of("SubBackward0"),
+    x=(lambda g, x, y: g * (x.exp() - y), lambda xp, g, x, y: g * (xp.exp(x) - y)),
+    y=(lambda g, x, y: -g * x, lambda xp, g, x, y: -g * x),
+)  # fmt: skip
+_loss(
+    "absolute_loss", lambda xp, x, y: xp.abs(x - y), _last_of("AbsBackward0"),
+    x=(lambda g, x, y: g * (x - y).sign(), lambda xp, g, x, y: g * xp.sign(x - y)),
+    y=(lambda g, x, y: g * (y - x).sign(), lambda xp, g, x, y: g * xp.sign(y - x)),
+)  # fmt: skip
+_loss(
+    "divergence", lambda xp, x, y: xp.where(y == 0, xp.abs(y), y * xp.log(y)) - y * x, _last_of("SubBackward0"),
+    x=(lambda g, x, y: -g * y, lambda xp, g, x, y: -g * y),
+    y=(lambda g, x, y: g * (y.log() + 1 - x), lambda xp, g, x, y: g * (xp.log(y) + 1 - x)),
+)  # fmt: skip
+_loss(
+    "divergence_of_logs", lambda xp, x, y: xp.exp(y) * (y - x), _last_of("MulBackward0"),
+    x=(lambda g, x, y: -g * y.exp(), lambda xp, g, x, y: -g * xp.exp(y)),
+    y=(lambda g, x, y: g * y.exp() * (y - x + 1), lambda xp, g, x, y: g * xp.exp(y) * (y - x + 1)),
+)  # fmt: skip
+
+
+@calls_by_shape
+def _pair_loss(name: str, x: Tensor, y: Tensor, reduction: str) -> Tensor:
+    """The loss of this name, of real floating-point numbers x, in x's dtype."""
+    loss = OPS[name](x, y, reduction=reduction)
+    return loss if loss.dtype is x.dtype else loss.to(x.dtype)
