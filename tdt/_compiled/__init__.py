@@ -34,6 +34,10 @@ def compile(
     prints, or branches on something else, does so once. What cannot be recorded (values read by `.item()`, hooks, custom
     autograd functions, sparse tensors, GPUs) is called as it is, with one warning that says why and where.
 
+    The function may be a whole training step, with `zero_grad`, `backward`, clipping and the `step` of an optimizer that has one
+    formula for every element (all but Adafactor, LBFGS, Muon and SparseAdam). It must clear the gradients itself, before
+    or after.
+
     Args:
         model: a function or module; None returns a decorator.
         fullgraph: raise RuntimeError instead of the warning.
@@ -59,6 +63,16 @@ def compile(
     ...     f(x).backward()
     >>> x.grad
     tensor([0.8399, 0.1413])
+    >>> optimizer = tdt.optim.SGD([x], lr=0.1)
+    >>> @tdt.compile
+    ... def step(target):
+    ...     optimizer.zero_grad()
+    ...     loss = (x - target).pow(2).sum()
+    ...     loss.backward()
+    ...     optimizer.step()
+    ...     return loss
+    >>> [round(step(tdt.zeros(2)).item(), 4) for _ in range(4)]
+    [1.25, 0.8, 0.512, 0.3277]
     """
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")

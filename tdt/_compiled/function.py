@@ -46,8 +46,19 @@ class Recorded:
         self.arrays = [t._a for t in guards.tensors]
         self.requires = [_requires_gradient(t) for t in guards.tensors]
 
-    def holds(self) -> bool:
-        """Whether the function depends on the same modules, tensors and numbers as when it was recorded."""
+    @property
+    def runs_natively(self) -> bool:
+        """Whether it runs on tapes."""
+        return self.recording is not None and bool(self.recording.native.steps)
+
+    def holds(self, tensors: list[Tensor]) -> bool:
+        """Whether the function depends on the same modules, tensors and numbers as when it was recorded.
+
+        tensors: the arguments of a call.
+        """
+        recording = self.recording
+        if recording is not None and recording.gradients and not recording.takes((*tensors, *self.guards.tensors)):
+            return False
         arrays = self.arrays
         for k, t in enumerate(self.guards.tensors):
             a = t._a
@@ -113,7 +124,7 @@ class Compiled:
             self._report(refusal)
             return self.function(*args, **kwargs)
         for recorded in self.recordings.get(key, ()):
-            if recorded.holds():
+            if recorded.holds(tensors):
                 recording = recorded.recording
                 if recording is None:
                     return self.function(*args, **kwargs)
@@ -162,7 +173,7 @@ class Compiled:
         recording: Any = recorded.recording
         roots, verified = (*tensors, *recorded.guards.tensors), recording.verified
         result, difference, tensor = recording.verify(lambda: self.function(*args, **kwargs), roots)
-        if difference is None and not recorded.holds():
+        if difference is None and not recorded.holds(tensors):
             difference = "what it depends on, which the call changes"
         if difference is not None:
             recorded.recording = None

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tdt import _kernels
 from tdt._compiled.elements import of_rule, of_sum
 from tdt._compiled.program import Program, Refusal
-from tdt._compiled.recorder import Recorder
 from tdt._core.tensor import LEAF, Tensor
 from tdt.autograd._accumulate import sum_of
 from tdt.autograd._node import Node, sum_to, zeros
 from tdt.autograd._op import Op
 from tdt.autograd._views import NOWHERE, edge_of
+
+if TYPE_CHECKING:
+    from tdt._compiled.recorder import Recorder
 
 ndarray = np.ndarray
 _new = object.__new__
@@ -31,19 +33,22 @@ class Named:
 
 
 class Walk:
-    """A backward pass from `outputs`.
+    """A backward pass from `edges`, with a gradient at each, or None.
 
     Attributes:
-        program: what it computes; its parameters are the saved values, and a gradient g0, g1, … of each output.
+        program: what it computes; its parameters are the saved values, and the gradients.
         saved: the names of the values that it takes from the forward pass.
         results: the gradient of each root that is reached, by its place; in the order in which the engine reaches them.
+        arrays: these gradients.
         storages: of the tensors that the nodes have saved, by id.
+        order: the nodes that it runs, and what they lead to.
     """
 
-    def __init__(self, recorder: Recorder, outputs: Sequence[Tensor], grads: Sequence[Any]):
+    def __init__(self, recorder: Recorder, edges: Sequence[Any], grads: Sequence[Named | None]):
         self.recorder, self.program = recorder, Program(recorder.program)
         self.saved: dict[str, None] = {}
         self.results: dict[int, str] = {}
+        self.arrays: dict[int, Any] = {}
         self.storages: dict[int, Any] = {}
         self._places = {}
         for k, t in enumerate(recorder.roots):
@@ -51,27 +56,24 @@ class Walk:
             if edge is not None and edge is not NOWHERE:
                 self._places[t if edge is LEAF else edge] = k
         pending: dict[Any, list[Named | None]] = {}
-        for k, (t, g) in enumerate(zip(outputs, grads, strict=True)):
+        for edge, g in zip(edges, grads, strict=True):
             if g is not None:
-                self._arrive(pending, self._edge(t), Named(g, f"g{k}"))
+                self._arrive(pending, edge, g)
+        self.order = self._order([*pending])
         self._walk(pending)
-
-    @staticmethod
-    def _edge(t: Tensor) -> Any:
-        edge = edge_of(t)
-        return (t, 0) if edge is LEAF else edge
 
     def _root(self, edge: Any) -> int | None:
         """The place of the root at an edge."""
         return self._places.get(edge[0] if isinstance(edge[0], Tensor) else edge)
 
     def _walk(self, pending: dict) -> None:
-        for target in self._order([*pending]):
+        for target in self.order:
             slots = pending.pop(target, None)
             if slots is None:
                 continue
             if isinstance(target, Tensor) or target.__class__ is tuple:
-                self.results[self._places[target]] = slots[0].name
+                place, g = self._places[target], slots[0]
+                self.results[place], self.arrays[place] = g.name, g.array
                 continue
             gradients = self._run(target, slots)
             for edge, g in zip(target.edges, gradients, strict=True):

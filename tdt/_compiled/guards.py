@@ -11,7 +11,8 @@ import dis
 import functools
 import types
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from operator import is_
 from typing import Any
 
@@ -35,26 +36,28 @@ class Guards:
 
     def __init__(self, *objects: Any):
         self.tensors: list[Tensor] = []
-        self._dicts: list[list[Any]] = []  # [dict, values]
-        self._lists: list[list[Any]] = []  # [list, items]
+        self._dicts: list[dict] = []
+        self._lists: list[Any] = []  # lists and deques
         self._sets: list[tuple[set, frozenset]] = []
         self._cells: list[list[Any]] = []  # [cell, content]
         self._globals: list[list[Any]] = []  # [dict, name, value]
         self._empty: list[Any] = []  # dicts and lists, as those of hooks, that must stay empty
         self._visited: dict[int, Any] = {}
         self._visit_items(objects)
+        self._containers = [*self._dicts, *self._lists]
+        self._sizes = [*map(len, self._containers)]
+        self._items = [*chain.from_iterable((*map(dict.values, self._dicts), *self._lists))]
 
     def hold(self) -> bool:
         """Whether all is as it was, but for numbers and texts that were replaced by equal ones."""
-        if any(self._empty):
+        if any(self._empty) or [*map(len, self._containers)] != self._sizes:
             return False
-        for d, values in self._dicts:
-            if len(d) != len(values) or not (all(map(is_, d.values(), values)) or _alike(d.values(), values)):
+        now = chain.from_iterable((*map(dict.values, self._dicts), *self._lists))
+        if not all(map(is_, now, self._items)):
+            now = chain.from_iterable((*map(dict.values, self._dicts), *self._lists))
+            if not _alike(now, self._items):
                 return False
-        for items, values in self._lists:
-            if len(items) != len(values) or not (all(map(is_, items, values)) or _alike(items, values)):
-                return False
-        if any(now != value for now, value in self._sets):
+        if self._sets and any(now != value for now, value in self._sets):
             return False
         for cell, value in self._cells:
             if (now := _content(cell)) is not value and not _alike((now,), (value,)):
@@ -84,7 +87,7 @@ class Guards:
                 self._sets.append((value, frozenset(value)))
             elif isinstance(value, (list, deque)):
                 if value:
-                    self._lists.append([value, tuple(value)])
+                    self._lists.append(value)
                 else:
                     self._empty.append(value)
             self._visit_items(value)
@@ -100,9 +103,12 @@ class Guards:
         elif hasattr(value, "is_compiled_by_tdt"):
             self._visit(value.function)
         elif hasattr(value, "param_groups"):
-            raise Refusal(
-                f"it refers to an optimizer, {type(value).__name__}: compile only the computation of the loss"
-            )
+            if not getattr(value, "is_recorded", False):
+                raise Refusal(
+                    f"it refers to an optimizer, {type(value).__name__}, whose steps are not recorded: compile only the "
+                    "computation of the loss"
+                )
+            self._visit_items(p for group in value.param_groups for p in group["params"])
         elif hasattr(value, "__dict__"):
             self._hold_dict(vars(value))
             self._visit_items(vars(value).values())
@@ -147,7 +153,7 @@ class Guards:
         if not d:
             self._empty.append(d)
             return
-        self._dicts.append([d, tuple(d.values())])
+        self._dicts.append(d)
 
     def _visit_function(self, function: types.FunctionType) -> None:
         if (function.__module__ or "").partition(".")[0] == "tdt":
@@ -178,7 +184,7 @@ def _content(cell: Any) -> Any:
         return MISSING
 
 
-def _alike(now: Any, before: Sequence[Any]) -> bool:
+def _alike(now: Iterable[Any], before: Sequence[Any]) -> bool:
     """Whether values are the same objects, or equal numbers or texts."""
     for a, b in zip(now, before, strict=True):
         if a is not b and not (a.__class__ is b.__class__ and a.__class__ in SCALARS and (a, repr(a)) == (b, repr(b))):

@@ -39,6 +39,8 @@ class Statement(NamedTuple):
         element: what it computes of each element, where it is elementwise.
         writes: whether it writes into an array that it reads.
         repeatable: whether it gives the same when it is called again, as what draws random numbers does not.
+        update: where it is the step of an optimizer, that.
+        trusts: whether it trusts that others have checked the values that it takes, as those of a backward pass do.
     """
 
     text: str
@@ -47,6 +49,8 @@ class Statement(NamedTuple):
     element: Element | None = None
     writes: bool = False
     repeatable: bool = True
+    update: Any = None
+    trusts: bool = False
 
 
 class Program:
@@ -85,18 +89,19 @@ class Program:
         form: str = "",
         element: Element | None = None,
         repeatable: bool = True,
+        update: Any = None,
+        writes: bool | None = None,
     ) -> None:
         """Append `results = function(*arguments)`.
 
         Args:
             form: of the right side, with the function and the arguments in the places of {0}, {1}, …; by default a call.
-            element, repeatable: of the `Statement`.
+            element, repeatable, update, writes: of the `Statement`; a call without results writes, unless it is said not to.
         """
         names = (self.constant(function), *arguments)
         text = form.format(*names) if form else f"{names[0]}({', '.join(arguments)})"
-        self.statements.append(
-            Statement(text, tuple(results), tuple(names_in(" ".join(arguments))), element, not results, repeatable)
-        )
+        reads, writes = tuple(names_in(" ".join(arguments))), not results if writes is None else writes
+        self.statements.append(Statement(text, tuple(results), reads, element, writes, repeatable, update))
 
     def compiled(self, parameters: Sequence[str], results: str, title: str) -> Callable[..., Any]:
         """The function of `parameters` that runs all statements and returns the expression `results`."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tdt._compiled.elements import Element, of_op
+from tdt._compiled.gradients import Gradients
 from tdt._compiled.lowering import in_place, lowered
 from tdt._compiled.program import Program, Refusal
 from tdt._core.calls import TENSOR_TYPES, as_numbers
@@ -37,6 +38,7 @@ class Recorder:
         aux: names of the aux values of nodes, by node.
         first: no node of the graph that is recorded has a smaller number.
         written: for each root that ops have written to, by its place, how often.
+        gradients: what is done to `.grad` of the roots.
     """
 
     def __init__(self, roots: Sequence[Tensor], arguments: int):
@@ -61,7 +63,8 @@ class Recorder:
             if self.name_of(t._a) is not None:
                 raise Refusal("two tensors that it reads, or is called with, are one array")
             self.call_it(t._a, f"r{k}")
-            self._sees(t)
+            self.sees(t)
+        self.gradients = Gradients(self)
 
     def __enter__(self) -> Recorder:
         self._before = _replace({"handler": self.handle, "recording": self})
@@ -93,10 +96,17 @@ class Recorder:
             return
         first = array.copy(order="K")
         self._constants.append((array, first))
+        self.call_it(array, self._constant(array, first))
+        self.sees(created)
+
+    def ones(self, like: ndarray) -> str:
+        """The name of a new array of ones, as those of `like` are."""
+        return self._constant(like, like.copy(order="K"))
+
+    def _constant(self, array: ndarray, first: ndarray) -> str:
         name = self.program.name(array)
         self.program.call(_copy, (self.program.constant(first),), (name,))
-        self.call_it(array, name)
-        self._sees(created)
+        return name
 
     def handle(self, op: Op, operands: tuple, attributes: dict, target: Any) -> Any:
         """The call of an op: run it as always, and record it."""
@@ -111,7 +121,7 @@ class Recorder:
             return self._run(op, operands, attributes, target)
         for x in operands:
             if isinstance(x, Tensor):
-                self._sees(x)
+                self.sees(x)
         found = self._run(op, operands, attributes, target)
         outs = found if found.__class__ is tuple else (found,)
         try:
@@ -173,12 +183,12 @@ class Recorder:
         results = [t._a for t in outs]
         if any(a.__class__ is not ndarray for a in results):
             raise Refusal(f"{op.name}: a result is not a dense CPU tensor")
-        function = self._real(lowered, op, plan, operands, arrays, attributes, outs, results)
+        function = self.without_recording(lowered, op, plan, operands, arrays, attributes, outs, results)
         simple = plan.low is None and len(results) == 1
         element = of_op(op, arrays, attributes, names, results[0]) if simple else None
         self._append(op, function, names, outs, results, element)
 
-    def _real(self, function: Any, *args: Any) -> Any:
+    def without_recording(self, function: Any, *args: Any) -> Any:
         """Call a function whose ops are not recorded."""
         before = _replace({"handler": None, "recording": None})
         try:
@@ -209,9 +219,10 @@ class Recorder:
                     program.call(np.asarray, (name,), (name,))
         for name, t in zip(own, outs, strict=True):
             self.call_it(t._a, name)
-            self._sees(t)
+            self.sees(t)
 
-    def _sees(self, t: Tensor) -> None:
+    def sees(self, t: Tensor) -> None:
+        """Take note of a tensor that only recorded ops may write to."""
         if id(t._st) not in self._versions:
             self._versions[id(t._st)] = [t._st, t._st.version]
 
@@ -226,14 +237,22 @@ class Recorder:
         if result._a is not x._a:
             self.program.call(np.copyto, (at, value), (), "{1}[...] = {2}")
             self._targets.add(at)
-        storage = x._st
-        self._sees(x)
-        self._versions[id(storage)][1] += 1
         for k, t in enumerate(self.roots):
-            if t._st is storage:
+            if t._st is x._st:
                 if k < self.arguments or t._edge is not None:
                     self.refuse("an argument or parameter is written to in place")
                 self.written[k] = self.written.get(k, 0) + 1
+        self.is_written(x)
+
+    def is_written(self, t: Tensor) -> None:
+        """Take note that what is recorded has written to a tensor."""
+        self.sees(t)
+        self._versions[id(t._st)][1] += 1
+
+    def updated(self, place: int) -> None:
+        """Take note that an optimizer has written to a root."""
+        self.written[place] = self.written.get(place, 0) + 1
+        self.is_written(self.roots[place])
 
     def check(self, check: Any, array: ndarray) -> None:
         """Record a call that raises an error for some values of an array."""
@@ -242,7 +261,19 @@ class Recorder:
         if (name := self.name_of(array)) is None:
             self.refuse("the values of a tensor are checked that was computed or created without an op")
             return
-        self.program.call(check, (name,), ())
+        self.program.call(check, (name,), (), writes=False)
+
+    def computed(self, function: Any, arrays: Sequence[Any], result: ndarray) -> None:
+        """Record a call of a function of arrays that is not an op."""
+        names = [self.name_of(a) for a in arrays]
+        if self.refusal is not None:
+            return
+        if None in names or result.__class__ is not ndarray:
+            self.refuse("values are used that were computed or created without an op")
+            return
+        name = self.program.name(result)
+        self.program.call(function, names, (name,))  # type: ignore[arg-type]
+        self.call_it(result, name)
 
     def finish(self) -> None:
         """Refuse what has not been recorded as ops."""

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from tdt._compiled.fusion import Fusion, again
-from tdt._compiled.gradient import Walk
+from tdt._compiled.gradient import Named, Walk
+from tdt._compiled.gradients import Changes, has_hooks, identity, shown
 from tdt._compiled.lowering import same_bits
 from tdt._compiled.native import Native
 from tdt._compiled.program import Refusal, Statement
@@ -20,7 +21,7 @@ from tdt._core.dtype import get_default_dtype
 from tdt._core.errors import freed, overwritten
 from tdt._core.mode import _replace, _set, exchange_grad, state
 from tdt._core.sparse import SparseCOO
-from tdt._core.tensor import LEAF, Storage, Tensor
+from tdt._core.tensor import LEAF, Storage, Tensor, wrap
 from tdt._kernels._registry import SWITCHES
 from tdt._kernels._threads import THREADS
 from tdt._random import default_generator
@@ -111,13 +112,13 @@ class Recording:
         self.roots, self.arguments, self.title = list(roots), arguments, title
         self.arrays = [t._a for t in roots]
         self.requires = [_requires_gradient(t) for t in roots]
-        grads, drawn = _gradients(roots), _other_random_numbers()
+        grads, drawn = [identity(t._grad) for t in roots], _other_random_numbers()
         recorder = Recorder(roots, arguments)
         with recorder:
             self.result = function()
         recorder.finish()
-        if recorder.refusal is None and _gradients(roots) != grads:
-            recorder.refuse("a gradient was set, by backward() or zero_grad()")
+        if recorder.refusal is None and not recorder.gradients.are_known(grads):
+            recorder.refuse("a gradient was set in a way that is not recorded")
         if recorder.refusal is None and _other_random_numbers() != drawn:
             recorder.refuse("it draws random numbers of Python's or NumPy's")
         if recorder.refusal is not None:
@@ -126,6 +127,8 @@ class Recording:
             raise Refusal(NO_OPS)
         self.generators = [default_generator, *recorder.generators]
         self.written = list(recorder.written.items())
+        self.gradients = list(recorder.gradients.names.items())
+        self.empty, self.updates = sorted(recorder.gradients.empty), recorder.gradients.updates
         self._build(recorder)
         self.verified = False
 
@@ -143,6 +146,11 @@ class Recording:
                 raise Refusal("a result is a new leaf of the graph")
         edges = [edge_of(t) for t in outputs]
         self.differentiable = [k for k, e in enumerate(edges) if e is not None and e is not NOWHERE]
+        self.freed: list[int] = []  # results whose graph a backward pass has freed
+        if recorder.gradients.names:
+            self.freed, self.differentiable = self.differentiable, []
+            if not all(recorder.gradients.is_freed(outputs[k]) for k in self.freed):
+                raise Refusal("a result has a graph that no backward pass has freed, beside gradients that are set")
         self.kinds = [kind_of(outputs[k]) for k in self.differentiable]
         if len(self.differentiable) > MOST_OUTPUTS:
             raise Refusal(f"more than {MOST_OUTPUTS} results have gradients")
@@ -159,6 +167,7 @@ class Recording:
         saved = list(dict.fromkeys(name for walk in walks.values() for name in walk.saved))
         repeated, saved = again(recorder.program, saved, names, may_keep)  # type: ignore[arg-type]
         self._differentiate(walks, repeated, saved)
+        names += [name for _, name in self.gradients if name is not None]
         parameters = [f"r{k}" for k in range(len(self.roots))]
         results = f"({''.join(f'{name}, ' for name in names)}), ({''.join(f'{name}, ' for name in saved)})"
         recorder.program.statements = Fusion(recorder.program, [*names, *saved]).statements  # type: ignore[list-item]
@@ -187,7 +196,7 @@ class Recording:
         self.reached = list(dict.fromkeys(place for walk in walks.values() for place in walk.results))
         for chosen, walk in walks.items():
             program = walk.program
-            program.statements = [*repeated, *program.statements]
+            program.statements = [each._replace(trusts=True) for each in (*repeated, *program.statements)]
             program.statements = Fusion(program, walk.results.values()).statements
             parameters = [*saved, *[f"g{k}" for k in range(len(chosen))]]
             results = f"({''.join(f'{name}, ' for name in walk.results.values())})"
@@ -200,6 +209,8 @@ class Recording:
         found, saved, lease = self.native(*arrays) if self.verified else (*self.forward(*arrays), None)
         for place, times in self.written:
             roots[place]._st.version += times
+        if self.gradients:
+            found = self._set_gradients(roots, found)
         outputs = []
         for array in found:
             t = _new(Tensor)
@@ -221,43 +232,56 @@ class Recording:
             node = CompiledNode(self, edges, saved, lease, watched, leaves == len(edges))
             for k, output in enumerate(self.differentiable):
                 outputs[output]._edge = (node, k)
+        for k in self.freed:
+            node = CompiledNode(self, [], (), None, [], False)
+            node.release()
+            outputs[k]._edge = (node, 0)
         return self.structure.filled(outputs, roots)
+
+    def _set_gradients(self, roots: Sequence[Tensor], found: tuple) -> tuple:
+        """Set the gradients of the roots, the last of the program's results. Returns the others."""
+        at = first = len(self.structure.tensors)
+        for place, name in self.gradients:
+            if name is None:
+                roots[place]._grad = None
+            else:
+                roots[place]._grad, at = wrap(found[at]), at + 1
+        return found[:first]
+
+    def takes(self, roots: Sequence[Tensor]) -> bool:
+        """Whether the gradients of these roots, their hooks, and the optimizers let the program run."""
+        for place in self.empty:
+            if roots[place]._grad is not None:
+                return False
+        for place, _ in self.gradients:
+            if has_hooks(roots[place]):
+                return False
+        return all(update.holds() for update in self.updates)
 
     def verify(self, function: Callable[[], Any], roots: Sequence[Tensor]) -> tuple[Any, str | None, Tensor | None]:
         """Compute a call both ways. Returns the function's own result, what differs (None if nothing does), and of which root.
 
         All that the function changes is changed once.
         """
-        before = [g.state_array() for g in self.generators]
-        written = [(roots[place], roots[place]._a.copy()) for place, _ in self.written]
-        grads = _gradients(roots)
+        changes = Changes(
+            roots, [p for p, _ in self.written], [p for p, _ in self.gradients], self.updates, self.generators
+        )
+        before, grads = changes.now(), [identity(t._grad) for t in roots]
         result = function()
-        if _gradients(roots) != grads:
-            return result, "it sets gradients, by backward() or zero_grad()", None
-        after = [g.state_array() for g in self.generators]
-        values = [t._a.copy() for t, _ in written]
-        versions = [t._st.version for t, _ in written]
+        set_ = {place for place, _ in self.gradients}
+        if any(identity(t._grad) != old for k, (t, old) in enumerate(zip(roots, grads, strict=True)) if k not in set_):
+            return result, "it sets other gradients", None
+        after = changes.now()
         try:
-            for generator, drawn in zip(self.generators, before, strict=True):
-                generator.set_state_array(drawn)
-            for t, old in written:
-                t._a[...] = old
+            changes.put(before)
             try:
                 difference, tensor = self._differs(result, self(roots), roots)
             except ERRORS as error:  # which the function did not raise
                 difference, tensor = f"an error, {type(error).__name__}: {error}", None
-            drawn_alike = all(np.array_equal(g.state_array(), s) for g, s in zip(self.generators, after, strict=True))
-            for (t, _), new in zip(written, values, strict=True):
-                if difference is None and not same_bits(t._a, new):
-                    difference, tensor = f"a buffer that it updates{_shown(new, t._a)}", t
-            if not drawn_alike:
-                difference = difference or "the random numbers that it draws"
+            if difference is None:
+                difference, tensor = changes.difference(after)
         finally:
-            for generator, drawn in zip(self.generators, after, strict=True):
-                generator.set_state_array(drawn)
-            for (t, _), new, version in zip(written, values, versions, strict=True):
-                t._a[...] = new
-                t._st.version = version
+            changes.put(after)
         self.verified = True
         return result, difference, tensor
 
@@ -271,7 +295,7 @@ class Recording:
             return "the structure of its result", None
         for a, b in zip(own.tensors, ours.tensors, strict=True):
             if not same_bits(a._a, b._a):
-                return f"its result{_shown(a._a, b._a)}", None
+                return f"its result{shown(a._a, b._a)}", None
             if (edge_of(a) is None) != (edge_of(b) is None):
                 return "whether its result has gradients", None
         inputs = [_edge(roots[place]) for place in self.reached]
@@ -281,7 +305,7 @@ class Recording:
             if (a is None) != (b is None):
                 return "which gradients it has", roots[place]
             if a is not None and not same_bits(np.ascontiguousarray(a), np.ascontiguousarray(b)):
-                return f"a gradient{_shown(a, b)}", roots[place]
+                return f"a gradient{shown(a, b)}", roots[place]
         return None, None
 
     def _gradients(self, structures: Sequence[Structure], inputs: list, roots: Sequence[Tensor]) -> list[list]:
@@ -302,18 +326,6 @@ class Recording:
         return found
 
 
-def _shown(own: ndarray, ours: ndarray) -> str:
-    """Where two arrays differ, the function's own and the program's, in words."""
-    if own.shape != ours.shape or own.dtype != ours.dtype:
-        return f" ({own.dtype} {list(own.shape)}, not {ours.dtype} {list(ours.shape)})"
-    bits = [np.ascontiguousarray(a).reshape(-1, 1).view(np.uint8) for a in (own, ours)]
-    unlike = np.flatnonzero((bits[0] != bits[1]).any(1))
-    if not unlike.size:
-        return " (its strides)"
-    at = np.unravel_index(unlike[0], own.shape)
-    return f" ({unlike.size} of {own.size} elements; at {list(map(int, at))}: {own[at]}, not {ours[at]})"
-
-
 def _walks(recorder: Recorder, outputs: list[Tensor]) -> tuple[dict[tuple[bool, ...], Walk], set[int]]:
     """The backward passes from each set of outputs, and the ids of the storages of what they take."""
     walks: dict[tuple[bool, ...], Walk] = {}
@@ -322,8 +334,8 @@ def _walks(recorder: Recorder, outputs: list[Tensor]) -> tuple[dict[tuple[bool, 
         with np.errstate(all="ignore"):
             for chosen in sorted(itertools.product((False, True), repeat=len(outputs)), reverse=True):
                 if any(chosen):
-                    grads = [_any_gradient(t._a) if c else None for t, c in zip(outputs, chosen, strict=True)]
-                    walks[chosen] = Walk(recorder, outputs, grads)
+                    grads = [Named(_any_gradient(t._a), f"g{k}") if chosen[k] else None for k, t in enumerate(outputs)]
+                    walks[chosen] = Walk(recorder, [_edge(t) for t in outputs], grads)
     finally:
         exchange_grad(mode)
         _set(before)
@@ -334,11 +346,6 @@ def _requires_gradient(t: Tensor) -> bool:
     """Whether gradients flow to a tensor."""
     edge = edge_of(t)
     return edge is not None and edge is not NOWHERE
-
-
-def _gradients(roots: Sequence[Tensor]) -> list[tuple[int, int]]:
-    """Which tensors are the gradients of leaves, and how often they were written to."""
-    return [(id(g), g._st.version) if (g := t._grad) is not None else (0, 0) for t in roots]
 
 
 def _other_random_numbers() -> tuple:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar, cast, overload
 
 from tdt._core.wrapping import wraps
@@ -45,6 +45,14 @@ def check_values(check: Callable[[Any], None], array: Any) -> None:
     check(array)
     if state.recording is not None:
         state.recording.check(check, array)
+
+
+def computed(function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+    """The array that a function computes of arrays without an op; what records the ops repeats it."""
+    result = function(*arrays)
+    if state.recording is not None:
+        state.recording.computed(function, arrays, result)
+    return result
 
 
 def _set(settings: dict[str, Any]) -> None:

@@ -23,9 +23,12 @@ class Table:
 
     Attributes:
         launched: how a kernel was called last, and what was packed for that, if the next call is alike.
+        columns: the initial arrays.
+        launches: whether a kernel that is called with the table runs; else it only writes its numbers for a tape.
     """
 
     launched: Any = None
+    launches = True
 
     def __init__(self, columns: Sequence[Sequence[np.ndarray] | None]):
         first = next(column for column in columns if column is not None)
@@ -36,7 +39,7 @@ class Table:
         self.rows[:, -1] = blocks[:-1]
         self.blocks = int(blocks[-1])
         self.like = np.empty(0, first[0].dtype)
-        self._columns = columns
+        self.columns = columns
         self._numbers = np.empty((0, 0))
         self._array_refs: dict[int, list[ref]] = {}
         for number, column in enumerate(columns):
@@ -50,6 +53,10 @@ class Table:
         if refs is None or not all(r() is a for r, a in zip(refs, arrays, strict=True)):
             self.rows[:, column] = _addresses(arrays)
             self._array_refs[column] = [ref(a) for a in arrays]
+
+    def with_column(self, number: int, arrays: Sequence[np.ndarray]) -> Table:
+        """A table whose column `number` has these arrays, which it keeps."""
+        return Table([arrays if k == number else column for k, column in enumerate(self.columns)])
 
     def numbered(self, values: Sequence[tuple[float, ...]]) -> np.ndarray:
         """The numbers of each row as a float64 array (rows, numbers), which is the same memory at each call."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tdt._kernels._code import SIZES, Code, Value, native
+from tdt._kernels._launches import note
 from tdt._kernels._native import vector_width
 from tdt._kernels._pool import parallel
 from tdt._kernels._table import BLOCK, Table
@@ -82,13 +83,16 @@ def _sign(maximize: bool) -> float:
 
 
 def _run(write: Callable[..., Any], table: Table, numbers: np.ndarray, settings: list[float], *how: Any) -> None:
-    called = write, settings, how
-    if table.launched is None or table.launched[0] is not numbers or table.launched[1] != called:
+    launched = table.launched
+    if launched is None or launched[0] is not numbers or launched[1] != (write, how):
         kernel = write("float" if table.like.dtype == np.float32 else "double", vector_width(), *how)
         arguments = table.rows, *table.rows.shape, numbers, numbers.shape[1], np.array(settings)
-        table.launched = numbers, called, kernel, arguments, *kernel.prepare(arguments)
-    *_, kernel, arguments, entry, words = table.launched
-    if table.blocks < 2 * GRAIN:
+        table.launched = launched = numbers, (write, how), kernel, arguments, *kernel.prepare(arguments)
+    *_, kernel, arguments, entry, words = launched
+    arguments[-1][...] = settings
+    if not table.launches:
+        note(entry, words, table.blocks, GRAIN, kernel, arguments, table.columns)
+    elif table.blocks < 2 * GRAIN:
         entry.call(words, 0, table.blocks)
     else:
         parallel(kernel, table.blocks, *arguments, grain=GRAIN)

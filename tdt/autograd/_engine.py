@@ -73,6 +73,8 @@ def run(
     None for an input that was not reached, and no `.grad` changes. fill: gradients of leaves in `inputs` are added to their
     `.grad` instead. keep: retain the graph for another backward pass.
     """
+    if state.recording is not None and inputs is None and not graph:
+        return state.recording.gradients.backward(run, roots, grads, keep)
     if len(roots) == 1 and not graph and not fill and _reaches_leaves_at_once(roots[0][0], grads[0]):
         found = _run_alone(*roots[0], grads[0], keep, inputs)
         if found is not None:

@@ -95,6 +95,8 @@ def set_grad(self: Tensor, value: Tensor | None) -> None:
                 f"assigned grad has data of a different type: {value.dtype} for a tensor of {self.dtype}"
             )
     self._grad = value
+    if value is None and state.recording is not None:
+        state.recording.gradients.clear(self)
 
 
 @tensor_property(setter=set_grad, deleter=lambda self: set_grad(self, None))

@@ -200,19 +200,23 @@ class Plan:
         """Whether this plan still holds: the same tensors with the same arrays behind them."""
         if len(live) != len(self.live) or (*arrays, *scalars) != self.watched:
             return False
-        if self.kernels_on != _kernels.enabled() or (self.steps == FIRST_STEPS and not self.tables):
-            return False
-        try:
-            now = [state[p][name]._a for p in live for name in self.watched]
-        except KeyError:
-            return False
-        self._now = self._read()
         return (
             all(map(is_, live, self.live))
             and all(map(is_, [p._a for p in live], self.own_arrays))
-            and all(map(is_, now, self.state_arrays))
+            and self.holds(state)
             and self._even()
         )
+
+    def holds(self, state: dict) -> bool:
+        """Whether the state is where it was, and kernels are switched on as they were. Reads the scalars."""
+        if self.kernels_on != _kernels.enabled() or (self.steps == FIRST_STEPS and not self.tables):
+            return False
+        try:
+            now = [state[p][name]._a for p in self.live for name in self.watched]
+        except KeyError:
+            return False
+        self._now = self._read()
+        return all(map(is_, now, self.state_arrays))
 
     def ordered(self, arrays: list) -> list:
         """Arrays of the parameters' shapes, with their dimensions as the parameters have them in memory."""
@@ -221,20 +225,34 @@ class Plan:
         return [to_last(a) if last else a for a, last in zip(arrays, self.last, strict=True)]
 
     def advance(self, step: Callable[..., tuple[tuple, tuple]]) -> list[tuple]:
-        """Let `step(dtypes, fresh, *scalars)`, which gives (the scalars after this step, numbers), count a step.
+        """Count a step; returns the numbers of each parameter. step: as of `next_numbers`."""
+        numbers, keep = self.next_numbers(step)
+        keep()
+        return numbers
 
-        dtypes: of the scalars. fresh: whether the parameter's arrays are as they were made. Returns the numbers of each
-        parameter.
+    def next_numbers(self, step: Callable[..., tuple[tuple, tuple]]) -> tuple[list[tuple], Callable[[], None]]:
+        """The numbers of each parameter for the next step, and what counts it.
+
+        step: `step(dtypes, fresh, *scalars)` gives (the scalars after this step, numbers). dtypes: of the scalars. fresh: whether
+        the parameter's arrays are as they were made.
         """
-        self.steps += 1
         known = {values: step(*values) for values in dict.fromkeys(self._now)}
         if len(known) == 1 and not self._fresh:
-            (after, numbers), count = next(iter(known.values())), len(self._now)
-            for slab, picked, _, _ in self._runs:
-                for row, value in zip(slab.scalars, after, strict=True):
-                    row[picked] = value
-            return [numbers] * count
+            after, numbers = next(iter(known.values()))
+            return [numbers] * len(self._now), lambda: self._keep_all(after)
         steps = [known[values] for values in self._now]
+        return [numbers for _, numbers in steps], lambda: self._keep_each(steps)
+
+    def _keep_all(self, after: tuple) -> None:
+        """Let all parameters have these scalars."""
+        self.steps += 1
+        for slab, picked, _, _ in self._runs:
+            for row, value in zip(slab.scalars, after, strict=True):
+                row[picked] = value
+
+    def _keep_each(self, steps: list[tuple]) -> None:
+        """Let the parameters have the first of these: (scalars, numbers) of each."""
+        self.steps += 1
         for slab, picked, first, last in self._runs:
             for row, values in zip(
                 slab.scalars, zip(*(after for after, _ in steps[first:last]), strict=True), strict=True
@@ -243,7 +261,6 @@ class Plan:
             if self._fresh:
                 slab.fresh[picked] = [False] * (last - first)
         self._fresh = False
-        return [numbers for _, numbers in steps]
 
     def _read(self) -> list[tuple]:
         """The scalars' dtypes, freshness and scalars of each parameter."""

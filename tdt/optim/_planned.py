@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
-from tdt._core.mode import enable_grad
+from tdt._core.mode import enable_grad, state
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor, wrap
 from tdt._kernels import Kernel, lazy
 from tdt.optim._params import number, run_closure
 from tdt.optim._plan import Piece, Plan, scalar_dtypes
+from tdt.optim._recorded import Update
 from tdt.optim._subclass import Loss
 from tdt.optim.optimizer import Optimizer
 
@@ -34,6 +35,7 @@ class PlannedOptimizer(Optimizer):
     Before it, the gradient is negated by "maximize" and takes in the weight decay; decoupled decay is added after it.
     """
 
+    is_recorded = True  # by compiled functions
     _options: tuple[str, ...]
     _kernel: Kernel | None = None
     _reads_parameters = False  # whether the formula does, besides the decay
@@ -93,8 +95,11 @@ class PlannedOptimizer(Optimizer):
                 with enable_grad(), np.errstate(all="ignore"):
                     for p in live:
                         self._record(group, p)
-            else:
+            elif state.recording is None:
                 self._step_arrays(group, live)
+            else:
+                state.recording.without_recording(self._step_arrays, group, live)
+                state.recording.gradients.update(Update(self, group, list(dict.fromkeys(live))))
         return loss
 
     def _refuse_capture(self, params: list[Tensor]) -> None:
@@ -128,10 +133,18 @@ class PlannedOptimizer(Optimizer):
             plan = plans[id(group)] = Plan(once, arrays, scalars, self.state, self._kernel_for(group), plan)
         return plan
 
+    def _values(self, group: dict[str, Any]) -> dict[str, Any]:
+        """The formula's options as numbers."""
+        return {name: number(group[name]) for name in self._options}
+
+    def _advancing(self, options: dict[str, Any]) -> Callable[..., tuple[tuple, tuple]]:
+        """`_advance` as a function of the scalars' dtypes, freshness and the scalars."""
+        return lambda dtypes, *now: self._advance({**options, "scalar_dtypes": dtypes}, *now)
+
     def _update(self, group: dict[str, Any], plan: Plan, grads: list) -> None:
         """Update the parameters of `plan`, whose gradients are the arrays `grads`."""
-        options = {name: number(group[name]) for name in self._options}
-        numbers = plan.advance(lambda dtypes, *now: self._advance({**options, "scalar_dtypes": dtypes}, *now))
+        options = self._values(group)
+        numbers = plan.advance(self._advancing(options))
         grads = plan.ordered(grads)
         for rows, table, kernel in plan.tables:
             contiguous = [g if (g := grads[i]).flags.c_contiguous else np.ascontiguousarray(g) for i in rows]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
+from tdt._core.mode import state
 from tdt._core.tensor import Tensor
 from tdt.optim._hooks import (  # noqa: F401 (both of PyTorch's functions are offered here)
     Hooks,
@@ -127,10 +128,13 @@ class Optimizer(Hooks):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, or with `set_to_none=False` fill them with zeros."""
+        recording = state.recording
         for group in self.param_groups:
             for p in group["params"]:
                 if set_to_none:
                     p._grad = None
+                    if recording is not None:
+                        recording.gradients.clear(p)
                 elif p._grad is not None:
                     if p._grad.grad_fn is not None:
                         p._grad = p._grad.detach()

@@ -462,7 +462,7 @@ REFUSED = {
     "new data": (lambda x: x + tdt.tensor([1.0, 2.0]), "created without an op"),
     "random numbers": (lambda x: x + tdt.from_numpy(x.detach().clone().numpy()), "numpy"),
     "a Function": (lambda x: Twice.apply(x), "TwiceBackward"),
-    "backward": (sets_gradients, "gradient was set"),
+    "backward beside a graph": (sets_gradients, "no backward pass has freed"),
     "in place": (lambda x: x.detach().mul_(2) * 1, "written to"),
     "side effect": (lambda x: saved.append(1) or x * 2, "changes"),
     "a global": (stores, "changes"),

@@ -327,11 +327,9 @@ class Module(Lookup, Hooked, StateDict, Convertible):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Set every parameter's gradient to None, or with `set_to_none=False` to zeros."""
         for parameter in self.parameters():
-            if parameter.grad is None:
-                continue
             if set_to_none:
                 parameter.grad = None
-            else:
+            elif parameter.grad is not None:
                 parameter.grad = parameter.grad.detach()
                 parameter.grad.zero_()
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
+from tdt._core.mode import computed
 from tdt._core.tensor import Tensor, wrap
 from tdt._kernels import lazy, on_one_gpu
 from tdt._ops.linalg.norms import vector_norm
@@ -56,6 +57,8 @@ def get_total_norm(
     if arrays:
         with _backend.on_gpu_of(arrays[0]):
             total = wrap(_norm_on_gpu(arrays))
+    elif p == 2.0 and all(t._a.__class__ is np.ndarray and t._a.dtype.itemsize > 2 for t in tensors):
+        total = wrap(computed(_joint_length, [t._a for t in tensors]))
     else:
         total = _joint_norm([_norm(t, p) for t in tensors], p)
     if error_if_nonfinite and not total.isfinite():
@@ -79,11 +82,20 @@ def _norm(t: Tensor, p: float) -> Any:
     """The p-norm of a tensor as one vector, an array."""
     a = t._a
     if p == 2.0 and a.dtype.itemsize > 2:  # half precision is summed in float32
-        xp = _backend.namespace(a)
         with _backend.on_gpu_of(a):
-            a = a.reshape(-1)
-            return xp.sqrt(xp.vdot(a, a).real)
+            return _length(a)
     return vector_norm(t, p)._a
+
+
+def _length(a: Any) -> Any:
+    """The Euclidean norm of an array as one vector."""
+    xp, a = _backend.namespace(a), a.reshape(-1)
+    return xp.sqrt(xp.vdot(a, a).real)
+
+
+def _joint_length(*arrays: np.ndarray) -> np.ndarray:
+    """The Euclidean norm of arrays together."""
+    return np.asarray(_length(np.stack([_length(a) for a in arrays])))
 
 
 @no_grad()

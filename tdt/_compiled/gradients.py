@@ -1,0 +1,240 @@
+"""What a recorded function does to `.grad`: backward passes, gradients that are cleared, steps of optimizers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tdt import _kernels
+from tdt._compiled.gradient import Named, Walk
+from tdt._compiled.lowering import same_bits
+from tdt._compiled.program import Refusal
+from tdt._core.mode import exchange_grad
+from tdt._core.tensor import LEAF, Tensor
+from tdt.autograd._node import Node
+
+if TYPE_CHECKING:
+    from tdt._compiled.recorder import Recorder
+
+ndarray = np.ndarray
+UNKNOWN = object()  # the name of a gradient that earlier calls have left
+
+
+class Gradients:
+    """The gradients of a recorder's roots, and what is done with them.
+
+    Attributes:
+        names: of their arrays in the program, by the root's place; None where a gradient was cleared.
+        empty: the places of the roots that must have no gradient when the function is called.
+        updates: steps of optimizers, in order.
+    """
+
+    def __init__(self, recorder: Recorder):
+        self.recorder = recorder
+        self.names: dict[int, str | None] = {}
+        self.empty: set[int] = set()
+        self.updates: list[Any] = []
+        self._passed: set[Any] = set()  # nodes whose saved values are freed
+        self._places = {id(t): k for k, t in enumerate(recorder.roots)}
+
+    def clear(self, t: Tensor) -> None:
+        """Take note that the gradient of a tensor was set to None."""
+        if (place := self._places.get(id(t))) is not None:
+            self.names[place] = None
+
+    def is_freed(self, t: Tensor) -> bool:
+        """Whether a backward pass has freed what a tensor was computed of."""
+        return t._edge is not None and t._edge[0] in self._passed
+
+    @property
+    def passes(self) -> bool:
+        """Whether there was a backward pass."""
+        return bool(self._passed)
+
+    def backward(self, run: Callable[..., list], edges: list, grads: list, keep: bool) -> list:
+        """Run a backward pass to the leaves, as `_engine.run`, and record it."""
+        recorder, walk = self.recorder, None
+        had = [t._grad is not None for t in recorder.roots]
+        if recorder.refusal is None:
+            try:
+                named = [Named(g, self._name(g)) for g in grads]
+                walk = recorder.without_recording(_walk, recorder, edges, named)
+                self._check(walk)
+            except Refusal as refusal:
+                recorder.refuse(str(refusal))
+        found = recorder.without_recording(run, edges, grads, keep, False)
+        if recorder.refusal is None and walk is not None:
+            try:
+                self._add(walk, had, keep)
+            except Refusal as refusal:
+                recorder.refuse(str(refusal))
+        return found
+
+    def _name(self, g: Any) -> str:
+        """The name of the gradient of an output: known, or of ones."""
+        if (name := self.recorder.name_of(g)) is not None:
+            return name
+        if g.__class__ is ndarray and np.array_equal(g, np.ones_like(g)):
+            return self.recorder.ones(g)
+        raise Refusal("the gradient of a result was computed or created without an op")
+
+    def _check(self, walk: Walk) -> None:
+        for place in walk.results:
+            t = self.recorder.roots[place]
+            if t._edge is not LEAF:
+                raise Refusal("a backward pass leads out of the function")
+            if has_hooks(t):
+                raise Refusal("a tensor that a backward pass leads to has hooks")
+
+    def _add(self, walk: Walk, had: list[bool], keep: bool) -> None:
+        """Append a backward pass to the program; its gradients are now those of the roots."""
+        recorder, program = self.recorder, self.recorder.program
+        program.statements += [each._replace(trusts=True) for each in walk.program.statements]
+        program.sizes.update(walk.program.sizes)
+        others = [*recorder.arrays.values(), *walk.arrays.values()]
+        for place, name in walk.results.items():
+            grad, before = recorder.roots[place]._grad, self.names.get(place, UNKNOWN)
+            if grad is None or grad._a.__class__ is not ndarray:
+                raise Refusal("a gradient is not a dense CPU tensor")
+            if before is UNKNOWN:
+                if had[place]:
+                    raise Refusal(
+                        "gradients are added to those of earlier calls: clear them in the function, as by zero_grad()"
+                    )
+                self.empty.add(place)
+            array = walk.arrays[place]
+            if isinstance(before, str):
+                name, function, names = program.name(grad._a), _kernels.add, (before, name)
+                program.call(function, names, (name,))
+                recorder.is_written(grad)
+            elif array.strides != grad._a.strides or sum(np.may_share_memory(array, other) for other in others) > 1:
+                copied = program.name(grad._a)
+                program.call(_kernels.contiguous_copy, (name,), (copied,))
+                name = copied
+            self.names[place] = name
+            recorder.call_it(grad._a, name)
+            recorder.sees(grad)
+        if not keep:
+            self._passed.update(each for each in walk.order if each.__class__ is Node)
+
+    def update(self, update: Any) -> None:
+        """Record an optimizer's step, which was just taken: a function of gradients.
+
+        Attributes of it: `params`, whose gradients it takes; `others`, which it would also take if they had any.
+        """
+        recorder = self.recorder
+        if recorder.refusal is not None:
+            return
+        places = [self._places.get(id(p)) for p in update.params]
+        names = [self.names.get(place) if place is not None else None for place in places]
+        if None in names or any(id(p) not in self._places for p in update.others):
+            recorder.refuse("an optimizer's step takes gradients that the function does not compute")
+            return
+        self.empty.update(place for p in update.others if (place := self._places[id(p)]) not in self.names)
+        if names:
+            recorder.program.call(update, names, (), repeatable=False, update=update)  # type: ignore[arg-type]
+        for p in update.params:
+            recorder.updated(self._places[id(p)])
+        self.updates.append(update)
+
+    def are_known(self, before: Sequence[tuple[int, int]]) -> bool:
+        """Whether all gradients are those that were recorded, or what they were before: (id, version) of each."""
+        for place, (t, old) in enumerate(zip(self.recorder.roots, before, strict=True)):
+            if place not in self.names:
+                if identity(t._grad) != old:
+                    return False
+            elif (None if t._grad is None else self.recorder.name_of(t._grad._a)) != self.names[place]:
+                return False
+        return True
+
+
+def _walk(recorder: Recorder, edges: list, grads: list[Named]) -> Walk:
+    mode = exchange_grad(False)
+    try:
+        with np.errstate(all="ignore"):
+            return Walk(recorder, edges, grads)
+    finally:
+        exchange_grad(mode)
+
+
+def has_hooks(t: Tensor) -> bool:
+    """Whether something is called when a gradient arrives at a tensor."""
+    return bool(t._hooks or t._post_hooks) or t._node_hooks is not None
+
+
+def identity(grad: Tensor | None) -> tuple[int, int]:
+    """Which tensor a gradient is, and how often it was written to."""
+    return (id(grad), grad._st.version) if grad is not None else (0, 0)
+
+
+class Changes:
+    """What a call of a recorded function changes, besides returning something.
+
+    Args:
+        roots: the tensors of the call; `written` are the places of those that it writes to, `gradients` of those whose gradient
+            it sets.
+        updates: the optimizers' steps in it.
+    """
+
+    def __init__(self, roots: Sequence[Tensor], written: Sequence[int], gradients: Sequence[int], updates: Sequence[Any],
+                 generators: Sequence[Any]):  # fmt: skip
+        self.tensors = [roots[place] for place in written]
+        self.states = [a for update in updates for a in update.state_arrays()]
+        self.leaves = [roots[place] for place in gradients]
+        self.generators = generators
+
+    def now(self) -> tuple:
+        """A copy of it all."""
+        return (
+            [t._a.copy(order="K") for t in self.tensors],
+            [a.copy() for a in self.states],
+            [t._grad for t in self.leaves],
+            [g.state_array() for g in self.generators],
+            [t._st.version for t in self.tensors],
+        )
+
+    def put(self, values: tuple) -> None:
+        """Set all to values that `now` gave."""
+        tensors, states, gradients, generators, versions = values
+        for t, old, version in zip(self.tensors, tensors, versions, strict=True):
+            t._a[...] = old
+            t._st.version = version
+        for a, old in zip(self.states, states, strict=True):
+            a[...] = old
+        for t, grad in zip(self.leaves, gradients, strict=True):
+            t._grad = grad
+        for g, drawn in zip(self.generators, generators, strict=True):
+            g.set_state_array(drawn)
+
+    def difference(self, values: tuple) -> tuple[str | None, Tensor | None]:
+        """What differs from values that `now` gave, and of which tensor."""
+        tensors, states, gradients, generators, _ = values
+        for t, own in zip(self.tensors, tensors, strict=True):
+            if not same_bits(t._a, own):
+                return f"a parameter or buffer that it updates{shown(own, t._a)}", t
+        for t, grad in zip(self.leaves, gradients, strict=True):
+            if (grad is None) != (t._grad is None):
+                return "which gradients it sets", t
+            if grad is not None and t._grad is not None and not same_bits(grad._a, t._grad._a):
+                return f"a gradient{shown(grad._a, t._grad._a)}", t
+        for a, own in zip(self.states, states, strict=True):
+            if not same_bits(a, own):
+                return f"the state of an optimizer{shown(own, a)}", None
+        for g, drawn in zip(self.generators, generators, strict=True):
+            if not np.array_equal(g.state_array(), drawn):
+                return "the random numbers that it draws", None
+        return None, None
+
+
+def shown(own: ndarray, ours: ndarray) -> str:
+    """Where two arrays differ, the function's own and the program's, in words."""
+    if own.shape != ours.shape or own.dtype != ours.dtype:
+        return f" ({own.dtype} {list(own.shape)}, not {ours.dtype} {list(ours.shape)})"
+    bits = [np.ascontiguousarray(a).reshape(-1, 1).view(np.uint8) for a in (own, ours)]
+    unlike = np.flatnonzero((bits[0] != bits[1]).any(1))
+    if not unlike.size:
+        return " (its strides)"
+    at = np.unravel_index(unlike[0], own.shape)
+    return f" ({unlike.size} of {own.size} elements; at {list(map(int, at))}: {own[at]}, not {ours[at]})"

@@ -1,0 +1,106 @@
+"""A step of an optimizer as compiled functions take it: as a function of the gradients' arrays, or on a tape."""
+
+from __future__ import annotations
+
+from operator import is_
+from typing import TYPE_CHECKING, Any
+
+from tdt._core.tensor import Tensor
+from tdt._kernels._launches import Launch, watch
+from tdt._kernels._table import Table
+from tdt.optim import _hooks
+from tdt.optim._plan import FIRST_STEPS, Plan
+
+if TYPE_CHECKING:
+    from tdt.optim._planned import PlannedOptimizer
+
+
+class Update:
+    """The update of the parameters `params` of a group, called with the arrays of their gradients.
+
+    Attributes:
+        others: the group's other parameters, which had no gradient.
+    """
+
+    def __init__(self, optimizer: PlannedOptimizer, group: dict[str, Any], params: list[Tensor]):
+        self.optimizer, self.group, self.params = optimizer, group, params
+        own = set(map(id, params))
+        self.others = [p for p in group["params"] if id(p) not in own]
+        self._members, self._groups = tuple(group["params"]), len(optimizer.param_groups)
+
+    def __call__(self, *grads: Any) -> None:
+        vars(self.optimizer)["_opt_called"] = True
+        self.optimizer._update(self.group, self.optimizer._plan(self.group, self.params), list(grads))
+
+    def holds(self) -> bool:
+        """Whether a step of the optimizer is this update, whatever the values of the group's options."""
+        optimizer, group = self.optimizer, self.group
+        own, members = vars(optimizer), group["params"]
+        if own["_optimizer_step_pre_hooks"] or own["_optimizer_step_post_hooks"]:
+            return False
+        if _hooks._global_step_pre_hooks or _hooks._global_step_post_hooks:
+            return False
+        if group["differentiable"] or group.get("capturable") or len(optimizer.param_groups) != self._groups:
+            return False
+        return len(members) == len(self._members) and all(map(is_, members, self._members))
+
+    def state_arrays(self) -> list[Any]:
+        """The arrays of the parameters' state."""
+        states = [self.optimizer.state.get(p, {}) for p in self.params]
+        return [value._a for state in states for value in state.values() if isinstance(value, Tensor)]
+
+    def taped(self, grads: list[Any]) -> TapedUpdate | None:
+        """The update by gradients in these arrays, on a tape; None where NumPy is to compute some of it."""
+        optimizer = self.optimizer
+        plan = optimizer._plan(self.group, self.params)
+        if not plan.tables and plan.kernel:  # from now on by its kernel, as after some steps it would be anyway
+            plan.steps = FIRST_STEPS
+            plan = optimizer._plan(self.group, self.params)
+        if plan.pieces or len(plan.live) != len(grads) or not all(g.flags.c_contiguous for g in plan.ordered(grads)):
+            return None
+        return TapedUpdate(self, plan, plan.ordered(grads))
+
+
+class TapedUpdate:
+    """An update whose kernels a tape launches.
+
+    Attributes:
+        launches: of its kernels.
+    """
+
+    def __init__(self, update: Update, plan: Plan, grads: list[Any]):
+        self.update, self.plan = update, plan
+        self._keep: Any = None
+        self.tables: list[tuple[list[int], Table, Any]] = []
+        self.launches: list[Launch] = []
+        options = update.optimizer._values(update.group)
+        numbers, _ = plan.next_numbers(update.optimizer._advancing(options))
+        for rows, table, kernel in plan.tables:
+            own = table.with_column(1, [grads[i] for i in rows])
+            own.launches = False
+            with watch() as trace:
+                kernel(own, own.numbered([numbers[i] for i in rows]), **options)
+            self.launches += trace.launches
+            self.tables.append((rows, own, plan.kernel.function))  # type: ignore[union-attr]
+        self._known = [table.launched for _, table, _ in self.tables]
+
+    def prepare(self) -> bool:
+        """Write the numbers of the next step to where the kernels read them; whether the kernels still are the right ones.
+
+        Nothing has changed until `keep`.
+        """
+        plan, optimizer, group = self.plan, self.update.optimizer, self.update.group
+        if optimizer._plans.get(id(group)) is not plan or not plan.holds(optimizer.state):
+            return False
+        options = optimizer._values(group)
+        numbers, self._keep = plan.next_numbers(optimizer._advancing(options))
+        for (rows, table, kernel), known in zip(self.tables, self._known, strict=True):
+            kernel(table, table.numbered([numbers[i] for i in rows]), **options)
+            if table.launched is not known:
+                return False
+        return True
+
+    def keep(self) -> None:
+        """Count the step that the tape has taken."""
+        vars(self.update.optimizer)["_opt_called"] = True
+        self._keep()

@@ -1,0 +1,459 @@
+"""Whole training steps as compiled functions: zero_grad, backward, clipping and the optimizer's step have the bits of eager."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import warnings
+
+import numpy as np
+import pytest
+
+import tdt
+from tdt import nn
+from tdt.nn import functional as F
+
+OPTIMIZERS = {
+    "SGD": lambda p: tdt.optim.SGD(p, lr=0.1),
+    "momentum": lambda p: tdt.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-3),
+    "Adam": lambda p: tdt.optim.Adam(p, lr=0.01, weight_decay=0.01),
+    "AMSGrad": lambda p: tdt.optim.Adam(p, lr=0.01, amsgrad=True),
+    "AdamW": lambda p: tdt.optim.AdamW(p, lr=0.01),
+    "NAdam": lambda p: tdt.optim.NAdam(p, lr=0.01),
+    "RAdam": lambda p: tdt.optim.RAdam(p, lr=0.01),
+    "Adamax": lambda p: tdt.optim.Adamax(p, lr=0.01),
+    "Adagrad": lambda p: tdt.optim.Adagrad(p, lr=0.05),
+    "Adadelta": lambda p: tdt.optim.Adadelta(p),
+    "RMSprop": lambda p: tdt.optim.RMSprop(p, lr=0.01, momentum=0.5, centered=True),
+    "Rprop": lambda p: tdt.optim.Rprop(p),
+    "ASGD": lambda p: tdt.optim.ASGD(p),
+}
+MODELS = {
+    "MLP": lambda: nn.Sequential(nn.Linear(12, 20), nn.GELU(), nn.Linear(20, 5)),
+    "batch norm and dropout": lambda: nn.Sequential(
+        nn.Linear(12, 20), nn.BatchNorm1d(20), nn.ReLU(), nn.Dropout(0.3), nn.Linear(20, 5)
+    ),
+    "convolution": lambda: nn.Sequential(
+        nn.Unflatten(1, (1, 3, 4)),
+        nn.Conv2d(1, 4, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.LazyLinear(5),
+    ),
+    "one parameter twice": lambda: nn.Sequential(layer := nn.Linear(12, 12), nn.Tanh(), layer, nn.Linear(12, 5)),
+}
+
+
+class Training:
+    """A model with its optimizer and a step, eager or compiled."""
+
+    def __init__(self, model="MLP", optimizer="Adam", compiled=False, clears="before", clip=None, value=None):
+        tdt.manual_seed(3)
+        self.model = MODELS[model]()
+        self.model(tdt.zeros(2, 12))
+        self.optimizer = OPTIMIZERS[optimizer](self.model.parameters())
+        model, optimizer = self.model, self.optimizer
+
+        def step(x, y):
+            if clears == "before":
+                optimizer.zero_grad()
+            output = model(x)
+            loss = F.cross_entropy(output, y)
+            loss.backward()
+            if value is not None:
+                nn.utils.clip_grad_value_(model.parameters(), value)
+            norm = None if clip is None else nn.utils.clip_grad_norm_(model.parameters(), clip)
+            optimizer.step()
+            if clears == "after":
+                optimizer.zero_grad()
+            return output.detach(), loss, norm
+
+        self.step = tdt.compile(step, fullgraph=True) if compiled else step
+        tdt.manual_seed(4)
+        self.random = tdt.default_generator.get_state()
+        self.results = []
+
+    def run(self, batches):
+        before = tdt.default_generator.get_state()
+        tdt.default_generator.set_state(self.random)
+        for x, y in batches:
+            self.results.append(self.step(x, y))
+        self.random = tdt.default_generator.get_state()
+        tdt.default_generator.set_state(before)
+        return self
+
+    def bits(self):
+        """All that steps compute and change."""
+        tensors = [t for result in self.results for t in result if t is not None]
+        tensors += [*self.model.state_dict().values(), self.random]
+        states = self.optimizer.state_dict()["state"]
+        tensors += [value for own in states.values() for value in own.values() if isinstance(value, tdt.Tensor)]
+        grads = [p.grad for p in self.model.parameters()]
+        return [t.detach().numpy().tobytes() for t in tensors], [g if g is None else g.numpy().tobytes() for g in grads]
+
+    @property
+    def recordings(self):
+        return [each.recording for of_kind in self.step._compiled.recordings.values() for each in of_kind]
+
+
+def batches(count, size=8, seed=0):
+    draw = np.random.default_rng(seed)
+    return [
+        (tdt.from_numpy(draw.standard_normal((size, 12)).astype(np.float32)), tdt.from_numpy(draw.integers(0, 5, size)))
+        for _ in range(count)
+    ]
+
+
+def pair(**options):
+    return Training(**options), Training(compiled=True, **options)
+
+
+def agree(own, compiled):
+    assert own.bits() == compiled.bits()
+    return all(recording is not None and recording.verified for recording in compiled.recordings)
+
+
+@pytest.mark.parametrize("clears", ["before", "after"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_steps_of_each_optimizer_have_the_bits_of_eager(optimizer, clears):
+    own, compiled = pair(optimizer=optimizer, clears=clears)
+    for group in (batches(7), batches(18, seed=1)):  # from the 20th step on by the optimizer's kernel in eager
+        assert agree(own.run(group), compiled.run(group))
+
+
+@pytest.mark.parametrize("clipping", [{}, {"clip": 0.1}, {"value": 0.01}, {"clip": 0.1, "value": 0.05}], ids=str)
+@pytest.mark.parametrize("model", MODELS)
+def test_steps_of_models_with_clipping_have_the_bits_of_eager(model, clipping):
+    own, compiled = pair(model=model, **clipping)
+    group = [*batches(4), *batches(2, size=3), *batches(3, seed=2)]
+    assert agree(own.run(group), compiled.run(group))
+
+
+def test_a_step_of_a_small_model_is_one_tape():
+    compiled = Training(compiled=True).run(batches(4))
+    if tdt.backends.kernels.enabled():
+        (step,) = compiled.recordings[0].native.steps
+        assert len(step.tape.launches) > 5 and len(step.updates) == 1
+    assert compiled.recordings[0].updates[0].params == list(compiled.model.parameters())
+
+
+def test_steps_are_those_of_pytorch():
+    torch = pytest.importorskip("torch")
+    compiled = Training(optimizer="momentum", compiled=True)
+    model = torch.nn.Sequential(torch.nn.Linear(12, 20), torch.nn.GELU(), torch.nn.Linear(20, 5))
+    model.load_state_dict({name: torch.from_numpy(t.numpy().copy()) for name, t in compiled.model.state_dict().items()})
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-3)
+    group = batches(25)
+    compiled.run(group)
+    for (x, y), (_, own, _) in zip(group, compiled.results, strict=True):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(torch.from_numpy(x.numpy())), torch.from_numpy(y.numpy()))
+        loss.backward()
+        optimizer.step()
+        assert own.item() == pytest.approx(loss.item(), rel=2e-5)
+    for p, own in zip(model.parameters(), compiled.model.parameters(), strict=True):
+        np.testing.assert_allclose(own.detach().numpy(), p.detach().numpy(), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(own.grad.numpy(), p.grad.numpy(), rtol=1e-4, atol=1e-6)
+
+
+def changes_rate(training):
+    training.optimizer.param_groups[0]["lr"] *= 0.5
+
+
+def changes_betas(training):
+    training.optimizer.param_groups[0]["betas"] = (0.8, 0.99)
+
+
+def loads_state(training):
+    training.optimizer.load_state_dict(copy.deepcopy(training.optimizer.state_dict()))
+
+
+def loads_weights(training):
+    training.model.load_state_dict({name: t * 2 for name, t in training.model.state_dict().items()})
+
+
+def replaces_weights(training):
+    for p in training.model.parameters():
+        p.data = p.data * 0.5
+
+
+def freezes(training):
+    training.model[0].weight.requires_grad_(False)
+
+
+def sets_count(training):
+    for own in training.optimizer.state.values():
+        own["step"].fill_(100.0)
+
+
+def clears_state(training):
+    training.optimizer.state.clear()
+
+
+def adds_decay(training):
+    training.optimizer.param_groups[0]["weight_decay"] = 0.5
+
+
+def maximizes(training):
+    training.optimizer.param_groups[0]["maximize"] = True
+
+
+def takes_a_step(training):
+    training.optimizer.step()
+
+
+def evaluates(training):
+    training.model.eval()
+
+
+def adds_parameters(training):
+    training.optimizer.add_param_group({"params": [nn.Parameter(tdt.ones(3))], "lr": 1.0})
+
+
+def hooks_a_gradient(training):
+    training.model[0].bias.register_hook(lambda g: g * 2)
+
+
+def hooks_steps(training):
+    training.optimizer.register_step_post_hook(lambda optimizer, args, kwargs: changes_rate(training))
+
+
+def multiplies_after_accumulation(training):
+    training.model[0].bias.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(3))
+
+
+CHANGES = [
+    changes_rate, changes_betas, loads_state, loads_weights, replaces_weights, freezes, sets_count, clears_state, adds_decay,
+    maximizes, takes_a_step, evaluates, adds_parameters, hooks_a_gradient, hooks_steps, multiplies_after_accumulation,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_between_steps_counts(change):
+    own, compiled = pair(model="batch norm and dropout")
+    compiled.step = tdt.compile(compiled.step._compiled.function)  # some steps are then taken as they are
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for training in (own, compiled):
+            training.run(batches(5))
+            change(training)
+            training.run(batches(6, seed=1))
+    assert own.bits() == compiled.bits()
+
+
+def test_gradients_that_are_set_between_steps_count():
+    own, compiled = pair(clears="after")
+    compiled.step = tdt.compile(compiled.step._compiled.function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for training in (own, compiled):
+            training.run(batches(5))
+            training.model[0].bias.grad = tdt.ones(20)
+            training.run(batches(1, seed=1))
+            training.model[0].bias.grad = tdt.ones(20)
+            training.run(batches(4, seed=2))
+    assert own.bits() == compiled.bits()
+
+
+def test_a_scheduler_and_a_warm_restart():
+    own, compiled = pair(optimizer="momentum")
+    for training in (own, compiled):
+        schedule = tdt.optim.lr_scheduler.CosineAnnealingWarmRestarts(training.optimizer, 3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # as that the scheduler was called before the optimizer
+            for batch in batches(9):
+                training.run([batch])
+                schedule.step()
+    assert agree(own, compiled)
+
+
+def test_several_optimizers_as_of_adversarial_training():
+    def train(compiles):
+        tdt.manual_seed(0)
+        maker, critic = nn.Linear(4, 6), nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 1))
+        makers, critics = tdt.optim.Adam(maker.parameters(), 0.01), tdt.optim.RMSprop(critic.parameters(), 0.01)
+
+        def step(x, noise):
+            critics.zero_grad()
+            output = maker(noise)
+            loss = (critic(output.detach()) - critic(x)).mean()
+            loss.backward()
+            critics.step()
+            makers.zero_grad()
+            own = -critic(output).mean()
+            own.backward()
+            makers.step()
+            return loss.detach(), own.detach()
+
+        step = tdt.compile(step, fullgraph=True) if compiles else step
+        draw = np.random.default_rng(0)
+        results = []
+        for _ in range(8):
+            x, noise = (tdt.from_numpy(draw.standard_normal((5, n)).astype(np.float32)) for n in (6, 4))
+            results += step(x, noise)
+        return [t.detach().numpy().tobytes() for t in (*results, *maker.parameters(), *critic.parameters())], [
+            p.grad.numpy().tobytes() for p in (*maker.parameters(), *critic.parameters())
+        ]
+
+    assert train(True) == train(False)
+
+
+def test_two_steps_of_one_optimizer_in_a_function():
+    def train(compiles):
+        w = nn.Parameter(tdt.tensor([1.0, -2.0, 3.0]))
+        optimizer = tdt.optim.Adam([w], 0.1)
+
+        def twice(x):
+            for _ in range(2):
+                optimizer.zero_grad()
+                (w * x).pow(2).sum().backward()
+                optimizer.step()
+            return w.detach() * 1
+
+        twice = tdt.compile(twice, fullgraph=True) if compiles else twice
+        results = [twice(tdt.tensor([1.0, 2.0, k + 1.0])) for k in range(6)]
+        return [t.numpy().tobytes() for t in results], optimizer.state[w]["step"].item()
+
+    assert train(True) == train(False)
+
+
+def test_a_sum_of_two_backward_passes_and_a_gradient_that_both_leaves_share():
+    def train(compiles):
+        a, b = (nn.Parameter(tdt.tensor([1.0, 2.0])) for _ in range(2))
+
+        def step(x):
+            a.grad = b.grad = None
+            ((a + b) * x).sum().backward()
+            a.grad.mul_(3)
+            (a * b).sum().backward()
+            return a.grad.sum() + b.grad.sum() * 2
+
+        step = tdt.compile(step, fullgraph=True) if compiles else step
+        results = [step(tdt.tensor([k + 1.0, -2.0])) for k in range(5)]
+        return [t.detach().numpy().tobytes() for t in (*results, a.grad, b.grad)]
+
+    assert train(True) == train(False)
+
+
+def test_gradients_that_the_user_holds_stay_as_they_were():
+    training = Training(compiled=True)
+    saved = []
+    for batch in batches(7):
+        training.run([batch])
+        grads = [p.grad for p in training.model.parameters()]
+        saved.append((grads, [g.numpy().copy() for g in grads]))
+        arrays = [g.numpy() for g in grads]
+        saved.append((arrays, [a.copy() for a in arrays]))
+    gc.collect()
+    for held, copies in saved:
+        for a, copied in zip(held, copies, strict=True):
+            assert np.asarray(a).tobytes() == copied.tobytes()
+
+
+def test_the_graph_of_a_result_is_freed():
+    training = Training(compiled=True).run(batches(5))
+    loss = training.results[-1][1]
+    assert loss.requires_grad and not loss.is_leaf
+    with pytest.raises(RuntimeError, match="second time"):
+        loss.backward()
+
+
+def test_versions_and_saved_values_of_parameters():
+    training = Training(compiled=True).run(batches(3))
+    weight = training.model[0].weight
+    y, version = (weight * weight).sum(), weight._version
+    training.run(batches(1, seed=1))
+    assert weight._version == version + 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+def test_a_class_out_of_range_leaves_everything_as_it_was():
+    own, compiled = pair()
+    ((x, y),) = batches(1, seed=5)
+    y[3] = 7
+    for training in (own, compiled):
+        training.run(batches(5))
+        with pytest.raises(IndexError, match="7"):
+            training.step(x, y)
+        training.run(batches(3, seed=1))
+    assert agree(own, compiled)
+
+
+def refused(name, step_of):
+    w = nn.Parameter(tdt.tensor([1.0, 2.0]))
+    step = step_of(w)
+    compiled = tdt.compile(step, fullgraph=True)
+
+    def calls():
+        for _ in range(3):
+            compiled(tdt.tensor([1.0, 1.0]))
+
+    with pytest.raises(RuntimeError, match=name):
+        calls()
+
+
+def test_what_a_step_may_not_do_is_refused_with_the_reason():
+    def adds(w):
+        return lambda x: (w * x).sum().backward()
+
+    def retains(w):
+        def step(x):
+            w.grad = None
+            loss = (w * w * x).sum()
+            loss.backward(retain_graph=True)
+            return loss
+
+        return step
+
+    def descends(optimizer):
+        def step(x):
+            optimizer.zero_grad()
+            (optimizer.param_groups[0]["params"][0] * x).sum().backward()
+            optimizer.step()
+            return x * 1
+
+        return step
+
+    def leads_out(w):
+        y = w * 2
+        return lambda x: (y * x).sum().backward()
+
+    refused("clear them in the function", adds)
+    refused("no backward pass has freed", retains)
+    refused("LBFGS, whose steps are not recorded", lambda w: descends(tdt.optim.LBFGS([w])))
+    refused("Adafactor, whose steps are not recorded", lambda w: descends(tdt.optim.Adafactor([w])))
+    refused("leads out of the function|recorded before the call", leads_out)
+
+
+def test_a_step_that_computes_something_else_is_found():
+    training = Training(compiled=True).run(batches(4))
+    recording = training.recordings[0]
+    recording.native.disabled, forward = True, recording.native.otherwise
+
+    def changed(*arrays):
+        found, saved = forward(*arrays)
+        return (*found[:-1], found[-1] + 1), saved
+
+    recording.forward = recording.native.otherwise = changed
+    ((x, y),) = batches(1, seed=1)
+    weights = [p.detach().clone() for p in training.model.parameters()]
+    other = Training()
+    other.model.load_state_dict(training.model.state_dict())
+    other.optimizer.load_state_dict(copy.deepcopy(training.optimizer.state_dict()))
+    with pytest.raises(Exception, match="a gradient"):
+        training.step._compiled.compare(x, y)
+    other.step(x, y)  # the state is that after one ordinary step
+    assert not any(tdt.equal(a, b) for a, b in zip(weights, training.model.parameters(), strict=True))
+    assert all(tdt.equal(a, b) for a, b in zip(other.model.parameters(), training.model.parameters(), strict=True))
+
+
+def test_a_comparison_changes_everything_once():
+    own, compiled = pair(model="batch norm and dropout", clip=0.1)
+    own.run(batches(6))
+    for k, (x, y) in enumerate(batches(6)):
+        compiled.step = compiled.step if k != 4 else compiled.step._compiled.compare
+        compiled.run([(x, y)])
+        compiled.step = compiled.step if k != 4 else tdt.compile(compiled.step.__self__.function)
+    assert own.bits() == compiled.bits()
