@@ -1,8 +1,8 @@
 """Compiled training steps: ratio of their time to those without, and to PyTorch's without its compiler.
 
 First networks with `tdt.compile`, then chains of small ops as programs write them by hand, forward and backward, then steps of
-`tdt train`, with their metrics, on the layers of bundled configs. Processor time of one thread. The loss and its gradients are
-compiled; clearing gradients and the optimizer's step are not.
+`tdt train`, with their metrics, on the layers of bundled configs. Processor time of one thread. Of networks the loss and its
+gradients are compiled, and then the whole step with clearing of gradients and optimizer.
 
 python -m benchmarks.compiled          # or chains, networks, trainer
 """
@@ -100,8 +100,8 @@ NETWORKS = {
 }
 
 
-def step(library: Any, build: Any, shape: tuple[int, ...], characters: bool, compiled: bool) -> Any:
-    """A function that takes an optimizer step with Adam."""
+def step(library: Any, build: Any, shape: tuple[int, ...], characters: bool, compiled: str = "") -> Any:
+    """A function that takes an optimizer step with Adam. compiled: nothing, the "loss", or the whole "step"."""
     draw = np.random.default_rng(0)
     values = draw.integers(0, 20, shape) if characters else draw.standard_normal(shape).astype(np.float32)
     x, y = library.from_numpy(values), library.from_numpy(draw.integers(0, 10, shape[0]))
@@ -112,14 +112,15 @@ def step(library: Any, build: Any, shape: tuple[int, ...], characters: bool, com
     def loss(x: Any, y: Any) -> Any:
         return criterion(model(x), y)
 
-    computed = library.compile(loss, fullgraph=True) if compiled else loss
+    computed = library.compile(loss, fullgraph=True) if compiled == "loss" else loss
 
     def run() -> None:
         optimizer.zero_grad()
         computed(x, y).backward()
         optimizer.step()
 
-    for _ in range(3):
+    run = library.compile(run, fullgraph=True) if compiled == "step" else run
+    for _ in range(4):
         run()
     return run
 
@@ -193,7 +194,7 @@ def trained(name: str, compiled: bool) -> Any:
     def run() -> None:
         trainer._train_step([(parts.place(batch[0]), parts.place(batch[1]))])
 
-    for _ in range(4):
+    for _ in range(12):
         run()
     return run
 
@@ -226,7 +227,7 @@ def shown(name: str, eager: Any, compiled: Any, by_torch: Any) -> None:
     to_eager, own, _ = compared(time.process_time, compiled, eager, PAIRS)
     to_torch, _, theirs = compared(time.process_time, compiled, by_torch, PAIRS)
     print(
-        f"{name:<28} {own * 1e6:9.0f} µs, × {1 / to_eager:.2f} of eager, × {1 / to_torch:.2f} of PyTorch's {theirs * 1e6:.0f} µs"
+        f"{name:<34} {own * 1e6:9.0f} µs, × {1 / to_eager:.2f} of eager, × {1 / to_torch:.2f} of PyTorch's {theirs * 1e6:.0f} µs"
     )
 
 
@@ -236,7 +237,8 @@ def main(only: str) -> None:
     torch.set_num_threads(1)
     print(settings())
     for name, network in NETWORKS.items() if only in ("all", "networks") else ():
-        shown(name, step(tdt, *network, False), step(tdt, *network, True), step(torch, *network, False))
+        for what in ("loss", "step"):
+            shown(f"{name}: {what}", step(tdt, *network), step(tdt, *network, what), step(torch, *network))
     for name, function in CHAINS.items() if only in ("all", "chains") else ():
         shown(name, chain(tdt, function, False), chain(tdt, function, True), chain(torch, function, False))
     for name in CONFIGS if only in ("all", "trainer") else ():

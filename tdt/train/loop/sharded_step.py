@@ -215,7 +215,8 @@ class ShardedStep(TrainStep):
             raise shared(NonFiniteLoss(number, math.nan))
         self._unscale()
         self._adjust(1.0 if self.reading.is_sum else total / self.nominal)
-        self._update(self.warmup_factor(number))
+        with self._warmed_up(number):
+            self._step_optimizer()
         self.shards.seed_for("after", number)  # a state that all ranks share
         self.place = 0, LOADING
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import tdt
 from tdt import Tensor, no_grad
 from tdt.amp import GradScaler
-from tdt.nn.utils import clip_grad_value_, clip_grads_with_norm_, get_total_norm
+from tdt.nn.utils import get_total_norm
 from tdt.train._types import Json
 from tdt.train.checks.compiling import Compilation, compilation
 from tdt.train.loop.mixup import Mixup
 from tdt.train.loop.parts import Parts
+from tdt.train.loop.whole_step import NotFinite, WholeStep, clip
 from tdt.train.model.computation import CHECK_EVERY
 
 
@@ -38,6 +41,9 @@ class TrainStep:
         self.skipped = 0
         self._norm: Tensor | None = None  # gradient norm of the last step, if clipping computed it
         self.computation = parts.computation(parts.model)
+        self.whole: WholeStep | None = None  # from when on the computation of the loss runs natively
+        self._number = 0
+        self._is_taken = False  # whether `forward` has taken the step
         self.compares = False  # whether this step is computed both ways, compiled and not
         self._first = self._shares = 0.0  # weight in the mean of the step's first batch, and of all batches so far
 
@@ -47,7 +53,7 @@ class TrainStep:
 
     def run(self, group: Iterable[Any], number: int, compute: Callable[[Tensor, Tensor], bool]) -> None:
         """Call `compute` with what is computed at a time, until it returns False. number: of the step, from 1."""
-        self.compares = number % CHECK_EVERY == 0
+        self.compares, self._number = number % CHECK_EVERY == 0, number
         for inputs, targets in self.batches(group, number):
             if not compute(inputs, targets):
                 break
@@ -58,14 +64,40 @@ class TrainStep:
         Raises:
             Difference: the compiled step of `compares` differs from the ordinary one.
         """
-        self._clear()
         objective, check = self.parts.loss, self.compares
+        if self.whole is None and self._runs_whole():
+            train = self.train
+            self.whole = WholeStep(
+                self.computation.forward, self.parts.optimizer, train.clip_grad_value, train.clip_grad_norm
+            )
+            self.computation.compiled["step"] = self.whole.compiled
+        if self.whole is not None:
+            return self._take_whole(self.whole, inputs, targets)
+        self._clear()
         if self.mixup is None:
             output, loss, terms, _ = self.computation("losses", inputs, targets, check=check)
         else:  # if the target is the input (an autoencoder), it is the mixed one
             inputs, others, share = self.mixup(inputs, targets)
             output, own, terms, theirs = self.computation("mixed", inputs, targets, others, check=check)
             loss = own.lerp(theirs, 1 - share)
+        objective.remember(output, targets, inputs, terms)
+        return *objective.compared(output, targets, inputs), loss
+
+    def _runs_whole(self) -> bool:
+        """Whether steps are computed as one function: those of small models, which spend most of their time between ops."""
+        is_alone = self.train.accumulate == 1 and self.mixup is None and self.parts.shards is None
+        if not is_alone or self.scaler.is_enabled() or not WholeStep.fits(self.parts.optimizer):
+            return False
+        return self.computation.runs_natively("losses")
+
+    def _take_whole(self, whole: WholeStep, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        objective = self.parts.loss
+        try:
+            with self._warmed_up(self._number):
+                (output, loss, terms, _), self._norm = whole(inputs, targets, self.compares)
+        except NotFinite as error:
+            return targets, targets, tdt.tensor(error.loss)  # of which the trainer reads the loss alone
+        self._is_taken = True
         objective.remember(output, targets, inputs, terms)
         return *objective.compared(output, targets, inputs), loss
 
@@ -89,6 +121,8 @@ class TrainStep:
 
     def backward(self, loss: Tensor, targets: Tensor) -> None:
         """Accumulate the gradients of a batch's loss."""
+        if self._is_taken:
+            return
         alone = self.train.accumulate == 1 or self.reading.is_sum
         share = 1.0 if alone else float(self.reading.share(targets))
         self._first = self._first or share
@@ -97,11 +131,15 @@ class TrainStep:
 
     def step(self, number: int) -> None:
         """Clip the gradients and update the weights. number: of the step, from 1."""
+        if self._is_taken:
+            self._is_taken = False
+            return
         shares = 1.0 if self.reading.is_sum else self._shares / self._first
         self._first = self._shares = 0.0
         self.scaler.unscale_(self.parts.optimizer)
         self._adjust(shares)
-        self._update(self.warmup_factor(number))
+        with self._warmed_up(number):
+            self._step_optimizer()
 
     def _adjust(self, shares: float) -> None:
         """Divide the summed gradients by `shares` (the batches' weight relative to the first) and clip them."""
@@ -113,11 +151,7 @@ class TrainStep:
                 for p in parameters:
                     if p.grad is not None:
                         p.grad.mul_(1 / shares)
-        if self.train.clip_grad_value is not None:
-            clip_grad_value_(parameters, self.train.clip_grad_value)
-        if self.train.clip_grad_norm is not None:
-            self._norm = self.total_norm()
-            clip_grads_with_norm_(parameters, self.train.clip_grad_norm, self._norm)
+        self._norm = clip(parameters, self.train.clip_grad_value, self.train.clip_grad_norm, self.total_norm)
 
     def total_norm(self) -> Tensor:
         """The norm of all gradients as one vector."""
@@ -151,17 +185,19 @@ class TrainStep:
         self.skipped = state["skipped"]
         self.scaler.load_state_dict(state["scaler"])
 
-    def _update(self, warmup_factor: float) -> None:
-        optimizer = self.parts.optimizer
-        if warmup_factor == 1:
-            self._step_optimizer()
-            return
-        rates = [group["lr"] for group in optimizer.param_groups]
-        for group, rate in zip(optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate * warmup_factor
-        self._step_optimizer()
-        for group, rate in zip(optimizer.param_groups, rates, strict=True):  # restore the scheduler's value
-            group["lr"] = rate
+    @contextmanager
+    def _warmed_up(self, number: int) -> Iterator[None]:
+        """Let the learning rates be those of step `number` during a linear warm-up."""
+        groups, factor = self.parts.optimizer.param_groups, self.warmup_factor(number)
+        rates = [group["lr"] for group in groups]
+        if factor != 1:
+            for group, rate in zip(groups, rates, strict=True):
+                group["lr"] = rate * factor
+        try:
+            yield
+        finally:
+            for group, rate in zip(groups, rates, strict=True):  # the scheduler's value
+                group["lr"] = rate
 
     def _step_optimizer(self) -> None:
         """Step, unless scaled gradients overflowed: then the scale is halved."""

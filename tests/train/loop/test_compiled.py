@@ -342,6 +342,49 @@ def test_a_loss_that_is_not_finite_names_the_samples_as_without(tmp_path):
     assert found[0] == found[1] and "on the training samples [" in found[0]
 
 
+class Whole(Callback):
+    """Notes from which step on steps are computed as one function, and changes a weight after some step."""
+
+    def __init__(self, spoilt: int = 0) -> None:
+        self.steps: list[int] = []
+        self.spoilt = spoilt
+
+    def on_step(self, event: StepDone, parts: Any) -> None:
+        compiled = parts.computation(parts.model).compiled.get("step")
+        if compiled is not None and any(each.runs_natively for some in compiled.recordings.values() for each in some):
+            self.steps.append(event.step)
+        if event.step == self.spoilt:
+            parts.model[1].weight.data[0, 0] = float("inf")
+
+
+@pytest.mark.skipif(not tdt.backends.kernels.enabled(), reason="portable code launches nothing")
+@pytest.mark.parametrize(
+    "settings", ["steps: 20", "steps: 20, clip_grad_norm: 0.1, clip_grad_value: 0.01, warmup: 9 steps"]
+)
+def test_small_models_take_whole_steps(settings: str, tmp_path):
+    whole, text = Whole(), CONFIG % (0, STEP_RULE, settings)
+    own, _ = run(loads(text, "small.yaml"), tmp_path / "compiled", whole)
+    eager, _ = run(loads(text, "small.yaml", [OFF]), tmp_path / "eager", Whole())
+    assert own == eager and whole.steps and whole.steps[0] < 12
+
+
+def test_a_whole_step_whose_loss_is_not_finite_updates_nothing(tmp_path):
+    found = []
+    for setting in ("auto", "false"):
+        whole = Whole(spoilt=14)
+        text = CONFIG % (0, STEP_RULE, "steps: 20")
+        folder = tmp_path / setting
+        with Session.start(
+            loads(text, "small.yaml", [f"train.compile={setting}"]), folder=folder, callbacks=[whole]
+        ) as session, pytest.raises(NonFiniteLoss) as caught:  # fmt: skip
+            session.train()
+        parts = session.parts
+        states = [t.numpy().tobytes() for own in parts.optimizer.state_dict()["state"].values() for t in own.values()]
+        found.append((str(caught.value), [t.detach().numpy().tobytes() for t in parts.model.parameters()], states))
+        assert bool(whole.steps) is (setting == "auto" and tdt.backends.kernels.enabled())
+    assert found[0] == found[1] and "at step 15, on the training samples [" in found[0][0]
+
+
 def test_an_unknown_label_is_named_as_without(tmp_path):
     text = (CONFIG % (0, STEP_RULE, "steps: 9")).replace("batch_size: 256", "batch_size: 64, shuffle: false")
     text = text.replace("  augment:", "  # ")
@@ -393,6 +436,16 @@ def doubled(backward):
     return lambda *arrays: tuple(a if a is None else a * 2 for a in backward(*arrays))
 
 
+def doubled_last(step):
+    """The program of a whole step in which the last gradient is twice as large."""
+
+    def spoilt(*arrays):
+        found, saved = step(*arrays)
+        return (*found[:-1], found[-1] * 2), saved
+
+    return spoilt
+
+
 class Spoil(Callback):
     """Lets the recordings of the training compute other gradients after a step."""
 
@@ -400,13 +453,18 @@ class Spoil(Callback):
         self.step = step
 
     def on_step(self, event: StepDone, parts: Any) -> None:
-        for of_kind in (
-            parts.computation(parts.model).compiled["losses"].recordings.values() if event.step == self.step else ()
-        ):
+        if event.step != self.step:
+            return
+        compiled = parts.computation(parts.model).compiled
+        for of_kind in compiled["losses"].recordings.values():
             for recording in (each.recording for each in of_kind):
                 for chosen, (backward, places) in recording.backwards.items() if recording is not None else ():
                     recording.backwards[chosen] = doubled(backward), places
                     recording.native_backwards[chosen] = doubled(recording.native_backwards[chosen])
+        for of_kind in compiled["step"].recordings.values() if "step" in compiled else ():
+            for recording in (each.recording for each in of_kind):
+                recording.native.disabled = True
+                recording.forward = recording.native.otherwise = doubled_last(recording.forward)
 
 
 def test_a_step_that_differs_ends_the_run_at_the_last_verified_checkpoint(tmp_path, often):
