@@ -83,8 +83,9 @@ def test_windows_line_endings_change_no_position(tmp_path: Path, monkeypatch, ca
     assert run(["check", "d.yaml"]) == 0
 
 
-def test_utf_16_is_named_with_the_fix(tmp_path: Path, monkeypatch, capsys):
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf_16_is_named_with_the_fix(tmp_path: Path, monkeypatch, capsys, encoding: str):
     monkeypatch.chdir(tmp_path)
-    Path("c.yaml").write_text(SMALL, encoding="utf-16")
+    Path("c.yaml").write_text(SMALL, encoding=encoding)
     assert run(["check", "c.yaml"]) == 2
     assert capsys.readouterr().err == "error: c.yaml:1:1: is UTF-16; save it as UTF-8\n"

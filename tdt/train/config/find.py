@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tdt._did_you_mean import closest
+from tdt.train._encoding import is_utf16
 from tdt.train._regular_file import open_regular
 from tdt.train.config.source import Source
 
@@ -78,7 +79,7 @@ def read_text(path: Path, errors: ConfigErrors) -> str | None:
 
 def decode(data: bytes, file: str, errors: ConfigErrors) -> str | None:
     """UTF-8 bytes, with or without a byte order mark, as text; None after reporting the first invalid byte."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if is_utf16(data):
         errors.add(Source(file, 1, 1), "is UTF-16; save it as UTF-8", kind="file")
         return None
     try:

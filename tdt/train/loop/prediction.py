@@ -22,6 +22,7 @@ from tdt import Tensor
 from tdt._activity import ACTIVITY
 from tdt._core.tensor import wrap
 from tdt.train._agreement import loaded_by_first, shared
+from tdt.train._encoding import not_utf8
 from tdt.train._ranks import Ranks
 from tdt.train._regular_file import open_regular
 from tdt.train.checks.alike import share_threads
@@ -29,7 +30,7 @@ from tdt.train.checks.saved_config import restrict_saved_config
 from tdt.train.config import loads, registry
 from tdt.train.config.precision import default_dtype
 from tdt.train.config.splits import undivided
-from tdt.train.data.datasets.table import not_utf8, rows_of
+from tdt.train.data.datasets.table import rows_of
 from tdt.train.data.loading import is_picture
 from tdt.train.data.nested import leaves, mapped
 from tdt.train.errors import EXPECTED_ERRORS, reason

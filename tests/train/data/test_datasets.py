@@ -171,6 +171,23 @@ def test_a_table_that_is_not_utf8_raises_an_error_with_a_remedy(tmp_path, encodi
         Table(tmp_path / "t.csv", "k")
 
 
+@pytest.mark.parametrize("kind", ["Table", "Text"])
+def test_utf_16_without_a_byte_order_mark_is_named(tmp_path, kind: str):
+    (tmp_path / "t.csv").write_bytes("a,k\n1,x\n".encode("utf-16-le"))
+    with pytest.raises(ValueError, match=r"t\.csv: is UTF-16 text; save it as UTF-8, or convert it: iconv -f UTF-16 "):
+        Table(tmp_path / "t.csv", "k") if kind == "Table" else Text(tmp_path / "t.csv", 2)
+
+
+@pytest.mark.parametrize("change", ["\r\n", "\r", "\ufeff"])
+def test_line_ends_and_a_byte_order_mark_change_no_text(tmp_path, change: str):
+    text = "ab\ncd\n" * 40
+    (tmp_path / "a.txt").write_text(text)
+    (tmp_path / "b.txt").write_bytes((change + text if change == "\ufeff" else text.replace("\n", change)).encode())
+    plain, changed = (Text(tmp_path / name, 4) for name in ("a.txt", "b.txt"))
+    assert changed.vocabulary_size == plain.vocabulary_size and len(changed) == len(plain)
+    assert changed.decode(changed[0][0]) == plain.decode(plain[0][0]) == "ab\nc"
+
+
 def test_npz_holds_tensors_or_images(tmp_path):
     images = np.arange(5 * 4 * 3, dtype=np.uint8).reshape(5, 4, 3)
     np.savez_compressed(tmp_path / "a.npz", x=images, y=np.array([0, 1, 2, 0, 1]), z=np.arange(5.0))

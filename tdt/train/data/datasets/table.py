@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import inspect
 import io
@@ -16,6 +15,7 @@ from typing import Any, Literal, Self, TextIO
 import numpy as np
 
 from tdt._did_you_mean import did_you_mean
+from tdt.train._encoding import decode
 from tdt.train._printable import counted
 from tdt.train._regular_file import open_regular
 from tdt.train.data.datasets._base import Arrays
@@ -425,18 +425,7 @@ def read_rows(path: Path, delimiter: str | None = None) -> tuple[dict[str, list[
 
 def read_text(file: Path | io.BytesIO) -> str:
     """The text of a file, with its line ends unchanged."""
-    try:
-        return (_bytes_of(file) if isinstance(file, Path) else file.getvalue()).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise not_utf8(error) from error
-
-
-def not_utf8(error: UnicodeDecodeError) -> ValueError:
-    """The error for a file whose text is not UTF-8."""
-    start = error.object[:2]
-    coding = "UTF-16" if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "WINDOWS-1252"
-    byte = f"it has a byte {error.object[error.start]:#04x}"
-    return ValueError(f"is not UTF-8 text: {byte}; save it as UTF-8, or convert it: iconv -f {coding} -t UTF-8")
+    return decode(_bytes_of(file) if isinstance(file, Path) else file.getvalue())
 
 
 def _bytes_of(path: Path) -> bytes:

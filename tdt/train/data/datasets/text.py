@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import io
 import os
 from collections.abc import Sequence
 from importlib.resources import files
@@ -13,6 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from tdt._core.tensor import Tensor, wrap
+from tdt.train._encoding import decode
 from tdt.train._regular_file import open_regular
 from tdt.train.data.tokenizer import Tokenizer
 from tdt.utils.data import Dataset
@@ -194,6 +194,6 @@ def own_source() -> str:
 def _read(path: Path) -> str:
     try:
         with open_regular(path) as file:
-            return io.TextIOWrapper(file, encoding="utf-8").read()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"Text: {path}: is not UTF-8 text: {error}") from error
+            return decode(file.read()).replace("\r\n", "\n").replace("\r", "\n")
+    except ValueError as error:
+        raise ValueError(f"Text: {path}: {error}") from error
