@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
@@ -12,11 +12,10 @@ import rich.console
 from rich.live import Live
 from rich.text import Text
 
-from tdt.commands._epoch_table import Cell, EpochTable
-from tdt.commands._tables import packed
+from tdt.commands._console import TableConsole
 from tdt.train._printable import message, number, printable
-from tdt.train.logging.console import Console, Piece
-from tdt.train.logging.events import EpochDone, RunStarted, StepDone, Validated
+from tdt.train.logging.console import Piece
+from tdt.train.logging.events import RunStarted, StepDone
 
 if TYPE_CHECKING:
     from tdt.train.loop.parts import Parts
@@ -25,14 +24,13 @@ INTERVAL = 0.1  # seconds between two refreshes; each costs about 2 ms
 NARROWEST, WIDEST = 8, 40  # columns of the bar
 
 
-class BarConsole(Console):
+class BarConsole(TableConsole):
     """Shows a row per epoch, and step, loss, metrics, rate and remaining time, refreshed at most every INTERVAL."""
 
     def __init__(self, out: TextIO, parts: Parts | None = None) -> None:
         super().__init__(out, parts)
         self._console = rich.console.Console(file=out, highlight=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=True, redirect_stdout=False)
-        self._table = EpochTable(self.monitor)
         self._refreshed = 0.0
         self._status: dict[str, str] = {}
         self._encodes_bar = _encodes("━", out)
@@ -78,28 +76,9 @@ class BarConsole(Console):
             full, empty = "#", "-"
         return Text.assemble((full * done, "green"), (empty * (width - done), "bright_black"))
 
-    def row(self, epoch: EpochDone | None, valid: Validated | None) -> None:
-        now = time.perf_counter()
-        cells = dict(self._cells(epoch, valid))
-        cells |= {"took": Cell(f"{self.took(now):.2f} s")} if epoch is not None else {}
-        for line in self._table.lines(cells, self._console.width):
-            self.put(*line)
-
-    def _cells(self, epoch: EpochDone | None, valid: Validated | None) -> Iterator[tuple[str, Cell]]:
-        at = epoch or valid
-        assert at is not None
-        yield "epoch", Cell(self.of_all(at.epoch + 1, self._epochs))
-        yield "step", Cell(str(at.step), len(str(self._steps or at.step)))
-        for tag, value in (epoch.scalars if epoch else {}).items():
-            yield f"train/{tag.rpartition('/')[2]}", Cell.of(value)
-        for tag, value in (valid.scalars if valid else {}).items():
-            yield tag, Cell.of(value, self.style_of(tag, valid) if valid else "")
-        if valid is not None and valid.best:
-            yield "best", Cell("best", style="green")
-
-    def test(self, texts: Sequence[str]) -> None:
-        for line in packed(texts, self._console.width):
-            self.write(line)
+    @property
+    def width(self) -> int:
+        return self._console.width
 
     def put(self, *pieces: Piece) -> None:
         self._console.print(_escaped(pieces), soft_wrap=True)

@@ -1,31 +1,73 @@
-"""Chooses the console of a run: a progress bar on a terminal, otherwise plain lines."""
+"""The consoles of a run: a table with a progress bar on a terminal, otherwise plain lines."""
 
 from __future__ import annotations
 
-import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from tdt.commands._output import shows_colours, styled
+from tdt.commands._epoch_table import Cell, EpochTable
+from tdt.commands._output import moves_cursor, shows_colours, styled
+from tdt.commands._tables import packed
 from tdt.train.logging.console import Console
 
 if TYPE_CHECKING:
+    from tdt.train.logging.events import EpochDone, Validated
     from tdt.train.loop.parts import Parts
 
 
 def console_on(out: TextIO, parts: Parts | None = None) -> Console:
-    """A console with a progress bar if `out` is a terminal; otherwise a plain one, without importing Rich.
+    """A console with a table and a progress bar if `out` is a terminal, otherwise a plain one.
 
-    The plain one has colours if the environment asks for them (FORCE_COLOR, as in the log of a CI service).
+    A terminal whose cursor cannot be moved gets the table alone. What is printed without a bar needs no Rich, and has colours if
+    the environment asks for them (FORCE_COLOR, as in the log of a CI service).
     """
-    if out.isatty() and os.environ.get("TERM") != "dumb":
+    if moves_cursor(out):
         from tdt.commands._bar import BarConsole
 
         return BarConsole(out, parts)
-    return ColourConsole(out, parts) if shows_colours(out) else Console(out, parts)
+    return (TableConsole if out.isatty() else ColourConsole)(out, parts)
 
 
 class ColourConsole(Console):
-    """Plain lines with colours."""
+    """Plain lines, with colours where the output shows them."""
 
     def styled(self, text: str, style: str) -> str:
-        return styled(text, style) if style else text
+        return styled(text, style) if style and shows_colours(self._out) else text
+
+
+class TableConsole(ColourConsole):
+    """Prints the epochs as a table as wide as the terminal."""
+
+    def __init__(self, out: TextIO, parts: Parts | None = None) -> None:
+        super().__init__(out, parts)
+        self._table = EpochTable(self.monitor)
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal."""
+        return shutil.get_terminal_size().columns
+
+    def row(self, epoch: EpochDone | None, valid: Validated | None) -> None:
+        now = time.perf_counter()
+        cells = dict(self._cells(epoch, valid))
+        cells |= {"took": Cell(f"{self.took(now):.2f} s")} if epoch is not None else {}
+        for line in self._table.lines(cells, self.width):
+            self.put(*line)
+
+    def _cells(self, epoch: EpochDone | None, valid: Validated | None) -> Iterator[tuple[str, Cell]]:
+        at = epoch or valid
+        assert at is not None
+        yield "epoch", Cell(self.of_all(at.epoch + 1, self._epochs))
+        yield "step", Cell(str(at.step), len(str(self._steps or at.step)))
+        for tag, value in (epoch.scalars if epoch else {}).items():
+            yield f"train/{tag.rpartition('/')[2]}", Cell.of(value)
+        for tag, value in (valid.scalars if valid else {}).items():
+            yield tag, Cell.of(value, self.style_of(tag, valid) if valid else "")
+        if valid is not None and valid.best:
+            yield "best", Cell("best", style="green")
+
+    def test(self, texts: Sequence[str]) -> None:
+        for line in packed(texts, self.width):
+            self.write(line)

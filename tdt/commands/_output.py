@@ -44,11 +44,16 @@ def print_lines(
     print(joined + end, file=file, end="", flush=flush)  # in one write: ranks share a terminal
 
 
+def moves_cursor(file: TextIO) -> bool:
+    """Whether it is a terminal on which lines can be written anew."""
+    return file.isatty() and os.environ.get("TERM") != "dumb"
+
+
 def shows_colours(file: TextIO) -> bool:
     """Whether to print colours: on a terminal, unless the environment decides otherwise (no-color.org, force-color.org)."""
     if os.environ.get("NO_COLOR"):
         return False
-    return bool(os.environ.get("FORCE_COLOR")) or (file.isatty() and os.environ.get("TERM") != "dumb")
+    return bool(os.environ.get("FORCE_COLOR")) or moves_cursor(file)
 
 
 def styled(text: str, style: str) -> str:

@@ -5,6 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from tdt.commands._output import moves_cursor
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 @contextmanager
@@ -15,26 +21,34 @@ def progress(what: str, quiet: bool = False) -> Iterator[Callable[[int, int | No
 
     quiet: whether to show none. Imports Rich only where it is shown.
     """
-    if quiet or not sys.stderr.isatty():
+    if quiet or not moves_cursor(sys.stderr):
         yield lambda done, of: None
         return
-    import rich.console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,}"), TimeElapsedColumn()
-    bar = Progress(*columns, console=rich.console.Console(stderr=True), transient=True)
-    task = bar.add_task(what, total=None)
+    bar: Progress | None = None
 
     def show(done: int, of: int | None) -> None:
+        nonlocal bar
+        bar = bar or _bar(what)
         bar.start()
-        bar.update(task, completed=done, total=of)
+        bar.update(bar.task_ids[0], completed=done, total=of)
         if done == of:
             bar.stop()
 
     try:
         yield show
     finally:
-        bar.stop()
+        if bar is not None:
+            bar.stop()
+
+
+def _bar(what: str) -> Progress:
+    import rich.console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,}"), TimeElapsedColumn()
+    bar = Progress(*columns, console=rich.console.Console(stderr=True), transient=True)
+    bar.add_task(what, total=None)
+    return bar
 
 
 @contextmanager

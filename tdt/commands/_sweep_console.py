@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from tdt.commands._output import one_line, print_lines
+from tdt.commands._output import moves_cursor, one_line, print_lines
 from tdt.train._printable import duration, message, number
 from tdt.train.tune.sweep import shown
 
@@ -87,7 +86,7 @@ class LiveTable(SweepConsole):
 @contextmanager
 def sweep_console(out: TextIO, sweep: Sweep) -> Iterator[SweepConsole]:
     """A live table if `out` is a terminal; otherwise plain lines."""
-    if out.isatty() and os.environ.get("TERM") != "dumb":
+    if moves_cursor(out):
         console = LiveTable(out, sweep)
         with console.live:
             yield console

@@ -15,6 +15,8 @@ from tdt.commands._options import PLAIN, ConfigName, Json, Overrides, Root, Trac
 from tdt.commands._output import print_lines
 from tdt.commands._tables import cut, paint, print_json, text
 
+_ORIGIN = "  # "  # begins the comment with a value's origin
+
 EXAMPLE = examples(
     "tdt config show digits-cnn optimizer.lr=0.1",
     "tdt config explain train.warmup",
@@ -61,10 +63,24 @@ def show(
         )
     lines = checked.annotated(depth).rstrip("\n").split("\n")
     if sys.stdout.isatty() and not wide:
-        width = shutil.get_terminal_size().columns
-        lines = [cut(line, width) for line in lines]
+        lines = _fitted(lines, shutil.get_terminal_size().columns)
     print_lines(*lines, whole=True)
     return 0
+
+
+def _fitted(lines: list[str], columns: int) -> list[str]:
+    """The lines of a config, no longer than a terminal: origins with the names of their files, where each is of one file only,
+    and close to their values."""
+    parts = [line.rpartition(_ORIGIN) if _ORIGIN in line else (line, "", "") for line in lines]
+    paths = {origin.rpartition(":")[0] for _, _, origin in parts}
+    names = [Path(path).name for path in paths]
+    rows = []
+    for value, _, origin in parts:
+        name = Path(origin).name
+        rows.append((value.rstrip(), name if names.count(name.rpartition(":")[0]) == 1 else origin))
+    room = columns - len(_ORIGIN) - max(len(origin) for _, origin in rows)
+    aligned = max((len(value) for value, origin in rows if origin and len(value) <= room), default=0)
+    return [cut(f"{value:<{aligned}}{_ORIGIN}{origin}" if origin else value, columns) for value, origin in rows]
 
 
 @config.command(

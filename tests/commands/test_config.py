@@ -10,7 +10,8 @@ import pytest
 from tdt.cli import run
 from tdt.train.config import load, loads
 from tdt.train.runs.run import RunFolder
-from tests.commands.running import SMALL
+from tests.commands.running import COMMAND, SMALL, environment
+from tests.commands.terminal import Terminal
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +30,22 @@ def test_show_prints_each_value_with_its_origin(capsys):
     assert lines["- Flatten"] == "base.yaml:9"
     assert lines["seed: 0"] == "default"
     assert loads(out) == load("c.yaml", ["train.epochs=7"])
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_show_fits_the_terminal_and_keeps_origins(tmp_path: Path, width: int):
+    folder = tmp_path / "a folder with a long name, which would leave no room for anything else" / "configs"
+    folder.mkdir(parents=True)
+    for name in ("base.yaml", "c.yaml"):
+        Path(name).rename(folder / name)
+    command = [*COMMAND, "config", "show", str(folder / "c.yaml"), "train.epochs=7"]
+    with Terminal(command, cwd=tmp_path, environment=environment(), width=width, height=60) as terminal:
+        assert terminal.exit_code() == 0
+        lines = dict(line.split("#") for line in terminal.text.splitlines() if "#" in line)
+    origins = {value.strip(): origin.strip() for value, origin in lines.items()}
+    assert origins["optimizer: Adam(lr=0.5)"] == "c.yaml:2" and origins["- Flatten"] == "base.yaml:9"
+    assert origins["epochs: 7"] == "command line" and origins["seed: 0"] == "default"
+    assert len({len(value) for value in lines}) == 1
 
 
 def test_show_for_a_script(capsys):

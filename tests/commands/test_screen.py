@@ -267,3 +267,15 @@ def test_a_log_file_has_colours_where_the_environment_forces_them(
     ]
     codes = {name: f"\x1b[{code}m" if coloured else "" for name, code in (STYLES | {"": "0"}).items()}
     assert lines == [re.sub(r"\[([a-z]*)\]", lambda style: codes[style[1]], line) for line in expected]
+
+
+@pytest.mark.parametrize("width", WIDTHS[1:])
+def test_a_terminal_that_moves_no_cursor_has_the_table_without_a_bar(tmp_path: Path, width: int):
+    (tmp_path / "small.yaml").write_text(SMALL)
+    command = [*COMMAND, "train", "small.yaml"]
+    with Terminal(command, cwd=tmp_path, environment=environment(TERM="dumb"), width=width) as terminal:
+        assert terminal.exit_code() == 0
+        assert terminal.text.startswith("run     runs/small/1") and "\x1b" not in terminal.text
+        lines = terminal.text.splitlines()
+        assert [line.split()[0] for line in lines[6:9]] == ["epoch", "1/2", "2/2"]
+        assert not any("left" in frame for frame in terminal.frames)
