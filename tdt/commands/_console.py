@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from tdt.commands._epoch_table import Cell, EpochTable
-from tdt.commands._output import moves_cursor, shows_colours, styled
+from tdt.commands._output import is_terminal, moves_cursor, shows_colours, styled
 from tdt.commands._tables import packed
 from tdt.train.logging.console import Console
 
@@ -27,7 +27,7 @@ def console_on(out: TextIO, parts: Parts | None = None) -> Console:
         from tdt.commands._bar import BarConsole
 
         return BarConsole(out, parts)
-    return (TableConsole if out.isatty() else ColourConsole)(out, parts)
+    return (TableConsole if is_terminal(out) else ColourConsole)(out, parts)
 
 
 class ColourConsole(Console):

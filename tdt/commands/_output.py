@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from tdt._launched import launched
+
 STYLES = {"bold": "1", "dim": "2", "red": "1;31", "green": "32", "yellow": "33", "blue": "34"}
 
 
@@ -44,9 +46,22 @@ def print_lines(
     print(joined + end, file=file, end="", flush=flush)  # in one write: ranks share a terminal
 
 
+def is_terminal(file: TextIO) -> bool:
+    """Whether what is written there appears on a terminal.
+
+    Open MPI gives each process a terminal of its own, even if mpirun writes what it shows to a file: mpirun's output decides.
+    """
+    if not file.isatty() or launched() is None:
+        return file.isatty()
+    try:
+        return os.readlink(f"/proc/{os.getppid()}/fd/1").startswith(("/dev/pts/", "/dev/tty"))
+    except OSError:  # not Linux, or another user's
+        return False
+
+
 def moves_cursor(file: TextIO) -> bool:
     """Whether it is a terminal on which lines can be written anew."""
-    return file.isatty() and os.environ.get("TERM") != "dumb"
+    return is_terminal(file) and os.environ.get("TERM") != "dumb"
 
 
 def shows_colours(file: TextIO) -> bool:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from unicodedata import combining, east_asian_width
 
-from tdt.commands._output import print_lines, styled
+from tdt.commands._output import is_terminal, print_lines, styled
 
 if TYPE_CHECKING:
     from tdt.train.loop.parts import Parts
@@ -214,7 +214,7 @@ def print_json(value: Any, code: int = 0) -> int:
 
 def terminal_width() -> int | None:
     """Columns of the terminal; None where standard output is none."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
 
 
 def packed(texts: Iterable[str], width: int | None) -> Iterator[str]:

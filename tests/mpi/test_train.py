@@ -6,6 +6,8 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -14,8 +16,9 @@ import pytest
 
 from tdt.train.runs.checkpoint import load
 from tests.commands.running import SMALL, tdt
+from tests.commands.terminal import Terminal
 from tests.mpi.job import Job
-from tests.mpi.launching import mpirun, require_mpi
+from tests.mpi.launching import IS_OPEN_MPI, LONGEST, environment, launcher, mpirun, require_mpi
 
 BAD = """
 import sys, time
@@ -191,3 +194,17 @@ def test_evaluation_and_prediction_are_those_of_one_process(folder: Path):
         alone, together = tdt(*command, cwd=folder), mpirun(2, "-m", "tdt", *command, cwd=folder)
         assert together.returncode == 0, together.stderr
         assert alone.stdout and together.stdout == alone.stdout and together.stderr == alone.stderr
+
+
+def test_a_file_gets_plain_lines_and_a_terminal_the_table_where_it_is_known(tmp_path):
+    (tmp_path / "small.yaml").write_text(SMALL)
+    start, settings = launcher(2)
+    command = [*start, sys.executable, "-m", "tdt", "train", "small.yaml", "train.shards=2"]
+    log = tmp_path / "log"
+    with log.open("w") as file:  # Open MPI's processes have a terminal even so
+        subprocess.run(command, cwd=tmp_path, env=environment(**settings), stdout=file, timeout=LONGEST, check=True)
+    assert "\x1b" not in log.read_text() and "\nepoch 2/2  train loss" in log.read_text()
+    with Terminal(command, cwd=tmp_path, environment=environment(TERM="xterm", **settings), width=60) as terminal:
+        assert terminal.exit_code() == 0
+        assert ("----- train ------" in terminal.text) == IS_OPEN_MPI  # MPICH's have a pipe
+        assert "2 processes" in terminal.text
