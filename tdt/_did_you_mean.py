@@ -15,6 +15,7 @@ SYNONYMS = {
     "numworkers": "num_workers", "gradientclipval": "clip_grad_norm", "maxgradnorm": "clip_grad_norm",
     "clipnorm": "clip_grad_norm", "accumulategradbatches": "accumulate", "gradientaccumulationsteps": "accumulate",
     "precision": "amp", "fp16": "amp", "bf16": "amp", "randomseed": "seed", "randomstate": "seed", "earlystop": "early_stopping",
+    "patience": "early_stopping",
     "dense": "Linear", "fullyconnected": "Linear", "fc": "Linear", "affine": "Linear", "conv2dtranspose": "ConvTranspose2d",
     "maxpooling2d": "MaxPool2d", "averagepooling2d": "AvgPool2d", "globalaveragepooling2d": "AdaptiveAvgPool2d",
     "batchnormalization": "BatchNorm2d", "layernormalization": "LayerNorm", "multiheadattention": "MultiheadAttention",

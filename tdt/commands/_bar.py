@@ -12,7 +12,7 @@ import rich.console
 from rich.live import Live
 from rich.text import Text
 
-from tdt.commands._console import TableConsole
+from tdt.commands._plain_console import TableConsole
 from tdt.train._printable import message, number, printable
 from tdt.train.logging.console import Piece
 from tdt.train.logging.events import RunStarted, StepDone

@@ -47,7 +47,12 @@ class _Light:
         for param in self.get_params(ctx):
             if getattr(param, "_runtime_param", self) is None:
                 param._runtime_param = _Conversion()
-        return super().parse_args(ctx, args)  # type: ignore[misc]
+        try:
+            return super().parse_args(ctx, args)  # type: ignore[misc]
+        except Exception as error:
+            if getattr(error, "ctx", ctx) is None:  # the parser's errors do not know their command
+                error.ctx = ctx  # type: ignore[attr-defined]
+            raise
 
 
 class Command(_Light, TyperCommand):

@@ -14,7 +14,7 @@ COMMANDS = {
     "rm": "delete", "remove": "delete", "del": "delete", "ls": "list", "info": "show", "cat": "show",
     "evaluate": "eval", "validate": "eval", "val": "eval", "test": "eval", "score": "eval", "fit": "train", "run": "train",
     "new": "init", "create": "init", "generate-config": "init", "inference": "predict", "infer": "predict",
-    "summary": "describe", "info-model": "describe", "lint": "check", "lr-find": "find-lr", "sweep": "tune",
+    "get": "explain", "summary": "describe", "info-model": "describe", "lint": "check", "lr-find": "find-lr", "sweep": "tune",
     "search": "tune", "hpo": "tune", "sample": "generate", "convert": "export", "env": "doctor", "collect-env": "doctor",
 }  # fmt: skip
 LINES = {  # words that are no commands: what to write instead
@@ -45,6 +45,8 @@ def usage(error: Any, arguments: Sequence[str]) -> str:
     text = error.format_message().removeprefix("Invalid value: ")
     if type(error).__name__ == "NoSuchOption":
         text, lines = _option(error, arguments)
+    elif type(error).__name__ == "BadOptionUsage" and error.ctx:
+        text = _without_value(error.option_name, error.ctx) or text
     return "\n".join([f"{context}: {text}", *lines, f"Try '{context} --help'."])
 
 
@@ -53,7 +55,7 @@ def no_command(name: str, known: Collection[str]) -> str:
     start = f"there is no command {name!r}"
     if (meant := COMMANDS.get(name)) in known:
         return f"{start}; did you mean {meant!r}?"
-    if name in LINES:
+    if name in LINES and "train" in known:  # of `tdt` itself
         return f"{start}; did you mean `{LINES[name]}`?"
     if name.endswith((".yaml", ".yml")) and "train" in known:
         return f"{start}; did you mean `tdt train {shlex.quote(name)}`?"
@@ -76,6 +78,13 @@ def _option(error: Any, arguments: Sequence[str]) -> tuple[str, list[str]]:
     meant = _meant(option.lstrip("-"), value, error.ctx)
     lines = in_arguments(arguments, place, 1, len(written))
     return f"there is no option {option}{f'; {meant}' if meant else ''}", lines
+
+
+def _without_value(option: str, context: Any) -> str:
+    """The message for an option whose value is missing; empty for an option that takes none."""
+    of_option = [parameter for parameter in context.command.params if option in parameter.opts]
+    values = [parameter.metavar or "VALUE" for parameter in of_option if not parameter.is_flag]
+    return f"{option} needs a value: {option} {values[0]}" if values else ""
 
 
 def _meant(name: str, value: str, context: Any) -> str:

@@ -101,6 +101,10 @@ def test_a_long_line_is_cut_around_the_mark(work):
         ("rm small/1", "did you mean `tdt runs delete RUN`?"),
         ("train small.yaml --output here", "did you mean `--run-dir DIR`?"),
         ("small.yaml", "did you mean `tdt train small.yaml`?"),
+        ("check small.yaml train.patience=3", "did you mean 'early_stopping'?"),
+        ("config get train.epochs", "did you mean 'explain'?"),
+        ("config list", "there are: show, explain, diff"),
+        ("train small.yaml --resume", "tdt train: --resume needs a value: --resume RUN"),
     ],
 )
 def test_other_tools_spellings_get_a_hint(work, written: str, meant: str):
@@ -110,6 +114,11 @@ def test_other_tools_spellings_get_a_hint(work, written: str, meant: str):
         if mark.endswith("^"):  # below what is wrong
             wrong = line[mark.index("^") : mark.rindex("^") + 1]
             assert wrong in f"tdt {written}" and wrong.lstrip("+-").split("=")[0] in first.replace("'", "")
+
+
+def test_a_length_that_the_command_line_removes_is_missing_there(work):
+    lines = stderr(work, "check", "small.yaml", "train.epochs=")
+    assert lines[0].startswith("error: command line: train.epochs: is missing") and lines[2].strip() == "^"
 
 
 def test_every_error_has_the_same_beginning(work):

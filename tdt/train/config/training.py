@@ -6,7 +6,7 @@ from tdt.train.config import registry
 from tdt.train.config.components import add_unknown_name
 from tdt.train.config.config import SPLITS, SchedulerConfig
 from tdt.train.config.errors import ConfigErrors
-from tdt.train.config.nodes import Mapping, Node, at
+from tdt.train.config.nodes import Mapping, Node, at, child
 from tdt.train.config.sections import Section, Top
 from tdt.train.config.source import Source
 
@@ -21,7 +21,10 @@ def check_training(
     train, section = top.train, at(root, "train")
     if train.epochs is None and train.steps is None and train.time is None:
         message = "is missing; a run needs a number of epochs or steps, or a time limit"
-        errors.add(section.key_source or section.source, message, kind="missing", key="train.epochs")
+        empty = next(
+            (node.where for key in ("epochs", "steps", "time") if (node := child(section, key)) is not None), None
+        )
+        errors.add(empty or section.key_source or section.source, message, kind="missing", key="train.epochs")
     if top.checkpoint.best is not None:
         where = at(root, "checkpoint", "best").where
         _check_score(top.checkpoint.best, where, "checkpoint.best", top, measured, errors)
