@@ -1,6 +1,6 @@
 """The register tile of matrix products and convolutions: machine code for any number of rows and of vectors a row.
 
-    c[i, j] (+)= Σ_k a[i, k] · b[k, j]  (+ bias[j])        for `shape.rows` rows and `shape.columns` columns,
+    c[i, j] (+)= Σ_k a[i, k] · b[k, j]  (+ bias[j] or bias[i])        for `shape.rows` rows and `shape.columns` columns,
 
 summed in registers with `fma`, in the order of k: an element has one value, whichever tile computes it. A tile is a
 function of its own, without Numba (`address`: some 20 ms to compile, 1 ms from the cache), that a kernel calls:
@@ -20,7 +20,8 @@ How the left operand is addressed (`left`), for row r of the tile:
 
 The right operand is packed into panels [k][shape.columns] (the last one filled up), its lines in the order of the sum;
 with `panels=False` line k is at b + k · `step`. Results are at c + r · `pitch`; with `places=True`, `pitch` is the address
-of a table: row r is at c + places[r]. Offsets, steps and pitches count elements.
+of a table: row r is at c + places[r]. Offsets, steps and pitches count elements. The bias is one of columns, with
+`by_row=True` of rows.
 """
 
 from __future__ import annotations
@@ -105,16 +106,18 @@ def same_columns(shape: Shape) -> list[Shape]:
     return [shape._replace(rows=rows) for rows in range(MOST_ROWS_TOGETHER[shape.vectors], 0, -1)]
 
 
-def address(left: str, shape: Shape, *, panels: bool = True, places: bool = False) -> int:
+def address(left: str, shape: Shape, *, panels: bool = True, places: bool = False, by_row: bool = False) -> int:
     """The address of a tile's function, for `tile`.
 
     Args:
         left: "panel", "rows" or "cells": how the left operand is addressed.
         panels: the right operand is packed; else its lines are `step` apart.
         places: a table says where rows of the result are; else they are `pitch` apart.
+        by_row: the bias has a number for each row; else for each column.
     """
-    name = f"tile_{left}_{'x'.join(map(str, shape))}_{'panels' if panels else 'lines'}{'_places' * places}"
-    return linked(name, [FUNCTION], lambda: Emitter(left, shape, panels, places).module)[0]
+    right, suffix = "panels" if panels else "lines", "_places" * places + "_by_row" * by_row
+    name = f"tile_{left}_{'x'.join(map(str, shape))}_{right}{suffix}"
+    return linked(name, [FUNCTION], lambda: Emitter(left, shape, panels, places, by_row).module)[0]
 
 
 class Routine(Assembler):
@@ -170,10 +173,10 @@ class Routine(Assembler):
 class Emitter(Routine):
     """Writes the function of a tile."""
 
-    def __init__(self, left: str, shape: Shape, panels: bool, places: bool):
+    def __init__(self, left: str, shape: Shape, panels: bool, places: bool, by_row: bool = False):
         assert left in LEFT, f"left is one of {LEFT}, not {left}"
         super().__init__(WORDS, shape.width)
-        self.left, self.shape, self.panels, self.places = left, shape, panels, places
+        self.left, self.shape, self.panels, self.places, self.by_row = left, shape, panels, places, by_row
         last = self.builder.sub(self.values["high"], self.number(1))
         self.index = [self.smaller(self.number(r), last) for r in range(self.shape.rows)]
         self.targets = [self._target(index) for index in self.index]
@@ -283,12 +286,13 @@ class Emitter(Routine):
         some = builder.icmp_signed("!=", self.values["bias"], zero)
         bias: dict[int, Any] = {}
 
-        def column(r: int, v: int) -> Any:
-            if v not in bias:
-                bias[v] = self.read(self.values["bias"], v * size, masks[v])
-            return bias[v]
+        def added(r: int, v: int) -> Any:
+            key = r if self.by_row else v
+            if key not in bias:
+                bias[key] = self._of_row(r) if self.by_row else self.read(self.values["bias"], v * size, masks[v])
+            return bias[key]
 
-        sums = self._added(some, sums, column)
+        sums = self._added(some, sums, added)
         after = builder.append_basic_block("written")
         for r in range(self.shape.rows):
             for v in range(vectors):
@@ -298,6 +302,11 @@ class Emitter(Routine):
             builder.position_at_end(following)
         builder.branch(after)
         builder.position_at_end(after)
+
+    def _of_row(self, r: int) -> Any:
+        """The bias of a row, in all lanes."""
+        place = self.builder.add(self.values["bias"], self.bytes_of(self.index[r]))
+        return self.spread(self.builder.load(self.at(place, 0, self.f32)))
 
     def _added(self, condition: Any, sums: list[Any], other: Any) -> list[Any]:
         """`other(row, vector) + sum` for each sum if the condition holds, else the sums."""

@@ -48,7 +48,6 @@ CHUNK = 4096  # pixels, at least, that a part of a weight gradient's sum is of
 
 ONE_PIXEL = ONE_CELL = (1, 1)
 LARGE = 1 << 14  # multiply-adds from which on a kernel takes no longer than NumPy
-LANES = 8  # floats that are written at a time
 
 assert JOINED + JOINED_ROWS * COLUMNS // 2 + 16 <= DEPTH * COLUMNS  # panels, their last vector, and a block of rows fit
 
@@ -183,27 +182,27 @@ def _covered(windows: Sequence[int], kernel: tuple, stride: tuple, size: tuple) 
 def _images(w: np.ndarray, x: np.ndarray, b: np.ndarray | None) -> np.ndarray:
     """w · x[n] for each sample of x (N, K, P), plus b for each row."""
     (count, depth, pixels), rows = x.shape, len(w)
-    if x.size * rows < LARGE and depth <= DEPTH:  # a longer sum would be added to the bias in parts below
+    if x.size * rows < LARGE:
         out = product(np, w, x)
         return out if b is None else np.add(out, b[:, None], out=out)
     x = np.ascontiguousarray(x)
     if not w.flags.c_contiguous:  # w', whose rows are copied as they are read many times
         w = transposed(w.T[None], depth, rows) if w.T.flags.c_contiguous else np.ascontiguousarray(w)
     out = np.empty((count, rows, pixels), np.float32)
-    kernel, blocks, grain, words, _ = _plan(count, rows, depth, pixels)
+    kernel, blocks, grain, words, _ = _plan(count, rows, depth, pixels, b is not None)
     bias = 0 if b is None else np.ascontiguousarray(b)
     parallel(kernel, blocks, w, x, bias, out, words, grain=grain)
     return out
 
 
 @functools.lru_cache(256)
-def _plan(count: int, rows: int, depth: int, pixels: int) -> tuple:
+def _plan(count: int, rows: int, depth: int, pixels: int, biased: bool) -> tuple:
     """The kernel of `_images`; how many blocks it computes, and a thread should at least have; its words, and their table."""
     shape, widest = _tile(rows, pixels), choose(COLUMNS)
     if (
         depth * pixels <= CACHED
         and (rows <= FEW_TIMES or depth > SHALLOW)
-        and (plan := _plan_in_place(count, rows, depth, pixels))
+        and (plan := _plan_in_place(count, rows, depth, pixels, biased))
     ):
         return plan
     if count > 1 and -(-pixels // shape.columns) * shape.columns > WASTE * pixels and depth * widest.columns <= JOINED:
@@ -212,8 +211,8 @@ def _plan(count: int, rows: int, depth: int, pixels: int) -> tuple:
         step = widest.columns * (min(COLUMNS // 2, JOINED // depth) // widest.columns)
         assert step, "the panels of one tile fit"
         blocks = -(-count * pixels // step)
-        words = [address("rows", widest), 0, address_of(table), widest.rows, widest.columns, rows, depth, pixels, 0, step,
-                 JOINED_ROWS, count]  # fmt: skip
+        words = [address("rows", widest, by_row=biased), 0, address_of(table), widest.rows, widest.columns, rows, depth, pixels,
+                 0, step, JOINED_ROWS, count]  # fmt: skip
         return (
             _joined_products(widest.columns, widest.width),
             blocks,
@@ -226,12 +225,12 @@ def _plan(count: int, rows: int, depth: int, pixels: int) -> tuple:
     most = max(COLUMNS, NEAR // depth) if shallow else COLUMNS
     step = shape.columns * max(1, min(most // shape.columns, -(-pixels // shape.columns)))
     blocks = -(-pixels // step)
-    words = [address("rows", shape), packer("lines", shape.columns, shape.width), address_of(table), shape.rows,
+    words = [address("rows", shape, by_row=biased), packer("lines", shape.columns, shape.width), address_of(table), shape.rows,
              shape.columns, rows, depth, pixels, blocks, step, shape.rows if shallow else ROWS, count]  # fmt: skip
     return _products(), count * blocks, _grain(rows * depth * min(step, pixels)), np.array(words), table
 
 
-def _plan_in_place(count: int, rows: int, depth: int, pixels: int) -> tuple | None:
+def _plan_in_place(count: int, rows: int, depth: int, pixels: int, biased: bool) -> tuple | None:
     """As `_plan`, for x that is read where it lies; None if too many pixels are left beside whole tiles."""
     shape = choose_for(rows, COLUMNS) if rows < FEW_ROWS else choose(COLUMNS)
     whole, rest = divmod(pixels, shape.columns)
@@ -241,9 +240,9 @@ def _plan_in_place(count: int, rows: int, depth: int, pixels: int) -> tuple | No
     tables = [np.arange(each.rows) * depth for each in (shape, narrow)]
     step = shape.columns * max(1, min(COLUMNS // shape.columns, -(-pixels // shape.columns)))
     blocks = -(-pixels // step)
-    words = [address("rows", shape, panels=False), address_of(tables[0]), shape.rows, shape.columns, address("rows", narrow),
-             address_of(tables[1]), narrow.rows, packer("lines", narrow.columns, narrow.width), rows, depth, pixels, blocks,
-             step, count * depth * pixels >= FAR]  # fmt: skip
+    words = [address("rows", shape, panels=False, by_row=biased), address_of(tables[0]), shape.rows, shape.columns,
+             address("rows", narrow, by_row=biased), address_of(tables[1]), narrow.rows,
+             packer("lines", narrow.columns, narrow.width), rows, depth, pixels, blocks, step, count * depth * pixels >= FAR]  # fmt: skip
     return _products_in_place(), count * blocks, _grain(rows * depth * min(step, pixels)), np.array(words), tables
 
 
@@ -307,13 +306,9 @@ def _scratch(code: Code) -> tuple[Value, Value]:
     return code.cast(code.array("float", DEPTH * COLUMNS), "i64"), code.cast(zero, "i64")
 
 
-def _fill(code: Code, out: Value, value: Value, count: Value) -> None:
-    """Write a number so many times."""
-    line, whole = code.cast(out, "ptr"), count - count % LANES
-    with code.loop(0, whole, LANES) as k:
-        code.store(code.splat(value, LANES), line, k)
-    with code.loop(whole, count) as k:
-        code.store(value, line, k)
+def _bias_at(code: Code, bias: Value, row: Value, ends: Value) -> Value:
+    """The address of the bias from `row` on if the sum ends and there is one, or 0."""
+    return code.select(ends & (bias != 0), bias + 4 * row, 0)
 
 
 @native("qqqqp")
@@ -322,7 +317,6 @@ def _products(code: Code, first: Value, last: Value, arguments: list[Value]) -> 
     w, x, bias, out, words = arguments
     p = code.words(words, PRODUCTS)
     panels, zero = _scratch(code)
-    biases = code.cast(bias, "ptr")
     with code.loop(first, last) as number:
         n = number // p.blocks
         start = (number - n * p.blocks) * p.step
@@ -330,18 +324,16 @@ def _products(code: Code, first: Value, last: Value, arguments: list[Value]) -> 
         with code.loop(0, p.depth, DEPTH) as k:
             some = code.minimum(p.depth - k, DEPTH)
             call(code, p.pack, x + 4 * ((n * p.depth + k) * p.pixels + start), p.pixels, some, panels, 0, wide)
-            begins = code.cast((k == 0) & (bias == 0), "i64")
+            begins, ends = code.cast(k == 0, "i64"), k + some == p.depth
             with code.loop(0, p.rows, p.together) as low:
                 high = code.minimum(low + p.together, p.rows)
                 block = out + 4 * (n * p.rows * p.pixels + start)
-                with code.when((k == 0) & (bias != 0)), code.loop(low, high) as i:
-                    _fill(code, block + 4 * i * p.pixels, code.load("float", biases, i), wide)
                 with code.loop(0, wide, p.tile_columns) as j:
                     here = code.minimum(wide - j, p.tile_columns)
                     with code.loop(low, high, p.tile_rows) as i:
                         call(code, p.tile, w + 4 * (i * p.depth + k), p.table, zero, 1, some, panels + 4 * j * some, 0,
-                             block + 4 * (i * p.pixels + j), p.pixels, 0, code.minimum(high - i, p.tile_rows), here,
-                             begins)  # fmt: skip
+                             block + 4 * (i * p.pixels + j), p.pixels, _bias_at(code, bias, i, ends),
+                             code.minimum(high - i, p.tile_rows), here, begins)  # fmt: skip
 
 
 @native("qqqqp")
@@ -350,18 +342,15 @@ def _products_in_place(code: Code, first: Value, last: Value, arguments: list[Va
     w, x, bias, out, words = arguments
     p = code.words(words, IN_PLACE)
     panels, zero = _scratch(code)
-    biases = code.cast(bias, "ptr")
     with code.loop(first, last) as number:
         n = number // p.blocks
         start = (number - n * p.blocks) * p.step
         wide = code.minimum(p.pixels - start, p.step)
         whole = wide - wide % p.tile_columns
         block = out + 4 * (n * p.rows * p.pixels + start)
-        with code.when(bias != 0), code.loop(0, p.rows) as i:
-            _fill(code, block + 4 * i * p.pixels, code.load("float", biases, i), wide)
         with code.loop(0, p.depth, DEPTH) as k:
             some = code.minimum(p.depth - k, DEPTH)
-            begins = code.cast((k == 0) & (bias == 0), "i64")
+            begins, ends = code.cast(k == 0, "i64"), k + some == p.depth
             lines = x + 4 * ((n * p.depth + k) * p.pixels + start)
 
             def rows(tile: Value, table: Value, step: Value, b: Value, j: Value, here: Value) -> None:
@@ -369,7 +358,7 @@ def _products_in_place(code: Code, first: Value, last: Value, arguments: list[Va
                     with code.when(p.far != 0):
                         _prefetch(code, b + 4 * p.tile_columns, p, (some * i // p.rows, some * (i + step) // p.rows))
                     call(code, tile, w + 4 * (i * p.depth + k), table, zero, 1, some, b, p.pixels, block + 4 * (i * p.pixels + j),
-                         p.pixels, 0, code.minimum(p.rows - i, step), here, begins)  # fmt: skip
+                         p.pixels, _bias_at(code, bias, i, ends), code.minimum(p.rows - i, step), here, begins)  # fmt: skip
 
             with code.loop(0, whole, p.tile_columns) as j:
                 rows(p.tile, p.table, p.tile_rows, lines + 4 * j, j, p.tile_columns)
@@ -392,7 +381,6 @@ def _joined_products(code: Code, first: Value, last: Value, arguments: list[Valu
     w, x, bias, out, words = arguments
     p = code.words(words, PRODUCTS)
     panels, zero = _scratch(code)
-    biases = code.cast(bias, "ptr")
     sums, all_columns = panels + 4 * p.depth * p.step, p.count * p.pixels
     runs = code.array("i64", 3 * columns)
     with code.loop(first, last) as number:
@@ -402,15 +390,14 @@ def _joined_products(code: Code, first: Value, last: Value, arguments: list[Valu
             _join(code, p, x, panels + 4 * j * p.depth, start + j, code.minimum(wide - j, columns), runs, width)
         with code.loop(0, p.rows, p.together) as low:
             high = code.minimum(low + p.together, p.rows)
-            with code.when(bias != 0), code.loop(low, high) as i:
-                _fill(code, sums + 4 * (i - low) * p.step, code.load("float", biases, i), wide)
             with code.loop(0, wide, columns) as j:
                 here = code.minimum(wide - j, columns)
                 with code.loop(low, high, p.tile_rows) as i, code.loop(0, p.depth, DEPTH) as k:
-                    begins = code.cast((k == 0) & (bias == 0), "i64")
-                    call(code, p.tile, w + 4 * (i * p.depth + k), p.table, zero, 1, code.minimum(p.depth - k, DEPTH),
-                         panels + 4 * (j * p.depth + k * columns), 0, sums + 4 * ((i - low) * p.step + j), p.step, 0,
-                         code.minimum(high - i, p.tile_rows), here, begins)  # fmt: skip
+                    begins, some = code.cast(k == 0, "i64"), code.minimum(p.depth - k, DEPTH)
+                    call(code, p.tile, w + 4 * (i * p.depth + k), p.table, zero, 1, some,
+                         panels + 4 * (j * p.depth + k * columns), 0, sums + 4 * ((i - low) * p.step + j), p.step,
+                         _bias_at(code, bias, i, k + some == p.depth), code.minimum(high - i, p.tile_rows), here,
+                         begins)  # fmt: skip
             q = code.variable("i64", 0)
             with code.forever() as leave:  # sample by sample
                 at = q.get()

@@ -89,6 +89,18 @@ def test_every_edge_has_the_bits_of_the_sum_in_order_and_nothing_else_is_written
         np.testing.assert_array_equal(it.out, expected)
 
 
+@pytest.mark.parametrize("shape", BEST, ids=str)
+def test_a_bias_by_row_is_added_to_all_columns_of_its_row_after_the_sum(shape: Shape):
+    function, bias = address("rows", shape, by_row=True), numbers(np.random.default_rng(1), shape.rows)
+    for high, wide, first in ((shape.rows, shape.columns, 1), (shape.rows - 1, shape.columns - 1, 0), (1, 1, 1)):
+        it = Operands(shape, "rows", True, False, 7, 1, high)
+        expected = it.out.copy()
+        total = in_order(it.a, it.b)[:high, :wide]
+        expected[:high, :wide] = (total if first else it.out[:high, :wide] + total) + bias[:high, None]
+        call(function, **it.words, bias=bias.ctypes.data, high=high, wide=wide, first=first)
+        np.testing.assert_array_equal(it.out, expected)
+
+
 def test_the_tile_for_some_columns_takes_the_least_time_for_them_and_their_padding():
     for width in (4, 8, 16):
         for columns in range(1, 200):
