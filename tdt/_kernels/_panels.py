@@ -25,6 +25,7 @@ from tdt._kernels._turn import turner
 #     turn_scatter, copy_lines, separate    addresses of functions of `_turn`; the last is 0 where it is not for so many cells
 PANEL = ("lines", "line_count", "columns", "summed", "cells", "weights_last", "forward", "in_group", "tile_columns",
          "turn_scatter", "copy_lines", "separate")  # fmt: skip
+CHUNK = 64  # lines of a panel that are written together
 LINED_UP = ("windows", "pixels", "columns", "in_group", "groups", "depth", "width", "last", "function")
 
 
@@ -45,8 +46,20 @@ def panel(code: Code, p: SimpleNamespace, w: Value, out: Value, number: Value, l
         step = code.select(p.weights_last != 0, p.summed, 0)
         each = code.select(p.weights_last != 0, 1, p.cells)
         with code.loop(0, runs) as u:
-            at, count = u * step + low * each, (high - low) * each
-            call(code, p.turn_scatter, w + 4 * (source + at), rows, count, out, p.tile_columns, p.lines + 8 * at, here)
+            # All columns of some lines at a time, so that these are full before they leave the level-one cache.
+            with code.loop(u * step + low * each, u * step + high * each, CHUNK) as at:
+                count = code.minimum(u * step + high * each - at, CHUNK)
+                call(
+                    code,
+                    p.turn_scatter,
+                    w + 4 * (source + at),
+                    rows,
+                    count,
+                    out,
+                    p.tile_columns,
+                    p.lines + 8 * at,
+                    here,
+                )
 
     def lines() -> None:
         source = group * rows * p.columns + column
