@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from tdt._kernels._code import Code, Value, native
+from tdt._kernels._code import Code, Value, Variable, native
 from tdt._kernels._panels import PANEL, panel
 from tdt._kernels._phases import DEPTH
 from tdt._kernels._tile import call
@@ -159,22 +159,26 @@ def sum_windows(code: Code, first: Value, last: Value, arguments: list[Value]) -
         place, base = code.variable("i64", 0), code.variable("i64", 0)  # of a window in its sample, and of the sample
         with code.loop(0, p.all_windows, SUMMED) as low:
             count = code.minimum(p.all_windows - low, SUMMED)
-            with code.loop(0, count) as i:
+            inside = place.get() + count <= p.in_sample  # of one sample: the offsets are in the table of all samples
+            sample = code.select(inside, image + 4 * base.get(), image)
+            places = code.select(inside, p.offsets + 8 * place.get(), at)
+            with code.when(inside):
+                place.add(count)
+            with code.loop(0, code.select(inside, 0, count)) as i:
+                _next_sample(code, p, place, base)
                 code.store(code.load("i64", offsets, place.get()) + base.get(), table, i)
                 place.add(1)
-                with code.when(place.get() == p.in_sample):
-                    place.set(0)
-                    base.add(p.volume)
+            _next_sample(code, p, place, base)
             begins = code.cast(low == 0, "i64")
             with code.loop(begin, end) as j:
                 packed = (low * p.groups * p.in_group + (group * p.in_group + j) * count) * p.tile_columns
                 in_place = low * p.step + group * p.columns + j * p.tile_columns
                 b = right + 4 * code.select(p.step == 0, packed, in_place)
                 with code.loop(0, p.start_count) as run:
-                    a = image + 4 * (group * p.group_step + channel + code.load("i64", starts, run))
+                    a = sample + 4 * (group * p.group_step + channel + code.load("i64", starts, run))
                     to = local + 4 * (run * p.joined * p.some * pitch + (j - begin) * p.tile_columns)
                     with code.loop(0, here * p.joined, p.tile_rows) as i:
-                        call(code, p.tile, a + 4 * i, 0, at, count, 0, b, p.step, to + 4 * i * pitch, pitch, 0,
+                        call(code, p.tile, a + 4 * i, 0, places, count, 0, b, p.step, to + 4 * i * pitch, pitch, 0,
                              code.minimum(p.tile_rows, here * p.joined - i), p.tile_columns, begins)  # fmt: skip
         column = group * p.columns + begin * p.tile_columns
         wide = code.minimum(p.columns, end * p.tile_columns) - begin * p.tile_columns
@@ -183,3 +187,10 @@ def sum_windows(code: Code, first: Value, last: Value, arguments: list[Value]) -
             last_to, to = (column * p.cells + cell) * p.channels + channel, (column * p.channels + channel) * p.cells
             call(code, p.turn, local + 4 * cell * p.some * pitch, pitch, wide, out + 4 * code.select(is_last, last_to, to),
                  p.cells * p.channels, p.order, code.select(is_last, here, here * p.cells))  # fmt: skip
+
+
+def _next_sample(code: Code, p: SimpleNamespace, place: Variable, base: Variable) -> None:
+    """Go to the next sample if there is no window left in this one."""
+    with code.when(place.get() == p.in_sample):
+        place.set(0)
+        base.add(p.volume)

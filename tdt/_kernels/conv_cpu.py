@@ -34,7 +34,7 @@ from tdt._kernels._turn import MOST_APART, separator, turner
 
 FEW_WEIGHTS = 1 << 14  # numbers that are packed sooner by each piece than by a call of the kernel
 CELLS = SCRATCH // 16  # of a kernel, of which a scratch array has the weights of a vector of channels
-NEAR_CHANNELS = 128  # of windows, so many of which stay in a level-one cache as a weight gradient sums at a time
+NEAR_CHANNELS = 256  # of windows, so many of which stay in a level-one cache as a weight gradient sums at a time
 ITEMS = 8  # pieces of work that there should at least be
 PIECES = 2  # of a weight gradient's work for each thread, if there are several
 PLAIN = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
@@ -134,8 +134,8 @@ def _weight_grad(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> n
                     get_num_threads())  # fmt: skip
     full, result, shape, in_place, items, grain, words, _ = plan
     image = bordered(x, full, padding, groups)
-    image = readable_behind(image, shape.rows)  # the last tile has more rows than there are
-    right = lines if in_place else lined_up(y, groups, SUMMED, shape)
+    image = readable_behind(image, shape.rows)  # the last tile has more rows, and columns, than there are
+    right = readable_behind(lines, shape.columns) if in_place else lined_up(y, groups, SUMMED, shape)
     out = np.empty(result, np.float32)
     parallel(sum_windows(), items, image, right, out, words, grain=grain)
     return to_front(out) if last else out
@@ -300,12 +300,12 @@ def _pieces(count: int, size: tuple, columns: int, groups: int, in_group: int, s
 def _windows(x: tuple, y: tuple, kernel: tuple, stride: tuple, dilation: tuple, groups: int, last: bool, pixels_together: bool,
              threads: int) -> tuple:  # fmt: skip
     """How a weight gradient of these shapes is computed: the sizes of the bordered image and of the result, the tile, whether `y`
-    is read where it lies, as it may be if the channels of its pixels are together: in whole tiles, and near each other; how many
-    pieces of work `sum_windows` has, and a thread should at least have; its words, and what they point into."""
+    is read where it lies, as it may be if the channels of its pixels are together, and near each other; how many pieces of work
+    `sum_windows` has, and a thread should at least have; its words, and what they point into."""
     size, channels, columns = y[2:], x[1] // groups, y[1] // groups
     full = tuple((n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(size, kernel, stride, dilation, strict=True))
     shape = _tile_of_cells(channels * (kernel[-1] if dilation[-1] == 1 else 1), columns, math.prod(kernel))
-    in_place = pixels_together and columns % shape.columns == 0 and y[1] <= NEAR_CHANNELS
+    in_place = pixels_together and y[1] <= NEAR_CHANNELS
     out = (y[1], *kernel, channels) if last else (y[1], channels, *kernel)
     _, height, width = three(full, 1)
     steps = height * width * channels, width * channels, channels

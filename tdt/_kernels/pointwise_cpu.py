@@ -242,7 +242,8 @@ def _plan_in_place(count: int, rows: int, depth: int, pixels: int, biased: bool)
     blocks = -(-pixels // step)
     words = [address("rows", shape, panels=False, by_row=biased), address_of(tables[0]), shape.rows, shape.columns,
              address("rows", narrow, by_row=biased), address_of(tables[1]), narrow.rows,
-             packer("lines", narrow.columns, narrow.width), rows, depth, pixels, blocks, step, count * depth * pixels >= FAR]  # fmt: skip
+             packer("lines", narrow.columns, narrow.width), rows, depth, pixels, blocks, step,
+             count * depth * pixels >= FAR]  # fmt: skip
     return _products_in_place(), count * blocks, _grain(rows * depth * min(step, pixels)), np.array(words), tables
 
 
