@@ -58,7 +58,7 @@ FEW_PANELS = 4  # panels of columns up to which the left operand is read where i
 # tile's rows, or of more if the lines stay in a cache, and of few columns, unless very many rows meet them; where its columns
 # are, of rows that fill vectors badly, as those of the transposed product would be. Some by the floats of a vector.
 FEW_ROWS, ROWS_BETWEEN = 4, 64
-FEW_ROWS_OF_LINES = {8: (12, 12), 16: (48, 128)}  # of a shallow sum, of others
+FEW_ROWS_OF_LINES = {8: (12, 12), 16: (48, 96)}  # of a shallow sum, of others
 FEW_COLUMNS = {8: (16, 32), 16: (16, 64)}  # where the left operand's rows are contiguous, where its columns are
 ROWS_OF_FEW_COLUMNS = {8: 1 << 62, 16: 128}  # where its rows are contiguous
 # Elements of all left operands where their columns are: each is read in pieces of a tile's rows, as long as a cache holds them.
