@@ -74,7 +74,7 @@ CACHED = {8: 1 << 19, 16: 1 << 21}
 TURNED_ROWS = 128  # rows of the left operand up to which the transposed product may be computed
 TURNED_SIZE = 1 << 16  # elements of a piece of it, which is computed in scratch memory
 RIGHT_SIZE, LEFT_SIZE = DEPTH * (COLUMNS + 128), DEPTH * (ROWS + 64)  # elements of what is packed at a time
-EDGE_TIME = 1.15  # of a vector in a tile that is narrower than its panels
+EDGE_TIME = 1.05  # of a tile that is narrower than its panels, times that of its steps
 CELL = 32  # where the table of a plan has a 0: a tile has fewer rows
 
 # The words of a plan. Of the left and the right operand: bytes from stack to stack, from matrix to matrix, to the next row
@@ -450,7 +450,8 @@ def _tile_for(columns: int) -> Shape:
     def time(shape: Shape) -> float:
         whole, rest = divmod(columns, shape.columns)
         vectors = -(-rest // shape.width)
-        return (whole * shape.vectors + vectors * (1 if vectors in (0, shape.vectors) else EDGE_TIME)) / tiles[shape]
+        edge = shape._replace(vectors=vectors).cycles / shape.cycles * shape.vectors
+        return (whole * shape.vectors + (vectors if vectors in (0, shape.vectors) else EDGE_TIME * edge)) / tiles[shape]
 
     return min(tiles, key=time)
 
