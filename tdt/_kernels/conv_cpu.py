@@ -25,7 +25,7 @@ from tdt._backend.windows import output_sizes
 from tdt._kernels._conv_loops import COLUMNS, ROWS, SCRATCH, SUMMED, gather, sum_windows
 from tdt._kernels._formulas import widen
 from tdt._kernels._jit import address_of
-from tdt._kernels._layout import COPY, bordered, readable_behind
+from tdt._kernels._layout import COPY, bordered, contiguous, readable_behind
 from tdt._kernels._panels import lined_up, panels
 from tdt._kernels._phases import pixels, share_inside, three, used_cells, valid, windows
 from tdt._kernels._pool import get_num_threads, parallel
@@ -39,7 +39,7 @@ ITEMS = 8  # pieces of work that there should at least be
 PIECES = 2  # of a weight gradient's work for each thread, if there are several
 PLAIN = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
 BORDERED = 0.75  # share of pairs of windows and cells inside of the image, below which cells have products of their own
-LARGE_CELL = 1 << 24  # multiply-adds of a cell of the kernel from which on it is worth a product of its own
+LARGE_CELL = 3 << 22  # multiply-adds of a cell of the kernel from which on it is worth a product of its own
 
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
@@ -129,16 +129,32 @@ def _weight_grad(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> n
     """The weight gradient, with the border."""
     _, _, kernel, stride, padding, dilation = numbers
     last = output_is_channels_last(y, x)
-    lines = to_last(y)
-    plan = _windows(x.shape, y.shape, kernel, stride, dilation, groups, last, lines.flags.c_contiguous,
-                    get_num_threads())  # fmt: skip
-    full, result, shape, in_place, items, grain, words, _ = plan
+    full = tuple(
+        (n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(y.shape[2:], kernel, stride, dilation, strict=True)
+    )
     image = bordered(x, full, padding, groups)
+    out = _sum_windows(y, image, x.shape[:2], (kernel, stride, dilation), groups, last)
+    return to_front(out) if last else out
+
+
+def _sum_windows(y: np.ndarray, image: np.ndarray, x: tuple, numbers: tuple, groups: int, last: bool,
+                 first: int = 0) -> np.ndarray:  # fmt: skip
+    """The weight gradient of an image as `bordered` gives it, (O, C, *kernel), or (O, *kernel, C) if `last`.
+
+    Args:
+        x: its samples and channels.
+        numbers: kernel, stride and dilation.
+        first: the element of the image that is the first window's first.
+    """
+    lines = to_last(y)
+    result, shape, in_place, items, grain, words, _ = _windows(
+        (*x, *image.shape[1:-1]), y.shape, *numbers, groups, last, lines.flags.c_contiguous, get_num_threads()
+    )
     image = readable_behind(image, shape.rows)  # the last tile has more rows, and columns, than there are
     right = readable_behind(lines, shape.columns) if in_place else lined_up(y, groups, SUMMED, shape)
     out = np.empty(result, np.float32)
-    parallel(sum_windows(), items, image, right, out, words, grain=grain)
-    return to_front(out) if last else out
+    parallel(sum_windows(), items, image.reshape(-1)[first:], right, out, words, grain=grain)
+    return out
 
 
 def _tile_of_cells(rows: int, columns: int, cells: int) -> Shape:
@@ -151,25 +167,29 @@ def _tile_of_cells(rows: int, columns: int, cells: int) -> Shape:
 
 def _cell_by_cell(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> np.ndarray:
     """The weight gradient, for each cell of the kernel over the windows that have it inside of the image."""
-    y, x = widen((y, x))  # of bfloat16, which `_weight_grad` reads too, the kernels of 1 x 1 do not
     last = output_is_channels_last(y, x)
-    kernel, stride = numbers[2], numbers[3]
-    out = np.zeros((y.shape[1], *kernel, x.shape[1] // groups), np.float32)
+    size, _, kernel, stride, *_ = numbers
     ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
-    for cell in np.ndindex(*kernel):
+    image, lines = bordered(x, size, zeros, groups), bordered(y, y.shape[2:], zeros)
+    out = np.zeros((y.shape[1], *kernel, x.shape[1] // groups), np.float32)
+    for cell, reach, first in _inside(numbers):
+        part = to_front(np.ascontiguousarray(lines[reach]))
+        found = _sum_windows(part, image, x.shape[:2], (ones, stride, ones), groups, True, first * image.shape[-1])
+        out[(slice(None), *cell)] = found.reshape(len(found), -1)
+    return to_front(out) if last else contiguous(to_front(out))
+
+
+@functools.lru_cache(256)
+def _inside(numbers: tuple) -> list[tuple]:
+    """Cells of the kernel that windows have inside of the image: the index of these windows, channels-last, and the first one's
+    pixel, counted through the image."""
+    found = []
+    for cell in np.ndindex(*numbers[2]):
         reach = [valid(k, *each) for k, each in zip(cell, zip(*numbers, strict=True), strict=True)]
         if all(high > low for low, high, _ in reach):
-            ys = y[(..., *(slice(low, high) for low, high, _ in reach))]
-            ends = [at + (high - low - 1) * s + 1 for (low, high, at), s in zip(reach, stride, strict=True)]
-            xs = x[(..., *(slice(at, end, s) for (_, _, at), end, s in zip(reach, ends, stride, strict=True)))]
-            ys, xs = (to_front(np.ascontiguousarray(to_last(a))) if last else np.ascontiguousarray(a) for a in (ys, xs))
-            if groups == 1:
-                ys, xs = (ys, xs) if last and ys.ndim == 4 else (_image(ys), _image(xs))
-                part = _pointwise().conv_weight_grad(ys, xs, kernel=(1, 1), **PLAIN)
-            else:
-                part = _weight_grad(ys, xs, (xs.shape[2:], ys.shape[2:], ones, ones, zeros, ones), groups)
-            out[(slice(None), *cell)] = part.reshape(len(part), -1)
-    return to_front(out) if last else np.ascontiguousarray(to_front(out))
+            windows_of_cell = (slice(None), *(slice(low, high) for low, high, _ in reach))
+            found.append((cell, windows_of_cell, int(np.ravel_multi_index([at for _, _, at in reach], numbers[0]))))
+    return found
 
 
 def _gathered(source: np.ndarray, w: np.ndarray, b: np.ndarray | None, numbers: tuple, groups: int,
@@ -299,11 +319,10 @@ def _pieces(count: int, size: tuple, columns: int, groups: int, in_group: int, s
 @functools.lru_cache(256)
 def _windows(x: tuple, y: tuple, kernel: tuple, stride: tuple, dilation: tuple, groups: int, last: bool, pixels_together: bool,
              threads: int) -> tuple:  # fmt: skip
-    """How a weight gradient of these shapes is computed: the sizes of the bordered image and of the result, the tile, whether `y`
-    is read where it lies, as it may be if the channels of its pixels are together, and near each other; how many pieces of work
-    `sum_windows` has, and a thread should at least have; its words, and what they point into."""
-    size, channels, columns = y[2:], x[1] // groups, y[1] // groups
-    full = tuple((n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(size, kernel, stride, dilation, strict=True))
+    """How a weight gradient of these shapes is computed, x being the shape with the border: the shape of the result, the tile,
+    whether `y` is read where it lies, as it may be if the channels of its pixels are together, and near each other; how many
+    pieces of work `sum_windows` has, and a thread should at least have; its words, and what they point into."""
+    size, full, channels, columns = y[2:], x[2:], x[1] // groups, y[1] // groups
     shape = _tile_of_cells(channels * (kernel[-1] if dilation[-1] == 1 else 1), columns, math.prod(kernel))
     in_place = pixels_together and y[1] <= NEAR_CHANNELS
     out = (y[1], *kernel, channels) if last else (y[1], channels, *kernel)
@@ -331,7 +350,7 @@ def _windows(x: tuple, y: tuple, kernel: tuple, stride: tuple, dilation: tuple, 
         y[1] if in_place else 0,
     ])  # fmt: skip
     grain = -(-GRAIN * items // max(1, math.prod(y) * channels * cells))
-    return full, out, shape, in_place, items, grain, words, (offsets, starts, order)
+    return out, shape, in_place, items, grain, words, (offsets, starts, order)
 
 
 def _piece_of_windows(channels: int, joined: int, cells: int, groups: int, in_group: int, shape: Shape,
