@@ -21,6 +21,7 @@ from tdt._kernels._gufunc import Operand, generalized
 from tdt._kernels._inline import inline
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel
+from tdt._kernels._registry import prepares
 from tdt._kernels._rows import LANES, MANY, for_each, load, store, summed
 from tdt._kernels.column_softmax_cpu import exponentials
 from tdt._kernels.layer_norm_cpu import _equal
@@ -127,13 +128,23 @@ def nll_loss_vjp(
     Raises:
         IndexError: when a class is out of range.
     """
+    return _prepared_nll_gradient(shape, ignore_index=ignore_index)(g, norm, t, weight)
+
+
+@prepares(nll_loss_vjp)
+def _prepared_nll_gradient(shape: tuple[int, ...], *, ignore_index: int) -> Callable[..., np.ndarray]:
+    """A function of the first four arguments of `nll_loss_vjp`."""
     lead = shape if len(shape) > 1 else (1, *shape)
-    norm = _ONE if norm is None else norm
-    grad, wrong = _put("fflflfl")(
-        g.reshape(-1), norm, t.reshape(lead[0], -1), _weights(weight, lead[1]), _integer(ignore_index)
-    )
-    _check(wrong, t, lead[1], ignore_index)
-    return grad.reshape(shape)
+    code, ignored, ones = _put("fflflfl"), _integer(ignore_index), _equal(lead[1], 1)
+
+    def gradient(g: np.ndarray, norm: np.ndarray | None, t: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+        weights = ones if weight is None else np.ascontiguousarray(weight)
+        grad, wrong = code(g.reshape(-1), _ONE if norm is None else norm, t.reshape(lead[0], -1), weights, ignored)
+        if wrong:
+            _check(wrong, t, lead[1], ignore_index)
+        return grad.reshape(shape)
+
+    return gradient
 
 
 def mean_cross_entropy(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._layout import check_indices
 from tdt._kernels._pool import parallel
+from tdt._kernels._registry import prepares
 
 BLOCK = 64  # columns: each block walks through all rows, so that the sums have the order of the indices
 GRAIN = 1 << 15  # elements a thread should at least add: about 10 µs
@@ -26,6 +29,26 @@ def embedding_grad(
     if padding_idx is not None:
         grad[padding_idx] = 0
     return grad
+
+
+@prepares(embedding_grad)
+def _(
+    y: np.ndarray, indices: np.ndarray, *, rows: int, padding_idx: int | None, by_frequency: bool
+) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
+    if y.size >= GRAIN or not (y.flags.c_contiguous and indices.flags.c_contiguous) or indices.dtype != np.int64:
+        return None
+    dtype, columns = y.dtype, y.shape[-1]
+    run = _add_rows(KINDS[dtype.char]).with_last(-(-columns // BLOCK), indices.size, columns)
+
+    def gradient(y: np.ndarray, indices: np.ndarray) -> np.ndarray:
+        check_indices(indices, rows)
+        grad = np.zeros((rows, columns), dtype)
+        run(y, indices, grad)
+        if padding_idx is not None:
+            grad[padding_idx] = 0
+        return grad
+
+    return gradient
 
 
 KINDS = {"f": "float", "d": "double"}

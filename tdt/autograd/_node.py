@@ -225,7 +225,7 @@ class Node(GraphNode):
             unprepared = key_of(back, grads)
             if unprepared is not None and (prepared := self.call.gradients.get(unprepared)) is not None:
                 if prepared:
-                    return prepared(grads[0], *saved)
+                    return prepared(grads[0], *saved) if self.aux is None else prepared(grads[0], *saved, *self.aux)
                 unprepared = None
         grads = grads if grads[0].__class__ is ndarray else densify_unsupported(back.op, grads)
         fast = back.fast and not graph and grads[0].__class__ is not SparseCOO

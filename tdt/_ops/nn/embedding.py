@@ -74,6 +74,13 @@ def _(xp, g, w_shape, indices, padding_idx, by_frequency, sparse):
     return embedding_grad.forward(xp, g, indices, **how)
 
 
+@_embedding.prepares_vjp("w")
+def _(xp, g, w_shape, indices, padding_idx, by_frequency, sparse):
+    how = {"rows": w_shape[0], "padding_idx": padding_idx, "by_frequency": by_frequency}
+    prepare = None if sparse else getattr(chosen(embedding_grad.kernels, xp, g, indices, **how), "prepare", None)
+    return prepare and prepare(g, indices, **how)
+
+
 def _refuse_frequencies(by_frequency: bool) -> None:
     if by_frequency:
         raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")

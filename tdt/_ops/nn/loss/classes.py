@@ -175,6 +175,14 @@ def _(xp, g, x, weight, t, share, ignored, norm, reduction, ignore_index):
     return _onehot(xp, t, -xp.broadcast_to(_weighed(xp, g, share, ignored), t.shape), x.shape)
 
 
+@_nll_loss.prepares_vjp("x")
+def _(xp, g, x, weight, t, share, ignored, norm, reduction, ignore_index):
+    if not _NLL_GRAD.when((x, weight), {}) or not hasattr(_NLL_GRAD.function, "prepare"):
+        return None
+    compute = _NLL_GRAD.function.prepare(x.shape, ignore_index=ignore_index)
+    return lambda g, x, target, weight, t, share, ignored, norm: compute(g, norm, t, weight)
+
+
 _MEAN = kernel("class_loss_cpu:mean_cross_entropy", float_logits)
 _MEAN_GRAD = kernel("class_loss_cpu:mean_cross_entropy_vjp", float_logits)
 _LOSSES = (kernel("class_loss_cpu:cross_entropy", float_logits),)
