@@ -1,17 +1,19 @@
 """Function transforms: grad, jacobians, vmap.
 
-Arguments and results may be tensors in tuples, lists and dicts. `vmap` calls the function once per entry.
+Arguments and results may be tensors in tuples, lists and dicts. How `vmap` computes all entries at once: `tdt._batching`.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, ParamSpec, TypeVar
 
+from tdt._batching import Batching, NotBatched
 from tdt._core.mode import enable_grad, state
 from tdt._core.tensor import LEAF, Tensor
 from tdt._ops.shape.join import stack
-from tdt._random import get_rng_state, set_rng_state
+from tdt._random import get_rng_state, moved_since, position, set_rng_state
 from tdt.autograd._views import edge_of
 from tdt.autograd.functional import forward_product, gradients, rows, zeros_for_none
 
@@ -57,9 +59,12 @@ class _Level:
         for x in inputs:
             if not isinstance(x, Tensor):
                 raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
-        record = state.grad
+        record, self.batching = state.grad, state.batching
         with enable_grad():
             self.xs = tuple(x.view_as(x) if x.requires_grad else x.detach().requires_grad_() for x in inputs)
+            if state.batching is not None:
+                for source, x in zip(inputs, self.xs, strict=True):
+                    state.batching.differentiate(source, x)
             args = list(args)  # type: ignore[assignment]
             for i, x in zip(places, _like(self.chosen, self.xs), strict=True):
                 args[i] = x  # type: ignore[index]
@@ -74,6 +79,18 @@ class _Level:
             if not isinstance(y, Tensor):
                 raise RuntimeError(f"Expected f(*args) to return only tensors, got unsupported type {type(y)}")
         self.deep = record and self._leads_out()
+
+    def gradients(self, outputs: tuple, weights: Any = None) -> tuple:
+        """The gradients of the outputs, each times its weight, by the inputs."""
+        with enable_grad():
+            if state.batching is not None:
+                if state.batching is not self.batching:
+                    state.batching.refuse("gradients of a function that was called outside")
+                return state.batching.gradients(self._gradients, outputs, self.xs, weights)
+            return self._gradients(outputs, self.xs, weights)
+
+    def _gradients(self, outputs: tuple, inputs: tuple, weights: Any) -> tuple:
+        return zeros_for_none(gradients(outputs, inputs, weights, create_graph=self.deep), inputs)
 
     def _leads_out(self) -> bool:
         """Whether the outputs depend on a leaf that is not this level's own."""
@@ -127,8 +144,7 @@ def grad_and_value(
                 f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got {got}. Maybe you wanted to use "
                 "the vjp or jacrev APIs instead?"
             )
-        with enable_grad():
-            found = zeros_for_none(gradients((y,), level.xs, create_graph=level.deep), level.xs)
+        found = level.gradients((y,))
         slope, value = level.done(level.inputs(found)), level.done(y)
         return slope, (value, level.done(level.aux)) if has_aux else value
 
@@ -165,9 +181,7 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple:
         if [getattr(g, "shape", None) for g in leaves] != [y.shape for y in level.ys]:
             raise RuntimeError("Expected the cotangents to have the structure and shapes of the primal output")
         level.deep = level.deep or (state.grad and any(g.requires_grad for g in leaves))
-        with enable_grad():
-            found = zeros_for_none(gradients(tuple(level.ys), level.xs, leaves, create_graph=level.deep), level.xs)
-        return level.done(level.inputs(found))
+        return level.done(level.inputs(level.gradients(tuple(level.ys), leaves)))
 
     return (level.done(level.out), product, level.done(level.aux)) if has_aux else (level.done(level.out), product)
 
@@ -276,7 +290,10 @@ def vmap(
         in_dims: one dimension for all arguments, or nested as they are; None: the argument is passed whole.
         out_dims: position of the new dimension in the results.
         randomness: "error": refuse functions that draw random numbers; "same" or "different" numbers for each entry.
-        chunk_size: has no effect: `func` runs once for each entry.
+        chunk_size: has no effect.
+
+    Ops of `func` are computed for all entries at once. It is called for each entry, after a first call for nothing, where it
+    writes in place, reads values of tensors, draws random numbers, or calls `backward`, `autograd.grad` or a `Function`.
     Raises:
         RuntimeError: when `randomness` is unknown, `func` draws random numbers under "error", or there is no entry.
         ValueError: when `in_dims` or `out_dims` do not fit the arguments or results, or sizes along `in_dims` differ.
@@ -291,29 +308,19 @@ def vmap(
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, dims = _leaves(args), _spread(in_dims, args, name, "in_dims")
-        sizes = set()
-        for x, d in zip(leaves, dims, strict=True):
-            if d is not None and not isinstance(x, Tensor):
-                if isinstance(in_dims, int):
-                    continue
-                raise ValueError(f"vmap({name}): Got in_dim={d} for an input of type {type(x)}; use None for it")
-            if d is not None:
-                if not -x.ndim <= d < x.ndim:
-                    raise ValueError(f"vmap({name}): Got in_dim={d} for an input of dimensionality {x.ndim}")
-                sizes.add(x.shape[d])
-        if len(sizes) != 1:
-            raise ValueError(
-                "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
-                f"{sorted(sizes)} for the mapped dimension" if sizes else f"vmap({name}): at least one input must be mapped"
-            )  # fmt: skip
-        before, results = get_rng_state(), []
-        for i in range(sizes.pop()):
+        size = _size_of(leaves, dims, isinstance(in_dims, int), name)
+        if size and Batching.may_run():
+            with contextlib.suppress(NotBatched):
+                return _at_once(size, func, args, kwargs, leaves, dims, out_dims, name)
+        before: Any = get_rng_state() if randomness == "same" else position()
+        results = []
+        for i in range(size):
             entry = [x.select(d, i) if d is not None and isinstance(x, Tensor) else x
                      for x, d in zip(leaves, dims, strict=True)]  # fmt: skip
             if randomness == "same":
                 set_rng_state(before)
             results.append(func(*_like(args, entry), **kwargs))
-            if randomness == "error" and not bool((get_rng_state() == before).all()):
+            if randomness == "error" and moved_since(before):
                 raise RuntimeError(
                     "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
                     "randomness flags on vmap or perform the randomness operation out of vmap"
@@ -321,6 +328,58 @@ def vmap(
         return _stacked(results, out_dims, name)
 
     return mapped
+
+
+def _size_of(leaves: list[Any], dims: list[Any], one_for_all: bool, name: str) -> int:
+    """The number of entries; ValueError for arguments that do not fit their dimensions."""
+    sizes = set()
+    for x, d in zip(leaves, dims, strict=True):
+        if d is None or (one_for_all and not isinstance(x, Tensor)):
+            continue
+        if not isinstance(x, Tensor):
+            raise ValueError(f"vmap({name}): Got in_dim={d} for an input of type {type(x)}; use None for it")
+        if not -x.ndim <= d < x.ndim:
+            raise ValueError(f"vmap({name}): Got in_dim={d} for an input of dimensionality {x.ndim}")
+        sizes.add(x.shape[d])
+    if len(sizes) != 1:
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"{sorted(sizes)} for the mapped dimension" if sizes else f"vmap({name}): at least one input must be mapped"
+        )  # fmt: skip
+    return sizes.pop()
+
+
+def _at_once(
+    size: int, func: Function, args: tuple, kwargs: dict, leaves: list, dims: list, out_dims: Any, name: str
+) -> Any:
+    """What `vmap` returns, computed for all entries at once.
+
+    Raises:
+        NotBatched: when the function has to run for each entry.
+    """
+    batching = Batching(size, (func, args, kwargs))
+    entry = []
+    for x, d in zip(leaves, dims, strict=True):
+        if d is None or not isinstance(x, Tensor):
+            entry.append(x)
+        else:
+            entry.append(x.select(d, 0))
+            batching.add(entry[-1], x.movedim(d, 0))
+    before = position()
+    try:
+        result = batching.run(func, *_like(args, entry), **kwargs)
+        places = _spread(out_dims, result, name, "out_dims")
+        outputs = []
+        for y, d in zip(_leaves(result), places, strict=True):
+            if not isinstance(y, Tensor):
+                batching.refuse("a result is no tensor")
+            outputs.append(y if d is None else batching.expanded(y).movedim(0, d).clone())
+    finally:
+        if moved_since(before):
+            batching.refuse("random numbers were drawn")
+    if batching.refused:
+        batching.refuse("something that the function caught")
+    return _like(result, outputs)
 
 
 def _stacked(results: list, out_dims: Any, name: str) -> Any:

@@ -74,12 +74,22 @@ def tensor(
     """
     if isinstance(data, UntypedStorage | TypedStorage):
         return tensor_on(data, dtype).requires_grad_(requires_grad)
-    return _finished(
+    created = _finished(
         array_of(
             data, None if dtype is None else _dtype.as_dtype(dtype), None if device is None else as_device(device)
         ),
         requires_grad,
     )
+    if state.batching is not None and _is_of_numbers(data):
+        state.batching.constant(created)
+    return created
+
+
+def _is_of_numbers(data: Any) -> bool:
+    """Whether data are Python numbers, in lists or tuples or alone."""
+    if isinstance(data, (list, tuple)):
+        return all(map(_is_of_numbers, data))
+    return isinstance(data, (bool, int, float, complex))
 
 
 def as_tensor(data: Any, dtype: Dtype | None = None, device: Device = None) -> Tensor:

@@ -25,6 +25,7 @@ class State(threading.local):
     anomaly: Any = None  # anomaly detection: runs the nodes of a backward pass, and checks for NaN
     task: Any = None  # the current backward pass
     recording: Any = None  # records the ops of a function that is being compiled
+    batching: Any = None  # the run of a function that `vmap` computes for all entries at once
     # `grad`, or None if a handler or inference mode is active and ops take the general path.
     fast_record: bool | None = True
     # `grad` where the only handler is autocast, for the ops that it leaves as they are; else None.

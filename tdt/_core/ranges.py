@@ -246,6 +246,8 @@ def eye(
         requires_grad,
         device,
     )
+    if state.batching is not None:
+        state.batching.constant(created)
     return created if out is None else _into(out, created)
 
 

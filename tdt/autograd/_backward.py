@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from tdt._core.mode import exchange_grad
+from tdt._core.mode import exchange_grad, state
 from tdt._core.old_arguments import refuses_removed_arguments
 from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt.autograd import _engine
@@ -33,6 +33,8 @@ def run(
     outputs: tuple, grads: tuple, retain: bool | None, graph: bool, inputs: tuple | None = None, fill: bool = False
 ) -> list:
     """Backward from `outputs` with `grads`, one for each, as `_engine.run` says of edges and arrays."""
+    if state.batching is not None:
+        state.batching.refuse("a backward pass")
     edges, arrays = _engine.prepare(outputs, grads, graph)
     targets = None if inputs is None else _targets(inputs)
     before = exchange_grad(graph)

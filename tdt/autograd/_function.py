@@ -232,6 +232,8 @@ class Function:
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run forward, and record it if an argument requires grad."""
+        if state.batching is not None:
+            state.batching.refuse("a Function")
         if cls.setup_context is not None:
             bound = inspect.signature(cls.forward).bind(*args, **kwargs)
             bound.apply_defaults()

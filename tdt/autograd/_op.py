@@ -188,8 +188,8 @@ class Op(Traits):
         """Register what prepares calls of the array form of a rule, whose parameters it takes, by their shapes.
 
         It gets the arguments of a call and returns a function of the gradient, of the arrays that nodes save, in order, and of
-        the op's aux values, if it has any; or None. That one computes what the array form does of other arrays of these types, shapes and strides, where only the
-        first result has a gradient. It is asked by calls of `_remembered.calls_by_shape`.
+        the op's aux values, if it has any; or None. That one computes what the array form does of other arrays of these types,
+        shapes and strides, where only the first result has a gradient. It is asked by calls of `_remembered.calls_by_shape`.
         """
 
         def register(function: F) -> F:
