@@ -32,7 +32,7 @@ from tdt._kernels._conditions import (
     vectors_of_eight,
 )
 from tdt._kernels._formulas import FLOAT32, LOWER, from_formula, narrow, widen
-from tdt._kernels._registry import SWITCHES, chosen, kernel, lazy
+from tdt._kernels._registry import SWITCHES, chosen, gpu_kernel, kernel, lazy
 from tdt._kernels._threads import THREADS
 
 
@@ -58,6 +58,8 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
                     parts.compile()
                 return out
             return _large_product(a, b, bias)
+    if xp is not np and (fast := chosen(PRODUCT_ON_GPU, xp, a, b)):
+        return fast(a, b, bias, dtype)
     if a.dtype in LOWER or b.dtype in LOWER:
         dtype = a.dtype if dtype is None else dtype
         if a.size * b.shape[-1] >= LARGE_PRODUCT:
@@ -487,6 +489,7 @@ def triangle(x: Any, edge: int, lower: bool) -> Any:
 PRODUCT_OF_HALF = (kernel("bfloat16_cpu:product", large_pairs),)
 PRODUCT_OF_MIXED = (kernel("product_cpu:product", mixed_matrices),)
 PRODUCT = (kernel("blas_cpu:product", large_for_blas),)
+PRODUCT_ON_GPU = (gpu_kernel("product_gpu:product", lazy("product_gpu:fits")),)
 _small_products: tuple = ()
 _large_product, _read_in_place = lazy("product_cpu:product"), lazy("product_cpu:read_in_place")
 _take_rows, _add_rows, _search_rows = lazy("_row_index:take"), lazy("_row_index:add"), lazy("_row_index:search")

@@ -23,13 +23,15 @@ class Switches:
     Attributes:
         kernels: any at all: not under `TDT_KERNELS=reference` nor after `tdt.backends.kernels(False)`.
         winograd: convolutions by Winograd's algorithm: not under `TDT_WINOGRAD=0` nor after `tdt.backends.winograd(False)`.
+        tf32: products of float32 on a GPU may round their operands to ten bits: see `tdt.set_float32_matmul_precision`.
     """
 
-    __slots__ = ("kernels", "winograd")
+    __slots__ = ("kernels", "winograd", "tf32")
 
     def __init__(self) -> None:
         self.kernels = os.environ.get("TDT_KERNELS", "") != "reference"
         self.winograd = os.environ.get("TDT_WINOGRAD", "") != "0"
+        self.tf32 = False
 
 
 SWITCHES = Switches()
@@ -57,6 +59,11 @@ def enable_winograd(on: bool) -> None:
     """Allow or forbid Winograd's algorithm."""
     SWITCHES.winograd = on
     forget()
+
+
+def allow_tf32(on: bool) -> None:
+    """Allow or forbid TF32 in products of matrices on a GPU."""
+    SWITCHES.tf32 = on
 
 
 def forget() -> None:

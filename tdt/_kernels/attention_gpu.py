@@ -6,6 +6,7 @@ from typing import Any
 
 from tdt import _backend
 from tdt._kernels import _cuda
+from tdt._kernels._arrays import product
 
 SOURCE = r"""
 // Row r of the scores belongs to query r % queries, which sees `seen` keys.
@@ -67,19 +68,19 @@ def _launch(name: str, arrays: tuple, causal: bool, scale: float) -> None:
 def attention(q: Any, k: Any, v: Any, *, causal: bool, scale: float) -> tuple[Any, Any]:
     """(softmax(scale q kᵀ) v; the rows' largest scores and inverse sums, (*, L, 2))."""
     xp = _backend.gpu()
-    scores = xp.matmul(q, k.swapaxes(-1, -2))
+    scores = product(xp, q, k.swapaxes(-1, -2))
     norms = xp.empty((*q.shape[:-1], 2), q.dtype)
     _launch("attention_weights", (scores, norms), causal, scale)
-    return xp.matmul(scores, v), norms
+    return product(xp, scores, v), norms
 
 
 def attention_vjp(g: Any, q: Any, k: Any, v: Any, norms: Any, *, causal: bool, scale: float) -> tuple[Any, Any, Any]:
     """The gradients of q, k and v."""
     xp = _backend.gpu()
-    scores, slopes = xp.matmul(q, k.swapaxes(-1, -2)), xp.matmul(g, v.swapaxes(-1, -2))
+    scores, slopes = product(xp, q, k.swapaxes(-1, -2)), product(xp, g, v.swapaxes(-1, -2))
     _launch("attention_vjp", (scores, slopes, norms), causal, scale)
     return (
-        xp.matmul(slopes, k),
-        xp.matmul(slopes.swapaxes(-1, -2), q),
-        xp.matmul(scores.swapaxes(-1, -2), g),
+        product(xp, slopes, k),
+        product(xp, slopes.swapaxes(-1, -2), q),
+        product(xp, scores.swapaxes(-1, -2), g),
     )

@@ -169,10 +169,12 @@ def layer_norm_vjp(g: Any, x: Any, w: Any, mean: Any, rstd: Any, g_mean: Any, g_
     if needs[1] or needs[2]:
         parts = min(-(-rows // ROWS), 1024)
         each = -(-rows // parts)
-        sums = xp.empty((2, parts, n), x.dtype)
+        shape = x.shape[x.ndim - dims :]  # a leaf adopts these arrays, where it would copy views
+        gw, gb = (xp.empty(shape if parts == 1 else (parts, *shape), x.dtype) for _ in range(2))
         kernel = _cuda.of_type(OF_ROWS, "layer_norm_sums", x.dtype)
-        kernel((-(-n // 32), parts), (32, 8), (g, x, mean, rstd, sums[0], sums[1], rows, n, each))
-        gw, gb = (sums[:, 0] if parts == 1 else sums.sum(axis=1)).reshape(2, *x.shape[x.ndim - dims :])
+        kernel((-(-n // 32), parts), (32, 8), (g, x, mean, rstd, gw, gb, rows, n, each))
+        if parts > 1:
+            gw, gb = gw.sum(axis=0), gb.sum(axis=0)
     return gx, gw if needs[1] else None, gb if needs[2] else None
 
 

@@ -172,7 +172,8 @@ def _direct_target(op: Op, x: Tensor, rest: tuple) -> Any:
             if b.shape == a.shape and not same and _backend.may_overlap(a, b):
                 return None
         elif t is not None and not (isinstance(t, (int, float)) and a.dtype.kind == "f"):
-            return None
+            if t.__class__ is not int or a.dtype != np.int64:  # of int64, which Python's integers leave as it is
+                return None
     return a
 
 

@@ -1,4 +1,4 @@
-"""PyTorch's flags for computing on GPUs. tdt always computes float32 in full precision, so they have no effect.
+"""PyTorch's flags for computing on GPUs. `matmul.allow_tf32` switches TF32 in matrix products; the others have no effect.
 
 >>> import tdt
 >>> tdt.backends.cuda.matmul.allow_tf32 = True
@@ -25,7 +25,7 @@ class _Matmul:
 
     @property
     def allow_tf32(self) -> bool:
-        """Whether TF32 would be allowed: the same setting as `tdt.set_float32_matmul_precision`."""
+        """Whether products of float32 may use TF32: the same setting as `tdt.set_float32_matmul_precision`."""
         return _switches.get_float32_matmul_precision() != "highest"
 
     @allow_tf32.setter

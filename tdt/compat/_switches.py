@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 
+from tdt._kernels import allow_tf32
 from tdt._kernels._pool import get_num_threads
 
 __all__ = [
@@ -104,7 +105,10 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Store the precision "highest", "high" or "medium"; matrix products use float32 in each. Warns about another value.
+    """Set how products of float32 matrices are computed on a GPU: "highest" in float32, "high" and "medium" in TF32.
+
+    TF32 rounds the operands to ten bits of the mantissa and sums in float32, several times as fast. Products on the CPU, and
+    convolutions, are float32 in each. Warns about another value.
 
     >>> import tdt
     >>> tdt.set_float32_matmul_precision("highest")
@@ -112,12 +116,13 @@ def set_float32_matmul_precision(precision: str) -> None:
     global _precision
     if precision in PRECISIONS:
         _precision = precision
+        allow_tf32(precision != "highest")
     else:
         warnings.warn(f"{precision} is not one of 'highest', 'high', or 'medium'; nothing is changed", stacklevel=2)
 
 
 def get_float32_matmul_precision() -> str:
-    """The precision stored by `set_float32_matmul_precision`.
+    """The precision that `set_float32_matmul_precision` set.
 
     >>> import tdt
     >>> tdt.get_float32_matmul_precision()

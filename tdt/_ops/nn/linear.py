@@ -15,6 +15,9 @@ from tdt.autograd._node_names import ranks
 from tdt.autograd._op import op
 
 
+_WEIGHT_GRADIENTS = (_kernels.gpu_kernel("product_gpu:weight_gradients", _kernels.lazy("product_gpu:fits")),)
+
+
 def _shape(x: tuple, w: tuple, b: Any) -> tuple:
     return (*x[:-1], *w[:-1])
 
@@ -66,6 +69,8 @@ def _(xp, g, needs, x, w):
     count, out, inside = math.prod(x.shape[:-1]), math.prod(w.shape[:-1]), w.shape[-1]
     rows = g.reshape(count, out)
     gx = _kernels.product(xp, rows, w.reshape(out, inside), dtype=x.dtype).reshape(x.shape) if needs[0] else None
+    if needs[1] and needs[2] and w.ndim == 2 and (fast := _kernels.chosen(_WEIGHT_GRADIENTS, xp, rows, x)):
+        return gx, *fast(rows, x.reshape(count, inside))
     gw = _kernels.product(xp, rows.T, x.reshape(count, inside), dtype=w.dtype) if needs[1] else None
     gb = _kernels.total(rows, 0, None if rows.dtype == w.dtype else w.dtype) if needs[2] else None
     if w.ndim == 2:  # a leaf adopts these, where it would copy a view

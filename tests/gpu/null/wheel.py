@@ -40,7 +40,8 @@ LIBRARIES = {
     "libcurand.so.10": ("cupy_backends/cuda/libs/curand",),
     "libcufft.so.12": ("cupy/cuda/cufft",),
 }
-EMPTY = ("libcublasLt.so.13", "libnvJitLink.so.13")  # what those need, and CuPy calls nothing of
+LT, LT_SOURCE = "libcublasLt.so.13", Path(__file__).parents[1] / "cublas_lt.c"  # what tdt itself calls
+EMPTY = ("libnvJitLink.so.13",)  # what those need, and CuPy calls nothing of
 KINDS = ("allocate", "free", "upload", "pinned upload", "download", "copy", "fill", "wait", "library", "event", "capture",
          "check")  # fmt: skip
 WORK = frozenset(("launch", "library", "copy", "fill"))  # what the GPU does
@@ -186,6 +187,14 @@ def _on_capture(stream: int | None, begin: int, mode: int) -> int:
     return 0
 
 
+def _on_product(job: int, size: int) -> int:
+    stream = _VOID.from_buffer_copy(ctypes.string_at(job + size - 8, 8)).value or 0
+    if error := _implicit("cublasLtMatmul", stream):
+        return error
+    _note(Call("library", "cublasLtMatmul", stream=stream))
+    return 0
+
+
 _VOID, _INT, _SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
 CALLBACKS: dict[str, tuple[Callable, Callable]] = {
     "null_call": (ctypes.CFUNCTYPE(_INT, _INT, ctypes.c_char_p, _VOID, _SIZE), _on_call),
@@ -214,6 +223,9 @@ def start(gpus: int = 1) -> None:
     atexit.register(lambda: setattr(_VOID.in_dll(driver, "null_call"), "value", None))
     for library in EMPTY:
         _load(_built(library, "", headers))
+    lt, on_product = _load(_built(LT, LT_SOURCE.read_text(), headers)), ctypes.CFUNCTYPE(_INT, _SIZE, _SIZE)(_on_product)
+    _alive.append(on_product)
+    _VOID.in_dll(lt, "lt_matmul").value = ctypes.cast(on_product, _VOID).value
     for library, callers in LIBRARIES.items():
         paths = [path for caller in callers for path in packages.glob(f"{caller}.*.so")]
         assert len(paths) == len(callers), f"the wheel has not all of {callers}"

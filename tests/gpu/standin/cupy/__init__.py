@@ -21,6 +21,8 @@ from cupy._array import SCALARS, host, launch, ndarray, note, on_gpu
 from cupy._raw import RawKernel as RawKernel
 from cupy._ufunc import ufunc
 
+from cupy import _cublas_lt as _cublas_lt  # isort: skip
+
 __version__ = _wheel.VERSION
 newaxis, inf, nan, pi, e = None, np.inf, np.nan, np.pi, np.e
 counts = _array.counts

@@ -101,7 +101,7 @@ class ndarray:
         if memptr is not None:
             self._h = np.ndarray(shape, check_dtype(dtype), memptr.owner, memptr.offset, strides)
             return
-        self._h = np.empty(shape, check_dtype(dtype), order=order)
+        self._h = cuda.memory.aligned(shape, check_dtype(dtype), order)
         self._h.reshape(-1, order="A").view(np.uint8)[...] = 0xAB  # what it holds is not known
         cuda.memory.own(self._h)
 

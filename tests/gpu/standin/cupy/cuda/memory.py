@@ -40,6 +40,14 @@ def own(values: np.ndarray) -> np.ndarray:
     return values
 
 
+def aligned(shape, dtype, order: str) -> np.ndarray:
+    """An array that is not filled, at a multiple of 512 bytes, as CuPy's pool has them."""
+    shape = shape if isinstance(shape, tuple) else (shape,)
+    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    memory = np.empty(size + 512, np.uint8)
+    return np.ndarray(shape, dtype, memory, -memory.ctypes.data % 512, order=order)
+
+
 def _owner(values: np.ndarray) -> np.ndarray:
     base = values
     while base is not None:
