@@ -16,9 +16,11 @@ import numpy as np
 from tdt._backend._gpu_memory import explain_failures
 from tdt._backend._malloc import keep_freed_memory
 from tdt._backend.device import CPU, META, device
+from tdt._backend.pending import add as add_pending  # noqa: F401
 from tdt._backend.pending import expect_below as expect_below
 from tdt._backend.pending import largest_index as largest_index
 from tdt._backend.pending import raise_pending as raise_pending
+from tdt._backend.pending import swap as swap_pending  # noqa: F401
 from tdt._backend.scatter import add_at as add_at
 from tdt._backend.sums import dot as dot
 from tdt._backend.sums import scan as scan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from types import ModuleType
 from typing import Any
 
@@ -15,17 +16,38 @@ class OutOfMemoryError(RuntimeError):
     """
 
 
+class GraphPool:
+    """The memory of CUDA graphs, apart from the pool of all other arrays, which might use it between two replays."""
+
+    def __init__(self, cupy: ModuleType):
+        self._cupy, self._pool = cupy, cupy.cuda.MemoryPool()
+        graph_pools.add(self)
+
+    def allocator(self) -> Any:
+        """Context manager in which this thread allocates here."""
+        return self._cupy.cuda.using_allocator(_explaining(self._cupy, self._pool.malloc))
+
+    def sizes(self) -> tuple[int, int]:
+        """Bytes in use and reserved on the current GPU."""
+        return self._pool.used_bytes(), self._pool.total_bytes()
+
+
+graph_pools: weakref.WeakSet[GraphPool] = weakref.WeakSet()  # those that there are
+
+
 def explain_failures(cupy: ModuleType) -> None:
     """Let allocations that fail raise `OutOfMemoryError`; CuPy's own error comes after it has emptied its pool in vain."""
-    allocate = cupy.cuda.get_allocator()
+    cupy.cuda.set_allocator(_explaining(cupy, cupy.cuda.get_allocator()))
 
+
+def _explaining(cupy: ModuleType, allocate: Any) -> Any:
     def malloc(size: int) -> Any:
         try:
             return allocate(size)
         except cupy.cuda.memory.OutOfMemoryError as error:
             raise OutOfMemoryError(_explanation(cupy, size)) from error
 
-    cupy.cuda.set_allocator(malloc)
+    return malloc
 
 
 def _explanation(cupy: ModuleType, size: int) -> str:

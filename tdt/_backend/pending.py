@@ -37,3 +37,17 @@ def raise_pending() -> None:
             _pending.clear()
             value -= (value >> bits - 1) << bits  # a negative index is a large one without its sign
             raise IndexError(message.format(value=value, limit=limit, last=limit - 1))
+
+
+def swap(checks: dict) -> dict:
+    """Let other checks be those that wait; those that have waited until now."""
+    global _pending
+    before, _pending = _pending, checks
+    return before
+
+
+def add(checks: dict) -> None:
+    """Let checks wait too, whose largest indices a CUDA graph has just computed again."""
+    for key, largest in checks.items():
+        known = _pending.get(key)
+        _pending[key] = largest if known is None or known is largest else np.maximum(known, largest)

@@ -7,7 +7,9 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tdt._kernels import _cuda, _lists
+import numpy as np
+
+from tdt._kernels import _cuda, _lists, capture_gpu
 from tdt._kernels._cuda import LETTERS, STORED
 from tdt._kernels._cuda_formula import FUNCTIONS, Emitter
 from tdt._kernels.expression import Expression, Variable, as_expression
@@ -123,10 +125,11 @@ class Step:
         self.known: list[tuple[tuple, _Trace, Callable[..., None], list[int]] | None] = []
 
     def __call__(self, targets: Sequence[Any], grads: Sequence[Any], state: Sequence[Any], start: int, numbers: tuple,
-                 options: dict[str, Any]) -> bool:  # fmt: skip
+                 options: dict[str, Any], renewed: Callable[[], tuple[tuple, dict]] | None = None) -> bool:  # fmt: skip
         """Update dense arrays `targets`; False where the formula has functions that kernels lack.
 
-        state: arrays that hold the elements of all targets, from `start` on.
+        state: arrays that hold the elements of all targets, from `start` on. renewed: in a CUDA graph, what gives the numbers
+        and options of a replay.
         """
         leaves: list[float] = []
         shape = _leaves((numbers, options), leaves)
@@ -140,10 +143,14 @@ class Step:
         else:
             built = self._compiled(kind, len(state), leaves, numbers, options)
             self.known.append(None if built is None else ((shape, kind, len(state)), *built))
-            return self(targets, grads, state, start, numbers, options)
-        operands = [float(values[place]) for place in places]
+            return self(targets, grads, state, start, numbers, options, renewed)
+        operands, live = [float(values[place]) for place in places], None
+        if renewed is not None and places:
+            capture = capture_gpu.current()
+            assert capture is not None, "numbers are renewed for the replays of a graph"
+            live = capture.numbers(len(places), np.float64, functools.partial(_operands, trace, places, renewed))
         for arrays, blocks in _lists.parameters((targets, grads), start):
-            kernel((blocks,), (_cuda.THREADS,), (arrays, *state, *operands))
+            kernel((blocks,), (_cuda.THREADS,), (arrays, *state, live, *operands))
         return True
 
     def _compiled(
@@ -169,6 +176,16 @@ class Step:
         places = sorted(_inputs(outputs, 2 + count))
         source = _source(letter, count, written, outputs, places)
         return trace, _cuda.compiled(source, "optimizer_step"), places
+
+
+def _operands(trace: _Trace, places: list[int], renewed: Callable[[], tuple[tuple, dict]]) -> list[float]:
+    """The numbers of a replay. RuntimeError where they would need other code."""
+    leaves: list[float] = []
+    _leaves(renewed(), leaves)
+    values = trace.values_of(leaves)
+    if values is None:
+        raise RuntimeError("options of the optimizer changed so that its captured step no longer fits: capture the graph again")
+    return [float(values[place]) for place in places]
 
 
 def _leaves(value: Any, found: list[float]) -> Any:
@@ -226,8 +243,11 @@ def _source(letter: str, count: int, written: list[int], outputs: list[Expressio
         *(f"store(state{k} + place, {name});" for k, name in zip(written, names[1:], strict=True)),
     ]
     body = "\n        ".join(lines)
-    parameters = ["arrays all", *(f"{kind}* state{k}" for k in range(count)), *(f"double number{p}" for p in places)]
-    rounded = "".join(f"    const {emitter.real} n{p} = ({emitter.real})number{p};\n" for p in places)
+    parameters = ["arrays all", *(f"{kind}* state{k}" for k in range(count)), "const double* live"]
+    parameters += [f"double number{p}" for p in places]
+    rounded = "".join(
+        f"    const {emitter.real} n{p} = ({emitter.real})(live ? live[{k}] : number{p});\n" for k, p in enumerate(places)
+    )
     return (
         f"{FUNCTIONS if emitter.calls_parts else ''}{_lists.source(2)}\n"
         f'extern "C" __global__ void optimizer_step({", ".join(parameters)}) {{\n{rounded}'

@@ -12,6 +12,7 @@ import numpy as np
 from tdt import _backend
 from tdt._kernels import _cuda
 from tdt._kernels._cuda import LETTERS, STORED
+from tdt._kernels.capture_gpu import signed
 
 PHILOX = r"""
 struct words { unsigned int a, b, c, d; };
@@ -26,10 +27,14 @@ __device__ __forceinline__ words philox(long long seed, long long place) {
     }
     return w;
 }
+// In a CUDA graph, whose parameters do not change, the seed and the first block lie in memory.
+#define FROM_PLACE if (place) seed = place[0], offset += place[1];
 """
 
 WORDS = r"""
-extern "C" __global__ void draw_words(unsigned long long* out, long long count, long long seed, long long offset) {
+extern "C" __global__ void draw_words(unsigned long long* out, const long long* place, long long count, long long seed,
+                                      long long offset) {
+    FROM_PLACE
     const long long step = (long long)gridDim.x * blockDim.x;
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; 4 * i < count; i += step) {
         const words w = philox(seed, offset + i);
@@ -41,8 +46,9 @@ extern "C" __global__ void draw_words(unsigned long long* out, long long count, 
 
 # Of 53-bit draws, each of two words, those below a bound are kept.
 DROPOUT = r"""
-extern "C" __global__ void dropout(const STORED* x, STORED* out, bool* mask, long long count, long long seed, long long offset,
-                                   long long bound, double scale) {
+extern "C" __global__ void dropout(const STORED* x, STORED* out, bool* mask, const long long* place, long long count,
+                                   long long seed, long long offset, long long bound, double scale) {
+    FROM_PLACE
     const REAL factor = (REAL)scale;
     const long long step = (long long)gridDim.x * blockDim.x;
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; 2 * i < count; i += step) {
@@ -59,17 +65,12 @@ extern "C" __global__ void dropout(const STORED* x, STORED* out, bool* mask, lon
 """
 
 
-def signed(word: int) -> int:
-    """64 bits as the integer with a sign that has them."""
-    return word - (1 << 64) if word >> 63 else word
-
-
-def words(seed: int, offset: int, count: int) -> Any:
-    """32-bit words from block `offset` of four on, in uint64."""
+def words(seed: int, offset: int, place: Any, count: int) -> Any:
+    """32-bit words from block `offset` of four on, in uint64. place: as of `Philox.take`."""
     out = _backend.gpu().empty(count, np.uint64)
     if count:
         kernel = _cuda.compiled(PHILOX + WORDS, "draw_words")
-        kernel((_cuda.blocks_for(-(-count // 4)),), (_cuda.THREADS,), (out, count, signed(seed), signed(offset)))
+        kernel((_cuda.blocks_for(-(-count // 4)),), (_cuda.THREADS,), (out, place, count, signed(seed), signed(offset)))
     return out
 
 
@@ -84,9 +85,9 @@ def dropout(x: Any, *, p: float, scale: float, generator: Any) -> tuple[Any, Any
     """(x times `scale`, or 0 with probability p; which elements are kept), drawn in the order of contiguous `x`."""
     xp = _backend.gpu()
     out, mask = xp.empty_like(x), xp.empty(x.shape, np.bool_)
-    seed, offset = generator.take(2 * x.size)
+    seed, offset, place = generator.take(2 * x.size)
     blocks = _cuda.blocks_for(-(-x.size // 2))
     bound = math.ceil((1 - p) * 2.0**53)
     numbers = x.size, signed(seed), signed(offset), bound, scale
-    _dropout(x.dtype)((blocks,), (_cuda.THREADS,), (x, out, mask, *numbers))
+    _dropout(x.dtype)((blocks,), (_cuda.THREADS,), (x, out, mask, place, *numbers))
     return out, mask

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt._kernels import always, chosen, gpu_kernel
+from tdt._kernels import always, capture_gpu, chosen, gpu_kernel
 
 _WORDS = (gpu_kernel("random_gpu:words", always),)
 
@@ -50,18 +50,25 @@ class Philox:
         self.initial_seed = seed
         self.offset = 0
 
-    def take(self, n: int) -> tuple[int, int]:
-        """Seed and block at which the next `n` words begin, for a kernel that computes them; later draws go on behind."""
+    def take(self, n: int) -> tuple[int, int, Any]:
+        """Seed and block at which the next `n` words begin, for a kernel that computes them; later draws go on behind.
+
+        Third: None; in a CUDA graph, an array with seed and block from which that block counts, see `capture_gpu.Draws`.
+        """
+        if (capture := capture_gpu.current()) is not None:
+            return capture.draws(self).take(-(-n // 4))
         offset = self.offset
         self.offset += -(-n // 4)
-        return self.initial_seed, offset
+        return self.initial_seed, offset, None
 
     def raw(self, n: int) -> Any:
         """The next `n` 32-bit words, in uint64. A draw begins a new block of four."""
         xp, blocks = self.xp, -(-n // 4)
-        seed, offset = self.take(n)
+        seed, offset, place = self.take(n)
         if fast := chosen(_WORDS, xp):
-            return fast(seed, offset, n)
+            return fast(seed, offset, place, n)
+        if place is not None:
+            raise RuntimeError("random numbers in a CUDA graph need kernels: unset TDT_KERNELS=reference")
         index = xp.arange(offset, offset + blocks, dtype=np.uint64)
         zero = xp.zeros_like(index)
         counter = (index & np.uint64(MASK), index >> np.uint64(32), zero, zero)

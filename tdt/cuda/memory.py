@@ -10,6 +10,7 @@ from collections import OrderedDict, defaultdict
 from typing import Any
 
 from tdt._backend import gpu
+from tdt._backend._gpu_memory import graph_pools
 from tdt.cuda._devices import DeviceLike, get_device_name, index_of, is_available
 
 
@@ -23,7 +24,8 @@ class _Peaks:
     def look(self, index: int) -> tuple[int, int]:
         """(allocated, reserved) bytes of the current GPU; updates the peaks."""
         pool = gpu().get_default_memory_pool()
-        used, reserved = pool.used_bytes(), pool.total_bytes()
+        pools = [(pool.used_bytes(), pool.total_bytes()), *(each.sizes() for each in list(graph_pools))]
+        used, reserved = (sum(column) for column in zip(*pools, strict=True))
         self.used[index], self.reserved[index] = max(self.used[index], used), max(self.reserved[index], reserved)
         return used, reserved
 

@@ -30,6 +30,8 @@ PIECE = 1 << 15
 # steps: loading the compiler would take as long as some hundreds of them.
 LARGE, FIRST_STEPS = 1 << 17, 20
 
+_on_gpu = _kernels.lazy("optim_gpu:Step")
+
 _TABLE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -120,6 +122,18 @@ class Piece:
         self._updates = [
             self._work[a:b].reshape(t.shape) for a, b, t in zip(ends, ends[1:], self.targets, strict=False)
         ]
+
+    def update_at_once(self, change: Callable[..., Any], grads: list, numbers: tuple, options: dict[str, Any],
+                       renewed: Callable[[], tuple] | None = None) -> bool:  # fmt: skip
+        """Update on a GPU by a kernel generated from the formula `change`; False where there is none.
+
+        renewed: in a CUDA graph, what gives the numbers and options of a replay.
+        """
+        if not self.takes_kernel:
+            return False
+        if self.step is None:
+            self.step = _on_gpu(change)
+        return self.step(self.targets, self.dense(grads), *self.whole_state, numbers, options, renewed)
 
     def gradient(self, grads: list) -> Any:
         """The gradients as one flat array; it may be a view of the only one, which must not be written to."""

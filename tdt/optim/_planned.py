@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from tdt import _backend
 from tdt._core.mode import enable_grad, state
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor, wrap
-from tdt._kernels import Kernel, lazy
+from tdt._kernels import Kernel, capture_gpu
 from tdt.optim._params import number, run_closure
 from tdt.optim._plan import Piece, Plan, scalar_dtypes
 from tdt.optim._recorded import Update
@@ -23,8 +24,6 @@ _ADDED_LATER = {
     "foreach": None, "fused": None, "maximize": False, "capturable": False, "differentiable": False, "nesterov": False,
     "amsgrad": False, "centered": False, "momentum": 0, "decoupled_weight_decay": False,
 }  # fmt: skip
-
-on_gpu = lazy("optim_gpu:Step")
 
 
 class PlannedOptimizer(Optimizer):
@@ -89,8 +88,8 @@ class PlannedOptimizer(Optimizer):
         loss = run_closure(closure)
         for group in self.param_groups:
             live = [p for p in group["params"] if p._grad is not None]
-            if group.get("capturable"):
-                self._refuse_capture(live)
+            if group.get("capturable") and any(not p.is_cuda for p in live):
+                raise AssertionError(f"If capturable=True, {self._captured} must be on supported devices: ['cuda'].")
             if group["differentiable"]:
                 with enable_grad(), np.errstate(all="ignore"):
                     for p in live:
@@ -101,13 +100,6 @@ class PlannedOptimizer(Optimizer):
                 state.recording.without_recording(self._step_arrays, group, live)
                 state.recording.gradients.update(Update(self, group, list(dict.fromkeys(live))))
         return loss
-
-    def _refuse_capture(self, params: list[Tensor]) -> None:
-        """The errors of `capturable=True`: PyTorch's on the CPU; on a GPU the counts of steps are kept by the host."""
-        if any(not p.is_cuda for p in params):
-            raise AssertionError(f"If capturable=True, {self._captured} must be on supported devices: ['cuda'].")
-        if params:
-            raise NotImplementedError("capturable=True: a step inside a captured CUDA graph is not supported")
 
     def _step_arrays(self, group: dict[str, Any], live: list[Tensor]) -> None:
         """Update the parameters `live` of a group as arrays: no graph sees it."""
@@ -143,6 +135,10 @@ class PlannedOptimizer(Optimizer):
 
     def _update(self, group: dict[str, Any], plan: Plan, grads: list) -> None:
         """Update the parameters of `plan`, whose gradients are the arrays `grads`."""
+        capture = capture_gpu.current()
+        if capture is not None:
+            self._capture(capture, group, plan, plan.ordered(grads))
+            return
         options = self._values(group)
         numbers = plan.advance(self._advancing(options))
         grads = plan.ordered(grads)
@@ -154,19 +150,34 @@ class PlannedOptimizer(Optimizer):
             with np.errstate(all="ignore"):
                 self._update_pieces(plan.pieces, grads, numbers, options)
 
+    def _capture(self, capture: capture_gpu.Capture, group: dict[str, Any], plan: Plan, grads: list) -> None:
+        """Let a CUDA graph update the parameters of `plan`: with each replay, steps are counted and options read anew."""
+        options = self._values(group)
+        now: dict[str, Any] = {"options": options, "numbers": plan.next_numbers(self._advancing(options))[0]}
+
+        def count() -> None:
+            if vars(self).get("_plans", {}).get(id(group)) is not plan or not plan.holds(self.state):
+                raise RuntimeError(
+                    "the optimizer's parameters or state were replaced since its step was captured: capture again"
+                )
+            now["options"] = self._values(group)
+            now["numbers"] = plan.advance(self._advancing(now["options"]))
+
+        capture.before.append(count)
+        for piece in plan.pieces:
+            renewed = functools.partial(_of_piece, piece, now)
+            with _backend.on_gpu_of(piece.targets[0]):
+                if piece.xp is np or not piece.update_at_once(self._whole_change, grads, *renewed(), renewed):
+                    kind = piece.targets[0].dtype
+                    raise RuntimeError(f"a step of {type(self).__name__} over {kind} cannot be captured")
+        if plan.tables:
+            raise RuntimeError("parameters on the CPU cannot be updated by a CUDA graph")
+
     def _update_pieces(self, pieces: list[Piece], grads: list, numbers: list, options: dict[str, Any]) -> None:
         for piece in pieces:
             with _backend.on_gpu_of(piece.targets[0]):
-                if not self._update_at_once(piece, grads, numbers[piece.first], options):
+                if not piece.update_at_once(self._whole_change, grads, numbers[piece.first], options):
                     self._update_piece(piece, piece.gradient(grads), numbers[piece.first], options)
-
-    def _update_at_once(self, piece: Piece, grads: list, numbers: tuple, options: dict[str, Any]) -> bool:
-        """Update a piece on a GPU by a kernel generated from the formula; False where there is none."""
-        if not piece.takes_kernel:
-            return False
-        if piece.step is None:
-            piece.step = on_gpu(self._whole_change)
-        return piece.step(piece.targets, piece.dense(grads), *piece.whole_state, numbers, options)
 
     def _whole_change(self, xp: Any, g: Any, p: Any, state: list, numbers: tuple, options: dict[str, Any]) -> Any:
         """`_change`, with the gradient negated by "maximize" and the weight decay added to it or, decoupled, to the change."""
@@ -209,6 +220,11 @@ class PlannedOptimizer(Optimizer):
         real = tdt.view_as_real if p.is_complex() else _as_it_is
         state = [real(own[name]) for name in initial]
         real(p).add_(self._whole_change(tdt, real(p.grad), real(p).clone(), state, numbers, options))
+
+
+def _of_piece(piece: Piece, now: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+    """The numbers of a piece and the options, of a step."""
+    return now["numbers"][piece.first], now["options"]
 
 
 def _as_it_is(x: Any) -> Any:

@@ -26,7 +26,7 @@ class Adam(Moments):
         betas: weights β₁ and β₂ of the past in the running means.
         amsgrad: take the largest v so far for v̂.
         foreach, fused: accepted without effect; there is one implementation.
-        capturable: a step raises AssertionError on the CPU, as in PyTorch, and NotImplementedError on a GPU.
+        capturable: a step raises AssertionError on the CPU, as in PyTorch. On a GPU every step can be captured, with or without.
         differentiable: autograd records the step; the parameters must then be results of operations.
         decoupled_weight_decay: multiply p by (1 - lr · weight_decay) and leave g as it is (AdamW).
     Raises:

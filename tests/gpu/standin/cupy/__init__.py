@@ -167,7 +167,9 @@ def take(a, indices, axis=None, out=None):
     if not isinstance(indices, ndarray):
         note("uploads", "take")
         indices = on_gpu(np.array(indices))
-    return launch(lambda x, i: np.take(x, i, axis, mode="wrap"), a, indices, name="take")
+    length = a.size if axis is None else a.shape[axis]
+    # Not by mode="wrap": it counts up from an index far outside, of which garbage has many.
+    return launch(lambda x, i: np.take(x, i % max(length, 1), axis), a, indices, name="take")
 
 
 def repeat(a, repeats, axis=None):
@@ -187,6 +189,8 @@ def matmul(a, b, /, out=None, **options):
     for value in (a, b):
         if not isinstance(value, ndarray):
             raise TypeError(f"Unsupported type {type(value)}")
+    if cuda.get_current_stream().is_capturing():
+        raise NotImplementedError("calling cuBLAS API during stream capture is currently unsupported")
     if max(a.ndim, b.ndim) > 2:
         for _ in range(sum(not value.flags.c_contiguous for value in (a, b))):
             note("launches", "copy")

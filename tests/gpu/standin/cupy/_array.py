@@ -17,12 +17,15 @@ READS = {"item", "tolist", "tobytes", "nonzero"}  # methods that wait for the GP
 _WRITEABLE, _WARNS = 0x400, 0x80000000  # NumPy's flags
 _TDT = str(Path(__file__).parents[4] / "tdt")
 
+CAPTURED_NOT = {"uploads": "H2D transfers", "pinned uploads": "H2D transfers", "syncs": "D2H transfers"}
 counts: Counter[str] = Counter()  # of launches, uploads (with those of pinned memory) and syncs
 watched: list[tuple[str, str, str]] | None = None  # where a list is set: each (kind, function, line of tdt)
 
 
 def note(kind: str, name: str) -> None:
     """Count a launch, an upload from the host or a wait of the host for the GPU."""
+    if kind in CAPTURED_NOT and cuda.get_current_stream().is_capturing():
+        raise RuntimeError(f"the current stream is capturing, so {CAPTURED_NOT[kind]} are disallowed")
     counts[kind] += 1
     if watched is not None:
         frame = sys._getframe(1)
@@ -70,6 +73,7 @@ def launch(function, *args, writes=None, name=None, **options):
         stream.put(lambda: function(*args, **options))
         return out
     result = _rows(function(*args, **options))  # of garbage, where the stream has still to compute the operands
+    result = np.array(result) if isinstance(result, np.generic) else result
     if stream.is_late and isinstance(result, np.ndarray):
         stream.put(lambda: np.copyto(result, function(*args, **options)))
         if result.base is None:

@@ -32,9 +32,10 @@ runtime = types.SimpleNamespace(
     driverGetVersion=lambda: 13000,
     getDevice=lambda: Device.current.ids[-1],
     deviceCanAccessPeer=lambda device, peer: 1,
+    streamCaptureModeRelaxed=2,
 )
-MemoryHook = memory.MemoryHook
-set_allocator, get_allocator = memory.set_allocator, memory.get_allocator
+MemoryHook, MemoryPool = memory.MemoryHook, memory.MemoryPool
+set_allocator, get_allocator, using_allocator = memory.set_allocator, memory.get_allocator, memory.using_allocator
 
 
 def alloc_pinned_memory(size):
@@ -96,10 +97,14 @@ class Stream(contextlib.AbstractContextManager):
         self.device_id = Device().id
         self.is_late, self.waiting, self.done_count, self.put_count = not null, deque(), 0, 0
         self.waited_for = -1  # what it knows of the default stream's work
+        self.captured = None  # the work of the graph that it captures
         Stream.all.append(self)
         self.ptr = len(Stream.all)
 
     def put(self, work):
+        if self.captured is not None:
+            self.captured.append(work)
+            return
         self.put_count += 1
         if self.is_late:
             self.waiting.append(work)
@@ -113,7 +118,24 @@ class Stream(contextlib.AbstractContextManager):
             self.waiting.popleft()()
 
     def synchronize(self):
+        self._refuse("wait for the stream")
         self.run_to(self.put_count)
+
+    def begin_capture(self, mode=None):
+        if not self.is_late or self.captured is not None:
+            raise CUDARuntimeError("cudaErrorStreamCaptureUnsupported: operation not permitted when stream is capturing")
+        self.captured = []
+
+    def end_capture(self):
+        work, self.captured = self.captured, None
+        return Graph(work)
+
+    def is_capturing(self):
+        return self.captured is not None
+
+    def _refuse(self, what):
+        if self.captured is not None:
+            raise RuntimeError(f"the current stream is capturing, so it cannot {what}")
 
     @property
     def done(self):
@@ -142,6 +164,20 @@ class Stream(contextlib.AbstractContextManager):
 
 
 Stream.null = Stream(null=True)
+
+
+class Graph:
+    """Captured work, which each launch puts into a stream again."""
+
+    def __init__(self, work):
+        self._work = work
+
+    def launch(self, stream=None):
+        from cupy._array import note
+
+        note("launches", "graph")
+        for work in self._work:
+            (stream or get_current_stream()).put(work)
 
 
 def _waits(name):

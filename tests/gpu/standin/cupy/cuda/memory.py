@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
 
@@ -157,6 +158,16 @@ def set_allocator(allocator=None):
 
 def get_allocator():
     return _allocator
+
+
+@contextlib.contextmanager
+def using_allocator(allocator=None):
+    before = get_allocator()
+    set_allocator(allocator)
+    try:
+        yield
+    finally:
+        set_allocator(before)
 
 
 pool = MemoryPool()

@@ -1,0 +1,121 @@
+"""What a CUDA graph needs anew at each replay: numbers of the host, which kernels read from memory instead of parameters.
+
+A captured launch keeps its parameters. A learning rate, a count of steps or the place in a stream of random numbers changes
+from replay to replay: while a stream is captured, kernels get the address of such numbers, and before each replay one launch,
+outside of the graph, writes all of them. Its parameters are copied when it is launched, so that no replay waits for another.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tdt import _backend
+from tdt._kernels import _cuda
+
+MOST = 256  # numbers of a launch: a kernel's parameters have 4 KB
+
+SOURCE = f"""
+struct numbers {{ long long at[{MOST}]; }};
+extern "C" __global__ void set_numbers(numbers all, long long* out, long long count) {{
+    for (long long k = threadIdx.x; k < count; k += blockDim.x) out[k] = all.at[k];
+}}
+"""
+NUMBERS = np.dtype([("at", np.int64, MOST)])
+
+
+class Draws:
+    """The random numbers that a graph draws from one generator.
+
+    Attributes:
+        place: seed and first block of four words, on the GPU.
+        blocks: how many blocks the graph draws.
+    """
+
+    def __init__(self, capture: Capture, engine: Any):
+        self.engine, self.blocks = engine, 0
+        self.place = capture.numbers(2, np.int64, self._next)
+
+    def _next(self) -> tuple[int, int]:
+        offset = self.engine.offset
+        self.engine.offset += self.blocks
+        return signed(self.engine.initial_seed), signed(offset)
+
+    def take(self, blocks: int) -> tuple[int, int, Any]:
+        """(0, block within the graph's draws, where they begin) of so many blocks."""
+        first = self.blocks
+        self.blocks += blocks
+        return 0, first, self.place
+
+
+def signed(word: int) -> int:
+    """64 bits as the integer with a sign that has them."""
+    return word - (1 << 64) if word >> 63 else word
+
+
+class Capture:
+    """A capture of the current stream of the current GPU.
+
+    Attributes:
+        before: called before each replay, in order, ahead of what computes numbers.
+        checks: of indices, whose results are looked at where something is read after a replay.
+    """
+
+    def __init__(self) -> None:
+        self.before: list[Callable[[], None]] = []
+        self.checks: dict = {}
+        self._entries: list[tuple[Any, type, Callable[[], Sequence[float]]]] = []
+        self._draws: dict[int, Draws] = {}
+
+    def numbers(self, count: int, kind: type, compute: Callable[[], Sequence[float]]) -> Any:
+        """An array of float64 or int64 that holds what `compute` gives, before each replay."""
+        if count > MOST:
+            raise RuntimeError(f"a kernel in a CUDA graph takes at most {MOST} numbers of the host, got {count}")
+        array = _backend.gpu().empty(count, kind)
+        self._entries.append((array, kind, compute))
+        return array
+
+    def draws(self, engine: Any) -> Draws:
+        """What the graph draws from a generator's engine."""
+        if id(engine) not in self._draws:
+            self._draws[id(engine)] = Draws(self, engine)
+        return self._draws[id(engine)]
+
+    def renew(self) -> None:
+        """Write all numbers, in the current stream."""
+        for call in self.before:
+            call()
+        kernel = _cuda.compiled(SOURCE, "set_numbers")
+        for array, kind, compute in self._entries:
+            words = np.zeros(1, NUMBERS)
+            words["at"][0, : array.size] = np.array(compute(), kind).view(np.int64)
+            kernel((1,), (_cuda.THREADS,), (words, array.view(np.int64), array.size))
+
+
+class _Current(threading.local):
+    capture: Capture | None = None
+
+
+_current = _Current()
+
+
+def current() -> Capture | None:
+    """The capture that this thread is in; None outside of one."""
+    return _current.capture
+
+
+def begin() -> None:
+    """Let kernels that are launched from now on belong to a graph."""
+    capture = _current.capture = Capture()
+    capture.checks = _backend.swap_pending({})
+
+
+def end() -> Capture | None:
+    """End what `begin` began; the capture."""
+    capture, _current.capture = _current.capture, None
+    if capture is not None:
+        capture.checks = _backend.swap_pending(capture.checks)
+    return capture
