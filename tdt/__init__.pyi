@@ -613,7 +613,7 @@ def get_deterministic_debug_mode() -> builtins.int:  # tdt/compat/_switches.py
 def get_device(input: Tensor) -> builtins.int:  # tdt/_core/layout.py
     """Index of the GPU that holds the elements; -1 on the CPU."""
 def get_float32_matmul_precision() -> str:  # tdt/compat/_switches.py
-    """The precision stored by `set_float32_matmul_precision`."""
+    """The precision that `set_float32_matmul_precision` set."""
 def get_num_interop_threads() -> builtins.int:  # tdt/compat/_switches.py
     """The number stored by `set_num_interop_threads`; by default the number of threads of an operation."""
 def get_num_threads() -> builtins.int:  # tdt/_kernels/_pool.py
@@ -1181,7 +1181,7 @@ def set_default_tensor_type(t: Any) -> None:  # tdt/compat/_old_types.py
 def set_deterministic_debug_mode(debug_mode: builtins.int | str) -> None:  # tdt/compat/_switches.py
     """Set `use_deterministic_algorithms` by number or name: 0 "default", 1 "warn", 2 "error"."""
 def set_float32_matmul_precision(precision: str) -> None:  # tdt/compat/_switches.py
-    """Store the precision "highest", "high" or "medium"; matrix products use float32 in each. Warns about another value."""
+    """Set how products of float32 matrices are computed on a GPU: "highest" in float32, "high" and "medium" in TF32."""
 def set_flush_denormal(mode: builtins.bool) -> builtins.bool:  # tdt/compat/_switches.py
     """Return False: tdt does not support flushing subnormal numbers to zero."""
 def set_num_interop_threads(num: builtins.int) -> None:  # tdt/compat/_switches.py

@@ -16,23 +16,41 @@ class OutOfMemoryError(RuntimeError):
     """
 
 
+_open: list[Any] = []  # CuPy's pools of graphs
+_closed: list[Any] = []  # those whose graphs are gone, as long as an array has memory of theirs
+
+
 class GraphPool:
     """The memory of CUDA graphs, apart from the pool of all other arrays, which might use it between two replays."""
 
     def __init__(self, cupy: ModuleType):
         self._cupy, self._pool = cupy, cupy.cuda.MemoryPool()
-        graph_pools.add(self)
+        _open.append(self._pool)
+        weakref.finalize(self, _close, self._pool).atexit = False
 
     def allocator(self) -> Any:
         """Context manager in which this thread allocates here."""
         return self._cupy.cuda.using_allocator(_explaining(self._cupy, self._pool.malloc))
 
-    def sizes(self) -> tuple[int, int]:
-        """Bytes in use and reserved on the current GPU."""
-        return self._pool.used_bytes(), self._pool.total_bytes()
+
+def _close(pool: Any) -> None:
+    _open[:] = [each for each in _open if each is not pool]
+    _closed.append(pool)
+    free_closed()
 
 
-graph_pools: weakref.WeakSet[GraphPool] = weakref.WeakSet()  # those that there are
+def free_closed() -> None:
+    """Free the memory of pools whose graphs are gone, as far as no array has it: CuPy does not when it deletes a pool."""
+    for pool in _closed:
+        pool.free_all_blocks()
+    _closed[:] = [pool for pool in _closed if pool.total_bytes()]
+
+
+def graph_bytes() -> tuple[int, int]:
+    """Bytes in use and reserved by CUDA graphs on the current GPU."""
+    free_closed()
+    pools = (*_open, *_closed)
+    return sum(pool.used_bytes() for pool in pools), sum(pool.total_bytes() for pool in pools)
 
 
 def explain_failures(cupy: ModuleType) -> None:

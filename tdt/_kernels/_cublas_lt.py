@@ -13,6 +13,7 @@ import threading
 from typing import Any, NamedTuple
 
 from tdt import _backend
+from tdt._kernels import capture_gpu
 
 # cudaDataType, by NumPy's letter ("E": bfloat16).
 DATA_TYPES = {"f": 0, "d": 1, "e": 2, "E": 14}
@@ -135,13 +136,14 @@ def _handle(gpu: int) -> int:
 @functools.cache
 def _workspace(gpu: int, stream: int) -> Any:
     """Memory for a stream of the current GPU: products in one stream follow each other, and may share it."""
-    cupy = _backend.gpu()
-    return cupy.empty(workspace_size(cupy), "B")
+    return _backend.gpu().empty(workspace_size(gpu), "B")
 
 
-def workspace_size(cupy: Any) -> int:
-    """Bytes of workspace on the current GPU."""
-    return WORKSPACE_OF_HOPPER if int(cupy.cuda.Device().compute_capability) >= 90 else WORKSPACE
+@functools.cache
+def workspace_size(gpu: int) -> int:
+    """Bytes of workspace on a GPU, the current one."""
+    hopper = int(_backend.gpu().cuda.Device().compute_capability) >= 90
+    return WORKSPACE_OF_HOPPER if hopper else WORKSPACE
 
 
 class Plan:
@@ -176,7 +178,7 @@ class Plan:
         preference, count = _created("MatmulPreferenceCreate"), _INT(0)
         alignments = (problem.a.alignment, problem.b.alignment, problem.d.alignment, problem.d.alignment)
         _set("MatmulPreference", preference, PREF_MAX_WORKSPACE_BYTES, ctypes.c_uint64,
-             workspace_size(_backend.gpu()))  # fmt: skip
+             workspace_size(self.gpu))  # fmt: skip
         _set("MatmulPreference", preference, PREF_REDUCTION_SCHEME_MASK, ctypes.c_uint32, REDUCTION_COMPUTE_TYPE)
         for attribute, value in zip(PREF_MIN_ALIGNMENT_BYTES, alignments, strict=True):
             _set("MatmulPreference", preference, attribute, ctypes.c_uint32, value)
@@ -192,7 +194,8 @@ class Plan:
     def __call__(self, a: int, b: int, d: int, bias: int | None = None) -> None:
         """Launch the product of matrices at the addresses a and b, to the address d."""
         stream = _backend.gpu().cuda.get_current_stream().ptr
-        workspace = _workspace(self.gpu, stream)
+        capture = capture_gpu.current()
+        workspace = _workspace(self.gpu, stream) if capture is None else capture.workspace(workspace_size(self.gpu))
         one, zero, algo, at, bt, dt = self._fixed
         rest = (one, a, at, b, bt, zero, d, dt, d, dt, algo, workspace.data.ptr, workspace.nbytes, stream)
         if not self.has_bias:

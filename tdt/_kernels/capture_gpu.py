@@ -69,6 +69,13 @@ class Capture:
         self.checks: dict = {}
         self._entries: list[tuple[Any, type, Callable[[], Sequence[float]]]] = []
         self._draws: dict[int, Draws] = {}
+        self._workspace: Any = None
+
+    def workspace(self, size: int) -> Any:
+        """Memory for products of matrices, which belongs to the graph: it may be replayed in any stream."""
+        if self._workspace is None:
+            self._workspace = _backend.gpu().empty(size, "B")
+        return self._workspace
 
     def numbers(self, count: int, kind: type, compute: Callable[[], Sequence[float]]) -> Any:
         """An array of float64 or int64 that holds what `compute` gives, before each replay."""

@@ -184,7 +184,9 @@ def _operands(trace: _Trace, places: list[int], renewed: Callable[[], tuple[tupl
     _leaves(renewed(), leaves)
     values = trace.values_of(leaves)
     if values is None:
-        raise RuntimeError("options of the optimizer changed so that its captured step no longer fits: capture the graph again")
+        raise RuntimeError(
+            "options of the optimizer changed so that its captured step no longer fits: capture the graph again"
+        )
     return [float(values[place]) for place in places]
 
 
@@ -246,7 +248,8 @@ def _source(letter: str, count: int, written: list[int], outputs: list[Expressio
     parameters = ["arrays all", *(f"{kind}* state{k}" for k in range(count)), "const double* live"]
     parameters += [f"double number{p}" for p in places]
     rounded = "".join(
-        f"    const {emitter.real} n{p} = ({emitter.real})(live ? live[{k}] : number{p});\n" for k, p in enumerate(places)
+        f"    const {emitter.real} n{p} = ({emitter.real})(live ? live[{k}] : number{p});\n"
+        for k, p in enumerate(places)
     )
     return (
         f"{FUNCTIONS if emitter.calls_parts else ''}{_lists.source(2)}\n"

@@ -6,6 +6,7 @@ Dᵀ = Bᵀ Aᵀ in columns, so the operands change places and nothing is copied
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -73,7 +74,9 @@ def _computed(a: Any, b: Any, bias: Any, epilogue: int) -> Any:
         found = _plans[key] = _planned(a, b, bias, epilogue)
     plan, shape, copied = found
     if any(copied):
-        return _computed(*(_whole(x, shape) if copy else x for x, copy in zip((a, b), copied, strict=True)), bias, epilogue)
+        return _computed(
+            *(_whole(x, shape) if copy else x for x, copy in zip((a, b), copied, strict=True)), bias, epilogue
+        )
     if plan is None:
         return None
     out = _backend.gpu().empty(shape, a.dtype)
@@ -128,7 +131,7 @@ def _stacks(lead: tuple[int, ...], a: Any, b: Any) -> tuple[int, int, int] | Non
         own = [0 if n == 1 else s // x.itemsize for n, s in zip(x.shape[:-2], x.strides, strict=False)]
         steps.append([0] * (len(lead) - len(own)) + own)
     sizes = [(n, *each) for n, *each in zip(lead, *steps, strict=True) if n != 1]
-    for (_, *outer), (n, *inner) in zip(sizes, sizes[1:], strict=False):
+    for (_, *outer), (n, *inner) in itertools.pairwise(sizes):
         if any(step != n * within for step, within in zip(outer, inner, strict=True)):
             return None
     return (math.prod(lead), sizes[-1][1], sizes[-1][2]) if sizes else (1, 0, 0)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import weakref
-from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from tdt import _backend
@@ -248,7 +247,7 @@ class _Passes:
         outputs, grad_outputs, grads: of the last replays.
     """
 
-    def __init__(self, function: Callable, args: tuple, parameters: tuple[Tensor, ...], allow_unused: bool):
+    def __init__(self, function: Any, args: tuple, parameters: tuple[Tensor, ...], allow_unused: bool):
         self.function, self.count, self.allow_unused = function, len(args), allow_unused
         self.inputs = (*args, *parameters)
         self.forward_graph, self.backward_graph = CUDAGraph(), CUDAGraph()
@@ -268,7 +267,7 @@ class _Passes:
         roots = [(out, g) for out, g in zip(outputs, grads, strict=True) if g is not None]
         if not roots or not self.needed:
             return (None,) * len(self.inputs)
-        found = iter(grad([out for out, _ in roots], self.needed, [cast(Tensor, g) for _, g in roots],
+        found = iter(grad([out for out, _ in roots], self.needed, [g for _, g in roots],
                           allow_unused=self.allow_unused))  # fmt: skip
         return tuple(next(found) if t.requires_grad else None for t in self.inputs)
 

@@ -10,7 +10,7 @@ from collections import OrderedDict, defaultdict
 from typing import Any
 
 from tdt._backend import gpu
-from tdt._backend._gpu_memory import graph_pools
+from tdt._backend._gpu_memory import free_closed, graph_bytes
 from tdt.cuda._devices import DeviceLike, get_device_name, index_of, is_available
 
 
@@ -24,8 +24,8 @@ class _Peaks:
     def look(self, index: int) -> tuple[int, int]:
         """(allocated, reserved) bytes of the current GPU; updates the peaks."""
         pool = gpu().get_default_memory_pool()
-        pools = [(pool.used_bytes(), pool.total_bytes()), *(each.sizes() for each in list(graph_pools))]
-        used, reserved = (sum(column) for column in zip(*pools, strict=True))
+        of_graphs = graph_bytes()
+        used, reserved = pool.used_bytes() + of_graphs[0], pool.total_bytes() + of_graphs[1]
         self.used[index], self.reserved[index] = max(self.used[index], used), max(self.reserved[index], reserved)
         return used, reserved
 
@@ -109,6 +109,7 @@ def empty_cache() -> None:
     """Release unused memory of the pool to the GPU; does nothing without a GPU."""
     if is_available():
         gpu().get_default_memory_pool().free_all_blocks()
+        free_closed()
 
 
 def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:

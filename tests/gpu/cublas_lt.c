@@ -198,28 +198,31 @@ static void store(char* at, int type, uint64_t k, double x) {
     }
 }
 
-// D = op(A) op(B) of each pair in the batch, with its epilogue.
+// D = op(A) op(B) of each pair in the batch, with its epilogue; sums in double precision.
 void lt_run(const job* of) {
     const layout *a = &of->a, *b = &of->b, *d = &of->d;
     const int type = d->type, tf32 = of->how.compute == COMPUTE_TF32, ta = of->how.operation[0], tb = of->how.operation[1];
-    const uint64_t size = size_of(type), depth = inner(&of->how, a, 0);
+    const uint64_t size = size_of(type), depth = inner(&of->how, a, 0), rows = d->rows;
     char* const sums = (char*)of->memory[3].at;
+    double *left = malloc(depth * rows * sizeof *left), *column = malloc(rows * sizeof *column);
     for (int32_t n = 0; n < d->batch; n++) {
         const char *at = of->memory[0].at + n * a->offset * (int64_t)size, *bt = of->memory[1].at + n * b->offset * (int64_t)size;
         char* const dt = (char*)of->memory[2].at + n * d->offset * (int64_t)size;
+        for (uint64_t k = 0; k < depth; k++)
+            for (uint64_t i = 0; i < rows; i++) left[k * rows + i] = load(at, type, ta ? i * a->step + k : k * a->step + i, tf32);
         for (uint64_t j = 0; j < d->columns; j++) {
             double whole = 0;
-            for (uint64_t i = 0; i < d->rows; i++) {
-                double sum = 0;
-                for (uint64_t k = 0; k < depth; k++)
-                    sum += load(at, type, ta ? i * a->step + k : k * a->step + i, tf32) * load(bt, type, tb ? k * b->step + j : j * b->step + k, tf32);
-                if (of->how.epilogue == BIAS) sum += load(sums, type, i, 0);
-                store(dt, type, j * d->step + i, sum);
+            for (uint64_t i = 0; i < rows; i++) column[i] = 0;
+            for (uint64_t k = 0; k < depth; k++) {
+                const uint64_t place = tb ? k * b->step + j : j * b->step + k;
+                const double factor = load(bt, type, place, tf32), *const values = left + k * rows;
+                whole += load(bt, type, place, 0);
+                for (uint64_t i = 0; i < rows; i++) column[i] += values[i] * factor;
             }
-            if (of->how.epilogue != BGRADB) continue;
-            for (uint64_t k = 0; k < depth; k++) whole += load(bt, type, tb ? k * b->step + j : j * b->step + k, 0);
-            store(sums, type, j, whole);
+            for (uint64_t i = 0; i < rows; i++) store(dt, type, j * d->step + i, column[i] + (of->how.epilogue == BIAS ? load(sums, type, i, 0) : 0));
+            if (of->how.epilogue == BGRADB) store(sums, type, j, whole);
         }
     }
+    free(left), free(column);
 }
 #endif

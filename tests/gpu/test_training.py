@@ -10,6 +10,7 @@ import cupy
 import numpy as np
 import pytest
 
+from tdt._kernels import _cublas_lt
 from tdt.train.checks import checkup
 from tdt.train.config import bundled
 from tdt.train.runs import checkpoint
@@ -126,6 +127,7 @@ def test_doctor_reports_that_cudas_libraries_are_missing(monkeypatch):
     def missing(a, b):
         raise ImportError('Failure finding "libcublas.so.13"')
 
+    monkeypatch.setattr(_cublas_lt, "library", lambda: None)
     monkeypatch.setattr(cupy.ndarray, "dot", missing, raising=False)
     (finding,) = checkup._gpu()
     assert finding.state == "broken"

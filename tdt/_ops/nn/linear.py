@@ -14,7 +14,6 @@ from tdt.autograd._dispatch import ternary
 from tdt.autograd._node_names import ranks
 from tdt.autograd._op import op
 
-
 _WEIGHT_GRADIENTS = (_kernels.gpu_kernel("product_gpu:weight_gradients", _kernels.lazy("product_gpu:fits")),)
 
 

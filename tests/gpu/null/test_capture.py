@@ -84,7 +84,8 @@ def test_cupy_captures(what: str):
 
 REFUSED = {
     "CuPy's product of matrices": (
-        lambda: cupy.matmul(X._a, X._a.T), "calling cuBLAS API during stream capture is currently unsupported"
+        lambda: cupy.matmul(X._a, X._a.T),
+        "calling cuBLAS API during stream capture is currently unsupported",
     ),
     "a read": (lambda: X.sum().item(), "the current stream is capturing, so D2H transfers are disallowed"),
     "an upload": (

@@ -223,7 +223,10 @@ def start(gpus: int = 1) -> None:
     atexit.register(lambda: setattr(_VOID.in_dll(driver, "null_call"), "value", None))
     for library in EMPTY:
         _load(_built(library, "", headers))
-    lt, on_product = _load(_built(LT, LT_SOURCE.read_text(), headers)), ctypes.CFUNCTYPE(_INT, _SIZE, _SIZE)(_on_product)
+    lt, on_product = (
+        _load(_built(LT, LT_SOURCE.read_text(), headers)),
+        ctypes.CFUNCTYPE(_INT, _SIZE, _SIZE)(_on_product),
+    )
     _alive.append(on_product)
     _VOID.in_dll(lt, "lt_matmul").value = ctypes.cast(on_product, _VOID).value
     for library, callers in LIBRARIES.items():

@@ -107,7 +107,7 @@ class ndarray:
             return
         self._h = cuda.memory.aligned(shape, check_dtype(dtype), order)
         self._h.reshape(-1, order="A").view(np.uint8)[...] = 0xAB  # what it holds is not known
-        cuda.memory.own(self._h)
+        cuda.memory.own(self._h, self._h.nbytes)
 
     @classmethod
     def _of(cls, values, base=None):

@@ -48,12 +48,12 @@ def _matmul(job, size):
 
 INVALID_VALUE = 7
 problems: list[str] = []
-path = CACHE / hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:20] / NAME
+path = CACHE / hashlib.sha256(SOURCE.read_bytes() + b"-O3").hexdigest()[:20] / NAME
 if not path.exists():
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder, NAME)
-        flags = ["-x", "c", "-shared", "-fPIC", "-O2", f"-Wl,-soname,{NAME}"]
+        flags = ["-x", "c", "-shared", "-fPIC", "-O3", "-march=native", f"-Wl,-soname,{NAME}"]
         subprocess.run([compiler(), *flags, str(SOURCE), "-o", str(made)], check=True, timeout=120)
         made.rename(path)
 library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)

@@ -123,7 +123,9 @@ class Stream(contextlib.AbstractContextManager):
 
     def begin_capture(self, mode=None):
         if not self.is_late or self.captured is not None:
-            raise CUDARuntimeError("cudaErrorStreamCaptureUnsupported: operation not permitted when stream is capturing")
+            raise CUDARuntimeError(
+                "cudaErrorStreamCaptureUnsupported: operation not permitted when stream is capturing"
+            )
         self.captured = []
 
     def end_capture(self):

@@ -17,33 +17,37 @@ _allocated: dict[int, tuple[weakref.ref, int]] = {}  # address → the NumPy arr
 _pinned: dict[int, weakref.ref] = {}
 
 
-def own(values: np.ndarray) -> np.ndarray:
-    """The values, whose memory is the current GPU's from now on; a copy of those that cannot be written."""
+def own(values: np.ndarray, size: int | None = None) -> np.ndarray:
+    """The values, whose memory is the current GPU's from now on; a copy of those that cannot be written.
+
+    size: what counts as used; by default all bytes.
+    """
     from cupy.cuda import Device
 
     values = values if values.flags.writeable else values.copy()
     owner = _owner(values)
     address, device = owner.ctypes.data, Device().id
+    size = owner.nbytes if size is None else size
     if address in _allocated and _allocated[address][0]() is owner:
         return values
-    _allocator(owner.nbytes)
+    _allocator(size)
 
-    def freed(reference, address=address, device=device, nbytes=owner.nbytes):
+    def freed(reference, address=address, device=device, nbytes=size):
         pool.used[device] -= nbytes
         if address in _allocated and _allocated[address][0] is reference:
             del _allocated[address]
 
     _allocated[address] = weakref.ref(owner, freed), device
-    pool.used[device] = pool.used.get(device, 0) + owner.nbytes
+    pool.used[device] = pool.used.get(device, 0) + size
     pool.held[device] = max(pool.held.get(device, 0), pool.used[device])
     for hook in MemoryHook.active:
-        hook.malloc_postprocess(device_id=device, size=owner.nbytes, mem_size=owner.nbytes, mem_ptr=address, pmem_id=0)
+        hook.malloc_postprocess(device_id=device, size=size, mem_size=size, mem_ptr=address, pmem_id=0)
     return values
 
 
 def aligned(shape, dtype, order: str) -> np.ndarray:
     """An array that is not filled, at a multiple of 512 bytes, as CuPy's pool has them."""
-    shape = shape if isinstance(shape, tuple) else (shape,)
+    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     memory = np.empty(size + 512, np.uint8)
     return np.ndarray(shape, dtype, memory, -memory.ctypes.data % 512, order=order)
