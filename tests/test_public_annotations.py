@@ -44,7 +44,7 @@ ANYTHING: dict[str, str] = {
     "pass arguments on, or take any and ignore them": """
         tdt.nn.Module.compile tdt.nn.Container.__init__ tdt.nn.Identity.__init__ tdt.nn.modules.lazy.LazyModuleMixin.*
         tdt.nn.utils.skip_init tdt.nn.utils.prune.BasePruningMethod.apply tdt.nn.utils.prune.global_unstructured
-        tdt.cuda.CUDAGraph.__init__ tdt.cuda.amp.GradScaler.__init__ tdt.backends.cudnn.set_flags tdt.profiler.profile.table
+        tdt.cuda.amp.GradScaler.__init__ tdt.backends.cudnn.set_flags tdt.profiler.profile.table
         tdt.distributed.new_group tdt.distributed.Backend.register_backend
         tdt.distributed.P2POp.__init__ tdt.distributed.init_process_group tdt.distributed.rendezvous""",
     "arguments in several orders, as in PyTorch": """

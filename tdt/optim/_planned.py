@@ -84,6 +84,8 @@ class PlannedOptimizer(Optimizer):
         """Update every parameter that has a gradient.
 
         closure: computes the loss and its gradients again; it is run first, and what it returns is returned.
+        Raises:
+            AssertionError: when capturable=True and a parameter is on the CPU.
         """
         loss = run_closure(closure)
         for group in self.param_groups:
