@@ -89,19 +89,11 @@ def library() -> Any:
 
 
 def _loaded() -> ctypes.CDLL | None:
-    major = _backend.gpu().cuda.runtime.runtimeGetVersion() // 1000
+    cuda = _backend.gpu().cuda
     try:
-        from cuda.pathfinder import load_nvidia_dynamic_lib  # CuPy requires it
-    except ImportError:
-        pass
-    else:
-        try:
-            load_nvidia_dynamic_lib("cublasLt")
-        except (RuntimeError, OSError):  # RuntimeError: it was found in none of the places where NVIDIA installs it
-            return None
-    try:
-        return ctypes.CDLL(f"libcublasLt.so.{major}")
-    except OSError:
+        _ = cuda.Device().cublas_handle  # CuPy finds cuBLAS, which brings cuBLASLt
+        return ctypes.CDLL(f"libcublasLt.so.{cuda.runtime.runtimeGetVersion() // 1000}")
+    except (ImportError, OSError):  # CuPy's own product then says what is missing
         return None
 
 

@@ -19,8 +19,8 @@ from tdt._backend._gpu_memory import GraphPool
 from tdt._core.mode import enable_grad
 from tdt._core.tensor import Tensor
 from tdt._kernels import capture_gpu
-from tdt.autograd import Function
 from tdt.autograd._backward import grad
+from tdt.autograd._function import Function
 from tdt.cuda._devices import current_device, is_available, synchronize
 from tdt.cuda.memory import empty_cache
 from tdt.cuda.streams import Stream, StreamContext, current_stream

@@ -63,7 +63,7 @@ class Device(contextlib.AbstractContextManager):
     def pci_bus_id(self):
         return os.environ.get("CUPY_STANDIN_BUS") or f"0000:{self.id:02x}:00.0"
 
-    compute_capability = "90"
+    compute_capability, cublas_handle = "90", 1
 
     def __int__(self):
         return self.id
