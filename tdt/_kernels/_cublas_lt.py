@@ -108,10 +108,10 @@ def _call(name: str, *args: Any) -> None:
 
 
 def _created(name: str, *args: Any) -> int:
-    made = _POINTER()
-    _call(name, ctypes.byref(made), *args)
-    assert made.value is not None
-    return made.value
+    result = _POINTER()
+    _call(name, ctypes.byref(result), *args)
+    assert result.value is not None
+    return result.value
 
 
 def _set(name: str, owner: int, attribute: int, kind: Any, value: int) -> None:
@@ -209,5 +209,5 @@ def _layout(real: int, matrix: Matrix, batch: int) -> int:
 @functools.lru_cache(4096)
 def plan(gpu: int, problem: Problem) -> Plan | None:
     """The plan of a product on the current GPU; None where cuBLASLt has no algorithm for it."""
-    made = Plan(gpu, problem)
-    return made if made.supported else None
+    found = Plan(gpu, problem)
+    return found if found.supported else None

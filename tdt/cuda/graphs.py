@@ -208,11 +208,11 @@ def make_graphed_callables(
     if len(functions) != len(samples):
         raise RuntimeError(f"got {len(functions)} callables and {len(samples)} tuples of arguments")
     shared = GraphPool(_backend.gpu()) if pool is None else pool
-    made = [
+    graphed = [
         _graphed(function, tuple(args), num_warmup_iters, allow_unused_input, shared)
         for function, args in zip(functions, samples, strict=True)
     ]
-    return tuple(made) if several else made[0]
+    return tuple(graphed) if several else graphed[0]
 
 
 def _graphed(function: Any, args: tuple, passes: int, allow_unused: bool, pool: GraphPool) -> Any:
@@ -318,17 +318,17 @@ class _Replayed(Function):
         if len(inputs) != len(passes.inputs):
             raise TypeError(f"the graphed callable takes {passes.count} tensors")
         ctx.passes = passes
-        for place, given in zip(passes.inputs[: passes.count], inputs, strict=False):
-            if place._st is not given._st:
-                place.detach().copy_(given.detach())
+        for place, value in zip(passes.inputs[: passes.count], inputs, strict=False):
+            if place._st is not value._st:
+                place.detach().copy_(value.detach())
         passes.forward_graph.replay()
         return tuple(out.detach() for out in passes.outputs)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         passes = ctx.passes
-        for place, given in zip(passes.grad_outputs, grads, strict=True):
-            if place is not None and place._st is not given._st:
-                place.copy_(given)
+        for place, value in zip(passes.grad_outputs, grads, strict=True):
+            if place is not None and place._st is not value._st:
+                place.copy_(value)
         passes.backward_graph.replay()
         return None, *(None if g is None else g.detach() for g in passes.grads)

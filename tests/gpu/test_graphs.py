@@ -18,7 +18,7 @@ OPTIMIZERS = {
 }
 
 
-def made(make: Callable[[], nn.Module], optimizer: str) -> tuple[nn.Module, tdt.optim.Optimizer]:
+def build(make: Callable[[], nn.Module], optimizer: str) -> tuple[nn.Module, tdt.optim.Optimizer]:
     tdt.manual_seed(3)
     model = make().cuda()
     return model, OPTIMIZERS[optimizer](model.parameters())
@@ -56,7 +56,7 @@ def test_replayed_steps_are_those_without_a_graph(name: str, optimizer: str):
     data = batches(name, 8)
     results = []
     for graphed in (False, True):
-        model, update = made(NETWORKS[name][0], optimizer)
+        model, update = build(NETWORKS[name][0], optimizer)
         scheduler = tdt.optim.lr_scheduler.StepLR(update, 2, 0.5)
         x, y = (t.clone() for t in data[0])
 
@@ -91,7 +91,7 @@ def test_replayed_steps_are_those_without_a_graph(name: str, optimizer: str):
 
 
 def test_a_replay_is_one_launch_and_one_for_the_numbers(counted):
-    model, update = made(MODELS["mlp"][0], "AdamW")
+    model, update = build(MODELS["mlp"][0], "AdamW")
     (x, y), *_ = batches("mlp", 1)
 
     def step() -> None:

@@ -31,7 +31,7 @@ def test_a_step_is_captured_and_replayed_by_one_launch(name: str):
         assert len(numbers) == (2 if name in ("mlp", "lenet", "lstm") else 1)  # those with dropout draw numbers
 
 
-def test_a_graph_asks_for_memory_during_its_capture():
+def test_a_capture_may_allocate_memory():
     graph = tdt.cuda.CUDAGraph()
     with wheel.watch() as calls, tdt.cuda.graph(graph):
         x = tdt.ones(3 << 20, device="cuda")

@@ -52,10 +52,10 @@ path = CACHE / hashlib.sha256(SOURCE.read_bytes() + b"-O3").hexdigest()[:20] / N
 if not path.exists():
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        made = Path(folder, NAME)
+        built = Path(folder, NAME)
         flags = ["-x", "c", "-shared", "-fPIC", "-O3", "-march=native", f"-Wl,-soname,{NAME}"]
-        subprocess.run([compiler(), *flags, str(SOURCE), "-o", str(made)], check=True, timeout=120)
-        made.rename(path)
+        subprocess.run([compiler(), *flags, str(SOURCE), "-o", str(built)], check=True, timeout=120)
+        built.rename(path)
 library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
 library.lt_run.restype = None
 _callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)(_matmul)
