@@ -17,6 +17,7 @@ from tdt._backend.windows import output_sizes
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel
+from tdt._kernels._registry import prepares
 from tdt._kernels._rows import LANES, allocated, for_each, load, release, row_function, store, summed
 from tdt._kernels._syntax import vector_length
 
@@ -40,10 +41,33 @@ def max_pool_vjp(g: np.ndarray, found: np.ndarray, x: np.ndarray, *, kernel: tup
     """The gradient in x: each window gives its own to the first cell that equals the largest, or to its last NaN."""
     grad = (np.empty if _step(stride) else np.zeros)(x.shape, np.float32)
     sizes = _sizes(x.shape[2:], found.shape[2:], kernel, stride, padding, dilation)
-    usual = kernel[-1] if kernel[-1] in (2, 3) and dilation[-1] == 1 else 0
-    gradient = _maxima_grad(_step(stride), usual) if _step(stride) else _maxima_grad_of_any()
+    gradient = _gradient_of_maxima(kernel, stride, dilation)
     _run(gradient, found, (np.ascontiguousarray(g), np.ascontiguousarray(found), x, grad), sizes)
     return grad
+
+
+@prepares(max_pool_vjp)
+def _(g: np.ndarray, found: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
+      ceil_mode: bool) -> Callable[..., np.ndarray] | None:  # fmt: skip
+    sizes = _sizes(x.shape[2:], found.shape[2:], kernel, stride, padding, dilation)
+    planes = found.shape[0] * found.shape[1]
+    contiguous = g.flags.c_contiguous and found.flags.c_contiguous and x.flags.c_contiguous
+    if not contiguous or planes >= 2 * _grain(math.prod(found.shape[2:]), sizes):
+        return None
+    empty, shape = np.empty if _step(stride) else np.zeros, x.shape
+    run = _gradient_of_maxima(kernel, stride, dilation).with_last(planes, *sizes)
+
+    def gradient(g: np.ndarray, found: np.ndarray, x: np.ndarray) -> np.ndarray:
+        grad = empty(shape, np.float32)
+        run(g, found, x, grad)
+        return grad
+
+    return gradient
+
+
+def _gradient_of_maxima(kernel: tuple, stride: tuple, dilation: tuple) -> NativeKernel:
+    usual = kernel[-1] if kernel[-1] in (2, 3) and dilation[-1] == 1 else 0
+    return _maxima_grad(_step(stride), usual) if _step(stride) else _maxima_grad_of_any()
 
 
 def window_means(
@@ -71,6 +95,25 @@ def window_means_vjp(
     sizes = _sizes(size, g.shape[2:], kernel, stride, padding)
     _run(_means_grad(), grad, (np.ascontiguousarray(g), grad, counts), (*sizes, int(counts.size > 1)))
     return grad
+
+
+@prepares(window_means_vjp)
+def _(g: np.ndarray, counts: np.ndarray, *, size: tuple, kernel: tuple, stride: tuple,
+      padding: tuple) -> Callable[[np.ndarray], np.ndarray] | None:  # fmt: skip
+    if not g.flags.c_contiguous or _is_whole(size, kernel, padding, g.shape[2:]):
+        return None
+    sizes = *_sizes(size, g.shape[2:], kernel, stride, padding), int(counts.size > 1)
+    planes, shape = g.shape[0] * g.shape[1], (*g.shape[:2], *size)
+    if planes >= 2 * _grain(math.prod(size), sizes):
+        return None
+    run = _means_grad().with_last(planes, counts, *sizes)
+
+    def gradient(g: np.ndarray) -> np.ndarray:
+        grad = np.empty(shape, np.float32)
+        run(g, grad)
+        return grad
+
+    return gradient
 
 
 def prepared_max_pool(x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool,

@@ -18,6 +18,7 @@ from tdt._kernels._jit import intrinsic, jit
 from tdt._kernels._layout import transposed
 from tdt._kernels._native import vector_width
 from tdt._kernels._pool import parallel
+from tdt._kernels._registry import prepares
 
 GRAIN = 1 << 16  # elements that a thread should at least have: about 20 µs
 VECTOR = vector_width()
@@ -79,6 +80,21 @@ def max_pool_vjp(g: np.ndarray, out: np.ndarray, x: np.ndarray, **how: Any) -> n
         _backward(vector_width()), x.shape[0], g, ordered, out, grad, *ordered.shape[1:], grain=-(-GRAIN // x[0].size)
     )
     return to_front(grad)
+
+
+@prepares(max_pool_vjp)
+def _(g: np.ndarray, out: np.ndarray, x: np.ndarray, **how: Any) -> Callable[..., np.ndarray] | None:
+    if x.size >= 2 * GRAIN or not (g.flags.c_contiguous and out.flags.c_contiguous and x.flags.c_contiguous):
+        return None
+    shape = x.shape
+    run = _backward_planes(vector_width()).with_last(shape[0] * shape[1], *shape[2:])
+
+    def gradient(g: np.ndarray, out: np.ndarray, x: np.ndarray) -> np.ndarray:
+        grad = np.empty(shape, np.float32)
+        run(g, x, out, grad)
+        return grad
+
+    return gradient
 
 
 def max_pool_any(

@@ -172,6 +172,14 @@ def _(xp, g, x_shape, kernel, stride, padding, ceil_mode, include_pad, divisor):
                                  include_pad=include_pad, divisor=divisor)  # fmt: skip
 
 
+@_avg_pool.prepares_vjp("x")
+def _(xp, g, x_shape, kernel, stride, padding, ceil_mode, include_pad, divisor):
+    size = tuple(x_shape[2:])
+    how = {"size": size, "kernel": kernel, "stride": stride, "padding": padding}
+    prepare = getattr(chosen(_MEANS_GRAD, xp, g, ceil_mode=ceil_mode, **how), "prepare", None)
+    return prepare and prepare(g, _divisors(size, g.shape[2:], kernel, stride, padding, include_pad, divisor), **how)
+
+
 @op(dtypes=FLOATING, shape=lambda y, *, size, **how: (*y[:2], *size))
 def avg_pool_grad(xp, y, *, size, kernel, stride, padding, ceil_mode, include_pad, divisor):
     out = y.shape[2:]

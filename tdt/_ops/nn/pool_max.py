@@ -143,6 +143,14 @@ def _(xp, g, x, out, kernel, stride, padding, dilation, ceil_mode):
     return grad[place(size, padding)]
 
 
+@_max_pool.prepares_vjp("x")
+def _(xp, g, x, out, kernel, stride, padding, dilation, ceil_mode):
+    how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation, "ceil_mode": ceil_mode}
+    prepare = getattr(chosen(_SLOPES, xp, g, out, x, **how), "prepare", None)
+    compute = prepare and prepare(g, out, x, **how)
+    return compute and (lambda g, x, out: compute(g, out, x))
+
+
 @op(dtypes=REAL_NUMBERS, outputs=("out", "indices"), nondiff=("indices",),
     shape=lambda x, **how: (_max_shape(x, **how), _max_shape(x, **how)),
     node=by_windows("MaxPool{}DWithIndicesBackward0"), autocast=by_rank_of_pool)  # fmt: skip
