@@ -98,7 +98,7 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
                             result[0] if whole else result, (*args, *kwargs.values()), by_shape, recorded, whole
                         ) or False  # fmt: skip
                         return result
-                    if call:
+                    if call and not (call.draws and recorded and _has_view(args)):
                         numbers = call.numbers
                         try:
                             result = call.function(*arrays, *numbers) if numbers else call.function(*arrays)
@@ -129,6 +129,11 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
     return cast("F", called)
 
 
+def _has_view(args: Sequence[Any]) -> bool:
+    """Whether a tensor is a view, whose record may be refused: a call that draws numbers is not to be made twice."""
+    return any(isinstance(x, Tensor) and x._view is not None for x in args)
+
+
 class _Call:
     """What a public function makes of arguments of some types and values.
 
@@ -142,10 +147,11 @@ class _Call:
         kinds: of the op's results, see `kind_of`; None until a call is recorded.
         gradients: prepared functions that compute the operands' gradients, by `key_of`; False where nothing is
             prepared; None for a call that is remembered whatever the shapes.
+        draws: whether the op draws random numbers.
         label: name of the node, "" for the op's own; None if the call that was watched has none.
     """
 
-    __slots__ = ("attributes", "constants", "function", "gradients", "kinds", "label", "numbers", "op", "places", "plan",
+    __slots__ = ("attributes", "constants", "draws", "function", "gradients", "kinds", "label", "numbers", "op", "places", "plan",
                  "several", "tail")  # fmt: skip
     plan: Any
     label: str | None
@@ -156,6 +162,7 @@ class _Call:
     ):  # fmt: skip
         self.op, self.several = op, len(op.outputs) > 1 or bool(op.aux)
         self.kinds: list | None = None
+        self.draws = op.random
         self.gradients: dict[tuple, Any] | None = {} if by_shape else None
         self.places = [place for place, x in enumerate(operands) if x.__class__ in TENSOR_TYPES]
         self.constants = [None if x.__class__ in TENSOR_TYPES else x for x in operands]
@@ -188,9 +195,9 @@ class _Call:
         op, count = self.op, len(self.places)
         if self.plan.by_rank is not None:
             self.plan = self.plan.by_rank[tuple(getattr(a, "ndim", -1) == 0 for a in arrays)]
-        if self.plan.casts is not None or self.plan.low is not None or op.view or op.random or op.sparse:
+        if self.plan.casts is not None or self.plan.low is not None or op.view or op.sparse:
             return None
-        if op.variadic and not hasattr(op.forward, "prepare"):
+        if (op.variadic or op.random) and not hasattr(op.forward, "prepare"):
             return None
         if not all(arrays[k].size < THREADS.elementwise for k in self.places):
             return None
@@ -288,7 +295,7 @@ class _Watch:
         if tensors != operands:
             return None
         call = _Call(op, inputs, attributes, found, by_shape, recorded, whole)
-        return call if call.function is not None else None
+        return call if call.function is not None and not (call.draws and recorded and call.label is None) else None
 
     def _program(self, result: Any, args: tuple) -> _Call | None:
         """The calls that were made, one after the other, as one of arrays that is not recorded."""

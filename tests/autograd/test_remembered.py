@@ -126,7 +126,9 @@ SHAPES = {
     "kl_div": lambda t, x, i: t.nn.functional.kl_div(x, x.detach().softmax(1), reduction="batchmean"),
     "batch_norm": lambda t, x, i: t.nn.functional.batch_norm(x.reshape(2, 4, 3, 2), None, None, training=True),
     "avg_pool2d": lambda t, x, i: t.nn.functional.avg_pool2d(x.reshape(2, 1, 4, 6), 2, padding=1),
-    "avg_pool2d of lines": lambda t, x, i: t.nn.functional.avg_pool2d(x.reshape(2, 2, 3, 4), (1, 3), (1, 2), ceil_mode=True),
+    "avg_pool2d of lines": lambda t, x, i: t.nn.functional.avg_pool2d(
+        x.reshape(2, 2, 3, 4), (1, 3), (1, 2), ceil_mode=True
+    ),
     "max_pool2d of tiles": lambda t, x, i: t.nn.functional.max_pool2d(x.reshape(2, 2, 2, 6), 2),
     "max_pool2d of far windows": lambda t, x, i: t.nn.functional.max_pool2d(x.reshape(2, 1, 4, 6), 1, stride=3),
     "max_pool2d": lambda t, x, i: t.nn.functional.max_pool2d(x.reshape(2, 1, 4, 6), (2, 3), stride=1),

@@ -122,3 +122,25 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_pytorch_refuses_is_refused(name):
     agree_error(*REFUSED[name])
+
+
+@pytest.mark.parametrize("name", ["dropout", "dropout1d", "dropout2d", "dropout3d"])
+@pytest.mark.parametrize("grad", [False, True])
+def test_later_calls_of_one_shape_draw_pytorchs_further_masks(name, grad):
+    torch = require_torch()
+    shape = {"dropout": (3, 4), "dropout1d": (2, 3, 4), "dropout2d": (2, 3, 2, 2), "dropout3d": (2, 3, 2, 2, 2)}[name]
+    found = []
+    for t in (tdt, torch):
+        t.manual_seed(5)
+        leaf = t.arange(1.0, 1 + np.prod(shape)).reshape(shape).clone().requires_grad_(grad)
+        with t.no_grad():
+            unrecorded = leaf.view_as(leaf)
+        values = []
+        for x in (leaf, leaf.view_as(leaf), leaf, leaf, leaf.view_as(leaf), unrecorded, unrecorded, leaf):
+            out = getattr(t.nn.functional, name)(x, 0.4)
+            values.append(out.detach().numpy())
+            if grad and x is not unrecorded:
+                values.append(t.autograd.grad(out, x, t.ones_like(out) * 3)[0].numpy())
+        found.append(values)
+    for a, b in zip(*found, strict=True):
+        assert a.tolist() == b.tolist()

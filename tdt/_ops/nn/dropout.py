@@ -18,11 +18,13 @@ from tdt._backend.layout import empty_in_order
 from tdt._core.creation import empty_like
 from tdt._core.dtype import FLOATING, check_category
 from tdt._core.tensor import Tensor
-from tdt._kernels import chosen, from_formula, gpu_elements, gpu_kernel
+from tdt._kernels import chosen, from_formula, gpu_elements, gpu_kernel, prepares
+from tdt._kernels._threads import THREADS
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.elementwise.select import where
 from tdt._random import assign_in_memory_order, bernoulli, generator_for
 from tdt.autograd._op import op
+from tdt.autograd._remembered import calls_by_shape
 
 
 def _channels(x: tuple[int, ...]) -> tuple[int, ...]:
@@ -31,7 +33,7 @@ def _channels(x: tuple[int, ...]) -> tuple[int, ...]:
 
 
 # x times the scale or 0, in one pass where a kernel is generated.
-_product = from_formula("dropout", lambda xp, x, mask, scale: xp.where(mask, x * scale, x * 0), 2, ("scale",))[0]
+_product: Any = from_formula("dropout", lambda xp, x, mask, scale: xp.where(mask, x * scale, x * 0), 2, ("scale",))[0]
 
 
 # One number or another: NumPy's `where` of two numbers takes many times as long.
@@ -75,6 +77,33 @@ def _dropout(xp, x, *, p, generator, by_channel=False):
     return _product(xp, x, mask, scale=_scale(x.dtype, p)), mask
 
 
+@prepares(_dropout.forward)
+def _(x, *, p, generator, by_channel, recorded):
+    if generator is not None:
+        return None
+    source, shape = generator_for(None, _backend.device_of(x)), _channels(x.shape) if by_channel else x.shape
+    product = _prepared_product(x, p)
+
+    def dropped(x):
+        mask = bernoulli(source, shape, 1 - p)
+        return (product(x, mask), mask) if recorded else product(x, mask)
+
+    return product and dropped
+
+
+def _prepared_product(x: Any, p: float) -> Any:
+    """`_product` of arrays of these types with a mask, on the calling thread; None where there is no code for it."""
+    found = _product.ufunc_for((x, _MASK), {"scale": _scale(x.dtype, p)})
+    return found and functools.partial(_call, found[0], found[2])
+
+
+def _call(ufunc: Any, numbers: tuple, x: Any, mask: Any) -> Any:
+    return ufunc(x, mask, *numbers)
+
+
+_MASK = np.ones((), bool)
+
+
 @_dropout.vjp("x")
 def _(g_out, mask, p):
     return where(mask, g_out * _scale(g_out._a.dtype, p), g_out * 0)
@@ -83,6 +112,11 @@ def _(g_out, mask, p):
 @_dropout.fast_vjp("x")
 def _(xp, g_out, mask, p):
     return _product(xp, g_out, mask, scale=_scale(g_out.dtype, p))
+
+
+@_dropout.prepares_vjp("x")
+def _(xp, g_out, mask, p):
+    return _prepared_product(g_out, p) if g_out.size < THREADS.elementwise else None
 
 
 # Klambauer et al., 2017: the negated limit of selu(x) for x → -inf.
@@ -119,6 +153,8 @@ def _drop(
 
     RuntimeError for `p` outside [0, 1], and for channels of an input with fewer than 2 dimensions.
     """
+    if train and not inplace and not alpha and p.__class__ is float and 0 < p < 1:
+        return _dropped(input, p, by_channel)
     tensor_argument("dropout", input)
     if not 0 <= p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
@@ -126,9 +162,7 @@ def _drop(
         return input
     if p == 1:
         return input.mul_(False) if inplace else input * False
-    check_category("dropout", FLOATING, input.dtype)
-    if by_channel and input.ndim < 2:
-        raise RuntimeError(f"Feature dropout requires at least 2 dimensions in the input, but got {list(input.shape)}")
+    _check_input(input, by_channel)
     if alpha:
         factor, shift = _alpha_noise(input, p=float(p), by_channel=by_channel, generator=None)
         return input.mul_(factor).add_(shift) if inplace else input * factor + shift
@@ -136,6 +170,22 @@ def _drop(
         return _dropout(input, p=float(p), generator=None, by_channel=by_channel)[0]
     noise = input.new_empty(_channels(input.shape)) if by_channel else empty_like(input)
     return input.mul_(noise.bernoulli_(1 - p).div_(1 - p))
+
+
+@calls_by_shape
+def _dropped(input: Tensor, p: float, by_channel: bool) -> Tensor:
+    """`input` without some elements or channels, in the common case."""
+    tensor_argument("dropout", input)
+    if not input.numel():
+        return input
+    _check_input(input, by_channel)
+    return _dropout(input, p=p, generator=None, by_channel=by_channel)[0]
+
+
+def _check_input(input: Tensor, by_channel: bool) -> None:
+    check_category("dropout", FLOATING, input.dtype)
+    if by_channel and input.ndim < 2:
+        raise RuntimeError(f"Feature dropout requires at least 2 dimensions in the input, but got {list(input.shape)}")
 
 
 def dropout(input: Tensor, p: float, train: bool) -> Tensor:
