@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tdt.train.loop.parts import Parts
 
 LONGEST_CELL = 200  # characters
-NARROWEST = 10  # columns that a cut cell keeps
+NARROWEST, LEAST = 10, 4  # columns that a cut cell keeps, and in a table of many columns
 
 
 def layers(parts: Parts, depth: int | None = None, wide: bool = False) -> str:
@@ -136,12 +136,15 @@ def _narrow(
     for dropped in range(len(drop) + 1):
         shown = [i for i in range(len(widths)) if i not in drop[:dropped]]
         narrow, columns = list(widths), [i for i in shown[1:] if i not in right]
+        others = sum(narrow[i] + 2 for i in shown[1:] if i in right)
+        room = (limit - others - min(narrow[0], NARROWEST)) // max(len(columns), 1) - 2
+        least = min(max(room, LEAST), NARROWEST)
         while (over := sum(narrow[i] + 2 for i in shown) - 2 - limit) > 0 and columns:
             widest = max(columns, key=lambda i: narrow[i])
-            if narrow[widest] <= NARROWEST:
+            if narrow[widest] <= least:
                 break
-            others = [narrow[i] for i in columns if narrow[i] < narrow[widest]]
-            narrow[widest] -= min(over, narrow[widest] - max([*others, NARROWEST]))
+            smaller = [narrow[i] for i in columns if narrow[i] < narrow[widest]]
+            narrow[widest] -= min(over, narrow[widest] - max([*smaller, least]))
         if over <= 0:
             break
     if over > 0:

@@ -15,6 +15,7 @@ from tdt.commands import _startup
 from tdt.commands._help import examples
 from tdt.commands._options import ConfigName, Device, Json, Overrides, Traceback, Trust
 from tdt.commands._output import print_lines
+from tdt.commands._tables import print_json, terminal_width
 
 if TYPE_CHECKING:
     from tdt.train.tune.lr_range import RangeTest
@@ -58,8 +59,6 @@ def find_lr(
         _draw(found, output)
     rate = found.steepest
     if json:
-        from tdt.commands._tables import print_json
-
         facts = {"suggestion": rate, "tenth_of_minimum": found.tenth_of_minimum, "stopped": found.stopped}
         series = {"rates": found.rates, "losses": found.losses, "smoothed": found.smoothed}
         return print_json(facts | series, 0 if rate is not None else 1)
@@ -81,9 +80,9 @@ def find_lr(
 
 def _chart(found: RangeTest) -> str:
     """The smoothed loss over the learning rate, on a logarithmic scale, as text."""
-    count = len(found.rates)
+    count, width = len(found.rates), min(WIDTH, (terminal_width() or 80) - 12)  # 12: of a label and the axis
     columns = [
-        found.smoothed[i * count // WIDTH : max((i + 1) * count // WIDTH, i * count // WIDTH + 1)] for i in range(WIDTH)
+        found.smoothed[i * count // width : max((i + 1) * count // width, i * count // width + 1)] for i in range(width)
     ]
     means = [sum(part) / len(part) for part in columns]
     low = min(means)
@@ -96,7 +95,7 @@ def _chart(found: RangeTest) -> str:
             f"{'' if label is None else f'{label:.4g}':>9} |{''.join('*' if r == row else ' ' for r in rows)}".rstrip()
         )
     first, last = f"{found.rates[0]:.2g}", f"{found.rates[-1]:.2g}"
-    return "\n".join([*lines, f"{'loss':>9} +{'-' * WIDTH}", f"{'lr':>9}  {first}{last:>{WIDTH - len(first)}}"])
+    return "\n".join([*lines, f"{'loss':>9} +{'-' * width}", f"{'lr':>9}  {first}{last:>{width - len(first)}}"])
 
 
 def _check_drawing(path: Path) -> None:

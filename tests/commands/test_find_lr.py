@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from tdt.commands.find_lr import _chart
 from tdt.train.tune.lr_range import RangeTest
 from tests.commands.running import tdt_here
 from tests.helpers import require
@@ -57,3 +58,12 @@ def test_a_picture_that_cannot_be_drawn_is_refused_before_the_test(tmp_path, out
     done = tdt_here("find-lr", "digits-mlp", "--output", output, cwd=tmp_path)
     assert done.returncode in (1, 2) and not done.stdout and message in done.stderr
     assert "Traceback" not in done.stderr and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("width", "columns"), [(None, 64), (60, 48), (120, 64)])
+def test_the_curve_fits_the_terminal(monkeypatch, width: int | None, columns: int):
+    monkeypatch.setattr("tdt.commands.find_lr.terminal_width", lambda: width)
+    rates, losses = tuple(np.geomspace(1e-6, 1, 200).tolist()), tuple(np.linspace(3, 1, 200).tolist())
+    *curve, axis, ends = _chart(RangeTest(rates, losses, losses, "")).splitlines()
+    assert sum(line.count("*") for line in curve) == axis.count("-") == columns
+    assert len(ends) <= (width or 80) and ends.split() == ["lr", "1e-06", "1"]

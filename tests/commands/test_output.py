@@ -122,3 +122,14 @@ def test_a_table_is_no_wider_than_the_terminal_and_cuts_no_number(width: int, mo
 def test_a_table_in_a_file_is_whole(monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
     assert "…" not in text(("layer", "what", "n", "bytes"), ROWS, fit=True)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_table_of_many_columns_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, width: int):
+    monkeypatch.setattr("tdt.commands._tables.terminal_width", lambda: width)
+    names = [f"digits-mlp/{number}" for number in range(1, 7)]
+    rows = [("optimizer.weight_decay", *(f"{number / 7:.6f}" for number in range(6))), ("seed", *"123456")]
+    head, *others = lines = text(("setting", *names), rows, fit=True).splitlines()
+    assert len(lines) == 3 and all(len(line) <= width for line in lines)
+    assert [name[-1] for name in head.split()[1:]] == list("123456")  # what tells runs apart is kept
+    assert others[-1].split()[1:] == list("123456")
