@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 import shlex
 from pathlib import Path
@@ -46,3 +48,12 @@ def test_the_run_leaves_what_the_guide_lists(work):
     assert len(patterns) == 5 and all(list(run.glob(pattern.rstrip("/"))) for pattern in patterns)
     names = {path.name for path in run.iterdir() if path.name != "run.lock"}
     assert len(names) == len(patterns)
+
+
+def test_the_speed_is_what_was_measured():
+    measured = json.loads((ROOT / "docs" / "measured" / "training.json").read_text())
+    claimed, families = re.findall(
+        r"step is ([\d.]+) × as fast as PyTorch's, the geometric mean of (\d+) families", README
+    )[0]
+    mean = math.prod(network["ratio"] for network in measured["networks"]) ** (1 / len(measured["networks"]))
+    assert int(families) == measured["families"] and float(claimed) <= mean + 0.05, f"measured: {mean:.2f}"
