@@ -27,6 +27,13 @@ from tests.samples import TABLE, Call
 DTYPES = ("float64", "float32", "bfloat16", "float16")
 # Of the largest expected magnitude: a GPU adds up in another order and has its own exp and sin.
 TOLERANCE = {"float64": 1e-8, "float32": 1e-4, "bfloat16": 3e-2, "float16": 4e-3}
+# Dropout draws other numbers on a GPU: without it the losses of both devices are those of one computation.
+NO_DROPOUT = {
+    "char-gpt": ["model.blocks=Repeat(4, transformer(128, 4, 512, 0))"],
+    "digits-cnn": ['model.classifier=[LazyLinear(128), ReLU, "Linear(128, 10)"]'],
+    "mlp": ['model=[Flatten, "dense(784, 512, 0)", "dense(512, 256, 0)", "Linear(256, 10)"]'],
+}
+SLOW = {"char-gpt", "char-lstm", "resnet20", "vgg11"}  # on a CPU
 COMPLEX = {"float64": "complex128", "float32": "complex64"}
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -172,6 +179,16 @@ class Training:
     losses: list[float] = dataclasses.field(default_factory=list)
     seconds: float = math.nan
     wrong: str | None = None
+
+
+def compare_config(name: str, target: str) -> str | None:
+    """How the first losses of a bundled config differ from those on the CPU; None where they agree within 1e-4."""
+    steps = 2 if name in SLOW else 5
+    here, there = (check_config(name, device, steps, NO_DROPOUT.get(name, ())) for device in ("cpu", target))
+    if (wrong := here.wrong or there.wrong) is not None:
+        return wrong
+    apart = max(abs(a - b) / max(abs(a), 1e-30) for a, b in zip(here.losses, there.losses, strict=True))
+    return None if apart <= 1e-4 else f"losses {there.losses} differ from the CPU's {here.losses}"
 
 
 def check_config(name: str, target: str, steps: int, overrides: Iterable[str] = ()) -> Training:

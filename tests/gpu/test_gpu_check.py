@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import tomllib
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import cupy
 import pytest
+
+from tests import gpu_kernels
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,6 +29,24 @@ def test_correctness_writes_ops_and_configs(tmp_path):
     assert {check["name"] for check in checks} == {"softmax", "softmax backward", "tanh", "tanh backward"}
     done = gpu_check("--only", "configs", "--configs", "digits-mlp", "--steps", "2", "--results", str(tmp_path))
     assert done.returncode == 0 and json.loads((tmp_path / "configs.json").read_text())[0]["wrong"] is None
+
+
+@pytest.mark.parametrize("stage", ["kernels", "graphs", "checkpoints", "sanitizer"])
+def test_a_stage_writes_what_it_checked(stage: str, tmp_path):
+    done = gpu_check("correctness", "--only", stage, "--results", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    records = json.loads((tmp_path / f"{stage}.json").read_text())
+    assert records and ({*records.values()} == {None} if stage != "sanitizer" else [*records] == ["tool"])
+
+
+@pytest.mark.parametrize("wrong", [1.001, math.nan])
+def test_kernels_that_are_far_from_float64_are_found(wrong: float, monkeypatch):
+    clean = gpu_kernels.CASES["sums"]
+    monkeypatch.setattr(
+        gpu_kernels, "CASES", {"sums": lambda new: [out * (wrong if out.is_cuda else 1) for out in clean(new)]}
+    )
+    ((name, found),) = gpu_kernels.check_kernels("cuda")
+    assert name == "sums" and found is not None and "from float64" in found
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -1,0 +1,194 @@
+"""What `scripts/gpu_check` checks of kernels and CUDA graphs: sizes of many blocks, held to float64 on the CPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tdt
+from tdt import nn
+from tdt.nn import functional as F
+
+ROOT = Path(__file__).resolve().parents[1]
+# An error may be so many times that of the CPU's float32, and so large at least, relative to the largest magnitude.
+TIMES, LEAST = 3.0, 2e-6
+Case = Callable[[Callable[..., tdt.Tensor]], tuple[tdt.Tensor, ...]]
+
+
+def _indices(*size: int, below: int) -> np.ndarray:
+    return np.random.default_rng(7).integers(0, below, size)
+
+
+def _product(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
+    a, b, heads, keys = new(300, 700), new(700, 130), new(4, 33, 3, 40), new(4, 50, 3, 40)
+    return (
+        a @ b,
+        a[:, ::2] @ b[::2],
+        b.T @ a.T,
+        a[:77, :40] @ heads[0, 0].T,
+        heads.transpose(1, 2) @ keys.permute(0, 2, 3, 1),
+    )
+
+
+def _attention(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
+    q, k, v = (new(2, 65, 4, 32).transpose(1, 2) for _ in range(3))
+    return F.scaled_dot_product_attention(q, k, v), F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def _losses(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
+    scores = new(5000, 65)
+    target = tdt.from_numpy(_indices(5000, below=65)).to(scores.device)
+    return F.cross_entropy(scores, target), F.cross_entropy(scores, target, label_smoothing=0.1, reduction="sum")
+
+
+def _lookup(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
+    table = new(500, 48)
+    return (F.embedding(tdt.from_numpy(_indices(64, 40, below=500)).to(table.device), table),)
+
+
+def _batch_norm(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
+    return (F.batch_norm(new(16, 24, 33, 31) + 3, None, None, new(24), new(24), training=True),)
+
+
+CASES: dict[str, Case] = {
+    "products of matrices": _product,
+    "linear": lambda new: (F.linear(new(257, 300), new(130, 300), new(130)),),
+    "convolution": lambda new: (F.conv2d(new(8, 16, 33, 31), new(32, 16, 3, 3), new(32), padding=1),),
+    "convolution, strided and grouped": lambda new: (F.conv2d(new(8, 16, 33, 31), new(32, 4, 5, 5), stride=2, groups=4),),
+    "max pooling": lambda new: (F.max_pool2d(new(8, 16, 66, 62), 3, 2, 1),),
+    "batch norm": _batch_norm,
+    "layer norm": lambda new: (F.layer_norm(new(5000, 300), (300,), new(300), new(300)),),
+    "cross-entropy": _losses,
+    "attention": _attention,
+    "embedding": _lookup,
+    "formulas": lambda new: (F.gelu(new(1 << 20)), new(1000, 999).tanh(), new(3, 1 << 18).sigmoid()),
+    "sums": lambda new: (new(1 << 22).sum(), new(2000, 2000).mean(0), new(2000, 2000).var(1)),
+    "softmax": lambda new: (new(3000, 1000).softmax(1), new(3000, 1000).log_softmax(0)),
+}  # fmt: skip
+
+
+def _computed(case: Case, device: str, dtype: Any) -> list[np.ndarray]:
+    """The results of a case and the gradients of its operands, in float64."""
+    rng, leaves = np.random.default_rng(11), []
+
+    def new(*size: int) -> tdt.Tensor:
+        value = tdt.from_numpy(rng.standard_normal(size, np.float32))  # of which every dtype here has each value
+        leaves.append(value.to(device=device, dtype=dtype).requires_grad_())
+        return leaves[-1]
+
+    results = case(new)
+    grads = [tdt.from_numpy(rng.standard_normal(tuple(out.shape), np.float32)) for out in results]
+    tdt.autograd.backward(results, [g.to(device=device, dtype=dtype) for g in grads])
+    values = [*(out.detach() for out in results), *(leaf.grad for leaf in leaves)]
+    return [value.cpu().double().numpy() for value in values if value is not None]
+
+
+def check_kernels(target: str) -> Iterator[tuple[str, str | None]]:
+    """For each case what is wrong in float32 or float64, or None."""
+    for name, case in CASES.items():
+        try:
+            exact, here = _computed(case, "cpu", tdt.float64), _computed(case, "cpu", tdt.float32)
+            wrong = _too_far(exact, here, _computed(case, target, tdt.float32))
+            yield name, wrong or _too_far(exact, exact, _computed(case, target, tdt.float64), 1e-12)
+        except Exception as error:  # noqa: BLE001 - that is what is looked for
+            yield name, f"{type(error).__name__}: {error}".partition("\n")[0]
+
+
+def _too_far(exact: list, here: list, there: list, least: float = LEAST) -> str | None:
+    for k, (right, cpu, gpu) in enumerate(zip(exact, here, there, strict=True)):
+        scale = max(float(np.abs(right).max()), 1e-30)
+        of_cpu, of_gpu = (float(np.abs(found - right).max()) / scale for found in (cpu, gpu))
+        if not of_gpu <= max(TIMES * of_cpu, least):
+            return f"result or gradient {k} is {of_gpu:.1e} from float64, the CPU's {of_cpu:.1e}"
+    return None
+
+
+def check_graphs(target: str) -> Iterator[tuple[str, str | None]]:
+    """Whether steps of networks that are replayed from CUDA graphs have the bits of steps that are not."""
+    networks: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+        "MLP": (lambda: nn.Sequential(nn.Linear(8, 32), nn.GELU(), nn.Dropout(0.1), nn.Linear(32, 10)), (64, 8)),
+        "convolutions": (
+            lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 10)),
+            (16, 3, 8, 8),
+        ),
+    }
+    for name, (make, size) in networks.items():
+        try:
+            plain, replayed = (_losses_of(make, size, target, graphed) for graphed in (False, True))
+            yield name, None if plain == replayed else f"losses {replayed} by graphs, {plain} without"
+        except Exception as error:  # noqa: BLE001 - that is what is looked for
+            yield name, f"{type(error).__name__}: {error}".partition("\n")[0]
+
+
+def _losses_of(make: Callable[[], nn.Module], size: tuple[int, ...], target: str, graphed: bool) -> list[float]:
+    tdt.manual_seed(5)
+    model = make().to(target)
+    update = tdt.optim.AdamW(model.parameters(), lr=1e-2)
+    x = tdt.from_numpy(np.random.default_rng(1).standard_normal(size, np.float32)).to(target)
+    y = tdt.from_numpy(_indices(size[0], below=10)).to(target)
+
+    def step() -> tdt.Tensor:
+        update.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        update.step()
+        return loss
+
+    losses = [step().item() for _ in range(3)]
+    if graphed:
+        graph = tdt.cuda.CUDAGraph()
+        with tdt.cuda.graph(graph):
+            loss = step()
+    for _ in range(5):
+        if graphed:
+            graph.replay()
+        else:
+            loss = step()
+        losses.append(loss.item())
+    return losses
+
+
+def check_checkpoints(target: str) -> Iterator[tuple[str, str | None]]:
+    """Whether runs of each device are scored alike on both, and go on on the other."""
+    with tempfile.TemporaryDirectory() as folder:
+        for first, second in (("cpu", target), (target, "cpu")):
+            name = f"{first} to {second}"
+            begun = _tdt(folder, "train", "digits-mlp", "--run-dir", first, f"device={first}", "train.epochs=1")
+            scores = [_tdt(folder, "eval", first, "--device", device, "--json") for device in (first, second)]
+            resumed = _tdt(folder, "train", "--resume", first, f"device={second}", "train.epochs=2")
+            failed = next((done for done in (begun, *scores, resumed) if done.returncode), None)
+            if failed is not None:
+                yield name, failed.stderr.strip().rpartition("\n")[2] or "it failed without a message"
+                continue
+            here, there = (json.loads(done.stdout)["loss"] for done in scores)
+            yield (
+                name,
+                None if abs(here - there) <= 1e-4 * abs(here) else f"losses {here} and {there} of one checkpoint",
+            )
+
+
+def _tdt(folder: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    command, environment = [sys.executable, "-m", "tdt", *arguments], {**os.environ, "PYTHONPATH": paths}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def sanitized(tool: str, target: str) -> tuple[str | None, str]:
+    """(What NVIDIA's compute-sanitizer finds in the kernels of `CASES`, or None; its last lines).
+
+    tool: memcheck, racecheck, synccheck or initcheck.
+    """
+    command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "7", sys.executable, str(ROOT / "scripts/gpu_check"),
+               "--only", "kernels", "--device", target, "--results", tempfile.gettempdir()]  # fmt: skip
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("=========")]
+    return (None if done.returncode == 0 else f"exit code {done.returncode}"), "\n".join(lines[-40:])
