@@ -92,11 +92,14 @@ def text(
     right: Sequence[int] = (),
     fit: bool = False,
     drop: Sequence[int] = (),
+    longest: int = LONGEST_CELL,
 ) -> str:
     """A table whose columns are as wide as their widest cell; the columns in `right` are right-aligned.
 
     fit: on a terminal, make the table no wider: cut the columns that are neither the first nor in `right`, leave out those
     in `drop`, the first of them first, and cut the beginning of the first column.
+
+    longest: characters of a cell.
 
     >>> from tdt.commands._tables import text
     >>> print(text(("a", "n"), [("x", "10"), ("yy", "5")], right=(1,)))
@@ -106,7 +109,7 @@ def text(
     """
     from tdt.train._printable import printable, shortened  # on use: `tdt --help` loads this file
 
-    table = [[shortened(printable(cell), LONGEST_CELL) for cell in row] for row in (head, *rows)]
+    table = [[shortened(printable(cell), longest) for cell in row] for row in (head, *rows)]
     widths = [max(map(display_width, column)) for column in zip(*table, strict=True)]
     limit = terminal_width() if fit else None
     shown = list(range(len(widths)))

@@ -15,6 +15,7 @@ from tdt.commands._options import PLAIN, ConfigName, Json, Overrides, Root, Trac
 from tdt.commands._output import print_lines
 from tdt.commands._tables import cut, paint, print_json, text
 
+LONGEST_MEANING = 1000  # characters of a description
 _ORIGIN = "  # "  # begins the comment with a value's origin
 
 EXAMPLE = examples(
@@ -119,7 +120,9 @@ def explain(
     print_lines(f"{key}: {facts['meaning']}", *about)
     if below:
         rows = [(name, one["values"], one["default"], one["meaning"]) for name, one in below.items()]
-        print_lines("", text(("key", "values", "default", "meaning"), rows, fit=not wide), whole=True)
+        print_lines(
+            "", text(("key", "values", "default", "meaning"), rows, fit=not wide, longest=LONGEST_MEANING), whole=True
+        )
     if names:
         print_lines("", f"one of: {', '.join(names)}")
     return 0

@@ -130,3 +130,15 @@ def test_every_key_that_completion_offers_is_explained(capsys):
     names = explainable("")
     assert {"train.swa.start", "log.embedding.layer", "sweep.parallel.gpus", "AdamW", "ImageFolder"} <= set(names)
     assert all((keys.explained(name) or {}).get("description") for name in names)
+
+
+def test_a_whole_explanation_is_shown_on_request(capsys):
+    from tdt.train.config import keys
+
+    for key in ("Table", "train"):
+        assert run(["config", "explain", key, "--wide"]) == 0
+        out = capsys.readouterr().out
+        schema = keys.explained(key)
+        assert schema is not None
+        for name, one in keys.below(key, schema).items():
+            assert one["description"] in out, name
