@@ -54,6 +54,12 @@ def _lookup(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
     return (F.embedding(tdt.from_numpy(_indices(64, 40, below=500)).to(table.device), table),)
 
 
+def _lstm(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
+    x, states = new(20, 150, 30), (new(1, 150, 48), new(1, 150, 48))
+    weights = [new(192, 30) * 0.1, new(192, 48) * 0.1, new(192), new(192)]
+    return tuple(tdt.lstm(x, states, weights, True, 1, 0.0, False, False, False))
+
+
 def _batch_norm(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
     return (F.batch_norm(new(16, 24, 33, 31) + 3, None, None, new(24), new(24), training=True),)
 
@@ -69,6 +75,7 @@ CASES: dict[str, Case] = {
     "cross-entropy": _losses,
     "attention": _attention,
     "embedding": _lookup,
+    "LSTM": _lstm,
     "formulas": lambda new: (F.gelu(new(1 << 20)), new(1000, 999).tanh(), new(3, 1 << 18).sigmoid()),
     "sums": lambda new: (new(1 << 22).sum(), new(2000, 2000).mean(0), new(2000, 2000).var(1)),
     "softmax": lambda new: (new(3000, 1000).softmax(1), new(3000, 1000).log_softmax(0)),

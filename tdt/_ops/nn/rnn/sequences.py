@@ -14,7 +14,19 @@ import numpy as np
 from tdt import _backend
 from tdt._core.dtype import FLOATING
 from tdt._core.tensor import Tensor
-from tdt._kernels import Kernel, chosen_for, float_operands, kernel, large_steps, one_step, prepares, product
+from tdt._kernels import (
+    Kernel,
+    chosen,
+    chosen_for,
+    float_operands,
+    gpu_kernel,
+    kernel,
+    large_steps,
+    lazy,
+    one_step,
+    prepares,
+    product,
+)
 from tdt._ops.nn.linear import linear
 from tdt._ops.nn.rnn._shared import (
     back_through_time,
@@ -50,6 +62,9 @@ def _gradient_kernels(name: str) -> tuple[Kernel, ...]:
     return (*_kernels(f"{name}_cpu:backward"), of_cell)
 
 
+_LSTM_ON_GPU, _LSTM_GRAD_ON_GPU = (
+    (gpu_kernel(f"recurrent_gpu:{name}", lazy("recurrent_gpu:fits")),) for name in ("lstm", "lstm_vjp")
+)
 _LSTM, _LSTM_GRAD = _kernels("lstm_cpu:forward"), _gradient_kernels("lstm")
 _GRU, _GRU_GRAD = _kernels("gru_cpu:forward"), _gradient_kernels("gru")
 _RNN, _RNN_GRAD = _kernels("rnn_cpu:forward"), _gradient_kernels("rnn")
@@ -72,6 +87,8 @@ def lstm_sequence(xp, x, h, c, w_ih, w_hh, b_ih=None, b_hh=None, w_hr=None, *, s
     bias = bias_of(xp, w_ih, b_ih, b_hh)
     if w_hr is None and (fast := kernel_for_steps(_LSTM, xp, sizes, gates, h, c, w_hh)):
         fast(steps, gates, hs, cs, w_hh, bias)
+    elif w_hr is None and (on_gpu := chosen(_LSTM_ON_GPU, xp, gates, h, c, w_hh, bias)):
+        on_gpu(steps, gates, hs, cs, w_hh, bias, place(xp, steps.offsets))
     else:
         gates += bias
         scales = lstm_scales(xp, _backend.device_of(x), size, x.dtype)
@@ -107,6 +124,8 @@ def _(xp, needs, x, h, c, w_ih, w_hh, w_hr, sizes, reverse, out, gates, cells, g
     dh, dc = state_grads(xp, steps, g_last, g_out), state_grads(xp, steps, g_cell)
     if w_hr is None and (fast := kernel_for_steps(_LSTM_GRAD, xp, sizes, gates, w_hh, dh, dc)):
         grads = fast(steps, dh, dc, w_hh, gates, cells)
+    elif w_hr is None and (on_gpu := chosen(_LSTM_GRAD_ON_GPU, xp, gates, dh, dc, w_hh)):
+        grads = on_gpu(steps, dh, dc, w_hh, gates, cells, place(xp, steps.offsets))
     else:
         grads = _lstm_through_time(xp, steps, dh, dc, w_hh, w_hr, gates, cells)
     gx, *of_weights = weight_grads(xp, (needs[0], *needs[3:7]), grads, grads, x, h, out, steps, w_ih)
