@@ -35,8 +35,11 @@ WORKLOADS: dict[str, tuple[Callable[[Any], Any], Any, int, dict[str, int]]] = {
 }  # fmt: skip
 
 
-def step_of(library: Any, name: str, size: str, device: str, compiled: bool = False) -> Step:
-    """A step of training that leaves its loss on the device."""
+def step_of(library: Any, name: str, size: str, device: str, how: str = "") -> Step:
+    """A step of training that leaves its loss on the device.
+
+    how: "compiled": the model is; "graph": the step is captured by a CUDA graph, and replayed.
+    """
     build, sample, classes, batches = WORKLOADS[name]
     rng, batch = np.random.default_rng(0), batches[size]
     library.manual_seed(0)
@@ -48,7 +51,7 @@ def step_of(library: Any, name: str, size: str, device: str, compiled: bool = Fa
         x, y = rng.standard_normal((batch, *sample), np.float32), rng.integers(0, classes, batch)
     x, y = library.from_numpy(x).to(device), library.from_numpy(y).to(device)
     optimizer = library.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    called, loss_of = library.compile(model) if compiled else model, library.nn.CrossEntropyLoss()
+    called, loss_of = library.compile(model) if how == "compiled" else model, library.nn.CrossEntropyLoss()
 
     def step() -> Any:
         optimizer.zero_grad()
@@ -57,20 +60,39 @@ def step_of(library: Any, name: str, size: str, device: str, compiled: bool = Fa
         optimizer.step()
         return loss
 
-    return step
+    return _graphed(library, step) if how == "graph" else step
 
 
-def measure(name: str, size: str, device: str, contestants: dict[str, tuple[Any, bool]], steps: int) -> dict[str, Any]:
+def _graphed(library: Any, step: Step) -> Step:
+    """A captured step, after some in the stream of the capture, as PyTorch requires."""
+    cuda = library.cuda
+    side, graph = cuda.Stream(), cuda.CUDAGraph()
+    side.wait_stream(cuda.current_stream())
+    with cuda.stream(side):
+        for _ in range(3):
+            step()
+    cuda.current_stream().wait_stream(side)
+    with cuda.graph(graph, stream=side):
+        loss = step()
+
+    def replay() -> Any:
+        graph.replay()
+        return loss
+
+    return replay
+
+
+def measure(name: str, size: str, device: str, contestants: dict[str, tuple[Any, str]], steps: int) -> dict[str, Any]:
     """Milliseconds a step, the last loss and the peak of memory, by contestant; an error's text where one fails.
 
-    contestants: name → (library, whether its model is compiled).
+    contestants: name → (library, "", or "compiled" or "graph", as of `step_of`).
     """
     ready: dict[str, tuple[Any, Step]] = {}
     found: dict[str, Any] = {}
-    for who, (library, compiled) in contestants.items():
+    for who, (library, how) in contestants.items():
         try:
             before = _peak(library, device, reset=True)
-            step = step_of(library, name, size, device, compiled)
+            step = step_of(library, name, size, device, how)
             for _ in range(3):
                 step()
             _peak(library, device, reset=True)

@@ -56,6 +56,7 @@ def test_speed_measures_what_runs_and_reserve_profiles_it(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     row = json.loads((tmp_path / "speed.json").read_text())["mlp small"]
     assert row["tdt"]["ms"] > 0 and row["tdt"]["peak_bytes"] > 1 << 20
+    assert row["tdt graph"]["ms"] > 0 and row["tdt graph"]["loss"] < row["tdt"]["loss"]  # of some steps later
     done = gpu_check("reserve", *small)
     assert done.returncode == 0 and json.loads((tmp_path / "reserve.json").read_text())["workload"] == "mlp small"
 
