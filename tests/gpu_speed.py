@@ -102,8 +102,12 @@ def measure(name: str, size: str, device: str, contestants: dict[str, tuple[Any,
         except Exception as error:  # noqa: BLE001 - one contestant must not end the others' measurement
             found[who] = {"error": f"{type(error).__name__}: {str(error).splitlines()[:1]}"}
     for _ in range(BLOCKS):
-        for who, (library, step) in ready.items():
-            found[who]["ms"].append(_block(library, step, device, steps))
+        for who, (library, step) in list(ready.items()):
+            try:
+                found[who]["ms"].append(_block(library, step, device, steps))
+            except Exception as error:  # noqa: BLE001 - likewise
+                found[who] = {"error": f"{type(error).__name__}: {str(error).splitlines()[:1]}"}
+                del ready[who]
     for who in ready:
         found[who]["ms"] = statistics.median(found[who]["ms"])
     return found

@@ -197,6 +197,7 @@ class Plan:
         self.own_arrays = [p._a for p in live]
         self.last = [lies_last(a) for a in self.own_arrays]
         self.arrays: list = self.ordered(self.own_arrays)
+        self.on_cpu = any(type(a) is np.ndarray for a in self.arrays)  # some have a kernel after `FIRST_STEPS`
         self._buffers: dict[tuple, tuple] = {}
         known = {} if before is None or before.watched != self.watched else dict(before.places)
         self.places: dict[Tensor, tuple[Slab, int]] = {p: known[p] for p in known if self._is_home(p, known[p], state)}
@@ -223,7 +224,7 @@ class Plan:
 
     def holds(self, state: dict) -> bool:
         """Whether the state is where it was, and kernels are switched on as they were. Reads the scalars."""
-        if self.kernels_on != _kernels.enabled() or (self.steps == FIRST_STEPS and not self.tables):
+        if self.kernels_on != _kernels.enabled() or (self.steps == FIRST_STEPS and not self.tables and self.on_cpu):
             return False
         try:
             now = [state[p][name]._a for p in self.live for name in self.watched]

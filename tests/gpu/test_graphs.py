@@ -109,6 +109,27 @@ def test_a_replay_is_one_launch_and_one_for_the_numbers(counted):
     assert [(kind, name) for kind, name, _ in found] == [("launches", "set_numbers")] * 2 + [("launches", "graph")]
 
 
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_graph_is_replayed_as_often_as_one_likes(optimizer: str):
+    """Plans of optimizers on the CPU are built again after some steps; those on a GPU are not."""
+    weights = []
+    for graphed in (False, True):
+        w = nn.Parameter(tdt.ones(4, device="cuda"))
+        update = OPTIMIZERS[optimizer]([w])
+        w.grad = tdt.ones(4, device="cuda")
+        step = update.step
+        step()
+        if graphed:
+            graph = tdt.cuda.CUDAGraph()
+            with tdt.cuda.graph(graph):
+                step()
+            step = graph.replay
+        for _ in range(50):
+            step()
+        weights.append(w.detach().cpu())
+    tdt.testing.assert_close(weights[1], weights[0], rtol=0, atol=0)
+
+
 def test_capturing_takes_no_step_and_draws_no_number():
     w = nn.Parameter(tdt.ones(4, device="cuda"))
     update = tdt.optim.AdamW([w], lr=0.1)
