@@ -47,9 +47,10 @@ class Recorded:
         self.requires = [_requires_gradient(t) for t in guards.tensors]
 
     @property
-    def runs_natively(self) -> bool:
-        """Whether it runs on tapes."""
-        return self.recording is not None and bool(self.recording.native.steps)
+    def is_small(self) -> bool:
+        """Whether it may run on tapes, after some calls."""
+        recording = self.recording
+        return recording is not None and recording.verified and recording.native.is_small
 
     def holds(self, tensors: list[Tensor]) -> bool:
         """Whether the function depends on the same modules, tensors and numbers as when it was recorded.

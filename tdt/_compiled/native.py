@@ -22,8 +22,11 @@ from tdt._kernels._registry import SWITCHES
 from tdt._kernels._tape import Tape, held_arrays
 
 ndarray = np.ndarray
-# Bytes of a program's arrays, which then stay in the cache, and whose ops Python takes most of the time for.
-MOST_BYTES = 1 << 20
+# Bytes of the arrays of a program, each of which has its own place. Of larger ones Python takes little of the time.
+MOST_BYTES = 1 << 23
+WAITED = (
+    1 << 14
+)  # bytes of a program's arrays for each call that it waits for: it must be called often to be worth the trials
 COPIED = 1 << 14  # bytes that are copied in the time that a launch saves
 MOST_MISSES = 20  # calls in a row with other parameters, before the statements are tried anew
 MOST_PREPARED = 4  # times that statements are tried
@@ -63,7 +66,7 @@ class Native:
         self.disabled = not SWITCHES.kernels
         self._used: list[ndarray] = []
         self._lease: Callable[[], Lease | None] = lambda: None  # who has the saved arrays
-        self._misses = self._prepared = 0
+        self._misses = self._prepared = self._calls = 0
         self._lock = threading.Lock()
 
     def __call__(self, *arrays: Any) -> Any:
@@ -71,7 +74,7 @@ class Native:
         if self.disabled or not self._lock.acquire(blocking=False):
             return self._otherwise(arrays)
         try:
-            if not self.steps and not self._prepare(arrays):
+            if not self.steps and (self._waits() or not self._prepare(arrays)):
                 return self._otherwise(arrays)
             if self._lease() is not None or not self._take(arrays):
                 return self._otherwise(arrays)
@@ -87,6 +90,16 @@ class Native:
             return self._results(values)
         finally:
             self._lock.release()
+
+    @property
+    def is_small(self) -> bool:
+        """Whether tapes may run the program, or do, but for what its statements are."""
+        return self.size <= MOST_BYTES and not self.disabled
+
+    def _waits(self) -> bool:
+        """Whether the program has been called too seldom to be tried. A backward program follows its forward program."""
+        self._calls += 1
+        return self.forward is None and self._calls * WAITED <= self.size
 
     def _otherwise(self, arrays: Sequence[Any]) -> Any:
         found = self.otherwise(*arrays)

@@ -17,6 +17,7 @@ from tdt._compiled.program import Program, Refusal
 from tdt._core.calls import TENSOR_TYPES, as_numbers
 from tdt._core.mode import _replace, _set
 from tdt._core.tensor import Tensor
+from tdt._kernels._launches import copy_to
 from tdt.autograd._dispatch import _cast, _slow_plan, apply
 from tdt.autograd._node import Node, number
 from tdt.autograd._op import Op
@@ -235,7 +236,7 @@ class Recorder:
             self.refuse("a tensor is written to that was computed or created without an op")
             return
         if result._a is not x._a:
-            self.program.call(np.copyto, (at, value), (), "{1}[...] = {2}")
+            self.program.call(copy_to, (at, value), ())
             self._targets.add(at)
         for k, t in enumerate(self.roots):
             if t._st is x._st:

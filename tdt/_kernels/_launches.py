@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -50,12 +51,17 @@ class Trace:
 
 
 class Watch:
-    """Who watches: `trace` is None, or notes what is launched."""
+    """Who watches: `trace` is None, or notes what is launched.
 
-    __slots__ = ("trace",)
+    Attributes:
+        array_type: of arrays that NumPy asks what a ufunc does (`_tape.Watched`).
+    """
+
+    __slots__ = ("array_type", "trace")
 
     def __init__(self) -> None:
         self.trace: Trace | None = None
+        self.array_type: Any = np.ndarray
 
     def own(self) -> Trace | None:
         """The trace of this thread."""
@@ -90,6 +96,40 @@ def watch() -> Iterator[Trace]:
             yield trace
         finally:
             WATCH.trace = None
+
+
+class Words(np.ndarray):
+    """Words of a kernel that hold addresses of the arrays in `references`."""
+
+    references: Sequence[np.ndarray] = ()
+
+
+def words_for(values: Sequence[int], references: Sequence[np.ndarray]) -> Words:
+    """Words with the arrays that they hold addresses of."""
+    words = np.array(values, np.int64).view(Words)
+    words.references = references
+    return words
+
+
+def copy_to(target: np.ndarray, source: np.ndarray) -> None:
+    """Copy an array's elements to another one, by a ufunc where somebody watches."""
+    if WATCH.own() is None:
+        target[...] = source
+    elif source.dtype == bool:
+        np.logical_or(source.view(WATCH.array_type), source, out=target)
+    else:
+        np.positive(source.view(WATCH.array_type), out=target)
+
+
+def all_finite(array: np.ndarray) -> bool:
+    """Whether all elements are finite; a check where somebody watches."""
+    trace = WATCH.own()
+    if trace is None:
+        return math.isfinite(array.sum()) or bool(np.isfinite(array).all())
+    unlike = np.asarray(np.logical_not(np.isfinite(array.view(WATCH.array_type)))).view(np.ndarray)
+    found = bool(unlike.any())
+    trace.launches.append(Launch(0, unlike.reshape(-1).view(np.uint8), int(found), unlike.size, unlike))
+    return not found
 
 
 def note(entry: Any, words: bytes, blocks: int, grain: int, *held: Any) -> None:

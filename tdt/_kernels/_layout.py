@@ -13,6 +13,7 @@ from tdt._kernels._code import Code, Value, native
 from tdt._kernels._formulas import BFLOAT16, widen
 from tdt._kernels._intrinsics import transpose8
 from tdt._kernels._jit import address_of, jit
+from tdt._kernels._launches import copy_to
 from tdt._kernels._pool import parallel
 from tdt._kernels._tile import call
 from tdt._kernels._turn import turner
@@ -50,7 +51,7 @@ def readable_behind(a: np.ndarray, count: int) -> np.ndarray:
     if -(address_of(a) + a.nbytes) % mmap.PAGESIZE >= count * a.itemsize:
         return a
     memory = np.empty(a.size + count, a.dtype)
-    memory[: a.size] = a.reshape(-1)
+    copy_to(memory[: a.size], a.reshape(-1))
     return memory[: a.size].reshape(a.shape)
 
 

@@ -97,6 +97,9 @@ class Watched(ndarray):
         return plain(self).tolist()
 
 
+WATCH.array_type = Watched
+
+
 def plain(value: Any) -> Any:
     """An array without those who watch it; any other value is returned unchanged."""
     return value.view(ndarray) if type(value) is Watched else value
@@ -148,10 +151,15 @@ def is_held(launch: Launch) -> bool:
     )
 
 
+def is_ufunc(launch: Launch) -> bool:
+    """Whether a launch calls a ufunc, which takes any values of its operands."""
+    return launch.entry == _loop_calls().entry.address
+
+
 def held_arrays(value: Any) -> list[ndarray]:
     """The arrays in tuples and lists, and in what they are views of."""
     if isinstance(value, ndarray):
-        return [plain(value)]
+        return [plain(value), *held_arrays(getattr(value, "references", ()))]
     return [a for each in value for a in held_arrays(each)] if isinstance(value, (tuple, list)) else []
 
 

@@ -25,6 +25,7 @@ from tdt._backend.windows import output_sizes
 from tdt._kernels._conv_loops import COLUMNS, ROWS, SCRATCH, SUMMED, gather, sum_windows
 from tdt._kernels._formulas import widen
 from tdt._kernels._jit import address_of
+from tdt._kernels._launches import all_finite, copy_to, words_for
 from tdt._kernels._layout import COPY, bordered, contiguous, readable_behind
 from tdt._kernels._panels import lined_up, panels
 from tdt._kernels._phases import pixels, share_inside, three, used_cells, valid, windows
@@ -103,7 +104,7 @@ def border_counts(out: np.ndarray, first: tuple, w: np.ndarray) -> bool:
 
     Each weight is in the sums of the first targets, so that these alone are looked at where all is well.
     """
-    return not math.isfinite(out[first].sum()) and not np.isfinite(w).all()
+    return not all_finite(out[first]) and not np.isfinite(w).all()
 
 
 def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
@@ -273,12 +274,12 @@ def _plan(source: tuple, weight: tuple, numbers: tuple, groups: int, forward: bo
     unset = 0 if filled or not lazy else 4 * shape.columns * max(n * run for _, n, run, *_ in table.blocks.tolist())
     turned = not forward and not weights_last and 1 < cells <= MOST_APART
     separate = separator(cells, shape.width) if turned else 0
-    words = np.array([
+    words = words_for([
         address_of(lines), lines.size, columns, summed, cells, weights_last, forward, in_group, shape.columns,
         turner("scatter"), turner("lines"), separate, address_of(table.offsets), address_of(table.phases), len(table.phases),
         address_of(table.blocks), shape.rows, address("rows", shape, places=True), turner(), lazy, unset, packs, last, *cut,
         math.prod(table.size) * summed * groups, math.prod(table.size) * summed, channels,
-    ])  # fmt: skip
+    ], (lines, table.offsets, table.phases, table.blocks))  # fmt: skip
     first = slice(1) if forward else tuple(map(slice, stride))
     out = (source[0], *target, channels) if last else (source[0], channels, *target)
     panel_count = groups * in_group
@@ -297,7 +298,7 @@ def _padded(b: np.ndarray, groups: int, columns: int) -> np.ndarray:
     if b.size == groups * columns:
         return np.ascontiguousarray(b)
     bias = np.zeros((groups, columns), np.float32)
-    bias[:, : b.size // groups] = b.reshape(groups, -1)
+    copy_to(bias[:, : b.size // groups], b.reshape(groups, -1))
     return bias
 
 
@@ -343,12 +344,12 @@ def _windows(x: tuple, y: tuple, kernel: tuple, stride: tuple, dilation: tuple, 
     parts = -(-channels // some), -(-in_group // together)
     items = groups * math.prod(parts)
     group = math.prod(full) * channels
-    words = np.array([
+    words = words_for([
         address_of(offsets), address_of(starts), starts.size, address_of(order), group * groups, group, joined, some, together,
         *parts, y[0] * math.prod(size), math.prod(size), channels, columns, in_group, cells, groups, shape.rows,
         shape.columns, last, address("cells", shape, panels=not in_place), turner("plain" if last else "gather"),
         y[1] if in_place else 0,
-    ])  # fmt: skip
+    ], (offsets, starts, order))  # fmt: skip
     grain = -(-GRAIN * items // max(1, math.prod(y) * channels * cells))
     return out, shape, in_place, items, grain, words, (offsets, starts, order)
 

@@ -270,13 +270,14 @@ class Plan:
         plan = np.array([*words, address_of(table)], np.int64)
         pieces = work // (plan[M] * plan[N] * plan[K]) * plan[DOWN] * plan[ACROSS]
         arguments = (plan, address_of(scratch.flags), scratch.parts, scratch.address, scratch.size)
-        self._prepare(_pieces(), arguments, 5, pieces, work, (plan, table, scratch))
+        self._prepare(_pieces(), arguments, 5, pieces, work, (plan, table, scratch.memory, scratch.flags))
 
     def prepare_direct(self, words: list[int], pieces: int, work: int) -> None:
         """Set all else, for the code of `_direct`. words: of its plan. work: multiply-adds."""
         plan = np.array(words, np.int64)
         self.parts = _direct.parts()
-        self._prepare(_direct.pieces(), (plan, self.parts.table), 4, pieces, work, (plan,))
+        references = plan, np.frombuffer(self.parts.required, np.uint8)
+        self._prepare(_direct.pieces(), (plan, self.parts.table), 4, pieces, work, references)
 
     def _prepare(
         self, kernel: NativeKernel, arguments: tuple, addresses: int, pieces: int, work: int, references: tuple
@@ -330,7 +331,7 @@ def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, dtype:
     rounded = 0 if half is None else address_of(half)
     words = plan.start + ADDRESSES(address_of(left), address_of(right), address_of(out), where, rounded)
     if WATCH.trace is not None:
-        note(plan.entry, words, plan.pieces, plan.grain, a, b, out, bias, half, plan)
+        note(plan.entry, words, plan.pieces, plan.grain, (a, b, out, bias, half, plan.references))
         plan.entry.call(words, 0, plan.pieces)
     elif plan.pieces > plan.grain and get_num_threads() > 1:
         parallel(_Job(plan.entry, words), plan.pieces, grain=plan.grain)  # type: ignore[arg-type]

@@ -272,3 +272,13 @@ def test_values_of_the_trials_do_not_stay():
     assert len(natives(function)) == 2
     assert weight.detach().numpy().tobytes() == bits
     assert np.array_equal(weight.grad.numpy(), np.full((2, 3), 16, np.float32))
+
+
+@pytest.mark.parametrize("function", [lambda x: x.sum(-1), lambda x: x + 0, lambda x: x.reshape(-1), lambda x: -(-x)])
+@pytest.mark.parametrize("shape", [(1, 1), (64, 1)])
+def test_negative_zeros_are_no_zeros(function, shape):
+    """What copies all other numbers as it sums or adds them is no copy."""
+    compiled = tdt.compile(lambda x: function(x * 1.0) * 1.0)
+    for value in (1.0, 2.0, 3.0, 4.0, -0.0, 0.0):
+        x = tdt.full(shape, value)
+        assert compiled(x).numpy().tobytes() == (function(x * 1.0) * 1.0).numpy().tobytes()

@@ -453,10 +453,7 @@ def _move(running: Tensor, value: Tensor, momentum: float) -> None:
         with no_grad():
             write(_moving_average, running, (value,), {"momentum": momentum})
         return
-    if _MOVING_AVERAGE.when((a, b), {}):
-        _MOVING_AVERAGE.function(a, b, momentum=momentum)
-    else:
-        _moving_average.forward(np, a, b, momentum=momentum, out=a)
+    _moving_average.forward(np, a, b, momentum=momentum, out=a)
     running._st.bump_version()
 
 
@@ -467,6 +464,8 @@ _MOVING_AVERAGE = kernel("plane_norm_cpu:moving_average", float_rows)
 @op(dtypes=FLOATING)
 def _moving_average(xp, running, value, *, momentum, out=None):
     """running (1 - momentum) + value momentum, rounded once."""
+    if out is not None and xp is np and np.may_share_memory(out, running) and _MOVING_AVERAGE.when((out, value), {}):
+        return _MOVING_AVERAGE.function(out, value, momentum=momentum)
     moved = xp.multiply(running, 1 - momentum, dtype=np.float64)
     moved += xp.multiply(value, momentum, dtype=np.float64)
     if out is None:

@@ -88,7 +88,7 @@ class TrainStep:
         is_alone = self.train.accumulate == 1 and self.mixup is None and self.parts.shards is None
         if not is_alone or self.scaler.is_enabled() or not WholeStep.fits(self.parts.optimizer):
             return False
-        return self.computation.runs_natively("losses")
+        return self.computation.is_small("losses")
 
     def _take_whole(self, whole: WholeStep, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         objective = self.parts.loss

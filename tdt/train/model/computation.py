@@ -78,10 +78,10 @@ class Computation:
     def _compiled(self, name: str) -> Compiled:
         return Compiled(getattr(self.forward, name), type(self.forward.model).__name__, eager_calls=1, warns=False)
 
-    def runs_natively(self, name: str) -> bool:
-        """Whether a function's calls, of some kind, are computed without Python between their ops: those of small models."""
+    def is_small(self, name: str) -> bool:
+        """Whether a function's calls, of some kind, are or will be computed without Python between their ops."""
         recordings = self.compiled[name].recordings.values() if name in self.compiled else ()
-        return any(each.runs_natively for of_kind in recordings for each in of_kind)
+        return any(each.is_small for of_kind in recordings for each in of_kind)
 
     def checks_next(self) -> bool:
         """Whether a batch of an evaluation is to be computed both ways: one in `CHECK_EVERY` calls of this."""

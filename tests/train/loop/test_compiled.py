@@ -13,6 +13,7 @@ import pytest
 
 import tdt
 from tdt import cli, nn
+from tdt._compiled import native
 from tdt.commands._errors import failure
 from tdt.train import session as session_module
 from tdt.train._ranks import Ranks
@@ -351,7 +352,8 @@ class Whole(Callback):
 
     def on_step(self, event: StepDone, parts: Any) -> None:
         compiled = parts.computation(parts.model).compiled.get("step")
-        if compiled is not None and any(each.runs_natively for some in compiled.recordings.values() for each in some):
+        recordings = [each.recording for some in compiled.recordings.values() for each in some] if compiled else []
+        if any(recording is not None and recording.native.steps for recording in recordings):
             self.steps.append(event.step)
         if event.step == self.spoilt:
             parts.model[1].weight.data[0, 0] = float("inf")
@@ -361,14 +363,16 @@ class Whole(Callback):
 @pytest.mark.parametrize(
     "settings", ["steps: 20", "steps: 20, clip_grad_norm: 0.1, clip_grad_value: 0.01, warmup: 9 steps"]
 )
-def test_small_models_take_whole_steps(settings: str, tmp_path):
+def test_small_models_take_whole_steps(settings: str, tmp_path, monkeypatch):
+    monkeypatch.setattr(native, "WAITED", 1 << 40)
     whole, text = Whole(), CONFIG % (0, STEP_RULE, settings)
     own, _ = run(loads(text, "small.yaml"), tmp_path / "compiled", whole)
     eager, _ = run(loads(text, "small.yaml", [OFF]), tmp_path / "eager", Whole())
     assert own == eager and whole.steps and whole.steps[0] < 12
 
 
-def test_a_whole_step_whose_loss_is_not_finite_updates_nothing(tmp_path):
+def test_a_whole_step_whose_loss_is_not_finite_updates_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(native, "WAITED", 1 << 40)
     found = []
     for setting in ("auto", "false"):
         whole = Whole(spoilt=14)
@@ -447,13 +451,13 @@ def doubled_last(step):
 
 
 class Spoil(Callback):
-    """Lets the recordings of the training compute other gradients after a step."""
+    """Lets the recordings of the training compute other gradients after a step, those that are new then as well."""
 
     def __init__(self, step: int) -> None:
         self.step = step
 
     def on_step(self, event: StepDone, parts: Any) -> None:
-        if event.step != self.step:
+        if not self.step or event.step < self.step:
             return
         compiled = parts.computation(parts.model).compiled
         for of_kind in compiled["losses"].recordings.values():
@@ -462,7 +466,9 @@ class Spoil(Callback):
                     recording.backwards[chosen] = doubled(backward), places
                     recording.native_backwards[chosen] = doubled(recording.native_backwards[chosen])
         for of_kind in compiled["step"].recordings.values() if "step" in compiled else ():
-            for recording in (each.recording for each in of_kind):
+            for recording in (
+                each.recording for each in of_kind if each.recording is not None and each.recording.verified
+            ):
                 recording.native.disabled = True
                 recording.forward = recording.native.otherwise = doubled_last(recording.forward)
 
