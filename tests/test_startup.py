@@ -134,8 +134,9 @@ def test_a_list_of_runs_loads_neither_yaml_nor_pydantic_once_it_is_known(tmp_pat
 
 def test_a_run_loads_only_what_it_needs_before_its_first_loss(tmp_path):
     code = "from tdt.train.loop.trainer import Trainer; Trainer._after_step = lambda self: sys.exit(); "
-    command = ["train", "digits-mlp", "--run-dir", str(tmp_path / "run")]
-    modules = loaded_by(f"import sys; {code}{RUN.format(command)}")
+    for run in ("compiles", "finds kernels"):
+        command = ["train", "digits-mlp", "--run-dir", str(tmp_path / run)]
+        modules = loaded_by(f"import sys; {code}{RUN.format(command)}")
     assert {"tdt.train.session", "tdt.vision.datasets.digits"} <= modules
     roots = {module.partition(".")[0] for module in modules}
     assert not roots & {
