@@ -18,7 +18,9 @@ from tdt._kernels._layout import bordered, contiguous
 # Channels in a group, times the stride in the result, up to which rows are faster than `conv_cpu`; with as many, beyond NARROW.
 WIDE, NARROW = 16, 8
 SUMMED_LAST = 8  # channels in a group from which on weight gradients of contiguous images are summed channels-last
-WIDE_LAST = 64  # channels in a group from which on `conv_cpu` is faster for channels-last images
+# Channels in a group from which on `conv_cpu` is faster for channels-last images, and for those of up to NARROW pixels a row, of
+# which each packed weight meets few.
+WIDE_LAST, WIDE_LAST_OF_NARROW = 64, 32
 
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
@@ -26,12 +28,12 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
     """The op `conv` for x (N, C, H, W), w (O, C / groups, KH, KW), b (O,) or None; groups > 1, or few channels."""
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     narrow = min(w.shape[1], len(w) // groups)
+    width = output_sizes(x.shape[3:], w.shape[3:], stride[1:], padding[1:], dilation[1:])[0]
     if output_is_channels_last(x, w):
         if groups == 1 and len(w) <= FEW_CHANNELS:
             return _last(conv(contiguous(x), contiguous(w), b, **how))
-        out = _pixels.result(x, w, b, **how) if groups > 1 and narrow < WIDE_LAST else None
+        out = _pixels.result(x, w, b, **how) if groups > 1 and _by_pixels(narrow, width) else None
     else:
-        width = output_sizes(x.shape[3:], w.shape[3:], stride[1:], padding[1:], dilation[1:])[0]
         out = _planes.result(x, w, b, **how) if _by_rows(narrow * max(stride), width) else None
     return conv_cpu.conv(x, w, b, **how) if out is None else out
 
@@ -44,7 +46,7 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
     if output_is_channels_last(y, w):
         if groups == 1 and w.shape[1] <= FEW_CHANNELS:
             return _last(conv_input_grad(contiguous(y), contiguous(w), b, **how))
-        out = _pixels.input_grad(y, w, b, **how) if groups > 1 and narrow < WIDE_LAST else None
+        out = _pixels.input_grad(y, w, b, **how) if groups > 1 and _by_pixels(narrow, size[1]) else None
     else:
         out = _planes.input_grad(y, w, b, **how) if _by_rows(narrow, size[1] // stride[1]) else None
     return conv_cpu.conv_input_grad(y, w, b, **how) if out is None else out
@@ -65,7 +67,7 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
         by_channels = not few_pairs(x.shape[1], y.shape[1])
     elif y.shape[2] > 1 and (max(stride) > 1 or not 8 < y.shape[3] <= 16):
         by_channels = True  # rows of a plane are more, or less, than two vectors, or have to be taken apart
-    if by_channels and narrow < WIDE_LAST:
+    if by_channels and _by_pixels(narrow, y.shape[3]):
         out = _pixels.weight_grad(y, x, **how)
     if out is None and not last and narrow < SUMMED_LAST:
         out = _planes.weight_grad(y, x, **how)
@@ -77,6 +79,11 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
 def _by_rows(channels: int, width: int) -> bool:
     """Whether groups of contiguous images have few enough channels, times the stride, for rows of such a width."""
     return channels < WIDE or (channels == WIDE and width > NARROW)
+
+
+def _by_pixels(channels: int, width: int) -> bool:
+    """Whether groups of channels-last images have few enough channels for rows of such a width."""
+    return channels < (WIDE_LAST if width > NARROW else WIDE_LAST_OF_NARROW)
 
 
 def _last(x: np.ndarray) -> np.ndarray:
