@@ -262,7 +262,7 @@ def _sums(y: np.ndarray, x: np.ndarray) -> np.ndarray:
     (count, rows, pixels), columns = y.shape, x.shape[1]
     if y.size * columns < LARGE:
         return np.tensordot(y, x, ((0, 2), (0, 2)))
-    if min(rows, columns) >= FEW_ROWS and TURNED * _time(columns, rows) < _time(rows, columns):
+    if rows >= FEW_ROWS and TURNED * _time(columns, rows) < _time(rows, columns):
         return transposed(_sums(x, y), columns, rows).reshape(rows, columns)
     chunks, blocks, grain, words, _ = _plan_of_sums(count, rows, columns, pixels)
     out = np.empty((chunks, rows, columns), np.float32)
