@@ -134,3 +134,8 @@ def _met(k: int, dim: int, kernel: tuple, stride: tuple, dilation: tuple, paddin
     own = (at - padding[dim]) % step
     window = (own + padding[dim]) // step - at // step
     return (own if phase is None else own == phase), window
+
+
+def most_sums(width: int) -> int:
+    """Sums that fill the registers, of which there are 32 for vectors of 16 floats, beside what is multiplied."""
+    return 24 if width == 16 else 12

@@ -25,7 +25,7 @@ import numpy as np
 from tdt._backend.windows import output_sizes
 from tdt._kernels._conditions import MOST_CELLS
 from tdt._kernels._native import NativeKernel, linked, vector_width
-from tdt._kernels._plane_taps import BUFFER, SUMS, WORDS, Kind, taps
+from tdt._kernels._plane_taps import BUFFER, SUMS, WORDS, Kind, most_sums, taps
 from tdt._kernels._pool import parallel
 
 
@@ -193,7 +193,8 @@ def _weights_plan(how: tuple, samples: int, size: tuple, outer: int, vector: int
         vector = 8
     if math.prod(kernel) > MOST_CELLS or outer * math.prod(kernel) * vector > SUMS:
         return None
-    channels = min(outer, 2 if kernel[1] > 1 else 10, max(1, 12 // kernel[1]))
+    most = most_sums(vector)
+    channels = min(outer, most // 6 if kernel[1] > 1 else 10, max(1, most // kernel[1]))
     kind = Kind(*how, (channels, 1, 1), vector, False)
     span, (down, across) = taps(*how).span, stride
     columns = size[1]

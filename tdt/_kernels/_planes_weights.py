@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt._kernels._plane_taps import SUMS
+from tdt._kernels._plane_taps import SUMS, most_sums
 from tdt._kernels._planes_emit import Emitter
 
 
@@ -16,13 +16,14 @@ class Weights(Emitter):
         self.cells = rows * columns
         self.place = self.local(SUMS)
         # Rows of the kernel whose sums are in registers at once.
-        each = max(1, min(rows, 12 // (columns * self.kind.tile[0])))
+        most = most_sums(self.width)
+        each = max(1, min(rows, most // (columns * self.kind.tile[0])))
         every = [tap for column in self.taps.phases[0] for tap in column]
         self.passes = [
             [tap for tap in every if low <= tap.number // columns < low + each] for low in range(0, rows, each)
         ]
-        if columns > 12:  # too many for one row: cut
-            self.passes = [some[i : i + 12] for some in self.passes for i in range(0, len(some), 12)]
+        if columns > most:  # too many for one row: cut
+            self.passes = [some[i : i + most] for some in self.passes for i in range(0, len(some), most)]
 
     def block(self, index: Any) -> None:
         value = self.value
