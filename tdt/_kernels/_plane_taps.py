@@ -9,14 +9,14 @@ BUFFER = 1 << 15  # floats: 128 KB of the stack
 MOST_READ = 1 << 12  # pixels that a tile of `_pixels` reads, whose addresses are on the stack: 32 KB
 PIXEL_BUFFER = 1 << 13  # floats: a chunk of the gradient of `_pixels`
 TOGETHER = 2  # targets in a row that a weight gradient of `_pixels` sums in a round of the loop
-SUMS = 1 << 14  # floats: sums of the weight gradient, on the stack too
+SUMS = 1 << 15  # floats: sums of the weight gradient, on the stack too
 
 WORDS = {
     "values": ("source", "weight", "bias", "target", "groups", "inner", "outer", "inner_step", "outer_step", "height",
                "width", "target_height", "target_width", "rows", "columns", "tile_rows", "tile_columns", "top", "left",
                "pitch"),
     "weights": ("source", "gradient", "target", "samples", "inner", "outer", "groups", "height", "width", "target_height",
-                "target_width", "tile_rows", "tile_columns", "top", "left", "pitch", "together", "part"),
+                "target_width", "tile_rows", "tile_columns", "top", "left", "pitch", "together", "part", "some"),
     "pixel_values": ("source", "weight", "bias", "target", "inner", "group_vectors", "weight_group", "weight_vector",
                      "weight_step", "source_channels", "target_channels", "height", "width", "target_height",
                      "target_width", "rows", "columns", "top", "left", "zeros", "strips", "vectors"),

@@ -11,7 +11,7 @@ for the channels k and m of one group: depthwise has one of each, and a tile of 
 group are computed so where one side has few channels (`_conditions.few_channels`). Padding is multiplied too, so weights have
 to be finite (the caller asks). An element is summed with `fma` in the order k, column of the kernel, row of the kernel, whatever
 the tile, and these sums of 16 channels k each are added. Blocks of the pool's work: (sample, group), or (part of the samples,
-group, k) for the weights.
+group, k, or all k) for the weights.
 """
 
 from __future__ import annotations
@@ -172,13 +172,16 @@ def weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, p
     if plan is None:
         return None
     kind, *blocks, pitch, together = plan
-    part = -(-len(y) // max(1, min(len(y), PARTS // (groups * inner))))
+    # Channels that a piece computes: all, so that it reads the gradient once, where samples are pieces enough.
+    fit = inner * outer * math.prod(kernel) * kind.vector <= SUMS
+    some = inner if fit and len(y) * groups >= PARTS else 1
+    part = -(-len(y) // max(1, min(len(y), PARTS // (groups * inner // some))))
     parts = -(-len(y) // part)
     out = np.empty((parts, y.shape[1], inner, *kernel), np.float32)
     work = y.size // groups * math.prod(kernel) // parts
     parallel(
-        function(kind), parts * groups * inner, np.ascontiguousarray(x), np.ascontiguousarray(y), out, len(y), inner, outer,
-        groups, *x.shape[2:], *size, *blocks, *padding, pitch, together, part, grain=-(-GRAIN // work),
+        function(kind), parts * groups * (inner // some), np.ascontiguousarray(x), np.ascontiguousarray(y), out, len(y), inner,
+        outer, groups, *x.shape[2:], *size, *blocks, *padding, pitch, together, part, some, grain=-(-GRAIN // (work * some)),
     )  # fmt: skip
     total = out[0] if parts == 1 else out.sum(0)
     return total if np.isfinite(total).all() else None

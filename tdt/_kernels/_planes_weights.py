@@ -27,16 +27,18 @@ class Weights(Emitter):
 
     def block(self, index: Any) -> None:
         value = self.value
-        every = self.mul(value("groups"), value("inner"))
-        part, index = self.divided(index, every), self.rest(index, every)
-        group, k = self.divided(index, value("inner")), self.rest(index, value("inner"))
+        every, parts = self.mul(value("groups"), value("inner")), self.builder.udiv(value("inner"), value("some"))
+        each = self.mul(value("groups"), parts)
+        part, index = self.divided(index, each), self.rest(index, each)
+        group, k = self.divided(index, parts), self.mul(self.rest(index, parts), value("some"))
         begin = self.mul(part, value("part"))
         end = self.smaller(self.add(begin, value("part")), value("samples"))
         plane = self.mul(value("height"), value("width"))
         size = self.mul(value("target_height"), value("target_width"))
         line_step = self.mul(value("pitch"), self.across)
         count = self.mul(value("outer"), self.cells * self.width)
-        self.zeros(self.place, 0, count)
+        self.zeros(self.place, 0, self.mul(value("some"), count))
+        source = self.at(value("source"), self.mul(self.add(self.mul(group, value("inner")), k), plane))
 
         def samples(n: Any) -> None:
             here = self.smaller(value("together"), self.sub(end, n))
@@ -48,19 +50,21 @@ class Weights(Emitter):
 
                 def tile(column: Any) -> None:
                     columns = self.smaller(value("tile_columns"), self.sub(value("target_width"), column))
-
-                    def copy(i: Any) -> None:
-                        source = self.at(
-                            value("source"), self.mul(self.add(self.mul(self.add(n, i), every), index), plane)
-                        )
-                        self.fill(source, self.at(self.buffer, self.mul(i, step)), row, column, filled)
-
-                    self.loop(0, here, 1, copy)
                     first = self.add(self.mul(n, value("groups"), value("outer")), self.mul(group, value("outer")))
                     y = self.at(
                         value("gradient"), self.add(self.mul(first, size), self.mul(row, value("target_width")), column)
                     )
-                    self.tile(y, size, here, rows, columns, step, line_step)
+
+                    def channel(c: Any) -> None:
+                        def copy(i: Any) -> None:
+                            image = self.at(source, self.mul(self.add(self.mul(self.add(n, i), every), c), plane))
+                            self.fill(image, self.at(self.buffer, self.mul(i, step)), row, column, filled)
+
+                        self.loop(0, here, 1, copy)
+                        place = self.at(self.place, self.mul(c, count))
+                        self.tile(y, size, place, here, rows, columns, step, line_step)
+
+                    self.loop(0, value("some"), 1, channel)
 
                 self.loop(0, value("target_width"), value("tile_columns"), tile)
 
@@ -71,14 +75,17 @@ class Weights(Emitter):
         base = self.at(value("target"), self.mul(self.add(first, k), self.cells))
 
         def total(m: Any) -> None:
-            target = self.at(base, self.mul(m, value("inner"), self.cells))
-            sums = self.at(self.place, self.mul(m, self.cells * self.width))
+            def channel(c: Any) -> None:
+                target = self.at(base, self.mul(self.add(self.mul(m, value("inner")), c), self.cells))
+                sums = self.at(self.place, self.add(self.mul(c, count), self.mul(m, self.cells * self.width)))
 
-            def cell(t: Any) -> None:
-                single = self.added(self.load(self.at(sums, self.mul(t, self.width))))
-                self.builder.store(single, self.pointer(self.at(target, t), self.f32))
+                def cell(t: Any) -> None:
+                    single = self.added(self.load(self.at(sums, self.mul(t, self.width))))
+                    self.builder.store(single, self.pointer(self.at(target, t), self.f32))
 
-            self.loop(0, self.cells, 1, cell)
+                self.loop(0, self.cells, 1, cell)
+
+            self.loop(0, value("some"), 1, channel)
 
         self.loop(0, value("outer"), 1, total)
 
@@ -91,8 +98,9 @@ class Weights(Emitter):
             vector = self.builder.fadd(vector, self.shuffled(vector, vector, order))
         return self.builder.extract_element(vector, self.i32(0))
 
-    def tile(self, y: Any, size: Any, samples: Any, rows: Any, columns: Any, step: Any, line_step: Any) -> None:
-        """Add the sums over a tile to those on the stack."""
+    def tile(self, y: Any, size: Any, place: Any, samples: Any, rows: Any, columns: Any, step: Any,
+             line_step: Any) -> None:  # fmt: skip
+        """Add the sums over a tile to those on the stack, at `place`."""
         channels = self.kind.tile[0]
         extent = samples, rows, columns, step, line_step
 
@@ -103,13 +111,13 @@ class Weights(Emitter):
             for some in self.passes:
                 sums = self.sums(some, lines, self.mul(self.value("groups"), self.value("outer"), size), *extent)
                 places = [
-                    self.at(self.place, self.mul(self.add(self.mul(i, self.cells), tap.number), self.width))
+                    self.at(place, self.mul(self.add(self.mul(i, self.cells), tap.number), self.width))
                     for i in index
                     for tap in some
                 ]
                 old = [self.load(place) for place in places]  # all before any is written: repeated channels are equal
-                for before, new, place in zip(old, sums, places, strict=True):
-                    self.store(self.builder.fadd(before, new), place)
+                for before, new, there in zip(old, sums, places, strict=True):
+                    self.store(self.builder.fadd(before, new), there)
 
         self.loop(0, self.value("outer"), channels, some_channels)
 

@@ -7,6 +7,8 @@ are those of the result, or of its gradient for the weights.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
@@ -14,9 +16,12 @@ from tdt._backend.windows import output_sizes
 from tdt._kernels import _pixels, _planes, conv_cpu
 from tdt._kernels._conditions import FEW_CHANNELS, few_pairs
 from tdt._kernels._layout import bordered, contiguous
+from tdt._kernels._native import vector_width
 
 # Channels in a group, times the stride in the result, up to which rows are faster than `conv_cpu`; with as many, beyond NARROW.
 WIDE, NARROW = 16, 8
+# Pairs of channels up to which weight gradients of a small kernel are summed along rows, by the floats of a vector; its cells.
+PAIRS_BY_ROWS, SMALL_KERNEL = {4: 0, 8: 0, 16: 192}, 9
 SUMMED_LAST = 8  # channels in a group from which on weight gradients of contiguous images are summed channels-last
 # Channels in a group from which on `conv_cpu` is faster for channels-last images, and for those of up to NARROW pixels a row, of
 # which each packed weight meets few.
@@ -64,7 +69,8 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
     narrow = min(x.shape[1], y.shape[1]) // groups
     by_channels, out = last or narrow >= SUMMED_LAST, None
     if groups == 1:
-        by_channels = not few_pairs(x.shape[1], y.shape[1])
+        pairs = PAIRS_BY_ROWS[vector_width()] if math.prod(kernel) <= SMALL_KERNEL else 0
+        by_channels = not few_pairs(x.shape[1], y.shape[1]) and x.shape[1] * y.shape[1] > pairs
     elif y.shape[2] > 1 and (max(stride) > 1 or not 8 < y.shape[3] <= 16):
         by_channels = True  # rows of a plane are more, or less, than two vectors, or have to be taken apart
     if by_channels and _by_pixels(narrow, y.shape[3]):
