@@ -168,8 +168,10 @@ def test_pieces_of_all_channels_have_the_bits_of_pieces_of_one(monkeypatch):
     x, w, _, how = problem((_planes.PARTS, 4, 3, 5, (9, 21), (3, 3), (1, 1), (1, 1), (1, 1)))
     y = np.random.default_rng(1).standard_normal((len(x), len(w), 9, 21), np.float32)
     counts = []
-    kept = _planes.parallel
-    monkeypatch.setattr(_planes, "parallel", lambda f, n, *rest, **how: (counts.append(n), kept(f, n, *rest, **how)))
+    original = _planes.parallel
+    monkeypatch.setattr(
+        _planes, "parallel", lambda f, n, *rest, **how: (counts.append(n), original(f, n, *rest, **how))
+    )
     every = _planes.weight_grad(y, x, kernel=(3, 3), **how)
     monkeypatch.setattr(_planes, "SUMS", 5 * 9 * 16)  # of one channel
     np.testing.assert_array_equal(_planes.weight_grad(y, x, kernel=(3, 3), **how), every)
