@@ -99,7 +99,7 @@ def test_completion_loads_neither_numpy_nor_the_core(line: str):
     modules = loaded_by(RUN.format([]), **completion_environment(line))
     lists_configs = {"tdt.train", "tdt.train.config.registry", "tdt.train.config", "tdt.train.config.find",
                      "tdt.train.config.errors", "tdt.train.config.source", "tdt.train._printable",
-                     "tdt.train._regular_file", "tdt._did_you_mean"}  # fmt: skip
+                     "tdt.train._regular_file", "tdt.train._encoding", "tdt._did_you_mean"}  # fmt: skip
     assert foreign(modules) <= lists_configs
 
 
