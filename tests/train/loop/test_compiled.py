@@ -47,6 +47,12 @@ BUNDLED = (
 OFF, ON = "train.compile=false", "train.compile=true"
 
 
+@pytest.fixture(autouse=True)
+def _without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps are tried natively at once, however few a run has."""
+    monkeypatch.setattr(native, "WAITED", 1 << 40)
+
+
 def recorded(session: Session) -> int:
     """How many recordings of training steps and evaluations are used."""
     each = [found for known in session.parts._computations.values() for found in known.compiled.values()]
@@ -363,16 +369,14 @@ class Whole(Callback):
 @pytest.mark.parametrize(
     "settings", ["steps: 20", "steps: 20, clip_grad_norm: 0.1, clip_grad_value: 0.01, warmup: 9 steps"]
 )
-def test_small_models_take_whole_steps(settings: str, tmp_path, monkeypatch):
-    monkeypatch.setattr(native, "WAITED", 1 << 40)
+def test_small_models_take_whole_steps(settings: str, tmp_path):
     whole, text = Whole(), CONFIG % (0, STEP_RULE, settings)
     own, _ = run(loads(text, "small.yaml"), tmp_path / "compiled", whole)
     eager, _ = run(loads(text, "small.yaml", [OFF]), tmp_path / "eager", Whole())
     assert own == eager and whole.steps and whole.steps[0] < 12
 
 
-def test_a_whole_step_whose_loss_is_not_finite_updates_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(native, "WAITED", 1 << 40)
+def test_a_whole_step_whose_loss_is_not_finite_updates_nothing(tmp_path):
     found = []
     for setting in ("auto", "false"):
         whole = Whole(spoilt=14)
