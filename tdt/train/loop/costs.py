@@ -15,6 +15,7 @@ from tdt.train.config.precision import default_dtype
 from tdt.train.data.loading import Split
 from tdt.train.loop.parts import Parts
 from tdt.train.loop.train_step import TrainStep
+from tdt.train.model.computation import Computation
 from tdt.utils.data import default_collate
 
 LONGEST = 1.0  # seconds: a step that would take longer is not measured
@@ -143,6 +144,9 @@ def _timed(step: TrainStep, batch: Any) -> float:
 
 def _traced(step: TrainStep, batch: Any, gradients: int) -> int:
     """Peak bytes of a step without gradients: NumPy reports its arrays to tracemalloc."""
+    computation = step.computation
+    if any(map(computation.is_small, computation.compiled)):  # a small compiled step has its arrays already
+        step.computation, step.whole = Computation(computation.forward, "its memory is measured"), None
     step.parts.optimizer.zero_grad()
     tracemalloc.start()
     try:
