@@ -196,15 +196,14 @@ def test_evaluation_and_prediction_are_those_of_one_process(folder: Path):
         assert alone.stdout and together.stdout == alone.stdout and together.stderr == alone.stderr
 
 
-def test_a_file_gets_plain_lines_and_a_terminal_the_table_where_it_is_known(tmp_path):
-    (tmp_path / "small.yaml").write_text(SMALL)
+def test_a_file_gets_plain_lines_and_a_terminal_the_table_where_it_is_known(folder):
     start, settings = launcher(2)
     command = [*start, sys.executable, "-m", "tdt", "train", "small.yaml", "train.shards=2"]
-    log = tmp_path / "log"
+    log = folder / "log"
     with log.open("w") as file:  # Open MPI's processes have a terminal even so
-        subprocess.run(command, cwd=tmp_path, env=environment(**settings), stdout=file, timeout=LONGEST, check=True)
+        subprocess.run(command, cwd=folder, env=environment(**settings), stdout=file, timeout=LONGEST, check=True)
     assert "\x1b" not in log.read_text() and "\nepoch 2/2  train loss" in log.read_text()
-    with Terminal(command, cwd=tmp_path, environment=environment(TERM="xterm", **settings), width=60) as terminal:
+    with Terminal(command, cwd=folder, environment=environment(TERM="xterm", **settings), width=60) as terminal:
         assert terminal.exit_code() == 0
         assert ("----- train ------" in terminal.text) == IS_OPEN_MPI  # MPICH's have a pipe
         assert "2 processes" in terminal.text

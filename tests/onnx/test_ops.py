@@ -208,7 +208,9 @@ CASES: dict[str, tuple[Any, ...]] = {
     "losses": (
         lambda t, f, x, y: (f.mse_loss(x, y), f.l1_loss(x, y), f.smooth_l1_loss(x, y), f.huber_loss(x, y, delta=2.0),
                          f.binary_cross_entropy_with_logits(x, y.sigmoid(), reduction="none"), f.poisson_nll_loss(x, y),
-                         f.binary_cross_entropy_with_logits(x, y.sigmoid()), f.soft_margin_loss(x, y, reduction="sum"),
+                         f.binary_cross_entropy_with_logits(x, y.sigmoid()),
+                         f.binary_cross_entropy_with_logits(x, y.sigmoid(), y.sigmoid()),
+                         f.soft_margin_loss(x, y, reduction="sum"),
                          f.kl_div(x, y.sigmoid(), reduction="sum"), f.kl_div(x, y, reduction="sum", log_target=True),
                          f.binary_cross_entropy(x.sigmoid(), y.sigmoid(), reduction="none")), X, X * X),
 }  # fmt: skip

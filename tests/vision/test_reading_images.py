@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import platformdirs
 import pytest
 from PIL import Image, ImageOps
 
@@ -152,7 +153,7 @@ def test_all_images_that_cannot_be_read_are_named_before_a_run(tmp_path):
 
 def test_a_check_that_took_long_is_saved_until_a_file_changes(tmp_path, monkeypatch):
     write_folder(tmp_path / "pets")
-    monkeypatch.setattr(_unreadable.platformdirs, "user_cache_dir", lambda name: str(tmp_path / "cache"))
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / "cache"))
     ImageFolder(tmp_path / "pets", damaged="skip")
     assert not [*(tmp_path / "cache").rglob("*.json")]
     monkeypatch.setattr(_unreadable, "SAVED_AFTER", 0.0)
