@@ -34,7 +34,6 @@ class PlannedOptimizer(Optimizer):
     Before it, the gradient is negated by "maximize" and takes in the weight decay; decoupled decay is added after it.
     """
 
-    is_recorded = True  # by compiled functions
     _options: tuple[str, ...]
     _kernel: Kernel | None = None
     _reads_parameters = False  # whether the formula does, besides the decay
@@ -102,6 +101,11 @@ class PlannedOptimizer(Optimizer):
                 state.recording.without_recording(self._step_arrays, group, live)
                 state.recording.gradients.update(Update(self, group, list(dict.fromkeys(live))))
         return loss
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether compiled functions may repeat a step of it: whether `step` is that of this class."""
+        return type(self).step is PlannedOptimizer.step and "step" not in vars(self)
 
     def _step_arrays(self, group: dict[str, Any], live: list[Tensor]) -> None:
         """Update the parameters `live` of a group as arrays: no graph sees it."""

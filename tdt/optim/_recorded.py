@@ -23,10 +23,16 @@ class Update:
     """
 
     def __init__(self, optimizer: PlannedOptimizer, group: dict[str, Any], params: list[Tensor]):
-        self.optimizer, self.group, self.params = optimizer, group, params
+        self.optimizer, self.params = optimizer, params
+        self._place = next(k for k, each in enumerate(optimizer.param_groups) if each is group)
         own = set(map(id, params))
         self.others = [p for p in group["params"] if id(p) not in own]
         self._members, self._groups = tuple(group["params"]), len(optimizer.param_groups)
+
+    @property
+    def group(self) -> dict[str, Any]:
+        """The group, of which loading a state makes another dictionary."""
+        return self.optimizer.param_groups[self._place]
 
     def __call__(self, *grads: Any) -> None:
         vars(self.optimizer)["_opt_called"] = True
@@ -34,18 +40,23 @@ class Update:
 
     def holds(self) -> bool:
         """Whether a step of the optimizer is this update, whatever the values of the group's options."""
-        optimizer, group = self.optimizer, self.group
-        own, members = vars(optimizer), group["params"]
+        optimizer = self.optimizer
+        if len(optimizer.param_groups) != self._groups:
+            return False
+        own, group = vars(optimizer), self.group
+        members = group["params"]
         if own["_optimizer_step_pre_hooks"] or own["_optimizer_step_post_hooks"]:
             return False
         if _hooks._global_step_pre_hooks or _hooks._global_step_post_hooks:
             return False
-        if group["differentiable"] or group.get("capturable") or len(optimizer.param_groups) != self._groups:
+        if group["differentiable"] or group.get("capturable"):
             return False
         return len(members) == len(self._members) and all(map(is_, members, self._members))
 
     def state_arrays(self) -> list[Any]:
-        """The arrays of the parameters' state."""
+        """The arrays of the parameters' state, which are created, or moved to their place, as by a step."""
+        if self.params:
+            self.optimizer._plan(self.group, self.params)
         states = [self.optimizer.state.get(p, {}) for p in self.params]
         return [value._a for state in states for value in state.values() if isinstance(value, Tensor)]
 

@@ -169,6 +169,11 @@ def loads_state(training):
     training.optimizer.load_state_dict(copy.deepcopy(training.optimizer.state_dict()))
 
 
+def loads_state_and_changes_rate(training):
+    loads_state(training)
+    changes_rate(training)
+
+
 def loads_weights(training):
     training.model.load_state_dict({name: t * 2 for name, t in training.model.state_dict().items()})
 
@@ -224,7 +229,8 @@ def multiplies_after_accumulation(training):
 
 
 CHANGES = [
-    changes_rate, changes_betas, loads_state, loads_weights, replaces_weights, freezes, sets_count, clears_state, adds_decay,
+    changes_rate, changes_betas, loads_state, loads_state_and_changes_rate,
+    loads_weights, replaces_weights, freezes, sets_count, clears_state, adds_decay,
     maximizes, takes_a_step, evaluates, adds_parameters, hooks_a_gradient, hooks_steps, multiplies_after_accumulation,
 ]  # fmt: skip
 
@@ -457,3 +463,39 @@ def test_a_comparison_changes_everything_once():
         compiled.run([(x, y)])
         compiled.step = compiled.step if k != 4 else tdt.compile(compiled.step.__self__.function)
     assert own.bits() == compiled.bits()
+
+
+def test_a_state_that_is_loaded_between_the_first_two_steps_advances_once():
+    own, compiled = pair()
+    for training in (own, compiled):
+        training.run(batches(1))
+        loads_state(training)
+        training.run(batches(4, seed=1))
+    assert agree(own, compiled)
+
+
+class Counting(tdt.optim.Adam):
+    """An optimizer with code of the user's own around its step."""
+
+    steps = 0
+
+    def step(self, closure=None):
+        self.steps += 1
+        return super().step(closure)
+
+
+def test_a_step_with_code_of_the_users_own_is_not_recorded():
+    w = nn.Parameter(tdt.ones(2))
+    optimizer = Counting([w])
+
+    @tdt.compile
+    def step(x):
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+
+    with pytest.warns(UserWarning, match="Counting, whose steps are not recorded"):
+        step(tdt.ones(2))
+    for _ in range(4):
+        step(tdt.ones(2))
+    assert optimizer.steps == 5 == optimizer.state[w]["step"].item()

@@ -48,13 +48,13 @@ class WholeStep:
     ) -> None:
         self.forward, self.optimizer = forward, optimizer
         self.clip_value, self.clip_norm = clip_value, clip_norm
-        self.parameters = list(forward.model.parameters())
         self.compiled = Compiled(self._take, type(forward.model).__name__, eager_calls=1, warns=False)
 
     @staticmethod
     def fits(optimizer: Optimizer) -> bool:
-        """Whether the steps of an optimizer can be recorded."""
-        return bool(getattr(optimizer, "is_recorded", False))
+        """Whether the steps of an optimizer can be recorded, and it has no Python code of the user's own."""
+        is_own = type(optimizer).__module__.partition(".")[0] != "tdt"
+        return not is_own and bool(getattr(optimizer, "is_recorded", False))
 
     def __call__(self, inputs: Any, targets: Any, check: bool = False) -> tuple[Losses, Tensor | None]:
         """The losses, without their graph, and the norm of the gradients before clipping.
@@ -72,13 +72,15 @@ class WholeStep:
         losses = self.forward.losses(inputs, targets)
         check_values(_check_finite, losses.loss._a)
         losses.loss.backward()
-        norm = clip(self.parameters, self.clip_value, self.clip_norm, self._total_norm)
+        parameters = list(self.forward.model.parameters())
+        norm = clip(parameters, self.clip_value, self.clip_norm, lambda: _total_norm(parameters))
         self.optimizer.step()
         terms = {name: (loss.detach(), target) for name, (loss, target) in losses.terms.items()}
         return losses._replace(loss=losses.loss.detach(), terms=terms), norm
 
-    def _total_norm(self) -> Tensor:
-        return get_total_norm([p.grad for p in self.parameters if p.grad is not None])
+
+def _total_norm(parameters: Sequence[Tensor]) -> Tensor:
+    return get_total_norm([p.grad for p in parameters if p.grad is not None])
 
 
 def _check_finite(loss: np.ndarray) -> None:
