@@ -36,7 +36,8 @@ def compile(
 
     The function may be a whole training step, with `zero_grad`, `backward`, clipping and the `step` of an optimizer that has one
     formula for every element (all but Adafactor, LBFGS, Muon and SparseAdam). It must clear the gradients itself, before
-    or after.
+    or after. The optimizer's step reads its options anew in each call; a function that itself reads `param_groups` is recorded
+    anew where they have changed, and called as it is if it changes them.
 
     Args:
         model: a function or module; None returns a decorator.

@@ -43,7 +43,11 @@ class Guards:
         self._globals: list[list[Any]] = []  # [dict, name, value]
         self._empty: list[Any] = []  # dicts and lists, as those of hooks, that must stay empty
         self._visited: dict[int, Any] = {}
+        self._optimizers: list[Any] = []
+        self._reads_options = False  # whether code of the user's own takes a look at them
         self._visit_items(objects)
+        for optimizer in self._optimizers if self._reads_options else ():
+            self._hold_options(optimizer)
         self._containers = [*self._dicts, *self._lists]
         self._sizes = [*map(len, self._containers)]
         self._items = [*chain.from_iterable((*map(dict.values, self._dicts), *self._lists))]
@@ -108,7 +112,9 @@ class Guards:
                     f"it refers to an optimizer, {type(value).__name__}, whose steps are not recorded: compile only the "
                     "computation of the loss"
                 )
+            self._optimizers.append(value)
             self._visit_items(p for group in value.param_groups for p in group["params"])
+            self._visit_class(type(value))
         elif hasattr(value, "__dict__"):
             self._hold_dict(vars(value))
             self._visit_items(vars(value).values())
@@ -155,6 +161,15 @@ class Guards:
             return
         self._dicts.append(d)
 
+    def _hold_options(self, optimizer: Any) -> None:
+        """Let the options of an optimizer be as they are, which its recorded step reads anew in each call."""
+        groups = optimizer.param_groups
+        self._globals.append([vars(optimizer), "param_groups", groups])
+        self._lists.append(groups)
+        for group in groups:
+            self._hold_dict(group)
+            self._visit_items(group.values())
+
     def _visit_function(self, function: types.FunctionType) -> None:
         if (function.__module__ or "").partition(".")[0] == "tdt":
             return
@@ -165,6 +180,7 @@ class Guards:
         codes = [function.__code__]
         for code in codes:  # which grows
             codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+        self._reads_options |= any("param_groups" in (*code.co_names, *code.co_consts) for code in codes)
         for name in {i.argval for code in codes for i in dis.get_instructions(code) if i.opname in GLOBAL}:
             value = function.__globals__.get(name, MISSING)
             if value is not MISSING or not hasattr(builtins, name):

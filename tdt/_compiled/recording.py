@@ -105,6 +105,7 @@ class Recording:
 
     Attributes:
         result: of the call that was recorded.
+        outputs: how many tensors a result has that are not roots.
         verified: whether the programs' results were compared with the function's since.
     """
 
@@ -130,6 +131,7 @@ class Recording:
         self.gradients = list(recorder.gradients.names.items())
         self.empty, self.updates = sorted(recorder.gradients.empty), recorder.gradients.updates
         self._build(recorder)
+        self._release()
         self.verified = False
 
     def _build(self, recorder: Recorder) -> None:
@@ -190,6 +192,12 @@ class Recording:
             for chosen, walk in walks.items()
         }
 
+    def _release(self) -> None:
+        """Let go of the tensors of the call that was recorded, but for its result."""
+        del self.roots, self.arrays
+        self.outputs = len(self.structure.tensors)
+        self.structure.tensors = []
+
     def _differentiate(self, walks: dict[tuple[bool, ...], Walk], repeated: list[Statement], saved: list[str]) -> None:
         """Make a backward program for each set of outputs, which computes some values of the forward program again."""
         self.backwards: dict[tuple[bool, ...], tuple[Callable[..., Any], list[int]]] = {}
@@ -240,7 +248,7 @@ class Recording:
 
     def _set_gradients(self, roots: Sequence[Tensor], found: tuple) -> tuple:
         """Set the gradients of the roots, the last of the program's results. Returns the others."""
-        at = first = len(self.structure.tensors)
+        at = first = self.outputs
         for place, name in self.gradients:
             if name is None:
                 roots[place]._grad = None

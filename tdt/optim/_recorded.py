@@ -103,6 +103,8 @@ class TapedUpdate:
         plan, optimizer, group = self.plan, self.update.optimizer, self.update.group
         if optimizer._plans.get(id(group)) is not plan or not plan.holds(optimizer.state):
             return False
+        if (*optimizer._arrays(group), *optimizer._scalars(group)) != plan.watched:  # other options, another state
+            return False
         options = optimizer._values(group)
         numbers, self._keep = plan.next_numbers(optimizer._advancing(options))
         for (rows, table, kernel), known in zip(self.tables, self._known, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -235,6 +236,51 @@ CHANGES = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("option, on", [("centered", True), ("momentum", 0.5)])
+def test_an_option_that_calls_for_another_state_counts(option, on):
+    own, compiled = pair(optimizer="RMSprop")
+    for training in (own, compiled):
+        for value in (0, on, 0):
+            training.optimizer.param_groups[0][option] = value
+            training.run(batches(4))
+    assert agree(own, compiled)
+
+
+def decays(training):
+    for group in training.optimizer.param_groups:
+        group["lr"] *= 0.9
+
+
+def reads_rate(training):
+    return training.optimizer.param_groups[0]["lr"]
+
+
+@pytest.mark.parametrize("use", [decays, reads_rate])
+def test_options_that_the_function_itself_uses(use):
+    own, compiled = pair()
+
+    def run(training, compiles):
+        def step(x, y):
+            rate = use(training)
+            found = training_step(x, y)
+            return *found, rate
+
+        training_step = training.step
+        step = tdt.compile(step) if compiles else step
+        results = []
+        for k, (x, y) in enumerate(batches(6)):
+            *tensors, rate = step(x, y)
+            results.append((*[None if t is None else t.detach().numpy().tobytes() for t in tensors], rate))
+            if k >= 3:
+                changes_rate(training)
+        return results, training.bits()
+
+    compiled.step = compiled.step._compiled.function
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run(own, False) == run(compiled, True)
+
+
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_between_steps_counts(change):
     own, compiled = pair(model="batch norm and dropout")
@@ -355,6 +401,17 @@ def test_gradients_that_the_user_holds_stay_as_they_were():
     for held, copies in saved:
         for a, copied in zip(held, copies, strict=True):
             assert np.asarray(a).tobytes() == copied.tobytes()
+
+
+def test_tensors_of_the_first_call_are_freed():
+    training = Training(compiled=True)
+    ((x, y),) = batches(1)
+    references = [weakref.ref(x), weakref.ref(y), *map(weakref.ref, training.step(x, y)[:2])]
+    del x, y
+    gc.collect()
+    assert [each() for each in references] == [None] * 4
+    training.run(batches(3))
+    assert training.recordings[0].verified
 
 
 def test_the_graph_of_a_result_is_freed():
