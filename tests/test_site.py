@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import html
 import json
 import os
+import re
 import shutil
 import threading
 import time
@@ -12,6 +14,7 @@ from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -47,6 +50,31 @@ def test_every_page_of_the_tutorials_shows_output():
 def test_a_method_that_another_module_defines_is_on_the_page_of_its_class():
     page = (SITE / "reference" / "tdt.Tensor" / "index.html").read_text(encoding="utf-8")
     assert 'id="tdt.Tensor.sum"' in page and 'id="tdt.Tensor.backward"' in page
+
+
+def addresses(page: str) -> Iterator[tuple[Path, str]]:
+    """The file and the anchor that each link and picture of a page names, where they are the site's own."""
+    text = (SITE / page).read_text(encoding="utf-8")
+    for quoted, bare in re.findall(r'\b(?:href|src)=(?:"([^"]*)"|([^\s">]+))', text):
+        place = urlsplit(html.unescape(quoted or bare))
+        if not place.scheme and not place.netloc:
+            start = SITE if place.path.startswith("/") else (SITE / page).parent
+            file = (start / unquote(place.path.lstrip("/"))).resolve() if place.path else (SITE / page).resolve()
+            yield file / "index.html" if file.is_dir() else file, unquote(place.fragment)
+
+
+def test_every_link_of_the_site_leads_to_a_file_and_an_anchor_of_it():
+    pages = {page.resolve(): str(page.relative_to(SITE)) for page in SITE.rglob("*.html")}
+    anchors = {page: set(re.findall(r'\bid="?([^"\s>]+)', page.read_text(encoding="utf-8"))) for page in pages}
+    links = [(name, file, anchor) for name in pages.values() for file, anchor in addresses(name)]
+    assert len(links) > 1000
+    assert [(name, str(file)) for name, file, _ in links if not file.is_file()] == []
+    lost = [
+        (name, str(file), anchor)
+        for name, file, anchor in links
+        if anchor and anchor not in anchors.get(file, [anchor])
+    ]
+    assert lost == []
 
 
 class Quiet(SimpleHTTPRequestHandler):

@@ -120,8 +120,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 
 def copied(name: str) -> str:
-    """A file of the repository's root."""
-    return (ROOT / name).read_text(encoding="utf-8")
+    """A file of the repository's root, whose links to pages begin in docs/."""
+    return (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
 
 
 PAGES = {
