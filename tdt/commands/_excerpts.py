@@ -56,7 +56,8 @@ def _argument(problem: Problem, arguments: Sequence[str]) -> tuple[int | None, i
     if text in arguments:
         at_key = column == 1 and "=" in text
         return arguments.index(text), column, text.index("=") if at_key else _length(text, column)
-    option, _, value = text.partition("=")  # `--device cpu` is the setting device=cpu
+    key, _, value = text.partition("=")
+    option = key.partition(".")[0]  # `--device cpu` is the setting device=cpu, `--data FILE` data.test=FILE
     for place, argument in enumerate(arguments):
         if argument == f"--{option}" and arguments[place + 1 : place + 2] == [value]:
             return place + 1, 1, None

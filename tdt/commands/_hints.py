@@ -42,7 +42,7 @@ def usage(error: Any, arguments: Sequence[str]) -> str:
     """The message for a wrong command line: what is wrong, where, what was probably meant, and how to get help."""
     context = error.ctx.command_path if error.ctx else "tdt"
     lines: list[str] = []
-    text = error.format_message().removeprefix("Invalid value: ")
+    text = error.format_message().removeprefix("Invalid value: ").replace("\n\t", " ")  # choices are lines of their own
     if type(error).__name__ == "NoSuchOption":
         text, lines = _option(error, arguments)
     elif type(error).__name__ == "BadOptionUsage" and error.ctx:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tdt.commands import _startup
+from tdt.commands._errors import paint
 from tdt.commands._help import examples
 from tdt.commands._options import Checkpoint, Device, Root, Traceback, Trust, check_output, existing_checkpoint
 from tdt.commands._output import one_line, print_lines
@@ -106,7 +107,8 @@ def _write(
         if answer.error is not None:
             failed += 1
             known = answer.error.startswith(f"{answer.name}:")
-            print_lines(one_line(answer.error if known else f"{answer.name}: {answer.error}"), file=sys.stderr)
+            message = one_line(answer.error if known else f"{answer.name}: {answer.error}")
+            print_lines(f"error: {message}", file=sys.stderr, paint=paint)
         for write in writers:
             write(answer)
     return done, failed

@@ -28,7 +28,9 @@ def findings(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, 
 def test_a_working_installation_is_reported_as_such(capsys, tmp_path):
     code, found = findings(capsys)
     assert code == 0
-    assert found["tdt"][1].startswith(__version__) and re.match(r"\d+\.\d+", found["Python"][1])
+    assert found["tdt"][1] == f"{__version__}, in {Path(cli.__file__).parent}" and re.match(
+        r"\d+\.\d+", found["Python"][1]
+    )
     for what in ("processor", "BLAS", "threads", "runs"):
         assert found[what][0] == "ok", what
     difference = re.search(r"differ by (\S+) of", found["gradient"][1])

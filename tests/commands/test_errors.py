@@ -55,6 +55,15 @@ def test_a_value_from_the_command_line_is_shown_there(work):
     for written in (["--device", "gpu"], ["--device=gpu"]):
         _, line, mark = stderr(work, "check", "small.yaml", *written)
         assert line[mark.index("^") : mark.rindex("^") + 1] == "gpu"
+    assert tdt_here("train", "small.yaml", cwd=work).returncode == 0
+    for written in (["--data", "Digitz"], ["--data=Digitz"]):
+        error, line, mark = stderr(work, "eval", "small", *written)
+        assert error.startswith("error: command line: data.test: no dataset is called 'Digitz'; did you mean 'Digits'?")
+        assert line[mark.index("^") : mark.rindex("^") + 1] == "Digitz"
+
+
+def test_the_choices_of_a_missing_option_are_in_its_line(work):
+    assert stderr(work, "export", "small")[0].endswith("Missing option '--to'. Choose from: onnx, safetensors, hf")
 
 
 def test_a_long_line_is_cut_around_the_mark(work):

@@ -270,7 +270,7 @@ def test_the_size_of_batches_changes_no_prediction(scored):
     ("arguments", "message"),
     [
         (["optimizer.lr=1"], "optimizer.lr=1: has no effect in an evaluation, which reads data, loss and metrics"),
-        (["--data", "Digitz"], "no dataset is called 'Digitz', in 'data.test=Digitz'; did you mean 'Digits'?"),
+        (["--data", "Digitz"], "error: command line: data.test: no dataset is called 'Digitz'; did you mean 'Digits'?"),
         (["metrics=[f2]"], "no metric is called 'f2'"),
         (["metrics=[confusion_matrix]"], "is a table, not a number to log; tdt eval --confusion shows it"),
         (["metrics=['f1(average=binary)']"], "expected one of 'micro', 'macro', 'weighted', got 'binary'"),

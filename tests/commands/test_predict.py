@@ -151,12 +151,12 @@ def test_invalid_inputs_are_reported_one_by_one_and_the_others_are_predicted(ans
     code, out, err = answered("a.png", *wrong, "z.png", "--csv", "out.csv")
     assert code == 1
     assert err.splitlines() == [
-        "broken.png: is not a readable image",
-        "wide.png: is of shape (1, 8, 9) after the config's transforms, but the model takes (1, 8, 8)",
-        "gone.png: No such file or directory",
-        "t.csv: this model takes no text; it was trained on Digits(split='train')",
-        "none: contains no image; their names end in .jpg, .jpeg, .png, .ppm, .bmp, .pgm, .tif, .tiff, .webp",
-        "other.npz: has no array 'x'; it has a, b",
+        "error: broken.png: is not a readable image",
+        "error: wide.png: is of shape (1, 8, 9) after the config's transforms, but the model takes (1, 8, 8)",
+        "error: gone.png: No such file or directory",
+        "error: t.csv: this model takes no text; it was trained on Digits(split='train')",
+        "error: none: contains no image; their names end in .jpg, .jpeg, .png, .ppm, .bmp, .pgm, .tif, .tiff, .webp",
+        "error: other.npz: has no array 'x'; it has a, b",
     ]
     assert [line.split()[0] for line in out.splitlines()[1:]] == ["input", "a.png", "z.png"]
     with open("out.csv") as file:
@@ -170,7 +170,7 @@ def test_an_image_may_be_read_from_stdin(answered, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path("a.png").read_bytes())))
     piped, named = (lines(answered(where, "--json")[1])[0] for where in ("-", "a.png"))
     assert piped == named | {"input": "stdin"}
-    assert answered("a.png", "-")[2] == "stdin: is not a readable image\n"  # which is at its end
+    assert answered("a.png", "-")[2] == "error: stdin: is not a readable image\n"  # which is at its end
 
 
 def test_the_table_shows_the_likeliest_classes(answered, model):
@@ -248,8 +248,8 @@ def test_rows_of_a_table_are_encoded_as_in_training_without_its_file(tmp_path, c
     losses = [-np.log(chance[row.split(",")[2]]) for chance, row in zip(chances, rows, strict=True)]
     assert np.mean(losses) == pytest.approx(loss, rel=1e-6)
     assert err.splitlines() == [
-        f"{tmp_path}/new.csv:32: weight is 'heavy', which is not a number; is the column a category?",
-        f"{tmp_path}/new.csv:33: 1 fields, but the header names 2",
+        f"error: {tmp_path}/new.csv:32: weight is 'heavy', which is not a number; is the column a category?",
+        f"error: {tmp_path}/new.csv:33: 1 fields, but the header names 2",
     ]
 
 
@@ -267,15 +267,15 @@ def test_a_regression_names_its_values_and_invalid_tables_are_refused(tmp_path, 
     assert run(["predict", str(model), "head.csv", "latin.csv", "other.csv"]) == 1
     out, err = capsys.readouterr()
     assert (out, err.splitlines()) == ("", [
-        "head.csv: has no rows below its header",
-        "latin.csv: is not UTF-8 text: it has a byte 0xfc; save it as UTF-8, or convert it: iconv -f "
+        "error: head.csv: has no rows below its header",
+        "error: latin.csv: is not UTF-8 text: it has a byte 0xfc; save it as UTF-8, or convert it: iconv -f "
             "WINDOWS-1252 -t UTF-8",
-        "other.csv: has no column 'height'; it has a, b. A model that was trained with missing_column: fill predicts "
+        "error: other.csv: has no column 'height'; it has a, b. A model that was trained with missing_column: fill predicts "
             "without it",
     ])  # fmt: skip
     assert run(["predict", str(model), "open.csv"]) == 1
     out, err = capsys.readouterr()
-    assert "open.csv:2" in out and err == "open.csv: line 3: a quote is never closed\n"
+    assert "open.csv:2" in out and err == "error: open.csv: line 3: a quote is never closed\n"
 
 
 def test_lines_of_text_are_continued(tmp_path, monkeypatch, capsys):
@@ -287,7 +287,7 @@ def test_lines_of_text_are_continued(tmp_path, monkeypatch, capsys):
     assert run(["predict", str(model), "-", "--json"]) == 1
     out, err = capsys.readouterr()
     assert [answer.get("class") for answer in lines(out)] == [" ", None, "c"]
-    assert err == "stdin:2: is empty\n"
+    assert err == "error: stdin:2: is empty\n"
     (tmp_path / "more.txt").write_text("abc")
     assert run(["predict", str(model), str(tmp_path / "more.txt")]) == 0
     assert capsys.readouterr().out.splitlines()[2].split()[1:3] == ["'", "'"]

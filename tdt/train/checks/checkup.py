@@ -59,7 +59,7 @@ def checkup(runs_root: str | os.PathLike[str] = "runs") -> list[Finding]:
 
 
 def _versions() -> Iterator[Finding]:
-    yield Finding("tdt", "ok", f"{__version__}, in {Path(__file__).parents[1]}")
+    yield Finding("tdt", "ok", f"{__version__}, in {Path(__file__).parents[2]}")
     yield Finding("Python", "ok", f"{platform.python_version()}, {sys.executable}, {platform.platform()}")
 
 
