@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from tdt._compiled.lowering import same_bits
 from tdt._compiled.program import Statement
+from tdt._kernels._jit import address_of
 from tdt._kernels._launches import Launch, Trace, watch
 from tdt._kernels._tape import Tape, Watched, copies, is_held, is_ufunc, plain
 
@@ -19,6 +21,7 @@ MOST_RUNS = 1 << 12  # copies of neighbours in one launch
 FAILURES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 TURNS = 5  # with other values, before launches are known to give the function's bits
 MORE_TURNS, FEW = 25, 256  # where the operands have so few elements together
+LINE = 64  # bytes of a cache line
 PERIOD = 16381  # a prime number
 SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 3e38])
 
@@ -73,16 +76,22 @@ class Trial:
             return []  # constants
         if not self._may_try(arrays, roots, trace.launches):
             return None
+        if statement.writes and any(share(a, arrays[:k]) for k, a in enumerate(arrays)):
+            return None
+        if not all(a.flags.writeable for a in arrays):
+            return None
+        tried = _OnCopies(self.function, inputs)
         checks_and_writes = self.before and any(not launch.entry for launch in trace.launches)
-        if trace.complete and not checks_and_writes and all(map(is_held, trace.launches)):
+        if trace.complete and not checks_and_writes and all(map(is_held, trace.launches)) and tried.launch_like(trace):
             self.is_view = not trace.launches and bool(results) and all(share(r, arrays) for r in results)
             launches = trace.launches
             if (launches or self.is_view) and _gives_same(
-                launches, self.function, inputs, arrays, results, odd=not statement.trusts, is_check=is_check
+                tried.launches, *tried.operands, odd=not statement.trusts, is_check=is_check
             ):
                 return launches
-        moves = _moves(self.function, inputs, arrays, results) if results and not self.before else None
-        return moves if moves and _gives_same(moves, self.function, inputs, arrays, results, odd=False) else None
+        self.is_view = False
+        moves = _moves(*tried.operands, (arrays, results)) if results and not self.before else None
+        return moves[1] if moves and _gives_same(moves[0], *tried.operands, odd=False) else None
 
     def _may_try(self, arrays: list[ndarray], roots: list[ndarray], launches: list[Launch]) -> bool:
         """Whether the function stands other integers: kernels trust those that other statements compute.
@@ -99,6 +108,46 @@ class Trial:
         """Write back what was written to."""
         for a, old in self.before:
             a[...] = old
+
+
+class _OnCopies:
+    """A call of a function with copies of its arrays, which trials may write to: others may read the arrays themselves.
+
+    Attributes:
+        launches: of the call.
+        operands: the function, the copies as its inputs and as a list, and the arrays that it gives.
+    """
+
+    def __init__(self, function: Callable[..., tuple], inputs: list[Any]):
+        inputs = [mapped(_strided_alike, value) for value in inputs]
+        with watch() as trace:
+            try:
+                found = function(*[mapped(lambda a: a.view(Watched), value) for value in inputs])
+            except FAILURES:
+                trace.complete = False
+                found = function(*inputs)
+        results = leaves([mapped(lambda r: np.asarray(plain(r)), value) for value in found])
+        self.launches, self._complete = trace.launches, trace.complete
+        self.operands = function, inputs, arrays_in(tuple(inputs)), results
+
+    def launch_like(self, trace: Trace) -> bool:
+        """Whether the call launches what another one does, with other arrays."""
+        own, others = (
+            [(each.entry, each.blocks, each.grain, each.words.nbytes) for each in some]
+            for some in (self.launches, trace.launches)
+        )
+        return self._complete and own == others
+
+
+def _strided_alike(value: Any) -> Any:
+    """A copy of an array with its strides, and as far from a cache line's start."""
+    a = np.asarray(value)
+    low, high = byte_bounds(a)
+    memory = np.empty(high - low + LINE, np.uint8)
+    start = (low - byte_bounds(memory)[0]) % LINE
+    copied = np.ndarray(a.shape, a.dtype, memory, start + address_of(a) - low, a.strides)
+    copied[...] = a
+    return copied
 
 
 class TriedUpdate(Trial):
@@ -142,11 +191,18 @@ def copy_of(a: ndarray) -> ndarray:
 
 
 def _moves(
-    function: Callable[..., tuple], inputs: list[Any], arrays: list[ndarray], results: list[ndarray]
-) -> list[Launch] | None:
+    function: Callable[..., tuple],
+    inputs: list[Any],
+    arrays: list[ndarray],
+    results: list[ndarray],
+    others: tuple[list[ndarray], list[ndarray]],
+) -> list[list[Launch]] | None:
     """What copies elements as a function does that only moves them, to `results`; None for other functions.
 
     Each element of the operands gets a number of its own, and is found again in the results.
+
+    Args:
+        others: arrays and results with the same strides, for which there are launches too.
     """
     if not all(a.dtype.char in "fd" and a.size for a in (*arrays, *results)) or len({a.dtype for a in arrays}) != 1:
         return None
@@ -166,6 +222,14 @@ def _moves(
     finally:
         for a, old in zip(arrays, before, strict=True):
             a[...] = old
+    launches = [_copies_of(found, *each, ends) for each in ((arrays, results), others)]
+    return None if None in launches else launches  # type: ignore[return-value]
+
+
+def _copies_of(
+    found: list[ndarray], arrays: list[ndarray], results: list[ndarray], ends: list[int]
+) -> list[Launch] | None:
+    """What copies the elements to `results` whose numbers are in `found`."""
     pairs = []
     for result, numbered in zip(results, found, strict=True):
         if any(np.may_share_memory(result, a) for a in arrays) or numbered.shape != result.shape:

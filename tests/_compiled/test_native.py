@@ -9,7 +9,7 @@ import pytest
 
 import tdt
 from tdt import nn
-from tdt._compiled import native
+from tdt._compiled import native, trials
 from tdt.nn import functional as F
 
 pytestmark = pytest.mark.skipif(not tdt.backends.kernels.enabled(), reason="portable code launches nothing")
@@ -282,3 +282,19 @@ def test_negative_zeros_are_no_zeros(function, shape):
     for value in (1.0, 2.0, 3.0, 4.0, -0.0, 0.0):
         x = tdt.full(shape, value)
         assert compiled(x).numpy().tobytes() == (function(x * 1.0) * 1.0).numpy().tobytes()
+
+
+def test_trials_leave_weights_as_they_are_for_other_threads(monkeypatch):
+    model = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(64, 5))
+    compiled, x = tdt.compile(model), tdt.randn(2, 1, 4, 4)
+    before = [p.detach().numpy().tobytes() for p in model.parameters()]
+    unlike, run = [], trials.Tape.run
+
+    def watched(tape):
+        unlike.extend(k for k, p in enumerate(model.parameters()) if p.detach().numpy().tobytes() != before[k])
+        return run(tape)
+
+    monkeypatch.setattr(trials.Tape, "run", watched)
+    for _ in range(4):
+        F.mse_loss(compiled(x), tdt.zeros(2, 5)).backward()
+    assert unlike == []
