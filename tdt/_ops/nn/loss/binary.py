@@ -197,8 +197,9 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = 
     if not (input.is_floating_point() or input.is_complex()):
         raise RuntimeError(f"result type Float can't be cast to the desired output type {SCALAR_NAMES[input.dtype]}")
     check_constant("soft_margin_loss", target=target)
-    if input.is_floating_point() and not target.is_complex():
+    if input.is_floating_point() and input.element_size() > 2 and not target.is_complex():
         return _pair_loss("soft_margin_loss", input, target, reduction)
+    # In half precision each step is rounded: from 11 on the exponential overflows in float16.
     losses = (-target * input).exp().log1p()
     return reduced(losses if losses.dtype is input.dtype else losses.to(input.dtype), reduction)
 
