@@ -21,6 +21,7 @@ def commands() -> str:
 
     root: Any = typer.main.get_command(app)
     lines = [
+        "---\nsearch: {boost: 3}  # who searches for an option means this page\n---",
         "# Command line",
         "Made from the commands' help: `tdt COMMAND --help` prints the same. `-h` and `--help` work everywhere.",
     ]
