@@ -13,7 +13,8 @@ class OutOfMemoryError(MemoryError):
     pass
 
 
-_allocated: dict[int, tuple[weakref.ref, int]] = {}  # address → the NumPy array that owns the memory, its GPU
+# Address → the NumPy array that owns the memory, its GPU, and the addresses of the first byte in use and behind the last.
+_allocated: dict[int, tuple[weakref.ref, int, int, int]] = {}
 _pinned: dict[int, weakref.ref] = {}
 
 
@@ -27,7 +28,7 @@ def own(values: np.ndarray, size: int | None = None) -> np.ndarray:
     values = values if values.flags.writeable else values.copy()
     owner = _owner(values)
     address, device = owner.ctypes.data, Device().id
-    size = owner.nbytes if size is None else size
+    low, size = (address, owner.nbytes) if size is None else (values.ctypes.data, size)
     if address in _allocated and _allocated[address][0]() is owner:
         return values
     _allocator(size)
@@ -37,7 +38,7 @@ def own(values: np.ndarray, size: int | None = None) -> np.ndarray:
         if address in _allocated and _allocated[address][0] is reference:
             del _allocated[address]
 
-    _allocated[address] = weakref.ref(owner, freed), device
+    _allocated[address] = weakref.ref(owner, freed), device, low, low + size
     pool.used[device] = pool.used.get(device, 0) + size
     pool.held[device] = max(pool.held.get(device, 0), pool.used[device])
     for hook in MemoryHook.active:
@@ -64,9 +65,9 @@ def _owner(values: np.ndarray) -> np.ndarray:
 
 def find(pointer: int, nbytes: int) -> np.ndarray | None:
     """The bytes of GPU memory at an address; None if they are not (all) memory of a GPU."""
-    for start, (reference, _) in list(_allocated.items()):
+    for start, (reference, _, low, high) in list(_allocated.items()):
         memory = reference()
-        if memory is not None and start <= pointer and pointer + nbytes <= start + memory.nbytes:
+        if memory is not None and low <= pointer and pointer + nbytes <= high:
             return _bytes(memory)[pointer - start : pointer - start + nbytes]
     return None
 
