@@ -23,6 +23,7 @@ from tdt.train.loop.build import build
 from tdt.train.loop.trainer import Trainer
 
 PAIRS = 25
+WARM = 100  # steps before those that are measured: programs run natively after some calls
 
 
 def mlp(library: Any) -> Any:
@@ -120,7 +121,7 @@ def step(library: Any, build: Any, shape: tuple[int, ...], characters: bool, com
         optimizer.step()
 
     run = library.compile(run, fullgraph=True) if compiled == "step" else run
-    for _ in range(4):
+    for _ in range(WARM):
         run()
     return run
 
@@ -194,7 +195,7 @@ def trained(name: str, compiled: bool) -> Any:
     def run() -> None:
         trainer._train_step([(parts.place(batch[0]), parts.place(batch[1]))])
 
-    for _ in range(12):
+    for _ in range(WARM):
         run()
     return run
 
