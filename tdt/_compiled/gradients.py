@@ -9,7 +9,6 @@ import numpy as np
 
 from tdt import _kernels
 from tdt._compiled.gradient import Named, Walk
-from tdt._compiled.lowering import same_bits
 from tdt._compiled.program import Refusal
 from tdt._core.mode import exchange_grad
 from tdt._core.tensor import LEAF, Tensor
@@ -212,20 +211,25 @@ class Changes:
         """What differs from values that `now` gave, and of which tensor."""
         tensors, states, gradients, generators, _ = values
         for t, own in zip(self.tensors, tensors, strict=True):
-            if not same_bits(t._a, own):
+            if not _same_values(t._a, own):
                 return f"a parameter or buffer that it updates{shown(own, t._a)}", t
         for t, grad in zip(self.leaves, gradients, strict=True):
             if (grad is None) != (t._grad is None):
                 return "which gradients it sets", t
-            if grad is not None and t._grad is not None and not same_bits(grad._a, t._grad._a):
+            if grad is not None and t._grad is not None and not _same_values(grad._a, t._grad._a):
                 return f"a gradient{shown(grad._a, t._grad._a)}", t
         for a, own in zip(self.states, states, strict=True):
-            if not same_bits(a, own):
+            if not _same_values(a, own):
                 return f"the state of an optimizer{shown(own, a)}", None
         for g, drawn in zip(self.generators, generators, strict=True):
             if not np.array_equal(g.state_array(), drawn):
                 return "the random numbers that it draws", None
         return None, None
+
+
+def _same_values(a: ndarray, b: ndarray) -> bool:
+    """Whether two arrays have the same bits, whatever the strides: copies have others in dimensions of one element."""
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 def shown(own: ndarray, ours: ndarray) -> str:

@@ -43,6 +43,7 @@ class TrainStep:
         self.computation = parts.computation(parts.model)
         self.whole: WholeStep | None = None  # from when on the computation of the loss runs natively
         self._number = 0
+        self._takes_whole = True  # unless they turn out not to be compiled
         self._is_taken = False  # whether `forward` has taken the step
         self.compares = False  # whether this step is computed both ways, compiled and not
         self._first = self._shares = 0.0  # weight in the mean of the step's first batch, and of all batches so far
@@ -85,7 +86,7 @@ class TrainStep:
 
     def _runs_whole(self) -> bool:
         """Whether steps are computed as one function: those of small models, which spend most of their time between ops."""
-        is_alone = self.train.accumulate == 1 and self.mixup is None and self.parts.shards is None
+        is_alone = self._takes_whole and self.train.accumulate == 1 and self.mixup is None and self.parts.shards is None
         if not is_alone or self.scaler.is_enabled() or not WholeStep.fits(self.parts.optimizer):
             return False
         return self.computation.is_small("losses")
@@ -98,6 +99,8 @@ class TrainStep:
         except NotFinite as error:
             return targets, targets, tdt.tensor(error.loss)  # of which the trainer reads the loss alone
         self._is_taken = True
+        if whole.compiled.refusals:  # the losses alone are compiled
+            self.whole, self._takes_whole = None, False
         objective.remember(output, targets, inputs, terms)
         return *objective.compared(output, targets, inputs), loss
 

@@ -376,6 +376,16 @@ def test_small_models_take_whole_steps(settings: str, tmp_path):
     assert own == eager and whole.steps and whole.steps[0] < 12
 
 
+def test_steps_on_images_are_whole_too(tmp_path):
+    with Session.start(
+        load("digits-cnn", ["device=cpu", "train.epochs=null", "train.steps=12"]), folder=tmp_path
+    ) as session:
+        assert session.train().reason == "done"
+        compiled = session.parts.computation(session.parts.model).compiled["step"]
+    recordings = [each.recording for of_kind in compiled.recordings.values() for each in of_kind]
+    assert recordings and all(each is not None and each.verified for each in recordings) and not compiled.refusals
+
+
 def test_a_whole_step_whose_loss_is_not_finite_updates_nothing(tmp_path):
     found = []
     for setting in ("auto", "false"):
