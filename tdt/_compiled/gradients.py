@@ -47,11 +47,6 @@ class Gradients:
         """Whether a backward pass has freed what a tensor was computed of."""
         return t._edge is not None and t._edge[0] in self._passed
 
-    @property
-    def passes(self) -> bool:
-        """Whether there was a backward pass."""
-        return bool(self._passed)
-
     def backward(self, run: Callable[..., list], edges: list, grads: list, keep: bool) -> list:
         """Run a backward pass to the leaves, as `_engine.run`, and record it."""
         recorder, walk = self.recorder, None

@@ -9,12 +9,11 @@ from typing import Any
 import tdt
 from tdt import Tensor, no_grad
 from tdt.amp import GradScaler
-from tdt.nn.utils import get_total_norm
 from tdt.train._types import Json
 from tdt.train.checks.compiling import Compilation, compilation
 from tdt.train.loop.mixup import Mixup
 from tdt.train.loop.parts import Parts
-from tdt.train.loop.whole_step import NotFinite, WholeStep, clip
+from tdt.train.loop.whole_step import NotFinite, WholeStep, clip, total_norm
 from tdt.train.model.computation import CHECK_EVERY
 
 
@@ -41,7 +40,7 @@ class TrainStep:
         self.skipped = 0
         self._norm: Tensor | None = None  # gradient norm of the last step, if clipping computed it
         self.computation = parts.computation(parts.model)
-        self.whole: WholeStep | None = None  # from when on the computation of the loss runs natively
+        self.whole: WholeStep | None = None  # once the computation of the loss is known to be small
         self._number = 0
         self._takes_whole = True  # unless they turn out not to be compiled
         self._is_taken = False  # whether `forward` has taken the step
@@ -158,7 +157,7 @@ class TrainStep:
 
     def total_norm(self) -> Tensor:
         """The norm of all gradients as one vector."""
-        return get_total_norm([p.grad for p in self.parts.model.parameters() if p.grad is not None])
+        return total_norm(self.parts.model.parameters())
 
     def gather_gradients(self) -> None:
         """Let each rank have the gradients of all parameters; without `train.shard_optimizer` it has."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,13 +73,14 @@ class WholeStep:
         check_values(_check_finite, losses.loss._a)
         losses.loss.backward()
         parameters = list(self.forward.model.parameters())
-        norm = clip(parameters, self.clip_value, self.clip_norm, lambda: _total_norm(parameters))
+        norm = clip(parameters, self.clip_value, self.clip_norm, lambda: total_norm(parameters))
         self.optimizer.step()
         terms = {name: (loss.detach(), target) for name, (loss, target) in losses.terms.items()}
         return losses._replace(loss=losses.loss.detach(), terms=terms), norm
 
 
-def _total_norm(parameters: Sequence[Tensor]) -> Tensor:
+def total_norm(parameters: Iterable[Tensor]) -> Tensor:
+    """The norm of the gradients of parameters as one vector."""
     return get_total_norm([p.grad for p in parameters if p.grad is not None])
 
 
