@@ -14,7 +14,7 @@ int (*null_call)(int kind, const char* function, const void* stream, size_t byte
 size_t (*null_module)(const void* image);                        // 0: refused
 size_t (*null_function)(const void* module, const char* name);   // 0: there is none
 int (*null_launch)(const void* function, const unsigned int* sizes, const void* stream, void** parameters);
-int (*null_capture)(const void* stream, int begin, int mode);    // an error
+int (*null_capture)(const void* stream, int begin);              // an error
 int (*null_is_capturing)(const void* stream);
 int null_count = 1, null_major = 9, null_minor = 0;
 
@@ -221,10 +221,10 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
     (void)start, (void)end;
     return *milliseconds = 0, cudaSuccess;
 }
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) { return last = (cudaError_t)null_capture(stream, 1, mode); }
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) { return (void)mode, last = (cudaError_t)null_capture(stream, 1); }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
     *graph = create();
-    return last = (cudaError_t)null_capture(stream, 0, 0);
+    return last = (cudaError_t)null_capture(stream, 0);
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus* status) {
     return *status = null_is_capturing(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone, cudaSuccess;

@@ -48,7 +48,6 @@ WORK = frozenset(("launch", "library", "copy", "fill"))  # what the GPU does
 NOTHING = re.compile(r"^cu[a-z]+(Dn)?(Set|Get|Create|Destroy)|_bufferSize$|BufferSize$")  # calls that start no work
 NOT_COMPILED = b"not compiled"  # in a cubin's place
 INVALID, RESOURCES, UNSUPPORTED, IMPLICIT = 1, 701, 900, 906  # CUDA's errors
-STRICT = 0  # the mode of capture in which no memory may be allocated
 REGISTERS, SHARED = 65536, 49152  # of a block: registers, bytes of shared memory
 
 
@@ -75,7 +74,7 @@ watched: list[list[Call]] = []  # the lists to which calls are appended
 refused: list[str] = []  # launches and calls that the driver refused, with the reason
 modules: dict[int, dict[str, cubin.Kernel]] = {}
 functions: dict[int, cubin.Kernel] = {}
-captures: dict[int, int] = {}  # stream → mode
+captures: set[int] = set()  # the streams being captured
 reports_capture = True  # to CuPy, which then refuses what it cannot capture
 
 
@@ -111,8 +110,6 @@ def _on_call(kind: int, function: bytes, stream: int | None, size: int) -> int:
     if what == "library" and NOTHING.search(name):
         return 0
     if captures and what in ("wait", "check") and (name == "cudaDeviceSynchronize" or stream in captures or not stream):
-        return _refuse(UNSUPPORTED, f"{name} during capture")
-    if what in ("allocate", "free") and STRICT in captures.values():
         return _refuse(UNSUPPORTED, f"{name} during capture")
     if what in WORK and (error := _implicit(name, stream)):
         return error
@@ -177,13 +174,13 @@ def _on_launch(function: int, at: object, stream: int | None, parameters: object
     return 0
 
 
-def _on_capture(stream: int | None, begin: int, mode: int) -> int:
+def _on_capture(stream: int | None, begin: int) -> int:
     if begin and not stream:
         return _refuse(UNSUPPORTED, "capture of the default stream")
     if begin:
-        captures[stream or 0] = mode
+        captures.add(stream or 0)
     else:
-        captures.pop(stream or 0)
+        captures.remove(stream or 0)
     return 0
 
 
@@ -204,7 +201,7 @@ CALLBACKS: dict[str, tuple[Callable, Callable]] = {
         ctypes.CFUNCTYPE(_INT, _VOID, ctypes.POINTER(ctypes.c_uint), _VOID, ctypes.POINTER(_VOID)),
         _on_launch,
     ),
-    "null_capture": (ctypes.CFUNCTYPE(_INT, _VOID, _INT, _INT), _on_capture),
+    "null_capture": (ctypes.CFUNCTYPE(_INT, _VOID, _INT), _on_capture),
     "null_is_capturing": (ctypes.CFUNCTYPE(_INT, _VOID), lambda stream: reports_capture and (stream or 0) in captures),
 }
 _alive: list[object] = []  # callbacks and libraries, for as long as the process lives
