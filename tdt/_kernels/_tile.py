@@ -106,7 +106,8 @@ def same_columns(shape: Shape) -> list[Shape]:
     return [shape._replace(rows=rows) for rows in range(MOST_ROWS_TOGETHER[shape.vectors], 0, -1)]
 
 
-def address(left: str, shape: Shape, *, panels: bool = True, places: bool = False, by_row: bool = False) -> int:
+def address(left: str, shape: Shape, *, panels: bool = True, places: bool = False, by_row: bool = False,
+            run: int = 0) -> int:  # fmt: skip
     """The address of a tile's function, for `tile`.
 
     Args:
@@ -114,10 +115,11 @@ def address(left: str, shape: Shape, *, panels: bool = True, places: bool = Fals
         panels: the right operand is packed; else its lines are `step` apart.
         places: a table says where rows of the result are; else they are `pitch` apart.
         by_row: the bias has a number for each row; else for each column.
+        run: elements of each run of "rows", which then are no loop; 0: the word of that name says how many.
     """
-    right, suffix = "panels" if panels else "lines", "_places" * places + "_by_row" * by_row
+    right, suffix = "panels" if panels else "lines", "_places" * places + "_by_row" * by_row + f"_{run}" * (run > 0)
     name = f"tile_{left}_{'x'.join(map(str, shape))}_{right}{suffix}"
-    return linked(name, [FUNCTION], lambda: Emitter(left, shape, panels, places, by_row).module)[0]
+    return linked(name, [FUNCTION], lambda: Emitter(left, shape, panels, places, by_row, run).module)[0]
 
 
 class Routine(Assembler):
@@ -173,10 +175,11 @@ class Routine(Assembler):
 class Emitter(Routine):
     """Writes the function of a tile."""
 
-    def __init__(self, left: str, shape: Shape, panels: bool, places: bool, by_row: bool = False):
+    def __init__(self, left: str, shape: Shape, panels: bool, places: bool, by_row: bool = False, run: int = 0):
         assert left in LEFT, f"left is one of {LEFT}, not {left}"
         super().__init__(WORDS, shape.width)
         self.left, self.shape, self.panels, self.places, self.by_row = left, shape, panels, places, by_row
+        self.run = run
         last = self.builder.sub(self.values["high"], self.number(1))
         self.index = [self.smaller(self.number(r), last) for r in range(self.shape.rows)]
         self.targets = [self._target(index) for index in self.index]
@@ -230,7 +233,8 @@ class Emitter(Routine):
         def cell(values: list[Any]) -> list[Any]:
             table, b, *sums = values
             offset = self.bytes_of(builder.load(self.at(table, 0, self.i64)))
-            _, b, *sums = self.unrolled(self.values["run"], [offset, b, *sums], step)
+            start = [offset, b, *sums]
+            _, b, *sums = step(start, self.run) if self.run else self.unrolled(self.values["run"], start, step)
             return [builder.add(table, self.number(8)), b, *sums]
 
         _ = self.line

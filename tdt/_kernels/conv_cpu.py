@@ -35,6 +35,7 @@ from tdt._kernels._turn import MOST_APART, separator, turner
 
 FEW_WEIGHTS = 1 << 14  # numbers that are packed sooner by each piece than by a call of the kernel
 CELLS = SCRATCH // 16  # of a kernel, of which a scratch array has the weights of a vector of channels
+SHORT_RUN = 3  # elements of a run, if all have as many, up to which a tile is compiled for that number
 NEAR_CHANNELS = 256  # of windows, so many of which stay in a level-one cache as a weight gradient sums at a time
 ITEMS = 8  # pieces of work that there should at least be
 PIECES = 2  # of a weight gradient's work for each thread, if there are several
@@ -274,11 +275,13 @@ def _plan(source: tuple, weight: tuple, numbers: tuple, groups: int, forward: bo
     unset = 0 if filled or not lazy else 4 * shape.columns * max(n * run for _, n, run, *_ in table.blocks.tolist())
     turned = not forward and not weights_last and 1 < cells <= MOST_APART
     separate = separator(cells, shape.width) if turned else 0
+    runs = set(table.blocks[:, 2].tolist())
+    run = max(runs) if len(runs) == 1 and max(runs) <= SHORT_RUN else 0
     words = words_for([
         address_of(lines), lines.size, columns, summed, cells, weights_last, forward, in_group, shape.columns,
         turner("scatter"), turner("lines"), separate, address_of(table.offsets), address_of(table.phases), len(table.phases),
-        address_of(table.blocks), shape.rows, address("rows", shape, places=True), turner(), lazy, unset, packs, last, *cut,
-        math.prod(table.size) * summed * groups, math.prod(table.size) * summed, channels,
+        address_of(table.blocks), shape.rows, address("rows", shape, places=True, run=run), turner(), lazy, unset, packs, last,
+        *cut, math.prod(table.size) * summed * groups, math.prod(table.size) * summed, channels,
     ], (lines, table.offsets, table.phases, table.blocks))  # fmt: skip
     first = slice(1) if forward else tuple(map(slice, stride))
     out = (source[0], *target, channels) if last else (source[0], channels, *target)

@@ -89,6 +89,19 @@ def test_every_edge_has_the_bits_of_the_sum_in_order_and_nothing_else_is_written
         np.testing.assert_array_equal(it.out, expected)
 
 
+@pytest.mark.parametrize("run", [1, 2, 3])
+@pytest.mark.parametrize("shape", BEST, ids=str)
+def test_a_tile_for_one_length_of_runs_has_the_bits_of_the_sum_in_order(shape: Shape, run: int):
+    function = address("rows", shape, places=True, run=run)
+    assert function != address("rows", shape, places=True)
+    for cells in (1, 2, 7):
+        it = Operands(shape, "rows", True, True, run, cells, cells)
+        expected = it.out.copy()
+        expected[np.ix_(it.order[: shape.rows], range(shape.columns))] = in_order(it.a, it.b)
+        call(function, **{**it.words, "run": 0}, bias=0, high=shape.rows, wide=shape.columns, first=1)
+        np.testing.assert_array_equal(it.out, expected)
+
+
 @pytest.mark.parametrize("shape", BEST, ids=str)
 def test_a_bias_by_row_is_added_to_all_columns_of_its_row_after_the_sum(shape: Shape):
     function, bias = address("rows", shape, by_row=True), numbers(np.random.default_rng(1), shape.rows)
