@@ -42,9 +42,10 @@ def panel(code: Code, p: SimpleNamespace, w: Value, out: Value, number: Value, l
 
     def forward() -> None:
         source = (group * p.columns + column) * rows
-        runs = code.select(p.weights_last != 0, p.cells, 1)
-        step = code.select(p.weights_last != 0, p.summed, 0)
-        each = code.select(p.weights_last != 0, 1, p.cells)
+        apart = (p.weights_last != 0) & (high - low < p.summed)  # else all numbers of a column follow each other
+        runs = code.select(apart, p.cells, 1)
+        step = code.select(apart, p.summed, 0)
+        each = code.select(apart, 1, p.cells)
         with code.loop(0, runs) as u:
             # All columns of some lines at a time, so that these are full before they leave the level-one cache.
             with code.loop(u * step + low * each, u * step + high * each, CHUNK) as at:
