@@ -136,14 +136,14 @@ def gpu_kernel(path: str, when: When) -> Kernel:
 
 
 class ByShape(tuple[Kernel, ...]):
-    """Kernels whose conditions depend on shapes, types and settings alone: which one applies is saved for each of these."""
+    """Kernels whose conditions depend on shapes, strides, types and settings alone: which one applies is saved for these."""
 
     def __init__(self, kernels: Sequence[Kernel]):
         self._found: dict[tuple, Kernel | None] = {}
 
     def first(self, arrays: Sequence[Any], attributes: dict) -> Kernel | None:
         """The first that applies."""
-        kinds = [None if a is None else (a.shape, a.dtype) for a in arrays]
+        kinds = [None if a is None else (a.shape, a.strides, a.dtype) for a in arrays]
         key = (SWITCHES.kernels, SWITCHES.winograd, *kinds, *attributes.items())
         try:
             return self._found[key]

@@ -1,4 +1,4 @@
-"""Which kernel applies is found once for each combination of shapes, types and settings."""
+"""Which kernel applies is found once for each combination of shapes, strides, types and settings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 import tdt
 from tdt._kernels import ByShape, Kernel, chosen, enabled
+from tdt._kernels._registry import forget
 
 
 def test_the_choice_by_shape_is_found_once_and_follows_settings_and_switches():
@@ -23,3 +24,25 @@ def test_the_choice_by_shape_is_found_once_and_follows_settings_and_switches():
         assert chosen(kernels, np, np.zeros(3), np.zeros(3), stride=(1,)) is abs
     with tdt.backends.kernels(False):
         assert chosen(kernels, np, np.zeros(3), None, stride=(1,)) is None
+
+
+def test_the_choice_for_one_memory_order_is_not_that_for_another():
+    kernels = ByShape((Kernel(lambda arrays, attributes: arrays[0].flags.c_contiguous, abs),))
+    a = np.zeros((3, 4))
+    with tdt.backends.kernels(True):
+        assert [chosen(kernels, np, x) for x in (a, a.T.copy().T, a)] == [abs, None, abs]
+
+
+def test_a_convolution_has_the_same_bits_after_one_of_another_memory_order():
+    rng = np.random.default_rng(0)
+    x, w = (tdt.from_numpy(rng.standard_normal(s, np.float32)) for s in ((1, 256, 7, 7), (128, 256, 5, 5)))
+    x_last, w_last = (a.contiguous(memory_format=tdt.channels_last) for a in (x, w))
+
+    def of_planes() -> bytes:
+        return tdt.nn.functional.conv2d(x, w, padding=2).numpy().tobytes()
+
+    forget()
+    expected = of_planes()
+    forget()
+    tdt.nn.functional.conv2d(x_last, w_last, padding=2)
+    assert of_planes() == expected

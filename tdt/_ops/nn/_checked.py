@@ -17,7 +17,7 @@ INTS = frozenset([int])
 
 
 class CheckedCalls:
-    """The kernel and the attributes of calls of an op, by all that both depend on: shapes, types and arguments.
+    """The kernel and the attributes of calls of an op, by all that both depend on: shapes, strides, types and arguments.
 
     Args:
         kernels: of the op, chosen by shape.
@@ -45,7 +45,7 @@ class CheckedCalls:
             if size.__class__ is not tuple or not INTS.issuperset(map(type, size)):  # 1 == True == 1.0
                 return None
         biases = (None, None) if bias is None else (bias._a.shape, bias._a.dtype)
-        return x.shape, x.dtype, w.shape, w.dtype, *biases, groups, *sizes
+        return x.shape, x.strides, x.dtype, w.shape, w.strides, w.dtype, *biases, groups, *sizes
 
     def result(self, op: Op, key: tuple | None, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
         """The result of a call of `op` that was checked before; None for others."""
