@@ -59,6 +59,7 @@ FEW_PANELS = 4  # panels of columns up to which the left operand is read where i
 # are, of rows that fill vectors badly, as those of the transposed product would be. Some by the floats of a vector.
 FEW_ROWS, ROWS_BETWEEN = 4, 64
 FEW_ROWS_OF_LINES = {8: (12, 12), 16: (48, 96)}  # of a shallow sum, of others
+FEW_ROWS_OF_PAIRS = {8: 12, 16: 128}  # of others with up to two vectors of columns
 FEW_COLUMNS = {8: (16, 32), 16: (16, 64)}  # where the left operand's rows are contiguous, where its columns are
 ROWS_OF_FEW_COLUMNS = {8: 1 << 62, 16: 128}  # where its rows are contiguous
 # Elements of all left operands where their columns are: each is read in pieces of a tile's rows, as long as a cache holds them.
@@ -483,7 +484,8 @@ def _is_direct(count: int, product: tuple[int, int, int], a: tuple[int, int], b:
     if n == 1 or m <= FEW_ROWS or m * n * k < SMALL or _direct.is_narrow(m, n, k, a, b[0], width):
         return True
     if right:
-        few = m < MOST_ROWS[width] or (m <= FEW_ROWS_OF_LINES[width][k > SHALLOW] and n * k <= CACHED[width])
+        most = FEW_ROWS_OF_PAIRS[width] if n <= 2 * width and k > SHALLOW else FEW_ROWS_OF_LINES[width][k > SHALLOW]
+        few = m < MOST_ROWS[width] or (m <= most and n * k <= CACHED[width])
         cached = m <= ROWS_OF_FEW_COLUMNS[width] if left else count * m * k <= SIZE_OF_FEW_COLUMNS[width]
         return few or (n <= FEW_COLUMNS[width][not left] and cached)
     return m <= ROWS_BETWEEN and 10 * _each(m, 1, width) > 11 * m

@@ -190,6 +190,16 @@ def test_products_of_three_vectors_of_columns_are_packed_in_vectors_of_sixteen(s
     assert product_cpu._is_direct(1, size, (4, 4 * rows), (4, strides[0]), (4, 4))
 
 
+@pytest.mark.parametrize(
+    ("size", "direct"),
+    [((128, 32, 800), True), ((128, 33, 800), False), ((129, 32, 800), False), ((96, 64, 800), True)],
+)
+def test_up_to_128_rows_of_two_vectors_of_columns_are_read_in_place_in_vectors_of_sixteen(size, direct, monkeypatch):
+    monkeypatch.setattr(product_cpu, "vector_width", lambda: 16)
+    _, columns, depth = size
+    assert product_cpu._is_direct(1, size, (4 * depth, 4), (4 * columns, 4), (4, 4)) == direct
+
+
 @pytest.mark.parametrize(("count", "direct"), [(1, True), (4, True), (5, False)])
 def test_columns_of_left_operands_larger_than_a_cache_are_packed_in_vectors_of_sixteen(count, direct, monkeypatch):
     monkeypatch.setattr(product_cpu, "vector_width", lambda: 16)
