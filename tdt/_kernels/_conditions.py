@@ -39,7 +39,7 @@ CACHED_WEIGHTS, MANY_PIXELS_OF_MANY_WEIGHTS = 1 << 15, 160
 FEW_CHANNELS, FEW_PAIRS, FEW_CELLS, SOME_CELLS, FILLED, LARGE_FEW = 4, 64, 25, 64, 0.75, 1 << 15
 SOME_CHANNELS, FILLED_ROWS, FILLED_ALONE = 12, 0.87, 0.9
 MOST_CELLS = 81  # of a kernel, all of which are written out in the code of `_planes` and `_pixels`
-# Numbers of a row of a patch, and of a whole patch, whose weight gradient is summed where they lie.
+# Numbers of a row of a patch, and of a whole patch, whose weight gradient is summed where they lie, as results are.
 LONG_RUN, MOST_PATCH = 8, 1 << 10
 # Windows of an image up to which they are multiplied as patches, also of a channels-last one, whose weights are packed sooner,
 # and the least number of weights; and for a weight gradient the least number of weights for each window of all images. With the
@@ -143,7 +143,8 @@ def many_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
 def pointwise(arrays: Sequence[Any], attributes: dict) -> bool:
     """Convolutions of images with kernels of 1 × 1, without padding.
 
-    And input gradients of patches with few channels, weight gradients of small patches and of very large ones.
+    And input gradients of patches with few channels, weight gradients of small patches and of very large ones, and results of
+    these if they are channels-last.
     """
     if attributes["groups"] != 1 or any(attributes["padding"]) or arrays[0].ndim != 4:
         return False
@@ -153,8 +154,10 @@ def pointwise(arrays: Sequence[Any], attributes: dict) -> bool:
     channels = arrays[1].shape[1]
     if "kernel" in attributes:
         pays = kernel[-1] < LONG_RUN or channels * math.prod(kernel) > MOST_PATCH
+    elif "size" in attributes:
+        pays = channels < PATCH_CHANNELS
     else:
-        pays = "size" in attributes and channels < PATCH_CHANNELS
+        pays = channels * math.prod(kernel) > MOST_PATCH and output_is_channels_last(*arrays[:2])
     return pays and of_patches(arrays, attributes)
 
 

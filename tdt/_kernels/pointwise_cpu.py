@@ -20,6 +20,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
+from tdt._backend.windows import output_sizes
 from tdt._kernels import product
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._jit import address_of
@@ -66,13 +67,17 @@ SUMMED = ("tile", "pack", "table", "cells", "tile_rows", "tile_columns", "count"
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
          groups: int) -> np.ndarray:  # fmt: skip
-    """The op `conv` for x (N, C, H, W), w (O, C, 1, 1), b (O,) or None; without padding, one group."""
+    """The op `conv` for x (N, C, H, W), w (O, C, 1, 1), b (O,) or None; without padding, one group.
+
+    Or for w (O, C, KH, KW), a kernel as large as the stride, if the result is channels-last.
+    """
     if x.shape[2:] == ONE_PIXEL:
         return product(np, _row(x), _row(w).T, b).reshape(len(x), len(w), 1, 1)
-    out_channels, size = len(w), tuple((n - 1) // s + 1 for n, s in zip(x.shape[2:], stride, strict=True))
+    out_channels, size = len(w), output_sizes(x.shape[2:], w.shape[2:], stride, padding, dilation)
     shape = x.shape[0], out_channels, *size
     if output_is_channels_last(x, w):
-        flat = product(np, _pixels(x, stride, size), to_last(w).reshape(out_channels, -1).T, b)
+        rows = _of_windows(x, w.shape[2:], stride, size)
+        flat = product(np, rows, to_last(w).reshape(out_channels, -1).T, b)
         return to_front(flat.reshape(shape[0], *size, out_channels))
     images = _planes(x, stride, size)
     w = w.reshape(out_channels, -1)
@@ -110,13 +115,18 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
     if x.shape[2:] == ONE_PIXEL:
         return product(np, _row(y).T, _row(x)).reshape(out_channels, x.shape[1], 1, 1)
     if output_is_channels_last(y, x):
-        rows = _pixels(x, stride, size) if kernel == ONE_CELL else _patches_last(x, kernel, size)
+        rows = _of_windows(x, kernel, stride, size)
         flat = product(np, to_last(y).reshape(-1, out_channels).T, rows)
         return to_front(flat.reshape(out_channels, *kernel, x.shape[1]))
     images = _planes(x, stride, size) if kernel == ONE_CELL else _patches(x, kernel, size)
     y = np.ascontiguousarray(y.reshape(*y.shape[:2], -1))
     flat = product(np, y[:, :, 0].T, images[:, :, 0]) if y.shape[2] == 1 else _sums(y, images)
     return flat.reshape(out_channels, x.shape[1], *kernel)
+
+
+def _of_windows(x: np.ndarray, kernel: tuple, stride: tuple, size: tuple) -> np.ndarray:
+    """Channels-last (N, C, H, W) as (N · windows, cells of a window): pixels that windows lie on, or patches."""
+    return _pixels(x, stride, size) if kernel == ONE_CELL else _patches_last(x, kernel, size)
 
 
 def _patches(x: np.ndarray, kernel: tuple, size: tuple) -> np.ndarray:

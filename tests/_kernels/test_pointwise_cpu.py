@@ -39,8 +39,9 @@ def problem(case: tuple, last: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def all_three(x, w, b, y, how) -> list[np.ndarray]:
+    here = w.shape[2:] == (1, 1) or is_channels_last(x)
     return [
-        (pointwise_cpu if w.shape[2:] == (1, 1) else volume_cpu).conv(x, w, b, **how),
+        (pointwise_cpu if here else volume_cpu).conv(x, w, b, **how),
         pointwise_cpu.conv_input_grad(y, w, None, size=x.shape[2:], **how),
         pointwise_cpu.conv_weight_grad(y, x, kernel=w.shape[2:], **how),
     ]
@@ -102,6 +103,14 @@ def test_products_are_chosen_for_windows_that_do_not_overlap(kernel, more, chose
         when = KERNELS[f"pointwise_cpu:{name}"].when
         assert when(arrays, {**how, **extra}) == (name in chosen)
         assert not when(tuple(a if a is None else a.astype(np.float64) for a in arrays), {**how, **extra})
+
+
+@pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
+def test_results_of_large_channels_last_patches_are_products_of_their_copies():
+    when = KERNELS["pointwise_cpu:conv"].when
+    for side, last, chosen in ((16, True, False), (32, True, True), (32, False, False)):
+        x, w, b, _, how = problem((2, 3, 20, (2 * side, 3 * side + 1), (side, side), (side, side)), last)
+        assert when((x, w, b), how) == chosen
 
 
 @pytest.mark.parametrize("case", [(3, 40, 65, (20, 10)), (2, 300, 3, (16, 18)), (1, 7, 20, (5, 49))], ids=str)
