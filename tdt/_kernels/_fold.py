@@ -8,7 +8,7 @@ sums). What is added to what follows from the shape alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from tdt._kernels._syntax import FLOATS, element, vector_length
 
 STEPS = 16  # vectors, or rows, that a block has
 BYTES = 256  # of the accumulators of a block: eight of AVX2's registers, four of AVX-512's
+FEW = 4  # columns that are folded side by side, at least
 NARROW = 8  # elements of the vectors that take what remains
 
 Values = tuple[Value, ...]
@@ -89,14 +90,17 @@ def _multiplied(code: Code, a: Values, b: Values) -> Values:
 def _larger(code: Code, a: Values, b: Values) -> Values:
     """The larger one; NaN if one is."""
     (x,), (y,) = a, b
-    keep = x >= y
-    return (code.select(keep | (x != x) if element(x.kind) in FLOATS else keep, x, y),)
+    return (_unless_nan(code, code.select(y > x, y, x), y),)
 
 
 def _smaller(code: Code, a: Values, b: Values) -> Values:
     (x,), (y,) = a, b
-    keep = x <= y
-    return (code.select(keep | (x != x) if element(x.kind) in FLOATS else keep, x, y),)
+    return (_unless_nan(code, code.select(y < x, y, x), y),)
+
+
+def _unless_nan(code: Code, chosen: Value, y: Value) -> Value:
+    """What `select` has chosen, which is one instruction of the processor; y where that is NaN."""
+    return code.select(y != y, y, chosen) if element(y.kind) in FLOATS else chosen
 
 
 def _wider(kind: str) -> str:
@@ -261,6 +265,21 @@ class Stage:
             return tuple([code.load(self.wide, address, index * each + k) for k in range(each)])
         return tuple([code.shuffle(values, values, range(k, each * count, each)) for k in range(each)])
 
+    def columns(self, width: Value) -> Iterator[tuple[Value, int]]:
+        """Loops over `width` columns: the first of those folded side by side, and their number (0: one).
+
+        Few columns are folded with as many accumulators as they are, since each waits for its last addition.
+        """
+        column, count = self.code.variable("i64", 0), self.lanes
+        while count >= FEW:
+            with self.code.loop(column.get(), width - (count - 1), count) as b:
+                yield b, count
+            done = column.get()
+            column.set(done + (width - done) // count * count)
+            count //= 2
+        with self.code.loop(column.get(), width) as b:
+            yield b, 0
+
     def put(self, values: Values, address: Value, index: Value, numbers: list[Value]) -> None:
         """Write a result, or accumulators, in the wide type."""
         code, each = self.code, self.fold.count
@@ -404,13 +423,8 @@ def columns(code: Code, first: Value, last: Value, arguments: list[Value], name:
         stop = code.minimum(start + piece, outer * n + n)
         with code.loop(start, stop, STEPS) as top:
             bottom = code.minimum(top + STEPS, stop)
-            column = code.variable("i64", 0)
-            for count in (stage.lanes, NARROW, 0):
-                with code.loop(column.get(), width - (max(count, 1) - 1), max(count, 1)) as b:
-                    _fold_tile(stage, arguments, unit, outer, (start, top, bottom, stop), b, count)
-                if count:
-                    done = column.get()
-                    column.set(done + (width - done) // count * count)
+            for b, count in stage.columns(width):
+                _fold_tile(stage, arguments, unit, outer, (start, top, bottom, stop), b, count)
 
 
 def fold_tile(stage: Stage, x: Value, rows: tuple[Value, Value], width: Value, b: Value, count: int,

@@ -9,7 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from tdt._kernels._column_fold import WIDTH, column_fold, column_logsumexp, column_variance
+from tdt._kernels._column_fold import (
+    WIDTH,
+    column_fold,
+    column_logsumexp,
+    column_variance,
+    cut_column_fold,
+    cut_column_logsumexp,
+    cut_column_variance,
+)
 from tdt._kernels._conditions import PIECE
 from tdt._kernels._fold import FOLDS, STEPS, STORED, UNSIGNED, columns, kind_of, rows
 from tdt._kernels._formulas import from_formula
@@ -36,6 +44,7 @@ PARTS = 16  # that the rows of (A, n, B) are cut into, at most
 GRAIN = 4  # blocks that a thread should at least have
 LETTERS = frozenset(STORED)
 MOST_PLANS = 1000
+LARGEST = 2 * PIECE  # elements of an array whose columns one call folds: plans read larger ones row by row
 REAL_ONLY = ("norm1", "norm2", "norm_inf", "nansum", "nanmean", "var", "std", "mean", "prod", "logsumexp")
 
 _KINDS = {"double": np.dtype("d"), "float": np.dtype("f"), "i64": np.dtype("q"), "i32": np.dtype("i"),
@@ -160,8 +169,8 @@ def _at_once(name: str, x: np.ndarray, axis: Any, keepdims: bool, final: Any) ->
 
     Short rows, which `_fold.rows` folds at a fraction of the rate, have one thread at any size.
     """
-    small = x.size < THREADS.elementwise and x.size <= PIECE
-    if not x.size or not x.flags.c_contiguous or not (small or x.shape[-1] < SHORT):
+    alone = x.size < THREADS.elementwise
+    if not x.size or not x.flags.c_contiguous or not ((alone and x.size <= LARGEST) or x.shape[-1] < SHORT):
         return None
     key = (name, x.dtype, x.ndim, axis, keepdims, final)
     found = _at_once_by.get(key, False)
@@ -169,7 +178,9 @@ def _at_once(name: str, x: np.ndarray, axis: Any, keepdims: bool, final: Any) ->
         if len(_at_once_by) > MOST_PLANS:
             _at_once_by.clear()
         found = _at_once_by[key] = at_once(*key)
-    return None if found is None or not (small or found.has_short_rows(x.shape)) else found(x)
+    if found is None or not ((alone and x.size <= (PIECE if found.rows else LARGEST)) or found.has_short_rows(x.shape)):
+        return None
+    return found(x)
 
 
 def at_once(name: str, dtype: np.dtype, ndim: int, axis: Any, keepdims: bool, final: Any) -> AtOnce | None:
@@ -182,7 +193,7 @@ def at_once(name: str, dtype: np.dtype, ndim: int, axis: Any, keepdims: bool, fi
     dims = sorted({a % ndim for a in axes}) if ndim else []
     if not dims or dims[-1] - dims[0] != len(dims) - 1:
         return None
-    forms = ("rows", "short rows") if dims[-1] == ndim - 1 else ("columns", "joined columns")
+    forms = ("rows", "short rows") if dims[-1] == ndim - 1 else ("columns", "joined columns", "cut columns")
     ufuncs = [_ufunc(name, dtype, final, form) for form in forms]
     return None if ufuncs[0] is None else AtOnce(dims[0], dims[-1] + 1, dims[-1] == ndim - 1, keepdims, ufuncs)
 
@@ -196,7 +207,8 @@ class AtOnce:
 
     Args:
         rows: whether no dimensions follow.
-        ufuncs: functions that give the ufunc of rows and that of many short rows; or of columns, and of few columns.
+        ufuncs: functions that give the ufunc of rows and that of many short rows; or of columns, of few columns, and of
+            columns that are cut.
     """
 
     __slots__ = ("first", "stop", "rows", "keepdims", "ufuncs", "known")
@@ -248,12 +260,15 @@ class AtOnce:
             function = self.ufuncs[short]
         else:
             visible, natural = (*lead, n, width), (*lead, width)
-            joins = rows_as_one(outer, n, width) > 1 if width > 1 else False
-            if n < 2 or width < 2 or not (joins or pieces_of(outer, n, width) == 1):
+            if n < 2 or width < 2:
                 return None, None, None
-            function = self.ufuncs[joins]
+            joins, pieces = rows_as_one(outer, n, width) > 1, pieces_of(outer, n, width)
+            function = self.ufuncs[1 if joins else 0 if pieces == 1 else 2]
         required = (*lead, *[1] * (stop - first if self.keepdims else 0), *behind)
-        return function(), None if visible == shape else visible, None if required == natural else required
+        ufunc = function()
+        if not self.rows and function is self.ufuncs[2]:
+            ufunc = functools.partial(_on_pieces, ufunc, np.array(-(-n // pieces), np.int64))
+        return ufunc, None if visible == shape else visible, None if required == natural else required
 
 
 def row_function(name: str, dtype: np.dtype, final: Any = None) -> Callable[[np.ndarray], Any] | None:
@@ -266,12 +281,14 @@ def row_function(name: str, dtype: np.dtype, final: Any = None) -> Callable[[np.
     return found and found()
 
 
-# By form: the ufuncs of folds, of "var" and "std", and of "logsumexp", and their last parameters.
-FORMS: dict[str, tuple[tuple[Callable[..., Callable], ...], tuple]] = {
-    "rows": ((row_fold, row_variance, row_logsumexp), ()),
-    "short rows": ((short_row_fold, short_row_variance, short_row_logsumexp), ()),
-    "columns": ((column_fold, column_variance, column_logsumexp), (False,)),
-    "joined columns": ((column_fold, column_variance, column_logsumexp), (True,)),
+# By form: the ufuncs of folds, of "var" and "std", and of "logsumexp", the types of operands after the first, and their
+# last parameters.
+FORMS: dict[str, tuple[tuple[Callable[..., Callable], ...], str, tuple]] = {
+    "rows": ((row_fold, row_variance, row_logsumexp), "", ()),
+    "short rows": ((short_row_fold, short_row_variance, short_row_logsumexp), "", ()),
+    "columns": ((column_fold, column_variance, column_logsumexp), "", (False,)),
+    "joined columns": ((column_fold, column_variance, column_logsumexp), "", (True,)),
+    "cut columns": ((cut_column_fold, cut_column_variance, cut_column_logsumexp), "q", (False,)),
 }
 
 
@@ -288,7 +305,7 @@ def _ufunc(name: str, dtype: np.dtype, final: Any, form: str) -> Callable[[], An
     target = letter if final is None or own else letter_of(np.dtype(final))
     if not target or (own and "columns" in form and letter not in "fd"):
         return None
-    (fold, spread, logarithm), options = FORMS[form]
+    (fold, spread, logarithm), further, options = FORMS[form]
     if name == "logsumexp":
         make, parameters = logarithm, (letter,)
     else:
@@ -296,16 +313,21 @@ def _ufunc(name: str, dtype: np.dtype, final: Any, form: str) -> Callable[[], An
 
     @functools.cache
     def ufunc() -> Callable[[np.ndarray], Any]:
-        code = make(letter + target, *parameters, *options)
+        code = make(letter + further + target, *parameters, *options)
         return code if "E" not in letter + target else functools.partial(_on_words, code, dtype, letter, target)
 
     return ufunc
 
 
-def _on_words(code: Callable, dtype: np.dtype, letter: str, target: str, x: np.ndarray) -> Any:
+def _on_words(code: Callable, dtype: np.dtype, letter: str, target: str, x: np.ndarray, *rest: np.ndarray) -> Any:
     """A ufunc that takes bfloat16 as uint16, on arrays of it."""
-    result = code(x.view(np.uint16) if letter == "E" else x)
+    result = code(x.view(np.uint16) if letter == "E" else x, *rest)
     return np.asarray(result).view(dtype) if target == "E" else result
+
+
+def _on_pieces(code: Callable, piece: np.ndarray, x: np.ndarray) -> Any:
+    """The ufunc of columns that are cut, on pieces of so many rows."""
+    return code(x, piece)
 
 
 def _unsupported(name: str, letter: str) -> bool:

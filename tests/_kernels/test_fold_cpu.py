@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import tdt
 from tdt import _kernels
 from tdt._kernels import fold_cpu
 from tdt._kernels._fold import FOLDS
-from tdt._kernels._threads import PARALLEL
+from tdt._kernels._threads import PARALLEL, THREADS
 from tdt._kernels.fold_cpu import fold, logsumexp, variance
 
 REFERENCES = {
@@ -148,7 +149,8 @@ def test_short_rows_have_the_same_bits_one_by_one_and_side_by_side(rows, n, lett
 
 @pytest.mark.parametrize("letter", "fdi")
 @pytest.mark.parametrize(("shape", "axis"), [((200, 5), (0,)), ((20, 50), (0,)), ((7, 20, 9), (1,)), ((7, 20, 9), (0, 1)),
-                                             ((129, 32), (0,)), ((300, 100), (0,))])  # fmt: skip
+                                             ((129, 32), (0,)), ((300, 100), (0,)), ((1100, 47), (0,)), ((3, 700, 39), (1,)),
+                                             ((2600, 64), (0,))])  # fmt: skip
 def test_columns_have_the_same_bits_in_one_call_and_by_a_plan(shape, axis, letter, monkeypatch):
     x = (10 * np.random.default_rng(0).standard_normal(shape)).astype(letter)
     count = math.prod(shape[d] for d in axis)
@@ -160,8 +162,12 @@ def test_columns_have_the_same_bits_in_one_call_and_by_a_plan(shape, axis, lette
         found = [fold(name, x, axis, False, None, float(count)) for name in names if name not in ("var", "std")]
         return real + found + ([logsumexp(x, axis, False)] if letter != "i" else [])
 
-    at_once = results()
+    with monkeypatch.context() as without_plans:
+        without_plans.setattr(THREADS, "elementwise", sys.maxsize)
+        without_plans.setattr(fold_cpu, "_planned", lambda *_: None)
+        at_once = results()
     monkeypatch.setattr(fold_cpu, "_at_once", lambda *_: None)
+    monkeypatch.setattr(fold_cpu, "_plans", {})
     for a, b in zip(at_once, results(), strict=True):
         assert a.dtype == b.dtype
         assert a.shape == b.shape
