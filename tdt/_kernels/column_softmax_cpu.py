@@ -5,8 +5,10 @@ The elements of a column have the values that `softmax_cpu` gives a row of the s
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,10 +16,12 @@ from tdt._kernels import functions, softmax_cpu
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._columns import TILE, Columns, column_sums, columns_of, maxima
 from tdt._kernels._exponential import exp_of_negative, log_from_1
+from tdt._kernels._gufunc import Operand, generalized
 from tdt._kernels._inline import inline
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel
 from tdt._kernels._rows import LANES, contiguous, fma, load, store
+from tdt._kernels._threads import THREADS
 from tdt._kernels.softmax_cpu import ONCE
 
 GRAIN = 1 << 14  # elements that a thread should at least have
@@ -43,15 +47,53 @@ def log_softmax_vjp(g: np.ndarray, out: np.ndarray, *, dim: int) -> np.ndarray:
     return _run(_log_softmax_grad, softmax_cpu.log_softmax_vjp, (g, out), dim)
 
 
-def _run(kernel: Callable[[], NativeKernel], rows: Callable, operands: tuple, dim: int) -> np.ndarray:
-    """The result of a kernel; rows: the function of the last dimension."""
+class Form(NamedTuple):
+    """The two forms of a function's code.
+
+    Attributes:
+        kernel: for the pool.
+        at_once: gives a generalised ufunc of contiguous matrices, for arrays that one thread computes.
+    """
+
+    kernel: Callable[[], NativeKernel]
+    at_once: Callable[[], Callable[..., np.ndarray]]
+
+
+def _columnwise(arrays: int) -> Callable[[Callable[..., None]], Form]:
+    """The forms of code for columns, which gets the first and the last unit, the addresses of so many arrays, n and inner."""
+
+    def decorate(write: Callable[..., None]) -> Form:
+        @functools.wraps(write)
+        def matrix(code: Code, operands: list[Operand], sizes: list[Value]) -> None:
+            units = (sizes[1] + (TILE - 1)) // TILE
+            write(code, code.value(0, "i64"), units, [*[each.address for each in operands], *sizes])
+
+        signature = ",".join(["(n,m)"] * (arrays - 1)) + "->(n,m)"
+        ufunc = generalized(signature, vectorize=False)(matrix)
+        return Form(native("p" * arrays + "qq", vectorize=False)(write), lambda: ufunc("f" * arrays))
+
+    return decorate
+
+
+def at_once(name: str, axis: int, ndim: int) -> Callable[[np.ndarray], np.ndarray]:
+    """ "softmax" or "log_softmax" over an axis but the last of contiguous arrays, for one thread."""
+    ufunc = (_softmax if name == "softmax" else _log_softmax).at_once()
+    if axis == ndim - 2:
+        return ufunc
+    return lambda x: ufunc(x.reshape(*x.shape[: axis + 1], -1)).reshape(x.shape)
+
+
+def _run(form: Form, rows: Callable, operands: tuple, dim: int) -> np.ndarray:
+    """The result of a function; rows: that of the last dimension."""
     shape = operands[0].shape
     n, inner = shape[dim], math.prod(shape[dim + 1 :])
     arrays = list(map(contiguous, operands))
     if inner == 1:
         return rows(*[a.reshape(-1, n) for a in arrays], dim=1).reshape(shape)
+    if arrays[0].size < THREADS.elementwise:
+        return form.at_once()(*[a.reshape(-1, n, inner) for a in arrays]).reshape(shape)
     out = np.empty(shape, np.float32)
-    on_columns(kernel(), out.size // (n * inner), n, inner, *arrays, out)
+    on_columns(form.kernel(), out.size // (n * inner), n, inner, *arrays, out)
     return out
 
 
@@ -76,7 +118,7 @@ def exponentials(code: Code, columns: Columns, x: Value, top: Value, sums: Value
     column_sums(code, columns, term, sums, ONCE)
 
 
-@native("ppqq", vectorize=False)
+@_columnwise(2)
 def _softmax(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     x, out, n, inner = arguments
     top, sums = code.array("float", TILE), code.array("double", TILE)
@@ -97,7 +139,7 @@ def _softmax(code: Code, first: Value, last: Value, arguments: list[Value]) -> N
             )
 
 
-@native("ppqq", vectorize=False)
+@_columnwise(2)
 def _log_softmax(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     x, out, n, inner = arguments
     top, sums, logs = code.array("float", TILE), code.array("double", TILE), code.array("float", TILE)
@@ -120,7 +162,7 @@ def _log_softmax(code: Code, first: Value, last: Value, arguments: list[Value]) 
             columns.each(code, write)
 
 
-@native("pppqq", vectorize=False)
+@_columnwise(3)
 def _softmax_grad(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     g, out, grad, n, inner = arguments
     sums = code.array("double", TILE)
@@ -150,7 +192,7 @@ def _softmax_grad(code: Code, first: Value, last: Value, arguments: list[Value])
         code.choose(n <= LANES, lambda: of_kind(columns, "double"), lambda: of_kind(columns, "float"))
 
 
-@native("pppqq", vectorize=False)
+@_columnwise(3)
 def _log_softmax_grad(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     g, out, grad, n, inner = arguments
     sums, less = code.array("double", TILE), code.array("float", TILE)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
 from tdt._kernels import _pool, column_softmax_cpu, softmax_cpu
+from tdt._kernels._threads import THREADS
 
 SHAPES = [(2, 3, 5), (3, 16, 17), (2, 19, 70), (1, 65, 3), (2, 130, 2), (1, 1, 9), (1, 1025, 7), (1, 2100, 70)]
 NAMES = ["softmax", "log_softmax"]
@@ -40,6 +43,20 @@ def test_any_dimension_and_memory_order():
     np.testing.assert_array_equal(
         column_softmax_cpu.softmax(ones, dim=1)[..., 0, 0], softmax_cpu.softmax(ones[..., 0, 0], dim=1)
     )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_thread_and_several_have_the_same_bits(name, monkeypatch):
+    for shape in SHAPES:
+        x, g, found = numbers(shape), numbers(shape, 1), []
+        for elements in (0, sys.maxsize):  # from which an array is left to the pool
+            monkeypatch.setattr(THREADS, "elementwise", elements)
+            out = getattr(column_softmax_cpu, name)(x, dim=1)
+            found.append(out.tobytes() + getattr(column_softmax_cpu, f"{name}_vjp")(g, out, dim=1).tobytes())
+        for axis in (0, 1):
+            at_once = column_softmax_cpu.at_once(name, axis, 3)(x)
+            np.testing.assert_array_equal(at_once, getattr(column_softmax_cpu, name)(x, dim=axis))
+        assert found[0] == found[1]
 
 
 def test_special_values():

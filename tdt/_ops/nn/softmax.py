@@ -21,8 +21,6 @@ from tdt._ops.elementwise._front import tensor_argument
 from tdt.autograd._fast_path import FastPath
 from tdt.autograd._op import Op, finish, op
 
-TURNED = 1 << 12  # elements up to which an array is turned so that its columns are rows
-
 
 def _shifted(xp: Any, x: Any, dim: int) -> Any:
     """`x` minus its maximum along `dim`: exp overflows float32 above 88."""
@@ -101,23 +99,17 @@ for _record in (_softmax, _log_softmax):
 
 
 def _fast_path(record: Op) -> FastPath:
-    """The short way of contiguous float32 arrays; along other dimensions than the last, of few elements, which are turned."""
+    """The short way of contiguous float32 arrays."""
 
     def prepare(dtype: Any, ndim: int, dim: Any, option: Any) -> tuple[Callable[[Any], Any], dict[str, Any]] | None:
         if dtype != FLOAT32 or not enabled() or not ndim:
             return None
-        from tdt._kernels import softmax_cpu
+        from tdt._kernels import column_softmax_cpu, softmax_cpu
 
-        rows, axis = softmax_cpu.ufunc(record.name), wrap_dim(dim, ndim)
+        axis = wrap_dim(dim, ndim)
         if axis == ndim - 1:
-            return rows, {"dim": axis}
-
-        def turned(a: Any) -> Any:
-            if a.size > TURNED:
-                return None
-            return np.ascontiguousarray(rows(np.ascontiguousarray(a.swapaxes(axis, -1))).swapaxes(axis, -1))
-
-        return turned, {"dim": axis}
+            return softmax_cpu.ufunc(record.name), {"dim": axis}
+        return column_softmax_cpu.at_once(record.name, axis, ndim), {"dim": axis}
 
     return FastPath(record, prepare)
 
