@@ -8,6 +8,7 @@
 - The gradient of a convolution's weight has the memory order of the weight (`to_layout_of`).
 - Normalizations keep inputs that are channels-last and make others contiguous, as do max unpooling and adaptive max pooling
   of images with their results (`output_format` in tdt/_ops/shape/memory.py).
+- Gradients of leaves lie as the leaves, if these have no gaps (`_kernels.copy_in_order`).
 - All other results are contiguous.
 """
 

@@ -105,7 +105,7 @@ class Gradients:
                 recorder.is_written(grad)
             elif array.strides != grad._a.strides or sum(np.may_share_memory(array, other) for other in others) > 1:
                 copied = program.name(grad._a)
-                program.call(_kernels.contiguous_copy, (name,), (copied,))
+                program.call(_kernels.copy_in_order, (name, f"r{place}"), (copied,))
                 name = copied
             self.names[place] = name
             recorder.call_it(grad._a, name)

@@ -32,6 +32,7 @@ from tdt._kernels._conditions import (
     vectors_of_eight,
 )
 from tdt._kernels._formulas import FLOAT32, LOWER, from_formula, narrow, widen
+from tdt._kernels._launches import WATCH, watched_copy
 from tdt._kernels._registry import SWITCHES, chosen, gpu_kernel, kernel, lazy
 from tdt._kernels._threads import THREADS
 
@@ -464,12 +465,33 @@ def contiguous_copy(x: Any) -> Any:
     if x.__class__ is np.ndarray and x.size >= LARGE_TURN and SWITCHES.kernels and x.dtype.char in SIMPLE:
         if not x.flags.c_contiguous and (turned := _contiguous_copy(x)) is not None:
             return turned
-    return x.copy()
+    return x.copy() if WATCH.trace is None or x.__class__ is not np.ndarray else watched_copy(x)
+
+
+def copy_in_order(x: Any, like: Any) -> Any:
+    """A copy of an array in the order of memory of `like`, of its shape, if that lies without gaps; else contiguous."""
+    if (order := _memory_order(like)) is None:
+        return contiguous_copy(x)
+    return contiguous_copy(x.transpose(order)).transpose(sorted(order, key=order.__getitem__))
+
+
+def is_in_order(x: Any, like: Any) -> bool:
+    """Whether an array lies as `copy_in_order` copies it."""
+    order = _memory_order(like)
+    return (x if order is None else x.transpose(order)).flags.c_contiguous
+
+
+def _memory_order(like: Any) -> list[int] | None:
+    """The dimensions of an array that lies without gaps, ordered by decreasing stride; None if it is contiguous, or does not."""
+    if like.flags.c_contiguous:
+        return None
+    order = sorted(range(like.ndim), key=lambda d: -like.strides[d])
+    return order if like.transpose(order).flags.c_contiguous else None
 
 
 def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
     """x in another shape: a view where possible, else made of `contiguous_copy`. ValueError where it does not fit."""
-    if x.__class__ is not np.ndarray or x.size < LARGE_TURN or x.flags.c_contiguous:
+    if x.__class__ is not np.ndarray or x.flags.c_contiguous or (x.size < LARGE_TURN and WATCH.trace is None):
         return x.reshape(shape)
     try:
         return np.reshape(x, shape, copy=False)

@@ -121,6 +121,21 @@ def copy_to(target: np.ndarray, source: np.ndarray) -> None:
         np.positive(source.view(WATCH.array_type), out=target)
 
 
+def watched_copy(x: np.ndarray) -> np.ndarray:
+    """A contiguous copy, by a ufunc where somebody watches."""
+    out = np.empty(x.shape, x.dtype)
+    copy_to(out, x)
+    return out
+
+
+def zeros(shape: tuple[int, ...]) -> np.ndarray:
+    """Zeros of float32, to which a kernel adds; of a launch that is noted, each time anew."""
+    array = np.zeros(shape, np.float32)
+    if WATCH.own() is not None:
+        copy_to(array, np.zeros_like(array))
+    return array
+
+
 def all_finite(array: np.ndarray) -> bool:
     """Whether all elements are finite; a check where somebody watches."""
     trace = WATCH.own()

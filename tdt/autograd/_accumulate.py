@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from tdt._backend.layout import is_dense
 from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt._core.writing import check_memory
-from tdt._kernels import add, add_to, contiguous_copy
+from tdt._kernels import add, add_to, copy_in_order, is_in_order
 
 ndarray = np.ndarray
 _lock = threading.Lock()
@@ -42,11 +43,12 @@ def unshared(holder: Any, key: Any, count: int) -> bool:
     if base is None:
         return True
     g = holder[key]
-    return base.__class__ is ndarray and g.nbytes == base.nbytes and g.flags.c_contiguous and getrefcount(g.base) == 3
+    whole = base.__class__ is ndarray and g.nbytes == base.nbytes and is_dense(g)
+    return whole and getrefcount(g.base) == 3
 
 
 def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
-    """Add `g` to leaf.grad. own: only this leaf refers to the array, so it is stored without a copy.
+    """Add `g` to leaf.grad. own: only this leaf refers to the array, so it is stored without a copy, if it lies as the leaf.
 
     If requires_grad was turned off since the forward pass, nothing is added.
     """
@@ -63,7 +65,7 @@ def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
         if isinstance(g, Tensor):
             leaf._grad = leaf._grad + g if leaf._grad is not None else g if g.is_sparse else g.clone()
         elif leaf._grad is None:
-            leaf._grad = wrap(g if own else contiguous_copy(g))
+            leaf._grad = wrap(g if own and is_in_order(g, leaf._a) else copy_in_order(g, leaf._a))
         else:
             grad = leaf._grad
             sparse = getattr(grad._a, "is_sparse", False) or getattr(g, "is_sparse", False)

@@ -85,3 +85,47 @@ def test_joined_views_lie_as_pytorchs(name):
             except RuntimeError:
                 found.append(None)
         assert found[0] == found[1]
+
+
+LOSSES = ("(w * 2).sum()", "w.sum()", "(w.contiguous() * w.contiguous()).sum()", "w.transpose(0, -1).square().sum()",
+          "(w @ torch.ones(w.shape[-1], 3)).sum()", "(w[..., :1] * w).sum()")  # fmt: skip
+
+
+def gradients(library, layout, loss, shape):
+    """The strides of a leaf's gradient after one and two backward passes, or whether the layout fits the shape."""
+    env = {"torch": library, "s": shape, "n": len(shape)}
+    env["a"] = library.arange(float(torch.Size(shape).numel())).reshape(shape)
+    try:
+        env["w"] = eval(layout.format("a"), env).detach().requires_grad_()
+    except Exception:  # noqa: BLE001 (a layout that the shape does not have)
+        return None
+    found = []
+    for _ in range(2):
+        eval(loss, env).backward()
+        found.append(strides_of(env["w"].grad))
+    return found
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_gradients_lie_as_their_leaves(loss):
+    """If these have no gaps; else they are contiguous."""
+    ran = 0
+    for layout, shape in itertools.product(LAYOUTS, SHAPES):
+        expected = gradients(torch, layout, loss, shape)
+        assert gradients(tdt, layout, loss, shape) == expected, f"{layout} for shape {shape}"
+        ran += expected is not None
+    assert ran > 50
+
+
+@pytest.mark.parametrize("image_last", [False, True])
+@pytest.mark.parametrize("name, sizes", [("Conv2d", (3, 4, 3)), ("Conv2d", (16, 32, 3)), ("Conv2d", (16, 8, 1)),
+                                         ("ConvTranspose2d", (4, 8, 3)), ("Conv3d", (3, 4, 2))])  # fmt: skip
+def test_gradients_of_channels_last_weights_are_channels_last(name, sizes, image_last):
+    found = []
+    for library in (torch, tdt):
+        last = library.channels_last_3d if name.endswith("3d") else library.channels_last
+        layer = getattr(library.nn, name)(*sizes).to(memory_format=last)
+        x = library.ones(2, sizes[0], *(6,) * (3 if name.endswith("3d") else 2))
+        layer(x.to(memory_format=last) if image_last else x).square().sum().backward()
+        found.append([strides_of(p.grad) for p in layer.parameters()])
+    assert found[0] == found[1]

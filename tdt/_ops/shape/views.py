@@ -66,7 +66,7 @@ def _view(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
 
 for _op in (_view, _reshape):
     _op.vjp("x")(lambda g, x_shape: _reshape(g, shape=x_shape))
-    _op.fast_vjp("x")(lambda g, x_shape: g.reshape(x_shape))
+    _op.fast_vjp("x")(lambda g, x_shape: reshaped(g, x_shape))
 
 
 @op(view=True, name="view_dtype", float8=FLOAT8S)
