@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from operator import is_
 from typing import Any
 
@@ -62,7 +63,7 @@ class Native:
         self.steps: list[_Launched | _Computed] = []
         self.values: dict[str, Any] = {}
         self.places: list[Any] = []
-        self.updates: list[Any] = []  # steps of optimizers that tapes take
+        self.updates: list[Any] = []  # steps of optimizers that tapes take, and the generators that they draw from
         self.disabled = not SWITCHES.kernels
         self._used: list[ndarray] = []
         self._lease: Callable[[], Lease | None] = lambda: None  # who has the saved arrays
@@ -152,19 +153,19 @@ class Native:
             return False
         for name, a in zip(self.parameters, arrays, strict=True):
             values[name] = a if name in self.own else mapped(copy_of, a)
-        states = [g.state_array() for g in self.generators]
         trials: list[Trial] = []
         try:
             for each in self.program.statements:
                 if each.update is not None:
                     trials.append(TriedUpdate(each, values, self._updates_once(each.update)))
-                else:
+                elif each.repeatable:
                     trials.append(Trial(each, self.program.constants, values))
+                else:
+                    with _same_draws(self.generators) as states:
+                        trials.append(Trial(each, self.program.constants, values, states))
         finally:
             for trial in reversed(trials):
                 trial.undo()
-            for g, drawn in zip(self.generators, states, strict=True):
-                g.set_state_array(drawn)
         self.disabled = not any(trial.launches for trial in trials)
         if not self.disabled:
             self._arrange(trials, values)
@@ -194,13 +195,15 @@ class Native:
             if is_native:
                 launches = [(launch, first + k) for k, trial in enumerate(group) for launch in trial.launches or ()]
                 updates = [(trial.taped, first + k) for k, trial in enumerate(group) if trial.taped is not None]
-                steps += [_Launched(launches, updates)] if launches else []
+                draws = Draws(self.generators) if any(trial.states for trial in group) else None
+                steps += [_Launched(launches, updates, draws)] if launches else []
             else:
                 later = {name for trial in trials[last:] for name in trial.reads} | {*self.outs, *self.saved}
                 steps.append(_Computed(group, later, self.program.constants, last))
             first = last
         self.values, self.trials, self.steps = values, trials, steps
         self.updates = [trial.taped for trial in trials if trial.taped is not None]
+        self.updates += [step.draws for step in steps if isinstance(step, _Launched) and step.draws is not None]
         programs = [self, self.forward] if self.forward else [self]
         copied = sum(program._copied([*program._used, *used]) for program in programs)
         if copied > COPIED * sum(
@@ -229,16 +232,52 @@ class Native:
             self.forward._use(arrays)
 
 
-class _Launched:
-    """Launches and optimizers' updates, with the place of the statement of each, that run on a tape."""
+class Draws:
+    """Generators of which kernels on a tape draw: they write to their states, which lie where they did."""
 
-    def __init__(self, launches: list[tuple[Launch, int]], updates: list[tuple[Any, int]]):
+    def __init__(self, generators: Sequence[Any]):
+        self.states = [(g, g.engine.words) for g in generators]
+
+    def prepare(self) -> bool:
+        """Whether their states lie there still. A forked child has others."""
+        return all(g.engine.words is words for g, words in self.states)
+
+    def run(self, tape: Tape) -> bool:
+        """Run a tape, while no other thread draws."""
+        with ExitStack() as stack:
+            for g, _ in self.states:
+                stack.enter_context(g.lock)
+            return tape.run()
+
+
+@contextmanager
+def _same_draws(generators: Sequence[Any]) -> Iterator[list[ndarray]]:
+    """A block after which generators, whose states it gets, are where they were before; no other thread draws meanwhile."""
+    with ExitStack() as stack:
+        for g in generators:
+            stack.enter_context(g.lock)
+        before = [g.state_array() for g in generators]
+        try:
+            yield [g.engine.words for g in generators]
+        finally:
+            for g, state in zip(generators, before, strict=True):
+                g.set_state_array(state)
+
+
+class _Launched:
+    """Launches and optimizers' updates, with the place of the statement of each, that run on a tape.
+
+    draws: the generators that the launches draw from.
+    """
+
+    def __init__(self, launches: list[tuple[Launch, int]], updates: list[tuple[Any, int]], draws: Draws | None):
         self.tape, self.places = Tape([launch for launch, _ in launches]), [place for _, place in launches]
-        self.updates = updates
+        self.updates, self.draws = updates, draws
 
     def run(self, values: dict[str, Any]) -> tuple[int, dict[str, Any]] | None:
         """Run the tape. Where a check fails, the place of its statement, from which on Python is to go on."""
-        end = None if self.tape.run() else self.places[int(self.tape.failed[0])]
+        succeeds = self.draws.run(self.tape) if self.draws else self.tape.run()
+        end = None if succeeds else self.places[int(self.tape.failed[0])]
         for update, place in self.updates:
             if end is None or place < end:
                 update.keep()

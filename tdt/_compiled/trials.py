@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from tdt._compiled.lowering import same_bits
 from tdt._compiled.program import Statement
 from tdt._kernels._jit import address_of
 from tdt._kernels._launches import Launch, Trace, watch
@@ -35,12 +34,17 @@ class Trial:
         before: where it writes to arrays, those that it reads and their values before.
         is_view: whether it only looks at its operands in another way.
         taped: where it is an optimizer's step, what prepares it.
+        states: of the generators that it draws from.
     """
 
     taped: Any = None
+    states: Sequence[ndarray] = ()
 
-    def __init__(self, statement: Statement, constants: dict[str, Any], values: dict[str, Any]):
-        self.statement = statement
+    def __init__(
+        self, statement: Statement, constants: dict[str, Any], values: dict[str, Any], states: Sequence[ndarray] = ()
+    ):
+        """states: of the generators that statements may draw from."""
+        self.statement, self.states = statement, () if statement.repeatable else states
         self.reads, self.outs = list(dict.fromkeys(statement.reads)), [name.rstrip(",") for name in statement.outs]
         self.function = function_of([statement], self.reads, self.outs, constants)
         inputs = [values[name] for name in self.reads]
@@ -68,8 +72,10 @@ class Trial:
         """The launches that do what the function does."""
         statement = self.statement
         is_check = not (results or statement.writes)
-        if not (statement.repeatable and all(r.__class__ is ndarray for r in results)):
+        if not all(r.__class__ is ndarray for r in results):
             return None
+        if not statement.repeatable and not (trace.launches and all(launch.entry for launch in trace.launches)):
+            return None  # after a check Python would draw again
         if len(arrays) < len(leaves(inputs)):  # a number that another statement computes
             return None
         if not arrays and not trace.launches:
@@ -86,11 +92,12 @@ class Trial:
             self.is_view = not trace.launches and bool(results) and all(share(r, arrays) for r in results)
             launches = trace.launches
             if (launches or self.is_view) and _gives_same(
-                tried.launches, *tried.operands, odd=not statement.trusts, is_check=is_check
+                tried.launches, *tried.operands, self.states, odd=not statement.trusts, is_check=is_check
             ):
                 return launches
         self.is_view = False
-        moves = _moves(*tried.operands, (arrays, results)) if results and not self.before else None
+        may_move = results and statement.repeatable and not self.before
+        moves = _moves(*tried.operands, (arrays, results)) if may_move else None
         return moves[1] if moves and _gives_same(moves[0], *tried.operands, odd=False) else None
 
     def _may_try(self, arrays: list[ndarray], roots: list[ndarray], launches: list[Launch]) -> bool:
@@ -275,6 +282,7 @@ def _gives_same(
     inputs: list[Any],
     arrays: list[ndarray],
     results: list[ndarray],
+    states: Sequence[ndarray] = (),
     *,
     odd: bool,
     is_check: bool = False,
@@ -282,6 +290,7 @@ def _gives_same(
     """Whether the launches give the function's bits for other values of its arrays too, which are restored then.
 
     Args:
+        states: of the generators that the function draws from, which move on.
         odd: try values out of range, too.
         is_check: the function computes nothing, and fails for some values.
     """
@@ -289,7 +298,7 @@ def _gives_same(
         return False
     tape, random = Tape(launches), np.random.default_rng(len(launches))
     before = [copy_of(a) for a in (*arrays, *results)]
-    operands = launches, function, inputs, arrays, results
+    operands = launches, function, inputs, arrays, results, states
     try:
         with np.errstate(all="ignore"):
             few = sum(a.size for a in arrays) <= FEW
@@ -322,20 +331,29 @@ def _alike(
     inputs: list[Any],
     arrays: list[ndarray],
     results: list[ndarray],
+    states: Sequence[ndarray],
     may_stop: bool = False,
 ) -> bool:
     """Whether a tape gives the function's bits for the values that its arrays have, those that it writes to among them.
 
     may_stop: or stops at a check before it has written to an array, for values that are not of the usual kind.
     """
-    initial = [copy_of(a) for a in arrays]
+    changed = *arrays, *states
+    initial = [copy_of(a) for a in changed]
     expected = [np.array(r, copy=True, order="K") for r in leaves(function(*inputs))]
-    expected += [copy_of(a) for a in arrays]
-    for a, old in zip(arrays, initial, strict=True):
+    expected += [copy_of(a) for a in changed]
+    for a, old in zip(changed, initial, strict=True):
         a[...] = old
     if tape.run():
-        return all(map(same_bits, expected, (*results, *arrays)))
-    return may_stop and all(map(same_bits, initial, arrays))
+        return all(map(_same, expected, (*results, *changed)))
+    return may_stop and all(map(_same, initial, changed))
+
+
+def _same(a: ndarray, b: ndarray) -> bool:
+    """Whether arrays have the same bits, and lie alike in memory: copies lose the strides of dimensions of size 1."""
+    alike = a.dtype == b.dtype and a.shape == b.shape
+    alike = alike and all(n == 1 or s == t for n, s, t in zip(a.shape, a.strides, b.strides, strict=True))
+    return alike and a.tobytes() == b.tobytes()
 
 
 def _stops_like(
@@ -344,6 +362,7 @@ def _stops_like(
     inputs: list[Any],
     arrays: list[ndarray],
     results: list[ndarray],
+    states: Sequence[ndarray],
 ) -> bool:
     """Whether launches stop at a check for values for which the function goes another way, by other launches or an error.
 
@@ -363,7 +382,7 @@ def _stops_like(
     if at is not None:
         is_check = not launches[at].entry and not trace.launches[at].entry
         return is_check and not Tape(launches[: at + 1]).run()
-    return not fails and own == others and _alike(Tape(launches), function, inputs, arrays, results)
+    return not fails and own == others and _alike(Tape(launches), function, inputs, arrays, results, states)
 
 
 def _odd(values: ndarray, random: np.random.Generator, is_check: bool) -> Iterator[ndarray]:

@@ -8,7 +8,6 @@ import math
 import numpy as np
 
 from tdt._kernels._code import SIZES, Code, Value, native
-from tdt._kernels._jit import address_of
 from tdt._kernels._native import vector_width
 from tdt._kernels._pairs import turned
 from tdt._kernels._pool import parallel
@@ -147,7 +146,7 @@ def contiguous_copy(x: np.ndarray) -> np.ndarray | None:
         return None
     words, blocks, tile, grain = found
     out = np.empty(x.shape, x.dtype)
-    parallel(_turn(KINDS[x.itemsize], tile), blocks, address_of(x), address_of(out), *words, grain=4 * grain)  # type: ignore[arg-type]
+    parallel(_turn(KINDS[x.itemsize], tile), blocks, x, out, *words, grain=4 * grain)
     return out
 
 
@@ -161,7 +160,7 @@ def copy_into(target: np.ndarray, source: np.ndarray) -> bool:
         return False
     words, blocks, how = found
     routine = _copy(KINDS[source.itemsize], how)
-    parallel(routine, blocks, address_of(source), address_of(target), *words, grain=4)  # type: ignore[arg-type]
+    parallel(routine, blocks, source, target, *words, grain=4)
     return True
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._kernels import _tile, conv_cpu
 from tdt._kernels._formulas import widen
-from tdt._kernels._jit import address_of
+from tdt._kernels._launches import all_finite, zeros
 from tdt._kernels._layout import bordered, transposed
 from tdt._kernels._native import NativeKernel, linked, vector_width
 from tdt._kernels._pack import packer, turner
@@ -80,13 +80,13 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
             grain=_grain(count * channels * plan.columns),
         )  # fmt: skip
     blocks = out_channels // plan.columns * (channels // PIECE)
-    flags = np.zeros((blocks, plan.width), np.float32)
+    flags = zeros((blocks, plan.width))
     result = np.empty(out_channels * channels * CELLS, np.float32)
     parallel(
         kernels["gradient"], blocks, *_scratch(blocks, CELLS * PIECE * plan.columns), sums, 4 * s_plane, channels,
         out_channels, plan.columns, result, *plan.order, flags, grain=_grain(64 * PIECE * plan.columns),
     )  # fmt: skip
-    if np.isnan(flags).any():
+    if not all_finite(flags):
         how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
         return conv_cpu.conv_weight_grad(y, x, kernel=kernel, **how)
     if last:
@@ -100,7 +100,7 @@ class _GradientPlan(NamedTuple):
     Attributes:
         tiles: in all, of which `step` are transformed at a time; columns, width: of the register tile, of its vectors.
         image, right, tile, order: words of the image and of the result's gradient, of `products`, of `gradient`.
-        transform_grain: groups of tiles that a thread should at least transform; references: what words point into.
+        transform_grain: groups of tiles that a thread should at least transform.
     """
 
     kernels: dict[str, NativeKernel]
@@ -113,7 +113,6 @@ class _GradientPlan(NamedTuple):
     tile: tuple
     order: tuple
     transform_grain: int
-    references: np.ndarray
 
 
 @functools.lru_cache(256)
@@ -125,11 +124,11 @@ def _gradient_plan(x: tuple, y: tuple, padding: tuple, last: bool, width: int) -
     shape = _register_tile(out_channels, width)
     step = min(tiles, max(SUMMED, SHARED // (4 * PLACES * (channels + out_channels))))
     cells = np.arange(step) * channels
-    tile = _tile.address("cells", shape), address_of(cells), address_of(cells), shape.rows, shape.columns
+    tile = _tile.address("cells", shape), cells, cells, shape.rows, shape.columns
     order = (CELLS, channels, PIECE, PIECE, 1, PIECE) if last else (1, 0, CELLS * PIECE, CELLS * PIECE, CELLS, 1)
     return _GradientPlan(
         _kernels(width), tiles, step, shape.columns, width, (*x[2:], channels, *padding, down, across),
-        (*y[2:], out_channels), tile, (turner(), *order), _grain(16 * PLACES * GROUP * (channels + out_channels)), cells,
+        (*y[2:], out_channels), tile, (turner(), *order), _grain(16 * PLACES * GROUP * (channels + out_channels)),
     )  # fmt: skip
 
 
@@ -146,13 +145,13 @@ def _convolved(
     plan = _plan(x.shape, out_channels, padding, tuple(size), width)
     u, u_plane = _transformed_weights(w, turned, width)
     out = np.empty((count, *size, out_channels), np.float32)
-    flags = np.zeros((plan.blocks, width), np.float32)
+    flags = zeros((plan.blocks, width))
     bias = np.zeros(out_channels, np.float32) if b is None else np.ascontiguousarray(b)
     parallel(
         plan.kernel, plan.blocks, image, *plan.image, out, *plan.result, *_scratch(plan.blocks, plan.scratch), *plan.tile, u,
         4 * u_plane, *plan.planes, bias, flags, grain=plan.grain,
     )  # fmt: skip
-    if np.isnan(flags).any():
+    if not all_finite(flags):
         return None
     if last:
         return to_front(out)
@@ -164,7 +163,7 @@ class _Plan(NamedTuple):
 
     Attributes:
         blocks: of tiles, and grain: how many of them a thread should at least have; scratch: floats of a thread's memory.
-        image, result, tile, planes: words of the kernel, as in `_winograd.KERNELS`; references: what they point into.
+        image, result, tile, planes: words of the kernel, as in `_winograd.KERNELS`.
     """
 
     kernel: NativeKernel
@@ -175,7 +174,6 @@ class _Plan(NamedTuple):
     result: tuple
     tile: tuple
     planes: tuple
-    references: tuple
 
 
 @functools.lru_cache(256)
@@ -188,11 +186,11 @@ def _plan(x: tuple, out_channels: int, padding: tuple, size: tuple, width: int) 
     v_plane, m_plane = block * channels + PAD, block * out_channels + PAD
     run = _run(channels)
     rows, cells = np.arange(shape.rows) * channels, np.arange(DEPTH // run) * run
-    tile = (_tile_of_runs(shape), address_of(rows), address_of(cells), shape.rows, shape.columns, tiles, block, run)
+    tile = (_tile_of_runs(shape), rows, cells, shape.rows, shape.columns, tiles, block, run)
     return _Plan(
         _kernels(width)["forward"], -(-tiles // block), _grain(PLACES * block * channels * out_channels),
         PLACES * (v_plane + m_plane + max(channels, out_channels)), (*x[2:], channels, *padding, down, across),
-        (*size, out_channels), tile, (4 * v_plane, 4 * m_plane), (rows, cells),
+        (*size, out_channels), tile, (4 * v_plane, 4 * m_plane),
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tdt._kernels import LARGE_DRAW, chosen, kernel, large_draw
+from tdt._kernels._launches import WATCH
 
 WORDS = 624  # the size of the state, and of the batches in which words are computed
 
@@ -85,8 +86,12 @@ class MersenneTwister:
         return self._bits.random_raw(n)
 
     def drawn(self, n: int, how: str, dtype: Any, low: float = 0.0, high: float = 1.0, bound: int = 0) -> Any:
-        """`n` numbers computed as they are drawn, as `mersenne_cpu.draw` says; None where there are few, or kernels are off."""
-        if n < LARGE_DRAW or (fast := chosen(_DRAW, np, self.words, n=n)) is None:
+        """`n` numbers computed as they are drawn, as `mersenne_cpu.draw` says; None where there are few, or kernels are off.
+
+        Few are drawn so too where somebody watches what kernels launch.
+        """
+        many = n if WATCH.own() is None else max(n, LARGE_DRAW)
+        if many < LARGE_DRAW or (fast := chosen(_DRAW, np, self.words, n=many)) is None:
             return None
         return fast(self.words, n, how, dtype, low, high, bound)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import numpy as np
@@ -41,6 +42,20 @@ class ByHand(nn.Module):
         return self.b(tdt.cat([y[:, :6].flip(1), tdt.stack([x, y], 1).flatten(1)[:, 6:18]], 1))
 
 
+class ChannelsLast(nn.Sequential):
+    """Convolutions of channels-last images, the second and third by Winograd, and dropout."""
+
+    def __init__(self):
+        super().__init__(
+            nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(),
+            nn.Conv2d(32, 64, 3, padding=1), nn.MaxPool2d(2), nn.Flatten(), nn.Dropout(0.2), nn.Linear(1024, 5),
+        )  # fmt: skip
+        self.to(memory_format=tdt.channels_last)
+
+    def forward(self, x):
+        return super().forward(x.to(memory_format=tdt.channels_last))
+
+
 MODELS = {
     "MLP": (lambda: nn.Sequential(nn.Linear(12, 20), nn.GELU(), nn.Linear(20, 5)), (8, 12)),
     "batch norm and dropout": (
@@ -54,6 +69,7 @@ MODELS = {
         ),
         (6, 1, 8, 8),
     ),
+    "channels-last": (ChannelsLast, (16, 1, 8, 8)),
     "LSTM": (lambda: Last("LSTM"), (4, 7, 6)),
     "GRU": (lambda: Last("GRU", bidirectional=True), (4, 7, 6)),
     "transformer": (
@@ -114,8 +130,9 @@ def test_training_has_the_bits_of_eager(name, loss):
         assert len(natives(compute)) == 2
 
 
-def test_small_models_run_without_python_between_the_ops():
-    make, shape = MODELS["MLP"]
+@pytest.mark.parametrize("name", ["MLP", "batch norm and dropout", "channels-last"])
+def test_small_models_run_without_python_between_the_ops(name):
+    make, shape = MODELS[name]
     *_, compute = train(make, shape, F.cross_entropy, compiled=True)
     assert [len(program.steps) for program in natives(compute)] == [1, 1]
     assert all(isinstance(step, native._Launched) for program in natives(compute) for step in program.steps)
@@ -261,6 +278,69 @@ def test_a_state_of_the_generator_advances_once():
         found.append([*[function(x).numpy().tobytes() for _ in range(6)], tdt.rand(3).numpy().tobytes()])
     assert found[0] == found[1]
     assert len(natives(dropout)) == 1
+
+
+def drops(count: int):
+    """A compiled function that drops numbers of `count` natively, and the same without."""
+    eager = lambda x: F.dropout(x * 2, 0.5) + 1  # noqa: E731
+    compiled = tdt.compile(eager)
+    for _ in range(4):
+        compiled(tdt.ones(count))
+    (program,) = natives(compiled)
+    assert all(isinstance(step, native._Launched) for step in program.steps)
+    return compiled, eager
+
+
+def test_threads_that_draw_at_once_get_different_numbers():
+    """A generator's state depends on how many numbers were drawn, whoever drew them."""
+    compiled, eager = drops(300)
+    compute = [
+        lambda: compiled(tdt.ones(300)),
+        lambda: tdt.rand(7),
+        lambda: eager(tdt.ones(300)),
+        lambda: tdt.rand(900),
+    ]
+    tdt.manual_seed(5)
+    threads = [threading.Thread(target=lambda f=f: [f() for _ in range(200)]) for f in compute]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    state = tdt.get_rng_state()
+    tdt.manual_seed(5)
+    for function in compute:
+        for _ in range(200):
+            function()
+    assert tdt.equal(tdt.get_rng_state(), state)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_draws_from_its_own_generator():
+    compiled, eager = drops(300)
+    tdt.manual_seed(6)
+    child = os.fork()
+    if not child:
+        found = [compiled(tdt.ones(300)).numpy().tobytes() for _ in range(3)]
+        tdt.manual_seed(6)
+        os._exit(found != [eager(tdt.ones(300)).numpy().tobytes() for _ in range(3)])
+    assert os.waitpid(child, 0)[1] == 0
+    assert tdt.equal(compiled(tdt.ones(300)), (tdt.manual_seed(6), eager(tdt.ones(300)))[1])
+
+
+OWN = tdt.Generator()
+
+
+def test_random_numbers_of_a_generator_of_the_users_own():
+    function = lambda x: x + tdt.rand(x.shape, generator=OWN)  # noqa: E731
+    compiled, x = tdt.compile(function), tdt.ones(600)
+    OWN.manual_seed(7)
+    found = [compiled(x).numpy().tobytes() for _ in range(8)]
+    assert len(natives(compiled)) == 1
+    OWN.manual_seed(7)
+    assert found == [function(x).numpy().tobytes() for _ in range(8)]
+    for _ in range(2):
+        OWN.set_state(tdt.Generator().manual_seed(8).get_state())
+        assert tdt.equal(compiled(x), x + tdt.rand(600, generator=tdt.Generator().manual_seed(8)))
 
 
 def test_values_of_the_trials_do_not_stay():
