@@ -39,6 +39,7 @@ class Kind(NamedTuple):
         tile: channels, rows and vectors of a tile; of "weights" the channels alone count.
         vector: floats in a vector.
         single: one channel is summed over.
+        in_place: a row of the source is read where it lies, without the buffer.
     """
 
     what: str
@@ -49,6 +50,7 @@ class Kind(NamedTuple):
     tile: tuple[int, int, int]
     vector: int
     single: bool
+    in_place: bool = False
 
 
 class PixelKind(NamedTuple):

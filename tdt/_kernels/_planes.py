@@ -1,7 +1,8 @@
 """Convolution of contiguous images (N, C, H, W) in groups, in float32: machine code for one kernel, stride and dilation.
 
 Vectors lie along rows. A group's planes are copied to a buffer, padded with zeros, a block of rows at a time; with a stride
-of s along the row, its columns are separated into s phases, so that every vector is contiguous. Then
+of s along the row, its columns are separated into s phases, so that every vector is contiguous. Narrow planes of depthwise
+convolutions, of whose rows a vector holds a whole one, are read where they lie, with masks. Then
 
     result           d[m, i, j] = bias[m] + Σ_k Σ_taps w[m, k, tap] · s[k, i · stride + row of tap, j · stride + column of tap]
     input gradient   the same of the result's gradient, with a set of taps for each phase of the pixel (i, j)
@@ -41,7 +42,7 @@ def function(kind: Kind) -> NativeKernel:
         return (Weights if name == "weights" else Values)(kind).module
 
     pairs = "-".join("x".join(map(str, part)) for part in kind[1:6])
-    parts = f"planes-{kind.what}-{pairs}-{kind.vector}{'s' if kind.single else ''}"
+    parts = f"planes-{kind.what}-{pairs}-{kind.vector}{'s' * kind.single}{'p' * kind.in_place}"
     [address] = linked(parts, [name], write)
     return NativeKernel(parts, address, "q" * len(WORDS[name]))
 
@@ -50,6 +51,7 @@ def function(kind: Kind) -> NativeKernel:
 
 GRAIN = 1 << 20  # multiply-adds that a thread should at least have
 NEAR = 6144  # floats of a buffer that is read once or twice: they stay in the L1 cache
+IN_PLACE = 2  # vectors of a row of targets up to which planes of one channel are read where they lie, with masks
 CHAIN = 512  # vectors that the weight gradient sums one after another
 PARTS = 4  # pieces that a weight gradient is cut into where there are as many samples
 
@@ -109,7 +111,8 @@ def _plan(how: tuple, targets: tuple, outer: int, inner: int, vector: int | None
     span, (down, across) = taps(*how).span, (1, 1) if what == "input" else stride
     phases = stride[1] if what == "input" else 1
     channels, rows, vectors = tile = _tile(targets, outer, phases, vector, what == "input" and stride[0] > 1)
-    kind = Kind(*how, tile, vector, inner == 1)
+    in_place = inner == 1 and across <= 2 and vector >= 8 and targets[1] <= IN_PLACE * vector
+    kind = Kind(*how, tile, vector, inner == 1, in_place)
     wide = vectors * vector
     spare = vector if across == 2 else 0
 

@@ -20,6 +20,9 @@ class Values(Emitter):
         phases = 1 if self.kind.what == "result" else self.kind.stride[1]
         self.target_rows = 1 if self.kind.what == "result" else self.kind.stride[0]
         self.phases = phases
+        if self.kind.in_place:  # a line outside of the plane
+            taps = [tap for found in self.taps.phases for column in found for tap in column]
+            self.zeros(self.buffer, 0, max(at for tap in taps for at in self._places(tap)) + self.width)
 
     def block(self, index: Any) -> None:
         value = self.value
@@ -31,6 +34,9 @@ class Values(Emitter):
             value("weight"), self.mul(group, value("outer"), value("inner"), self.kind.kernel[0] * self.kind.kernel[1])
         )
         bias = self.at(value("bias"), self.mul(group, value("outer")))
+        if self.kind.in_place:
+            self._in_place(source, weight, bias, target, size)
+            return
         tiles = self.pieces(value("columns"), value("tile_columns"))
 
         def strip(row: Any) -> None:
@@ -59,11 +65,7 @@ class Values(Emitter):
         blocks = self.pieces(columns, wide)
 
         def some_channels(m: Any) -> None:
-            last = self.sub(value("outer"), 1)
-            index = [self.smaller(self.add(m, k), last) for k in range(channels)] if channels > 1 else [m]
-            weights = [self.at(weight, self.mul(i, value("outer_step"))) for i in index]
-            biases = [self.at(bias, i) for i in index]
-            targets = [self.at(target, self.mul(i, size)) for i in index]
+            weights, biases, targets = self._of_channels(m, weight, bias, target, size)
 
             def some_rows(r: Any) -> None:
                 r = self.smaller(r, self.sub(value("tile_rows"), rows)) if rows > 1 else r
@@ -80,6 +82,62 @@ class Values(Emitter):
             self.loop(0, value("tile_rows"), rows, some_rows)
 
         self.loop(0, value("outer"), channels, some_channels)
+
+    def _of_channels(self, m: Any, weight: Any, bias: Any, target: Any, size: Any) -> tuple[list, list, list]:
+        """The addresses of weights, biases and targets of a tile's channels from number m on."""
+        channels, last = self.kind.tile[0], self.sub(self.value("outer"), 1)
+        index = [self.smaller(self.add(m, k), last) for k in range(channels)] if channels > 1 else [m]
+        weights = [self.at(weight, self.mul(i, self.value("outer_step"))) for i in index]
+        return weights, [self.at(bias, i) for i in index], [self.at(target, self.mul(i, size)) for i in index]
+
+    def _in_place(self, source: Any, weight: Any, bias: Any, target: Any, size: Any) -> None:
+        """All targets of a group from its one plane, whose lines are read where they lie."""
+        value = self.value
+        _, rows, vectors = self.kind.tile
+        wide = vectors * self.width
+        blocks = self.pieces(value("columns"), wide)
+
+        def some_channels(m: Any) -> None:
+            weights, biases, targets = self._of_channels(m, weight, bias, target, size)
+
+            def some_columns(b: Any) -> None:  # from the last to the first, as in `block`
+                column = self.mul(self.sub(self.sub(blocks, 1), b), wide)
+                first = self.sub(self.mul(column, self.across), value("left"))
+                self.masks = self._masks(first)
+
+                def some_rows(row: Any) -> None:
+                    row = self.smaller(row, self.sub(value("rows"), rows)) if rows > 1 else row
+                    self.lines = self._lines(source, row, first)
+                    for phase in range(self.target_rows):
+                        sums = self.sums(phase, None, weights, biases)
+                        self.store_targets(phase, sums, row, column, targets, size)
+
+                self.loop(0, value("rows"), rows, some_rows)
+
+            self.loop(0, blocks, 1, some_columns)
+
+        self.loop(0, value("outer"), self.kind.tile[0], some_channels)
+
+    def _masks(self, first: Any) -> dict[int, Any]:
+        """Which elements of the vectors that begin so far behind number `first` of a line are inside of it."""
+        every = {at for found in self.taps.phases for column in found for tap in column for at in self._places(tap)}
+        return {
+            at: self.between(self.sub(-at, first), self.sub(self.sub(self.value("width"), at), first)) for at in every
+        }
+
+    def _places(self, tap: Any) -> list[int]:
+        """Where the vectors begin that a tap reads for all targets in a row of a tile, from its first source on."""
+        return [tap.column * self.across + tap.phase + k * self.width for k in range(self.across * self.kind.tile[2])]
+
+    def _lines(self, source: Any, row: Any, first: Any) -> list[Any]:
+        """The addresses of number `first` of each line that a tile reads, from a row of targets on."""
+        lines = []
+        for k in range((self.kind.tile[1] - 1) * self.down + self.taps.span[0]):
+            here = self.add(self.sub(self.mul(row, self.down), self.value("top")), k)
+            line = self.at(source, self.add(self.mul(here, self.value("width")), first))
+            inside = self.builder.icmp_unsigned("<", here, self.value("height"))
+            lines.append(self.builder.select(inside, line, self.buffer))
+        return lines
 
     def sums(self, phase: int, start: Any, weights: list[Any], biases: list[Any]) -> list[Any]:
         """Sums of a tile: for each channel, row, column phase and vector."""
@@ -145,7 +203,13 @@ class Values(Emitter):
             sums[:] = self.ordered(sums)
 
     def _windows(self, start: Any, tap: Any, line: int) -> list[Any]:
-        """The vectors that a tap reads in a line of the buffer."""
+        """The vectors that a tap reads in a line of the buffer, or of the source."""
+        if self.kind.in_place:
+            x = [self.load(self.at(self.lines[line], at), self.masks[at]) for at in self._places(tap)]
+            if self.across == 1:
+                return x
+            even = list(range(0, 2 * self.width, 2))
+            return [self.shuffled(a, b, even) for a, b in zip(x[::2], x[1::2], strict=True)]
         base = self.at(start, self.mul(self.line_step, line)) if line else start
         base = self.at(base, self.mul(self.value("pitch"), tap.phase)) if tap.phase else base
         return [self.load(self.at(base, tap.column + v * self.width)) for v in range(self.kind.tile[2])]

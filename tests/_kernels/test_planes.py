@@ -10,6 +10,7 @@ import pytest
 
 import tdt
 from tdt._kernels import KERNELS, _planes, _pool, depthwise_cpu
+from tests._kernels.guarded import at_the_end
 from tests._kernels.watch import watch
 from tests.helpers import require_torch
 
@@ -62,6 +63,32 @@ def check(case: tuple) -> None:
             assert k == 1 and max(how["stride"]) > 2, "only gradients of inputs have a limit on strides"
             continue
         np.testing.assert_allclose(value, reference, rtol=0, atol=1e-5 * np.abs(reference).max())
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        CASES[0],
+        (2, 3, 1, 3, (11, 17), (5, 3), (1, 1), (2, 0), (2, 3)),
+        (2, 3, 1, 1, (14, 29), (3, 5), (2, 2), (1, 2), (1, 1)),
+        (1, 2, 1, 2, (5, 1), (3, 3), (1, 2), (1, 2), (1, 1)),
+        (1, 1, 1, 1, (21, 30), (7, 7), (3, 1), (0, 3), (1, 1)),
+    ],
+    ids=str,
+)
+def test_narrow_planes_read_where_they_lie_give_the_bits_of_copied_ones(case, monkeypatch):
+    x, w, b, how = problem(case)
+    y, _ = expected(x, w, b, how)
+    x, y = at_the_end(x), at_the_end(y)
+
+    def computed(most: int) -> list[np.ndarray | None]:
+        monkeypatch.setattr(_planes, "IN_PLACE", most)
+        _planes._plan.cache_clear()
+        results = all_three(x, w, b, y, how)[:2]
+        return [a for a in results if a is not None]
+
+    in_place, copied = computed(8), computed(0)
+    assert in_place and all(map(np.array_equal, in_place, copied))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
