@@ -26,6 +26,8 @@ from tdt._kernels._turn import turner
 PANEL = ("lines", "line_count", "columns", "summed", "cells", "weights_last", "forward", "in_group", "tile_columns",
          "turn_scatter", "copy_lines", "separate")  # fmt: skip
 CHUNK = 64  # lines of a panel that are written together
+# Where a kernel has more cells than MANY_CELLS, whose lines are far apart, as few as stay in a level-one cache until they are full.
+MANY_CELLS, CHUNK_OF_MANY = 12, 8
 LINED_UP = ("windows", "pixels", "columns", "in_group", "groups", "depth", "width", "last", "function")
 
 
@@ -48,8 +50,9 @@ def panel(code: Code, p: SimpleNamespace, w: Value, out: Value, number: Value, l
         each = code.select(apart, 1, p.cells)
         with code.loop(0, runs) as u:
             # All columns of some lines at a time, so that these are full before they leave the level-one cache.
-            with code.loop(u * step + low * each, u * step + high * each, CHUNK) as at:
-                count = code.minimum(u * step + high * each - at, CHUNK)
+            chunk = code.select((p.weights_last == 0) & (p.cells > MANY_CELLS), CHUNK_OF_MANY, code.value(CHUNK, "i64"))
+            with code.loop(u * step + low * each, u * step + high * each, chunk) as at:
+                count = code.minimum(u * step + high * each - at, chunk)
                 call(
                     code,
                     p.turn_scatter,
@@ -76,9 +79,10 @@ def panel(code: Code, p: SimpleNamespace, w: Value, out: Value, number: Value, l
                  p.lines + 8 * low * p.cells, here)  # fmt: skip
 
         def turn() -> None:
-            with code.loop(low, high) as u:
-                call(code, p.turn_scatter, w + 4 * (source + u * step), p.cells, p.cells, out, p.tile_columns,
-                     p.lines + 8 * u * p.cells, here)  # fmt: skip
+            chunk = code.select(p.cells > MANY_CELLS, CHUNK_OF_MANY, p.cells)
+            with code.loop(low, high) as u, code.loop(0, p.cells, chunk) as cell:
+                call(code, p.turn_scatter, w + 4 * (source + u * step + cell), p.cells, code.minimum(p.cells - cell, chunk), out,
+                     p.tile_columns, p.lines + 8 * (u * p.cells + cell), here)  # fmt: skip
 
         code.choose(p.separate != 0, separate, turn)
 
