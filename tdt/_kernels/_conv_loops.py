@@ -18,14 +18,14 @@ WIDEST = 64  # columns of a tile, at most
 PHASE, BLOCK = 14, 6  # words in a row of the tables of a `_phases.Gather`
 
 # The words of `gather` after those of a packer: addresses of tables of a `_phases.Gather`, and how many phases; addresses of
-# the tile and of a function of `_turn`; whether weights are packed block by block where they are used, and bytes for that which
-# have to be 0 before; whether a piece packs its panels, which no other one uses; whether the result is channels-last. Then pieces
-# of all lines of targets, of a line, and of the columns of a group; panels of a piece; lines of a piece, targets of a line; lines
-# in all; depth, height and width of the result; elements of a sample of the bordered source, and of a group in it; channels of
-# the result.
-GATHER = (*PANEL, "offsets", "phases", "phase_count", "blocks", "tile_rows", "tile", "turn_plain", "lazy", "unset", "packs",
-          "last", "pieces", "along", "parts", "together", "down", "across", "all_lines", "depth", "height", "width", "volume",
-          "group_step", "channels")  # fmt: skip
+# the tile and of a function of `_turn`; columns and address of the tile for the last columns, zeros if that is the same; whether
+# weights are packed block by block where they are used, and bytes for that which have to be 0 before; whether a piece packs its
+# panels, which no other one uses; whether the result is channels-last. Then pieces of all lines of targets, of a line, and of the
+# columns of a group; panels of a piece; lines of a piece, targets of a line; lines in all; depth, height and width of the result;
+# elements of a sample of the bordered source, and of a group in it; channels of the result.
+GATHER = (*PANEL, "offsets", "phases", "phase_count", "blocks", "tile_rows", "tile", "turn_plain", "edge_columns", "edge",
+          "lazy", "unset", "packs", "last", "pieces", "along", "parts", "together", "down", "across", "all_lines", "depth",
+          "height", "width", "volume", "group_step", "channels")  # fmt: skip
 
 # The words of `sum_windows`: addresses of the offsets of a sample's windows in the bordered image, of the kernel's runs in a
 # window (and how many there are), of the rows of a block in the order of the result; elements of a sample of the image, and
@@ -80,13 +80,14 @@ def gather(code: Code, first: Value, last: Value, arguments: list[Value]) -> Non
                     with code.when(lazy):
                         panel(code, p, weights, packed - 4 * line * p.tile_columns, of_all, channel, behind)
                     b = code.select(lazy, packed, panels + 4 * (of_all * p.line_count + line) * p.tile_columns)
-                    wide = code.minimum(p.columns - j * p.tile_columns, p.tile_columns)
-                    wide = code.select(is_last, wide, p.tile_columns)
+                    here = code.minimum(p.columns - j * p.tile_columns, p.tile_columns)
+                    tile = code.select(here <= p.edge_columns, p.edge, p.tile)
+                    wide = code.select(is_last, here, p.tile_columns)
                     added = code.select(ends & (bias != 0), bias + 4 * of_all * p.tile_columns, zero)
                     c = target + 4 * (j - begin) * p.tile_columns
                     with code.loop(0, count, p.tile_rows) as i:
-                        call(code, p.tile, image + 4 * group * p.group_step, sources + 8 * i, offsets + 8 * cell, cells, run, b,
-                             0, c, sources + 8 * (i + ROWS), added, code.minimum(count - i, p.tile_rows), wide,
+                        call(code, tile, image + 4 * group * p.group_step, sources + 8 * i, offsets + 8 * cell, cells, run, b,
+                             p.tile_columns, c, sources + 8 * (i + ROWS), added, code.minimum(count - i, p.tile_rows), wide,
                              begins)  # fmt: skip
         with code.when(p.last == 0):
             here = code.minimum(p.columns - begin * p.tile_columns, (end - begin) * p.tile_columns)

@@ -26,7 +26,7 @@ from tdt._kernels._turn import turner
 PANEL = ("lines", "line_count", "columns", "summed", "cells", "weights_last", "forward", "in_group", "tile_columns",
          "turn_scatter", "copy_lines", "separate")  # fmt: skip
 CHUNK = 64  # lines of a panel that are written together
-# Where a kernel has more cells than MANY_CELLS, whose lines are far apart, as few as stay in a level-one cache until they are full.
+# Of kernels with more cells than MANY_CELLS, whose lines are far apart, as few as stay in a level-one cache until they are full.
 MANY_CELLS, CHUNK_OF_MANY = 12, 8
 LINED_UP = ("windows", "pixels", "columns", "in_group", "groups", "depth", "width", "last", "function")
 

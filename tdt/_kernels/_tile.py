@@ -50,6 +50,7 @@ OF_16_REGISTERS = {(6, 2): 1.0, (4, 3): 1.0, (12, 1): 0.8}
 # {vectors a row: rows at most} where the rows lie together, so that one register addresses all; cycles of a step of its own.
 MOST_ROWS_TOGETHER = {4: 6, 3: 9, 2: 14, 1: 24}
 STEP = 1
+EDGE_TIME = 1.05  # of a tile that is narrower than its panels, times that of its steps
 
 
 class Shape(NamedTuple):
@@ -82,6 +83,20 @@ def choose(columns: int, width: int | None = None) -> Shape:
     """The tile that computes so many columns, padded to a multiple of its own, in the least time."""
     tiles = rates(width)
     return min(tiles, key=lambda shape: -(-columns // shape.columns) * shape.columns / tiles[shape])
+
+
+@functools.cache
+def choose_with_edge(columns: int, width: int | None = None) -> Shape:
+    """As `choose`, the last columns by a narrower tile, `edge`."""
+    tiles = rates(width)
+
+    def time(shape: Shape) -> float:
+        whole, rest = divmod(columns, shape.columns)
+        vectors = -(-rest // shape.width)
+        last = shape._replace(vectors=vectors).cycles / shape.cycles * shape.vectors
+        return (whole * shape.vectors + (vectors if vectors in (0, shape.vectors) else EDGE_TIME * last)) / tiles[shape]
+
+    return min(tiles, key=time)
 
 
 @functools.cache
@@ -120,6 +135,18 @@ def address(left: str, shape: Shape, *, panels: bool = True, places: bool = Fals
     right, suffix = "panels" if panels else "lines", "_places" * places + "_by_row" * by_row + f"_{run}" * (run > 0)
     name = f"tile_{left}_{'x'.join(map(str, shape))}_{right}{suffix}"
     return linked(name, [FUNCTION], lambda: Emitter(left, shape, panels, places, by_row, run).module)[0]
+
+
+def edge(left: str, shape: Shape, columns: int, **form: Any) -> tuple[int, int]:
+    """The columns and the address of the tile that computes the last of so many, from panels of `shape`'s; 0, 0 if that is it.
+
+    form: as of `address`.
+    """
+    vectors = -(-(columns % shape.columns) // shape.width)
+    if vectors in (0, shape.vectors):
+        return 0, 0
+    narrow = shape._replace(vectors=vectors)
+    return narrow.columns, address(left, narrow, panels=False, **form)
 
 
 class Routine(Assembler):

@@ -30,7 +30,7 @@ from tdt._kernels._layout import COPY, bordered, contiguous, readable_behind
 from tdt._kernels._panels import lined_up, panels
 from tdt._kernels._phases import pixels, share_inside, three, used_cells, valid, windows
 from tdt._kernels._pool import get_num_threads, parallel
-from tdt._kernels._tile import GRAIN, Shape, address, choose, choose_for, rates, same_columns
+from tdt._kernels._tile import GRAIN, Shape, address, choose_for, choose_with_edge, edge, rates, same_columns
 from tdt._kernels._turn import MOST_APART, separator, turner
 
 FEW_WEIGHTS = 1 << 14  # numbers that are packed sooner by each piece than by a call of the kernel
@@ -264,7 +264,7 @@ def _plan(source: tuple, weight: tuple, numbers: tuple, groups: int, forward: bo
     target = result if forward else size
     table = (windows if forward else pixels)(*numbers, summed, exact)
     lines = np.ascontiguousarray(table.lines.T if weights_last else table.lines)
-    shape = choose(columns)
+    shape = choose_with_edge(columns)
     in_group, cells, channels = -(-columns // shape.columns), math.prod(kernel), columns * groups
     items, *cut = _pieces(source[0], target, columns, groups, in_group, shape)
     weight_size = math.prod(weight)
@@ -276,12 +276,12 @@ def _plan(source: tuple, weight: tuple, numbers: tuple, groups: int, forward: bo
     turned = not forward and not weights_last and 1 < cells <= MOST_APART
     separate = separator(cells, shape.width) if turned else 0
     runs = set(table.blocks[:, 2].tolist())
-    run = max(runs) if len(runs) == 1 and max(runs) <= SHORT_RUN else 0
+    form = {"places": True, "run": max(runs) if len(runs) == 1 and max(runs) <= SHORT_RUN else 0}
     words = words_for([
         address_of(lines), lines.size, columns, summed, cells, weights_last, forward, in_group, shape.columns,
         turner("scatter"), turner("lines"), separate, address_of(table.offsets), address_of(table.phases), len(table.phases),
-        address_of(table.blocks), shape.rows, address("rows", shape, places=True, run=run), turner(), lazy, unset, packs, last,
-        *cut, math.prod(table.size) * summed * groups, math.prod(table.size) * summed, channels,
+        address_of(table.blocks), shape.rows, address("rows", shape, **form), turner(), *edge("rows", shape, columns, **form),
+        lazy, unset, packs, last, *cut, math.prod(table.size) * summed * groups, math.prod(table.size) * summed, channels,
     ], (lines, table.offsets, table.phases, table.blocks))  # fmt: skip
     first = slice(1) if forward else tuple(map(slice, stride))
     out = (source[0], *target, channels) if last else (source[0], channels, *target)

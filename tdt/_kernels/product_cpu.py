@@ -38,7 +38,7 @@ from tdt._kernels._launches import WATCH, note
 from tdt._kernels._native import NativeKernel, vector_width
 from tdt._kernels._pack import packer, turner
 from tdt._kernels._pool import get_num_threads, parallel
-from tdt._kernels._tile import Shape, address, call, choose_for, rates
+from tdt._kernels._tile import address, call, choose_for, choose_with_edge, edge
 
 DEPTH = 256  # products that are summed in registers; with a panel of 16 columns, half of a level-one cache
 LONGEST = (
@@ -75,7 +75,6 @@ CACHED = {8: 1 << 19, 16: 1 << 21}
 TURNED_ROWS = 128  # rows of the left operand up to which the transposed product may be computed
 TURNED_SIZE = 1 << 16  # elements of a piece of it, which is computed in scratch memory
 RIGHT_SIZE, LEFT_SIZE = DEPTH * (COLUMNS + 128), DEPTH * (ROWS + 64)  # elements of what is packed at a time
-EDGE_TIME = 1.05  # of a tile that is narrower than its panels, times that of its steps
 CELL = 32  # where the table of a plan has a 0: a tile has fewer rows
 
 # The words of a plan. Of the left and the right operand: bytes from stack to stack, from matrix to matrix, to the next row
@@ -419,7 +418,7 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
         plan.turned = True
         left, right, m, n, most = right, left, n, m, TURNED_SIZE // m
     plan.summed = plan.turned or k > DEPTH
-    shape = _tile_for(n)
+    shape = choose_with_edge(n)
     unpacked = left.k == left.size == 4 and (plan.turned or -(-n // shape.columns) <= FEW_PANELS)
     if not unpacked and n <= shape.width:  # packed rows lie together: one vector of columns takes many of them
         shape = choose_for(m, n)
@@ -437,34 +436,12 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
     words = [
         m, n, k, -(-m // rows), -(-n // columns), rows, columns, block, stacks[1][0],
         left.outer, left.inner, left.line, left.k, left.step(), right.outer, right.inner, right.line, right.k, right.step(),
-        4 * m * n, pitch, shape.rows, shape.columns, address(how, shape), *_edge(n, shape, how),
+        4 * m * n, pitch, shape.rows, shape.columns, address(how, shape), *edge(how, shape, n),
         0 if unpacked else left.packer(shape.rows, shape.width),
         right.packer(shape.columns, shape.width), turner() if plan.turned else 0, span,
     ]  # fmt: skip
     plan.prepare(words, table, threads, count * m * n * k)
     return plan
-
-
-def _tile_for(columns: int) -> Shape:
-    """The tile that computes so many columns in the least time, the last of them by a narrower one."""
-    tiles = rates()
-
-    def time(shape: Shape) -> float:
-        whole, rest = divmod(columns, shape.columns)
-        vectors = -(-rest // shape.width)
-        edge = shape._replace(vectors=vectors).cycles / shape.cycles * shape.vectors
-        return (whole * shape.vectors + (vectors if vectors in (0, shape.vectors) else EDGE_TIME * edge)) / tiles[shape]
-
-    return min(tiles, key=time)
-
-
-def _edge(columns: int, shape: Shape, left: str) -> tuple[int, int]:
-    """The columns and the address of the tile that computes the last of so many; zeros if that is `shape`."""
-    vectors = -(-(columns % shape.columns) // shape.width)
-    if vectors in (0, shape.vectors):
-        return 0, 0
-    edge = shape._replace(vectors=vectors)
-    return edge.columns, address(left, edge, panels=False)
 
 
 @functools.lru_cache(512)

@@ -274,3 +274,18 @@ def test_lines_use_the_kernels():
     ):
         when = KERNELS[f"depthwise_cpu:{name}"].when
         assert when(arrays, {**how, **more}), name
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
+@pytest.mark.parametrize("channels", [20, 40, 72, 80])
+def test_channels_that_a_narrower_tile_computes_have_the_bits_of_others(channels, last):
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((2, 5, 9, 7), np.float32), rng.standard_normal((channels, 5, 3, 3), np.float32)
+    b = rng.standard_normal(channels, np.float32)
+    x = to_front(np.ascontiguousarray(to_last(x))) if last else x
+    how = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+    parts = [conv_cpu.conv(x, w[k : k + 1], b[k : k + 1], **how) for k in range(channels)]
+    np.testing.assert_array_equal(conv_cpu.conv(x, w, b, **how), np.concatenate(parts, 1))
+    back = [conv_cpu.conv_input_grad(x, w.swapaxes(0, 1)[:, [k]], size=(9, 7), **how) for k in range(channels)]
+    whole = conv_cpu.conv_input_grad(x, np.ascontiguousarray(w.swapaxes(0, 1)), size=(9, 7), **how)
+    np.testing.assert_array_equal(whole, np.concatenate(back, 1))

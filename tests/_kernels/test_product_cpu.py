@@ -13,7 +13,7 @@ from tdt._kernels import _direct, _pool, product_cpu
 from tdt._kernels._conditions import vectors_of_eight
 from tdt._kernels._direct_parts import STREAMED
 from tdt._kernels._gufunc import ufunc_at
-from tdt._kernels._tile import rates
+from tdt._kernels._tile import choose_with_edge
 from tdt._kernels.product_cpu import COLUMNS, DEPTH, ROWS, product
 from tests.helpers import require_torch
 
@@ -238,7 +238,7 @@ def test_vectors_of_sixteen_have_the_bits_of_vectors_of_eight(size, monkeypatch,
     operands = list(zip(orders(a)[:2], orders(b)[:2], strict=True))
     found = []
     for width in (8, 16):
-        monkeypatch.setattr(product_cpu, "rates", functools.partial(rates, width))
+        monkeypatch.setattr(product_cpu, "choose_with_edge", functools.partial(choose_with_edge, width=width))
         product_cpu._plan.cache_clear()
         found.append([product(*each) for each in operands])
     product_cpu._plan.cache_clear()
