@@ -50,8 +50,10 @@ def function(kind: Kind) -> NativeKernel:
 # How the work is cut: by shapes alone.
 
 GRAIN = 1 << 20  # multiply-adds that a thread should at least have
+FEW, CHANNELS = 4, range(3, 9)  # channels of a tile: where there are at most FEW all, else as many as waste least
 NEAR = 6144  # floats of a buffer that is read once or twice: they stay in the L1 cache
 IN_PLACE = 2  # vectors of a row of targets up to which planes of one channel are read where they lie, with masks
+FEWEST_ROWS = 4  # of targets in a block, if the buffer has room for what they read: fewer read most of it again
 CHAIN = 512  # vectors that the weight gradient sums one after another
 PARTS = 4  # pieces that a weight gradient is cut into where there are as many samples
 
@@ -128,7 +130,7 @@ def _plan(how: tuple, targets: tuple, outer: int, inner: int, vector: int | None
         if columns <= wide:
             return None
         columns = _multiple(-(-columns // 2), wide)
-    most = max(rows, height(columns, NEAR if outer <= channels else BUFFER))
+    most = max(rows, height(columns, NEAR if outer <= channels else BUFFER), min(FEWEST_ROWS, height(columns, BUFFER)))
     strips = -(-targets[0] // most)
     return (
         kind,
@@ -148,23 +150,31 @@ def _tile(targets: tuple, outer: int, phases: int, vector: int, one_row: bool) -
     one_row: rows of a tile would not be next to each other, and what is written beyond a row's end would stay there.
     """
     height, vectors = targets[0], -(-targets[1] // vector)
-    channels = -(-outer // -(-outer // 4))
-    most = (8 if channels == 1 else 12) // (channels * phases)
-    most = max(1, 2 * most if vector == 16 else most)
-    if one_row:
-        shapes = [(1, wide) for wide in range(most, 0, -1)]
-    elif channels == 1 and height >= 4:
-        shapes = [(rows, 1) for rows in range(min(most, height), min(most, height) // 2, -1)]
-    else:
-        shapes = [(rows, wide) for rows in range(most, 0, -1) for wide in range(most // rows, 0, -1)]
-    shapes = [(rows, wide) for rows, wide in shapes if rows <= height]
+    some = [outer] if outer <= FEW else [n for n in CHANNELS if n <= outer]
+    shapes = [(n, *each) for n in some for each in _shapes(n, height, phases, vector, one_row)]
 
-    def cost(shape: tuple[int, int]) -> float:
-        rows, wide = shape
+    def cost(shape: tuple[int, int, int]) -> float:
+        channels, rows, wide = shape
         sums = channels * phases * rows * wide
-        return -(-height // rows) * rows * -(-vectors // wide) * wide * (1 + max(0, 10 - sums) / 20)
+        targets = _multiple(outer, channels) * _multiple(height, rows) * _multiple(vectors, wide)
+        return targets * (1 + max(0, 10 - sums) / 20)
 
-    return (channels, *min(shapes, key=cost))
+    return min(shapes, key=cost)
+
+
+def _shapes(channels: int, height: int, phases: int, vector: int, one_row: bool) -> list[tuple[int, int]]:
+    """Rows and vectors of the tiles of so many channels whose sums, and what a weight meets, stay in registers."""
+    registers, sums = (28, (24, 20)) if vector == 16 else (15, (12, 10))
+    most = min(sums[channels > FEW] // (channels * phases), registers // (channels * phases + 1))
+    if channels == 1:
+        most = (16 if vector == 16 else 8) // phases
+    if channels <= FEW:
+        most = max(1, most)
+    if one_row:
+        return [(1, wide) for wide in range(most, 0, -1)]
+    if channels == 1 and height >= 4:
+        return [(rows, 1) for rows in range(min(most, height), min(most, height) // 2, -1)]
+    return [(rows, wide) for rows in range(min(most, height), 0, -1) for wide in range(most // rows, 0, -1)]
 
 
 def weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,

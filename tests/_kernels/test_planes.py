@@ -238,3 +238,15 @@ def test_sums_over_many_channels_are_as_accurate_as_those_of_pytorch():
         for kind in (torch.float64, torch.float32)
     )
     assert np.abs(value - exact).mean() < 1.5 * np.abs(other - exact).mean()
+
+
+@pytest.mark.parametrize("vector", [8, 16])
+def test_the_sums_of_a_tile_and_what_its_weights_meet_fit_in_the_registers(vector):
+    registers = 32 if vector == 16 else 16
+    for outer in range(2, 40):
+        for phases, size in ((1, (56, 56)), (1, (14, 14)), (1, (7, 7)), (2, (28, 28)), (2, (75, 75))):
+            channels, rows, vectors = _planes._tile(size, outer, phases, vector, phases == 2)
+            assert channels * phases * rows * vectors + rows * vectors < registers
+            assert -(-outer // channels) * channels < 1.34 * outer
+    assert _planes._tile((48, 48), 3, 1, 16, False) == (3, 6, 1)
+    assert _planes._tile((14, 14), 16, 1, 16, False) == (8, 2, 1)
