@@ -79,11 +79,18 @@ def arange(
     if count >= 2**60:
         raise RuntimeError(f"invalid size, possible overflow? {first} to {limit} by {stride} are {count} elements")
     with current(target := as_device(device)):
-        values = on(target).arange(count, dtype=np.int64 if dtype.category == _dtype.INT else np.float64)
-        created = _finished((values * stride + first).astype(dtype.np), requires_grad, device)
+        created = _finished(_numbers(on(target), first, limit, stride, count, dtype), requires_grad, device)
     if state.recording is not None and out is None:
         state.recording.constant(created)
     return created if out is None else _into(out, created)
+
+
+def _numbers(xp: Any, first: Any, limit: Any, stride: Any, count: int, dtype: Dtype) -> Any:
+    """first, first + stride, … in an array of `count` elements."""
+    if dtype is _dtype.int64 and max(abs(first), abs(limit)) < 2**53:  # one launch on a GPU
+        return xp.arange(first, limit, stride, dtype=np.int64)
+    values = xp.arange(count, dtype=np.int64 if dtype.category == _dtype.INT else np.float64)
+    return (values * stride + first).astype(dtype.np)
 
 
 def range(

@@ -120,6 +120,8 @@ from tdt._kernels._gpu_conditions import (
     gpu_floats,
     gpu_images,
     gpu_lookup,
+    gpu_table,
+    gpu_words,
     on_one_gpu,
 )
 from tdt._kernels._registry import (
@@ -207,6 +209,8 @@ __all__ = [
     "gpu_floats",
     "gpu_images",
     "gpu_lookup",
+    "gpu_table",
+    "gpu_words",
     "gpu_kernel",
     "on_one_gpu",
     "from_formula",

@@ -29,6 +29,9 @@ LONGEST_BLOCK = 1024  # threads
 # The type in which memory holds elements, by NumPy's letter ("E": bfloat16), and that in which they are computed.
 STORED = {"f": "float", "d": "double", "e": "half_bits", "E": "bfloat_bits", "?": "bool"}
 LETTERS = {np.dtype(letter): letter for letter in "fde?"} | {np.dtype(ml_dtypes.bfloat16): "E"}
+# Unsigned integers of so many bytes, for kernels that copy elements of any type.
+WORDS = {1: (np.uint8, "unsigned char"), 2: (np.uint16, "unsigned short"), 4: (np.uint32, "unsigned int"),
+         8: (np.uint64, "unsigned long long")}  # fmt: skip
 
 PRELUDE = r"""
 struct half_bits { unsigned short bits; };    // float16
@@ -109,6 +112,23 @@ template <class T> __device__ T block_max(T x) {
     const T largest = parts[32];
     __syncthreads();
     return largest;
+}
+
+// Whether this block is the last of `count` that ask, each once; it then sees what the others have written before. *ticket
+// (capture_gpu.tickets) is 0 before the launch and after it. Such memory must be read as volatile: a block may have older copies.
+__device__ bool is_last_of(unsigned int* ticket, unsigned int count) {
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0 && threadIdx.y == 0) {
+        last = atomicAdd(ticket, 1u) == count - 1;
+        if (last) *ticket = 0;
+    }
+    __syncthreads();
+    const bool found = last;
+    __threadfence();
+    __syncthreads();
+    return found;
 }
 """
 

@@ -69,17 +69,32 @@ LARGEST_TABLE = 1 << 30  # comparisons of indices with rows
 
 
 def gpu_lookup(arrays: Sequence[Any], attributes: dict) -> bool:
-    """The gradient of a lookup, contiguous and of a floating-point type; indices that are compared with every row."""
+    """The gradient of a lookup, of a floating-point type; indices that are compared with every row."""
     y, indices = arrays
-    if y.dtype not in FLOATS or not y.flags.c_contiguous or not y.size or attributes["by_frequency"]:
+    if y.dtype not in FLOATS or not y.size or attributes["by_frequency"]:
         return False
     return attributes["rows"] * indices.size <= LARGEST_TABLE and attributes["rows"] > 0
+
+
+def gpu_table(arrays: Sequence[Any], attributes: dict) -> bool:
+    """A contiguous table with elements of at most eight bytes, and indices; neither is empty."""
+    table, indices = arrays
+    return table.dtype.itemsize in (1, 2, 4, 8) and table.flags.c_contiguous and table.size > 0 and indices.size > 0
 
 
 def gpu_elements(arrays: Sequence[Any], attributes: dict) -> bool:
     """A floating-point array, contiguous and not empty."""
     (x,) = arrays
     return (x.dtype in FLOATS or x.dtype in LOWER) and x.flags.c_contiguous and x.size > 0
+
+
+MOST_DIMENSIONS = 8
+
+
+def gpu_words(arrays: Sequence[Any], attributes: dict) -> bool:
+    """An array that is not empty, with elements of at most eight bytes and at most eight dimensions."""
+    (x,) = arrays
+    return x.dtype.itemsize in (1, 2, 4, 8) and x.ndim <= MOST_DIMENSIONS and x.size > 0
 
 
 def always(arrays: Sequence[Any], attributes: dict) -> bool:

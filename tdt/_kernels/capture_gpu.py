@@ -24,6 +24,9 @@ extern "C" __global__ void set_numbers(numbers all, long long* out, long long co
     for (long long k = threadIdx.x; k < count; k += blockDim.x) out[k] = all.at[k];
 }}
 """
+TICKETS = 1024  # counters of blocks that a launch may use
+_tickets: dict[tuple[int, int], Any] = {}  # (GPU, stream) → counters
+
 NUMBERS = np.dtype([("at", np.int64, MOST)])
 
 
@@ -70,12 +73,19 @@ class Capture:
         self._entries: list[tuple[Any, type, Callable[[], Sequence[float]]]] = []
         self._draws: dict[int, Draws] = {}
         self._workspace: Any = None
+        self._tickets: Any = None
 
     def workspace(self, size: int) -> Any:
         """Memory for products of matrices, which belongs to the graph: it may be replayed in any stream."""
         if self._workspace is None:
             self._workspace = _backend.gpu().empty(size, "B")
         return self._workspace
+
+    def tickets(self) -> Any:
+        """The counters of `tickets`, which belong to the graph."""
+        if self._tickets is None:
+            self._tickets = _backend.gpu().zeros(TICKETS, np.uint32)
+        return self._tickets
 
     def numbers(self, count: int, kind: type, compute: Callable[[], Sequence[float]]) -> Any:
         """An array of float64 or int64 that holds what `compute` gives, before each replay."""
@@ -112,6 +122,17 @@ _current = _Current()
 def current() -> Capture | None:
     """The capture that this thread is in; None outside of one."""
     return _current.capture
+
+
+def tickets() -> Any:
+    """Counters that are 0 between launches, for `is_last_of` in kernels of the current stream."""
+    if _current.capture is not None:
+        return _current.capture.tickets()
+    cuda = _backend.gpu().cuda
+    key = cuda.Device().id, cuda.get_current_stream().ptr
+    if key not in _tickets:
+        _tickets[key] = _backend.gpu().zeros(TICKETS, np.uint32)
+    return _tickets[key]
 
 
 def begin() -> None:

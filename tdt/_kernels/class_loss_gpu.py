@@ -1,11 +1,13 @@
-"""Losses of classes on a GPU: softmax and cross-entropy of each row in one launch, and its gradient in another."""
+"""Losses of classes on a GPU: softmax, cross-entropy and its mean in one launch, the gradient in another."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tdt import _backend
-from tdt._kernels import _cuda
+from tdt._kernels import _cuda, capture_gpu
+
+MOST_PARTS = 4096  # blocks whose sums the last one adds up
 
 SOURCE = r"""
 // Row r of logits (N, C, *d) begins at `row_of`, and its classes are `inner` apart.
@@ -20,10 +22,13 @@ __device__ real sum_of_weights(const real* weight, long long classes) {
     return block_sum(sum);
 }
 
+// The losses of all rows; or their sum, which is divided by the sum of the shares for a mean. parts: two numbers a block.
 extern "C" __global__ void __launch_bounds__(1024) cross_entropy(
     const real* x, const long long* target, const real* weight, real* losses, real* shares, real* tops, real* sums,
-    unsigned long long* largest, long long rows, long long classes, long long inner, long long ignore, double smoothing) {
+    unsigned long long* largest, real* loss_of_all, real* norm, double* parts, unsigned int* tickets, long long rows,
+    long long classes, long long inner, long long ignore, double smoothing) {
     const real whole = smoothing != 0 ? sum_of_weights(weight, classes) : (real)0;
+    double loss_here = 0, share_here = 0;
     for (long long r = blockIdx.x; r < rows; r += gridDim.x) {
         const real* row = x + row_of(r, classes, inner);
         real top = -INFINITE, sum = 0, every = 0;
@@ -50,30 +55,24 @@ extern "C" __global__ void __launch_bounds__(1024) cross_entropy(
             if (smoothing != 0)
                 loss = loss * (real)(1 - smoothing) + (log(sum) * whole - every) * (real)(smoothing / classes);
         }
-        losses[r] = loss;
+        if (losses) losses[r] = loss;
         shares[r] = share;
         tops[r] = top;
         sums[r] = sum;
+        loss_here += loss;
+        share_here += share;
     }
-}
-
-// One block: the sum of the losses, divided by the sum of the shares for a mean.
-extern "C" __global__ void __launch_bounds__(1024) reduce_losses(
-    const real* losses, const real* shares, real* loss, real* norm, long long rows, long long smoothed) {
-    double total = 0, whole = 0;
-    for (long long r = threadIdx.x; r < rows; r += blockDim.x) {
-        total += losses[r];
-        whole += shares[r];
-    }
+    if (losses) return;
+    if (threadIdx.x == 0) parts[2 * blockIdx.x] = loss_here, parts[2 * blockIdx.x + 1] = share_here;
+    if (!is_last_of(tickets, gridDim.x)) return;
+    const volatile double* all = parts;
+    double total = 0, divisor = 0;
+    for (long long k = threadIdx.x; k < gridDim.x; k += blockDim.x) total += all[2 * k], divisor += all[2 * k + 1];
     total = block_sum(total);
-    whole = block_sum(whole);
+    divisor = block_sum(divisor);
     if (threadIdx.x) return;
-    if (!norm) {
-        *loss = (real)total;
-        return;
-    }
-    *norm = (real)whole;
-    *loss = smoothed && whole == 0 ? (real)(0.0 / whole) : (real)(total / whole);
+    *loss_of_all = (real)(!norm ? total : smoothing != 0 && divisor == 0 ? 0.0 / divisor : total / divisor);
+    if (norm) *norm = (real)divisor;
 }
 
 // g: of each row if `each`, else of the loss.
@@ -107,19 +106,19 @@ def cross_entropy(x: Any, target: Any, weight: Any, *, reduction: str, ignore_in
     classes = x.shape[1] if x.ndim > 1 else x.shape[0]
     rows = target.size
     inner = rows // (x.shape[0] if x.ndim > 1 else 1)
-    losses, shares, tops, sums = (xp.empty(rows, dtype) for _ in range(4))
+    shares, tops, sums = (xp.empty(rows, dtype) for _ in range(3))
+    reduced = reduction != "none"
+    blocks = min(rows, MOST_PARTS if reduced else _cuda.MOST_BLOCKS)
+    losses = None if reduced else xp.empty(rows, dtype)
+    loss, norm = xp.empty((), dtype) if reduced else None, xp.empty((), dtype) if reduction == "mean" else None
+    parts, tickets = (xp.empty(2 * blocks, "d"), capture_gpu.tickets()) if reduced else (None, None)
     largest = _backend.largest_index(xp, classes, message)
     sizes = rows, classes, inner, ignore_index, smoothing
     kernel = _cuda.of_type(SOURCE, "cross_entropy", dtype)
-    kernel((min(rows, _cuda.MOST_BLOCKS),), (_cuda.threads_for(classes),),
-           (x, target, weight, losses, shares, tops, sums, largest, *sizes))  # fmt: skip
+    kernel((blocks,), (_cuda.threads_for(classes),),
+           (x, target, weight, losses, shares, tops, sums, largest, loss, norm, parts, tickets, *sizes))  # fmt: skip
     known = shares, tops, sums
-    if reduction == "none":
-        return losses.reshape(target.shape), (known, None)
-    loss, norm = xp.empty((), dtype), xp.empty((), dtype) if reduction == "mean" else None
-    kernel = _cuda.of_type(SOURCE, "reduce_losses", dtype)
-    kernel((1,), (_cuda.threads_for(rows),), (losses, shares, loss, norm, rows, int(smoothing != 0)))
-    return loss, (known, norm)
+    return (loss, (known, norm)) if losses is None else (losses.reshape(target.shape), (known, None))
 
 
 def cross_entropy_vjp(g: Any, x: Any, target: Any, weight: Any, known: tuple, norm: Any, *, ignore_index: int,

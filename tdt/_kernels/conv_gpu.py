@@ -2,19 +2,20 @@
 
 Forward, the weights (O, C KH KW) are multiplied by the cells under the windows (C KH KW, N H W), which no workspace holds: a
 tile of the product is 64 x 64, and each of 256 threads sums 4 x 4 of its elements. The gradients are such products too. That of
-the weights is cut into parts of its long sum, so that it fills a GPU; the parts are added in order, so that a result has the
-same bits each time.
+the weights is cut into parts of its long sum, so that it fills a GPU; the block that ends last adds the parts in order, so that
+a result has the same bits each time. One launch computes both gradients: some blocks one, the others the other.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
+
+import numpy as np
 
 from tdt import _backend
 from tdt._backend.layout import empty_output
 from tdt._backend.windows import output_sizes
-from tdt._kernels import _cuda
+from tdt._kernels import _cuda, capture_gpu
 
 TILE, BLOCKS, SHORTEST = 64, 512, 256  # of a product; blocks that fill a GPU; terms of a part of a sum
 
@@ -135,10 +136,23 @@ template <class Operand> __device__ __forceinline__ int row_of(int thread, int e
     return Operand::ALONG ? thread / DEPTH + 16 * e : thread % TILE;
 }
 
+// The tile of a product (rows x columns) that a block computes, and of which of several products.
+struct tile_of {
+    long long m0, n0, number, across, down;
+    __device__ tile_of(long long index, long long rows, long long columns) {
+        across = (columns + TILE - 1) / TILE;
+        down = (rows + TILE - 1) / TILE;
+        n0 = index % across * TILE;
+        m0 = index / across % down * TILE;
+        number = index / across / down;
+    }
+    __device__ long long all(long long products) const { return products * down * across; }
+};
+
 template <class A, class B, class Put>
-__device__ void product(const A& a, const B& b, const Put& put, long long from, long long to) {
+__device__ void product(const A& a, const B& b, const Put& put, const tile_of& tile, long long from, long long to) {
     __shared__ real left[DEPTH][TILE + 4], right[DEPTH][TILE + 4];
-    const long long m0 = blockIdx.y * (long long)TILE, n0 = blockIdx.x * (long long)TILE;
+    const long long m0 = tile.m0, n0 = tile.n0;
     real sums[ITEMS][4][4];
     typename A::row_type rows[ITEMS][4];
     typename B::row_type columns[ITEMS][4];
@@ -191,21 +205,55 @@ struct to_weights {
 };
 
 extern "C" __global__ void __launch_bounds__(256) conv(const real* x, const real* w, const real* bias, real* y, geometry z) {
-    const long long group = blockIdx.z, in = group * z.channels, out = group * z.out_channels;
-    product(weights_by_output{w, z, out}, cells_by_pixel{x, z, in}, to_output{y, bias, z, out}, 0, z.channels * z.kh * z.kw);
+    const tile_of tile(blockIdx.x, z.out_channels, z.batch * z.rows * z.columns);
+    const long long in = tile.number * z.channels, out = tile.number * z.out_channels;
+    product(weights_by_output{w, z, out}, cells_by_pixel{x, z, in}, to_output{y, bias, z, out}, tile, 0,
+            z.channels * z.kh * z.kw);
+}
+
+__device__ void input_grad(long long block, const real* y, const real* w, const real* bias, real* x, const geometry& z) {
+    const tile_of tile(block, z.channels, z.batch * z.height * z.width);
+    const long long in = tile.number * z.channels, out = tile.number * z.out_channels;
+    product(weights_by_input{w, z, out}, windows_by_pixel{y, z, out}, to_input{x, bias, z, in}, tile, 0,
+            z.out_channels * z.kh * z.kw);
+}
+
+// The tiles of a part are neighbours: they read the same pixels.
+__device__ void weight_grad(long long block, const real* y, const real* x, real* w, real* sums, unsigned int* tickets,
+                            const geometry& z) {
+    const long long length = z.channels * z.kh * z.kw, size = z.groups * z.out_channels * length;
+    const tile_of tile(block, z.out_channels, length);
+    const long long group = tile.number % z.groups, part = tile.number / z.groups, count = z.batch * z.rows * z.columns;
+    const long long in = group * z.channels, out = group * z.out_channels, from = part * z.each;
+    real* own = z.parts == 1 ? w : sums + part * size;
+    product(pixels_by_output{y, z, out}, pixels_by_cell{x, z, in}, to_weights{own, z, out}, tile, from,
+            min(from + z.each, count));
+    if (z.parts == 1 || !is_last_of(tickets + block % tile.all(z.groups), (unsigned int)z.parts)) return;
+    for (int k = threadIdx.x; k < TILE * TILE; k += blockDim.x) {
+        const long long m = tile.m0 + k / TILE, n = tile.n0 + k % TILE, at = (out + m) * length + n;
+        if (m >= z.out_channels || n >= length) continue;
+        real sum = 0;
+        for (long long p = 0; p < z.parts; p++) sum += ((const volatile real*)sums)[p * size + at];
+        w[at] = sum;
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(256) conv_input_grad(const real* y, const real* w, const real* bias, real* x,
                                                                   geometry z) {
-    const long long group = blockIdx.z, in = group * z.channels, out = group * z.out_channels;
-    product(weights_by_input{w, z, out}, windows_by_pixel{y, z, out}, to_input{x, bias, z, in}, 0, z.out_channels * z.kh * z.kw);
+    input_grad(blockIdx.x, y, w, bias, x, z);
 }
 
-extern "C" __global__ void __launch_bounds__(256) conv_weight_grad(const real* y, const real* x, real* w, geometry z) {
-    const long long group = blockIdx.z % z.groups, part = blockIdx.z / z.groups, count = z.batch * z.rows * z.columns;
-    const long long in = group * z.channels, out = group * z.out_channels, from = part * z.each;
-    real* own = w + part * z.groups * z.out_channels * z.channels * z.kh * z.kw;
-    product(pixels_by_output{y, z, out}, pixels_by_cell{x, z, in}, to_weights{own, z, out}, from, min(from + z.each, count));
+extern "C" __global__ void __launch_bounds__(256) conv_weight_grad(const real* y, const real* x, real* gw, real* sums,
+                                                                   unsigned int* tickets, geometry z) {
+    weight_grad(blockIdx.x, y, x, gw, sums, tickets, z);
+}
+
+// The first `blocks` compute the gradient of the input.
+extern "C" __global__ void __launch_bounds__(256) conv_grads(
+    const real* y, const real* x, const real* w, real* gx, real* gw, real* sums, unsigned int* tickets, long long blocks,
+    geometry of_input, geometry of_weights) {
+    if (blockIdx.x < blocks) input_grad(blockIdx.x, y, w, (const real*)0, gx, of_input);
+    else weight_grad(blockIdx.x - blocks, y, x, gw, sums, tickets, of_weights);
 }
 """
 
@@ -220,9 +268,9 @@ def _pairs(how: dict[str, Any]) -> list[tuple[int, int]]:
     return [(fill, *how[name])[-2:] for name, fill in (("stride", 1), ("padding", 0), ("dilation", 1))]
 
 
-def _launch(name: str, arrays: tuple, x: Any, w: Any, y: Any, how: dict[str, Any], tiles: tuple[int, int],
-            parts: int = 1, each: int = 0) -> None:  # fmt: skip
-    """A kernel of `SOURCE` for images x (N, C, H, W), weights w (O, C / groups, KH, KW) and results y (N, O, H, W)."""
+def _geometry(x: Any, w: Any, y: Any, how: dict[str, Any], parts: int = 1, each: int = 0) -> Any:
+    """What `SOURCE` reads of images x (N, C, H, W), weights w (O, C / groups, KH, KW) and results y (N, O, H, W)."""
+    x, w, y = _as_images(x), _as_images(w), _as_images(y)
     stride, padding, dilation = _pairs(how)
     groups = how["groups"]
     steps = [s // a.itemsize for a in (x, w, y) for s in a.strides]
@@ -230,38 +278,59 @@ def _launch(name: str, arrays: tuple, x: Any, w: Any, y: Any, how: dict[str, Any
         x.shape[0], x.shape[1] // groups, *x.shape[2:], y.shape[1] // groups, *y.shape[2:], *w.shape[2:], *stride, *padding,
         *dilation, *steps, groups, parts, each,
     )  # fmt: skip
-    blocks = -(-tiles[1] // TILE), -(-tiles[0] // TILE), groups * parts
-    kernel = _cuda.of_type(SOURCE, name, x.dtype)
-    kernel(blocks, (256,), (*arrays, _cuda.struct("geometry", sizes)))
+    return _cuda.struct("geometry", sizes)
+
+
+def _tiles(rows: int, columns: int) -> int:
+    return -(-rows // TILE) * -(-columns // TILE)
 
 
 def conv(x: Any, w: Any, b: Any = None, **how: Any) -> Any:
     """The convolution of images (N, C, H, W) or lines (N, C, L), with a bias of each channel."""
     sizes = output_sizes(x.shape[2:], w.shape[2:], how["stride"], how["padding"], how["dilation"])
     out = empty_output(_backend.gpu(), (x.shape[0], w.shape[0], *sizes), x.dtype, x, w)
-    y = _as_images(out)
-    tiles = w.shape[0] // how["groups"], out.size // out.shape[1]
-    _launch("conv", (x, w, b, out), _as_images(x), _as_images(w), y, how, tiles)
+    blocks = how["groups"] * _tiles(w.shape[0] // how["groups"], out.size // out.shape[1])
+    _cuda.of_type(SOURCE, "conv", x.dtype)((blocks,), (256,), (x, w, b, out, _geometry(x, w, out, how)))
     return out
 
 
 def conv_input_grad(y: Any, w: Any, b: Any = None, *, size: tuple[int, ...], **how: Any) -> Any:
     """The gradient of images of a spatial size; or a transposed convolution, with a bias of each channel."""
-    shape = (y.shape[0], w.shape[1] * how["groups"], *size)
-    out = empty_output(_backend.gpu(), shape, y.dtype, y, w)
-    _launch("conv_input_grad", (y, w, b, out), _as_images(out), _as_images(w), _as_images(y), how,
-            (w.shape[1], out.size // out.shape[1]))  # fmt: skip
+    out, blocks = _of_input(y, w, size, how)
+    _cuda.of_type(SOURCE, "conv_input_grad", y.dtype)((blocks,), (256,), (y, w, b, out, _geometry(out, w, y, how)))
     return out
 
 
 def conv_weight_grad(y: Any, x: Any, *, kernel: tuple[int, ...], **how: Any) -> Any:
     """The gradient of weights whose kernels have a size."""
+    like = np.broadcast_to(y.dtype.type(0), (y.shape[1], x.shape[1] // how["groups"], *kernel))
+    out, sums, tickets, blocks, geometry = _of_weights(y, x, like, how)
+    _cuda.of_type(SOURCE, "conv_weight_grad", y.dtype)((blocks,), (256,), (y, x, out, sums, tickets, geometry))
+    return out
+
+
+def conv_grads(y: Any, x: Any, w: Any, **how: Any) -> tuple[Any, Any]:
+    """The gradients of images x and of weights w, for that of the result, y."""
+    gx, first = _of_input(y, w, x.shape[2:], how)
+    gw, sums, tickets, blocks, geometry = _of_weights(y, x, w, how)
+    arrays = y, x, w, gx, gw, sums, tickets, first, _geometry(gx, w, y, how), geometry
+    _cuda.of_type(SOURCE, "conv_grads", y.dtype)((first + blocks,), (256,), arrays)
+    return gx, gw
+
+
+def _of_input(y: Any, w: Any, size: tuple[int, ...], how: dict[str, Any]) -> tuple[Any, int]:
+    """(Memory for the gradient of images of a size, blocks that compute it)."""
+    groups = how["groups"]
+    out = empty_output(_backend.gpu(), (y.shape[0], w.shape[1] * groups, *size), y.dtype, y, w)
+    return out, groups * _tiles(w.shape[1], out.size // out.shape[1])
+
+
+def _of_weights(y: Any, x: Any, w: Any, how: dict[str, Any]) -> tuple[Any, Any, Any, int, Any]:
+    """(Memory for the gradient of weights, for the parts of its sums, their counters, blocks, what the kernel reads)."""
     xp, groups = _backend.gpu(), how["groups"]
-    shape = (y.shape[1], x.shape[1] // groups, *kernel)
-    tiles = y.shape[1] // groups, math.prod(shape[1:])
-    count, blocks = y.size // y.shape[1], groups * -(-tiles[0] // TILE) * -(-tiles[1] // TILE)
-    parts = max(1, min(BLOCKS // blocks, count // SHORTEST))
-    each = -(-count // parts)
-    out = xp.empty((parts, *shape), y.dtype)
-    _launch("conv_weight_grad", (y, x, out), _as_images(x), _as_images(out[0]), _as_images(y), how, tiles, parts, each)
-    return out[0] if parts == 1 else out.sum(axis=0)
+    out = xp.empty(w.shape, y.dtype)
+    count, tiles = y.size // y.shape[1], groups * _tiles(y.shape[1] // groups, out.size // out.shape[0])
+    parts = max(1, min(BLOCKS // tiles, count // SHORTEST))
+    sums = xp.empty((parts, *out.shape), y.dtype) if parts > 1 else None
+    geometry = _geometry(x, w, y, how, parts, -(-count // parts))
+    return out, sums, capture_gpu.tickets() if parts > 1 else None, tiles * parts, geometry

@@ -1,4 +1,4 @@
-"""The gradient of a table of embeddings on a GPU: a block for each row of the table, which adds in the order of the indices."""
+"""Lookups in a table of embeddings on a GPU, and their gradient: a block for each row, which adds in the order of the indices."""
 
 from __future__ import annotations
 
@@ -7,6 +7,19 @@ from typing import Any
 
 from tdt import _backend
 from tdt._kernels import _cuda
+
+LOOKUP = r"""
+extern "C" __global__ void embedding(const word* table, const long long* indices, word* out, unsigned long long* largest,
+                                     long long count, long long rows, long long width) {
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+        const unsigned long long row = (unsigned long long)indices[i / width];
+        const bool known = row < (unsigned long long)rows;
+        out[i] = known ? table[row * width + i % width] : (word)0;
+        if (!known) atomicMax(largest, row);
+    }
+}
+"""
 
 SOURCE = r"""
 extern "C" __global__ void __launch_bounds__(1024) embedding_grad(
@@ -42,11 +55,24 @@ extern "C" __global__ void __launch_bounds__(1024) embedding_grad(
 """
 
 
+def embedding(table: Any, indices: Any, *, message: str) -> Any:
+    """The rows of a table at indices. message: of the IndexError for an index outside of it."""
+    xp, (rows, *shape) = _backend.gpu(), table.shape
+    kind, name = _cuda.WORDS[table.itemsize]
+    out = xp.empty((*indices.shape, *shape), table.dtype)
+    largest = _backend.largest_index(xp, rows, message)
+    places = xp.ascontiguousarray(indices, "q").reshape(-1)
+    arrays = table.view(kind), places, out.view(kind), largest
+    kernel = _cuda.compiled(f"typedef {name} word;\n{LOOKUP}", "embedding")
+    kernel((_cuda.blocks_for(out.size),), (_cuda.THREADS,), (*arrays, out.size, rows, math.prod(shape)))
+    return out
+
+
 def embedding_grad(y: Any, indices: Any, *, rows: int, padding_idx: int | None, by_frequency: bool) -> Any:
     """The gradient of a table (rows, *): the sums of `y` (*indices, *) over the places of each row."""
     xp, shape = _backend.gpu(), y.shape[indices.ndim :]
     grad, width = xp.empty((rows, *shape), y.dtype), math.prod(shape)
-    places = xp.ascontiguousarray(indices, "q")
+    y, places = xp.ascontiguousarray(y), xp.ascontiguousarray(indices, "q")
     padding = -1 if padding_idx is None else padding_idx % rows
     kernel = _cuda.of_type(SOURCE, "embedding_grad", y.dtype)
     kernel((min(rows, _cuda.MOST_BLOCKS),), (_cuda.threads_for(width),),

@@ -1,4 +1,4 @@
-"""Layer norm and batch norm on a GPU: a block for a row, or for a channel, in one launch forward and one or two backward."""
+"""Layer norm and batch norm on a GPU: a block for a row, or for a channel, in one launch each way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tdt import _backend
-from tdt._kernels import _cuda
+from tdt._kernels import _cuda, capture_gpu
 
 ROWS = 1024  # rows that a thread adds up in sums over rows
 
@@ -36,10 +36,11 @@ extern "C" __global__ void __launch_bounds__(1024) layer_norm(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(1024) layer_norm_vjp(
-    const real* g, const real* x, const real* w, const real* mean, const real* rstd, const real* g_mean, const real* g_rstd,
-    real* gx, long long rows, long long n, long long centred) {
-    for (long long r = blockIdx.x; r < rows; r += gridDim.x) {
+// The gradient of x, row by row.
+__device__ void slopes(long long block, long long blocks, const real* g, const real* x, const real* w, const real* mean,
+                       const real* rstd, const real* g_mean, const real* g_rstd, real* gx, long long rows, long long n,
+                       long long centred) {
+    for (long long r = block; r < rows; r += blocks) {
         const real middle = mean[r], scale = rstd[r];
         real plain = 0, weighted = 0;
         for (long long k = threadIdx.x; k < n; k += blockDim.x) {
@@ -59,35 +60,53 @@ extern "C" __global__ void __launch_bounds__(1024) layer_norm_vjp(
     }
 }
 
-// Sums over rows of g times the normalised x, and of g: a block for 32 columns and a part of the rows.
-extern "C" __global__ void layer_norm_sums(const real* g, const real* x, const real* mean, const real* rstd, real* gw, real* gb,
-                                           long long rows, long long n, long long each) {
+// Sums over rows of g times the normalised x, and of g: a block for 32 columns and a part of the rows. The last block of a
+// column adds the parts.
+__device__ void sums(long long block, const real* g, const real* x, const real* mean, const real* rstd, real* gw, real* gb,
+                     real* parts, unsigned int* tickets, long long rows, long long n, long long count, long long each) {
     __shared__ real products[32][33], plain[32][33];
-    for (long long first = blockIdx.x * 32ll; first < n; first += gridDim.x * 32ll) {
-        const long long from = blockIdx.y * each, to = from + each < rows ? from + each : rows;
-        for (int lane = threadIdx.x; lane < 32; lane += blockDim.x)
-            for (int line = threadIdx.y; line < 32; line += blockDim.y) {
-                real product = 0, sum = 0;
-                if (first + lane < n)
-                    for (long long r = from + line; r < to; r += 32) {
-                        const real slope = g[r * n + first + lane];
-                        product += slope * ((x[r * n + first + lane] - mean[r]) * rstd[r]);
-                        sum += slope;
-                    }
-                products[line][lane] = product;
-                plain[line][lane] = sum;
+    const long long first = block / count * 32, part = block % count;
+    const long long from = part * each, to = from + each < rows ? from + each : rows;
+    for (int k = threadIdx.x; k < 1024; k += blockDim.x) {
+        const int lane = k % 32, line = k / 32;
+        real product = 0, sum = 0;
+        if (first + lane < n)
+            for (long long r = from + line; r < to; r += 32) {
+                const real slope = g[r * n + first + lane];
+                product += slope * ((x[r * n + first + lane] - mean[r]) * rstd[r]);
+                sum += slope;
             }
-        __syncthreads();
-        if (threadIdx.y == 0)
-            for (int lane = threadIdx.x; lane < 32; lane += blockDim.x) {
-                if (first + lane >= n) break;
-                real product = 0, sum = 0;
-                for (int line = 0; line < 32; line++) product += products[line][lane], sum += plain[line][lane];
-                gw[blockIdx.y * n + first + lane] = product;
-                gb[blockIdx.y * n + first + lane] = sum;
-            }
-        __syncthreads();
+        products[line][lane] = product;
+        plain[line][lane] = sum;
     }
+    __syncthreads();
+    real* here = count > 1 ? parts + part * 2 * n : (real*)0;
+    for (int lane = threadIdx.x; lane < 32 && first + lane < n; lane += blockDim.x) {
+        real product = 0, sum = 0;
+        for (int line = 0; line < 32; line++) product += products[line][lane], sum += plain[line][lane];
+        (here ? here : gw)[first + lane] = product;
+        (here ? here + n : gb)[first + lane] = sum;
+    }
+    if (!here || !is_last_of(tickets + block / count, (unsigned int)count)) return;
+    for (int lane = threadIdx.x; lane < 32 && first + lane < n; lane += blockDim.x) {
+        real product = 0, sum = 0;
+        for (long long p = 0; p < count; p++) {
+            const volatile real* of_part = parts + p * 2 * n + first + lane;
+            product += of_part[0];
+            sum += of_part[n];
+        }
+        gw[first + lane] = product;
+        gb[first + lane] = sum;
+    }
+}
+
+// The first `blocks` compute the gradient of x, the others those of the weights.
+extern "C" __global__ void __launch_bounds__(1024) layer_norm_vjp(
+    const real* g, const real* x, const real* w, const real* mean, const real* rstd, const real* g_mean, const real* g_rstd,
+    real* gx, real* gw, real* gb, real* parts, unsigned int* tickets, long long blocks, long long rows, long long n,
+    long long centred, long long count, long long each) {
+    if (blockIdx.x < blocks) slopes(blockIdx.x, blocks, g, x, w, mean, rstd, g_mean, g_rstd, gx, rows, n, centred);
+    else sums(blockIdx.x - blocks, g, x, mean, rstd, gw, gb, parts, tickets, rows, n, count, each);
 }
 """
 
@@ -98,8 +117,9 @@ OF_CHANNELS = r"""
 
 extern "C" __global__ void __launch_bounds__(1024) batch_norm(
     const real* x, const real* w, const real* b, real* out, real* mean, real* rstd, real* var, real* running_mean,
-    real* running_var, long long channels, long long count, long long length, long long xn, long long xc, long long xl,
-    double eps, double momentum) {
+    real* running_var, long long* batches, long long channels, long long count, long long length, long long xn, long long xc,
+    long long xl, double eps, double momentum) {
+    if (batches && blockIdx.x == 0 && threadIdx.x == 0) ++*batches;
     for (long long c = blockIdx.x; c < channels; c += gridDim.x) {
         const real* from = x + c * xc;
         long_sum<real> values, deviations;
@@ -158,23 +178,23 @@ def layer_norm(
 def layer_norm_vjp(g: Any, x: Any, w: Any, mean: Any, rstd: Any, g_mean: Any, g_rstd: Any, *, needs: tuple, dims: int,
                    centred: bool) -> tuple[Any, Any, Any]:  # fmt: skip
     """The gradients of x, w and b that are needed. g_mean, g_rstd: None where they have none."""
-    xp, n = _backend.gpu(), math.prod(x.shape[x.ndim - dims :])
+    xp, shape = _backend.gpu(), x.shape[x.ndim - dims :]
+    n = math.prod(shape)
     rows = x.size // n
-    gx = gw = gb = None
+    gx = gw = gb = memory = None
+    blocks = columns = parts = 0
     if needs[0]:
-        gx = xp.empty_like(x)
-        kernel = _cuda.of_type(OF_ROWS, "layer_norm_vjp", x.dtype)
-        arrays = g, x, w, mean, rstd, g_mean, g_rstd, gx
-        kernel((min(rows, _cuda.MOST_BLOCKS),), (_cuda.threads_for(n),), (*arrays, rows, n, int(centred)))
+        gx, blocks = xp.empty_like(x), min(rows, _cuda.MOST_BLOCKS)
     if needs[1] or needs[2]:
-        parts = min(-(-rows // ROWS), 1024)
-        each = -(-rows // parts)
-        shape = x.shape[x.ndim - dims :]  # a leaf adopts these arrays, where it would copy views
-        gw, gb = (xp.empty(shape if parts == 1 else (parts, *shape), x.dtype) for _ in range(2))
-        kernel = _cuda.of_type(OF_ROWS, "layer_norm_sums", x.dtype)
-        kernel((-(-n // 32), parts), (32, 8), (g, x, mean, rstd, gw, gb, rows, n, each))
-        if parts > 1:
-            gw, gb = gw.sum(axis=0), gb.sum(axis=0)
+        gw, gb = xp.empty(shape, x.dtype), xp.empty(shape, x.dtype)
+        columns = -(-n // 32)
+        parts = min(-(-rows // ROWS), 1024) if columns <= capture_gpu.TICKETS else 1
+    if parts > 1:
+        memory = xp.empty((parts, 2, n), x.dtype), capture_gpu.tickets()
+    arrays = g, x, w, mean, rstd, g_mean, g_rstd, gx, gw, gb, *(memory or (None, None))
+    threads = _cuda.threads_for(max(n, 128) if columns else n)
+    numbers = blocks, rows, n, int(centred), parts, -(-rows // max(parts, 1))
+    _cuda.of_type(OF_ROWS, "layer_norm_vjp", x.dtype)((blocks + columns * parts,), (threads,), (*arrays, *numbers))
     return gx, gw if needs[1] else None, gb if needs[2] else None
 
 
@@ -184,17 +204,18 @@ def _steps(x: Any) -> tuple[int, int, int]:
     return n, c, min(rest, default=0)
 
 
-def batch_norm(x: Any, w: Any = None, b: Any = None, *, eps: float, running: tuple = (None, None),
+def batch_norm(x: Any, w: Any = None, b: Any = None, *, eps: float, running: tuple = (None, None), batches: Any = None,
                momentum: float = 0.0) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """`x` (N, C, *), contiguous or channels-last, normalised by the statistics of its channels: mean, 1 / √(variance + eps)
-    and the unbiased variance. running: mean and variance that move towards these by `momentum`."""
+    and the unbiased variance. running: mean and variance that move towards these by `momentum`.
+    batches: their number, an int64, to which 1 is added."""
     xp, channels = _backend.gpu(), x.shape[1]
     count, length = x.size // channels, math.prod(x.shape[2:])
     out = xp.empty_like(x)
     mean, rstd, var = (xp.empty(channels, x.dtype) for _ in range(3))
     kernel = _cuda.of_type(OF_CHANNELS, "batch_norm", x.dtype)
     sizes = channels, count, length, *_steps(x), float(eps), float(momentum)
-    kernel((channels,), (_cuda.threads_for(count),), (x, w, b, out, mean, rstd, var, *running, *sizes))
+    kernel((channels,), (_cuda.threads_for(count),), (x, w, b, out, mean, rstd, var, *running, batches, *sizes))
     return out, mean, rstd, var
 
 

@@ -264,20 +264,19 @@ def _of_gradients(name: str, dtype: Any) -> Callable[..., None]:
 
 
 _GRADIENTS = r"""
-// The sum of the squares of the elements that a block goes over.
-extern "C" __global__ void squares(arrays all, double* sums) {
+// The sum of the squares of the elements that a block goes over; and for a `norm`, the root of all `count` such sums.
+extern "C" __global__ void squares(arrays all, double* sums, real* norm, unsigned int* tickets, long long first,
+                                   long long count) {
     double sum = 0;
     LOOP(all) {
         const double x = (double)((const real*)all.at[0][array])[k];
         sum += x * x;
     }
     sum = block_sum(sum);
-    if (threadIdx.x == 0) sums[blockIdx.x] = sum;
-}
-
-extern "C" __global__ void root_of_sum(double* sums, real* norm, long long count) {
-    double sum = 0;
-    for (long long k = threadIdx.x; k < count; k += blockDim.x) sum += sums[k];
+    if (threadIdx.x == 0) sums[first + blockIdx.x] = sum;
+    if (!norm || !is_last_of(tickets, gridDim.x)) return;
+    sum = 0;
+    for (long long k = threadIdx.x; k < count; k += blockDim.x) sum += ((const volatile double*)sums)[k];
     sum = block_sum(sum);
     if (threadIdx.x == 0) *norm = (real)sqrt(sum);
 }
@@ -310,13 +309,16 @@ def norm(arrays: Sequence[Any]) -> Any:
 
     xp, dtype = _backend.gpu(), arrays[0].dtype
     launches = list(_lists.parameters([arrays]))
+    if not launches:
+        return xp.zeros((), dtype)
     most = [min(blocks, _cuda.MOST_BLOCKS) for _, blocks in launches]
-    sums, result = xp.empty(max(sum(most), 1), "d"), xp.empty((), dtype)
+    sums, result = xp.empty(sum(most), "d"), xp.empty((), dtype)
     first = 0
     for (all_arrays, _), blocks in zip(launches, most, strict=True):
-        _of_gradients("squares", dtype)((blocks,), (_cuda.THREADS,), (all_arrays, sums[first : first + blocks]))
+        last = first + blocks == len(sums)
+        arguments = all_arrays, sums, result if last else None, capture_gpu.tickets(), first, len(sums)
+        _of_gradients("squares", dtype)((blocks,), (_cuda.THREADS,), arguments)
         first += blocks
-    _of_gradients("root_of_sum", dtype)((1,), (_cuda.THREADS,), (sums, result, first))
     return result
 
 

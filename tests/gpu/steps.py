@@ -35,7 +35,7 @@ MODELS = {
 }  # fmt: skip
 
 # Launches of a step, as docs/guide/gpu.md lists them.
-LAUNCHES = {"mlp": 20, "lenet": 35, "resnet20": 213, "gpt": 134, "lstm": 79}
+LAUNCHES = {"mlp": 17, "lenet": 30, "resnet20": 149, "gpt": 120, "lstm": 73}
 
 RUN = """
 data: {train: Digits(split=train), transform: [ToTensor], loader: {batch_size: 64}}

@@ -104,6 +104,79 @@ def test_attention(causal: bool, lengths: tuple):
     )
 
 
+def test_a_layer_of_batch_norm_counts_its_batches_in_its_own_launch(counted):
+    layer, x = tdt.nn.BatchNorm2d(3).cuda(), tdt.randn(2, 3, 4, 4, device="cuda")
+    tracked = layer.num_batches_tracked
+    version = tracked._version
+    assert launched(counted, lambda: layer(x)) == ["batch_norm"]
+    assert launched(counted, lambda: layer(x.half().float())) == ["copy", "copy", "batch_norm"]
+    assert (tracked.item(), tracked._version) == (2, version + 2)
+    layer.momentum = None
+    layer(x)
+    assert tracked.item() == 3
+    layer.eval()(x)
+    assert layer.num_batches_tracked.item() == 3
+    with pytest.raises(ValueError, match="more than 1 value per channel"):
+        layer.train()(x[:1, :, :1, :1])
+
+
+PLACED = {
+    "border": lambda x: F.pad(x, (1, 2, 0, 3), value=7),
+    "border and crop": lambda x: F.pad(x, (-1, 2, 3, -2), value=-2),
+    "border of channels": lambda x: F.pad(x, (0, 0, 0, 0, 2, 1)),
+    "steps": lambda x: x[1:, :, ::2, 1:4:3], "an entry": lambda x: x[1, ..., -2], "a row": lambda x: x[-1][2],
+    "none": lambda x: x[:, None, :2], "one element": lambda x: x[0][0][0][0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLACED)
+@pytest.mark.parametrize("dtype", [tdt.float64, tdt.float32, tdt.bfloat16])
+@pytest.mark.parametrize("last", [False, True])
+def test_borders_and_the_gradients_of_slices(name: str, dtype: tdt.dtype, last: bool, counted):
+    values, results = tdt.tensor(numbers(2, 3, 6, 7)).to(dtype), []
+    for device in ("cpu", "cuda"):
+        x = values.to(device).contiguous(memory_format=tdt.channels_last if last else tdt.contiguous_format)
+        leaf = x.requires_grad_()
+        out = PLACED[name](leaf)
+        (grad,) = tdt.autograd.grad(out, leaf, out * 0 + out.detach() * 3)
+        results.append([out.detach().cpu(), out.stride(), grad.cpu(), grad.stride()])
+    assert results[0][1] == results[1][1]
+    np.testing.assert_array_equal(*(each[0].double().numpy() for each in results))
+    np.testing.assert_array_equal(*(each[2].double().numpy() for each in results))
+
+
+def test_borders_and_the_gradients_of_slices_take_one_launch_each(counted):
+    x = tdt.randn(2, 3, 6, 7, device="cuda").requires_grad_()
+    out = x[:, :, ::2, 1]
+    slope = tdt.ones_like(out)
+    assert launched(counted, lambda: F.pad(x.detach(), (1, 1, 1, 1))) == ["place"]
+    assert launched(counted, lambda: tdt.autograd.grad(out, x, slope)) == ["place"]
+    assert F.pad(tdt.tensor([True, False], device="cuda"), (1, 1), value=True).tolist() == [True, True, False, True]
+    integers = tdt.arange(4, device="cuda", dtype=tdt.int16).reshape(2, 2)
+    assert F.pad(integers, (1, 0), value=-5).tolist() == [[-5, 0, 1], [-5, 2, 3]]
+
+
+MEANS = {"2": {"kernel_size": 2}, "whole": {"kernel_size": (7, 8)}, "overlapping": {"kernel_size": 3, "stride": 2, "padding": 1},
+         "without padding": {"kernel_size": (3, 4), "stride": (1, 3), "padding": (1, 2), "count_include_pad": False},
+         "ceil": {"kernel_size": 3, "stride": 2, "ceil_mode": True}, "divisor": {"kernel_size": (1, 2), "divisor_override": 5},
+         "gaps": {"kernel_size": 1, "stride": 3}}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", MEANS)
+@pytest.mark.parametrize("last", [False, True])
+def test_mean_pooling(how: str, last: bool, counted):
+    def pool(x):
+        return F.avg_pool2d(x.contiguous(memory_format=tdt.channels_last) if last else x, **MEANS[how])
+
+    held_to_float64(pool, numbers(2, 3, 7, 8))
+    x = tdt.randn(2, 3, 7, 8, device="cuda").requires_grad_()
+    (name,) = launched(counted, lambda: F.avg_pool2d(x, **MEANS[how]))
+    out = F.avg_pool2d(x, **MEANS[how])
+    slope = tdt.ones_like(out)
+    assert launched(counted, lambda: tdt.autograd.grad(out, x, slope)) == ["mean_pool_vjp"]
+    assert name == ("mean_pool" if how == "whole" else "mean_pool_small")
+
+
 WINDOWS = {"2": {"kernel_size": 2}, "overlapping": {"kernel_size": 3, "stride": 2, "padding": 1},
            "dilated": {"kernel_size": 2, "dilation": 2, "stride": 1}, "ceil": {"kernel_size": 3, "ceil_mode": True}}  # fmt: skip
 
@@ -148,6 +221,20 @@ def test_convolution(name: str, last: bool, counted):
     held_to_float64(conv, x, w, b, within=200 * EPS)
     on_gpu = [tdt.tensor(a, device="cuda").float() for a in (x, w, b)]
     assert launched(counted, lambda: F.conv2d(*on_gpu, **how)) == ["conv"]
+    leaves = [tdt.tensor(a, device="cuda").float().requires_grad_() for a in (x, w)]
+    out = conv(*leaves, None)
+    both, slope = None, tdt.tensor(numbers(*out.shape), device="cuda").float()
+    for required, kernels in (
+        (leaves, ["conv_grads"]),
+        (leaves[:1], ["conv_input_grad"]),
+        (leaves[1:], ["conv_weight_grad"]),
+    ):
+        with counted() as found:
+            grads = tdt.autograd.grad(out, required, slope, retain_graph=True)
+        assert [name for _, name, _ in found if name.startswith("conv")] == kernels
+        both = both or dict(zip(map(id, required), grads, strict=True))
+        for leaf, grad in zip(required, grads, strict=True):
+            assert tdt.equal(grad, both[id(leaf)])  # the same bits
 
 
 def test_transposed_convolution_and_lines():
@@ -156,6 +243,25 @@ def test_transposed_convolution_and_lines():
     held_to_float64(
         lambda x, w: F.conv1d(x, w, stride=2, padding=2), numbers(2, 3, 11), numbers(4, 3, 4), within=200 * EPS
     )
+
+
+@pytest.mark.parametrize("dtype", [tdt.float64, tdt.float32, tdt.float16, tdt.uint8])
+@pytest.mark.parametrize("places", [tdt.int64, tdt.int32])
+def test_a_lookup_takes_one_launch(dtype: tdt.dtype, places: tdt.dtype, counted):
+    table, indices = (
+        tdt.tensor(numbers(9, 35) * 50).abs().to(dtype),
+        tdt.tensor(RANDOM.integers(0, 9, (3, 50))).to(places),
+    )
+    table_there, indices_there = table.cuda(), indices.cuda().t()
+    F.embedding(indices_there, table_there)  # the first call makes the flag of wrong indices
+    names = launched(counted, lambda: F.embedding(indices_there, table_there))
+    assert names[-1] == "embedding" and len(names) == 2  # and the indices in a row
+    assert launched(counted, lambda: F.embedding(indices.long().cuda(), table_there)) == ["embedding"]
+    assert tdt.equal(F.embedding(indices_there, table_there).cpu(), F.embedding(indices.t(), table))
+    wrong = tdt.tensor([1, -3, 9], device="cuda")
+    assert F.embedding(wrong, table_there).shape == (3, 35)
+    with pytest.raises(IndexError, match="an index is -3, but the table has 9 rows"):
+        tdt.cuda.synchronize()
 
 
 @pytest.mark.parametrize("padding", [None, 2])
@@ -217,9 +323,10 @@ def test_the_norm_of_more_gradients_than_a_launch_holds_and_clipping(counted):
         g = numbers(*p.shape).astype("f")
         p.grad, exact = tdt.tensor(g, device="cuda"), exact + (g.astype("d") ** 2).sum()
     before = [p.grad.cpu().numpy() for p in params]
+    tdt.nn.utils.clip_grad_norm_(params, 1e9)  # the first call in a stream makes its counters
     with counted() as found:
         total = tdt.nn.utils.clip_grad_norm_(params, 2.0)
-    assert [name for _, name, _ in found] == ["squares", "squares", "root_of_sum", "clip", "clip"]
+    assert [name for _, name, _ in found] == ["squares", "squares", "clip", "clip"]
     assert abs(total.item() - exact**0.5) <= EPS * exact**0.5
     factor = np.float32(2.0) / (np.float32(total.item()) + np.float32(1e-6))
     for p, g in zip(params, before, strict=True):

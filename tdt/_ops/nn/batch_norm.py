@@ -423,17 +423,37 @@ def _by_batch(x: Tensor, running_mean: Tensor | None, running_var: Tensor | None
 
 
 def _on_gpu(x: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None, bias: Tensor | None,
-            momentum: float, eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """The same by one kernel, which moves the running statistics too."""
+            momentum: float, eps: float, batches: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """The same by one kernel, which moves the running statistics too, and adds 1 to a number of batches."""
     moving = tuple(None if v is None else v._a for v in (running_mean, running_var))
     arrays = x._a, None if weight is None else weight._a, None if bias is None else bias._a
     with _backend.on_gpu_of(x._a):
-        found = _ON_GPU.function(*arrays, eps=eps, running=moving, momentum=momentum)
-    for running in (running_mean, running_var):
-        if running is not None:
-            running._st.bump_version()
+        counter = None if batches is None else batches._a
+        found = _ON_GPU.function(*arrays, eps=eps, running=moving, batches=counter, momentum=momentum)
+    for written in (running_mean, running_var, batches):
+        if written is not None:
+            written._st.bump_version()
     out, mean, rstd, _ = record_results(_batch_norm, (x, weight, bias), arrays, {"eps": eps}, found)
     return out, mean, rstd
+
+
+def counted_batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None,
+                       bias: Tensor | None, momentum: float, eps: float, batches: Tensor) -> Tensor | None:  # fmt: skip
+    """`batch_norm` in training by a kernel that also adds 1 to `batches`; None, with nothing done, where none does."""
+    x, count = input._a, batches._a
+    if x.__class__ is np.ndarray or x.ndim < 2 or eps <= 0 or _values_of_a_channel(x.shape) < 2:
+        return None
+    params = running_mean, running_var, weight, bias
+    if not fits_gpu(input, *params) or any(v is not None and v._a.shape != x.shape[1:2] for v in params):
+        return None
+    if (
+        count.__class__ is not x.__class__
+        or count.device != x.device
+        or count.dtype != np.int64
+        or batches._st.inference
+    ):
+        return None
+    return _on_gpu(input, *params, momentum, eps, batches)[0]
 
 
 def fits_gpu(x: Tensor, *rest: Tensor | None) -> bool:

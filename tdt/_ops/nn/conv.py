@@ -171,8 +171,14 @@ def _(xp, g, needs, x, w, stride, padding, dilation, groups):
     return gx, None if gw is None else to_layout_of(xp, gw, w), gb
 
 
+_BOTH_GRADIENTS = (gpu_kernel("conv_gpu:conv_grads", gpu_convolution),)
+
+
 def _gradients(xp, g, needs, x, w, how):
     gx = gw = gb = None
+    if needs[0] and needs[1] and xp is not np and (fast := chosen(_BOTH_GRADIENTS, xp, g, x, w, **how)):
+        gx, gw = fast(g, x, w, **how)
+        needs = False, False, needs[2]
     if needs[0]:
         sizes = {"size": x.shape[2:], **how}
         if fast := chosen(conv_input_grad.kernels, xp, g, w, **sizes):

@@ -12,7 +12,7 @@ from tdt import _backend, _kernels
 from tdt._core.dtype import ALL, FLOATING_AND_COMPLEX, SCALAR_NAMES, check_category, int32, int64
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor, wrap
-from tdt._kernels import chosen, float_lookup, gpu_kernel, gpu_lookup, kernel
+from tdt._kernels import chosen, float_lookup, gpu_kernel, gpu_lookup, gpu_table, kernel
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.index.scatter import all_in_range, unsigned
 from tdt.autograd._inplace import check_writable
@@ -32,11 +32,16 @@ def check_type(function: str, name: str, t: Tensor, allowed: tuple) -> None:
 NO_ROW = "index out of range in self: an index is {value}, but the table has {limit} rows"
 
 
+_LOOKUP = (gpu_kernel("embedding_gpu:embedding", gpu_table),)
+
+
 @op(name="embedding", dtypes=ALL, promote=(), broadcasts=False, computes=False,
     shape=lambda w, indices, **how: (*indices, *w[1:]))  # fmt: skip
 def _embedding(xp, w, indices, *, padding_idx, by_frequency, sparse):
     if w.__class__ is indices.__class__ is np.ndarray and (fast := _kernels.entries(w, indices)) is not None:
         return fast
+    if xp is not np and (fast := chosen(_LOOKUP, xp, w, indices)):
+        return fast(w, indices, message=NO_ROW)
     if xp is not np and indices.size:
         _backend.expect_below(unsigned(indices), len(w), NO_ROW)
     elif indices.size and not all_in_range(indices, len(w)):

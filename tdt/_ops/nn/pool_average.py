@@ -17,7 +17,7 @@ from tdt._backend.layout import empty_output, output_is_channels_last, to_last
 from tdt._backend.windows import output_sizes
 from tdt._core.dtype import FLOATING, check_category, int64
 from tdt._core.tensor import Tensor
-from tdt._kernels import chosen, float_images, kernel, large_last, lazy, prepares, tiled_volumes
+from tdt._kernels import chosen, float_images, gpu_images, gpu_kernel, kernel, large_last, lazy, prepares, tiled_volumes
 from tdt._ops._common import Ints, at_once, store_into
 from tdt._ops.elementwise.piecewise import relu
 from tdt._ops.nn._pooling import adaptive_size, check_size, framed, full_size, place, plain_windows, window_of
@@ -70,6 +70,9 @@ _MEANS_GRAD = (
 )
 
 
+_GPU_MEANS, _GPU_MEANS_GRAD = ((gpu_kernel(f"pool_gpu:{name}", gpu_images),) for name in ("mean_pool", "mean_pool_vjp"))
+
+
 @functools.lru_cache(256)
 def _divisors(
     size: tuple, out: tuple, kernel: tuple, stride: tuple, padding: tuple, include_pad: bool, divisor: int | None
@@ -98,6 +101,8 @@ def _avg_pool(xp, x, *, kernel, stride, padding, ceil_mode, include_pad, divisor
     if fast := chosen(_MEANS, xp, x, ceil_mode=ceil_mode, **how):
         by = _divisors(x.shape[2:], shape[2:], kernel, stride, padding, include_pad, divisor)
         return fast(x, by, out=shape[2:], **how)
+    if xp is not np and (fast := chosen(_GPU_MEANS, xp, x)) and math.prod(shape):
+        return fast(x, shape[2:], include_pad, divisor, **how)
     total = _sums(xp, x, kernel, stride, padding, shape[2:])
     out = empty_output(xp, shape, x.dtype, x)
     by = _divisor(xp, x.shape[2:], shape[2:], kernel, stride, padding, include_pad, divisor, x.dtype)
@@ -187,6 +192,8 @@ def avg_pool_grad(xp, y, *, size, kernel, stride, padding, ceil_mode, include_pa
     y = xp.ascontiguousarray(y) if 0 in y.strides else y
     if fast := chosen(_MEANS_GRAD, xp, y, ceil_mode=ceil_mode, **how):
         return fast(y, _divisors(how["size"], out, kernel, stride, padding, include_pad, divisor), **how)
+    if xp is not np and (fast := chosen(_GPU_MEANS_GRAD, xp, y)) and math.prod(size):
+        return fast(y, include_pad=include_pad, divisor=divisor, **how)
     full = full_size(size, out, kernel, stride, padding, (1,) * len(kernel))
     grad = y / _divisor(xp, size, out, kernel, stride, padding, include_pad, divisor, y.dtype)
     if _is_whole(size, out, kernel, padding):

@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from tdt._backend import may_overlap
 from tdt._core import dtype as _dtype
 from tdt._core.calls import as_shape, front
 from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import method
 from tdt._core.tensor import Size, Tensor
-from tdt._kernels import reshaped
+from tdt._kernels import chosen, gpu_kernel, gpu_words, reshaped
 from tdt._ops._common import expanded, tensor_argument, wrap_dim
 from tdt.autograd._dispatch import view_of
 from tdt.autograd._node import sum_to
@@ -384,8 +386,13 @@ def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...], spec: tuple[Any, ...]) -
     return _slice_backward.forward(xp, g, shape=x_shape, spec=spec)
 
 
+_PLACED = (gpu_kernel("place_gpu:placed", gpu_words),)
+
+
 @op(computes=False, float8=FLOAT8S)
 def _slice_backward(xp: ModuleType, x: Any, *, shape: tuple[int, ...], spec: tuple[Any, ...]) -> Any:
+    if xp is not np and (fast := chosen(_PLACED, xp, x)) and (out := fast(x, shape, decoded(spec))) is not None:
+        return out
     out = xp.zeros(shape, x.dtype)
     out[decoded(spec)] = x
     return out

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from numpy import ndarray
+
 from tdt._core.creation import ones, tensor, zeros
 from tdt._core.dtype import int64
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
+from tdt._ops.nn.batch_norm import counted_batch_norm
 from tdt.autograd._inplace import is_plain
 from tdt.nn import functional as F
 from tdt.nn._types import Device, Dtype
@@ -96,16 +99,21 @@ class _BatchNorm(_NormBase):
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         training, momentum = self.training, self.momentum
-        if training and self.track_running_stats and (count := self.num_batches_tracked) is not None:
+        count = self.num_batches_tracked if training and self.track_running_stats else None
+        mean, var = pair(self, "_buffers", "running_mean", "running_var")
+        weight, bias = pair(self, "_parameters", "weight", "bias")
+        if count is not None:
+            if momentum is not None and count._a.__class__ is not ndarray:
+                out = counted_batch_norm(input, mean, var, weight, bias, momentum, self.eps, count)
+                if out is not None:
+                    return out
             _count(count)
             if momentum is None:  # the plain mean of all batches so far
                 momentum = 1.0 / float(count)
-        mean, var = pair(self, "_buffers", "running_mean", "running_var")
         by_batch = training or (mean is None and var is None)
         if training and not self.track_running_stats:
             mean = var = None
         momentum = 0.0 if momentum is None else momentum
-        weight, bias = pair(self, "_parameters", "weight", "bias")
         return F.batch_norm(input, mean, var, weight, bias, by_batch, momentum, self.eps)
 
 

@@ -68,12 +68,15 @@ def numbers(*shape: int) -> tdt.Tensor:
 # Each kernel that is written by hand is launched by one of these.
 CALLS = {
     "layer norm": (lambda x: F.layer_norm(x, x.shape[-1:], x[0], x[1]), (1100, 1500)),
+    "batch norm and its count": (lambda x: tdt.nn.BatchNorm2d(3, device="cuda", dtype=x.dtype)(x), (40, 3, 9, 9)),
     "batch norm": (lambda x: F.batch_norm(x, x[0, :, 0, 0] * 0, x[0, :, 0, 0] * 0 + 1, training=True), (40, 3, 9, 9)),
     "cross-entropy": (lambda x: F.cross_entropy(x, tdt.zeros(len(x), dtype=tdt.int64, device="cuda"), x[0].detach(),
                                                 label_smoothing=0.1), (7, 1500)),
     "attention": (lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), (2, 3, 1100, 8)),
     "convolution": (lambda x: F.conv2d(x, x[:4, :, :3, :3], x[0, 0, 0, :4]), (8, 3, 20, 20)),
     "transposed convolution": (lambda x: F.conv_transpose2d(x, x[:3, :, :3, :3]), (8, 3, 9, 9)),
+    "mean pooling": (lambda x: F.avg_pool2d(x, 2).sum() + F.avg_pool2d(x, 9), (2, 3, 9, 9)),
+    "borders and slices": (lambda x: F.pad(x[:, ::2], (1, 2, 0, 1), value=-1.0), (2, 3, 9, 9)),
     "max pooling": (lambda x: F.max_pool2d(x, 3, 2, 1), (2, 3, 9, 9)),
     "embedding": (lambda x: F.embedding(tdt.zeros(5, dtype=tdt.int64, device="cuda"), x), (7, 1500)),
     "dropout": (lambda x: F.dropout(x, 0.5), (7, 1500)),

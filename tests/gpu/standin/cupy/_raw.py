@@ -39,7 +39,7 @@ ABORTED = 1
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", tempfile.gettempdir())) / f"tdt-standin-{os.getuid()}"
 # What a pointer of CUDA C may point to.
 POINTS_TO = {"float": "f", "double": "d", "bool": "?", "half_bits": "e", "bfloat_bits": "E", "long long": "q", "int": "i",
-             "unsigned int": "I", "unsigned long long": "Q", "unsigned char": "B"}  # fmt: skip
+             "unsigned int": "I", "unsigned long long": "Q", "unsigned char": "B", "unsigned short": "H"}  # fmt: skip
 
 # Float16 as the prelude of kernels has it for GPUs alone: by the compiler's own type.
 HALVES = """
@@ -126,7 +126,7 @@ def compiled(code, name):
     if found is None:
         raise RuntimeError(f'no extern "C" __global__ void {name}(...) in the source')
     types = [re.sub(r"\s*\b\w+$", "", part.strip()) for part in found[1].split(",")]
-    for known, new in re.findall(r"^typedef (\w+) (\w+);", code, re.MULTILINE):
+    for known, new in re.findall(r"^typedef ([\w ]+) (\w+);", code, re.MULTILINE):
         types = [re.sub(rf"\b{new}\b", known, kind) for kind in types]
     call = ", ".join(f"*({kind}*)words[{k}]" for k, kind in enumerate(types))
     text = (

@@ -27,6 +27,8 @@ static inline double fma(double x, double y, double z) { return __builtin_fma(x,
 template <class T> static inline T min(T a, T b) { return a < b ? a : b; }
 template <class T> static inline T max(T a, T b) { return a > b ? a : b; }
 template <class T> static T atomicMax(T* at, T value) { const T old = *at; if (value > old) *at = value; return old; }
+template <class T> static T atomicAdd(T* at, T value) { const T old = *at; *at += value; return old; }
+static inline void __threadfence() {}
 template <class T> static T atomicOr(T* at, T value) { const T old = *at; *at |= value; return old; }
 
 // Float16 as the prelude of kernels has it, by the compiler's own type.

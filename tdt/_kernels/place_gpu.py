@@ -1,0 +1,74 @@
+"""Parts of arrays put into new ones on a GPU, the rest of which is one value: borders, and the gradients of slices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tdt import _backend
+from tdt._kernels import _cuda
+from tdt._kernels._gpu_conditions import MOST_DIMENSIONS as MOST
+
+SOURCE = f"""
+struct places {{ long long size[{MOST}], start[{MOST}], step[{MOST}], count[{MOST}], to[{MOST}], from[{MOST}]; }};
+extern "C" __global__ void place(const word* x, word* out, long long count, long long rank, long long value, places z) {{
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {{
+        long long rest = i, at = 0, source = 0;
+        bool inside = true;
+        for (int d = (int)rank - 1; d >= 0; d--) {{
+            const long long k = rest % z.size[d], offset = k - z.start[d], j = offset / z.step[d];
+            rest /= z.size[d];
+            at += k * z.to[d];
+            inside = inside && j >= 0 && j < z.count[d] && j * z.step[d] == offset;
+            source += j * z.from[d];
+        }}
+        out[at] = inside ? x[source] : (word)value;
+    }}
+}}
+"""
+PLACES = np.dtype([(name, np.int64, MOST) for name in ("size", "start", "step", "count", "to", "from")])
+
+
+def place(x: Any, out: Any, places: Sequence[tuple[int, int]], value: Any = 0) -> Any:
+    """Write `x` to `out`, and `value` to what it leaves; `out`.
+
+    Args:
+        places: for each dimension the place of the first entry, and the distance to the next.
+    """
+    kind, name = _cuda.WORDS[out.dtype.itemsize]
+    z = np.zeros(1, PLACES)
+    order = sorted(range(out.ndim), key=lambda d: -out.strides[d])  # neighbours in memory are written by neighbours
+    for k, d in enumerate(order):
+        start, step = places[d]
+        for field, number in (("size", out.shape[d]), ("start", start), ("step", step), ("count", x.shape[d]),
+                              ("to", out.strides[d] // out.itemsize), ("from", x.strides[d] // x.itemsize)):  # fmt: skip
+            z[field][0, k] = number
+    kernel = _cuda.compiled(f"typedef {name} word;\n{SOURCE}", "place")
+    word = int(np.array(value, out.dtype).view(kind))
+    blocks = _cuda.blocks_for(out.size)
+    kernel((blocks,), (_cuda.THREADS,), (x.view(kind), out.view(kind), out.size, out.ndim, _signed(word), z))
+    return out
+
+
+def placed(x: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
+    """Zeros of a shape, with `x` at an index of integers, slices and at most one Ellipsis; None for other indices."""
+    if Ellipsis in index:
+        at = index.index(Ellipsis)
+        index = *index[:at], *(slice(None),) * (len(shape) + 1 - len(index)), *index[at + 1 :]
+    if len(index) != len(shape) or len(shape) > MOST:
+        return None
+    places, sizes = [], []
+    for n, part in zip(shape, index, strict=True):
+        if part.__class__ not in (int, slice):
+            return None
+        start, stop, step = part.indices(n) if part.__class__ is slice else (part % n, part % n + 1, 1)
+        places.append((start, step))
+        sizes.append(len(range(start, stop, step)))
+    return place(x.reshape(sizes), _backend.gpu().empty(shape, x.dtype), places)
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word
