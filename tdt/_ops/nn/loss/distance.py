@@ -8,9 +8,16 @@ from tdt import _backend
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.dtype import FLOATING
 from tdt._core.tensor import Tensor
-from tdt._kernels import from_formula, total
+from tdt._kernels import from_formula, prepares, total
 from tdt._ops.nn.loss._front import check_pair, reduced, reduction_of
-from tdt._ops.nn.loss.elements import _pair_loss, each_gradient, reduced_pair_shape, reduced_sum
+from tdt._ops.nn.loss.elements import (
+    _pair_loss,
+    each_gradient,
+    prepared_loss,
+    prepared_slope,
+    reduced_pair_shape,
+    reduced_sum,
+)
 from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
@@ -81,6 +88,11 @@ def _huber_loss(xp, x, y, *, delta, reduction):
     return losses if reduction == "none" else reduced_sum(losses, total(losses), reduction)
 
 
+@prepares(_huber_loss.forward)
+def _(x, y, *, delta, reduction, recorded):
+    return prepared_loss(_huber, x, y, reduction, delta=delta)
+
+
 def _huber_rule(g: Tensor, x: Tensor, y: Tensor, delta: float, reduction: str) -> Tensor:
     d = x - y
     # The slope is d.clamp(-delta, delta), but for second gradients, where delta itself counts as straight.
@@ -96,6 +108,11 @@ def _(g, x, y, delta, reduction):
 def _(xp, g, x, y, delta, reduction):
     each = xp.asarray(each_gradient(g, check_broadcast(x.shape, y.shape), reduction))
     return _huber_gradient(xp, each, x, y, delta=delta)
+
+
+@_huber_loss.prepares_vjp("x")
+def _(xp, g, x, y, delta, reduction):
+    return prepared_slope(_huber_gradient, g, x, y, reduction, delta=delta)
 
 
 @_huber_loss.vjp("y")

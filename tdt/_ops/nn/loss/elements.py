@@ -61,22 +61,7 @@ def _loss(
 
     @prepares(loss.forward)
     def _(x: Any, y: Any, *, reduction: str, recorded: bool) -> Callable[..., Any] | None:
-        found = compute.ufunc_for((x, y), {})
-        shape = check_broadcast(x.shape, y.shape)
-        count = math.prod(shape)
-        if found is None or x.dtype.char not in "fd" or not 0 < count < min(PIECE, THREADS.elementwise):
-            return None
-        ufunc = found[0]
-        if reduction == "none":
-            return ufunc
-        fold = fold_at_once("sum", x.dtype, len(shape), None, False, None)
-        fold = fold and fold.for_shape(shape)
-        if fold is None:
-            return None
-        if reduction == "sum":
-            return lambda x, y: fold(ufunc(x, y))
-        divisor = x.dtype.type(count)
-        return lambda x, y: fold(ufunc(x, y)) / divisor
+        return prepared_loss(compute, x, y, reduction)
 
     return loss
 
@@ -98,11 +83,44 @@ def _add_rule(loss: Op, operand: str, rule: Callable[..., Any], slope: Callable[
 
     @loss.prepares_vjp(operand)
     def _(xp: Any, g: Any, x: Any, y: Any, reduction: str) -> Callable[..., Any] | None:
-        found = compute.ufunc_for((g, x, y), {})
-        if found is None or x.shape != y.shape or g.dtype.char not in "fd" or x.size >= THREADS.elementwise:
-            return None
-        ufunc, count = found[0], g.dtype.type(max(x.size, 1))
-        return (lambda g, x, y: ufunc(g / count, x, y)) if reduction == "mean" else ufunc
+        return prepared_slope(compute, g, x, y, reduction)
+
+
+def prepared_loss(compute: Any, x: Any, y: Any, reduction: str, **attributes: Any) -> Callable[..., Any] | None:
+    """A function of arrays such as x and y that gives the loss by the formula `compute`; None where there is no short way."""
+    found = compute.ufunc_for((x, y), attributes)
+    shape = check_broadcast(x.shape, y.shape)
+    count = math.prod(shape)
+    if found is None or x.dtype.char not in "fd" or not 0 < count < min(PIECE, THREADS.elementwise):
+        return None
+    each = _with_numbers(found)
+    if reduction == "none":
+        return each
+    fold = fold_at_once("sum", x.dtype, len(shape), None, False, None)
+    fold = fold and fold.for_shape(shape)
+    if fold is None:
+        return None
+    if reduction == "sum":
+        return lambda x, y: fold(each(x, y))
+    divisor = x.dtype.type(count)
+    return lambda x, y: fold(each(x, y)) / divisor
+
+
+def prepared_slope(
+    compute: Any, g: Any, x: Any, y: Any, reduction: str, **attributes: Any
+) -> Callable[..., Any] | None:
+    """A function of arrays such as g, x and y that gives the gradient by the formula `compute` of each pair, or None."""
+    found = compute.ufunc_for((g, x, y), attributes)
+    if found is None or x.shape != y.shape or g.dtype.char not in "fd" or x.size >= THREADS.elementwise:
+        return None
+    each, count = _with_numbers(found), g.dtype.type(max(x.size, 1))
+    return (lambda g, x, y: each(g / count, x, y)) if reduction == "mean" else each
+
+
+def _with_numbers(found: tuple) -> Callable[..., Any]:
+    """The ufunc that `ufunc_for` has found, which gets its numbers behind the arrays."""
+    ufunc, _, numbers = found
+    return (lambda *arrays: ufunc(*arrays, *numbers)) if numbers else ufunc
 
 
 def _soft_margin_rule(g: Tensor, x: Tensor, y: Tensor) -> Tensor:
