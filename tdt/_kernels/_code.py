@@ -192,10 +192,13 @@ class Code:
 
     def gather(self, kind: str, address: Value, index: Value, stride: Value, count: int) -> Value:
         """`count` elements from `index` on, each `stride` behind the one before."""
+        return self.gather_at(kind, self.at(kind, address, index), self.counting(count) * self.splat(stride, count))
+
+    def gather_at(self, kind: str, address: Value, offsets: Value, unit: str = "") -> Value:
+        """The elements at a vector of offsets from an address, counted in elements or in those of the type `unit`."""
+        count = vector_length(offsets.kind)
         many, pointers = vector(kind, count), vector("ptr", count)
-        offsets = self.counting(count) * self.splat(stride, count)
-        start = self.at(kind, address, index)
-        places = self.new(pointers, f"getelementptr {kind}, ptr {start.name}, {offsets.kind} {offsets.name}")
+        places = self.new(pointers, f"getelementptr {unit or kind}, ptr {address.name}, {offsets.kind} {offsets.name}")
         suffix = {"float": "f32", "double": "f64", "half": "f16"}.get(kind, kind)
         name, mask = f"@llvm.masked.gather.v{count}{suffix}.v{count}p0", vector("i1", count)
         self.declared.add(f"declare {many} {name}({pointers}, i32, {mask}, {many})")

@@ -11,10 +11,12 @@ import numpy as np
 
 from tdt._kernels._code import SIZES, Code, Value, Variable
 from tdt._kernels._gufunc import Operand, generalized
+from tdt._kernels._syntax import vector
 
 KINDS = {"f": "float", "d": "double", "i": "i32", "l": "i64", "q": "i64", "h": "i16", "b": "i8"}
 NONE = np.zeros((), np.int64)  # copied for each call, to be set where one fails: faster than `zeros`
 INDICES = {"l": "i64", "q": "i64", "i": "i32"}
+SEARCHED = (32, 8)  # elements that are searched for together
 VECTOR = 64  # bytes of a row that are added at a time
 
 
@@ -142,18 +144,44 @@ def row_search(code: Code, operands: list[Operand], sizes: list[Value], letter: 
         leave(rest.get() <= 0)
         rest.set(rest.get() >> 1)
         steps.set(steps.get() + 1)
-    count, last = steps.get(), n - 1
-    with code.loop(0, m) as k:
-        value = code.load(kind, x.place(code, k))
-        low, high = code.variable("i64", 0), code.variable("i64", n)
-        # Always as many steps, of which the last may do nothing: a processor guesses half of the early ends wrong.
+    count = steps.get()
+
+    def several(k: Value, many: int) -> None:
+        """The places of `many` elements from k on (0: one): as vectors, since branches would be guessed wrong half the time."""
+        word = "i32" if many else "i64"
+        spread = lambda number: code.splat(code.cast(number, word), many)  # noqa: E731
+        words = vector(word, many)
+        last, stride = spread(n - 1), spread(edges.strides[0])
+        value = (
+            code.gather_at(kind, x.place(code, k), code.counting(many) * code.splat(x.strides[0], many), "i8")
+            if many
+            else code.load(kind, x.place(code, k))
+        )
+        low, high = code.variable(words, 0), code.variable(words, spread(n))
+        # Always as many steps, of which the last may do nothing.
         with code.loop(0, count):
             middle = (low.get() + high.get()) >> 1
-            edge = code.load(kind, edges.place(code, code.minimum(middle, last)))
+            offset = code.minimum(middle, last) * stride
+            if many:
+                edge = code.gather_at(kind, edges.address, offset, "i8")
+            else:
+                edge = code.load(kind, code.at("i8", edges.address, offset))
             stop = (edge > value if right else edge >= value) | (middle >= high.get())
             high.set(code.select(stop, middle, high.get()))
             low.set(code.select(stop, low.get(), middle + 1))
-        code.store(code.cast(low.get(), INDICES[target]), out.place(code, k))
+        found = code.cast(low.get(), INDICES[target])
+        for each in range(max(many, 1)):
+            code.store(code.extract(found, each) if many else found, out.place(code, k + each))
+
+    done = code.variable("i64", 0)
+    with code.when((n * edges.strides[0] < (1 << 31)) & (edges.strides[0] > 0)):  # so that 32 bits hold offsets
+        for many in SEARCHED:
+            start = done.get()
+            done.set(start + ((m - start) & -many))
+            with code.loop(start, done.get(), many) as k:
+                several(k, many)
+    with code.loop(done.get(), m) as k:
+        several(k, 0)
 
 
 _codes: dict[tuple, Any] = {}
