@@ -521,6 +521,7 @@ _prepared_take, _prepared_place = lazy("_row_index:prepared_take"), lazy("_row_i
 _prepared_entries, _prepared_pdist = lazy("_row_index:prepared_entries"), lazy("distance_cpu:prepared_pdist")
 _take_along, _put_along = lazy("index_cpu:take"), lazy("index_cpu:put")
 _scan, _extremes = lazy("scan_cpu:scan"), lazy("scan_cpu:extremes")
+bordered, border_gradient = lazy("border_cpu:prepared"), lazy("border_cpu:prepared_gradient")
 _copy_into, _triangle = lazy("moves_cpu:copy_into"), lazy("moves_cpu:triangle")
 _contiguous_copy = lazy("moves_cpu:contiguous_copy")
 _DISTANCES = {

@@ -34,6 +34,8 @@ _PLACE = (gpu_kernel("place_gpu:place", gpu_words),)
 
 @op(dtypes=ALL, computes=False, shape=_pad_shape, node="ConstantPadNdBackward0", float8=FLOAT8_SIGNED)
 def pad_constant(xp, x, *, before, after, value):
+    if (bordered := _bordered(x, before, after, "constant", value)) is not None:
+        return bordered(x)
     shape, source, target, grows = _places(x.shape, before, after)
     out = empty_output(xp, shape, x.dtype, x)
     if grows and xp is not np and out.size and (fast := chosen(_PLACE, xp, x[source])):
@@ -49,21 +51,16 @@ def pad_constant(xp, x, *, before, after, value):
     return out
 
 
+def _bordered(x, before, after, mode, value=0):
+    """A function that gives arrays such as x a border by a kernel; None where there is none."""
+    if x.__class__ is not np.ndarray or not _kernels.enabled() or output_is_channels_last(x):
+        return None
+    return _kernels.bordered(x, before, after, _INDEX[mode], value)
+
+
 @_kernels.prepares(pad_constant.forward)
 def _(x, *, before, after, value, recorded):
-    shape, source, target, grows = _places(x.shape, before, after)
-    if not x.size or x.size >= _kernels.LARGE_MOVE or output_is_channels_last(x):
-        return None
-    kind, whole = x.dtype, min(before + after, default=0) >= 0
-
-    def padded(x):
-        out = np.empty(shape, kind)
-        if grows:
-            out.fill(value)
-        out[target] = x if whole else x[source]
-        return out
-
-    return padded
+    return _bordered(x, before, after, "constant", value)
 
 
 @functools.lru_cache(1024)
@@ -87,13 +84,24 @@ def _(xp, g, before, after):
     return pad_constant.forward(xp, g, before=tuple([-b for b in before]), after=tuple([-a for a in after]), value=0)
 
 
+@pad_constant.prepares_vjp("x")
+def _(xp, g, before, after):
+    return _bordered(g, tuple([-b for b in before]), tuple([-a for a in after]), "constant")
+
+
 def _reflect(n: int, before: int, after: int) -> np.ndarray:
     period = max(2 * (n - 1), 1)
     at = np.arange(-before, n + after) % period
     return np.minimum(at, period - at) if n > 1 else at
 
 
+def _nowhere(n: int, before: int, after: int) -> np.ndarray:
+    at = np.arange(-before, n + after)
+    return np.where((at < 0) | (at >= n), -1, at)
+
+
 _INDEX = {
+    "constant": _nowhere,
     "reflect": _reflect,
     "replicate": lambda n, before, after: np.clip(np.arange(-before, n + after), 0, n - 1),
     "circular": lambda n, before, after: np.arange(-before, n + after) % n,
@@ -131,6 +139,8 @@ def _middle(x: tuple, before: tuple) -> tuple:
 
 @op(dtypes=ALL, computes=False, shape=_pad_shape, node=_pad_border_node_name)
 def pad_border(xp, x, *, before, after, mode):
+    if (bordered := _bordered(x, before, after, mode)) is not None:
+        return bordered(x)
     shape = _pad_shape(x.shape, before=before, after=after)
     out = xp.empty(shape, x.dtype) if mode == "circular" else empty_output(xp, shape, x.dtype, x)
     out[_middle(x.shape, before)] = x
@@ -141,28 +151,30 @@ def pad_border(xp, x, *, before, after, mode):
 
 @_kernels.prepares(pad_border.forward)
 def _(x, *, before, after, mode, recorded):
-    if output_is_channels_last(x):
-        return None
-    shape, kind = _pad_shape(x.shape, before=before, after=after), x.dtype
-    middle, borders = _middle(x.shape, before), _borders(x.shape, before, after, mode)
-
-    def padded(x):
-        out = np.empty(shape, kind)
-        out[middle] = x
-        for _, place, source in borders:
-            out[place] = out[source]
-        return out
-
-    return padded
+    return _bordered(x, before, after, mode)
 
 
 @op(dtypes=NUMBERS, shape=lambda x, *, size, **how: size)
 def pad_border_grad(xp, x, *, size, before, after, mode):
+    """The sum over the cells that repeat each cell: along the first dimension first, and one after the other."""
+    if (gradient := _border_gradient(x, size, before, after, mode)) is not None:
+        return gradient(x)
     summed = x.copy(order="K")
-    for d, place, source in reversed([*_borders(size, before, after, mode)]):
-        border = summed[place]
-        summed[source] += border.sum(d, border.dtype, keepdims=True) if mode == "replicate" else border
+    for d, place, source in _borders(size, before, after, mode):
+        border, cells = summed[place].swapaxes(0, d), summed[source].swapaxes(0, d)
+        if mode == "replicate":
+            for row in border:
+                cells[0] += row
+        else:
+            cells += border
     return summed[_middle(size, before)].copy(order="K")
+
+
+def _border_gradient(g, size, before, after, mode):
+    """A function that gives the gradient from such as g by a kernel; None where there is none."""
+    if g.__class__ is not np.ndarray or not _kernels.enabled() or output_is_channels_last(g):
+        return None
+    return _kernels.border_gradient(g, size, before, after, _INDEX[mode])
 
 
 @pad_border.vjp("x")
@@ -173,6 +185,11 @@ def _(g, x_shape, before, after, mode):
 @pad_border.fast_vjp("x")
 def _(xp, g, x_shape, before, after, mode):
     return pad_border_grad.forward(xp, g, size=x_shape, before=before, after=after, mode=mode)
+
+
+@pad_border.prepares_vjp("x")
+def _(xp, g, x_shape, before, after, mode):
+    return _border_gradient(g, x_shape, before, after, mode)
 
 
 @pad_border_grad.vjp("x")
@@ -203,7 +220,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         return constant_pad_nd(input, pad, 0 if value is None else value)
     before, after = _sides(input, pad)
     if mode not in _INDEX:
-        raise NotImplementedError(f"Unrecognised padding mode {mode}; use constant, {', '.join(_INDEX)}")
+        raise NotImplementedError(f"Unrecognised padding mode {mode}; use {', '.join(_INDEX)}")
     if len(pad) // 2 not in (input.ndim - 1, input.ndim - 2) or len(pad) > 6:
         raise NotImplementedError(
             f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor: mode '{mode}' pads the last 1, 2 or "
