@@ -207,6 +207,14 @@ samples(
 )
 
 
+samples(
+    "equal_bags",
+    lambda w, indices, mean, **how: w[indices].mean(1) if mean else w[indices].sum(1),
+    call(x(5, 3), ints(2, 3, low=0, high=4), mean=True, by_frequency=False, sparse=False),
+    call(x(4, 20), ints(3, 2, low=0, high=4), mean=False, by_frequency=False, sparse=False),
+)
+
+
 def nll(logp, target, weight, reduction, ignore_index):
     """-weight[t] · logp[t], element by element; the mean is weighted."""
     w = np.ones(logp.shape[1]) if weight is None else weight

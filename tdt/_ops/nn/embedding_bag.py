@@ -15,6 +15,8 @@ from tdt._ops._common import at_once
 from tdt._ops.nn.embedding import _embedding, check_type, embedding_grad
 from tdt.autograd._arrays import unrecorded
 from tdt.autograd._node_names import node_name
+from tdt.autograd._op import op
+from tdt.autograd._remembered import calls_by_shape
 
 __all__ = ["embedding_bag"]
 
@@ -89,7 +91,10 @@ def plain_bags(
     if not unrecorded(weight):
         if offsets is not None or not at.size or at.dtype.char not in "lqi" or weight._a.dtype.char not in "fd":
             return None
-        return _equal_bags(weight, at, mean, {"by_frequency": scale_grad_by_freq, "sparse": sparse})
+        try:
+            return _bags_of(weight, indices, mean, scale_grad_by_freq, sparse)
+        except IndexError:  # whose message is another one here
+            return None
     if offsets is None:
         first, last = _START, np.array(at.shape[1])
     elif offsets._a.__class__ is np.ndarray and len(offsets) and not offsets._a[0]:
@@ -110,18 +115,50 @@ _START = np.zeros((), np.int64)
 _ADDS: dict[str, Any] = {"padding_idx": None, "by_frequency": False}
 
 
-@node_name("EmbeddingBagBackward0")
-def _equal_bags(weight: Tensor, at: np.ndarray, mean: bool, how: dict[str, Any]) -> Tensor | None:
-    """The sums or means of the bags (B, L); None if an index is outside the table."""
-    count, length = at.shape
-    try:
-        rows = _embedding(
-            weight, wrap(at.reshape(-1).astype(np.int64)), padding_idx=None, **how
-        )  # a copy of the indices
-    except IndexError:
-        return None
-    out = embedding_grad(rows, wrap(np.arange(count).repeat(length)), rows=count, **_ADDS)
+@op(
+    dtypes=frozenset((float32, float64)), promote=(), broadcasts=False, node="EmbeddingBagBackward0",
+    shape=lambda w, indices, **how: (indices[0], w[1]),
+)  # fmt: skip
+def _equal_bags(xp: Any, w: Any, indices: Any, *, mean: bool, by_frequency: bool, sparse: bool) -> Any:
+    """The sums or means of the rows of w at indices (B, L)."""
+    count, length = indices.shape
+    out = _kernels.bags(w, indices, _START, np.array(length)) if xp is np else None
+    if out is None:
+        rows = _embedding.forward(xp, w, indices.reshape(-1), padding_idx=None, by_frequency=False, sparse=False)
+        out = embedding_grad.forward(xp, rows, xp.arange(count).repeat(length), **_ADDS, rows=count)
     return out / length if mean else out
+
+
+@_equal_bags.vjp("w")
+def _(g: Tensor, w_shape: tuple, indices: Tensor, mean: bool, by_frequency: bool, sparse: bool) -> Any:
+    count, length = indices.shape
+    rows = (g / length if mean else g).unsqueeze(1).expand(count, length, w_shape[1]).reshape(-1, w_shape[1])
+    return _embedding.rules["w"].function(rows, w_shape, indices.reshape(-1), None, by_frequency, sparse)
+
+
+def _each_row(g: Any, length: int, mean: bool) -> Any:
+    """The gradients (B · L, D) of the rows in the bags, from theirs."""
+    return (g / length if mean else g).repeat(length, 0)
+
+
+@_equal_bags.fast_vjp("w")
+def _(xp: Any, g: Any, w_shape: tuple, indices: Any, mean: bool, by_frequency: bool, sparse: bool) -> Any:
+    rows = _each_row(g, indices.shape[1], mean)
+    fast: Any = _embedding.rules["w"].fast
+    return fast(xp, rows, w_shape, indices.reshape(-1), None, by_frequency, sparse)
+
+
+@_equal_bags.prepares_vjp("w")
+def _(xp: Any, g: Any, w_shape: tuple, indices: Any, mean: bool, by_frequency: bool, sparse: bool) -> Any:
+    length, prepare = indices.shape[1], _embedding.rules["w"].prepare
+    rows = _each_row(g, length, mean)
+    add: Any = prepare and prepare(xp, rows, w_shape, indices.reshape(-1), None, by_frequency, sparse)
+    return add and (lambda g, indices: add(_each_row(g, length, mean), indices.reshape(-1)))
+
+
+@calls_by_shape
+def _bags_of(weight: Tensor, indices: Tensor, mean: bool, by_frequency: bool, sparse: bool) -> Tensor:
+    return _equal_bags(weight, indices, mean=mean, by_frequency=by_frequency, sparse=sparse)
 
 
 def _bag_of(xp: Any, offsets: Any, n: int) -> Any:
