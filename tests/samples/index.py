@@ -33,6 +33,13 @@ samples(
     call(x(2, 3, 4), ints(2, 2, low=0, high=3), dims=(1,)),
 )
 samples(
+    "index_mask",
+    lambda a, mask: a[mask],
+    call(A, bools(3, 4)),
+    call(x(3, 2, 2), bools(3)),
+    call(z(2, 2), bools(2, 2)),
+)
+samples(
     "index_put",
     index_put,
     call(A, x(3), ROWS, INNER, dims=(0, 1), accumulate=True),

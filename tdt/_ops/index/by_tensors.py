@@ -17,7 +17,7 @@ from tdt._core.calls import front
 from tdt._core.dtype import FLOAT8_SIGNED, FLOAT8S
 from tdt._core.methods import method
 from tdt._core.mode import state
-from tdt._core.tensor import Tensor
+from tdt._core.tensor import Tensor, wrap
 from tdt._core.writing import SHARED
 from tdt._ops.index.nonzero import nonzero
 from tdt._ops.shape.views import expand
@@ -140,6 +140,25 @@ def _(g: Tensor, tensors: list, x_shape: tuple[int, ...], dims: tuple[int, ...])
 @_index.fast_vjp("x")
 def _(xp: ModuleType, g: Any, tensors: list, x_shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
     return _put_into(xp.zeros(x_shape, g.dtype), g, tensors, dims, True)
+
+
+@op(promote=(), broadcasts=False, computes=False, data_dependent=True, node="IndexBackward0", float8=FLOAT8S)
+def _index_mask(xp: ModuleType, x: Any, mask: Any) -> Any:
+    """The entries of a contiguous x where a mask of its first dimensions is set."""
+    return x[mask]
+
+
+@_index_mask.vjp("x")
+def _(g: Tensor, x_shape: tuple[int, ...], mask: Tensor) -> Tensor:
+    places = [wrap(each) for each in mask._a.nonzero()]
+    return _index_put(g.new_zeros(x_shape), g, *places, dims=tuple(range(mask.ndim)), accumulate=True)
+
+
+@_index_mask.fast_vjp("x")
+def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...], mask: Any) -> Any:
+    out = xp.zeros(x_shape, g.dtype)
+    out[mask] = g + g.dtype.type(0)  # as a sum with 0, which -0.0 is not
+    return out
 
 
 def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:

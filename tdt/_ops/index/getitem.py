@@ -18,7 +18,7 @@ from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops.elementwise.select import _copy, _fill
-from tdt._ops.index.by_tensors import _fitted, _index, _integers, index, index_put_
+from tdt._ops.index.by_tensors import _fitted, _index, _index_mask, _integers, index, index_put_
 from tdt._ops.shape.views import ALL_OF, decoded, expand, slice_view
 from tdt.autograd._arrays import unrecorded
 from tdt.autograd._dispatch import view_of
@@ -48,10 +48,8 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         return picked
     if kind is Tensor and key._a.dtype == np.int64 and key._a.ndim and x._a.ndim:
         return _index(x, key, dims=(0,))
-    if kind is Tensor and x._a.__class__ is np.ndarray and unrecorded(key):
-        mask, ndim = key._a, key._a.ndim
-        if ndim and mask.dtype == np.bool_ and mask.shape == x._a.shape[:ndim]:
-            return _index(x, *[wrap(places) for places in mask.nonzero()], dims=tuple(range(ndim)))
+    if kind is Tensor and (masked := _masked(x, key)) is not None:
+        return masked
     if key is None or key is ...:
         key, kind = (key,), tuple
     if kind is tuple:
@@ -61,6 +59,18 @@ def getitem(x: Tensor, key: Any) -> Tensor:
             return _index(x, *key, dims=tuple(range(len(key))))
     viewed, indices = parse(x, key)
     return viewed if indices is None else index(viewed, indices)
+
+
+def _masked(x: Tensor, key: Tensor) -> Tensor | None:
+    """x[key] for a NumPy tensor and a mask of its first dimensions; None for all others."""
+    mask, ndim = key._a, key._a.ndim
+    if x._a.__class__ is not np.ndarray or not unrecorded(key) or not ndim:
+        return None
+    if mask.dtype != np.bool_ or mask.shape != x._a.shape[:ndim]:
+        return None
+    if state.fast_record is not None and x._a.flags.c_contiguous and mask.flags.c_contiguous:
+        return _index_mask(x, key)
+    return _index(x, *[wrap(places) for places in mask.nonzero()], dims=tuple(range(ndim)))
 
 
 def _picked(x: Tensor, key: Tensor) -> Tensor | None:
