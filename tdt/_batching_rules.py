@@ -129,6 +129,11 @@ def _along(op: Any, inputs: list[Operand], size: int, attributes: dict) -> Any:
     return op(x.value, **how)
 
 
+@_rule("cosine_similarity")
+def _along_both(op: Any, inputs: list[Operand], size: int, attributes: dict) -> Any:
+    return op(*[_expanded(x, size) for x in inputs], **{**attributes, "dim": attributes["dim"] + 1})
+
+
 @_rule("permute")
 def _permute(op: Any, inputs: list[Operand], size: int, attributes: dict) -> Any:
     return op(inputs[0].value, dims=(0, *[d % inputs[0].rank + 1 for d in attributes["dims"]]))

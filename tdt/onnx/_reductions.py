@@ -141,6 +141,12 @@ def _vector_norm(graph: Graph, x: Ref, ord: float, dim: Any, keepdim: bool) -> R
     return reduced(graph, "ReduceSum", size**ord, dim, keepdim) ** (1 / ord)
 
 
+@form("cosine_similarity")
+def _cosine_similarity(graph: Graph, x: Ref, y: Ref, dim: int, eps: float) -> Ref:
+    units = [v / graph.op("Max", _vector_norm(graph, v, 2.0, (dim,), True), graph.ref(eps, v.dtype)) for v in (x, y)]
+    return reduced(graph, "ReduceSum", units[0] * units[1], (dim,), False)
+
+
 @form("cdist")
 def _cdist(graph: Graph, x: Ref, y: Ref, p: float) -> Ref:
     rows, columns = (graph.op("Unsqueeze", v, graph.ints([axis])) for v, axis in ((x, -2), (y, -3)))

@@ -75,6 +75,20 @@ samples(
 )
 
 
+def cosine(a, b, dim, eps):
+    norms = [np.maximum(np.sqrt((v * v).sum(dim, keepdims=True)), eps) for v in (a, b)]
+    return (a / norms[0] * (b / norms[1])).sum(dim)
+
+
+samples(
+    "cosine_similarity",
+    cosine,
+    call(x(3, 4), x(3, 4, seed=1), dim=1, eps=1e-8),
+    call(x(2, 20, 3), x(2, 20, 3, seed=1), dim=1, eps=3.0),
+    call(x(0, 3), x(0, 3), dim=1, eps=1e-8),
+)
+
+
 def fine(a):
     """LAPACK's code for each of the matrices: 0."""
     return np.zeros(a.shape[:-2], np.int32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +15,7 @@ from tdt._core.broadcasting import check_broadcast
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING, SCALAR_NAMES, float32, float64, promote_types
 from tdt._core.tensor import Tensor, wrap
+from tdt._kernels import chosen, float_rows, kernel
 from tdt._ops._common import store_into, wrap_dim
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.linalg.norms import _vector_norm, norm, vector_norm
@@ -71,17 +73,14 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     shape = check_broadcast(x1._a.shape, x2._a.shape)
     x1, x2 = (x if x.is_floating_point() else x.to(common) for x in (x1, x2))
     x1, x2 = (x if x._a.shape == shape else x.expand(shape) for x in (x1, x2))
-    return (_unit(x1, dim, eps) * _unit(x2, dim, eps)).sum(dim)
+    dim = wrap_dim(dim, len(shape))
+    x1, x2 = (x if shape else x.reshape(1) for x in (x1, x2))
+    return _cosine(x1, x2, dim=dim, eps=float(eps))
 
 
 def _clamped_norm(a: Any, p: float, dims: tuple[int, ...], eps: float) -> Any:
     """The norms of an array's vectors, or `eps` if that is larger."""
     return compute(OPS["clamp"], compute(_vector_norm, a, ord=p, dim=dims, keepdim=True), eps, None)
-
-
-def _unit(x: Tensor, dim: int, eps: float) -> Tensor:
-    """`x` over its norm along `dim`, whose gradient is that of the norm also where `eps` takes its place."""
-    return x / _at_least(vector_norm(x, 2, dim, keepdim=True), low=eps)
 
 
 @op(dtypes=FLOATING, formula=True)
@@ -91,6 +90,66 @@ def _at_least(xp: ModuleType, x: Any, *, low: float) -> Any:
 
 _at_least.vjp("x")(lambda g: g)
 _at_least.fast_vjp("x")(lambda g: g)
+
+
+def _without(shape: tuple[int, ...], *rest: Any, dim: int, eps: float) -> tuple[int, ...]:
+    return (*shape[:dim], *shape[dim + 1 :])
+
+
+def _float_vectors(arrays: Sequence[Any], attributes: dict) -> bool:
+    return float_rows(arrays, {})
+
+
+@op(name="cosine_similarity", dtypes=FLOATING, aux=("x_norm", "y_norm"), node="SumBackward1", shape=_without,
+    kernels=(kernel("cosine_cpu:cosine", _float_vectors),))  # fmt: skip
+def _cosine(xp: ModuleType, x: Any, y: Any, *, dim: int, eps: float) -> Any:
+    """The sum of the products of x and y over their norms, which count as `eps` where they are smaller."""
+    norms = [xp.asarray(_vector_norm.forward(xp, v, ord=2.0, dim=(dim,), keepdim=True)) for v in (x, y)]
+    units = [v / _at_least.forward(xp, norm, low=eps) for v, norm in zip((x, y), norms, strict=True)]
+    return _kernels.total(units[0] * units[1], dim), *[norm.squeeze(dim) for norm in norms]
+
+
+_SLOPES = (kernel("cosine_cpu:cosine_vjp", _float_vectors),)
+
+
+@_cosine.vjp("x", "y")
+def _(g: Tensor, needs: tuple, x: Tensor, y: Tensor, out: Tensor, dim: int, eps: float) -> tuple:
+    norms = [vector_norm(v, 2, dim, keepdim=True) for v in (x, y)]
+    units = [v / _at_least(norm, low=eps) for v, norm in zip((x, y), norms, strict=True)]
+    g, out = g.unsqueeze(dim), out.unsqueeze(dim)
+    found: list[Any] = [None, None]
+    for k, v in enumerate((x, y)):
+        if needs[k]:
+            # The gradient is that of the norm also where `eps` takes its place.
+            share = (v / norms[k]).masked_fill(norms[k] == 0, 0) * out
+            found[k] = g / _at_least(norms[k], low=eps) * (units[1 - k] - share)
+    return tuple(found)
+
+
+@_cosine.fast_vjp("x", "y")
+def _(
+    xp: ModuleType, g: Any, needs: tuple, x: Any, y: Any, out: Any, x_norm: Any, y_norm: Any, dim: int, eps: float
+) -> Any:
+    if fast := chosen(_SLOPES, xp, x, y):
+        return fast(g, x, y, out, x_norm, y_norm, needs=needs, dim=dim, eps=eps)
+    g, *norms = (xp.expand_dims(v, dim) for v in (g, x_norm, y_norm))
+    least = [_at_least.forward(xp, norm, low=eps) for norm in norms]
+    units = [v / norm for v, norm in zip((x, y), least, strict=True)]
+    found: list[Any] = [None, None]
+    for k, v in enumerate((x, y)):
+        if needs[k]:  # in PyTorch's order, so that of a vector of one element, where all is rounding, it is the same
+            each = g * units[1 - k]
+            of_norm = _kernels.total(each * (units[k] / least[k]), dim, None, True)
+            found[k] = each / least[k] - of_norm * xp.where(norms[k] == 0, norms[k], v / norms[k])
+    return tuple(found)
+
+
+@_cosine.prepares_vjp("x", "y")
+def _(
+    xp: ModuleType, g: Any, needs: tuple, x: Any, y: Any, out: Any, x_norm: Any, y_norm: Any, dim: int, eps: float
+) -> Any:
+    prepare = getattr(chosen(_SLOPES, xp, x, y), "prepare", None)
+    return prepare and prepare(g, x, y, out, x_norm, y_norm, needs=needs, dim=dim, eps=eps)
 
 
 @calls_by_shape
