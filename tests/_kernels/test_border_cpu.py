@@ -44,8 +44,8 @@ def test_constant_borders_and_crops_are_numpys(shape, before, after, letter, mon
     assert border_cpu.prepared(x, before, after, _INDEX["constant"], 7) is not None
     ours, pooled, plain = both(pad_constant, monkeypatch, x, before=before, after=after, value=7)
     sides = [(max(b, 0), max(a, 0)) for b, a in zip(before, after, strict=True)]
-    kept = tuple(slice(max(-b, 0), n - max(-a, 0)) for n, b, a in zip(shape, before, after, strict=True))
-    expected = np.pad(x[kept], sides, constant_values=7)
+    remaining = tuple(slice(max(-b, 0), n - max(-a, 0)) for n, b, a in zip(shape, before, after, strict=True))
+    expected = np.pad(x[remaining], sides, constant_values=7)
     for found in (ours, pooled, plain):
         np.testing.assert_array_equal(found, expected, strict=True)
 

@@ -21,6 +21,8 @@ FUNCTIONS = {
     "masked_fill": lambda t, x, y, v, k, c, w: v.masked_fill(v > 0, 2.0),
     "clamp": lambda t, x, y, v, k, c, w: x.clamp(-0.5, 0.25),
     "sums": lambda t, x, y, v, k, c, w: (x.sum(), x.mean(0), x.var(-1), x.sum((0, 1), keepdim=True), v[0].sum(), x.norm(dim=1)),
+    "cosines": lambda t, x, y, v, k, c, w: (t.cosine_similarity(x, x * v + 1), t.cosine_similarity(v, x, 0),
+        t.cosine_similarity(v, w)),
     "extremes": lambda t, x, y, v, k, c, w: (x.amax(0), x.argmax(), x.argmin(1), x.max(-1), x.max(), x.logsumexp((0, 1))),
     "all": lambda t, x, y, v, k, c, w: ((x > 0).all(), (x > 0).any(0), (x > 0).sum(1)),
     "scans": lambda t, x, y, v, k, c, w: (x.cumsum(0), x.cumprod(-1), x.softmax(0), x.log_softmax(-1), x.prod(1), x.prod()),
