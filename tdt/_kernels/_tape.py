@@ -30,6 +30,7 @@ INPUTS, OUTPUTS, LOOPS, DATA, COUNT, TYPES = 16, 20, 32, 40, 48, 64
 MOST_ROWS = 1 << 12  # calls of a ufunc's inner loop in one launch
 FIRST_ADDRESS, LAST_ADDRESS = 1 << 32, 1 << 47  # between them are addresses, but neither sizes nor floats
 MOST_WORDS = 1 << 13  # of a table of addresses
+LAST_TYPE = 255  # numbers of types that others add to NumPy, as bfloat16, are larger
 TRUTHS = frozenset("?bBhHiIlLqQ")  # of the values that checks read
 
 
@@ -119,7 +120,7 @@ def _launch(ufunc: np.ufunc, inputs: tuple, results: tuple) -> Launch | None:
     ]
     if not all(a.dtype == t and a.flags.aligned for a, t in zip(arrays, types, strict=True)):
         return None
-    found = _loop(ufunc, "".join([a.dtype.char for a in arrays]))
+    found = _loop(ufunc, [a.dtype.num for a in arrays])
     if found is None:
         return None
     sizes = _elementwise(arrays) if ufunc.signature is None else _generalized(ufunc.signature, arrays)
@@ -174,16 +175,17 @@ def _heap() -> tuple[int, int]:
     return int(low, 16), int(high, 16)
 
 
-def _loop(ufunc: np.ufunc, letters: str) -> tuple[int, int] | None:
-    """The addresses of a ufunc's inner loop for exactly these types, and of its data."""
+def _loop(ufunc: np.ufunc, numbers: list[int]) -> tuple[int, int] | None:
+    """The addresses of a ufunc's inner loop for exactly these types of NumPy's own, and of its data."""
+    if max(numbers) > LAST_TYPE:
+        return None
     word, number = ctypes.c_size_t.from_address, ctypes.c_int.from_address
     at = id(ufunc)
     types, count = word(at + TYPES).value, number(at + COUNT).value
-    numbers = bytes(np.dtype(letter).num for letter in letters)
-    if number(at + INPUTS).value + number(at + OUTPUTS).value != len(letters) or not types:
+    if number(at + INPUTS).value + number(at + OUTPUTS).value != len(numbers) or not types:
         return None
     for k in range(count):
-        if ctypes.string_at(types + k * len(letters), len(letters)) == numbers:
+        if ctypes.string_at(types + k * len(numbers), len(numbers)) == bytes(numbers):
             loop = word(word(at + LOOPS).value + 8 * k).value
             data = word(at + DATA).value
             return (loop, word(data + 8 * k).value if data else 0) if loop else None

@@ -378,3 +378,12 @@ def test_trials_leave_weights_as_they_are_for_other_threads(monkeypatch):
     for _ in range(4):
         F.mse_loss(compiled(x), tdt.zeros(2, 5)).backward()
     assert unlike == []
+
+
+def test_copies_of_bfloat16_are_left_to_python():
+    """NumPy's table of a ufunc has no loops for it."""
+    function = lambda x: (x * 2).transpose(0, 1).reshape(-1) * 3  # noqa: E731
+    compiled = tdt.compile(function)
+    for _ in range(4):
+        x = tdt.randn(6, 5).bfloat16()
+        assert tdt.equal(compiled(x), function(x))
