@@ -159,6 +159,8 @@ def any_config(draw: random.Random) -> str:
          "CrossEntropyLoss(reduction=sum)", "{type: MultiMarginLoss}"]
     )  # fmt: skip
     optimizer = draw.choice(["SGD(lr=0.05, momentum=0.9)", "Adam(lr=0.01)", "AdamW(lr=0.01)", "RMSprop(lr=0.01)"])
+    if "sum" in loss:
+        optimizer = optimizer.replace("lr=0.05", "lr=0.0001")
     train = {"steps": "9"}
     for key, values in {
         "accumulate": ["2", "3"], "clip_grad_norm": ["1.0"], "clip_grad_value": ["0.1"], "warmup": ["3 steps"],
