@@ -12,7 +12,7 @@ import numpy as np
 from tdt._backend.layout import is_dense
 from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt._core.writing import check_memory
-from tdt._kernels import add, add_to, copy_in_order, is_in_order
+from tdt._kernels import add, add_to, contiguous_copy, copy_in_order, is_in_order
 
 ndarray = np.ndarray
 _lock = threading.Lock()
@@ -20,7 +20,7 @@ _lock = threading.Lock()
 
 def sum_of(a: Any, b: Any) -> Any:
     """The sum of two gradients; sparse + sparse is sparse, dense + sparse is dense."""
-    if b.__class__ is not ndarray and getattr(b, "is_sparse", False) and not getattr(a, "is_sparse", False):
+    if b.__class__ is not ndarray and is_sparse(b) and not is_sparse(a):
         return b + a
     total = add(a, b)
     return total if total.__class__ is ndarray or not isinstance(total, np.generic) else np.asarray(total)  # of two 0-d
@@ -65,10 +65,10 @@ def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
         if isinstance(g, Tensor):
             leaf._grad = leaf._grad + g if leaf._grad is not None else g if g.is_sparse else g.clone()
         elif leaf._grad is None:
-            leaf._grad = wrap(g if own and is_in_order(g, leaf._a) else copy_in_order(g, leaf._a))
+            leaf._grad = wrap(_first(g, leaf._a, own))
         else:
             grad = leaf._grad
-            sparse = getattr(grad._a, "is_sparse", False) or getattr(g, "is_sparse", False)
+            sparse = is_sparse(grad._a) or is_sparse(g)
             if sparse or grad.requires_grad or leaf._edge is not LEAF:  # those of `retain_grad` are no accumulators
                 leaf._grad = wrap(sum_of(grad._a, g))
             else:
@@ -78,6 +78,18 @@ def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
     if leaf._post_hooks:
         for hook in tuple(leaf._post_hooks.values()):
             hook(leaf)
+
+
+def _first(g: Any, like: Any, own: bool) -> Any:
+    """A leaf's first gradient, in the order of memory of the leaf, `like`: `g` if that is the leaf's own, or a copy."""
+    if not g.__class__ is ndarray is like.__class__ and (is_sparse(g) or is_sparse(like)):
+        return g if own else contiguous_copy(g)
+    return g if own and is_in_order(g, like) else copy_in_order(g, like)
+
+
+def is_sparse(a: Any) -> bool:
+    """Whether an array is a sparse one."""
+    return getattr(a, "is_sparse", False)
 
 
 def run_hooks(hooks: dict | None, g: Any, graph: bool) -> Any:
