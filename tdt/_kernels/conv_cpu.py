@@ -130,7 +130,7 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
 def _weight_grad(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> np.ndarray:
     """The weight gradient, with the border."""
     _, _, kernel, stride, padding, dilation = numbers
-    last = output_is_channels_last(y, x)
+    last = x.shape[1] > groups and output_is_channels_last(y, x)  # of one channel, weights lie in both orders
     full = tuple(
         (n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(y.shape[2:], kernel, stride, dilation, strict=True)
     )
