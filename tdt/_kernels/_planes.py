@@ -52,7 +52,7 @@ def function(kind: Kind) -> NativeKernel:
 GRAIN = 1 << 20  # multiply-adds that a thread should at least have
 FEW, CHANNELS = 4, range(3, 9)  # channels of a tile: where there are at most FEW all, else as many as waste least
 NEAR = 6144  # floats of a buffer that is read once or twice: they stay in the L1 cache
-IN_PLACE = 2  # vectors of a row of targets up to which planes of one channel are read where they lie, with masks
+IN_PLACE = 2  # vectors of a row of targets up to which planes are read where they lie, with masks
 FEWEST_ROWS = 4  # of targets in a block, if the buffer has room for what they read: fewer read most of it again
 CHAIN = 512  # vectors that the weight gradient sums one after another
 PARTS = 4  # pieces that a weight gradient is cut into where there are as many samples
@@ -113,8 +113,12 @@ def _plan(how: tuple, targets: tuple, outer: int, inner: int, vector: int | None
     span, (down, across) = taps(*how).span, (1, 1) if what == "input" else stride
     phases = stride[1] if what == "input" else 1
     channels, rows, vectors = tile = _tile(targets, outer, phases, vector, what == "input" and stride[0] > 1)
-    in_place = inner == 1 and across <= 2 and vector >= 8 and targets[1] <= IN_PLACE * vector
-    kind = Kind(*how, tile, vector, inner == 1, in_place)
+    # What the buffer holds is read once if one tile has all targets; masks of many columns do not stay in registers of AVX2.
+    few = FEW if vector == 16 or kernel[1] <= 3 else 1
+    once = (inner == 1 or outer <= few) and across <= 2 and vector >= 8
+    kind = Kind(*how, tile, vector, inner == 1, once and targets[1] <= IN_PLACE * vector)
+    if kind.in_place:
+        return kind, *targets, 0
     wide = vectors * vector
     spare = vector if across == 2 else 0
 
@@ -128,7 +132,7 @@ def _plan(how: tuple, targets: tuple, outer: int, inner: int, vector: int | None
     columns = targets[1]
     while height(columns, BUFFER) < rows:
         if columns <= wide:
-            return None
+            return (kind._replace(in_place=True), *targets, 0) if once else None
         columns = _multiple(-(-columns // 2), wide)
     most = max(rows, height(columns, NEAR if outer <= channels else BUFFER), min(FEWEST_ROWS, height(columns, BUFFER)))
     strips = -(-targets[0] // most)

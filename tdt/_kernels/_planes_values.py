@@ -91,7 +91,7 @@ class Values(Emitter):
         return weights, [self.at(bias, i) for i in index], [self.at(target, self.mul(i, size)) for i in index]
 
     def _in_place(self, source: Any, weight: Any, bias: Any, target: Any, size: Any) -> None:
-        """All targets of a group from its one plane, whose lines are read where they lie."""
+        """All targets of a group from its planes, whose lines are read where they lie."""
         value = self.value
         _, rows, vectors = self.kind.tile
         wide = vectors * self.width
@@ -130,13 +130,16 @@ class Values(Emitter):
         return [tap.column * self.across + tap.phase + k * self.width for k in range(self.across * self.kind.tile[2])]
 
     def _lines(self, source: Any, row: Any, first: Any) -> list[Any]:
-        """The addresses of number `first` of each line that a tile reads, from a row of targets on."""
-        lines = []
+        """The addresses of number `first` of each line that a tile reads, from a row of targets on; sets the steps to the next
+        plane's."""
+        lines, self.line_steps = [], []
+        plane = self.mul(self.value("height"), self.value("width"), 4)
         for k in range((self.kind.tile[1] - 1) * self.down + self.taps.span[0]):
             here = self.add(self.sub(self.mul(row, self.down), self.value("top")), k)
             line = self.at(source, self.add(self.mul(here, self.value("width")), first))
             inside = self.builder.icmp_unsigned("<", here, self.value("height"))
             lines.append(self.builder.select(inside, line, self.buffer))
+            self.line_steps.append(self.builder.select(inside, plane, self.number(0)))
         return lines
 
     def sums(self, phase: int, start: Any, weights: list[Any], biases: list[Any]) -> list[Any]:
@@ -148,23 +151,30 @@ class Values(Emitter):
             return self.products(phase, start, weights, sums)
         inner_step = self.builder.shl(self.value("inner_step"), self.number(2))
         plane = self.builder.shl(self.plane_step, self.number(2))
+        first = self.lines if self.kind.in_place else [start]
+        steps = self.line_steps if self.kind.in_place else [plane]
+        places = len(first)
 
-        def one(_: Any, *carried: Any) -> list[Any]:
-            at, step, *values = carried
+        def one(_: Any, step: Any, *carried: Any) -> list[Any]:
+            self.lines, values = list(carried[:places]), list(carried[places:])
             here = [self.builder.add(weight, step) for weight in weights]
-            values = self.products(phase, at, here, values)
-            return [self.builder.add(at, plane), self.builder.add(step, inner_step), *values]
+            values = self.products(phase, carried[0], here, values)
+            following = map(self.builder.add, carried[:places], steps)
+            return [self.builder.add(step, inner_step), *following, *values]
 
         def part(first: Any, *carried: Any) -> list[Any]:
-            (at, step), begun, totals = carried[:2], carried[2 : 2 + len(sums)], carried[2 + len(sums) :]
+            state, totals = carried[: -len(sums)], carried[-len(sums) :]
             count = self.smaller(self.sub(self.value("inner"), first), CHANNELS)
-            at, step, *values = self.loop(0, count, 1, one, [at, step, *begun])
-            return [at, step, *zeros, *map(self.builder.fadd, totals, values)]
+            state = self.loop(0, count, 1, one, list(state))
+            values = state[-len(sums) :]
+            return [*state[: -len(sums)], *zeros, *map(self.builder.fadd, totals, values)]
 
         zeros = [self.zero] * len(sums)
-        return self.loop(0, self.value("inner"), CHANNELS, part, [start, self.number(0), *sums, *zeros])[
-            2 + len(sums) :
-        ]
+        self_lines = self.lines if self.kind.in_place else None
+        results = self.loop(0, self.value("inner"), CHANNELS, part, [self.number(0), *first, *sums, *zeros])
+        if self.kind.in_place:
+            self.lines = self_lines
+        return results[-len(sums) :]
 
     def products(self, phase: int, start: Any, weights: list[Any], sums: list[Any]) -> list[Any]:
         """Add one channel's taps."""

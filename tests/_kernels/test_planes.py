@@ -73,10 +73,13 @@ def check(case: tuple) -> None:
         (2, 3, 1, 1, (14, 29), (3, 5), (2, 2), (1, 2), (1, 1)),
         (1, 2, 1, 2, (5, 1), (3, 3), (1, 2), (1, 2), (1, 1)),
         (1, 1, 1, 1, (21, 30), (7, 7), (3, 1), (0, 3), (1, 1)),
+        (2, 1, 37, 3, (19, 45), (3, 3), (1, 1), (1, 1), (1, 1)),
+        (2, 2, 5, 1, (12, 40), (3, 5), (2, 2), (1, 2), (1, 1)),
+        (1, 1, 3, 20, (9, 33), (5, 5), (1, 2), (2, 2), (1, 1)),
     ],
     ids=str,
 )
-def test_narrow_planes_read_where_they_lie_give_the_bits_of_copied_ones(case, monkeypatch):
+def test_planes_read_where_they_lie_give_the_bits_of_copied_ones(case, monkeypatch):
     x, w, b, how = problem(case)
     y, _ = expected(x, w, b, how)
     x, y = at_the_end(x), at_the_end(y)
