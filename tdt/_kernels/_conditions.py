@@ -225,6 +225,22 @@ def few_image_channels(arrays: Sequence[Any], attributes: dict) -> bool:
     return (channels <= FEW_CHANNELS or of_patches(arrays, attributes)) and convolution(arrays, attributes)
 
 
+def few_volume_channels(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Input gradients of volumes with few channels, and weight gradients with one, that are not channels-last."""
+    first, second = arrays[0], arrays[1]
+    if first.ndim != 5 or attributes["groups"] != 1 or not convolution(arrays, attributes):
+        return False
+    of_weights = "kernel" in attributes
+    kernel = attributes["kernel"] if of_weights else second.shape[2:]
+    depth, *stride = attributes["stride"]
+    cells, width = math.prod(kernel[1:]), (first.shape if of_weights else attributes["size"])[-1]
+    if not 1 < cells <= MOST_CELLS or max(stride) > 2 or output_is_channels_last(first, second):
+        return False
+    if of_weights:
+        return second.shape[1] == 1 and cells <= FEW_CELLS and width >= FILLED_ALONE * (width + -width % 16)
+    return second.shape[1] <= FEW_CHANNELS and depth == 1 and width >= FILLED * (width + -width % 8)
+
+
 def groups_of_images(arrays: Sequence[Any], attributes: dict) -> bool:
     """Convolutions of images in several groups, or in one if one side has few channels."""
     if arrays[0].ndim != 4 or not convolution(arrays, attributes):

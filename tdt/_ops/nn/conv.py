@@ -28,6 +28,7 @@ from tdt._kernels import (
     convolution,
     few_image_channels,
     few_line_channels,
+    few_volume_channels,
     few_windows,
     gpu_convolution,
     gpu_kernel,
@@ -65,8 +66,10 @@ def _conv_flops(x: tuple, w: tuple, b: Any = None, **attributes: Any) -> int:
 def _kernels(name: str) -> ByShape:
     of_volumes = () if name == "conv_input_grad" else (kernel(f"volume_cpu:{name}", few_image_channels, lines=True),)
     of_patches = () if name == "conv_input_grad" else (kernel(f"patches_cpu:{name}", few_windows),)
+    of_depths = () if name == "conv" else (kernel(f"depth_cpu:{name}", few_volume_channels),)
     return ByShape(
         (
+            *of_depths,
             kernel(f"lines_cpu:{name}", few_line_channels),
             kernel(f"depthwise_cpu:{name}", groups_of_images, lines=True),
             kernel(f"pointwise_cpu:{name}", pointwise, lines=True),
