@@ -37,6 +37,8 @@ FEW_WEIGHTS = 1 << 14  # numbers that are packed sooner by each piece than by a 
 CELLS = SCRATCH // 16  # of a kernel, of which a scratch array has the weights of a vector of channels
 SHORT_RUN = 3  # elements of a run, if all have as many, up to which a tile is compiled for that number
 NEAR_CHANNELS = 256  # of windows, so many of which stay in a level-one cache as a weight gradient sums at a time
+# Floats of bordered images that a thread has at a time; targets of a channel from which on weights are packed for them alone.
+CACHED, FEW_TARGETS = 1 << 18, 512
 ITEMS = 8  # pieces of work that there should at least be
 PIECES = 2  # of a weight gradient's work for each thread, if there are several
 PLAIN = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
@@ -202,12 +204,29 @@ def _gathered(source: np.ndarray, w: np.ndarray, b: np.ndarray | None, numbers: 
     weights_last = not w.flags.c_contiguous and to_last(w).flags.c_contiguous
     if not weights_last:
         w = np.ascontiguousarray(w)
-    arguments = source.shape, w.shape, numbers, groups, forward, last, weights_last
-    plan = _plan(*arguments, False)
-    out = plan.compute(source, w, b)
+    arguments = w.shape, numbers, groups, forward, last, weights_last
+    plan = _plan(source.shape, *arguments, False)
+    some = _together(plan, source.shape, math.prod(numbers[int(forward)]))
+    if some < len(source):
+        out = plan.empty()
+        for low in range(0, len(source), some):
+            part = source[low : low + some]
+            _plan(part.shape, *arguments, False).compute(part, w, b, out[low : low + some])
+    else:
+        out = plan.compute(source, w, b, plan.empty())
+    out = to_front(out) if plan.last else out
     if plan.padded and border_counts(out, plan.first, w):
-        out = _plan(*arguments, True).compute(source, w, b)
+        plan = _plan(source.shape, *arguments, True)
+        out = plan.compute(source, w, b, plan.empty())
+        return to_front(out) if plan.last else out
     return out
+
+
+def _together(plan: _Plan, source: tuple, targets: int) -> int:
+    """How many samples, of so many targets, are computed at a time: their bordered images stay in a cache until they are read."""
+    if plan.last and plan.size == source[2:]:  # read where they lie
+        return source[0]
+    return max(1, CACHED * get_num_threads() // (math.prod(plan.size) * source[1]), FEW_TARGETS // targets)
 
 
 class _Plan(NamedTuple):
@@ -238,8 +257,12 @@ class _Plan(NamedTuple):
     words: np.ndarray
     references: tuple
 
-    def compute(self, source: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
-        """The result for such arrays."""
+    def empty(self) -> np.ndarray:
+        """Memory for the result as it is computed."""
+        return np.empty(self.shape, np.float32)
+
+    def compute(self, source: np.ndarray, w: np.ndarray, b: np.ndarray | None, out: np.ndarray) -> np.ndarray:
+        """The result for such arrays, in `out`."""
         image = bordered(source, self.size, self.border, self.bias[0])
         panel_count, elements, grain = self.panels
         packed: Any = 0
@@ -248,10 +271,9 @@ class _Plan(NamedTuple):
         if panel_count:
             parallel(panels(), panel_count, w, packed, self.words, grain=grain)
         bias = 0 if b is None else _padded(b, *self.bias)
-        out = np.empty(self.shape, np.float32)
         items, grain = self.items
         parallel(gather(), items, image, w, packed, bias, out, self.words, grain=grain)
-        return to_front(out) if self.last else out
+        return out
 
 
 @functools.lru_cache(512)

@@ -133,3 +133,19 @@ def test_weights_and_gradients_that_are_not_finite_do_not_meet_the_border(value,
     ):
         assert not np.isfinite(value).all() and np.isfinite(value).any()
         np.testing.assert_array_equal(np.isfinite(value), np.isfinite(expected.numpy()))
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
+@pytest.mark.parametrize(("seed", "dims"), [(2, 1), (3, 2), (5, 2), (7, 3)])
+def test_samples_computed_in_parts_have_the_same_bits(seed, dims, last, monkeypatch):
+    x, w, b, how = drawn(seed, dims)
+    x = np.concatenate([x, -x, x])
+    x = channels_last(x) if last else x
+    y = conv_cpu.conv(x, w, b, **how)
+    expected = three(x, w, b, y, how)
+    monkeypatch.setattr(conv_cpu, "CACHED", 1)
+    for few in (1, 2 * y[0, 0].size):
+        monkeypatch.setattr(conv_cpu, "FEW_TARGETS", few)
+        for value, reference in zip(three(x, w, b, y, how), expected, strict=True):
+            np.testing.assert_array_equal(value, reference)
+            assert value.strides == reference.strides
