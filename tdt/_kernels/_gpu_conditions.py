@@ -52,17 +52,14 @@ def gpu_channels(arrays: Sequence[Any], attributes: dict) -> bool:
     )
 
 
-LARGEST_SCORES = 1 << 27  # elements of the weights of attention that are kept at once
-
-
 def gpu_attention(arrays: Sequence[Any], attributes: dict) -> bool:
     """Queries, keys and values of one floating-point type and of equal leading sizes, without mask and dropout."""
     q, k, v, mask, keep = arrays
-    if mask is not None or keep is not None or q.dtype not in FLOATS or not q.dtype == k.dtype == v.dtype:
+    if mask is not None or keep is not None or not q.dtype == k.dtype == v.dtype:
         return False
-    if not q.shape[:-2] == k.shape[:-2] == v.shape[:-2] or not (q.size and k.size and v.size):
+    if q.dtype not in FLOATS and q.dtype not in LOWER:
         return False
-    return q.size // q.shape[-1] * k.shape[-2] <= LARGEST_SCORES
+    return q.shape[:-2] == k.shape[:-2] == v.shape[:-2] and bool(q.size and k.size and v.size)
 
 
 LARGEST_TABLE = 1 << 30  # comparisons of indices with rows
@@ -76,6 +73,22 @@ def gpu_lookup(arrays: Sequence[Any], attributes: dict) -> bool:
     return attributes["rows"] * indices.size <= LARGEST_TABLE and attributes["rows"] > 0
 
 
+MOST_JOINED = 8  # arrays
+
+
+def gpu_joined(arrays: Sequence[Any], attributes: dict) -> bool:
+    """A few arrays of `gpu_words`, of one type, whose sizes differ along `dim` alone."""
+    first, dim = arrays[0], attributes["dim"]
+    return len(arrays) <= MOST_JOINED and all(
+        gpu_words([x], {})
+        and x.dtype == first.dtype
+        and x.ndim == first.ndim
+        and x.shape[:dim] == first.shape[:dim]
+        and x.shape[dim + 1 :] == first.shape[dim + 1 :]
+        for x in arrays
+    )
+
+
 def gpu_table(arrays: Sequence[Any], attributes: dict) -> bool:
     """A contiguous table with elements of at most eight bytes, and indices; neither is empty."""
     table, indices = arrays
@@ -83,9 +96,19 @@ def gpu_table(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def gpu_elements(arrays: Sequence[Any], attributes: dict) -> bool:
-    """A floating-point array, contiguous and not empty."""
+    """A floating-point array that lies densely in memory and is not empty."""
     (x,) = arrays
-    return (x.dtype in FLOATS or x.dtype in LOWER) and x.flags.c_contiguous and x.size > 0
+    return (x.dtype in FLOATS or x.dtype in LOWER) and x.size > 0 and _has_no_gaps(x)
+
+
+def _has_no_gaps(x: Any) -> bool:
+    """Whether an array's elements are neighbours in memory, whatever the order of its dimensions."""
+    expected = x.itemsize
+    for step, size in sorted((s, n) for s, n in zip(x.strides, x.shape, strict=True) if n != 1):
+        if step != expected:
+            return False
+        expected *= size
+    return True
 
 
 MOST_DIMENSIONS = 8

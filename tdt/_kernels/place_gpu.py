@@ -1,4 +1,4 @@
-"""Parts of arrays put into new ones on a GPU, the rest of which is one value: borders, and the gradients of slices."""
+"""Parts of arrays put into new ones on a GPU: borders, the gradients of slices, arrays one after another."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from tdt import _backend
 from tdt._kernels import _cuda
 from tdt._kernels._gpu_conditions import MOST_DIMENSIONS as MOST
+from tdt._kernels._gpu_conditions import MOST_JOINED as PARTS
 
 SOURCE = f"""
 struct places {{ long long size[{MOST}], start[{MOST}], step[{MOST}], count[{MOST}], to[{MOST}], from[{MOST}]; }};
@@ -72,3 +73,44 @@ def placed(x: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
 
 def _signed(word: int) -> int:
     return word - (1 << 64) if word >> 63 else word
+
+
+JOIN = f"""
+enum {{ PARTS = {PARTS} }};
+struct pieces {{ long long size[{MOST}], begin[PARTS + 1], from[PARTS][{MOST}]; }};
+extern "C" __global__ void join({", ".join(f"const word* a{k}" for k in range(PARTS))}, word* out, long long count,
+                                long long rank, long long dim, long long inner, pieces z) {{
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {{
+        const long long along = i / inner % z.size[dim];
+        int part = 0;
+        while (z.begin[part + 1] <= along) part++;
+        const word* from = {" : ".join(f"part == {k} ? a{k}" for k in range(PARTS - 1))} : a{PARTS - 1};
+        long long rest = i, at = -z.begin[part] * z.from[part][dim];
+        for (int d = (int)rank - 1; d >= 0; d--) {{
+            at += rest % z.size[d] * z.from[part][d];
+            rest /= z.size[d];
+        }}
+        out[i] = from[at];
+    }}
+}}
+"""
+PIECES = np.dtype([("size", np.int64, MOST), ("begin", np.int64, PARTS + 1), ("from", np.int64, (PARTS, MOST))])
+
+
+def join(*parts: Any, dim: int) -> Any:
+    """Arrays one after another along `dim`, in the order of their indices."""
+    first, sizes = parts[0], [x.shape[dim] for x in parts]
+    kind, name = _cuda.WORDS[first.itemsize]
+    shape = *first.shape[:dim], sum(sizes), *first.shape[dim + 1 :]
+    out, z = _backend.gpu().empty(shape, first.dtype), np.zeros(1, PIECES)
+    z["size"][0, : out.ndim] = shape
+    z["begin"][0, :] = shape[dim]
+    z["begin"][0, : len(parts)] = np.cumsum([0, *sizes[:-1]])
+    for k, x in enumerate(parts):
+        z["from"][0, k, : out.ndim] = [s // x.itemsize for s in x.strides]
+    kernel = _cuda.compiled(f"typedef {name} word;\n{JOIN}", "join")
+    arrays = *(x.view(kind) for x in parts), *(None,) * (PARTS - len(parts)), out.view(kind)
+    numbers = out.size, out.ndim, dim, out.strides[dim] // out.itemsize
+    kernel((_cuda.blocks_for(out.size),), (_cuda.THREADS,), (*arrays, *numbers, z))
+    return out

@@ -82,9 +82,9 @@ def _dropout(dtype: Any) -> Callable[..., None]:
 
 
 def dropout(x: Any, *, p: float, scale: float, generator: Any) -> tuple[Any, Any]:
-    """(x times `scale`, or 0 with probability p; which elements are kept), drawn in the order of contiguous `x`."""
+    """(x times `scale`, or 0 with probability p; which elements are kept), drawn in the order of the memory of dense `x`."""
     xp = _backend.gpu()
-    out, mask = xp.empty_like(x), xp.empty(x.shape, np.bool_)
+    out, mask = xp.empty_like(x), xp.empty_like(x, np.bool_)
     seed, offset, place = generator.take(2 * x.size)
     blocks = _cuda.blocks_for(-(-x.size // 2))
     bound = math.ceil((1 - p) * 2.0**53)

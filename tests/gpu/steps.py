@@ -30,12 +30,12 @@ MODELS = {
     ),
     "lenet": (lambda: workloads.lenet(tdt), (2, 1, 28, 28), (2,)),
     "resnet20": (lambda: workloads.resnet20(tdt), (2, 3, 32, 32), (2,)),
-    "gpt": (lambda: workloads.gpt_model(tdt, 2, 2, 16, 8, 65), 8, (16,)),
+    "gpt": (lambda: workloads.gpt_model(tdt, 4, 2, 16, 8, 65), 8, (16,)),
     "lstm": (Lstm, 8, (16,)),
 }  # fmt: skip
 
 # Launches of a step, as docs/guide/gpu.md lists them.
-LAUNCHES = {"mlp": 17, "lenet": 30, "resnet20": 149, "gpt": 120, "lstm": 73}
+LAUNCHES = {"mlp": 17, "lenet": 30, "resnet20": 149, "gpt": 118, "lstm": 30}
 
 RUN = """
 data: {train: Digits(split=train), transform: [ToTensor], loader: {batch_size: 64}}

@@ -96,12 +96,53 @@ def test_cross_entropy(shape: tuple, reduction: str):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("lengths", [(1, 1), (5, 5), (7, 40), (33, 33)])
-def test_attention(causal: bool, lengths: tuple):
-    q, k, v = numbers(2, 3, lengths[0], 4), numbers(2, 3, lengths[1], 4), numbers(2, 3, lengths[1], 6)
-    held_to_float64(
-        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal), q, k, v, within=100 * EPS
-    )
+@pytest.mark.parametrize(("lengths", "widths"), [
+    ((1, 1), (4, 6)), ((5, 5), (4, 6)), ((7, 40), (4, 6)), ((70, 131), (4, 20)), ((131, 70), (20, 4)), ((9, 65), (131, 135)),
+])  # fmt: skip
+def test_attention(causal: bool, lengths: tuple, widths: tuple):
+    q, k, v = numbers(2, lengths[0], widths[0]), numbers(2, lengths[1], widths[0]), numbers(2, lengths[1], widths[1])
+
+    def attention(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    held_to_float64(attention, q, k, v, within=100 * EPS)
+    exact, there = (gradients(attention, [q, k, v], device, tdt.float64) for device in ("cpu", "cuda"))
+    for here, gpu in zip(exact, there, strict=True):
+        np.testing.assert_allclose(gpu, here, rtol=1e-12, atol=1e-13)
+
+
+def heads(x: tdt.Tensor) -> tuple:
+    """Queries, keys and values (N, H, L, E) in one (N, L, 3 H E), as most models have them."""
+    return tuple(part.unflatten(2, (3, -1)).transpose(1, 2) for part in x.split(x.shape[2] // 3, 2))
+
+
+@pytest.mark.parametrize("dtype", [tdt.float32, tdt.float16, tdt.bfloat16])
+def test_attention_reads_heads_where_they_lie_in_one_launch_each_way(dtype: tdt.dtype, counted):
+    x, results = tdt.tensor(numbers(2, 7, 45)).to(dtype), []
+    for device in ("cpu", "cuda"):
+        leaf = x.clone().to(device).requires_grad_()
+        with counted() as found:
+            parts = heads(leaf)
+            out = F.scaled_dot_product_attention(*parts, is_causal=True)
+            there = [name for _, name, _ in found]
+            grads = tdt.autograd.grad(out, parts, out.detach())
+        assert there == (["attention"] if device == "cuda" else [])
+        assert [name for _, name, _ in found][1:] == (["attention_vjp"] if device == "cuda" else [])
+        results.append([(t.detach().cpu(), t.stride()) for t in (out, *grads)])
+    within = (40 if dtype is tdt.float32 else 4) * tdt.finfo(dtype).eps
+    for (here, stride), (there, stride_there) in zip(*results, strict=True):
+        assert stride == stride_there
+        tdt.testing.assert_close(there, here, rtol=within, atol=within)
+
+
+def test_attention_with_few_or_many_leading_sizes_and_infinite_scores():
+    for shape in ((5, 4), (3, 5, 4), (2, 1, 3, 5, 4)):
+        held_to_float64(F.scaled_dot_product_attention, *(numbers(*shape) for _ in range(3)), within=100 * EPS)
+    x = tdt.tensor(numbers(2, 70, 4)).float()
+    x[0, 3, 1], x[1, 5] = np.nan, -np.inf
+    outs = [F.scaled_dot_product_attention(x.to(device), x.abs().to(device), x.to(device).nan_to_num(0, 1, -1)).cpu()
+            for device in ("cpu", "cuda")]  # fmt: skip
+    tdt.testing.assert_close(outs[1], outs[0], equal_nan=True)
 
 
 def test_a_layer_of_batch_norm_counts_its_batches_in_its_own_launch(counted):
@@ -143,6 +184,18 @@ def test_borders_and_the_gradients_of_slices(name: str, dtype: tdt.dtype, last: 
     assert results[0][1] == results[1][1]
     np.testing.assert_array_equal(*(each[0].double().numpy() for each in results))
     np.testing.assert_array_equal(*(each[2].double().numpy() for each in results))
+
+
+@pytest.mark.parametrize("dtype", [tdt.float64, tdt.float16, tdt.bool])
+def test_up_to_eight_arrays_are_joined_by_one_launch(dtype: tdt.dtype, counted):
+    whole = tdt.tensor(numbers(4, 5, 8)).to(dtype)
+    for count, dim in ((2, 0), (3, 1), (8, 2), (9, 2)):
+        parts = [whole.transpose(0, 2).transpose(0, dim)[: k % 3 + 1].transpose(0, dim) for k in range(count)]
+        there = [part.cuda().transpose(0, 1).contiguous().transpose(0, 1) for part in parts]
+        assert tdt.equal(tdt.cat(there, dim).cpu(), tdt.cat(parts, dim))
+        names = launched(counted, lambda there=there, dim=dim: tdt.cat(there, dim))
+        assert names == (["join"] if count < 9 else ["concatenate"])
+        assert tdt.equal(tdt.stack(there[:1] * 2, -1).cpu(), tdt.stack(parts[:1] * 2, -1))
 
 
 def test_borders_and_the_gradients_of_slices_take_one_launch_each(counted):
@@ -271,15 +324,17 @@ def test_the_gradient_of_an_embedding_adds_in_the_order_of_the_indices(padding):
                     within=400 * EPS)  # fmt: skip
 
 
-def test_dropout_draws_the_words_of_philox(monkeypatch):
+def test_dropout_draws_the_words_of_philox(monkeypatch, counted):
     x = tdt.ones(1001, device="cuda")
+    turned = tdt.tensor(numbers(3, 4, 5, 7), device="cuda").permute(2, 0, 3, 1)
+    assert launched(counted, lambda: F.dropout(turned, 0.3)) == ["dropout"]
     results = []
     for kernels in (True, False):
         tdt.backends.kernels(kernels)
         try:
             tdt.cuda.manual_seed(2**40 + 3)
             results.append([F.dropout(x, 0.3).cpu().numpy(), tdt.rand(7, device="cuda").cpu().numpy(),
-                            F.dropout(x.half(), 0.5).cpu().numpy()])  # fmt: skip
+                            F.dropout(x.half(), 0.5).cpu().numpy(), F.dropout(turned, 0.3).cpu().numpy()])  # fmt: skip
         finally:
             tdt.backends.kernels(True)
     for fast, portable in zip(*results, strict=True):

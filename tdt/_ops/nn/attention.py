@@ -45,7 +45,7 @@ _GRAD_ON_GPU = (gpu_kernel("attention_gpu:attention_vjp", gpu_attention),)
     flops=_flops,
     node="ScaledDotProductFlashAttentionForCpuBackward0",
     autocast="lower",
-    half=True,
+    half="everywhere",
 )
 def _attention(xp, q, k, v, mask=None, keep=None, *, causal, scale, dropped):
     """softmax(scale q kᵀ + mask) v for q (*, L, E), k (*, S, E), v (*, S, D), and a mask that broadcasts to (*, L, S) or None.
@@ -59,11 +59,7 @@ def _attention(xp, q, k, v, mask=None, keep=None, *, causal, scale, dropped):
     the weights anew, from those two numbers (Dao et al., 2022).
     """
     if on_gpu := chosen(_ON_GPU, xp, q, k, v, mask, keep):
-        found, norms = on_gpu(q, k, v, causal=causal, scale=scale)
-        out = _zeros_like(xp, q) if q.ndim == 4 and q.shape[-1] == v.shape[-1] and not q.flags.c_contiguous else found
-        if out is not found:
-            out[...] = found
-        return out, norms
+        return on_gpu(q, k, v, causal=causal, scale=scale)
     low = q.dtype in LOWER
     out, norms = _room(xp, q, v, keep), xp.zeros((*q.shape[:-1], 2), FLOAT32 if low else q.dtype)
     if fast := chosen(_BLOCKS, xp, q, k, v, mask, keep):
@@ -157,7 +153,7 @@ def _(g, needs, q, k, v, mask, keep, causal, scale, dropped):
 @_attention.fast_vjp("q", "k", "v", "mask")
 def _(xp, g, needs, q, k, v, mask, keep, out, norms, causal, scale, dropped):
     if on_gpu := chosen(_GRAD_ON_GPU, xp, q, k, v, mask, keep):
-        return *on_gpu(g, q, k, v, norms, causal=causal, scale=scale), None
+        return *on_gpu(g, q, k, v, out, norms, needs=needs[:3], causal=causal, scale=scale), None
     gq, gk, gv = (_zeros_like(xp, x) for x in (q, k, v))
     if q.dtype in LOWER and not chosen(_BLOCKS_GRAD, xp, q, k, v, mask, keep):
         g, q, k, v, mask, out = widen((g, q, k, v, mask, out))

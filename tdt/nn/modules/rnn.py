@@ -372,8 +372,8 @@ class LSTM(RNNBase):
         return hx if permutation is None else (hx[0].index_select(1, permutation), hx[1].index_select(1, permutation))
 
     def _first_state(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
-        shape = self.get_expected_cell_size(input, batch_sizes)
-        return super()._first_state(input, batch_sizes), zeros(shape, dtype=input.dtype, device=input.device)
+        h, shape = super()._first_state(input, batch_sizes), self.get_expected_cell_size(input, batch_sizes)
+        return h, h if h.shape == shape else zeros(shape, dtype=input.dtype, device=input.device)
 
     def _check_rank(self, hx: Any, expected: int) -> None:
         ranks = [s.dim() for s in hx]

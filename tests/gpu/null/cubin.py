@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 SECTION, SYMBOL = struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ")
 FUNCTION = 2  # of symbols: their type
-PARAMETER, THREADS, REGISTERS = 0x17, 0x05, 0x2F  # attributes of a section .nv.info
+PARAMETER, THREADS, REGISTERS, FRAME = 0x17, 0x05, 0x2F, 0x11  # attributes of a section .nv.info
 LONG = 4  # attributes whose value follows, with its length ahead of it
 
 
@@ -18,12 +18,14 @@ class Kernel:
 
     Attributes:
         parameters: (offset, bytes) of each, in order.
+        frame: bytes of memory that each thread has for what its registers do not hold.
         threads: the most in a block, where `__launch_bounds__` says so; else 1,024.
     """
 
     name: str
     parameters: list[tuple[int, int]] = field(default_factory=list)
     registers: int = 0
+    frame: int = 0
     shared: int = 0
     threads: int = 1024
 
@@ -45,10 +47,10 @@ def kernels(cubin: bytes) -> dict[str, Kernel]:
         if (shared := sections.get(f".nv.shared.{name}")) is not None:
             kernel.shared = shared[5]
     for attribute, value in _attributes(cubin, sections.get(".nv.info")):
-        if attribute == REGISTERS:
-            symbol, registers = struct.unpack("<II", value)
+        if attribute in (REGISTERS, FRAME):
+            symbol, number = struct.unpack("<II", value)
             if symbols[symbol] in found:
-                found[symbols[symbol]].registers = registers
+                setattr(found[symbols[symbol]], "registers" if attribute == REGISTERS else "frame", number)
     return found
 
 

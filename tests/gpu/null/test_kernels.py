@@ -73,6 +73,9 @@ CALLS = {
     "cross-entropy": (lambda x: F.cross_entropy(x, tdt.zeros(len(x), dtype=tdt.int64, device="cuda"), x[0].detach(),
                                                 label_smoothing=0.1), (7, 1500)),
     "attention": (lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), (2, 3, 1100, 8)),
+    "attention of wide heads": (lambda x: F.scaled_dot_product_attention(x, x, x), (2, 9, 300)),
+    "LSTM": (lambda x: tdt.nn.LSTM(8, 9, 2, batch_first=True, device="cuda", dtype=x.dtype)(x)[0], (3, 7, 8)),
+    "joined arrays": (lambda x: tdt.cat([x, x[:, :2], x * 2], 1), (3, 7, 8)),
     "convolution": (lambda x: F.conv2d(x, x[:4, :, :3, :3], x[0, 0, 0, :4]), (8, 3, 20, 20)),
     "transposed convolution": (lambda x: F.conv_transpose2d(x, x[:3, :, :3, :3]), (8, 3, 9, 9)),
     "mean pooling": (lambda x: F.avg_pool2d(x, 2).sum() + F.avg_pool2d(x, 9), (2, 3, 9, 9)),
@@ -95,6 +98,8 @@ def test_kernels_written_by_hand_compile_for_all_gpus_and_fit_them(what: str, dt
     assert found
     for kernel in found:  # `Checked` has held arguments and resources to what each was compiled to
         assert [kernel.others[arch].name for arch in ("80", "100")] == [kernel.name] * 2
+        frames = {arch: kernel.others[arch].frame for arch in ("80", "100")}
+        assert max(frames.values()) <= 32, f"{kernel.name} keeps arrays in memory that registers should hold: {frames}"
 
 
 OPTIMIZERS = ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adamax", "Adadelta", "NAdam", "RAdam", "ASGD")

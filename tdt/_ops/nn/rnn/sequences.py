@@ -62,12 +62,16 @@ def _gradient_kernels(name: str) -> tuple[Kernel, ...]:
     return (*_kernels(f"{name}_cpu:backward"), of_cell)
 
 
-_LSTM_ON_GPU, _LSTM_GRAD_ON_GPU = (
-    (gpu_kernel(f"recurrent_gpu:{name}", lazy("recurrent_gpu:fits")),) for name in ("lstm", "lstm_vjp")
-)
+_LSTM_ON_GPU = (gpu_kernel("recurrent_gpu:lstm", lazy("recurrent_gpu:fits")),)
+_LSTM_GRAD_ON_GPU = lazy("recurrent_gpu:lstm_vjp")
 _LSTM, _LSTM_GRAD = _kernels("lstm_cpu:forward"), _gradient_kernels("lstm")
 _GRU, _GRU_GRAD = _kernels("gru_cpu:forward"), _gradient_kernels("gru")
 _RNN, _RNN_GRAD = _kernels("rnn_cpu:forward"), _gradient_kernels("rnn")
+
+
+def _offsets(xp: Any, steps: Steps, x: Any) -> Any:
+    """The first row of each step, on the GPU, of a packed batch; None of a padded one."""
+    return place(xp, steps.offsets) if x.ndim == 2 else None
 
 
 def _shaped(out: Any, x: Any) -> Any:
@@ -76,19 +80,23 @@ def _shaped(out: Any, x: Any) -> Any:
 
 @op(
     dtypes=FLOATING, promote=(), broadcasts=False, outputs=("out", "last", "cell"), aux=("gates", "cells"),
+    absent=("last", "cell"),
     shape=lambda x, h, c, *rest, **how: ((*x[:-1], h[1]), h, c), flops=lambda x, h, c, *weights, **how: products(x, *weights),
     autocast="lower", kernels=(kernel("recurrent_cell_cpu:lstm", one_step),),
 )  # fmt: skip
 def lstm_sequence(xp, x, h, c, w_ih, w_hh, b_ih=None, b_hh=None, w_hr=None, *, sizes, reverse=False):
-    """x (rows, I) or (T, N, I), h (N, P), c (N, H): every h, as x lies, the last h and c. aux: the four gates and every c."""
+    """x (rows, I) or (T, N, I), h (N, P), c (N, H): every h, as x lies, the last h and c. aux: the four gates and every c.
+
+    A kernel for a GPU keeps no first c among these.
+    """
     steps, size = steps_of(sizes, reverse), c.shape[1]
+    if w_hr is None and xp is not np and (on_gpu := chosen(_LSTM_ON_GPU, xp, x, h, c, w_ih, b_ih, b_hh, w_hh)):
+        return on_gpu(x, h, c, w_ih, b_ih, b_hh, w_hh, steps=steps, offsets=_offsets(xp, steps, x))
     gates = product(xp, rows(x), w_ih.T)
     hs, cs = states_from(xp, h, len(gates)), states_from(xp, c, len(gates))
     bias = bias_of(xp, w_ih, b_ih, b_hh)
     if w_hr is None and (fast := kernel_for_steps(_LSTM, xp, sizes, gates, h, c, w_hh)):
         fast(steps, gates, hs, cs, w_hh, bias)
-    elif w_hr is None and (on_gpu := chosen(_LSTM_ON_GPU, xp, gates, h, c, w_hh, bias)):
-        on_gpu(steps, gates, hs, cs, w_hh, bias, place(xp, steps.offsets))
     else:
         gates += bias
         scales = lstm_scales(xp, _backend.device_of(x), size, x.dtype)
@@ -121,11 +129,13 @@ def _(needs, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr, sizes, reverse, g_out, g_las
 @lstm_sequence.fast_vjp(*LSTM_OPERANDS)
 def _(xp, needs, x, h, c, w_ih, w_hh, w_hr, sizes, reverse, out, gates, cells, g_out, g_last, g_cell):
     steps, batch = steps_of(sizes, reverse), len(h)
+    if len(cells) == len(gates):
+        how = {"needs": needs, "steps": steps, "offsets": _offsets(xp, steps, x)}
+        return *_LSTM_GRAD_ON_GPU(x, h, c, w_ih, w_hh, out, gates, cells, g_out, g_last, g_cell, **how), None
+    g_last, g_cell = (xp.zeros(a.shape, a.dtype) if g is None else g for g, a in ((g_last, h), (g_cell, c)))
     dh, dc = state_grads(xp, steps, g_last, g_out), state_grads(xp, steps, g_cell)
     if w_hr is None and (fast := kernel_for_steps(_LSTM_GRAD, xp, sizes, gates, w_hh, dh, dc)):
         grads = fast(steps, dh, dc, w_hh, gates, cells)
-    elif w_hr is None and (on_gpu := chosen(_LSTM_GRAD_ON_GPU, xp, gates, dh, dc, w_hh)):
-        grads = on_gpu(steps, dh, dc, w_hh, gates, cells, place(xp, steps.offsets))
     else:
         grads = _lstm_through_time(xp, steps, dh, dc, w_hh, w_hr, gates, cells)
     gx, *of_weights = weight_grads(xp, (needs[0], *needs[3:7]), grads, grads, x, h, out, steps, w_ih)

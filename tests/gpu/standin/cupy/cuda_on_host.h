@@ -37,7 +37,7 @@ static inline float load(half_bits x);
 static inline void store(half_bits* at, float x);
 
 // Blocks. A fiber stands for a thread; `waits` is 0 where it runs, 1 at a barrier of its warp, 2 at one of its block.
-enum { MOST_THREADS = 1024, STACK = 1 << 16 };
+enum { MOST_THREADS = 1024, STACK = 1 << 18 };
 struct fiber { ucontext_t context; char* stack; int waits; bool done; dim3 id; };
 static fiber fibers[MOST_THREADS];
 static ucontext_t scheduler;
