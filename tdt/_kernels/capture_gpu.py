@@ -30,6 +30,10 @@ _tickets: dict[tuple[int, int], Any] = {}  # (GPU, stream) → counters
 NUMBERS = np.dtype([("at", np.int64, MOST)])
 
 
+class OutdatedCaptureError(RuntimeError):
+    """A graph cannot be replayed, since what its kernels were made for has changed: its work must be captured again."""
+
+
 class Draws:
     """The random numbers that a graph draws from one generator.
 
@@ -41,11 +45,13 @@ class Draws:
     def __init__(self, capture: Capture, engine: Any):
         self.engine, self.blocks = engine, 0
         self.place = capture.numbers(2, np.int64, self._next)
+        capture.after.append(self._advance)
 
     def _next(self) -> tuple[int, int]:
-        offset = self.engine.offset
+        return signed(self.engine.initial_seed), signed(self.engine.offset)
+
+    def _advance(self) -> None:
         self.engine.offset += self.blocks
-        return signed(self.engine.initial_seed), signed(offset)
 
     def take(self, blocks: int) -> tuple[int, int, Any]:
         """(0, block within the graph's draws, where they begin) of so many blocks."""
@@ -63,12 +69,14 @@ class Capture:
     """A capture of the current stream of the current GPU.
 
     Attributes:
-        before: called before each replay, in order, ahead of what computes numbers.
+        before: called before each replay, in order, ahead of what computes numbers; they change nothing that others see.
+        after: called once all numbers are computed: they count the step.
         checks: of indices, whose results are looked at where something is read after a replay.
     """
 
     def __init__(self) -> None:
         self.before: list[Callable[[], None]] = []
+        self.after: list[Callable[[], None]] = []
         self.checks: dict = {}
         self._entries: list[tuple[Any, type, Callable[[], Sequence[float]]]] = []
         self._draws: dict[int, Draws] = {}
@@ -102,13 +110,16 @@ class Capture:
         return self._draws[id(engine)]
 
     def renew(self) -> None:
-        """Write all numbers, in the current stream."""
+        """Write all numbers, in the current stream. OutdatedCaptureError, with nothing changed, where the graph does not fit."""
         for call in self.before:
             call()
+        values = [np.array(compute(), kind) for _, kind, compute in self._entries]
+        for call in self.after:
+            call()
         kernel = _cuda.compiled(SOURCE, "set_numbers")
-        for array, kind, compute in self._entries:
+        for (array, _, _), numbers in zip(self._entries, values, strict=True):
             words = np.zeros(1, NUMBERS)
-            words["at"][0, : array.size] = np.array(compute(), kind).view(np.int64)
+            words["at"][0, : array.size] = numbers.view(np.int64)
             kernel((1,), (_cuda.THREADS,), (words, array.view(np.int64), array.size))
 
 

@@ -148,7 +148,7 @@ class Step:
         if renewed is not None and places:
             capture = capture_gpu.current()
             assert capture is not None, "numbers are renewed for the replays of a graph"
-            live = capture.numbers(len(places), np.float64, functools.partial(_operands, trace, places, renewed))
+            live = capture.numbers(len(places), np.float64, functools.partial(_operands, trace, shape, places, renewed))
         for arrays, blocks in _lists.parameters((targets, grads), start):
             kernel((blocks,), (_cuda.THREADS,), (arrays, *state, live, *operands))
         return True
@@ -178,13 +178,12 @@ class Step:
         return trace, _cuda.compiled(source, "optimizer_step"), places
 
 
-def _operands(trace: _Trace, places: list[int], renewed: Callable[[], tuple[tuple, dict]]) -> list[float]:
-    """The numbers of a replay. RuntimeError where they would need other code."""
+def _operands(trace: _Trace, shape: Any, places: list[int], renewed: Callable[[], tuple[tuple, dict]]) -> list[float]:
+    """The numbers of a replay. OutdatedCaptureError where they would need other code."""
     leaves: list[float] = []
-    _leaves(renewed(), leaves)
-    values = trace.values_of(leaves)
+    values = trace.values_of(leaves) if _leaves(renewed(), leaves) == shape else None
     if values is None:
-        raise RuntimeError(
+        raise capture_gpu.OutdatedCaptureError(
             "options of the optimizer changed so that its captured step no longer fits: capture the graph again"
         )
     return [float(values[place]) for place in places]

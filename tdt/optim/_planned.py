@@ -161,15 +161,16 @@ class PlannedOptimizer(Optimizer):
         options = self._values(group)
         now: dict[str, Any] = {"options": options, "numbers": plan.next_numbers(self._advancing(options))[0]}
 
-        def count() -> None:
+        def prepare() -> None:
             if vars(self).get("_plans", {}).get(id(group)) is not plan or not plan.holds(self.state):
-                raise RuntimeError(
+                raise capture_gpu.OutdatedCaptureError(
                     "the optimizer's parameters or state were replaced since its step was captured: capture again"
                 )
             now["options"] = self._values(group)
-            now["numbers"] = plan.advance(self._advancing(now["options"]))
+            now["numbers"], now["count"] = plan.next_numbers(self._advancing(now["options"]))
 
-        capture.before.append(count)
+        capture.before.append(prepare)
+        capture.after.append(lambda: now["count"]())
         for piece in plan.pieces:
             renewed = functools.partial(_of_piece, piece, now)
             with _backend.on_gpu_of(piece.targets[0]):

@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 class Compilation(NamedTuple):
     """What is known about a step. kernels, python: calls of kernels and of Python functions in a compiled one.
 
-    reasons: why it, or some steps, are not compiled.
+    reasons: why it, or some steps, are not compiled. is_graph: whether steps are launched as CUDA graphs.
     """
 
     kernels: int
     python: int
     reasons: tuple[str, ...]
+    is_graph: bool = False
 
     def __str__(self) -> str:
+        if self.is_graph:
+            return "compiled steps: yes: a step is one launch of a CUDA graph"
         if not self.kernels + self.python:
             return f"compiled steps: no: {'; '.join(self.reasons)}"
         python = counted(self.python, "Python function")

@@ -124,10 +124,13 @@ class Parts(ModelParts, DataParts):
         return self._computations[model]
 
     def _why_not_compiled(self, model: nn.Module) -> str | None:
+        reason = self.why_called_anew(model)
+        return "only computations on a CPU are" if reason is None and self.device.type != "cpu" else reason
+
+    def why_called_anew(self, model: nn.Module) -> str | None:
+        """Why the Python code of a model runs in each step, and not only where a step is recorded; None where it need not."""
         if self.config.train.compile is False:
             return "train.compile is false"
-        if self.device.type != "cpu":
-            return "only computations on a CPU are"
         own = (m for m in (*model.modules(), *self.loss.modules()) if type(m).__module__.partition(".")[0] != "tdt")
         if self.config.train.compile == "auto" and (found := next(own, None)) is not None:
             own_code = (

@@ -11,6 +11,7 @@ from tdt import Tensor, no_grad
 from tdt.amp import GradScaler
 from tdt.train._types import Json
 from tdt.train.checks.compiling import Compilation, compilation
+from tdt.train.loop.graphed_step import GraphedStep
 from tdt.train.loop.mixup import Mixup
 from tdt.train.loop.parts import Parts
 from tdt.train.loop.whole_step import NotFinite, WholeStep, clip, total_norm
@@ -41,6 +42,7 @@ class TrainStep:
         self._norm: Tensor | None = None  # gradient norm of the last step, if clipping computed it
         self.computation = parts.computation(parts.model)
         self.whole: WholeStep | None = None  # once the computation of the loss is known to be small
+        self.graphed: GraphedStep | None = None  # on a GPU
         self._number = 0
         self._takes_whole = True  # unless they turn out not to be compiled
         self._is_taken = False  # whether `forward` has taken the step
@@ -73,6 +75,12 @@ class TrainStep:
             self.computation.compiled["step"] = self.whole.compiled
         if self.whole is not None:
             return self._take_whole(self.whole, inputs, targets)
+        if self.graphed is None and self._runs_graphed():
+            self.graphed = GraphedStep(
+                self.computation.forward, self.parts.optimizer, self.train.clip_grad_value, self.train.clip_grad_norm
+            )
+        if self.graphed is not None and (found := self._replay(self.graphed, inputs, targets)) is not None:
+            return found
         self._clear()
         if self.mixup is None:
             output, loss, terms, _ = self.computation("losses", inputs, targets, check=check)
@@ -85,10 +93,26 @@ class TrainStep:
 
     def _runs_whole(self) -> bool:
         """Whether steps are computed as one function: those of small models, which spend most of their time between ops."""
-        is_alone = self._takes_whole and self.train.accumulate == 1 and self.mixup is None and self.parts.shards is None
-        if not is_alone or self.scaler.is_enabled() or not WholeStep.fits(self.parts.optimizer):
-            return False
-        return self.computation.is_small("losses")
+        return self._takes_whole and self._is_one_batch() and self.computation.is_small("losses")
+
+    def _runs_graphed(self) -> bool:
+        is_on_gpu = self.parts.device.type == "cuda" and self._is_one_batch()
+        return is_on_gpu and self.parts.why_called_anew(self.parts.model) is None
+
+    def _is_one_batch(self) -> bool:
+        """Whether a step is a function of one batch, and takes the optimizer's step in any case."""
+        is_alone = self.train.accumulate == 1 and self.mixup is None and self.parts.shards is None
+        return is_alone and not self.scaler.is_enabled() and WholeStep.fits(self.parts.optimizer)
+
+    def _replay(self, graphed: GraphedStep, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
+        with self._warmed_up(self._number):
+            found = graphed(inputs, targets)
+        if found is None:
+            return None
+        (output, loss, terms, _), self._norm = found
+        self._is_taken = True
+        self.parts.loss.remember(output, targets, inputs, terms)
+        return *self.parts.loss.compared(output, targets, inputs), loss
 
     def _take_whole(self, whole: WholeStep, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         objective = self.parts.loss
@@ -106,6 +130,8 @@ class TrainStep:
     @property
     def compilation(self) -> Compilation | None:
         """How steps are computed; None while that is not known yet."""
+        if self.graphed is not None:
+            return self.graphed.compilation
         return compilation(self.parts, self.computation, "losses" if self.mixup is None else "mixed")
 
     def counts(self, targets: Tensor) -> bool:

@@ -1,0 +1,110 @@
+"""Training steps on a GPU that are replayed from CUDA graphs: one launch for all of a step, to the bits of ordinary ones."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import tdt
+from tdt import Tensor, no_grad
+from tdt._kernels.capture_gpu import OutdatedCaptureError
+from tdt.optim import Optimizer
+from tdt.train.checks.compiling import Compilation
+from tdt.train.data.nested import leaves, mapped
+from tdt.train.loop.whole_step import clip, total_norm
+from tdt.train.model.computation import Forward, Losses
+
+ORDINARY = 3  # steps of a kind before one is captured: they fill caches, which a capture cannot
+MOST = 8  # graphs, each with memory of its own
+
+
+class Graph(NamedTuple):
+    """A captured step. inputs, targets: where it reads its batch. The rest is written by each replay."""
+
+    graph: tdt.cuda.CUDAGraph
+    inputs: Any
+    targets: Any
+    losses: Losses
+    norm: Tensor | None
+    grads: list[Tensor | None]
+
+
+class GraphedStep:
+    """Steps of training, each kind of which is captured once: batches of one shape, with the same layers frozen.
+
+    Args:
+        forward: computes the losses.
+        clip_value, clip_norm: largest magnitude and norm of the gradients; None does not clip.
+
+    Attributes:
+        refusal: why steps cannot be captured; None as long as they can.
+    """
+
+    def __init__(
+        self, forward: Forward, optimizer: Optimizer, clip_value: float | None, clip_norm: float | None
+    ) -> None:
+        self.forward, self.optimizer = forward, optimizer
+        self.clip_value, self.clip_norm = clip_value, clip_norm
+        self.parameters = list(forward.model.parameters())
+        self.refusal: str | None = None
+        self.graphs: dict[tuple, Graph] = {}
+        self._calls: dict[tuple, int] = {}
+
+    def __call__(self, inputs: Any, targets: Any) -> tuple[Losses, Tensor | None] | None:
+        """The losses, without their graph, and the norm of the gradients before clipping, until the next call.
+
+        None, with nothing done, where the step is to be computed in the ordinary way.
+        """
+        if self.refusal is not None or not all(isinstance(x, Tensor) for x in leaves((inputs, targets))):
+            return None
+        kind = self._kind(inputs, targets)
+        found = self.graphs.get(kind)
+        if found is None:
+            calls = self._calls[kind] = self._calls.get(kind, 0) + 1
+            if calls <= ORDINARY or len(self.graphs) >= MOST:
+                return None
+            try:
+                found = self.graphs[kind] = self._captured(inputs, targets)
+            except RuntimeError as error:
+                self.refusal = f"{type(error).__name__}: {error}"
+                return None
+        with no_grad():
+            for place, value in zip(leaves((found.inputs, found.targets)), leaves((inputs, targets)), strict=True):
+                place.copy_(value)
+        try:
+            found.graph.replay()
+        except OutdatedCaptureError:
+            del self.graphs[kind]
+            return None
+        for p, grad in zip(self.parameters, found.grads, strict=True):
+            p.grad = grad
+        return found.losses, found.norm
+
+    @property
+    def compilation(self) -> Compilation | None:
+        """How steps are computed; None while that is not known yet."""
+        if self.refusal is not None:
+            return Compilation(0, 0, (f"a step cannot be captured as a CUDA graph: {self.refusal}",))
+        return Compilation(0, 0, (), is_graph=True) if self.graphs else None
+
+    def _kind(self, inputs: Any, targets: Any) -> tuple:
+        model = self.forward.model
+        batch = tuple([(x.shape, x.dtype, x.stride(), x.device.index) for x in leaves((inputs, targets))])
+        return batch, tuple([p.requires_grad for p in self.parameters]), tuple([m.training for m in model.modules()])
+
+    def _captured(self, inputs: Any, targets: Any) -> Graph:
+        """A step on batches like this one, which is not computed yet. RuntimeError where it reads from the GPU or uploads."""
+        graph = tdt.cuda.CUDAGraph()
+        with tdt.cuda.device(next(leaves(inputs)).device):
+            places = mapped(Tensor.clone, inputs), mapped(Tensor.clone, targets)
+            with tdt.cuda.graph(graph, stream=tdt.cuda.Stream()):
+                losses, norm = self._take(*places)
+        return Graph(graph, *places, losses, norm, [p.grad for p in self.parameters])
+
+    def _take(self, inputs: Any, targets: Any) -> tuple[Losses, Tensor | None]:
+        self.optimizer.zero_grad()
+        losses = self.forward.losses(inputs, targets)
+        losses.loss.backward()
+        norm = clip(self.parameters, self.clip_value, self.clip_norm, lambda: total_norm(self.parameters))
+        self.optimizer.step()
+        terms = {name: (loss.detach(), target) for name, (loss, target) in losses.terms.items()}
+        return losses._replace(loss=losses.loss.detach(), terms=terms), norm
