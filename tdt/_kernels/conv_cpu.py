@@ -39,6 +39,8 @@ SHORT_RUN = 3  # elements of a run, if all have as many, up to which a tile is c
 NEAR_CHANNELS = 256  # of windows, so many of which stay in a level-one cache as a weight gradient sums at a time
 # Floats of bordered images that a thread has at a time; targets of a channel from which on weights are packed for them alone.
 CACHED, FEW_TARGETS = 1 << 18, 512
+# Floats of bordered images whose weight gradients are summed at a time, or twice as many as there are weights; least windows.
+CACHED_SUMMED, FEW_WINDOWS = 1 << 19, 256
 ITEMS = 8  # pieces of work that there should at least be
 PIECES = 2  # of a weight gradient's work for each thread, if there are several
 PLAIN = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
@@ -136,8 +138,22 @@ def _weight_grad(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> n
     full = tuple(
         (n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(y.shape[2:], kernel, stride, dilation, strict=True)
     )
-    image = bordered(x, full, padding, groups)
-    out = _sum_windows(y, image, x.shape[:2], (kernel, stride, dilation), groups, last)
+    weights = y.shape[1] * x.shape[1] // groups * math.prod(kernel)
+    image = math.prod(full) * x.shape[1]
+    most = max(max(CACHED_SUMMED, 2 * weights) // image, FEW_WINDOWS // math.prod(y.shape[2:]), 1)
+    some = -(-len(x) // -(-len(x) // most))  # samples that are summed at a time
+    out = None
+    for low in range(0, len(x), some):
+        part = x[low : low + some]
+        found = _sum_windows(
+            y[low : low + some],
+            bordered(part, full, padding, groups),
+            part.shape[:2],
+            (kernel, stride, dilation),
+            groups,
+            last,
+        )
+        out = found if out is None else np.add(out, found, out=out)
     return to_front(out) if last else out
 
 

@@ -149,3 +149,28 @@ def test_samples_computed_in_parts_have_the_same_bits(seed, dims, last, monkeypa
         for value, reference in zip(three(x, w, b, y, how), expected, strict=True):
             np.testing.assert_array_equal(value, reference)
             assert value.strides == reference.strides
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_weight_gradients_of_many_samples_are_summed_in_parts(groups, last, monkeypatch):
+    torch = require_torch()
+    rng = np.random.default_rng(0)
+    how = {"stride": (2, 1), "padding": (1, 1), "dilation": (1, 1), "groups": groups}
+    x, w = rng.standard_normal((7, 6, 19, 20), np.float32), np.zeros((4, 6 // groups, 3, 3), np.float32)
+    y = rng.standard_normal((7, 4, 10, 20), np.float32)
+    expected = torch.nn.grad.conv2d_weight(
+        *(torch.tensor(x).double(), w.shape, torch.tensor(y).double()), **how
+    ).numpy()
+    parts, sum_windows = [], conv_cpu._sum_windows
+
+    def counted(y, *arguments, **more):
+        parts.append(len(y))
+        return sum_windows(y, *arguments, **more)
+
+    monkeypatch.setattr(conv_cpu, "_sum_windows", counted)
+    monkeypatch.setattr(conv_cpu, "CACHED_SUMMED", 3 * 21 * 22 * 6)
+    x, y = (channels_last(a) if last else a for a in (x, y))
+    found = conv_cpu.conv_weight_grad(y, x, kernel=(3, 3), **how)
+    assert parts == [3, 3, 1]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
