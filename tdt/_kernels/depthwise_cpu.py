@@ -21,7 +21,7 @@ from tdt._kernels._native import vector_width
 # Channels in a group, times the stride in the result, up to which rows are faster than `conv_cpu`; with as many, beyond NARROW.
 WIDE, NARROW = 16, 8
 # Pairs of channels up to which weight gradients of a small kernel are summed along rows, by the floats of a vector; its cells.
-PAIRS_BY_ROWS, SMALL_KERNEL = {4: 0, 8: 0, 16: 192}, 9
+PAIRS_BY_ROWS, SMALL_KERNEL = {4: 0, 8: 0, 16: 192}, 25
 SUMMED_LAST = 8  # channels in a group from which on weight gradients of contiguous images are summed channels-last
 # Channels in a group from which on `conv_cpu` is faster for channels-last images, and for those of up to NARROW pixels a row, of
 # which each packed weight meets few.
