@@ -5,23 +5,19 @@ python -m benchmarks.conv --count 50 --only weight --family video --all
 
 Each pass alternates with PyTorch's; the figure of a pass is the median of the ratios, above 1 where tdt is faster.
 
-Below 0.8 with 240 shapes of seeds 60601 and 77123 (an Intel Xeon with AVX-512 and AMX, processor time, beside other programs,
-whose load moves single figures by a fifth; 3 % of the passes, and 15 % below 0.95), and why:
+Below 0.95 with one thread on an AMD EPYC with AVX-512 (Zen 5; 900 passes of seed 731009, processor time, beside programs that
+kept both cores busy, which moves single figures by a fifth): 5 % of the passes, and 1 % below 0.8; an Intel Xeon had 15 % and
+3 % with seeds 60601 and 77123 before the last changes. Why:
 
 - passes of less than 0.15 ms: the call. That of `autograd.grad` alone takes 50 µs, as long as all of PyTorch's small ones, and a
   kernel's arguments 10 to 15 µs.
-- strided groups of 16 channels in images of 7 × 7 pixels: weights are packed for few pixels, and channels-last chunks of channels
-  copied.
-- volumes with few channels: they are turned to channels-last and back for short sums. Weight gradients of one input channel turn
-  gradients first, a third of the time, and their tiles have as few rows as the kernel has cells in a row.
-- weight gradients of 1 × 1 with three channels of the result: the image is packed for three rows.
-- results of 1 × 1 with few channels: each number of the image is used so few times that its lines wait for the memory.
-- weight gradients of 1 × 1, channels-last: tiles run at 110 to 120 GFLOP/s where those of results run at 150; strided ones copy
-  the pixels that they use.
-- stems, channels-last: a border is copied for a quarter of a weight gradient's time, a tile loads a number for each product of
-  16 channels of a result, and input gradients of three channels are turned to planes and back. With more than 81 cells of the
-  kernel these fill three of a vector's lanes, as those of volumes do.
-- large dilations on small images, weight gradients: a product for each cell of the kernel, for which the gradient is copied.
+- strided groups of 8 to 32 channels: images are laid out with a border for short sums.
+- input gradients of 5 × 5 without padding, or with little, on small images: three of four numbers of the border are zeros.
+- few channels of the result, channels-last: 12 of a vector's 16 numbers are used, and so are 4 channels of a stem's image.
+- 1 × 1 with three channels of the result: each number of the image is used so few times that its lines wait for the memory.
+- weight gradients of 1 × 1, channels-last, strided: the pixels that they use are copied.
+- large dilations, weight gradients: patches with a border of zeros, or a product for each cell of the kernel.
+- input gradients of stems with more than 81 cells fill three of a vector's lanes.
 """
 
 from __future__ import annotations
