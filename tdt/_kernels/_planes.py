@@ -52,7 +52,8 @@ def function(kind: Kind) -> NativeKernel:
 GRAIN = 1 << 20  # multiply-adds that a thread should at least have
 FEW, CHANNELS = 4, range(3, 9)  # channels of a tile: where there are at most FEW all, else as many as waste least
 NEAR = 6144  # floats of a buffer that is read once or twice: they stay in the L1 cache
-IN_PLACE = 2  # vectors of a row of targets up to which planes are read where they lie, with masks
+# Vectors of a row of targets up to which planes are read where they lie, with masks, for up to SOME targets with AVX-512.
+IN_PLACE, SOME = 2, 16
 FEWEST_ROWS = 4  # of targets in a block, if the buffer has room for what they read: fewer read most of it again
 CHAIN = 512  # vectors that the weight gradient sums one after another
 PARTS = 4  # pieces that a weight gradient is cut into where there are as many samples
@@ -113,8 +114,8 @@ def _plan(how: tuple, targets: tuple, outer: int, inner: int, vector: int | None
     span, (down, across) = taps(*how).span, (1, 1) if what == "input" else stride
     phases = stride[1] if what == "input" else 1
     channels, rows, vectors = tile = _tile(targets, outer, phases, vector, what == "input" and stride[0] > 1)
-    # What the buffer holds is read once if one tile has all targets; masks of many columns do not stay in registers of AVX2.
-    few = FEW if vector == 16 or kernel[1] <= 3 else 1
+    # What the buffer holds is read by few tiles; masks of many columns do not stay in registers of AVX2.
+    few = SOME if vector == 16 else FEW if kernel[1] <= 3 else 1
     once = (inner == 1 or outer <= few) and across <= 2 and vector >= 8
     kind = Kind(*how, tile, vector, inner == 1, once and targets[1] <= IN_PLACE * vector)
     if kind.in_place:
