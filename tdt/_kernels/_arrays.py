@@ -385,9 +385,11 @@ def scanned(how: str, x: Any, dim: int, backwards: bool = False) -> Any:
     if not SWITCHES.kernels or x.__class__ is not np.ndarray or x.size < LARGE_SCAN or x.dtype.char not in "fdlq":
         return None
     if x.size < THREADS.elementwise:
-        function, out = _row_scan(how, x.dtype, backwards), np.empty(x.shape, x.dtype)
-        function(x.swapaxes(dim, -1), out=out.swapaxes(dim, -1))
-        return out
+        if dim == x.ndim - 1:
+            out = np.empty(x.shape, x.dtype)
+            return _row_scan(how, x.dtype, backwards)(x, out=out)
+        matrices = np.ascontiguousarray(x).reshape(*x.shape[: dim + 1], -1)
+        return _column_scan(how, x.dtype, backwards)(matrices).reshape(x.shape)
     return _scan(how, np.ascontiguousarray(x), dim, x.dtype.char, backwards)
 
 
@@ -422,6 +424,11 @@ def row_order(name: str, dtype: Any, option: bool = False) -> Any:
 def row_scan(name: str, dtype: Any, option: bool = False) -> Any:
     """As `_row_scan.row_function` says; None while kernels are switched off."""
     return _row_scan(name, dtype, option) if SWITCHES.kernels else None
+
+
+def column_scan(name: str, dtype: Any, option: bool = False) -> Any:
+    """As `_row_scan.column_function` says; None while kernels are switched off."""
+    return _column_scan(name, dtype, option) if SWITCHES.kernels else None
 
 
 def argsorted(x: Any, dim: int, descending: bool) -> Any:
@@ -532,7 +539,7 @@ _DISTANCES = {
 }
 _zeta = lazy("zeta_cpu:zeta")
 polynomial, prepared_polynomial = lazy("recurrence_cpu:polynomial"), lazy("recurrence_cpu:prepared_polynomial")
-_row_scan = lazy("_row_scan:row_function")
+_row_scan, _column_scan = lazy("_row_scan:row_function"), lazy("_row_scan:column_function")
 _sort, _row_order = lazy("order_cpu:sort"), lazy("order_cpu:row_function")
 _argsort, _ranked = lazy("order_cpu:argsort"), lazy("order_cpu:ranked")
 _row_function, _fold_at_once = lazy("fold_cpu:row_function"), lazy("fold_cpu:at_once")

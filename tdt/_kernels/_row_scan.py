@@ -13,11 +13,12 @@ import numpy as np
 from tdt._kernels._code import Code, Value
 from tdt._kernels._fold import read, write
 from tdt._kernels._gufunc import Operand, generalized
-from tdt._kernels._syntax import FLOATS, element
-from tdt._kernels.scan_cpu import running_type
+from tdt._kernels._syntax import FLOATS, element, vector
+from tdt._kernels.scan_cpu import WIDTH, running_type
 
 SCANNED, COMPARED = "fdlq", "fdbhilq"  # letters of the types that have code
 RUNNING = ("sum", "narrow", "prod")
+FEW = 4  # columns that are added along side by side, at least; else `WIDTH`
 
 
 @generalized("(n)->(n)")
@@ -31,6 +32,26 @@ def row_scan(code: Code, operands: list[Operand], sizes: list[Value], how: str, 
         value = code.cast(read(code, letter, x.place(code, i), 0), wide)
         total.set(total.get() * value if how == "prod" else total.get() + value)
         write(code, letter, total.get(), out.place(code, i), 0)
+
+
+@generalized("(n,m)->(n,m)")
+def column_scan(
+    code: Code, operands: list[Operand], sizes: list[Value], how: str, letter: str, backwards: bool
+) -> None:
+    """`row_scan` of the columns of a contiguous matrix, side by side."""
+    (x, out), (n, m) = operands, sizes
+    wide, done = running_type(how, letter), code.variable("i64", 0)
+    for count in (WIDTH, FEW, 0):
+        with code.loop(done.get(), m - (max(count, 1) - 1), max(count, 1)) as column:
+            total = code.variable(vector(wide, count), int(how == "prod"))
+            with code.loop(0, n) as k:
+                place = (n - 1 - k if backwards else k) * m + column
+                value = code.cast(read(code, letter, x.address, place, count), wide)
+                total.set(total.get() * value if how == "prod" else total.get() + value)
+                write(code, letter, total.get(), out.address, place)
+        if count:
+            start = done.get()
+            done.set(start + (m - start) // count * count)
 
 
 @generalized("(n)->(n),(n)")
@@ -63,6 +84,14 @@ def row_extreme(code: Code, operands: list[Operand], sizes: list[Value], how: st
         at.set(code.select(better, k, at.get()))
     write(code, letter, best.get(), value.address, 0)
     code.store(at.get(), index.address)
+
+
+def column_function(name: str, dtype: np.dtype, option: bool = False) -> Callable[..., Any] | None:
+    """As `row_function`, for "sum", "narrow" and "prod" over the first dimension of contiguous matrices."""
+    letter = dtype.char
+    if not dtype.isnative or letter not in SCANNED:
+        return None
+    return column_scan(letter * 2, name, letter, option)
 
 
 def row_function(name: str, dtype: np.dtype, option: bool = False) -> Callable[..., Any] | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
 import tdt
 from tdt import _kernels
 from tdt._kernels import scan_cpu
+from tdt._kernels._threads import THREADS
 from tests.helpers import require_torch
 
 SHAPES = [((30, 40, 5), 1), ((1, 50, 70), 1), ((3000,), 0), ((7, 300), 1), ((300, 9), 0)]
@@ -27,6 +30,19 @@ def test_running_sums_and_products_are_rounded_once(shape: tuple[int, ...], dim:
             np.testing.assert_array_equal(scan_cpu.scan("prod", x, dim, "f"), wide.cumprod(dim).astype("f"))
     finally:
         tdt.set_num_threads(before)
+
+
+@pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
+@pytest.mark.parametrize(("shape", "dim"), [*SHAPES, ((3, 5, 4, 11), 1), ((40, 67), 0), ((2, 600, 3), 1)])
+def test_columns_in_one_call_have_the_bits_of_the_pool(shape: tuple[int, ...], dim: int, monkeypatch):
+    for letter in "fdl":
+        x = (3 * np.random.default_rng(0).standard_normal(shape)).astype(letter)
+        for how, backwards in (("sum", False), ("sum", True), ("prod", False)):
+            expected = scan_cpu.scan(how, x, dim, letter, backwards)
+            for layout in (x, np.asfortranarray(x)):
+                monkeypatch.setattr(THREADS, "elementwise", sys.maxsize)
+                np.testing.assert_array_equal(_kernels.scanned(how, layout, dim, backwards), expected)
+                monkeypatch.undo()
 
 
 @pytest.mark.parametrize(("shape", "dim"), SHAPES)

@@ -21,14 +21,16 @@ def last(dim: int, ndim: int) -> tuple[int, ...] | None:
 
 
 def along_path(
-    record: Op, find: Find, types: Callable[[Any], tuple], takes: Callable[[Any], bool], name: str
-) -> FastPath:
+    record: Op, find: Find, types: Callable[[Any], tuple], takes: Callable[[Any], bool], name: str,
+    columns: Find | None = None,
+) -> FastPath:  # fmt: skip
     """The fast path, with the arguments (dim, option), of an op whose results have the operand's shape.
 
     Args:
         types: the results' dtypes, from the operand's.
         takes: whether the function takes an array whose last dimension is `dim`.
         name: of the op's attribute that the option is.
+        columns: gives a function of the first dimension of contiguous matrices.
     """
 
     def prepare(dtype: Any, ndim: int, dim: Any, option: Any) -> tuple[Callable[[Any], Any], dict[str, Any]] | None:
@@ -39,6 +41,9 @@ def along_path(
         order, results = last(d, ndim), types(dtype)
         if order is None:
             return lambda a: function(a) if takes(a) else None, attributes
+        if columns is not None:
+            of_columns = columns(dtype, option)
+            return lambda a: _by_columns(of_columns, a, d) if takes(a) else None, attributes
 
         def compute(a: Any) -> Any:
             moved = a.transpose(order)
@@ -51,6 +56,13 @@ def along_path(
         return compute, attributes
 
     return FastPath(record, prepare)
+
+
+def _by_columns(function: Callable[[Any], Any], a: Any, dim: int) -> Any:
+    """A function of the first dimension of contiguous matrices, along any dimension but the last of a contiguous array."""
+    if dim == a.ndim - 2:
+        return function(a)
+    return function(a.reshape(*a.shape[: dim + 1], -1)).reshape(a.shape)
 
 
 def choice_path(record: Op, find: Find, takes: Callable[[Any], bool]) -> FastPath:

@@ -41,9 +41,10 @@ def _cumsum(xp: ModuleType, x: Any, *, dim: int, reverse: bool = False) -> Any:
 
 def _scan_path(record: Op, name: str, attribute: str = "") -> FastPath:
     """The fast path with the arguments (dim, False)."""
-    return along_path(
-        record, lambda dtype, _: _kernels.row_scan(name, dtype), lambda dtype: (dtype,), scannable, attribute
+    rows, columns = (
+        lambda dtype, _, find=find: find(name, dtype) for find in (_kernels.row_scan, _kernels.column_scan)
     )
+    return along_path(record, rows, lambda dtype: (dtype,), scannable, attribute, columns)
 
 
 _short_cumsum = _scan_path(_cumsum, "sum", "reverse")
