@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tdt._kernels._code import SIZES, Code, Value, native
+from tdt._kernels._code import SIZES, Code, Value, Variable, native
 from tdt._kernels._conditions import LONGEST_ROW
 from tdt._kernels._gufunc import Operand, generalized
 from tdt._kernels._order import INTEGERS, LARGEST, SIGNED_BITS, key_of_rank, sort_by_digits
@@ -17,6 +17,7 @@ from tdt._kernels._order import INTEGERS, LARGEST, SIGNED_BITS, key_of_rank, sor
 FEW = 64  # elements of a row whose places are counted
 MOST = LONGEST_ROW  # elements of a row whose keys lie on the stack
 LANES = 8  # keys that are counted at a time
+SKIPPED = 16  # elements that are compared with the last of the first k at once
 DIGIT = 8  # bits
 
 
@@ -69,6 +70,17 @@ class Row:
             code.store(count.get(), counts, i)
         with code.loop(0, n) as i:
             use(i, code.load("i64", counts, i))
+
+    def none_before(self, start: Value, count: int, i: Value) -> Value:
+        """Whether no element among `count` from `start` on comes before element i in order; of side by side elements."""
+        code = self.code
+        kind = {"f": "float", "d": "double"}.get(self.letter, self.kind)
+        bound = code.splat(code.load(kind, self.x.place(code, i)), count)
+        elements = code.load(kind, self.x.address, start, count)
+        behind = elements <= bound if self.descending else elements >= bound
+        if self.letter in "fd" and not self.descending:
+            behind = behind | (elements != elements)
+        return code.new(f"i{count}", f"bitcast {behind.kind} {behind.name} to i{count}") == -1
 
     def value(self, i: Value) -> Value:
         """An element's bits."""
@@ -178,7 +190,24 @@ def row_topk(code: Code, operands: list[Operand], sizes: list[Value], letter: st
         """Insert each element that is smaller than the last of the first k so far, which are in order."""
         places = row.keys if row.packed else code.array("i64", MOST)
         found, last = code.variable("i64", 0), code.variable("i64", (1 << 63) - 1)
-        with code.loop(0, n) as i:
+        dense = x.strides[0] == SIZES[row.kind]
+
+        def place_of_last() -> Value:
+            place = code.load("i64", places, k - 1)
+            return place & 0xFFFFFFFF if row.packed else place
+
+        with code.loop(0, n, SKIPPED) as start:
+            some = code.variable("i1", 1)
+            with code.when(dense & (found.get() == k) & (start + SKIPPED <= n)):
+                some.set(row.none_before(start, SKIPPED, place_of_last()) ^ 1)
+            with code.when(some.get()):
+                insert(start, code.minimum(start + SKIPPED, n), places, found, last)
+        with code.loop(0, k) as place:
+            i = code.load("i64", places, place)
+            put(i & 0xFFFFFFFF if row.packed else i, place)
+
+    def insert(start: Value, stop: Value, places: Value, found: Variable, last: Variable) -> None:
+        with code.loop(start, stop) as i:
             key = row.key(i)
             with code.when((found.get() < k) | (key < last.get())):
                 j = code.variable("i64")
@@ -196,9 +225,6 @@ def row_topk(code: Code, operands: list[Operand], sizes: list[Value], letter: st
                     code.store(i, places, j.get())
                 found.set(code.minimum(found.get() + 1, k))
                 last.set(code.load("i64", row.keys, found.get() - 1))
-        with code.loop(0, k) as place:
-            i = code.load("i64", places, place)
-            put(i & 0xFFFFFFFF if row.packed else i, place)
 
     code.choose((n <= FEW) & (k * 2 > n), few, many)
 

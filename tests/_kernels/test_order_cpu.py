@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
 import tdt
 from tdt._kernels import order_cpu
+from tdt._kernels._threads import THREADS
 from tests.helpers import require_torch
 
 SHAPES = [(40, 30), (5, 300), (2, 2500), (1200, 30)]
@@ -127,3 +130,20 @@ def test_gradients_of_small_sorted_tensors_go_to_their_places():
             call(x).sum().backward()
             chosen = call(x.detach()).numpy().reshape(-1)
             np.testing.assert_array_equal(x.grad.numpy() != 0, np.isin(x.detach().numpy(), chosen))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32"])
+@pytest.mark.parametrize("shape", [(3, 1000), (200, 33), (2, 70_001), (1, 16)])
+def test_the_first_of_a_row_are_those_of_a_stable_sort_one_by_one_and_by_vectors(dtype, shape, monkeypatch):
+    values = (5 * np.random.default_rng(0).standard_normal(shape)).astype(dtype)
+    if dtype.startswith("float"):
+        for step, special in ((37, np.nan), (41, -0.0), (43, 0.0), (29, np.inf)):
+            values.flat[5::step] = special
+    monkeypatch.setattr(THREADS, "elementwise", sys.maxsize)
+    for x in (tdt.tensor(values), tdt.tensor(values.T.copy()).T):
+        for k, largest in ((1, True), (5, False), (16, True)):
+            expected = tdt.sort(x, dim=1, descending=largest, stable=True)
+            for _ in range(2):  # by the general dispatch, and by the fast path
+                found = tdt.topk(x, k, 1, largest)
+                for a, b in zip(found, expected, strict=True):
+                    np.testing.assert_array_equal(a.numpy(), b.numpy()[:, :k])

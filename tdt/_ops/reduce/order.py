@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -543,6 +544,7 @@ def _topk(xp: ModuleType, x: Any, *, k: int, dim: int, largest: bool = True, kee
 
 _add_gather_rule(_topk)
 MOST_INSERTED = 64  # of the elements chosen by insertion, whose time grows with k
+FEW_INSERTED = 16  # the same, of large arrays
 
 
 def _prepare_topk(
@@ -556,7 +558,7 @@ def _prepare_topk(
     order, size = last(d, ndim), np.empty(k, np.bool_)
 
     def compute(a: Any) -> Any:
-        if a.size < _kernels.LARGE_SORT or k > a.shape[d]:
+        if a.size < _kernels.LARGE_SORT or k > a.shape[d] or (k > FEW_INSERTED and a.size > _kernels.PIECE):
             return None
         if order is None:
             return function(a, size)
@@ -568,7 +570,7 @@ def _prepare_topk(
     return compute, {"k": k, "dim": d, "largest": largest}
 
 
-_short_topk = FastPath(_topk, _prepare_topk)
+_short_topk = FastPath(_topk, _prepare_topk, sys.maxsize)
 
 
 @method()
