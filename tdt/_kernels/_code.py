@@ -372,13 +372,15 @@ class Code:
         misplaced: Value | None = None,
         unrolled: int = 1,
         once: bool = False,
+        narrows: bool = False,
     ) -> None:
         """Write each of `count` elements once or twice, with the same value: `write(place, vectors, width)` does so.
 
         Where they fill a vector of `many`, the ends are written by vectors that overlap others, and nothing one by one, with
         the width 0. misplaced: elements by which the row begins behind a multiple of a vector in memory; all vectors but those
         at the ends are then written to such multiples. once: no element is written twice, as is necessary where it is read too;
-        then those that do not fill a vector are written one by one.
+        then those that do not fill a vector are written one by one. narrows: where they do not fill a vector, and some may be
+        written twice, by two vectors of fewer elements, down to two.
         """
 
         def wide() -> None:
@@ -403,7 +405,17 @@ class Code:
             with self.loop(first, count) as e:
                 write(e, 1, 0)
 
-        self.choose(count >= many, wide, narrow)
+        def halved(width: int) -> None:
+            def two() -> None:
+                write(self.value(0, "i64"), 1, width)
+                write(count - width, 1, width)
+
+            if width < 2:
+                narrow()
+            else:
+                self.choose(count >= width, two, lambda: halved(width // 2))
+
+        self.choose(count >= many, wide, (lambda: halved(many // 2)) if narrows and not once else narrow)
 
     @contextlib.contextmanager
     def forever(self) -> Iterator[Callable[[Value], None]]:

@@ -46,11 +46,16 @@ def _copied(code: Code, kind: str, source: Value, target: Value, count: Value) -
     def write(at: Value, vectors: int, width: int) -> None:
         code.store(code.load(kind, source, at, width), target, at)
 
-    code.vectors(count, VECTOR // SIZES[kind], write)
+    code.vectors(count, VECTOR // SIZES[kind], write, narrows=True)
 
 
 def _filled(code: Code, kind: str, value: Value, target: Value, count: Value) -> None:
-    code.vectors(count, VECTOR // SIZES[kind], lambda at, _, width: code.store(code.splat(value, width), target, at))
+    code.vectors(
+        count,
+        VECTOR // SIZES[kind],
+        lambda at, _, width: code.store(code.splat(value, width), target, at),
+        narrows=True,
+    )
 
 
 def _bordered(code: Code, operands: Sequence[Value], first: Value, last: Value, kind: str) -> None:

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from tdt._kernels._code import SIZES, Code, Value, native
+from tdt._kernels._code import SIZES, Code, Value, Variable, native
 from tdt._kernels._native import vector_width
 from tdt._kernels._pairs import turned
 from tdt._kernels._pool import parallel
@@ -26,32 +26,44 @@ def _copy(code: Code, first: Value, last: Value, arguments: list[Value], kind: s
     """
     source, target, n0, n1, n2, n3, s0, s1, s2, t0, t1, t2, each, _ = arguments
     many = 4 * vector_width() // SIZES[kind]
-    back = tuple(reversed(range(many)))
-    rows = n0 * n1 * n2
-    with code.loop(first * each, code.minimum(last * each, rows)) as row:
-        upper = row // n2
-        k = row - upper * n2
-        i = upper // n1
-        j = upper - i * n1
+    begin = first * each
+    upper = begin // n2
+    outer = upper // n1
+    places = [code.variable("i64", place) for place in (outer, upper - outer * n1, begin - upper * n2)]
+    with code.loop(begin, code.minimum(last * each, n0 * n1 * n2)):
+        i, j, k = (place.get() for place in places)
         x = code.cast(source + i * s0 + j * s1 + k * s2, "ptr")
         out = code.cast(target + i * t0 + j * t1 + k * t2, "ptr")
         one = code.load(kind, x)
-        spread = code.splat(one, many)
 
         def write(e: Value, vectors: int, width: int) -> None:
             places = [e + u * width for u in range(vectors)]
             if how == "repeated":
-                values = [spread if width else one] * vectors
+                values = [code.splat(one, width)] * vectors
             elif how == "alike" or not width:
                 values = [code.load(kind, x, 0 - p if how == "reversed" else p, width) for p in places]
             else:  # the address is that of the last element in memory
-                values = [code.load(kind, x, 1 - many - p, many) for p in places]
-                values = [code.shuffle(value, value, back) for value in values]
+                values = [code.load(kind, x, 1 - width - p, width) for p in places]
+                values = [code.shuffle(value, value, tuple(reversed(range(width)))) for value in values]
             for place, value in zip(places, values, strict=True):
                 code.store(value, out, place)
 
         misplaced = (code.cast(out, "i64") // SIZES[kind]) & (many - 1)
-        code.vectors(n3, many, write, misplaced=misplaced, unrolled=UNROLLED)
+        code.vectors(n3, many, write, misplaced=misplaced, unrolled=UNROLLED, narrows=True)
+        _advance(code, places, (n1, n2))
+
+
+def _advance(code: Code, places: list[Variable], counts: tuple[Value, Value]) -> None:
+    """Go on to the next row: `places` in three dimensions, the last two of these sizes."""
+    i, j, k = places
+    n1, n2 = counts
+    k.add(1)
+    with code.when(k.get() == n2):
+        k.set(0)
+        j.add(1)
+        with code.when(j.get() == n1):
+            j.set(0)
+            i.add(1)
 
 
 @functools.lru_cache(1024)
