@@ -329,6 +329,12 @@ def _reduced(losses: Tensor, reduction: str) -> Tensor:
     return rows.sum(1) if reduction == "sum" else rows.mean(1)
 
 
+@_rule("probability_loss")
+def _probability_loss(op: Any, inputs: list[Operand], size: int, attributes: dict) -> Any:
+    losses = op(*[_expanded(x, size) for x in inputs], dim=attributes["dim"] + 1, reduction="none")
+    return _reduced(losses, attributes["reduction"])
+
+
 @_rule("cross_entropy", "nll_loss")
 def _class_loss(op: Any, inputs: list[Operand], size: int, attributes: dict) -> Any:
     x, target, weight = inputs

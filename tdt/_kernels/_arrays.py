@@ -19,6 +19,7 @@ from tdt._kernels._conditions import (
     LARGE_INDEX,
     LARGE_MOVE,
     LARGE_OPERAND,
+    LARGE_PAIRS,
     LARGE_PRODUCT,
     LARGE_SCAN,
     LARGE_SORT,
@@ -467,6 +468,16 @@ def moved(target: Any, source: Any) -> bool:
     return _copy_into(target, source)
 
 
+def paired(x: Any, y: Any, out: Any) -> bool:
+    """Whether a kernel has written the elements of two large arrays in turn to `out`, as `moves_cpu.pairs` says."""
+    if not SWITCHES.kernels or x.__class__ is not np.ndarray or x.size < LARGE_PAIRS or x.shape != y.shape:
+        return False
+    if not (x.flags.c_contiguous and y.flags.c_contiguous and out.flags.c_contiguous):
+        return False
+    _pairs(x, y, out)
+    return True
+
+
 def contiguous_copy(x: Any) -> Any:
     """A copy of an array in the order of its indices; of large arrays that lie across in memory, by a kernel."""
     if x.__class__ is np.ndarray and x.size >= LARGE_TURN and SWITCHES.kernels and x.dtype.char in SIMPLE:
@@ -529,6 +540,7 @@ _prepared_entries, _prepared_pdist = lazy("_row_index:prepared_entries"), lazy("
 _take_along, _put_along = lazy("index_cpu:take"), lazy("index_cpu:put")
 _scan, _extremes = lazy("scan_cpu:scan"), lazy("scan_cpu:extremes")
 bordered, border_gradient = lazy("border_cpu:prepared"), lazy("border_cpu:prepared_gradient")
+_pairs = lazy("moves_cpu:pairs")
 _copy_into, _triangle = lazy("moves_cpu:copy_into"), lazy("moves_cpu:triangle")
 _contiguous_copy = lazy("moves_cpu:contiguous_copy")
 _DISTANCES = {

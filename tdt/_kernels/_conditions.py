@@ -63,6 +63,7 @@ LARGE_SORT = 1 << 5  # elements to sort or to choose from: for fewer it is not w
 PIECE = 1 << 17  # elements of a row that are folded one after the other: longer rows are cut, for threads
 LONGEST_ROW = 2048  # elements of a row that is sorted on the stack
 COPIED_CELLS = 1 << 15  # of windows that are copied or added on one thread
+LARGE_PAIRS = 1 << 14  # real numbers that become complex ones: NumPy writes with gaps, twice
 LARGE_MOVE = 1 << 17  # elements that are copied row by row: NumPy calls a loop for each row
 LARGE_TURN = 1 << 14  # elements of a copy that turns rows into columns: NumPy takes several times as long
 LARGE_DRAW = 1 << 9  # words of the Mersenne Twister: NumPy takes as long for as many

@@ -215,3 +215,25 @@ def triangle(x: np.ndarray, edge: int, lower: bool) -> np.ndarray:
     args = x, out, rows, height, width, edge, each
     parallel(_triangle(KINDS[x.itemsize], lower), -(-rows // each), *args, grain=4)  # type: ignore[arg-type]
     return out
+
+
+@native("pppqq")
+def _pairs(code: Code, first: Value, last: Value, arguments: list[Value], kind: str) -> None:
+    """x, y, out, n, each: the elements of x and y in turn."""
+    x, y, out, n, each = arguments
+    many = VECTOR // SIZES[kind]
+    places = [k // 2 + many * (k % 2) for k in range(2 * many)]
+    stop = code.minimum(last * each, n)
+    start = first * each
+    whole = start + (stop - start) // many * many
+    with code.loop(start, whole, many) as i:
+        code.store(code.shuffle(code.load(kind, x, i, many), code.load(kind, y, i, many), places), out, i * 2)
+    with code.loop(whole, stop) as i:
+        for k, array in enumerate((x, y)):
+            code.store(code.load(kind, array, i), out, i * 2 + k)
+
+
+def pairs(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
+    """Write the elements of the contiguous x and y in turn to `out`, such as real and imaginary parts to complex numbers."""
+    each = UNITS // x.itemsize
+    parallel(_pairs(KINDS[x.itemsize]), -(-x.size // each), x, y, out, x.size, each, grain=4)  # type: ignore[arg-type]

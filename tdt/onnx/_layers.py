@@ -339,6 +339,12 @@ def _mse_loss(graph: Graph, x: Ref, y: Ref, reduction: str) -> Ref:
     return _mean_of(graph, error * error, reduction)
 
 
+@form("probability_loss")
+def _probability_loss(graph: Graph, x: Ref, t: Ref, dim: int, reduction: str) -> Ref:
+    terms = graph.op("LogSoftmax", x, axis=dim) * t
+    return _mean_of(graph, graph.op("Neg", reduced(graph, "ReduceSum", terms, dim, False)), reduction)
+
+
 @form("huber_loss")
 def _huber_loss(graph: Graph, x: Ref, y: Ref, delta: float, reduction: str) -> Ref:
     size = graph.op("Abs", x - y)

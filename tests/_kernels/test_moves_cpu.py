@@ -91,3 +91,12 @@ def test_large_copies_equal_numpys_for_every_number_of_threads():
             np.testing.assert_array_equal(tdt.cat([t, t], 1).numpy(), np.concatenate([x, x], 1))
     finally:
         tdt.set_num_threads(before)
+
+
+@pytest.mark.parametrize("letter", "fd")
+def test_many_real_and_imaginary_parts_become_complex_numbers(letter: str):
+    x, y = np.random.default_rng(0).standard_normal((2, 131, 311)).astype(letter)
+    x[0, 0], y[1, 1], y[0, 0] = np.nan, -0.0, np.inf
+    found = tdt.complex(tdt.tensor(x), tdt.tensor(y))
+    assert found.numpy().real.tobytes() == x.tobytes()
+    assert found.numpy().imag.tobytes() == y.tobytes()

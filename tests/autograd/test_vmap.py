@@ -60,6 +60,7 @@ FUNCTIONS = {
         t.nn.functional.smooth_l1_loss(x, x * 3, reduction="none"), t.nn.functional.binary_cross_entropy_with_logits(v, w[1])),
     "classes": lambda t, x, y, v, k, c, w: (
         t.nn.functional.cross_entropy(x, k), t.nn.functional.cross_entropy(v, k[0]),
+        t.nn.functional.cross_entropy(x, (x * 2).softmax(1)), t.nn.functional.cross_entropy(v, w[0], reduction="sum"),
         t.nn.functional.nll_loss(x, k, reduction="sum"),
         t.nn.functional.cross_entropy(x, k, ignore_index=1), t.nn.functional.cross_entropy(x, k, label_smoothing=0.1),
         t.nn.functional.cross_entropy(x, k, reduction="none"), t.nn.functional.cross_entropy(w[:3, :4], k)),

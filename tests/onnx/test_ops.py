@@ -207,6 +207,7 @@ CASES: dict[str, tuple[Any, ...]] = {
         lambda t, f, x: (f.unfold(x, 3, padding=1, stride=2), f.fold(f.unfold(x, 2, stride=2), 8, 2, stride=2)), IMAGE),
     "losses": (
         lambda t, f, x, y: (f.mse_loss(x, y), f.l1_loss(x, y), f.smooth_l1_loss(x, y), f.huber_loss(x, y, delta=2.0),
+                         f.cross_entropy(x, y),
                          f.binary_cross_entropy_with_logits(x, y.sigmoid(), reduction="none"), f.poisson_nll_loss(x, y),
                          f.binary_cross_entropy_with_logits(x, y.sigmoid()),
                          f.binary_cross_entropy_with_logits(x, y.sigmoid(), y.sigmoid()),

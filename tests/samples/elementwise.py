@@ -232,5 +232,4 @@ samples(
     call(x(2, 3, low=0.2, high=2.0), x(2, 3, seed=1)),
     call(x(2, 3, low=0.2), x(3)),
 )
-samples("at_least", lambda a, low: np.maximum(a, low), call(FAR, low=-9.0), call(FAR, low=0.1, grad=False))
 samples("complex", lambda a, b: a + 1j * b, call(ANY, x(2, 3, seed=1)), call(ANY, x(3)))

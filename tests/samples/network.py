@@ -231,6 +231,18 @@ def cross_entropy(a, target, weight, reduction, ignore_index):
     return nll(sp.log_softmax(a, axis=1), target, weight, reduction, ignore_index)
 
 
+def probability_loss(a, t, dim, reduction):
+    losses = -(sp.log_softmax(a, axis=dim) * t).sum(dim)
+    return {"none": losses, "sum": losses.sum(), "mean": losses.mean()}[reduction]
+
+
+samples(
+    "probability_loss",
+    probability_loss,
+    call(x(4, 3), x(4, 3, seed=1), dim=1, reduction="mean"),
+    call(x(3), x(3, seed=1), dim=0, reduction="sum"),
+    call(x(2, 3, 2), x(2, 3, 2, seed=1), dim=1, reduction="none"),
+)
 for _name, _oracle in (("nll_loss", nll), ("cross_entropy", cross_entropy)):
     samples(
         _name,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt import _kernels
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import COMPLEX_ONLY, FLOAT8S, FLOATING
@@ -212,7 +213,8 @@ FLOAT32, FLOAT64 = _dtype.float32.np, _dtype.float64.np
 def _complex(xp: ModuleType, x: Any, y: Any) -> Any:
     shape = x.shape if x.shape == y.shape else np.broadcast_shapes(x.shape, y.shape)
     out = xp.empty(shape, np.complex128 if x.dtype == np.float64 else np.complex64)
-    out.real, out.imag = x, y
+    if not _kernels.paired(x, y, out):
+        out.real, out.imag = x, y
     return out
 
 

@@ -83,13 +83,8 @@ def _clamped_norm(a: Any, p: float, dims: tuple[int, ...], eps: float) -> Any:
     return compute(OPS["clamp"], compute(_vector_norm, a, ord=p, dim=dims, keepdim=True), eps, None)
 
 
-@op(dtypes=FLOATING, formula=True)
-def _at_least(xp: ModuleType, x: Any, *, low: float) -> Any:
-    return xp.where(x < low, low, x)
-
-
-_at_least.vjp("x")(lambda g: g)
-_at_least.fast_vjp("x")(lambda g: g)
+def _at_least(xp: ModuleType, norm: Any, low: float) -> Any:
+    return xp.where(norm < low, norm.dtype.type(low), norm)
 
 
 def _without(shape: tuple[int, ...], *rest: Any, dim: int, eps: float) -> tuple[int, ...]:
@@ -105,7 +100,7 @@ def _float_vectors(arrays: Sequence[Any], attributes: dict) -> bool:
 def _cosine(xp: ModuleType, x: Any, y: Any, *, dim: int, eps: float) -> Any:
     """The sum of the products of x and y over their norms, which count as `eps` where they are smaller."""
     norms = [xp.asarray(_vector_norm.forward(xp, v, ord=2.0, dim=(dim,), keepdim=True)) for v in (x, y)]
-    units = [v / _at_least.forward(xp, norm, low=eps) for v, norm in zip((x, y), norms, strict=True)]
+    units = [v / _at_least(xp, norm, eps) for v, norm in zip((x, y), norms, strict=True)]
     return _kernels.total(units[0] * units[1], dim), *[norm.squeeze(dim) for norm in norms]
 
 
@@ -115,14 +110,15 @@ _SLOPES = (kernel("cosine_cpu:cosine_vjp", _float_vectors),)
 @_cosine.vjp("x", "y")
 def _(g: Tensor, needs: tuple, x: Tensor, y: Tensor, out: Tensor, dim: int, eps: float) -> tuple:
     norms = [vector_norm(v, 2, dim, keepdim=True) for v in (x, y)]
-    units = [v / _at_least(norm, low=eps) for v, norm in zip((x, y), norms, strict=True)]
+    # The gradient is that of the norm also where `eps` takes its place.
+    least = [norm + (norm.detach().clamp_min(eps) - norm.detach()) for norm in norms]
+    units = [v / norm for v, norm in zip((x, y), least, strict=True)]
     g, out = g.unsqueeze(dim), out.unsqueeze(dim)
     found: list[Any] = [None, None]
     for k, v in enumerate((x, y)):
         if needs[k]:
-            # The gradient is that of the norm also where `eps` takes its place.
             share = (v / norms[k]).masked_fill(norms[k] == 0, 0) * out
-            found[k] = g / _at_least(norms[k], low=eps) * (units[1 - k] - share)
+            found[k] = g / least[k] * (units[1 - k] - share)
     return tuple(found)
 
 
@@ -133,7 +129,7 @@ def _(
     if fast := chosen(_SLOPES, xp, x, y):
         return fast(g, x, y, out, x_norm, y_norm, needs=needs, dim=dim, eps=eps)
     g, *norms = (xp.expand_dims(v, dim) for v in (g, x_norm, y_norm))
-    least = [_at_least.forward(xp, norm, low=eps) for norm in norms]
+    least = [_at_least(xp, norm, eps) for norm in norms]
     units = [v / norm for v, norm in zip((x, y), least, strict=True)]
     found: list[Any] = [None, None]
     for k, v in enumerate((x, y)):

@@ -11,10 +11,10 @@ import numpy as np
 from tdt import _backend
 from tdt._core.dtype import FLOATING, SCALAR_NAMES, int64, uint8
 from tdt._core.tensor import Tensor, wrap
-from tdt._kernels import chosen, float_logits, gpu_floats, gpu_kernel, kernel, lazy, prepares
+from tdt._kernels import chosen, float_logits, gpu_floats, gpu_kernel, kernel, lazy, prepares, total
 from tdt._kernels._threads import THREADS
 from tdt._ops.nn.loss._front import check_tensors, reduction_of
-from tdt._ops.nn.softmax import log_softmax, softmax
+from tdt._ops.nn.softmax import _log_softmax, log_softmax, softmax
 from tdt.autograd._node_names import ranks
 from tdt.autograd._op import op
 from tdt.autograd._remembered import calls_by_shape
@@ -472,13 +472,59 @@ def _cross_entropy_of(
     return _cross_entropy(input, target, weight, **how)
 
 
+def _probability_node_name(node: Any) -> str:
+    return "DivBackward0" if node.attributes["reduction"] == "mean" else "NegBackward0"
+
+
+@op(
+    name="probability_loss", dtypes=FLOATING, aux=("logs",), node=_probability_node_name, autocast="float32",
+    shape=lambda x, t, *, dim, reduction: (*x[:dim], *x[dim + 1 :]) if reduction == "none" else (),
+)  # fmt: skip
+def _divergence(xp, x, t, *, dim, reduction):
+    """The cross-entropy of probabilities `t` and the softmax of `x`."""
+    logs = _log_softmax.forward(xp, x, dim=dim)
+    terms = logs * t
+    if reduction == "none":
+        return -total(terms, dim), logs
+    loss = -total(terms)
+    return loss if reduction == "sum" else loss / _samples(x, dim), logs
+
+
+def _samples(x: Any, dim: int) -> int | float:
+    return math.prod((*x.shape[:dim], *x.shape[dim + 1 :])) or math.nan
+
+
+def _each_term(g: Any, x: Any, dim: int, reduction: str) -> Any:
+    """The gradient that reaches the terms, broadcastable to them."""
+    if reduction == "none":
+        return -g.reshape(*x.shape[:dim], 1, *x.shape[dim + 1 :])
+    return -g if reduction == "sum" else -(g / _samples(x, dim))
+
+
+@_divergence.vjp("x", "t")
+def _(g, needs, x, t, dim, reduction):
+    each = _each_term(g, x, dim, reduction)
+    terms = each * t
+    return (
+        terms - softmax(x, dim) * terms.sum(dim, keepdim=True) if needs[0] else None,
+        each * log_softmax(x, dim) if needs[1] else None,
+    )
+
+
+@_divergence.fast_vjp("x", "t")
+def _(xp, g, needs, x, t, logs, dim, reduction):
+    each = _each_term(g, x, dim, reduction)
+    slope: Any = _log_softmax.rules["x"].fast
+    return slope(xp, each * t, logs, dim) if needs[0] else None, each * logs if needs[1] else None
+
+
 def _probability_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float) -> Tensor:
     dim = 1 if input.ndim > 1 else 0
     if smoothing:
         target = target * (1 - smoothing) + smoothing / input.shape[dim]
-    terms = log_softmax(input, dim) * target
-    if weight is not None:
-        terms = terms * _over_classes(weight, input)
+    if weight is None:
+        return _divergence(input, target, dim=dim, reduction=reduction)
+    terms = log_softmax(input, dim) * target * _over_classes(weight, input)
     if reduction == "none":
         return -terms.sum(dim)
     total = -terms.sum()
