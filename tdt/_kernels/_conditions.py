@@ -62,7 +62,6 @@ SIMPLE = "?bBhHiIlLqQefd"  # NumPy's letters of numbers of up to 8 bytes
 LARGE_SORT = 1 << 5  # elements to sort or to choose from: for fewer it is not worth while to load code
 PIECE = 1 << 17  # elements of a row that are folded one after the other: longer rows are cut, for threads
 LONGEST_ROW = 2048  # elements of a row that is sorted on the stack
-COPIED_CELLS = 1 << 15  # of windows that are copied or added on one thread
 LARGE_PAIRS = 1 << 14  # real numbers that become complex ones: NumPy writes with gaps, twice
 LARGE_MOVE = 1 << 17  # elements that are copied row by row: NumPy calls a loop for each row
 LARGE_TURN = 1 << 14  # elements of a copy that turns rows into columns: NumPy takes several times as long
@@ -170,15 +169,15 @@ def of_patches(arrays: Sequence[Any], attributes: dict) -> bool:
     return arrays[0].ndim == 4 and attributes["groups"] == 1 and convolution(arrays, attributes)
 
 
-def few_cells(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Contiguous images of few windows, for which NumPy's calls take longer than what they do; cells: of all windows."""
+def some_cells(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Contiguous images, or their columns; cells: of all windows."""
     x = arrays[0]
-    return 0 < attributes["cells"] < COPIED_CELLS and x.itemsize <= 8 and x.flags.c_contiguous and SWITCHES.kernels
+    return attributes["cells"] > 0 and x.itemsize <= 8 and x.flags.c_contiguous and SWITCHES.kernels
 
 
-def few_added_cells(arrays: Sequence[Any], attributes: dict) -> bool:
+def added_cells(arrays: Sequence[Any], attributes: dict) -> bool:
     """The same, to be added."""
-    return arrays[0].dtype.char in "fd" and few_cells(arrays, attributes)
+    return arrays[0].dtype.char in "fd" and some_cells(arrays, attributes)
 
 
 def few_windows(arrays: Sequence[Any], attributes: dict) -> bool:

@@ -1,4 +1,4 @@
-"""Windows of small images as columns, and columns added up to images, by generated code: a plane in one pass.
+"""Windows of images as columns, and columns added up to images, by generated code: a plane in one pass.
 
 The columns of a plane are (KH, KW, OH, OW). Those that meet at a pixel are added in this order, as the portable code does.
 """
@@ -11,27 +11,44 @@ from collections.abc import Callable
 import numpy as np
 
 from tdt._kernels._code import SIZES, Code, Value, native
+from tdt._kernels._native import NativeKernel
+from tdt._kernels._pool import parallel
+from tdt._kernels._threads import THREADS
 
 MOVED = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
 ADDED = {"f": "float", "d": "double"}
+WIDTHS = (8, 4)  # pixels side by side
+UNITS = 1 << 14  # cells a thread should at least copy or add
 Pair = tuple[int, int]
 
 
 def unfold(x: np.ndarray, out: Pair, *, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair) -> np.ndarray:
     """The columns (N, C, KH, KW, OH, OW) of contiguous images; out: the number of windows, (OH, OW)."""
-    columns = np.empty((*x.shape[:2], *kernel, *out), x.dtype)
-    _unfolding(MOVED[x.itemsize], x.shape[0] * x.shape[1], x.shape[2:], out, kernel, stride, padding, dilation)(
-        x, columns
-    )
+    columns, planes = np.empty((*x.shape[:2], *kernel, *out), x.dtype), x.shape[0] * x.shape[1]
+    sizes = x.shape[2:], out, kernel, stride, padding, dilation
+    if columns.size < THREADS.elementwise:
+        _unfolding(MOVED[x.itemsize], planes, *sizes)(x, columns)
+    else:
+        _by_pool(_unfold(MOVED[x.itemsize]), planes, x, columns, sizes)
     return columns
 
 
 def fold(cells: np.ndarray, size: Pair, *, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair) -> np.ndarray:
     """The images (N, C, H, W) of contiguous columns (N, C, KH, KW, OH, OW); size: (H, W)."""
     count, channels, out = *cells.shape[:2], cells.shape[4:]
-    images = np.empty((count, channels, *size), cells.dtype)
-    _folding(ADDED[cells.dtype.char], count * channels, size, out, kernel, stride, padding, dilation)(images, cells)
+    images, sizes = np.empty((count, channels, *size), cells.dtype), (size, out, kernel, stride, padding, dilation)
+    if cells.size < THREADS.elementwise:
+        _folding(ADDED[cells.dtype.char], count * channels, *sizes)(images, cells)
+    else:
+        _by_pool(_fold(ADDED[cells.dtype.char]), count * channels, images, cells, sizes)
     return images
+
+
+def _by_pool(
+    kernel: NativeKernel, planes: int, images: np.ndarray, columns: np.ndarray, sizes: tuple[Pair, ...]
+) -> None:
+    grain = max(1, UNITS * planes // columns.size)
+    parallel(kernel, planes, images, columns, *[n for pair in sizes for n in pair], grain=grain)
 
 
 @functools.lru_cache(256)
@@ -51,7 +68,7 @@ def _unfold(code: Code, first: Value, last: Value, arguments: list[Value], kind:
     with code.loop(first, last) as plane:
         image, cells = _plane(code, kind, plane, images, columns, sizes)
         code.clear(cells, _columns(sizes) * SIZES[kind])
-        _each(code, sizes, lambda pixel, cell: code.store(code.load(kind, image, pixel), cells, cell))
+        _each(code, sizes, lambda pixel, cell, count: code.store(code.load(kind, image, pixel, count), cells, cell))
 
 
 @native("pp" + "q" * 12)
@@ -61,8 +78,8 @@ def _fold(code: Code, first: Value, last: Value, arguments: list[Value], kind: s
     with code.loop(first, last) as plane:
         image, cells = _plane(code, kind, plane, images, columns, sizes)
         code.clear(image, sizes[0] * sizes[1] * SIZES[kind])
-        _each(code, sizes, lambda pixel, cell: code.store(
-            code.load(kind, image, pixel) + code.load(kind, cells, cell), image, pixel))  # fmt: skip
+        _each(code, sizes, lambda pixel, cell, count: code.store(
+            code.load(kind, image, pixel, count) + code.load(kind, cells, cell, count), image, pixel))  # fmt: skip
 
 
 def _columns(sizes: list[Value]) -> Value:
@@ -77,8 +94,11 @@ def _plane(
     return code.at(kind, images, plane * sizes[0] * sizes[1]), code.at(kind, columns, plane * _columns(sizes))
 
 
-def _each(code: Code, sizes: list[Value], use: Callable[[Value, Value], None]) -> None:
-    """Call `use(pixel, cell)` with the places of all pixels that windows cover and of their cells in the columns."""
+def _each(code: Code, sizes: list[Value], use: Callable[[Value, Value, int], None]) -> None:
+    """Call `use(pixel, cell, count)` with the places of all pixels that windows cover and of their cells in the columns.
+
+    count: of pixels that lie side by side, and so do their cells; 0 for one.
+    """
     (height, width), (out_y, out_x), (rows, across) = sizes[:2], sizes[2:4], sizes[4:6]
     (step_y, step_x), (before_y, before_x), (apart_y, apart_x) = sizes[6:8], sizes[8:10], sizes[10:]
 
@@ -92,5 +112,18 @@ def _each(code: Code, sizes: list[Value], use: Callable[[Value, Value], None]) -
         begin, end = inside(right, step_x, out_x, width)
         with code.loop(*inside(down, step_y, out_y, height)) as y:
             pixels, cells = (y * step_y + down) * width + right, ((i * across + j) * out_y + y) * out_x
-            with code.loop(begin, end) as x:
-                use(pixels + x * step_x, cells + x)
+
+            def side_by_side(pixels: Value = pixels, cells: Value = cells) -> None:
+                at = code.variable("i64", begin)
+                for count in WIDTHS:
+                    with code.loop(at.get(), end - (count - 1), count) as x:
+                        use(pixels + x, cells + x, count)
+                        at.set(x + count)
+                with code.loop(at.get(), end) as x:
+                    use(pixels + x, cells + x, 0)
+
+            def apart(pixels: Value = pixels, cells: Value = cells) -> None:
+                with code.loop(begin, end) as x:
+                    use(pixels + x * step_x, cells + x, 0)
+
+            code.choose(step_x == 1, side_by_side, apart)

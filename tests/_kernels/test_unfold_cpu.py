@@ -1,9 +1,12 @@
-"""Columns of small images by generated code: the portable code's bits, for windows of every kind."""
+"""Columns of images by generated code: the portable code's bits, for windows of every kind."""
+
+import sys
 
 import numpy as np
 import pytest
 
 import tdt
+from tdt._kernels._threads import THREADS
 from tdt._ops.nn.fold import _FOLD, _UNFOLD, _col2im, _im2col
 from tests.helpers import require_torch
 
@@ -42,6 +45,24 @@ def test_small_windows_have_the_bits_of_portable_code(dtype):
             assert a.shape == b.shape
             assert a.dtype == b.dtype
             assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_wide_images_have_the_bits_of_portable_code_on_one_thread_and_several(step, monkeypatch):
+    rng = np.random.default_rng(1)
+    how = {"kernel": (3, 2), "stride": (step, step), "padding": (1, 1), "dilation": (1, 2)}
+    x = rng.standard_normal((5, 7, 33, 45)).astype(np.float32)
+    with tdt.backends.kernels(False):
+        columns = _im2col.forward(np, x, **how)
+        g = rng.standard_normal(columns.shape).astype(np.float32)
+        image = _col2im.forward(np, g, size=(33, 45), **how)
+    before = tdt.get_num_threads()
+    for threads, elements in ((1, sys.maxsize), (3, 0)):
+        tdt.set_num_threads(threads)
+        monkeypatch.setattr(THREADS, "elementwise", elements)
+        np.testing.assert_array_equal(_im2col.forward(np, x, **how), columns)
+        np.testing.assert_array_equal(_col2im.forward(np, g, size=(33, 45), **how), image)
+    tdt.set_num_threads(before)
 
 
 @pytest.mark.parametrize("turned", [False, True])

@@ -8,7 +8,7 @@ from typing import Any
 from tdt._backend.windows import output_sizes
 from tdt._core.dtype import BOOL, COMPLEX, FLOAT
 from tdt._core.tensor import Tensor
-from tdt._kernels import chosen, few_added_cells, few_cells, kernel
+from tdt._kernels import added_cells, chosen, kernel, some_cells
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.nn._windows import bordered, inner, offsets, reached, windows
 from tdt.autograd._op import op
@@ -16,7 +16,7 @@ from tdt.autograd._remembered import calls_by_shape
 
 _DTYPES = frozenset((BOOL, FLOAT, COMPLEX))
 Pair = int | tuple[int, int]
-_UNFOLD, _FOLD = (kernel("unfold_cpu:unfold", few_cells),), (kernel("unfold_cpu:fold", few_added_cells),)
+_UNFOLD, _FOLD = (kernel("unfold_cpu:unfold", some_cells),), (kernel("unfold_cpu:fold", added_cells),)
 
 
 def _columns(x: tuple, *, kernel: tuple, **how: Any) -> tuple:
