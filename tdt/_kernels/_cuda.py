@@ -161,11 +161,11 @@ def threads_for(length: int) -> int:
     return min(max(32, 1 << math.ceil(math.log2(max(length, 1)))), LONGEST_BLOCK) if length > 32 else 32
 
 
-def struct(name: str, numbers: Sequence[int]) -> np.ndarray:
-    """A struct of so many `long long`, to be passed by value."""
-    return np.array([tuple(numbers)], _struct_of(name, len(numbers)))
+def struct(name: str, numbers: Sequence[int], kind: type = np.int64) -> np.ndarray:
+    """A struct of so many `long long`, or integers of another kind, to be passed by value."""
+    return np.array([tuple(numbers)], _struct_of(name, len(numbers), kind))
 
 
 @functools.cache
-def _struct_of(name: str, count: int) -> np.dtype:
-    return np.dtype([(f"{name}_{k}", np.int64) for k in range(count)])
+def _struct_of(name: str, count: int, kind: type) -> np.dtype:
+    return np.dtype([(f"{name}_{k}", kind) for k in range(count)])
