@@ -53,11 +53,11 @@ def gpu_channels(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def gpu_attention(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Queries, keys and values of one floating-point type and of equal leading sizes, without mask and dropout."""
-    q, k, v, mask, keep = arrays
-    if mask is not None or keep is not None or not q.dtype == k.dtype == v.dtype:
+    """Queries, keys and values of one floating-point type and of equal leading sizes; a mask of bools or numbers, or none."""
+    q, k, v, mask, _ = arrays
+    if not q.dtype == k.dtype == v.dtype or (q.dtype not in FLOATS and q.dtype not in LOWER):
         return False
-    if q.dtype not in FLOATS and q.dtype not in LOWER:
+    if mask is not None and (mask.ndim > q.ndim or (mask.dtype != np.bool_ and mask.dtype not in (*FLOATS, *LOWER))):
         return False
     return q.shape[:-2] == k.shape[:-2] == v.shape[:-2] and bool(q.size and k.size and v.size)
 

@@ -1,4 +1,4 @@
-"""Attention on a GPU without a mask but the causal one: one launch forward and one backward, in which no weights are stored.
+"""Attention on a GPU: one launch forward and one backward, in which no weights are stored.
 
 A block has a tile of rows and goes over the tiles of the other side (Dao et al., "FlashAttention", 2022): forward it has queries,
 whose largest scores and sums of exponentials it corrects from tile to tile; backward some blocks have queries and others keys,
@@ -45,6 +45,31 @@ struct matrix {  // of one head
         return r < rows && c < columns ? load(at[r * l + c * e]) : (real)0;
     }
 };
+// Which scores count (`allowed`), what is added to them, and which weights are not dropped: of one head, or null.
+struct masks {
+    const bool* allowed; const real* added; const bool* kept;
+    steps of_mask, of_kept;
+    real factor;
+    __device__ masks(const bool* allowed, const real* added, const steps& of_mask, const bool* kept, const steps& of_kept,
+                     double factor, long long head, const sizes& z)
+        : allowed(allowed), added(added), kept(kept), of_mask(of_mask), of_kept(of_kept), factor((real)factor) {
+        const long long n = head / z.heads, h = head % z.heads;
+        if (allowed) this->allowed += n * of_mask.n + h * of_mask.h;
+        if (added) this->added += n * of_mask.n + h * of_mask.h;
+        if (kept) this->kept += n * of_kept.n + h * of_kept.h;
+    }
+    __device__ bool has(const sizes& z, long long query, long long key) const {
+        return query < z.queries && key < z.keys && (!z.causal || key <= query)
+            && (!MASKED || !allowed || allowed[query * of_mask.l + key * of_mask.e]);
+    }
+    __device__ real score(real score, long long query, long long key) const {
+        return MASKED && added ? score + added[query * of_mask.l + key * of_mask.e] : score;
+    }
+    __device__ real keep(long long query, long long key) const {
+        return !MASKED || !kept ? (real)1 : kept[query * of_kept.l + key * of_kept.e] ? factor : (real)0;
+    }
+};
+
 struct tile_memory { real left[DEPTH][TILE + 4], right[DEPTH][TILE + 4], weights[TILE][TILE + 1], values[DEPTH][PANEL]; };
 
 // Rows of a from m0 times rows of b from n0.
@@ -101,9 +126,10 @@ __device__ __forceinline__ void put(stored* out, const steps& to, long long head
 __device__ __forceinline__ real finite_top(real top) { return top == -INFINITE ? (real)0 : top; }
 
 // norms: for each row the largest score, and 1 over the sum of the exponentials of the scores less it.
-extern "C" __global__ void __launch_bounds__(256) attention(const stored* q, const stored* k, const stored* v, stored* out,
-                                                            real* norms, double scaled, sizes z, steps of_q, steps of_k,
-                                                            steps of_v, steps to) {
+extern "C" __global__ void __launch_bounds__(256) attention(
+    const stored* q, const stored* k, const stored* v, const bool* allowed, const real* added, const bool* kept, stored* out,
+    real* norms, double scaled, double kept_factor, sizes z, steps of_q, steps of_k, steps of_v, steps of_mask, steps of_kept,
+    steps to) {
     __shared__ tile_memory s;
     __shared__ real top[TILE], sum[TILE], factor[TILE];
     real sums[ITEMS][EACH][EACH], totals[ITEMS][EACH][WIDE];
@@ -113,6 +139,7 @@ extern "C" __global__ void __launch_bounds__(256) attention(const stored* q, con
     const long long m0 = (tiles - 1 - blockIdx.x / panels % tiles) * TILE;  // those that see most begin first
     const matrix queries(q, of_q, head, z, z.queries, z.depth), keys(k, of_k, head, z, z.keys, z.depth);
     const matrix values(v, of_v, head, z, z.keys, z.width);
+    const masks mask(allowed, added, of_mask, kept, of_kept, kept_factor, head, z);
     EACH_THREAD {
         if (thread < TILE) top[thread] = -INFINITE, sum[thread] = 0;
         for (int i = 0; i < EACH; i++) for (int j = 0; j < WIDE; j++) totals[item][i][j] = 0;
@@ -121,8 +148,9 @@ extern "C" __global__ void __launch_bounds__(256) attention(const stored* q, con
     for (long long n0 = 0; n0 < end; n0 += TILE) {
         dot_rows(s, queries, m0, keys, n0, sums);
         EACH_SCORE {
-            const bool seen = n0 + column < z.keys && (!z.causal || n0 + column <= m0 + row);
-            s.weights[row][column] = seen ? sums[item][i][j] * scale : -INFINITE;
+            const long long query = m0 + row, key = n0 + column;
+            const bool counts = mask.has(z, query, key);
+            s.weights[row][column] = counts ? mask.score(sums[item][i][j] * scale, query, key) : -INFINITE;
         }
         __syncthreads();
         EACH_THREAD if (thread < TILE) {
@@ -146,6 +174,10 @@ extern "C" __global__ void __launch_bounds__(256) attention(const stored* q, con
             for (int i = 0; i < EACH; i++)
                 for (int j = 0; j < WIDE; j++) totals[item][i][j] *= factor[thread / 16 * EACH + i];
         }
+        if (MASKED && kept) {
+            __syncthreads();
+            EACH_SCORE if (mask.has(z, m0 + row, n0 + column)) s.weights[row][column] *= mask.keep(m0 + row, n0 + column);
+        }
         add_product(s, values, n0, c0, totals);
     }
     __syncthreads();
@@ -166,8 +198,8 @@ struct row_numbers { real top[TILE], inverse[TILE], slope[TILE]; };  // of a til
 // One block's part of the gradient `WHICH`: the tile of its rows, which goes over the tiles of the other side.
 template <int WHICH> __device__ __forceinline__ void gradient(
     tile_memory& s, row_numbers& row_of, const matrix& queries, const matrix& keys, const matrix& values,
-    const matrix& grads, const matrix& results, const real* norms, stored* out, const steps& to, const sizes& z, real scale,
-    long long head, long long m0, long long c0) {
+    const matrix& grads, const matrix& results, const masks& mask, const real* norms, stored* out, const steps& to,
+    const sizes& z, real scale, long long head, long long m0, long long c0) {
     real sums[ITEMS][EACH][EACH], slopes[ITEMS][EACH][EACH], totals[ITEMS][EACH][WIDE];
     EACH_THREAD for (int i = 0; i < EACH; i++) for (int j = 0; j < WIDE; j++) totals[item][i][j] = 0;
     const long long begin = z.causal && WHICH != OF_QUERIES ? m0 : 0;
@@ -206,10 +238,14 @@ template <int WHICH> __device__ __forceinline__ void gradient(
             const long long query = WHICH == OF_QUERIES ? m0 + row : n0 + column;
             const long long key = WHICH == OF_QUERIES ? n0 + column : m0 + row;
             const int at = WHICH == OF_QUERIES ? row : column;
-            const bool seen = query < z.queries && key < z.keys && (!z.causal || key <= query);
-            const real weight = exp(sums[item][i][j] * scale - row_of.top[at]) * row_of.inverse[at];
-            s.weights[row][column] = !seen ? (real)0 : WHICH == OF_VALUES ? weight
-                : weight * (slopes[item][i][j] - row_of.slope[at]) * scale;
+            real value = 0;
+            if (mask.has(z, query, key)) {
+                value = exp(mask.score(sums[item][i][j] * scale, query, key) - row_of.top[at]) * row_of.inverse[at];
+                const real keep = mask.keep(query, key);
+                if (WHICH == OF_VALUES) value *= keep;
+                else value *= (slopes[item][i][j] * keep - row_of.slope[at]) * scale;
+            }
+            s.weights[row][column] = value;
         }
         if (WHICH == OF_QUERIES) add_product(s, keys, n0, c0, totals);
         else if (WHICH == OF_KEYS) add_product(s, queries, n0, c0, totals);
@@ -222,9 +258,10 @@ template <int WHICH> __device__ __forceinline__ void gradient(
 // The gradients of queries, keys and values: some blocks for each. `first`: the block with which those of keys begin, `second`:
 // with which those of values do.
 extern "C" __global__ void __launch_bounds__(256) attention_vjp(
-    const stored* g, const stored* q, const stored* k, const stored* v, const stored* out, const real* norms, stored* gq,
-    stored* gk, stored* gv, double scaled, long long first, long long second, sizes z, steps of_g, steps of_q, steps of_k,
-    steps of_v, steps of_out, steps to_q, steps to_k, steps to_v) {
+    const stored* g, const stored* q, const stored* k, const stored* v, const bool* allowed, const real* added, const bool* kept,
+    const stored* out, const real* norms, stored* gq, stored* gk, stored* gv, double scaled, double kept_factor, long long first,
+    long long second, sizes z, steps of_g, steps of_q, steps of_k, steps of_v, steps of_mask, steps of_kept, steps of_out,
+    steps to_q, steps to_k, steps to_v) {
     __shared__ tile_memory s;
     __shared__ row_numbers row_of;
     const bool of_queries = blockIdx.x < first, of_values = blockIdx.x >= second;
@@ -235,8 +272,9 @@ extern "C" __global__ void __launch_bounds__(256) attention_vjp(
     const matrix queries(q, of_q, head, z, z.queries, z.depth), keys(k, of_k, head, z, z.keys, z.depth);
     const matrix values(v, of_v, head, z, z.keys, z.width), grads(g, of_g, head, z, z.queries, z.width);
     const matrix results(out, of_out, head, z, z.queries, z.width);
+    const masks mask(allowed, added, of_mask, kept, of_kept, kept_factor, head, z);
 #define GRADIENT(which, to, lie) \
-    gradient<which>(s, row_of, queries, keys, values, grads, results, norms, to, lie, z, (real)scaled, head, m0, c0)
+    gradient<which>(s, row_of, queries, keys, values, grads, results, mask, norms, to, lie, z, (real)scaled, head, m0, c0)
     if (of_queries) GRADIENT(OF_QUERIES, gq, to_q);
     else if (of_values) GRADIENT(OF_VALUES, gv, to_v);
     else GRADIENT(OF_KEYS, gk, to_k);
@@ -244,13 +282,16 @@ extern "C" __global__ void __launch_bounds__(256) attention_vjp(
 """.replace("INFINITE", "(real)__int_as_float(0x7F800000)")
 
 
-def _kernel(name: str, dtype: Any, width: int) -> tuple[Callable[..., None], int, int]:
-    """(The kernel, rows of a tile, columns of a panel) for results with so many columns."""
+def _kernel(name: str, dtype: Any, width: int, masked: bool) -> tuple[Callable[..., None], int, int]:
+    """(The kernel, rows of a tile, columns of a panel) for results with so many columns.
+
+    masked: whether there is a mask, or dropped weights. Without, these take no registers.
+    """
     letter = LETTERS[dtype]
     wide = min(1 << math.ceil(math.log2(-(-width // 16))), WIDEST)
     kinds = f"typedef {STORED[letter]} stored;\ntypedef {'double' if letter == 'd' else 'float'} real;\n"
     tile = 32 if letter == "d" else 64
-    return _cuda.compiled(f"{kinds}enum {{ WIDE = {wide} }};\n{SOURCE}", name), tile, 16 * wide
+    return _cuda.compiled(f"{kinds}enum {{ WIDE = {wide}, MASKED = {int(masked)} }};\n{SOURCE}", name), tile, 16 * wide
 
 
 def _heads(x: Any) -> Any:
@@ -277,29 +318,45 @@ def _blocks(x: Any, tile: int, panel: int) -> int:
     return math.prod(x.shape[:-2]) * -(-x.shape[-2] // tile) * -(-x.shape[-1] // panel)
 
 
-def attention(q: Any, k: Any, v: Any, *, causal: bool, scale: float) -> tuple[Any, Any]:
-    """(softmax(scale q kᵀ) v; the rows' largest scores and inverse sums, (*, L, 2))."""
+def _masks(q: Any, k: Any, mask: Any, keep: Any) -> tuple[list[Any], list[Any]]:
+    """([mask of bools, mask of numbers, weights that are kept], how the masks and the kept weights lie); any may be None."""
+    xp, shape = _backend.gpu(), (*q.shape[:-1], k.shape[-2])
+    if mask is not None and mask.dtype != np.bool_:
+        mask = mask.astype(np.float64 if q.dtype == np.float64 else np.float32, copy=False)
+    whole = [None if x is None else _whole(xp.broadcast_to(x, shape)) for x in (mask, keep)]
+    is_bool = mask is not None and mask.dtype == np.bool_
+    lie = [_cuda.struct("steps", (0, 0, 0, 0)) if x is None else _steps(x) for x in whole]
+    return [whole[0] if is_bool else None, None if is_bool else whole[0], whole[1]], lie
+
+
+def attention(q: Any, k: Any, v: Any, mask: Any = None, keep: Any = None, *, causal: bool, scale: float,
+              dropped: float = 0.0) -> tuple[Any, Any]:  # fmt: skip
+    """(softmax(scale q kᵀ + mask) v; the rows' largest scores and inverse sums, (*, L, 2)). Arguments: of the op."""
     xp = _backend.gpu()
+    masks, lie = _masks(q, k, mask, keep)
     q, k, v = (_whole(x) for x in (q, k, v))
     shape = *q.shape[:-1], v.shape[-1]
-    out = _like(q) if q.ndim == 4 and q.shape == shape else xp.empty(shape, q.dtype)
+    out = _like(q) if q.ndim == 4 and q.shape == shape and keep is None else xp.empty(shape, q.dtype)
     norms = xp.empty((*q.shape[:-1], 2), np.float64 if q.dtype == np.float64 else np.float32)
-    kernel, tile, panel = _kernel("attention", q.dtype, v.shape[-1])
-    lie = (_steps(x) for x in (q, k, v, out))
-    kernel((_blocks(out, tile, panel),), (256,), (q, k, v, out, norms, float(scale), _sizes(q, v, causal), *lie))
+    kernel, tile, panel = _kernel("attention", q.dtype, v.shape[-1], any(x is not None for x in masks))
+    numbers = float(scale), 1 / (1 - dropped), _sizes(q, v, causal), *(_steps(x) for x in (q, k, v)), *lie, _steps(out)
+    kernel((_blocks(out, tile, panel),), (256,), (q, k, v, *masks, out, norms, *numbers))
     return out, norms
 
 
-def attention_vjp(g: Any, q: Any, k: Any, v: Any, out: Any, norms: Any, *, needs: tuple, causal: bool,
-                  scale: float) -> tuple[Any, Any, Any]:  # fmt: skip
+def attention_vjp(g: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, out: Any, norms: Any, *, needs: tuple, causal: bool,
+                  scale: float, dropped: float) -> tuple[Any, ...]:  # fmt: skip
     """The gradients of q, k and v that are needed."""
+    masks, lie = _masks(q, k, mask, keep)
     g, q, k, v, out = (_whole(x) for x in (g, q, k, v, out))
-    kernel, tile, panel = _kernel("attention_vjp", q.dtype, max(q.shape[-1], v.shape[-1]))
+    kernel, tile, panel = _kernel(
+        "attention_vjp", q.dtype, max(q.shape[-1], v.shape[-1]), any(x is not None for x in masks)
+    )
     grads = [_like(x) if need else None for x, need in zip((q, k, v), needs, strict=True)]
     first, second, third = (0 if x is None else _blocks(x, tile, panel) for x in grads)
-    lie = (_steps(q if x is None else x) for x in (g, q, k, v, out, *grads))
-    kernel((first + second + third,), (256,), (g, q, k, v, out, norms, *grads, float(scale), first, first + second,
-                                               _sizes(q, v, causal), *lie))  # fmt: skip
+    all_lie = (*(_steps(x) for x in (g, q, k, v)), *lie, *(_steps(q if x is None else x) for x in (out, *grads)))
+    numbers = float(scale), 1 / (1 - dropped), first, first + second, _sizes(q, v, causal), *all_lie
+    kernel((first + second + third,), (256,), (g, q, k, v, *masks, out, norms, *grads, *numbers))
     return tuple(grads)
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+
 import cupy
 import numpy as np
 import pytest
 from cupy import _raw
 
 import tdt
+from tdt._kernels import conv_gpu
+from tdt._ops.nn.attention import _attention
 from tdt.nn import functional as F
 
 RANDOM = np.random.default_rng(0)
@@ -133,6 +137,40 @@ def test_attention_reads_heads_where_they_lie_in_one_launch_each_way(dtype: tdt.
     for (here, stride), (there, stride_there) in zip(*results, strict=True):
         assert stride == stride_there
         tdt.testing.assert_close(there, here, rtol=within, atol=within)
+
+
+MASKS = {
+    "bools": lambda: tdt.tensor(RANDOM.random((70, 33)) < 0.6),
+    "a row of bools": lambda: tdt.tensor(RANDOM.random((3, 1, 1, 33)) < 0.6),
+    "numbers": lambda: tdt.tensor(numbers(2, 70, 33)), "nothing to see": lambda: tdt.arange(70)[:, None].expand(70, 33) > 3,
+    "infinities": lambda: tdt.where(tdt.tensor(RANDOM.random((70, 33)) < 0.6), 0.0, -np.inf),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_attention_with_a_mask_and_dropped_weights(name: str, counted):
+    mask, arrays = MASKS[name](), [numbers(3, 2, 70, 5), numbers(3, 2, 33, 5), numbers(3, 2, 33, 6)]
+    keep = tdt.tensor(RANDOM.random((3, 2, 70, 33)) < 0.7)
+
+    def attention(q, k, v, keep=None):
+        here = mask.to(q.device, mask.dtype if mask.dtype is tdt.bool else q.dtype)
+        remaining = None if keep is None else keep.to(q.device)
+        return _attention(q, k, v, here, remaining, causal=False, scale=0.4, dropped=0.0 if remaining is None else 0.3)
+
+    for function in (attention, functools.partial(attention, keep=keep)):
+        held_to_float64(function, *arrays, within=100 * EPS)
+        exact, there = (gradients(function, arrays, device, tdt.float64) for device in ("cpu", "cuda"))
+        for here, gpu in zip(exact, there, strict=True):
+            np.testing.assert_allclose(gpu, here, rtol=1e-12, atol=1e-13)
+    on_gpu = [tdt.tensor(a, device="cuda").half() for a in arrays]
+    there = (mask if mask.dtype is tdt.bool else mask.half()).cuda().expand(3, 2, 70, 33)
+    names = launched(counted, lambda: F.scaled_dot_product_attention(*on_gpu, there))
+    assert [each for each in names if each != "copy"] == ["attention"]
+
+
+def test_a_mask_that_requires_a_gradient():
+    held_to_float64(lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask), numbers(2, 7, 4), numbers(2, 9, 4),
+                    numbers(2, 9, 4), numbers(7, 9), within=100 * EPS)  # fmt: skip
 
 
 def test_attention_with_few_or_many_leading_sizes_and_infinite_scores():
@@ -288,6 +326,17 @@ def test_convolution(name: str, last: bool, counted):
         both = both or dict(zip(map(id, required), grads, strict=True))
         for leaf, grad in zip(required, grads, strict=True):
             assert tdt.equal(grad, both[id(leaf)])  # the same bits
+
+
+@pytest.mark.parametrize("name", ["dilated groups", "many samples"])
+def test_a_convolution_of_large_images_has_the_bits_of_one_with_short_numbers(name: str, monkeypatch):
+    size, weight, how = CONVOLUTIONS[name]
+    x, w, results = numbers(*size), numbers(*weight), []
+    for most in (conv_gpu.MOST_INT, 0):
+        monkeypatch.setattr(conv_gpu, "MOST_INT", most)
+        results.append(gradients(lambda x, w: F.conv2d(x, w, **how), [x, w], "cuda", tdt.float32))
+    for short, long in zip(*results, strict=True):
+        np.testing.assert_array_equal(short, long)
 
 
 def test_transposed_convolution_and_lines():

@@ -59,7 +59,7 @@ def _attention(xp, q, k, v, mask=None, keep=None, *, causal, scale, dropped):
     the weights anew, from those two numbers (Dao et al., 2022).
     """
     if on_gpu := chosen(_ON_GPU, xp, q, k, v, mask, keep):
-        return on_gpu(q, k, v, causal=causal, scale=scale)
+        return on_gpu(q, k, v, mask, keep, causal=causal, scale=scale, dropped=dropped)
     low = q.dtype in LOWER
     out, norms = _room(xp, q, v, keep), xp.zeros((*q.shape[:-1], 2), FLOAT32 if low else q.dtype)
     if fast := chosen(_BLOCKS, xp, q, k, v, mask, keep):
@@ -152,8 +152,9 @@ def _(g, needs, q, k, v, mask, keep, causal, scale, dropped):
 
 @_attention.fast_vjp("q", "k", "v", "mask")
 def _(xp, g, needs, q, k, v, mask, keep, out, norms, causal, scale, dropped):
-    if on_gpu := chosen(_GRAD_ON_GPU, xp, q, k, v, mask, keep):
-        return *on_gpu(g, q, k, v, out, norms, needs=needs[:3], causal=causal, scale=scale), None
+    if not needs[3] and xp is not np and (on_gpu := chosen(_GRAD_ON_GPU, xp, q, k, v, mask, keep)):
+        how = {"causal": causal, "scale": scale, "dropped": dropped}
+        return *on_gpu(g, q, k, v, mask, keep, out, norms, needs=needs[:3], **how), None
     gq, gk, gv = (_zeros_like(xp, x) for x in (q, k, v))
     if q.dtype in LOWER and not chosen(_BLOCKS_GRAD, xp, q, k, v, mask, keep):
         g, q, k, v, mask, out = widen((g, q, k, v, mask, out))

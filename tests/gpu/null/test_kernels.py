@@ -73,6 +73,7 @@ CALLS = {
     "cross-entropy": (lambda x: F.cross_entropy(x, tdt.zeros(len(x), dtype=tdt.int64, device="cuda"), x[0].detach(),
                                                 label_smoothing=0.1), (7, 1500)),
     "attention": (lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), (2, 3, 1100, 8)),
+    "attention with a mask": (lambda x: F.scaled_dot_product_attention(x, x, x, x[0, 0, 0, :1] > 0, 0.5), (2, 3, 70, 8)),
     "attention of wide heads": (lambda x: F.scaled_dot_product_attention(x, x, x), (2, 9, 300)),
     "LSTM": (lambda x: tdt.nn.LSTM(8, 9, 2, batch_first=True, device="cuda", dtype=x.dtype)(x)[0], (3, 7, 8)),
     "joined arrays": (lambda x: tdt.cat([x, x[:, :2], x * 2], 1), (3, 7, 8)),
