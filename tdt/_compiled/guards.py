@@ -18,7 +18,6 @@ from typing import Any
 
 from tdt._compiled.program import Refusal
 from tdt._core.tensor import Tensor
-from tdt._random import Generator
 
 SCALARS = frozenset((bool, int, float, complex, str, bytes, type(None)))
 REGISTRIES = ("_parameters", "_buffers", "_modules")
@@ -99,7 +98,7 @@ class Guards:
         elif isinstance(value, dict):
             self._hold_dict(value)
             self._visit_items(value.values())
-        elif isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType, Generator)):
+        elif isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)):
             return
         elif hasattr(value, "__next__"):
             raise Refusal(f"it refers to an iterator, {type(value).__name__}")

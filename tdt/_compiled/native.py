@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tdt._compiled.program import Program
-from tdt._compiled.trials import Trial, TriedUpdate, arrays_in, copy_of, function_of, mapped, share
+from tdt._compiled.trials import Trial, TriedUpdate, arrays_in, copy_of, function_of, mapped, share, strided_alike
 from tdt._kernels._launches import Launch
 from tdt._kernels._registry import SWITCHES
 from tdt._kernels._tape import Tape, held_arrays
@@ -62,6 +62,7 @@ class Native:
         self.otherwise, self.generators, self.saved, self.forward = otherwise, generators, saved, forward
         self.steps: list[_Launched | _Computed] = []
         self.values: dict[str, Any] = {}
+        self.copies: list[Callable[[Any], Any]] = []  # of each result, which keep its strides
         self.places: list[Any] = []
         self.updates: list[Any] = []  # steps of optimizers that tapes take, and the generators that they draw from
         self.disabled = not SWITCHES.kernels
@@ -127,7 +128,7 @@ class Native:
         self._misses, self.steps, self._used, self.updates = 0, [], [], []
 
     def _results(self, values: dict[str, Any]) -> Any:
-        outs = tuple([copy_of(values[name]) for name in self.outs])
+        outs = tuple([copied(values[name]) for name, copied in zip(self.outs, self.copies, strict=True)])
         if self.forward:
             return outs
         lease = Lease()
@@ -139,7 +140,7 @@ class Native:
         values = {**self.values, **found}
         for trial in self.trials[at:]:
             values.update(zip(trial.outs, trial.function(*[values[name] for name in trial.reads]), strict=True))
-        outs = tuple([np.array(values[name], copy=True, order="K") for name in self.outs])
+        outs = tuple([copied(np.asarray(values[name])) for name, copied in zip(self.outs, self.copies, strict=True)])
         return outs if self.forward else (outs, tuple([mapped(copy_of, values[name]) for name in self.saved]), None)
 
     def _prepare(self, arrays: Sequence[Any]) -> bool:
@@ -188,20 +189,21 @@ class Native:
         steps: list[_Launched | _Computed] = []
         first = 0
         while first < len(trials):
-            last, is_native = first + 1, trials[first].launches is not None
-            while last < len(trials) and (trials[last].launches is not None) == is_native:
+            last, how = first + 1, self._how(trials[first])
+            while last < len(trials) and self._how(trials[last]) == how:
                 last += 1
             group = trials[first:last]
-            if is_native:
+            if how is not None:
                 launches = [(launch, first + k) for k, trial in enumerate(group) for launch in trial.launches or ()]
                 updates = [(trial.taped, first + k) for k, trial in enumerate(group) if trial.taped is not None]
-                draws = Draws(self.generators) if any(trial.states for trial in group) else None
-                steps += [_Launched(launches, updates, draws)] if launches else []
+                steps += [_Launched(launches, updates, Draws(how) if how else None)] if launches else []
             else:
                 later = {name for trial in trials[last:] for name in trial.reads} | {*self.outs, *self.saved}
                 steps.append(_Computed(group, later, self.program.constants, last))
             first = last
         self.values, self.trials, self.steps = values, trials, steps
+        packed = [copy_of(values[name]).strides == values[name].strides for name in self.outs]
+        self.copies = [copy_of if is_packed else strided_alike for is_packed in packed]
         self.updates = [trial.taped for trial in trials if trial.taped is not None]
         self.updates += [step.draws for step in steps if isinstance(step, _Launched) and step.draws is not None]
         programs = [self, self.forward] if self.forward else [self]
@@ -212,6 +214,10 @@ class Native:
             self.disabled, self.values, self.steps, self.updates = True, {}, [], []  # Python has no places to copy to
         else:
             self._use(used)
+
+    def _how(self, trial: Trial) -> list[Any] | None:
+        """The generators that a statement draws from on a tape, of its own, so that others wait for them no longer than that."""
+        return None if trial.launches is None else [self.generators[k] for k in trial.drawn]
 
     def _copied(self, used: Sequence[ndarray]) -> int:
         """The bytes of what Python computes that are copied in a call, if tapes use these arrays."""

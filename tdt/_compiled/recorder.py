@@ -245,6 +245,12 @@ class Recorder:
                 self.written[k] = self.written.get(k, 0) + 1
         self.is_written(x)
 
+    def writes_to_shared(self) -> bool:
+        """Whether an op has written to an array that has memory in common with another one, as with a view."""
+        written = [(name, self.arrays[name]) for name in self._targets]
+        others = [*self.arrays.items()]
+        return any(at != name and np.may_share_memory(a, b) for at, a in written for name, b in others)
+
     def is_written(self, t: Tensor) -> None:
         """Take note that what is recorded has written to a tensor."""
         self.sees(t)

@@ -114,6 +114,7 @@ class Recording:
         self.arrays = [t._a for t in roots]
         self.requires = [_requires_gradient(t) for t in roots]
         grads, drawn = [identity(t._grad) for t in roots], _other_random_numbers()
+        seeds = default_generator.engine.seeds
         recorder = Recorder(roots, arguments)
         with recorder:
             self.result = function()
@@ -122,6 +123,8 @@ class Recording:
             recorder.refuse("a gradient was set in a way that is not recorded")
         if recorder.refusal is None and _other_random_numbers() != drawn:
             recorder.refuse("it draws random numbers of Python's or NumPy's")
+        if recorder.refusal is None and default_generator.engine.seeds != seeds:
+            recorder.refuse("it seeds the generator of random numbers")
         if recorder.refusal is not None:
             raise Refusal(recorder.refusal, recorder.module)
         if not recorder.program.statements:
@@ -178,6 +181,7 @@ class Recording:
         own, outs = parameters[self.arguments :], [*map(str, names)]
         size = sum(a.nbytes for a in recorder.arrays.values())
         self.native = Native(recorder.program, parameters, own, outs, size, self.forward, self.generators, saved=saved)
+        self.native.disabled |= recorder.writes_to_shared()
         self.native_backwards = {
             chosen: Native(
                 walk.program,

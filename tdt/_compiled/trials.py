@@ -34,11 +34,12 @@ class Trial:
         before: where it writes to arrays, those that it reads and their values before.
         is_view: whether it only looks at its operands in another way.
         taped: where it is an optimizer's step, what prepares it.
-        states: of the generators that it draws from.
+        states: of the generators that it may draw from; drawn: the places of those that it draws from.
     """
 
     taped: Any = None
     states: Sequence[ndarray] = ()
+    drawn: Sequence[int] = ()
 
     def __init__(
         self, statement: Statement, constants: dict[str, Any], values: dict[str, Any], states: Sequence[ndarray] = ()
@@ -50,6 +51,7 @@ class Trial:
         inputs = [values[name] for name in self.reads]
         arrays = arrays_in(tuple(inputs))
         self.before = [(a, copy_of(a)) for a in arrays] if statement.writes else []
+        before = [copy_of(a) for a in self.states]
         with watch() as trace:
             try:
                 found = self.function(*[mapped(lambda a: a.view(Watched), value) for value in inputs])
@@ -62,7 +64,8 @@ class Trial:
         roots = arrays_in(tuple([value for name, value in values.items() if name.startswith("r")]))
         self.launches = self._native(trace, inputs, arrays, leaves(results), roots)
         if self.launches is None:  # its own places, which no other array shares
-            results = [mapped(copy_of, value) for value in results]
+            results = [mapped(strided_alike, value) for value in results]
+        self.drawn = [k for k, (a, b) in enumerate(zip(self.states, before, strict=True)) if not np.array_equal(a, b)]
         self.results = arrays_in(tuple(results))
         values.update(zip(self.outs, results, strict=True))
 
@@ -126,7 +129,7 @@ class _OnCopies:
     """
 
     def __init__(self, function: Callable[..., tuple], inputs: list[Any]):
-        inputs = [mapped(_strided_alike, value) for value in inputs]
+        inputs = [mapped(strided_alike, value) for value in inputs]
         with watch() as trace:
             try:
                 found = function(*[mapped(lambda a: a.view(Watched), value) for value in inputs])
@@ -146,7 +149,7 @@ class _OnCopies:
         return self._complete and own == others
 
 
-def _strided_alike(value: Any) -> Any:
+def strided_alike(value: Any) -> Any:
     """A copy of an array with its strides, and as far from a cache line's start."""
     a = np.asarray(value)
     low, high = byte_bounds(a)
@@ -340,8 +343,10 @@ def _alike(
     """
     changed = *arrays, *states
     initial = [copy_of(a) for a in changed]
-    expected = [np.array(r, copy=True, order="K") for r in leaves(function(*inputs))]
-    expected += [copy_of(a) for a in changed]
+    found = [*map(np.asarray, leaves(function(*inputs)))]
+    if not all(map(_lie_alike, found, results)):
+        return False
+    expected = [copy_of(a) for a in (*found, *changed)]
     for a, old in zip(changed, initial, strict=True):
         a[...] = old
     if tape.run():
@@ -349,11 +354,15 @@ def _alike(
     return may_stop and all(map(_same, initial, changed))
 
 
+def _lie_alike(a: ndarray, b: ndarray) -> bool:
+    """Whether arrays of one shape have the same strides, where these count."""
+    strides = zip(a.shape, a.strides, b.strides, strict=False)
+    return a.shape == b.shape and all(n == 1 or s == t for n, s, t in strides)
+
+
 def _same(a: ndarray, b: ndarray) -> bool:
-    """Whether arrays have the same bits, and lie alike in memory: copies lose the strides of dimensions of size 1."""
-    alike = a.dtype == b.dtype and a.shape == b.shape
-    alike = alike and all(n == 1 or s == t for n, s, t in zip(a.shape, a.strides, b.strides, strict=True))
-    return alike and a.tobytes() == b.tobytes()
+    """Whether arrays have the same bits, wherever they lie."""
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 def _stops_like(

@@ -488,18 +488,18 @@ def contiguous_copy(x: Any) -> Any:
 
 def copy_in_order(x: Any, like: Any) -> Any:
     """A copy of an array in the order of memory of `like`, of its shape, if that lies without gaps; else contiguous."""
-    if (order := _memory_order(like)) is None:
+    if (order := memory_order(like)) is None:
         return contiguous_copy(x)
     return contiguous_copy(x.transpose(order)).transpose(sorted(order, key=order.__getitem__))
 
 
 def is_in_order(x: Any, like: Any) -> bool:
     """Whether an array lies as `copy_in_order` copies it."""
-    order = _memory_order(like)
+    order = memory_order(like)
     return (x if order is None else x.transpose(order)).flags.c_contiguous
 
 
-def _memory_order(like: Any) -> list[int] | None:
+def memory_order(like: Any) -> list[int] | None:
     """The dimensions of an array that lies without gaps, ordered by decreasing stride; None if it is contiguous, or does not."""
     if like.flags.c_contiguous:
         return None

@@ -6,6 +6,7 @@ import contextlib
 import operator
 import os
 import threading
+import weakref
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from tdt._core.tensor import Tensor
 
 DEFAULT_SEED = 67280421310721  # the seed of PyTorch's unseeded generators
+
+
+_on_cpu: weakref.WeakSet[Generator] = weakref.WeakSet()
 
 
 class Generator:
@@ -38,6 +42,8 @@ class Generator:
         self.device = as_device(device)
         self.lock = threading.RLock()
         self.engine = _engine(self.device, DEFAULT_SEED)
+        if self.device.type == "cpu":
+            _on_cpu.add(self)
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of `seed` and return self. A negative seed counts down from 2⁶⁴.
@@ -142,8 +148,14 @@ def _engine(where: device, seed: int) -> Any:
 default_generator = Generator()
 _cuda: dict[int, Generator] = {}  # created on first use, with the seed of the CPU's
 
+
+def _renew_all() -> None:
+    for generator in [*_on_cpu]:
+        generator.renew_locks()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=default_generator.renew_locks)
+    os.register_at_fork(after_in_child=_renew_all)
 
 
 def cuda_generator(index: int) -> Generator:

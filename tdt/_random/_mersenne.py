@@ -46,9 +46,14 @@ _DRAW = (kernel("mersenne_cpu:draw", large_draw),)
 
 
 class MersenneTwister:
-    """32-bit words from MT19937; `cached` is the second half of a Box–Muller pair, for the next small normal draw."""
+    """32-bit words from MT19937; `cached` is the second half of a Box–Muller pair, for the next small normal draw.
+
+    Attributes:
+        seeds: how often it was seeded, or given a state.
+    """
 
     xp: Any = np
+    seeds = 0
 
     def __init__(self, seed: int) -> None:
         self._generator: Any = None
@@ -75,6 +80,7 @@ class MersenneTwister:
     def seed(self, seed: int) -> None:
         """Seed the generator; MT19937 uses the low 32 bits."""
         self.initial_seed = seed
+        self.seeds += 1
         self.cached: float | None = None
         if self._generator is not None:
             self._generator._legacy_seeding(seed & 0xFFFFFFFF)
@@ -130,4 +136,5 @@ class MersenneTwister:
         inner: Any = {"key": record["key"].astype(np.uint32), "pos": WORDS + 1 - int(record["left"])}
         self._bits.state = {"bit_generator": "MT19937", "state": inner}
         self.initial_seed = int(record["seed"])
+        self.seeds += 1
         self.cached = float(record["normal"]) if record["normal_valid"] else None

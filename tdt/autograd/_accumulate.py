@@ -12,7 +12,7 @@ import numpy as np
 from tdt._backend.layout import is_dense
 from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt._core.writing import check_memory
-from tdt._kernels import add, add_to, contiguous_copy, copy_in_order, is_in_order
+from tdt._kernels import add, add_to, contiguous_copy, copy_in_order, is_in_order, memory_order
 
 ndarray = np.ndarray
 _lock = threading.Lock()
@@ -63,9 +63,9 @@ def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
         )
     with _lock:
         if isinstance(g, Tensor):
-            leaf._grad = leaf._grad + g if leaf._grad is not None else g if g.is_sparse else g.clone()
+            leaf._grad = leaf._grad + g if leaf._grad is not None else g if g.is_sparse else _clone(g, leaf)
         elif leaf._grad is None:
-            leaf._grad = wrap(_first(g, leaf._a, own))
+            leaf._grad = wrap(_first(g, leaf._a, own) if leaf._edge is LEAF else _copy(g))
         else:
             grad = leaf._grad
             sparse = is_sparse(grad._a) or is_sparse(g)
@@ -85,6 +85,19 @@ def _first(g: Any, like: Any, own: bool) -> Any:
     if not g.__class__ is ndarray is like.__class__ and (is_sparse(g) or is_sparse(like)):
         return g if own else contiguous_copy(g)
     return g if own and is_in_order(g, like) else copy_in_order(g, like)
+
+
+def _copy(g: Any) -> Any:
+    """The gradient of a tensor that is no leaf, as it lies."""
+    return contiguous_copy(g) if is_sparse(g) or 0 in g.strides else g.copy(order="K")
+
+
+def _clone(g: Tensor, leaf: Tensor) -> Tensor:
+    """As `_first` and `_copy`, with a graph."""
+    if leaf._edge is not LEAF or is_sparse(leaf._a) or is_in_order(g._a, leaf._a):
+        return g.clone()
+    order = memory_order(leaf._a) or [*range(g.ndim)]
+    return g.permute(order).contiguous().permute(sorted(order, key=order.__getitem__))
 
 
 def is_sparse(a: Any) -> bool:

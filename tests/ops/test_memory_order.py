@@ -129,3 +129,20 @@ def test_gradients_of_channels_last_weights_are_channels_last(name, sizes, image
         layer(x.to(memory_format=last) if image_last else x).square().sum().backward()
         found.append([strides_of(p.grad) for p in layer.parameters()])
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("code", [
+    "x = torch.ones(3, 4, requires_grad=True); y = (x * 1).t() * 1; y.retain_grad(); y.contiguous().mul(2).sum().backward()",
+    "x = torch.ones(3, 4, requires_grad=True); y = (x * 1).t() * 1; y.retain_grad(); y.sum().backward()",
+    "y = torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last).requires_grad_(); "
+    "(y.contiguous() * 2).sum().backward(create_graph=True)",
+    "y = torch.ones(3, 4).t().detach().requires_grad_(); (y.contiguous() ** 2).sum().backward(create_graph=True)",
+    "y = torch.ones(3, 4, requires_grad=True); (y.t().contiguous() ** 2).sum().backward(create_graph=True)",
+])  # fmt: skip
+def test_gradients_of_other_tensors_and_with_a_graph_lie_as_pytorchs(code):
+    found = []
+    for library in (torch, tdt):
+        env = {"torch": library}
+        exec(code, env)
+        found.append(strides_of(env["y"].grad))
+    assert found[0] == found[1]
