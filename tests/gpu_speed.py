@@ -75,7 +75,7 @@ def _graphed(library: Any, step: Step) -> Step:
     with cuda.graph(graph, stream=side):
         loss = step()
 
-    def replay() -> Any:
+    def replay(held: Step = step) -> Any:  # the graph reads and writes the memory of its model, and of its batch
         graph.replay()
         return loss
 

@@ -98,6 +98,7 @@ class Stream(contextlib.AbstractContextManager):
         self.is_late, self.waiting, self.done_count, self.put_count = not null, deque(), 0, 0
         self.waited_for = -1  # what it knows of the default stream's work
         self.captured = None  # the work of the graph that it captures
+        self.held, self.held_by_graph = [], []  # memory that work which is not done may use, or that of the graph
         Stream.all.append(self)
         self.ptr = len(Stream.all)
 
@@ -112,10 +113,18 @@ class Stream(contextlib.AbstractContextManager):
             self.done_count += 1
             work()
 
+    def hold(self, memory):
+        if self.captured is not None:
+            self.held_by_graph.append(memory)
+        elif self.is_late:
+            self.held.append(memory)
+
     def run_to(self, count):
         while self.done_count < count:
             self.done_count += 1
             self.waiting.popleft()()
+        if not self.waiting:
+            self.held.clear()
 
     def synchronize(self):
         self._refuse("wait for the stream")
@@ -129,8 +138,9 @@ class Stream(contextlib.AbstractContextManager):
         self.captured = []
 
     def end_capture(self):
-        work, self.captured = self.captured, None
-        return Graph(work)
+        graph = Graph(self.captured, self.held_by_graph)
+        self.captured, self.held_by_graph = None, []
+        return graph
 
     def is_capturing(self):
         return self.captured is not None
@@ -171,8 +181,8 @@ Stream.null = Stream(null=True)
 class Graph:
     """Captured work, which each launch puts into a stream again."""
 
-    def __init__(self, work):
-        self._work = work
+    def __init__(self, work, memory):
+        self._work, self._memory = work, memory
 
     def launch(self, stream=None):
         from cupy._array import note

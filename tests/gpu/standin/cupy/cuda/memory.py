@@ -47,10 +47,19 @@ def own(values: np.ndarray, size: int | None = None) -> np.ndarray:
 
 
 def aligned(shape, dtype, order: str) -> np.ndarray:
-    """An array that is not filled, at a multiple of 512 bytes, as CuPy's pool has them."""
+    """An array that is not filled, at a multiple of 512 bytes, as CuPy's pool has them.
+
+    The current stream may use its memory after the array's end: in CuPy's pool only later work of that stream gets it again.
+    """
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-    memory = np.empty(size + 512, np.uint8)
+    from cupy.cuda import get_current_stream
+
+    allocation = np.empty(size + 512, np.uint8)
+    memory = np.frombuffer(
+        memoryview(allocation), np.uint8
+    )  # whose end is the array's, and perhaps not the allocation's
+    get_current_stream().hold(allocation)
     return np.ndarray(shape, dtype, memory, -memory.ctypes.data % 512, order=order)
 
 
