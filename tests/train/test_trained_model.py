@@ -196,7 +196,8 @@ def test_texts_are_texts_and_not_paths(tmp_path):
     run = fit(config | {"optimizer": "Adam"}, run_dir=tmp_path / "run", train__steps=2, quiet=True)
     one, two = run.load_model().predict(["to be or", "not to b"])
     assert {one.label, two.label} <= set(run.load_model().classes)
-    assert run.load_model().predict("to be or").classes == one.classes
+    alone = run.load_model().predict("to be or")
+    assert dict(alone.classes) == pytest.approx(dict(one.classes), rel=1e-5)  # NumPy's products depend on the batch
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from tests.on_gpu import DTYPES, check_ops, sampled_ops
 # What these read from the GPU decides how many elements there are, or is refused: on the null driver it is zero.
 READS = {
     "bincount": "result 0 is", "masked_select": "result 0 is", "nonzero": "result 0 is", "unique": "result 0 is",
+    "index_mask": "result 0 is",
     "unique_consecutive": "result 0 is", "bernoulli": "RuntimeError: Expected p_in", "multinomial": "RuntimeError: ",
     "poisson": "RuntimeError: invalid Poisson rate", "eig": "RuntimeError: torch.linalg.eig: input tensor should not contain",
 }  # fmt: skip

@@ -378,6 +378,7 @@ def test_small_models_take_whole_steps(settings: str, tmp_path):
     assert own == eager and whole.steps and whole.steps[0] < 12
 
 
+@pytest.mark.skipif(not tdt.backends.kernels.enabled(), reason="portable code launches nothing")
 def test_steps_on_images_are_whole_too(tmp_path):
     with Session.start(
         load("digits-cnn", ["device=cpu", "train.epochs=null", "train.steps=12"]), folder=tmp_path
