@@ -235,11 +235,11 @@ class Walk:
             if array is not None and array.__class__ is not ndarray:
                 raise Refusal("a gradient is not a dense CPU tensor")
             results.append(None if array is None else Named(array, program.name(array)))
-        own = [program.name() if r is None else r.name for r in results]
+        own = [program.name() if r is None or not r.array.ndim else r.name for r in results]
         program.call(function, names, own if len(own) > 1 or count is None else [f"{own[0]},"], element=element)
-        for r in results:
-            if r is not None and not r.array.ndim:
-                program.call(np.asarray, (r.name,), (r.name,))
+        for number, r in zip(own, results, strict=True):
+            if r is not None and number != r.name:
+                program.call(np.asarray, (number,), (r.name,))
         return results
 
     def _run_node(self, node: Any, slots: list, saved: list, aux: Any) -> list[Named | None]:

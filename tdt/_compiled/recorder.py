@@ -203,6 +203,7 @@ class Recorder:
         program = self.program
         node = next((t._edge[0] for t in outs if t._edge is not None and t._edge[0].__class__ is Node), None)
         own = [program.name(a) for a in results]
+        found = [name if a.ndim else program.name() for name, a in zip(own, results, strict=True)]
         further = [program.name() for _ in op.aux]
         if further and node is not None and node.aux is not None:
             self.aux[id(node)] = further
@@ -213,11 +214,11 @@ class Recorder:
             form = f"{program.constant(np.asarray)}({text})" if not results[0].ndim else text
             program.call(function, names, own, form, element, not op.random)
         else:
-            several_names = [*own, *further] if len(own) + len(further) > 1 else [f"{own[0]},"]
+            several_names = [*found, *further] if len(own) + len(further) > 1 else [f"{found[0]},"]
             program.call(function, names, several_names, text, repeatable=not op.random)
-            for name, a in zip(own, results, strict=True):
-                if not a.ndim:
-                    program.call(np.asarray, (name,), (name,))
+            for number, name in zip(found, own, strict=True):
+                if number != name:
+                    program.call(np.asarray, (number,), (name,))
         for name, t in zip(own, outs, strict=True):
             self.call_it(t._a, name)
             self.sees(t)

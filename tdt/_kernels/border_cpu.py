@@ -209,9 +209,9 @@ def prepared(x: np.ndarray, before: tuple, after: tuple, places: Callable, value
     if not _fits(x, KINDS) or not math.prod(shape):
         return None
     kind, dtype, table = KINDS[x.dtype.char], x.dtype, _table(x.shape, before, after, places)
-    number = np.empty((), dtype)
-    number[...] = value
-    count = math.prod(shape)
+    number, count = np.zeros((), dtype), math.prod(shape)
+    if any(n > 0 for n in (*before, *after)):
+        number[...] = value
     if count < THREADS.elementwise:
         letter = dtype.char
         code = _bordered_at_once(f"{letter}q{letter}{letter}", kind)

@@ -484,3 +484,21 @@ def test_others_draw_between_the_draws_of_a_tape():
     (program,) = natives(compiled)
     assert [step.draws is not None for step in program.steps].count(True) == 1
     assert len(program.steps) == 3
+
+
+@pytest.mark.parametrize("dtype", [tdt.float32, tdt.bfloat16])
+@pytest.mark.parametrize("name", ["cross_entropy", "cosine_similarity"])
+def test_numbers_of_ops_that_save_more_than_their_result(name, dtype):
+    if name == "cross_entropy":
+        function, shape = F.cross_entropy, (3, 4)
+    else:
+        function, shape = (lambda x, y: tdt.dot(x, y) + F.cosine_similarity(x, y, 0)), (4,)
+    compiled, y = tdt.compile(function), tdt.rand(shape).to(dtype)
+    for _ in range(6):
+        x, found = tdt.randn(shape).to(dtype).requires_grad_(), []
+        for call in (compiled, function):
+            x.grad = None
+            out = call(x, y)
+            out.backward()
+            found.append((out.item(), x.grad.tolist()))
+        assert found[0] == found[1]

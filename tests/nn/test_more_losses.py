@@ -303,3 +303,38 @@ def test_special_logits_have_the_same_losses_and_gradients_with_kernels_and_with
                     found.append((loss.detach().numpy(), tdt.autograd.grad(loss.sum(), x)[0].numpy()))
             for kernel, portable in zip(*found, strict=True):
                 np.testing.assert_allclose(kernel, portable, rtol=1e-6, atol=1e-37)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_loss_of_probabilities_without_classes_is_pytorchs(reduction, smoothing, weighted):
+    ours, theirs = (
+        lib.nn.functional.cross_entropy(
+            lib.zeros(3, 0), lib.zeros(3, 0), lib.zeros(0) if weighted else None, reduction=reduction,
+            label_smoothing=smoothing,
+        )
+        for lib in (tdt, torch)
+    )  # fmt: skip
+    np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+@pytest.mark.parametrize("x, eps", [([1e20, 2e20, 0.0], 1e-8), ([1e-12, 0.0, 0.0], 1e-8), ([3.0, -1.0, 2.0], 1e-8)])
+def test_gradients_of_cosine_similarity_with_a_graph_are_those_without(x, eps):
+    found = []
+    for lib in (tdt, torch):
+        a, b = lib.tensor([x], requires_grad=True), lib.tensor([[1.0, 2.0, 3.0]])
+        out = lib.nn.functional.cosine_similarity(a, b, eps=eps).sum()
+        found += [lib.autograd.grad(out, a, retain_graph=True, create_graph=graph)[0] for graph in (False, True)]
+    for each in found[:2]:
+        np.testing.assert_allclose(each.detach().numpy(), found[2].detach().numpy(), rtol=1e-5)
+    with pytest.raises(RuntimeError, match="eps must be non-negative, got: -1"):
+        tdt.nn.functional.cosine_similarity(tdt.ones(1, 2), tdt.ones(1, 2), eps=-1.0)
+
+
+@pytest.mark.parametrize("pad, value", [((0, 0), float("nan")), ((-1, 0), float("inf"))])
+def test_a_pad_that_fills_nothing_takes_any_value(pad, value):
+    ours, theirs = (
+        lib.nn.functional.pad(lib.arange(6).reshape(2, 3), pad, value=value).tolist() for lib in (tdt, torch)
+    )
+    assert ours == theirs

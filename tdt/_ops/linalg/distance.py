@@ -18,6 +18,7 @@ from tdt._core.tensor import Tensor, wrap
 from tdt._kernels import chosen, float_rows, kernel
 from tdt._ops._common import store_into, wrap_dim
 from tdt._ops.elementwise._front import tensor_argument
+from tdt._ops.elementwise.select import where
 from tdt._ops.linalg.norms import _vector_norm, norm, vector_norm
 from tdt._ops.shape.join import cat
 from tdt.autograd._arrays import as_tensor, compute, on_arrays
@@ -59,7 +60,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         eps: lower bound of the norms that the vectors are divided by.
     Shape: x1 (*), x2 broadcastable to it; result the broadcast shape without `dim`.
     Raises:
-        RuntimeError: when the common dtype is not floating-point.
+        RuntimeError: when the common dtype is not floating-point, or `eps` is negative.
 
     >>> import tdt
     >>> tdt.cosine_similarity(tdt.tensor([[3.0, 4.0]]), tdt.tensor([[1.0, 0.0]]))
@@ -70,6 +71,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     )
     if common.category != FLOAT:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {SCALAR_NAMES[common]}")
+    if eps < 0:
+        raise RuntimeError(f"eps must be non-negative, got: {eps:g}")
     shape = check_broadcast(x1._a.shape, x2._a.shape)
     x1, x2 = (x if x.is_floating_point() else x.to(common) for x in (x1, x2))
     x1, x2 = (x if x._a.shape == shape else x.expand(shape) for x in (x1, x2))
@@ -111,7 +114,7 @@ _SLOPES = (kernel("cosine_cpu:cosine_vjp", _float_vectors),)
 def _(g: Tensor, needs: tuple, x: Tensor, y: Tensor, out: Tensor, dim: int, eps: float) -> tuple:
     norms = [vector_norm(v, 2, dim, keepdim=True) for v in (x, y)]
     # The gradient is that of the norm also where `eps` takes its place.
-    least = [norm + (norm.detach().clamp_min(eps) - norm.detach()) for norm in norms]
+    least = [where(norm.detach() < eps, norm - norm.detach() + eps, norm) for norm in norms]
     units = [v / norm for v, norm in zip((x, y), least, strict=True)]
     g, out = g.unsqueeze(dim), out.unsqueeze(dim)
     found: list[Any] = [None, None]

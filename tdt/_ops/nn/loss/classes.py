@@ -491,7 +491,7 @@ def _divergence(xp, x, t, *, dim, reduction):
 
 
 def _samples(x: Any, dim: int) -> int | float:
-    return math.prod((*x.shape[:dim], *x.shape[dim + 1 :])) or math.nan
+    return (math.prod((*x.shape[:dim], *x.shape[dim + 1 :])) if x.shape[dim] else 0) or math.nan
 
 
 def _each_term(g: Any, x: Any, dim: int, reduction: str) -> Any:
@@ -521,14 +521,14 @@ def _(xp, g, needs, x, t, logs, dim, reduction):
 def _probability_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float) -> Tensor:
     dim = 1 if input.ndim > 1 else 0
     if smoothing:
-        target = target * (1 - smoothing) + smoothing / input.shape[dim]
+        target = target * (1 - smoothing) + smoothing / max(input.shape[dim], 1)
     if weight is None:
         return _divergence(input, target, dim=dim, reduction=reduction)
     terms = log_softmax(input, dim) * target * _over_classes(weight, input)
     if reduction == "none":
         return -terms.sum(dim)
     total = -terms.sum()
-    return total if reduction == "sum" else total / (input.numel() // input.shape[dim])
+    return total if reduction == "sum" else total / _samples(input, dim)
 
 
 def _over_classes(weight: Tensor, input: Tensor) -> Tensor:
