@@ -55,6 +55,7 @@ class Gather(NamedTuple):
         lines: the line of the weights of each (channel, cell of the kernel).
         whole: whether every block has all cells of the kernel.
         padded: whether the border is summed.
+        samples: in each dimension, a few targets whose sums have all cells that any target's has.
     """
 
     border: tuple[int, ...]
@@ -65,6 +66,7 @@ class Gather(NamedTuple):
     lines: np.ndarray
     whole: bool
     padded: bool
+    samples: tuple[slice, ...]
 
 
 def three(values: tuple, missing: int) -> tuple:
@@ -145,7 +147,18 @@ def _gather(phases: list[list[Phase]], source: tuple, kernel: tuple, channels: i
     inside = [[p._replace(cells=tuple((at + low, k) for at, k in p.cells)) for p in dimension]
               for dimension, low in zip(parts, border, strict=True)]  # fmt: skip
     order = None if parts == phases else _order(phases, kernel)
-    return Gather(border, size, *_tables(inside, size, kernel, channels, order), padded)
+    return Gather(border, size, *_tables(inside, size, kernel, channels, order), padded, tuple(map(_samples, parts)))
+
+
+def _samples(dimension: list[Phase]) -> slice:
+    """In one dimension: a few targets, at equal distances, whose sums have all cells."""
+    found, missing = [0], {k for p in dimension for _, k in p.cells}
+    while missing:
+        phase = max(dimension, key=lambda p: len(missing.intersection(k for _, k in p.cells)))
+        missing.difference_update(k for _, k in phase.cells)
+        found.append(phase.first)
+    found = sorted(found[1:]) or found
+    return slice(found[0], found[-1] + 1, math.gcd(*(b - found[0] for b in found)) or 1)
 
 
 def _border(dimension: list[Phase], length: int) -> tuple[int, int]:

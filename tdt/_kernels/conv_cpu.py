@@ -107,7 +107,7 @@ def _used(w: np.ndarray, numbers: tuple) -> tuple:
 def border_counts(out: np.ndarray, first: tuple, w: np.ndarray) -> bool:
     """Whether a weight is not finite: times the border's zeros it is nan, which a sum of the pixels alone may not be.
 
-    Each weight is in the sums of the first targets, so that these alone are looked at where all is well.
+    Each weight is in the sums at `first`, so that these alone are looked at where all is well.
     """
     return not all_finite(out[first]) and not np.isfinite(w).all()
 
@@ -251,7 +251,7 @@ class _Plan(NamedTuple):
     Attributes:
         shape: of the result as it is computed; last: whether that is channels-last.
         border, size: of the source, as in `Gather`; padded: whether the border is summed.
-        first: where the results are that all weights are in.
+        first: where some results are that all weights are in.
         panels: of weights that are packed before, 0 of them where each piece packs what it uses; elements of all panels, 0 where
             pieces pack block by block; panels that a thread should at least pack.
         filled: whether the panels have columns that are not packed.
@@ -296,7 +296,7 @@ class _Plan(NamedTuple):
 def _plan(source: tuple, weight: tuple, numbers: tuple, groups: int, forward: bool, last: bool, weights_last: bool,
           exact: bool) -> _Plan:  # fmt: skip
     """The plan for shapes of the source and of the weights; exact: no border is summed."""
-    size, result, kernel, stride, *_ = numbers
+    size, result, kernel, *_ = numbers
     sides = (weight[0] // groups, weight[1]) if forward else (weight[1], weight[0] // groups)
     columns, summed = sides
     target = result if forward else size
@@ -321,13 +321,12 @@ def _plan(source: tuple, weight: tuple, numbers: tuple, groups: int, forward: bo
         address_of(table.blocks), shape.rows, address("rows", shape, **form), turner(), *edge("rows", shape, columns, **form),
         lazy, unset, packs, last, *cut, math.prod(table.size) * summed * groups, math.prod(table.size) * summed, channels,
     ], (lines, table.offsets, table.phases, table.blocks))  # fmt: skip
-    first = slice(1) if forward else tuple(map(slice, stride))
     out = (source[0], *target, channels) if last else (source[0], channels, *target)
     panel_count = groups * in_group
     work = math.prod(out) * (weight_size // channels)
     return _Plan(
         out, last, table.border, table.size, table.padded,
-        (0, slice(None), *((first,) * len(size) if forward else first)),
+        (0, slice(None), *table.samples),
         (0 if lazy or packs else panel_count, 0 if lazy else panel_count * lines.size * shape.columns,
          -(-COPY * panel_count // max(1, weight_size))), filled,
         (groups, in_group * shape.columns), (items, -(-GRAIN * items // max(1, work))), words, (lines, table),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
+import tdt
 from tdt._backend.layout import to_front, to_last
 from tdt._kernels import _phases, _pool, conv_cpu
 from tests._kernels.guarded import at_the_end
@@ -133,6 +136,43 @@ def test_weights_and_gradients_that_are_not_finite_do_not_meet_the_border(value,
     ):
         assert not np.isfinite(value).all() and np.isfinite(value).any()
         np.testing.assert_array_equal(np.isfinite(value), np.isfinite(expected.numpy()))
+
+
+@pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_what_is_not_finite_never_meets_the_border_whatever_the_size(dims, value, last):
+    """As of PyTorch's faster kernels. Where it gets to, a convolution of ones by its places alone is above zero."""
+    rng = np.random.default_rng(dims)
+    function = getattr(tdt.nn.functional, f"conv{dims}d")
+    for _ in range(25):
+        kernel, dilation, stride, padding, size = (
+            tuple(int(n) for n in rng.choice(choices, dims))
+            for choices in ([1, 2, 3, 3, 5], [1, 1, 2, 4], [1, 1, 2], [0, 1, 1, 2, 4], [9, 12, 17, 22])
+        )
+        groups = int(rng.choice([1, 1, 2, 8]))
+        channels, out = (groups * int(n) for n in rng.choice([1, 2, 4, 16, 32], 2))
+        if any(n + 2 * p <= d * (k - 1) for n, p, d, k in zip(size, padding, dilation, kernel, strict=True)):
+            continue
+        how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        x, w = np.ones((2, channels, *size), np.float32), np.ones((out, channels // groups, *kernel), np.float32)
+        y = np.ones(tuple(function(tdt.tensor(x), tdt.tensor(w), **how).shape), np.float32)
+        for special in (w, y):
+            at = tuple(int(rng.integers(n)) for n in special.shape)
+            found = []
+            for number in (value, 1):  # in an array of ones; then alone
+                special.fill(number != 1)
+                special[at] = number
+                dtype = tdt.float64 if number == 1 else tdt.float32
+                leaves = [tdt.tensor(channels_last(a) if last else a, dtype=dtype, requires_grad=True) for a in (x, w)]
+                result = function(*leaves, **how)
+                result.backward(tdt.tensor(channels_last(y) if last else y, dtype=dtype))
+                grads = [leaf.grad for leaf in leaves]
+                found.append([result.detach(), grads[0]] if special is w else grads)
+            special.fill(1)
+            for reached, above in zip(*found, strict=True):
+                np.testing.assert_array_equal(~np.isfinite(reached.numpy()), above.numpy() > 0)
 
 
 @pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
