@@ -1,0 +1,70 @@
+"""Tensors around what an op computed: those of views share their base's storage, and know how they came about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tdt import _backend
+from tdt._core.mode import state
+from tdt._core.tensor import Storage, Tensor, View, alias
+
+if TYPE_CHECKING:
+    from tdt.autograd._op import Op
+
+ndarray = np.ndarray
+_new = object.__new__
+
+
+def wrap_results(op: Op, results: tuple, operands: tuple, attributes: dict) -> tuple[Tensor, ...]:
+    """Tensors around the results; NumPy's scalars become 0-d arrays."""
+    if op.multi_view and state.fast_record is not None and type(operands[0]._a) is ndarray and operands[0]._a.size:
+        return _views(op, operands[0], results, attributes)
+    outs = []
+    for k, r in enumerate(results):
+        t = alias(r if r.__class__ is ndarray else _backend.as_array(r), None)
+        if op.view:
+            link_view(op, operands[0], t, attributes, k if op.multi_view else None)
+        if state.inference and t._view is None:
+            t._st.inference = True
+        outs.append(t)
+    return tuple(outs)
+
+
+def _views(op: Op, x: Tensor, results: tuple, attributes: dict) -> tuple[Tensor, ...]:
+    """Tensors around several views of the memory of `x`."""
+    outs = []
+    storage, source = x._st, x._view
+    creation_meta, version = "multi" if state.fast_record else "no_grad", storage.version
+    base, base_array = (x, x._a) if source is None else (source.base, source.base_array)
+    for k, r in enumerate(results):
+        t = _new(Tensor)
+        t._a, t._st = r, storage
+        t._edge = t._grad = None
+        t._view = View(base, source, (op, attributes, k), version, creation_meta, base_array)
+        outs.append(t)
+    return tuple(outs)
+
+
+def link_view(op: Op, x: Tensor, t: Tensor, attributes: dict, k: int | None = None) -> None:
+    """Let `t`, a result of a view op on `x`, share x's storage, and store its View unless the data was copied."""
+    t._view = None
+    if op.view is not True:
+        base = t._a.base
+        if base is not x._a and (base is None or base is not x._a.base) and not _backend.may_overlap(t._a, x._a):
+            t._st = Storage()
+            return
+    if not t._a.size and not any(t._a.strides):
+        again = op.forward(_backend.namespace(x._a), _backend.with_strides(x._a), **attributes)
+        t._a = again if k is None else again[k]
+    st = t._st = x._st
+    recorded = state.fast_record or state.uncast_record
+    creation_meta = "" if recorded else "inference" if state.inference else "no_grad"
+    if op.multi_view:
+        creation_meta = creation_meta or "multi"
+    source, step = x._view, (op, attributes, k)
+    if source is None:
+        t._view = View(x, None, step, st.version, creation_meta, x._a)
+    else:
+        t._view = View(source.base, source, step, st.version, creation_meta or source.creation_meta, source.base_array)
