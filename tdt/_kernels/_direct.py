@@ -25,10 +25,12 @@ from typing import Any
 from tdt._kernels._code import Code, Value, Variable
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._direct_parts import (
+    DEPTH,
     GROUP,
     LANES,
     MOST_ROWS,
     MOST_ROWS_OF_ONE,
+    PARTS_AT_ONCE,
     PLACES,
     REPEATED,
     STREAMED,
@@ -46,7 +48,6 @@ from tdt._kernels._native import NativeKernel, linked, vector_width
 from tdt._kernels._pack import BLOCK, Columns
 from tdt._kernels._tile import call
 
-DEPTH = 256  # products that are summed in registers
 NAME, ROWS, SIMPLEST, TURN = "tdt_direct", "tdt_rows", "tdt_row", "tdt_turn"
 WORDS = ("a", "a_row", "a_k", "b", "b_k", "b_column", "c", "c_row", "m", "n", "k", "bias", "table")
 OPEN_SIZE = 1 << 13  # bytes of a panel's lines, from the first to the last, that lie in the nearest cache
@@ -207,13 +208,31 @@ class Rows:
             rows_at_once = code.select(word["m"] > MOST_ROWS[w], 8, word["m"])
             # Lines are read for a part of the sum before the next one, columns as a whole.
             across = code.select(self.lines, whole, size)
-            with code.loop(0, whole, across) as start, self._depths() as (pc, depth):
-                with code.loop(start, start + across, size) as j:
+            with code.loop(0, whole, across) as start:
+                first = self._in_parts("columns_in_parts", columns, (start, across))
+                with self._depths(first) as (pc, depth), code.loop(start, start + across, size) as j:
                     address = word["b"] + pc * word["b_k"] + j * word["b_column"]
                     with code.loop(0, word["m"], rows_at_once) as i:
                         self._tile(function, i, j, (pc, depth), size, (address, step))
         if w == LANES:
             self._last_columns(done, columns)
+
+    def _in_parts(self, kind: str, columns: Value, bounds: tuple[Value, Value]) -> Value:
+        """Sum parts of one row and some columns, if these are contiguous, several at a time. The first product that is left.
+
+        bounds: the first column, and how many.
+        """
+        code, word, (first, count) = self.code, self.word, bounds
+        if self.width != LANES:
+            return code.value(0, "i64")
+        size = PARTS_AT_ONCE * DEPTH
+        function, _ = self._chosen({(kind, 1, 1): columns & (word["m"] == 1) & (word["k"] >= size)})
+        end = code.select(function == 0, 0, word["k"] // size * size)
+        with code.when(end != 0), code.loop(first, first + count, LANES) as j, code.loop(0, end, size) as pc:
+            address = word["b"] + pc * word["b_k"] + j * word["b_column"]
+            wide = code.minimum(first + count - j, LANES)
+            self._tile(function, 0, j, (pc, size), wide, (address, word["b_column"]))
+        return end
 
     def _last_columns(self, done: Variable, columns: Value) -> None:
         """Of a few rows, the columns that do not fill a tile, if they are contiguous."""
@@ -222,10 +241,11 @@ class Rows:
         tests = {("last_columns", rows, 1): left & (word["m"] == rows) for rows in TURNED[LANES]}
         function, _ = self._chosen(tests)
         with code.when(function != 0):
-            with code.loop(done.get(), word["n"], LANES) as j, self._depths() as (pc, depth):
-                address = word["b"] + pc * word["b_k"] + j * word["b_column"]
+            with code.loop(done.get(), word["n"], LANES) as j:
                 wide = code.minimum(word["n"] - j, LANES)
-                self._tile(function, 0, j, (pc, depth), wide, (address, word["b_column"]))
+                with self._depths(self._in_parts("last_columns_in_parts", columns, (j, wide))) as (pc, depth):
+                    address = word["b"] + pc * word["b_k"] + j * word["b_column"]
+                    self._tile(function, 0, j, (pc, depth), wide, (address, word["b_column"]))
             done.set(word["n"])
 
     def _blocks(self, first: Value, part: tuple[Value, Value]) -> None:
@@ -284,10 +304,11 @@ class Rows:
         return part_of(self.code, self.table, self.code.select(test, PLACES[kind, 1, 2] + rows - 1, 0))
 
     @contextlib.contextmanager
-    def _depths(self) -> Iterator[tuple[Value, Value]]:
-        """A loop over blocks of the sum: the start of each, and its size. There is one of none where the sum is empty."""
+    def _depths(self, first: Value | int = 0) -> Iterator[tuple[Value, Value]]:
+        """A loop over blocks of the sum, from product `first` on: the start of each, and its size. There is one of none where
+        the sum is empty."""
         code, k = self.code, self.word["k"]
-        with code.loop(0, code.select(k == 0, 1, k), DEPTH) as start:
+        with code.loop(first, code.select(k == 0, 1, k), DEPTH) as start:
             yield start, code.minimum(k - start, DEPTH)
 
     def _rows(self, bounds: tuple[Value, Value], j: Value, part: tuple[Value, Value],

@@ -20,6 +20,7 @@ from tdt._kernels._native import linked
 from tdt._kernels._pack import BLOCK, Columns, turned, turned_halves
 from tdt._kernels._tile import FUNCTION, Routine
 
+DEPTH = 256  # products that are summed in registers
 TILE_WORDS = ("a", "a_row", "a_k", "b", "b_step", "c", "c_row", "bias", "wide", "count", "again", "panel")
 MOST_ROWS = {8: 6, 16: 12}  # of a tile of two vectors a row, by the floats of a vector: as many as the registers hold
 MOST_ROWS_OF_ONE = 12  # of a tile of one vector
@@ -36,6 +37,7 @@ LANES = 16  # floats of a vector of AVX-512
 STREAMS, STREAMED = {8: (1, 2, 3, 4), 16: (1,)}, 2048
 STREAMED_LINES = 8  # by rows: so many of them at a time
 RUN = 32  # elements of a column that are turned at a time: two cache lines
+PARTS_AT_ONCE = 2  # parts of a sum of one row that a tile of columns computes at a time
 AHEAD = 8  # lines by which a tile fetches b in advance: a processor does not foresee lines in pages of their own
 
 
@@ -114,12 +116,16 @@ class Tile(Routine):
         return [self.read(b, 4 * v * self.width, mask) for v, mask in enumerate(self.masks)]
 
     def end(self, sums: list[Any]) -> None:
-        """Add what is there and the bias, and write."""
+        """Add what is there, those of further parts and the bias, and write."""
         size, masks = 4 * self.width, self.masks
         places = [(r, v) for r in range(self.rows) for v in range(self.vectors)]
+        sums, further = sums[: len(places)], sums[len(places) :]
         sums = self.added(
             "again", sums, lambda k: self.read(self.targets[places[k][0]], places[k][1] * size, masks[places[k][1]])
         )
+        for start in range(0, len(further), len(places)):
+            part = further[start : start + len(places)]
+            sums = [self.builder.fadd(total, each) for total, each in zip(sums, part, strict=True)]
         sums = self.added(
             "bias", sums, lambda k: self.read(self.values["bias"], places[k][1] * size, masks[places[k][1]])
         )
@@ -275,9 +281,16 @@ class TurnedTile(Tile):
 
 class WideTurnedTile(TurnedTile):
     """A tile of groups of sixteen columns, that are contiguous and `b_step` apart, and of rows that are contiguous too: whole
-    vectors of sixteen floats, two half cache lines at a time."""
+    vectors of sixteen floats, two half cache lines at a time.
 
-    def __init__(self, name: str, rows: int, groups: int):
+    Args:
+        parts: of the sum, each of DEPTH products or, if it is one, of `count`. Two parts of sixteen columns keep as many sums as
+            one part of 32, but read half as many lines at one place of a page: where columns lie a multiple of 4096 bytes
+            apart, these share a set of the nearest cache.
+    """
+
+    def __init__(self, name: str, rows: int, groups: int, parts: int = 1):
+        self.parts = parts
         Tile.__init__(self, name, rows, groups, LANES)
 
     def columns(self) -> Callable[[int, Any], list[Any]]:
@@ -305,21 +318,27 @@ class WideTurnedTile(TurnedTile):
             halves = [columns(group, builder.add(offset, self.number(4 * k))) for k in (0, BLOCK)]
             return [line for k, half in enumerate(halves) for line in turned_halves(self, half, self.half_of(mask, k))]
 
-        def products(offset: Any, sums: list[Any], group: int, lines: list[Any]) -> None:
-            """Add the products of some lines of a group."""
+        def products(offset: Any, sums: list[Any], group: int, lines: list[Any], part: int = 0) -> None:
+            """Add the products of some lines of a group and part."""
             for u, line in enumerate(lines):
                 for r, row in enumerate(rows):
                     value = self.spread(builder.load(self.at(builder.add(row, offset), 4 * u, self.f32)))
-                    sums[r * self.vectors + group] = self.fma(value, line, sums[r * self.vectors + group])
+                    k = (part * self.rows + r) * self.vectors + group
+                    sums[k] = self.fma(value, line, sums[k])
 
         def step_of(state: list[Any]) -> list[Any]:
             offset, *sums = state
-            for g in range(self.vectors):
-                products(offset, sums, g, lines(g, offset))
+            for part in range(self.parts):
+                at = builder.add(offset, self.number(4 * DEPTH * part))
+                for g in range(self.vectors):
+                    products(at, sums, g, lines(g, at), part)
             return [builder.add(offset, self.number(4 * LANES)), *sums]
 
-        start = [self.number(0), *[self.zero] * (self.rows * self.vectors)]
-        offset, *sums = self.loop(builder.lshr(values["count"], self.number(LANES.bit_length() - 1)), start, step_of)
+        start = [self.number(0), *[self.zero] * (self.rows * self.vectors * self.parts)]
+        count = values["count"] if self.parts == 1 else self.number(DEPTH)
+        offset, *sums = self.loop(builder.lshr(count, self.number(LANES.bit_length() - 1)), start, step_of)
+        if self.parts > 1:
+            return sums
         rest = builder.and_(values["count"], self.number(LANES - 1))
         memory = builder.alloca(self.ir.ArrayType(self.f32, LANES * LANES * self.vectors))
         memory.align = 64
@@ -348,9 +367,6 @@ class WideTurnedTile(TurnedTile):
 class LastTurnedTile(WideTurnedTile):
     """A tile of up to sixteen columns: the last one is read in the place of those that do not exist."""
 
-    def __init__(self, name: str, rows: int):
-        super().__init__(name, rows, 1)
-
     def write_body(self) -> None:
         self.masks = [self.mask(self.values["wide"])]
         self.end(self.sums())
@@ -368,7 +384,9 @@ WRITERS: dict[str, Callable[[str, int, int, int], Routine]] = {
     "lines": Tile,
     "packing": lambda name, rows, vectors, width: Tile(name, rows, vectors, width, 0, packs=True),
     "columns": lambda name, rows, groups, width: (WideTurnedTile if width == LANES else TurnedTile)(name, rows, groups),
-    "last_columns": lambda name, rows, vectors, width: LastTurnedTile(name, rows),
+    "last_columns": lambda name, rows, vectors, width: LastTurnedTile(name, rows, vectors),
+    "columns_in_parts": lambda name, rows, vectors, width: WideTurnedTile(name, rows, vectors, PARTS_AT_ONCE),
+    "last_columns_in_parts": lambda name, rows, vectors, width: LastTurnedTile(name, rows, vectors, PARTS_AT_ONCE),
     "stream": lambda name, rows, vectors, width: Stream(name, rows, width),
     "pack_columns": lambda name, rows, vectors, width: Columns(vectors * width, width, name),
 }
@@ -379,7 +397,7 @@ PARTS: list[Part] = [
     *dict.fromkeys((kind, *each) for kind, sizes in (("lines", WIDE), ("columns", TURNED))
                    for each in itertools.chain(*[by_rows.items() for by_rows in sizes.values()])),
     *[("last_columns", rows, 1) for rows in TURNED[LANES]], *[("stream", rows, 0) for rows in STREAMS[BLOCK]],
-    ("pack_columns", 0, 1), ("pack_columns", 0, 2),
+    ("columns_in_parts", 1, 1), ("last_columns_in_parts", 1, 1), ("pack_columns", 0, 1), ("pack_columns", 0, 2),
 ]  # fmt: skip
 PLACES = {part: place for place, part in enumerate(PARTS, 1)}  # in the table; 0: none
 COUNT = len(PARTS)

@@ -142,6 +142,8 @@ def test_nothing_is_written_outside_the_result():
         ((1, 200, 30), "lines", {8: (1, 8), 16: (1, 8)}),
         ((1, 33, 40), "columns", {8: (1, 2), 16: (1, 2)}),
         ((3, 10, 300), "last_columns", {16: (3, 1)}),
+        ((1, 32, 520), "columns_in_parts", {16: (1, 1)}),
+        ((1, 10, 520), "last_columns_in_parts", {16: (1, 1)}),
         ((30, 5, 400), "pack_columns", {8: (0, 1), 16: (0, 1)}),
     ],
 )
@@ -209,7 +211,7 @@ def test_columns_of_left_operands_larger_than_a_cache_are_packed_in_vectors_of_s
 
 @pytest.mark.parametrize("rows", range(1, 14))
 def test_contiguous_columns_of_few_rows_have_the_same_bits_in_vectors_of_eight_and_sixteen(rows):
-    for columns, depth in ((49, 41), (32, 16), (70, DEPTH + 7), (2, 2 * DEPTH), (13, 35)):
+    for columns, depth in ((49, 41), (32, 16), (70, DEPTH + 7), (2, 2 * DEPTH), (13, 35), (49, 5 * DEPTH + 9)):
         a, b = matrices(rows, columns, depth)
         right, bias = np.ascontiguousarray(b.T).T, np.arange(columns, dtype=np.float32)
         expected = product(a, b)
