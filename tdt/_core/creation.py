@@ -80,9 +80,7 @@ def tensor(
         ),
         requires_grad,
     )
-    if state.batching is not None and _is_of_numbers(data):
-        state.batching.constant(created)
-    return created
+    return _recorded(created) if state.recording is not None and _is_of_numbers(data) else created
 
 
 def _is_of_numbers(data: Any) -> bool:

@@ -14,9 +14,8 @@ from tdt._backend.device import CPU, META, as_device
 from tdt._core import dtype as _dtype
 from tdt._core.aliases import Device, Number
 from tdt._core.calls import front
-from tdt._core.creation import _finished, _into
+from tdt._core.creation import _finished, _into, _recorded
 from tdt._core.dtype import dtype as Dtype
-from tdt._core.mode import state
 from tdt._core.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
@@ -53,10 +52,7 @@ def arange(
     whole: Any = start, end, step
     if {int}.issuperset(map(type, whole)) and dtype is out is device is None and as_device(None) is CPU:
         if whole[2] > 0 and whole[0] <= whole[1] < 2**60:
-            created = _finished(np.arange(*whole, dtype=np.int64), requires_grad)
-            if state.recording is not None:
-                state.recording.constant(created)
-            return created
+            return _recorded(_finished(np.arange(*whole, dtype=np.int64), requires_grad))
     first, limit, stride = (_real(v.item() if isinstance(v, Tensor) else v) for v in (start, end, step))
     dtype = out.dtype if dtype is None and out is not None else dtype
     if dtype is None:
@@ -80,9 +76,7 @@ def arange(
         raise RuntimeError(f"invalid size, possible overflow? {first} to {limit} by {stride} are {count} elements")
     with current(target := as_device(device)):
         created = _finished(_numbers(on(target), first, limit, stride, count, dtype), requires_grad, device)
-    if state.recording is not None and out is None:
-        state.recording.constant(created)
-    return created if out is None else _into(out, created)
+    return _recorded(created) if out is None else _into(out, created)
 
 
 def _numbers(xp: Any, first: Any, limit: Any, stride: Any, count: int, dtype: Dtype) -> Any:
@@ -123,7 +117,7 @@ def range(
     with current(target := as_device(device)):
         values = on(target).arange(count) * step + start
         created = _finished(values.astype(dtype.np), requires_grad, device)
-    return created if out is None else _into(out, created)
+    return _recorded(created) if out is None else _into(out, created)
 
 
 def _real(value: Any) -> Any:
@@ -174,7 +168,7 @@ def linspace(
             else xp.full(steps, start, kind)
         )
         created = _finished(values.astype(dtype.np), requires_grad, device)
-    return created if out is None else _into(out, created)
+    return _recorded(created) if out is None else _into(out, created)
 
 
 def _ends(name: str, start: Any, end: Any, steps: Any) -> tuple[Any, Any]:
@@ -221,7 +215,7 @@ def logspace(
     )._a
     with current(as_device(where)):
         created = _finished((float(base) ** exponents).astype(target.np), requires_grad, device)
-    return created if out is None else _into(out, created)
+    return _recorded(created) if out is None else _into(out, created)
 
 
 @front
@@ -253,9 +247,7 @@ def eye(
         requires_grad,
         device,
     )
-    if state.batching is not None:
-        state.batching.constant(created)
-    return created if out is None else _into(out, created)
+    return _recorded(created) if out is None else _into(out, created)
 
 
 def _triangle_indices(name: str, row: int, col: int, offset: int, dtype: Dtype, device: Device) -> Tensor:
@@ -265,7 +257,7 @@ def _triangle_indices(name: str, row: int, col: int, offset: int, dtype: Dtype, 
         raise RuntimeError(f"{which} must be non-negative, got {n}")
     with current(target := as_device(device)):
         xp = on(target)
-        return wrap(xp.stack(getattr(xp, name)(row, offset, col)).astype(dtype.np))
+        return _recorded(wrap(xp.stack(getattr(xp, name)(row, offset, col)).astype(dtype.np)))
 
 
 @front

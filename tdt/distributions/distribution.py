@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Self
 
 import tdt
 from tdt import Size, Tensor, _about
 from tdt._core.constructors import own_constructor
+from tdt._core.mode import check_values, state
 from tdt.distributions import constraints
 from tdt.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
 
@@ -77,7 +79,10 @@ class Distribution:
             if constraints.is_dependent(constraint) or unset:
                 continue  # what is computed from a valid parameter is valid
             value = getattr(self, name)
-            if not constraint.check(value).all():
+            valid = constraint.check(value)
+            if state.recording is not None:
+                check_values(partial(_check_valid, f"parameter {name}", type(self), type(constraint)), valid._a)
+            elif not valid.all():
                 raise ValueError(f"Expected parameter {name} {_described(value)} of distribution {self!r} to satisfy the "
                                  f"constraint {constraint!r}, but found invalid values:\n{value}")  # fmt: skip
 
@@ -203,7 +208,10 @@ class Distribution:
         except NotImplementedError:
             warnings.warn(f"{type(self)} does not define `support`: no value is checked against it", stacklevel=3)
             return
-        if not support.check(value).all():
+        valid = support.check(value)
+        if state.recording is not None:
+            check_values(partial(_check_valid, "value argument", type(self), type(support)), valid._a)
+        elif not valid.all():
             raise ValueError(f"Expected value argument {_described(value)} to be within the support ({support!r}) of the "
                              f"distribution {self!r}, but found invalid values:\n{value}")  # fmt: skip
 
@@ -215,6 +223,13 @@ class Distribution:
 
 def _lacks(distribution: Distribution, name: str) -> Any:
     raise NotImplementedError(f"{type(distribution)} does not implement {name}")
+
+
+def _check_valid(what: str, kind: type, constraint: type, valid: Any) -> None:
+    """The check of a call that `tdt.compile` records: it is repeated for other values, which the message cannot show."""
+    if not valid.all():
+        raise ValueError(f"Expected the {what} of {kind.__name__} to satisfy {constraint.__name__}, but found "
+                         f"{valid.size - int(valid.sum())} invalid values of {valid.size}")  # fmt: skip
 
 
 def _described(value: Tensor) -> str:

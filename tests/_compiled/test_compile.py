@@ -8,6 +8,7 @@ import random
 import warnings
 from collections import deque, namedtuple
 
+import numpy as np
 import pytest
 
 import tdt
@@ -459,7 +460,7 @@ REFUSED = {
     "list": (lambda x: x + sum(x.detach().tolist()), "tolist"),
     "allclose": (lambda x: x * 2 if tdt.allclose(x, x) else x, "allclose"),
     "nonzero": (lambda x: x.detach().nonzero(), "depends on values"),
-    "new data": (lambda x: x + tdt.tensor([1.0, 2.0]), "created without an op"),
+    "new data": (lambda x: x + tdt.tensor(np.array([1.0, 2.0])), "created without an op"),
     "random numbers": (lambda x: x + tdt.from_numpy(x.detach().clone().numpy()), "numpy"),
     "a Function": (lambda x: Twice.apply(x), "TwiceBackward"),
     "backward beside a graph": (sets_gradients, "no backward pass has freed"),

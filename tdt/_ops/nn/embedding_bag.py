@@ -11,7 +11,6 @@ import numpy as np
 from tdt import _backend, _kernels
 from tdt._core.dtype import SCALAR_NAMES, bfloat16, float16, float32, float64, int32, int64
 from tdt._core.tensor import Tensor, wrap
-from tdt._ops._common import at_once
 from tdt._ops.nn.embedding import _embedding, check_type, embedding_grad
 from tdt.autograd._arrays import unrecorded
 from tdt.autograd._node_names import node_name
@@ -86,15 +85,12 @@ def plain_bags(
     Shape: indices (B, L), or (n,) with offsets; see `embedding_bag`.
     """
     at = indices._a
-    if at.__class__ is not np.ndarray or not at_once(weight):
+    if at.__class__ is not np.ndarray or weight._a.__class__ is not np.ndarray:
         return None
     if not unrecorded(weight):
         if offsets is not None or not at.size or at.dtype.char not in "lqi" or weight._a.dtype.char not in "fd":
             return None
-        try:
-            return _bags_of(weight, indices, mean, scale_grad_by_freq, sparse)
-        except IndexError:  # whose message is another one here
-            return None
+        return _bags_of(weight, indices, mean, scale_grad_by_freq, sparse)
     if offsets is None:
         first, last = _START, np.array(at.shape[1])
     elif offsets._a.__class__ is np.ndarray and len(offsets) and not offsets._a[0]:
@@ -124,6 +120,7 @@ def _equal_bags(xp: Any, w: Any, indices: Any, *, mean: bool, by_frequency: bool
     count, length = indices.shape
     out = _kernels.bags(w, indices, _START, np.array(length)) if xp is np else None
     if out is None:
+        _check_rows(indices, len(w))
         rows = _embedding.forward(xp, w, indices.reshape(-1), padding_idx=None, by_frequency=False, sparse=False)
         out = embedding_grad.forward(xp, rows, xp.arange(count).repeat(length), **_ADDS, rows=count)
     return out / length if mean else out
@@ -199,12 +196,7 @@ def _check(
     if mode not in (0, 1, 2):
         raise RuntimeError("`mode` must be sum, mean, or max.")
     rows = len(weight)
-    bad = (indices._a < 0) | (indices._a >= rows)
-    if bad.any():
-        i = int(bad.argmax())
-        raise RuntimeError(
-            f"Index {i} of input takes value {int(indices._a[i])} which is not in the valid range [0, {rows})"
-        )
+    _check_rows(indices._a, rows)
     if per_sample_weights is not None:
         if mode:
             raise RuntimeError("embedding_bag: per_sample_weights only supported with mode='sum'")
@@ -218,3 +210,12 @@ def _check(
     if padding_idx is not None and not -rows <= padding_idx < rows:
         raise RuntimeError(f"padding_idx must be within the number of embeddings, {-rows} through {rows - 1}, but got "
                            f"{padding_idx}")  # fmt: skip
+
+
+def _check_rows(indices: Any, rows: int) -> None:
+    """RuntimeError unless the indices lie in a table of so many rows."""
+    bad = (indices < 0) | (indices >= rows)
+    if bad.any():
+        i = int(bad.argmax())
+        value = int(indices.reshape(-1)[i])
+        raise RuntimeError(f"Index {i} of input takes value {value} which is not in the valid range [0, {rows})")
