@@ -27,11 +27,12 @@ class Difference(RuntimeError):
     Attributes:
         source: of the recorded program.
         tensor: the one whose gradient or values differ, if it is one that the function reads.
+        result: the function's own.
     """
 
-    def __init__(self, message: str, source: str, tensor: Tensor | None = None):
+    def __init__(self, message: str, source: str, tensor: Tensor | None = None, result: Any = None):
         super().__init__(message)
-        self.source, self.tensor = source, tensor
+        self.source, self.tensor, self.result = source, tensor, result
 
 
 class Recorded:
@@ -58,7 +59,7 @@ class Recorded:
         tensors: the arguments of a call.
         """
         recording = self.recording
-        if recording is not None and recording.gradients and not recording.takes((*tensors, *self.guards.tensors)):
+        if recording is not None and recording.has_gradients and not recording.takes((*tensors, *self.guards.tensors)):
             return False
         arrays = self.arrays
         for k, t in enumerate(self.guards.tensors):
@@ -179,7 +180,7 @@ class Compiled:
         if difference is not None:
             recorded.recording = None
             if verified:
-                raise Difference(difference, recording.source, tensor)
+                raise Difference(difference, recording.source, tensor, result)
             self._report(Refusal(f"a second call differs from the recorded one in {difference}"))
         return result
 

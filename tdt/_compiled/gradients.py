@@ -27,6 +27,7 @@ class Gradients:
     Attributes:
         names: of their arrays in the program, by the root's place; None where a gradient was cleared.
         empty: the places of the roots that must have no gradient when the function is called.
+        own: (place, place of its gradient) of the roots whose gradient is one of the function's own tensors, before and after.
         updates: steps of optimizers, in order.
     """
 
@@ -37,6 +38,9 @@ class Gradients:
         self.updates: list[Any] = []
         self._passed: set[Any] = set()  # nodes whose saved values are freed
         self._places = {id(t): k for k, t in enumerate(recorder.roots)}
+        ours = {id(t._a): k for k, t in enumerate(recorder.roots) if k >= recorder.arguments}
+        grads = ((k, t._grad) for k, t in enumerate(recorder.roots))
+        self.own = {k: ours[id(g._a)] for k, g in grads if g is not None and id(g._a) in ours}
 
     def clear(self, t: Tensor) -> None:
         """Take note that the gradient of a tensor was set to None."""
@@ -122,7 +126,7 @@ class Gradients:
         if recorder.refusal is not None:
             return
         places = [self._places.get(id(p)) for p in update.params]
-        names = [self.names.get(place) if place is not None else None for place in places]
+        names = [self._known(place) if place is not None else None for place in places]
         if None in names or any(id(p) not in self._places for p in update.others):
             recorder.refuse("an optimizer's step takes gradients that the function does not compute")
             return
@@ -133,11 +137,16 @@ class Gradients:
             recorder.updated(self._places[id(p)])
         self.updates.append(update)
 
+    def _known(self, place: int) -> str | None:
+        """The name of the array of a root's gradient."""
+        at = self.own.get(place)
+        return self.names.get(place, None if at is None else f"r{at}")
+
     def are_known(self, before: Sequence[tuple[int, int]]) -> bool:
         """Whether all gradients are those that were recorded, or what they were before: (id, version) of each."""
         for place, (t, old) in enumerate(zip(self.recorder.roots, before, strict=True)):
             if place not in self.names:
-                if identity(t._grad) != old:
+                if not is_unchanged(t._grad, old, place in self.own):
                     return False
             elif (None if t._grad is None else self.recorder.name_of(t._grad._a)) != self.names[place]:
                 return False
@@ -161,6 +170,12 @@ def has_hooks(t: Tensor) -> bool:
 def identity(grad: Tensor | None) -> tuple[int, int]:
     """Which tensor a gradient is, and how often it was written to."""
     return (id(grad), grad._st.version) if grad is not None else (0, 0)
+
+
+def is_unchanged(grad: Tensor | None, before: tuple[int, int], is_own: bool) -> bool:
+    """Whether a gradient is the tensor that it was, and has not been written to, unless it is one of the function's own."""
+    now = identity(grad)
+    return now == before or (is_own and now[0] == before[0])
 
 
 class Changes:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tdt._compiled.fusion import Fusion, again
 from tdt._compiled.gradient import Named, Walk
-from tdt._compiled.gradients import Changes, has_hooks, identity, shown
+from tdt._compiled.gradients import Changes, has_hooks, identity, is_unchanged, shown
 from tdt._compiled.lowering import same_bits
 from tdt._compiled.native import Native
 from tdt._compiled.program import Refusal, Statement
@@ -107,6 +107,7 @@ class Recording:
         result: of the call that was recorded.
         outputs: how many tensors a result has that are not roots.
         verified: whether the programs' results were compared with the function's since.
+        has_gradients: whether the function reads or sets `.grad` of its roots.
     """
 
     def __init__(self, function: Callable[[], Any], roots: Sequence[Tensor], arguments: int, title: str):
@@ -133,6 +134,8 @@ class Recording:
         self.written = list(recorder.written.items())
         self.gradients = list(recorder.gradients.names.items())
         self.empty, self.updates = sorted(recorder.gradients.empty), recorder.gradients.updates
+        self.own = recorder.gradients.own
+        self.has_gradients = bool(self.gradients or self.updates or self.own)
         self._build(recorder)
         self._release()
         self.verified = False
@@ -265,6 +268,9 @@ class Recording:
         for place in self.empty:
             if roots[place]._grad is not None:
                 return False
+        for place, at in self.own.items():
+            if (grad := roots[place]._grad) is None or grad._a is not roots[at]._a:
+                return False
         for place, _ in self.gradients:
             if has_hooks(roots[place]):
                 return False
@@ -281,7 +287,8 @@ class Recording:
         before, grads = changes.now(), [identity(t._grad) for t in roots]
         result = function()
         set_ = {place for place, _ in self.gradients}
-        if any(identity(t._grad) != old for k, (t, old) in enumerate(zip(roots, grads, strict=True)) if k not in set_):
+        places = enumerate(zip(roots, grads, strict=True))
+        if not all(k in set_ or is_unchanged(t._grad, old, k in self.own) for k, (t, old) in places):
             return result, "it sets other gradients", None
         after = changes.now()
         try:

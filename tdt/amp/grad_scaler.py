@@ -16,6 +16,14 @@ from tdt._ops.shape.join import stack
 _unscale_on_gpu = lazy("optim_gpu:unscale")
 
 
+def unscaled(grads: list[Tensor], inverse: float | Tensor) -> Tensor:
+    """Multiply gradients by `inverse` in place. Returns whether all are finite then."""
+    for grad in grads:
+        grad.mul_(inverse)
+    sums = [grad.float().abs().sum() for grad in grads]
+    return stack([one.to(sums[0].device) for one in sums]).isfinite().all()
+
+
 class GradScaler:
     """Scales the loss before `backward`, and unscales the gradients before the optimizer's step.
 
@@ -108,10 +116,7 @@ class GradScaler:
                     grad._st.bump_version()
                 self._found[id(optimizer)] = bool(_backend.number(found))
                 return
-            for grad in grads:
-                grad.mul_(inverse)
-            sums = [grad.float().abs().sum() for grad in grads]
-            finite = not sums or bool(stack([one.to(sums[0].device) for one in sums]).isfinite().all())  # one read
+            finite = not grads or bool(unscaled(grads, inverse))  # one read
         self._found[id(optimizer)] = not finite
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:

@@ -556,3 +556,52 @@ def test_a_step_with_code_of_the_users_own_is_not_recorded():
     for _ in range(4):
         step(tdt.ones(2))
     assert optimizer.steps == 5 == optimizer.state[w]["step"].item()
+
+
+@pytest.mark.filterwarnings("ignore:tdt.compile")
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_a_step_by_gradients_that_are_the_functions_own_tensors(exchanged: bool):
+    """One is replaced by another tensor, or two are exchanged, before the eighth step: both count."""
+    found = []
+    for is_compiled in (False, True):
+        tdt.manual_seed(0)
+        parameters = [tdt.randn(3, requires_grad=True) for _ in range(2)]
+        sums = [tdt.zeros(3) for _ in parameters]
+        optimizer = tdt.optim.Adam(parameters, lr=0.1)
+
+        def update():
+            norm = tdt.nn.utils.clip_grad_norm_(parameters, 0.5)  # noqa: B023  # called in this turn
+            optimizer.step()  # noqa: B023
+            return norm, sums[0].sum()  # noqa: B023
+
+        step = tdt.compile(update) if is_compiled else update
+        for number in range(12):
+            for p, total in zip(parameters, sums, strict=True):
+                total.copy_(tdt.arange(3.0) - number)
+                p.grad = total
+            if number >= 7:
+                parameters[0].grad = sums[1] if exchanged else tdt.ones(3)
+                parameters[1].grad = sums[0] if exchanged else sums[1]
+            values = step()
+            found.append([t.detach().numpy().tobytes() for t in (*values, *parameters, *sums)])
+        if is_compiled:
+            (of_kind,) = step._compiled.recordings.values()
+            recording = of_kind[0].recording
+            assert recording.verified and (recording.native.steps or not tdt.backends.kernels.enabled())
+    assert found[:12] == found[12:]
+
+
+def test_a_step_whose_gradient_is_an_argument_is_called_as_it_is():
+    w = tdt.ones(2, requires_grad=True)
+    optimizer = tdt.optim.SGD([w], lr=0.1)
+
+    def step(gradient):
+        w.grad = gradient
+        optimizer.step()
+
+    compiled = tdt.compile(step)
+    with pytest.warns(UserWarning, match="gradients that the function does not compute"):
+        compiled(tdt.ones(2))
+    compiled(tdt.ones(2))
+    compiled(tdt.ones(2))
+    assert w.tolist() == pytest.approx([0.7, 0.7])

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import tdt
+from tdt._compiled import native
 from tdt.train._ranks import Ranks
 from tdt.train.config import loads, registry
 from tdt.train.errors import NonFiniteLoss
@@ -117,12 +118,34 @@ OPTIMIZERS = {
 }
 
 
+STAGED = [
+    "train.steps=24",
+    "log.every=5 steps",
+    "data.augment=[]",
+]  # so many that stages are compiled, and run on tapes
+COMPILED = {
+    "stages": STAGED,
+    "stages, sharded": [*STAGED, "train.shard_optimizer=true", "train.clip_grad_value=0.01"],
+    "stages of batches": [*STAGED, "train.accumulate=2", "train.mixup=0.4", "train.class_weights=balanced"],
+    "stages of float16, sharded": [*STAGED, "train.amp=float16", "train.shard_optimizer=true"],
+    "stages, rounded": [*STAGED, "train.reduce_dtype=bfloat16"],
+    "stages that ranks need at other times": [*STAGED, "data.loader.batch_size=25", "train.clip_grad_norm=null"],
+}
+
+
 def main(folder: str, *names: str) -> None:
     ranks = Ranks.of_launch()
     tdt.set_num_threads(1)
     shard_sums.BUCKET = 4096  # bytes; several buckets
     found: dict[str, Any] = {}
-    if names == ("optimizers",):
+    if names == ("compiled",):
+        native.WAITED = 1 << 40  # stages are tried at once
+        for name, settings in COMPILED.items():
+            plain, own = (train(ranks, Path(folder, name + compile), [*settings, f"train.compile={compile}"])
+                          for compile in ("false", "auto"))  # fmt: skip
+            assert plain == own, name
+            found[name] = own
+    elif names == ("optimizers",):
         for name, settings in OPTIMIZERS.items():
             plain, sharded = (train(ranks, Path(folder, name + more), [*settings, f"train.shard_optimizer={more}"])
                               for more in ("false", "true"))  # fmt: skip
@@ -161,6 +184,8 @@ def train(ranks: Ranks, folder: Path, settings: list[str], diverging: bool = Fal
         trainer.fit()
     except NonFiniteLoss as error:
         return f"{type(error).__name__}: {error}"
+    if "train.steps=24" in settings and "train.compile=auto" in settings and native.SWITCHES.kernels:
+        check_stages(trainer)
     optimizer = pack_optimizer(parts)
     if parts.owners is not None:
         check_memory(parts, ranks)
@@ -170,6 +195,20 @@ def train(ranks: Ranks, folder: Path, settings: list[str], diverging: bool = Fal
         if not key.startswith(("loader/", "metrics/")):  # those of rank 0 alone are complete
             state.update(key.encode() + np.ascontiguousarray(array).tobytes())
     return [state.hexdigest(), received.hexdigest()]
+
+
+def check_stages(trainer: Trainer) -> None:
+    """The steps ran in stages, all that compute by kernels on tapes; no hooks sent the gradients."""
+    split = trainer.train_step.split
+    assert split is not None and not any(compiled.refusals for compiled in split.compiled.values())
+    names = ["gradients", "update"]
+    names += ["unscaling"] if trainer.train.amp == "float16" else []
+    names += ["norms"] if trainer.parts.owners is not None else []
+    for name in names:
+        recordings = [each.recording for some in split.compiled[name].recordings.values() for each in some]
+        assert any(one is not None and one.verified for one in recordings), name
+        assert any(one is not None and one.native.steps for one in recordings) or name == "norms", name
+    assert not any(p._post_hooks for p in trainer.parts.model.parameters())
 
 
 def check_memory(parts: Parts, ranks: Ranks) -> None:

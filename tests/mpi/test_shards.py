@@ -29,6 +29,19 @@ def test_a_sharded_state_of_every_optimizer_updates_to_the_same_bits(tmp_path):
     assert len(json.loads(done.stdout)) >= 14
 
 
+def test_compiled_stages_have_the_bits_of_eager_on_any_number_of_ranks(tmp_path):
+    require_mpi()
+    found = []
+    for ranks in (1, 2, 4):
+        folder = tmp_path / str(ranks)
+        folder.mkdir()
+        done = mpirun(ranks, "-m", "mpi4py", "-m", "tests.mpi.shards", str(folder), "compiled")
+        assert done.returncode == 0, done.stderr
+        found.append(json.loads(done.stdout))
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) == 6 and found[0]["stages"] != found[0]["stages, rounded"]
+
+
 def test_a_rank_with_a_loss_that_is_not_finite_ends_the_run_on_all(tmp_path):
     require_mpi()
     done = mpirun(2, "-m", "mpi4py", "-m", "tests.mpi.shards", str(tmp_path), "diverging")

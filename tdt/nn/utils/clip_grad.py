@@ -93,9 +93,18 @@ def _length(a: Any) -> Any:
     return xp.sqrt(xp.vdot(a, a).real)
 
 
+def lengths(tensors: Iterable[Tensor]) -> Tensor:
+    """The Euclidean norm of each of some tensors on the CPU, as one vector."""
+    return wrap(computed(_lengths, [t._a for t in tensors]))
+
+
+def _lengths(*arrays: np.ndarray) -> np.ndarray:
+    return np.stack([_length(a) for a in arrays])
+
+
 def _joint_length(*arrays: np.ndarray) -> np.ndarray:
     """The Euclidean norm of arrays together."""
-    return np.asarray(_length(np.stack([_length(a) for a in arrays])))
+    return np.asarray(_length(_lengths(*arrays)))
 
 
 @no_grad()

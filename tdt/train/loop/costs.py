@@ -147,6 +147,7 @@ def _traced(step: TrainStep, batch: Any, gradients: int) -> int:
     computation = step.computation
     if any(map(computation.is_small, computation.compiled)):  # a small compiled step has its arrays already
         step.computation, step.whole = Computation(computation.forward, "its memory is measured"), None
+        step.split = None
     step.parts.optimizer.zero_grad()
     tracemalloc.start()
     try:

@@ -57,10 +57,12 @@ class Owners:
 
         Each owner computes the norm of its gradients; the norms of all of them are those of a rank that has them all.
         """
+        return self.joint_norm(parameters, [float(_norm(p.grad, 2.0)) for p in parameters if p.grad is not None])
+
+    def joint_norm(self, parameters: Sequence[Tensor], own: Sequence[float]) -> Tensor:
+        """The same. own: the norm of the gradient of each parameter that this rank owns."""
         norms = np.zeros(len(parameters))  # float64 holds float32 exactly, and x + 0 is x
-        for i, p in enumerate(parameters):
-            if self.own(p) and p.grad is not None:
-                norms[i] = float(_norm(p.grad, 2.0))
+        norms[[self.own(p) for p in parameters]] = own
         self.ranks.wait(self.ranks.communicator.all_reduce(norms), "norm of gradients")
         each = [
             _backend.namespace(p._a).asarray(norm, p._a.real.dtype) for norm, p in zip(norms, parameters, strict=True)

@@ -21,6 +21,7 @@ import tdt
 from tdt import Tensor, nn, no_grad
 from tdt._core.tensor import wrap
 from tdt._kernels._formulas import BFLOAT16, FLOAT32
+from tdt.autograd._hooks import RemovableHandle
 from tdt.distributed._communicator import Array, Progress, Steps, tree_reduce
 from tdt.nn.parallel._reducer import in_buckets
 from tdt.train._ranks import Ranks
@@ -80,9 +81,19 @@ class GradientSum:
             dtype = self.parameters[members[0]]._a.dtype
             self._sizes.append((start, BFLOAT16 if rounds and dtype == FLOAT32 else dtype))
         self._armed = False
-        if ranks.size > 1:
-            for i, parameter in enumerate(self.parameters):
-                parameter.register_post_accumulate_grad_hook(lambda _, i=i: self._has_gradient(i))  # type: ignore[misc]
+        self._hooks: list[RemovableHandle] = []
+        self.listen(True)
+
+    def listen(self, listens: bool) -> None:
+        """Whether buckets are sent while a backward pass goes on; else `complete` sends them all."""
+        if self.ranks.size == 1 or listens is bool(self._hooks):
+            return
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = [
+            parameter.register_post_accumulate_grad_hook(lambda _, i=i: self._has_gradient(i))  # type: ignore[misc]
+            for i, parameter in enumerate(self.parameters if listens else ())
+        ]
 
     def _edges_of(self, members: list[int], owners: Owners) -> list[int]:
         sizes = [0] * self.ranks.size

@@ -15,11 +15,12 @@ from tdt.nn.utils.clip_grad import _joint_norm, _norm
 from tdt.train._agreement import shared
 from tdt.train._types import Callback
 from tdt.train.data.shards import snapshot_all
-from tdt.train.errors import NonFiniteLoss
+from tdt.train.errors import CompileError, NonFiniteLoss
 from tdt.train.loop.evaluation import reason_to_stop
 from tdt.train.loop.lockstep import Lockstep
 from tdt.train.loop.parts import Parts
 from tdt.train.loop.shard_sums import BufferMean, GradientSum
+from tdt.train.loop.split_step import SplitStep
 from tdt.train.loop.train_step import TrainStep
 from tdt.train.model.computation import Computation
 
@@ -94,12 +95,18 @@ class ShardedStep(TrainStep):
                 yield self.parts.place(inputs), self.parts.place(targets)
                 if part is None:
                     self.buffers.leave(shard - own.start)
+            if self.split is not None:
+                self.split.put(copies=shard != own[-1])
             if shard != own[-1]:
                 self.gradients.push()
 
     def _begin(self) -> None:
         """Begin a step."""
         count = len(self.shards.own)
+        self._choose()
+        self.gradients.listen(self.split is None)
+        if self.split is not None:
+            self.split.begin()
         self.gradients.begin()
         self.buffers.begin(count)
         self._of_shards, self._sizes = [0.0] * count, [0] * count
@@ -174,14 +181,14 @@ class ShardedStep(TrainStep):
             if p.grad is not gradient:
                 p.grad = gradient
 
-    def backward(self, loss: Tensor, targets: Tensor) -> None:
-        """Accumulate the gradients of a part's loss; without targets that count there are none."""
+    def _begin_batch(self) -> None:
+        """Sums begin shard by shard."""
+
+    def _factor(self, targets: Tensor) -> float | None:
         share, place = self.share(targets), self.place[1] - self.shards.own.start
         self._of_shards[place] += share
         self._sizes[place] += len(targets)
-        if share:
-            factor = 1.0 if self.reading.is_sum else share / self.nominal
-            self.scaler.scale(loss * factor).backward()
+        return None if not share else 1.0 if self.reading.is_sum else share / self.nominal
 
     def counts(self, targets: Tensor) -> bool:
         return bool(self.share(targets))
@@ -213,10 +220,7 @@ class ShardedStep(TrainStep):
         total = math.fsum(share for one in results for share in one.shares)
         if not total:
             raise shared(NonFiniteLoss(number, math.nan))
-        self._unscale()
-        self._adjust(1.0 if self.reading.is_sum else total / self.nominal)
-        with self._warmed_up(number):
-            self._step_optimizer()
+        self._update(number, 1.0 if self.reading.is_sum else total / self.nominal)
         self.shards.seed_for("after", number)  # a state that all ranks share
         self.place = 0, LOADING
 
@@ -236,9 +240,25 @@ class ShardedStep(TrainStep):
         begun.wait()
         return results
 
+    def _agree(self, error: CompileError | None) -> None:
+        found = _first_error(self.parts.ranks.exchange(error, "comparison of the step"))
+        if found is not None:
+            raise shared(found)
+
+    def _update_split(self, split: SplitStep, shares: float) -> None:
+        self._norm = split.update(1 / shares, None if self.parts.owners is None else self._total_of)
+
+    def _total_of(self, norms: Tensor) -> Tensor:
+        """The norm of the gradients of all owners. norms: of each of this rank's."""
+        assert self.parts.owners is not None
+        return self.parts.owners.joint_norm(self._used_parameters(), norms.tolist())
+
+    def _used_parameters(self) -> list[Tensor]:
+        return [p for p, is_used in zip(self.gradients.parameters, self._used, strict=True) if is_used]
+
     def _unscale(self) -> None:
         """Unscale the gradients; all ranks skip the step if one has found a gradient that is not finite."""
-        self.scaler.unscale_(self.parts.optimizer)
+        super()._unscale()
         if self.parts.owners is not None and self.scaler.is_enabled():
             found = self.scaler._found
             number = id(self.parts.optimizer)
@@ -249,11 +269,10 @@ class ShardedStep(TrainStep):
             # Tensor by tensor, as the owners of parts: in one pass over all of them, a GPU's sum has other bits.
             norms = [_norm(p.grad, 2.0) for p in self.parts.model.parameters() if p.grad is not None]
             return _joint_norm(norms, 2.0) if norms else super().total_norm()
-        used = [p for p, is_used in zip(self.gradients.parameters, self._used, strict=True) if is_used]
-        return self.parts.owners.total_norm(used)
+        return self.parts.owners.total_norm(self._used_parameters())
 
-    def _step_optimizer(self) -> None:
-        super()._step_optimizer()
+    def _step_optimizer(self, step: Callable[[], object]) -> None:
+        super()._step_optimizer(step)
         if self.parts.owners is not None:
             self.gradients.gather(lambda p: p, Tensor.copy_)
 

@@ -11,9 +11,11 @@ from tdt import Tensor, no_grad
 from tdt.amp import GradScaler
 from tdt.train._types import Json
 from tdt.train.checks.compiling import Compilation, compilation
+from tdt.train.errors import CompileError
 from tdt.train.loop.graphed_step import GraphedStep
 from tdt.train.loop.mixup import Mixup
 from tdt.train.loop.parts import Parts
+from tdt.train.loop.split_step import SplitStep
 from tdt.train.loop.whole_step import NotFinite, WholeStep, clip, total_norm
 from tdt.train.model.computation import CHECK_EVERY
 
@@ -42,10 +44,12 @@ class TrainStep:
         self._norm: Tensor | None = None  # gradient norm of the last step, if clipping computed it
         self.computation = parts.computation(parts.model)
         self.whole: WholeStep | None = None  # once the computation of the loss is known to be small
+        self.split: SplitStep | None = None  # the same, where a step is no function of one batch
         self.graphed: GraphedStep | None = None  # on a GPU
         self._number = 0
         self._takes_whole = True  # unless they turn out not to be compiled
         self._is_taken = False  # whether `forward` has taken the step
+        self._is_added = False  # whether `forward` has added the gradients
         self.compares = False  # whether this step is computed both ways, compiled and not
         self._first = self._shares = 0.0  # weight in the mean of the step's first batch, and of all batches so far
 
@@ -75,6 +79,9 @@ class TrainStep:
             self.computation.compiled["step"] = self.whole.compiled
         if self.whole is not None:
             return self._take_whole(self.whole, inputs, targets)
+        self._begin_batch()
+        if self.split is not None and (factor := self._factor(targets)) is not None:
+            return self._add(self.split, factor, inputs, targets)
         if self.graphed is None and self._runs_graphed():
             self.graphed = GraphedStep(
                 self.computation.forward, self.parts.optimizer, self.train.clip_grad_value, self.train.clip_grad_norm
@@ -90,6 +97,47 @@ class TrainStep:
             loss = own.lerp(theirs, 1 - share)
         objective.remember(output, targets, inputs, terms)
         return *objective.compared(output, targets, inputs), loss
+
+    def _begin_batch(self) -> None:
+        """Begin the sum of the gradients before the first batch of a step."""
+        if not self._shares:
+            self._choose()
+            if self.split is not None:
+                self.split.begin()
+
+    def _choose(self) -> None:
+        """Choose, at the beginning of a step, whether it is split."""
+        if self.split is not None:
+            self.split.compares = self.compares
+            if self.split.is_refused:  # the losses alone are compiled
+                self.split, self._takes_whole = None, False
+        elif self._runs_split():
+            train = self.train
+            self.split = SplitStep(
+                self.computation.forward, self.parts.optimizer, train.clip_grad_value, train.clip_grad_norm
+            )
+            self.computation.compiled.update(self.split.compiled)
+
+    def _runs_split(self) -> bool:
+        name = "losses" if self.mixup is None else "mixed"
+        fits = self._takes_whole and not self._is_one_batch() and WholeStep.fits(self.parts.optimizer)
+        return fits and self.computation.is_small(name)
+
+    def _add(self, split: SplitStep, factor: float, inputs: Any, targets: Any) -> tuple[Tensor, Tensor, Tensor]:
+        """`forward` and `backward`."""
+        factors = [] if factor == 1 else [factor]
+        if self.scaler.is_enabled():
+            factors.append(float(self.scaler.scale(tdt.ones((), dtype=tdt.float64))))
+        others, share = None, 1.0
+        if self.mixup is not None:
+            inputs, others, share = self.mixup(inputs, targets)
+        try:
+            found = split.add(inputs, targets, factors, others, None if self.mixup is None else 1 - share)
+        except NotFinite as error:
+            return targets, targets, tdt.tensor(error.loss)  # of which the trainer reads the loss alone
+        self._is_added = True
+        self.parts.loss.remember(found.output, targets, inputs, found.terms)
+        return *self.parts.loss.compared(found.output, targets, inputs), found.loss
 
     def _runs_whole(self) -> bool:
         """Whether steps are computed as one function: those of small models, which spend most of their time between ops."""
@@ -149,13 +197,18 @@ class TrainStep:
 
     def backward(self, loss: Tensor, targets: Tensor) -> None:
         """Accumulate the gradients of a batch's loss."""
-        if self._is_taken:
-            return
+        if self._is_taken or self._is_added:
+            self._is_added = False
+        elif (factor := self._factor(targets)) is not None:
+            self.scaler.scale(loss if factor == 1 else loss * factor).backward()
+
+    def _factor(self, targets: Tensor) -> float | None:
+        """Count a batch. Returns by what its loss is multiplied; None if nothing in it counts."""
         alone = self.train.accumulate == 1 or self.reading.is_sum
         share = 1.0 if alone else float(self.reading.share(targets))
         self._first = self._first or share
         self._shares += share
-        self.scaler.scale(loss if alone or share == self._first else loss * (share / self._first)).backward()
+        return 1.0 if share == self._first else share / self._first
 
     def step(self, number: int) -> None:
         """Clip the gradients and update the weights. number: of the step, from 1."""
@@ -164,10 +217,43 @@ class TrainStep:
             return
         shares = 1.0 if self.reading.is_sum else self._shares / self._first
         self._first = self._shares = 0.0
-        self.scaler.unscale_(self.parts.optimizer)
-        self._adjust(shares)
+        if self.split is not None:
+            self.split.put()
+        self._update(number, shares)
+
+    def _update(self, number: int, shares: float) -> None:
+        """Unscale and clip the gradients, and update the weights. shares: as in `_adjust`."""
+        split = self.split
+        if split is not None:
+            split.take()
+        self._unscale()
         with self._warmed_up(number):
-            self._step_optimizer()
+            if split is None or any(self.scaler._found.values()):
+                self._adjust(shares)
+                self._step_optimizer(lambda: self.scaler.step(self.parts.optimizer))
+            else:
+                self._step_optimizer(lambda: self._update_split(split, shares))
+        if split is not None:
+            split.leave()
+        if self.compares:
+            difference, where = None if split is None else split.difference, f"step {number}, after its gradients"
+            self._agree(None if difference is None else CompileError.of(difference, self.parts.model, where))
+
+    def _update_split(self, split: SplitStep, shares: float) -> None:
+        self._norm = split.update(1 / shares, None)
+
+    def _agree(self, error: CompileError | None) -> None:
+        """Raise the error that a comparison has found."""
+        if error is not None:
+            raise error
+
+    def _unscale(self) -> None:
+        """Unscale the gradients, and take note of those that are not finite."""
+        scaler, optimizer = self.scaler, self.parts.optimizer
+        if self.split is None or not scaler.is_enabled():
+            scaler.unscale_(optimizer)
+        else:
+            scaler._found[id(optimizer)] = not self.split.unscale(1 / scaler.get_scale())
 
     def _adjust(self, shares: float) -> None:
         """Divide the summed gradients by `shares` (the batches' weight relative to the first) and clip them."""
@@ -227,10 +313,10 @@ class TrainStep:
             for group, rate in zip(groups, rates, strict=True):  # the scheduler's value
                 group["lr"] = rate
 
-    def _step_optimizer(self) -> None:
+    def _step_optimizer(self, step: Callable[[], object]) -> None:
         """Step, unless scaled gradients overflowed: then the scale is halved."""
         optimizer, before = self.parts.optimizer, self.scaler.get_scale()
-        self.scaler.step(optimizer)
+        step()
         self.scaler.update()
         self.skipped += self.scaler.get_scale() < before
         optimizer._opt_called = True  # schedulers count skipped steps too, and would warn that none was taken

@@ -70,7 +70,7 @@ class WholeStep:
     def _take(self, inputs: Any, targets: Any) -> tuple[Losses, Tensor | None]:
         self.optimizer.zero_grad()
         losses = self.forward.losses(inputs, targets)
-        check_values(_check_finite, losses.loss._a)
+        check_values(check_finite, losses.loss._a)
         losses.loss.backward()
         parameters = list(self.forward.model.parameters())
         norm = clip(parameters, self.clip_value, self.clip_norm, lambda: total_norm(parameters))
@@ -84,6 +84,7 @@ def total_norm(parameters: Iterable[Tensor]) -> Tensor:
     return get_total_norm([p.grad for p in parameters if p.grad is not None])
 
 
-def _check_finite(loss: np.ndarray) -> None:
+def check_finite(loss: np.ndarray) -> None:
+    """Raise NotFinite if a loss is NaN or infinite."""
     if not np.isfinite(loss):
         raise NotFinite(float(loss))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -9,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tdt
@@ -27,6 +29,8 @@ from tdt.train.loop import train_step
 from tdt.train.loop.build import build
 from tdt.train.loop.evaluation import evaluate
 from tdt.train.loop.prediction import Predictor
+from tdt.train.loop.split_step import SplitStep
+from tdt.train.loop.train_step import TrainStep
 from tdt.train.loop.trainer import Trainer
 from tdt.train.model import computation
 from tdt.train.model.computation import Computation, Forward
@@ -406,6 +410,156 @@ def test_a_whole_step_whose_loss_is_not_finite_updates_nothing(tmp_path):
     assert found[0] == found[1] and "at step 15, on the training samples [" in found[0][0]
 
 
+STAGED = {
+    "batches": "accumulate: 3",
+    "clipping": "accumulate: 2, clip_grad_norm: 0.1, clip_grad_value: 0.02, warmup: 9 steps, class_weights: balanced",
+    "float16": "amp: float16, clip_grad_norm: 0.1, ema: 0.9",
+    "float16 of batches": "amp: float16, accumulate: 2, clip_grad_value: 0.01",
+    "bfloat16": "amp: bfloat16, accumulate: 2",
+    "mixup": "mixup: 0.4, clip_grad_norm: 0.1",
+    "mixup of batches": "mixup: 0.4, accumulate: 2, class_weights: balanced",
+    "shards": "shards: 4, clip_grad_norm: 0.1",
+    "shards of batches": "shards: 2, accumulate: 2, mixup: 0.4, amp: float16, class_weights: balanced",
+    "rounded": "shards: 2, reduce_dtype: bfloat16",
+    "frozen": "accumulate: 2, freeze: ['2.*']",
+}
+
+
+class Staged(Whole):
+    """Notes from which step on all stages run on tapes."""
+
+    def on_step(self, event: StepDone, parts: Any) -> None:
+        compiled = parts.computation(parts.model).compiled
+        if "update" in compiled and all(map(is_native, [compiled["gradients"], compiled["update"]])):
+            self.steps.append(event.step)
+        if event.step == self.spoilt:
+            parts.model[1].weight.data[0, 0] = float("inf")
+
+
+def is_native(compiled: Any) -> bool:
+    """Whether some calls of a function run on a tape."""
+    recordings = [each.recording for some in compiled.recordings.values() for each in some]
+    return any(one is not None and any(isinstance(s, native._Launched) for s in one.native.steps) for one in recordings)
+
+
+@pytest.mark.skipif(not tdt.backends.kernels.enabled(), reason="portable code launches nothing")
+@pytest.mark.parametrize("name", STAGED)
+def test_steps_of_several_batches_shards_or_scaled_losses_run_in_stages(name: str, tmp_path):
+    staged, text = Staged(), CONFIG % (0, STEP_RULE, f"steps: 24, {STAGED[name]}")
+    own, _ = run(loads(text, "small.yaml"), tmp_path / "compiled", staged)
+    eager, _ = run(loads(text, "small.yaml", [OFF]), tmp_path / "eager", Staged())
+    assert own == eager and staged.steps and staged.steps[0] < 16
+
+
+@pytest.mark.parametrize("optimizer", ["SGD(lr=0.1, momentum=0.9)", "Adafactor", "Muon"])
+def test_stages_with_other_optimizers(optimizer: str, tmp_path):
+    text = CONFIG % (0, STEP_RULE, "steps: 16, accumulate: 2, clip_grad_norm: 0.1")
+    model = "model=[Flatten, 'Linear(64, 16, bias=false)', ReLU, 'Linear(16, 10, bias=false)']"
+    assert both(text, tmp_path, f"optimizer={optimizer}", model, "scheduler=null") >= 1
+
+
+class Overflow(Callback):
+    """Changes the scale of the loss after some steps, as if it had grown, so that gradients overflow in the next ones."""
+
+    def __init__(self) -> None:
+        self.skipped = 0.0
+
+    def on_step(self, event: StepDone, parts: Any) -> None:
+        self.skipped = event.scalars.get("amp/skipped_steps", self.skipped)
+        if event.step in (13, 17):
+            step = next(each for each in gc.get_objects() if isinstance(each, TrainStep) and each.parts is parts)
+            step.scaler._scale = 2.0**40
+
+
+def test_a_step_whose_scaled_gradients_overflow_changes_no_weights(tmp_path):
+    found = []
+    for setting in ("auto", "false"):
+        overflow = Overflow()
+        text = CONFIG % (0, STEP_RULE, "steps: 60, amp: float16, clip_grad_norm: 0.1")
+        own, _ = run(loads(text, "small.yaml", [f"train.compile={setting}"]), tmp_path / setting, overflow)
+        found.append(own)
+        assert overflow.skipped >= 20
+    assert found[0] == found[1]
+
+
+def test_a_shard_without_targets_that_count_has_no_gradients(tmp_path):
+    text = TEXT.format(model='[Flatten, "Linear(64, 20)", Tanh, "Linear(20, 10)"]')
+    assert both(text, tmp_path, "data.loader.batch_size=5", "train.steps=60", "train.clip_grad_norm=0.1") >= 3
+
+
+@pytest.mark.parametrize("name", ["float16 of batches", "shards of batches"])
+@pytest.mark.parametrize("compiled_first", [True, False])
+def test_a_run_in_stages_that_is_killed_goes_on_with_the_same_bits(tmp_path, name: str, compiled_first: bool):
+    text, folder = CONFIG % (0, STEP_RULE, f"steps: 24, {STAGED[name]}"), tmp_path / "killed"
+    expected, _ = run(loads(text, "small.yaml"), tmp_path / "whole")
+    first, other = ("auto", "false") if compiled_first else ("false", "auto")
+    config = loads(text, "small.yaml", [f"train.compile={first}"])
+    with pytest.raises(Killed), Session.start(config, folder=folder) as session:
+        session.train(at_event(22, kill))
+    with Session.resume(folder, overrides=[f"train.compile={other}"]) as session:
+        assert session.train().reason == "done"
+    assert outcome(folder) == expected
+
+
+@pytest.mark.parametrize("settings", ["accumulate: 2", "amp: float16", "shards: 2"])
+def test_a_stage_whose_loss_is_not_finite_updates_nothing(settings: str, tmp_path):
+    found = []
+    for setting in ("auto", "false"):
+        staged, text = Staged(spoilt=19), CONFIG % (0, STEP_RULE, f"steps: 24, {settings}")
+        with Session.start(
+            loads(text, "small.yaml", [f"train.compile={setting}"]), folder=tmp_path / setting, callbacks=[staged]
+        ) as session, pytest.raises(NonFiniteLoss) as caught:  # fmt: skip
+            session.train()
+        found.append((str(caught.value), [t.detach().numpy().tobytes() for t in session.parts.model.parameters()]))
+        assert bool(staged.steps) is (setting == "auto" and tdt.backends.kernels.enabled())
+    assert found[0] == found[1] and "at step 20, on the training samples [" in found[0][0]
+
+
+def test_gradients_that_a_callback_keeps_stay_as_they_were(tmp_path):
+    remembered: dict[bool, list[Any]] = {True: [], False: []}
+
+    class Keep(Callback):
+        def on_step(self, event: StepDone, parts: Any) -> None:
+            remembered[parts.config.train.compile is False].extend(p.grad for p in parts.model.parameters())
+
+    text = CONFIG % (0, STEP_RULE, "steps: 16, accumulate: 2, clip_grad_norm: 0.1")
+    for setting in ("auto", "false"):
+        run(loads(text, "small.yaml", [f"train.compile={setting}"]), tmp_path / setting, Keep())
+    assert len({id(g) for g in remembered[False]}) == len(remembered[False]) == 16 * 6
+    assert [g.numpy().tobytes() for g in remembered[False]] == [g.numpy().tobytes() for g in remembered[True]]
+
+
+def test_a_sum_of_one_batch_has_the_zeros_of_its_gradients():
+    class Scale(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(tdt.tensor([1.0, 2.0]))
+
+        def forward(self, x: tdt.Tensor) -> tdt.Tensor:
+            return x * self.weight
+
+    model, x, y = Scale(), tdt.tensor([0.0, 1.0]), tdt.tensor([1.0, 1.0])
+    forward = Forward(model, Objective([Term("loss", nn.MSELoss())]), None)
+    split = SplitStep(forward, tdt.optim.SGD(model.parameters(), lr=0.1), None, None)
+    for _ in range(5):
+        split.begin()
+        split.add(x, y, [], None, None)
+        split.put()
+        assert model.weight.grad.numpy().tobytes() == np.array([-0.0, 1.0], np.float32).tobytes()
+
+
+def test_a_parameter_that_thaws_between_steps_in_stages(tmp_path):
+    class Thaw(Callback):
+        def on_step(self, event: StepDone, parts: Any) -> None:
+            parts.model[1].bias.requires_grad_(event.step not in range(8, 12))
+
+    found = []
+    for setting in ("auto", "false"):
+        text = CONFIG % (0, STEP_RULE, "steps: 20, accumulate: 2, clip_grad_norm: 0.1")
+        found.append(run(loads(text, "small.yaml", [f"train.compile={setting}"]), tmp_path / setting, Thaw())[0])
+    assert found[0] == found[1]
+
+
 def test_an_unknown_label_is_named_as_without(tmp_path):
     text = (CONFIG % (0, STEP_RULE, "steps: 9")).replace("batch_size: 256", "batch_size: 64, shuffle: false")
     text = text.replace("  augment:", "  # ")
@@ -517,6 +671,56 @@ def test_a_step_that_differs_ends_the_run_at_the_last_verified_checkpoint(tmp_pa
     assert {k: v for k, v in found.items() if k in ("last", "metrics")} == {
         k: v for k, v in expected.items() if k in ("last", "metrics")
     }
+
+
+class SpoilStage(Callback):
+    """Lets the recordings of a stage give something else after a step."""
+
+    def __init__(self, name: str, step: int) -> None:
+        self.name, self.step = name, step
+
+    def on_step(self, event: StepDone, parts: Any) -> None:
+        compiled = parts.computation(parts.model).compiled.get(self.name)
+        for each in [one for of_kind in compiled.recordings.values() for one in of_kind] if compiled else ():
+            if event.step >= self.step and each.recording is not None and each.recording.verified:
+                each.recording.native.disabled = True
+                each.recording.forward = each.recording.native.otherwise = self.spoilt(each.recording.forward)
+
+    def spoilt(self, stage: Any) -> Any:
+        def run(*arrays: Any) -> Any:
+            before = [a.copy() for a in arrays]
+            found = stage(*arrays)
+            for a, old in zip(arrays, before, strict=True):
+                if a.dtype.kind == "f" and a.tobytes() != old.tobytes():
+                    a += 1e-3
+            return found
+
+        return run
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("gradients", "accumulate: 2"),
+        ("update", "accumulate: 2"),
+        ("unscaling", "amp: float16"),
+        ("update", "amp: float16"),
+        ("gradients", "shards: 2"),
+        ("update", "shards: 2, clip_grad_norm: 0.1"),
+    ],
+)
+def test_a_stage_that_differs_ends_the_run_at_the_last_verified_checkpoint(tmp_path, often, name: str, settings: str):
+    text = CONFIG % (0, STEP_RULE, f"steps: 24, {settings}")
+    text = text.replace("every: 2 steps, keep: 2", "every: 1 step, keep: 1")
+    folder = tmp_path / "spoilt"
+    with Session.start(
+        loads(text, "small.yaml"), folder=folder, callbacks=[SpoilStage(name, 17)]
+    ) as session, pytest.raises(CompileError) as caught:  # fmt: skip
+        session.train()
+    where = "on the training samples [" if name == "gradients" else "after its gradients"
+    assert str(caught.value).startswith(f"step 20, {where}")
+    verified = folder / "checkpoints" / "step-00000016.safetensors"
+    assert caught.value.__notes__[0].startswith(f"kept, verified: {verified}")
 
 
 def test_a_difference_before_any_checkpoint_keeps_none(tmp_path, often):
