@@ -107,7 +107,7 @@ POLYNOMIALS = sorted(name for name in tdt.special.__all__ if "polynomial" in nam
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape", [(), (7,), (37, 27)])
+@pytest.mark.parametrize("shape", [(), (7,), (37, 27), (2, 333)])
 def test_polynomials_have_the_same_bits_with_kernels_and_without(shape: tuple, dtype: str):
     rng = np.random.default_rng(0)
     x, n = np.asarray(rng.uniform(-1.2, 1.2, shape), dtype), np.asarray(rng.integers(-2, 12, shape), dtype)

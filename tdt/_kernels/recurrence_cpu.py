@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from tdt._kernels._code import Code, Value
+from tdt._kernels._code import SIZES, Code, Value
 from tdt._kernels._gufunc import Operand, contiguous, generalized
+from tdt._kernels._native import vector_width
 from tdt._kernels._recurrence import RECURRENCES
 from tdt._kernels._registry import SWITCHES
 from tdt._kernels._row_index import raising
 
 KINDS = {"f": "float", "d": "double"}
-BYTES = 32  # of a vector
+VECTORS = 2  # that are computed at a time
 LONG = 16  # elements of a row from which on rows are computed one by one
 BLOCK = 256  # elements that are copied where they do not lie side by side
 
@@ -52,26 +53,26 @@ def _polynomial(code: Code, operands: list[Operand], sizes: list[Value], name: s
     *inputs, failed, out = operands
     (count,) = sizes
     kind = KINDS[letter]
-    lanes = BYTES // (4 if letter == "f" else 8)
+    lanes = VECTORS * 4 * vector_width() // SIZES[kind]
     buffers, rest = [code.array(kind, BLOCK) for _ in inputs], code.array(kind, lanes)
     with code.loop(0, count, BLOCK) as begin:
         many = code.minimum(count - begin, BLOCK)
         arrays = [contiguous(code, o, kind, begin, many, b) for o, b in zip(inputs, buffers, strict=True)]
         target = out.place(code, begin)
-        with code.loop(0, many, lanes) as i:
-            left = many - i
-            loaded = [code.variable(f"<{lanes} x {kind}>", 0.0) for _ in arrays]
-            for array, each in zip(arrays, loaded, strict=True):
-                each.set(code.load_first(kind, code.at(kind, array, i), left, lanes))
-            x, n = (each.get() for each in loaded)
-            value = _values(code, name, 2 * x - 1 if shifted else x, n, limit, lanes, failed)
 
-            def few(value: Value = value, i: Value = i, left: Value = left, target: Value = target) -> None:
-                code.store(value, rest)
-                with code.loop(0, left) as k:
-                    code.store(code.load(kind, rest, k), target, i + k)
+        def values(loaded: list[Value]) -> Value:
+            x, n = loaded
+            return _values(code, name, 2 * x - 1 if shifted else x, n, limit, lanes, failed)
 
-            code.choose(left >= lanes, lambda value=value, i=i, target=target: code.store(value, target, i), few)
+        whole = many // lanes * lanes
+        with code.loop(0, whole, lanes) as i:
+            code.store(values([code.load(kind, array, i, lanes) for array in arrays]), target, i)
+        with code.when(whole < many):
+            left = many - whole
+            loaded = [code.load_first(kind, code.at(kind, array, whole), left, lanes) for array in arrays]
+            code.store(values(loaded), rest)
+            with code.loop(0, left) as k:
+                code.store(code.load(kind, rest, k), target, whole + k)
 
 
 _codes: dict[tuple, Any] = {}
