@@ -180,26 +180,30 @@ def copy_into(target: np.ndarray, source: np.ndarray) -> bool:
 def _triangle(code: Code, first: Value, last: Value, arguments: list[Value], kind: str, lower: bool) -> None:
     """x, out, rows (of all matrices), height, width, edge, each: keep what is on one side of a diagonal."""
     x, out, rows, height, width, edge, each = arguments
-    many = VECTOR // SIZES[kind]
-    zero, zeros = code.value(0, kind), code.value(0, f"<{many} x {kind}>")
+    many = 4 * vector_width() // SIZES[kind]
     with code.loop(first * each, code.minimum(last * each, rows)) as row:
         cut = row % height + edge + 1
         cut = code.select(cut < 0, 0, code.minimum(cut, width))
         base = row * width
 
         def keep(left: Value, right: Value, base: Value = base) -> None:
-            whole = left + (right - left) // many * many
-            with code.loop(left, whole, many) as e:
-                code.store(code.load(kind, x, base + e, many), out, base + e)
-            with code.loop(whole, right) as e:
-                code.store(code.load(kind, x, base + e), out, base + e)
+            source, target = (code.at(kind, a, base + left) for a in (x, out))
+
+            def write(e: Value, vectors: int, width: int) -> None:
+                values = [code.load(kind, source, e + u * width, width) for u in range(vectors)]
+                for u, value in enumerate(values):
+                    code.store(value, target, e + u * width)
+
+            code.vectors(right - left, many, write, unrolled=UNROLLED, narrows=True)
 
         def clear(left: Value, right: Value, base: Value = base) -> None:
-            whole = left + (right - left) // many * many
-            with code.loop(left, whole, many) as e:
-                code.store(zeros, out, base + e)
-            with code.loop(whole, right) as e:
-                code.store(zero, out, base + e)
+            target = code.at(kind, out, base + left)
+
+            def write(e: Value, vectors: int, width: int) -> None:
+                for u in range(vectors):
+                    code.store(code.value(0, f"<{width} x {kind}>" if width else kind), target, e + u * width)
+
+            code.vectors(right - left, many, write, unrolled=UNROLLED, narrows=True)
 
         begin = code.value(0, "i64")
         (keep if lower else clear)(begin, cut)

@@ -81,7 +81,7 @@ def _triangle_op(name: str) -> Op:
     @_kernels.prepares(triangle.forward)
     def _(x: np.ndarray, *, diagonal: int, recorded: bool) -> Any:
         if _small_triangle(x, diagonal, name == "tril") is None:
-            return None
+            return functools.partial(triangle.forward, np, diagonal=diagonal)
         mask: Any = _mask(*x.shape[-2:], diagonal if name == "tril" else diagonal - 1, name == "tril", x.dtype)
         kind, bits = x.dtype, mask.dtype
         return lambda x: (x.view(bits) & mask).view(kind)
