@@ -20,7 +20,6 @@ PIECE = 1 << 12  # elements that a block of the pool's work has at least
 GRAIN = 8  # blocks a thread should at least have: about 10 µs of work
 UNROLLED = 4  # vectors in a round of the loop
 SHORT = 8  # elements of a row below which a loop over rows is not faster than NumPy's
-LONG = 1 << 11  # elements of a row of both operands from which on NumPy spends little between rows
 KINDS = {"f": "float", "d": "double"}
 OPERATIONS = {
     "add": lambda x, y: x + y,
@@ -42,8 +41,8 @@ def combined(how: str, a: np.ndarray, b: np.ndarray, out: np.ndarray | None = No
     plan = _plan(a.shape, a.strides, b.shape, b.strides, a.dtype)
     if plan is None or b.dtype != a.dtype:
         return None
-    shape, strides, words, blocks, steps, long = plan
-    if long and (THREADS.count == 1 or blocks < 2 * GRAIN):
+    shape, strides, words, blocks, steps, dense = plan
+    if dense and (THREADS.count == 1 or blocks < 2 * GRAIN):
         return None
     in_place = out is not None
     if out is None:
@@ -65,7 +64,7 @@ def _plan(
 ) -> tuple | None:
     """The result's shape and strides (None: contiguous), the words of `_combine`, its blocks, the operands' steps in a row.
 
-    At last whether rows of both are so long that NumPy is as fast on one thread. (Where one repeats a number it is not.)
+    At last whether both are one row, where NumPy is as fast on one thread.
     """
     size = dtype.itemsize
     if dtype.char not in KINDS or not dtype.isnative:
@@ -97,7 +96,7 @@ def _plan(
     if not dims or dims[-1][0] < SHORT or not {tuple(dims[-1][1:3])} & {(1, 1), (1, 0), (0, 1)}:
         return None
     n, *inner = dims.pop()
-    length = n
+    length, dense = n, not dims and inner[:2] == [1, 1]
     if n >= 2 * PIECE:  # long rows are cut
         length = PIECE
         dims.append([-(-n // PIECE), *(PIECE * step for step in inner)])
@@ -108,8 +107,7 @@ def _plan(
     each = max(1, PIECE // length)
     total = n if length < n else 1 << 62  # of what is left of a row that is cut, the last piece has less
     words = (*(d[0] for d in dims), *(step for d in dims for step in d[1:]), length, total, rows, each)
-    long = n >= LONG and inner[:2] == [1, 1]
-    return shape, None if of_result == contiguous else of_result, words, -(-rows // each), inner[:2], long
+    return shape, None if of_result == contiguous else of_result, words, -(-rows // each), inner[:2], dense
 
 
 def _in_order(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:

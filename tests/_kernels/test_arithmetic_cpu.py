@@ -34,12 +34,10 @@ def values(shape: tuple[int, ...], dtype: type, seed: int) -> np.ndarray:
 
 
 @pytest.fixture(autouse=True)
-def rows_of_any_length(monkeypatch):
-    """Let the kernel take long rows on one thread too."""
-    monkeypatch.setattr(arithmetic_cpu, "LONG", 1 << 60)
-    arithmetic_cpu._plan.cache_clear()
-    yield
-    arithmetic_cpu._plan.cache_clear()
+def arrays_of_any_size(monkeypatch):
+    """Let the kernel take small arrays that lie densely too."""
+    monkeypatch.setattr(arithmetic_cpu.THREADS, "count", 2)
+    monkeypatch.setattr(arithmetic_cpu, "GRAIN", 0)
 
 
 def check_against_numpy(how: str, x: np.ndarray, y: np.ndarray) -> None:
@@ -133,12 +131,13 @@ def test_large_tensors_and_their_gradients_take_it(monkeypatch):
     np.testing.assert_array_equal(x.grad.numpy(), np.full((400, 100), 2, np.float32))
 
 
-def test_long_rows_times_a_number_are_not_left_to_numpy_on_one_thread(monkeypatch):
+def test_only_dense_arrays_are_left_to_numpy_on_one_thread(monkeypatch):
     monkeypatch.setattr(arithmetic_cpu.THREADS, "count", 1)
-    monkeypatch.setattr(arithmetic_cpu, "LONG", 1 << 11)
     x, by = np.random.default_rng(0).standard_normal((2, 3, 4096)).astype(np.float32), np.float32([[[2], [3], [5]]])
     np.testing.assert_array_equal(arithmetic_cpu.combined("multiply", x, by), x * by)
     assert arithmetic_cpu.combined("multiply", x, x) is None
+    after, before = x[..., 1:], x[..., :-1]
+    np.testing.assert_array_equal(arithmetic_cpu.combined("subtract", after, before), after - before)
 
 
 @pytest.mark.parametrize("how", OPERATIONS)
