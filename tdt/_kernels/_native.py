@@ -78,7 +78,10 @@ class NativeKernel:
         """As `_jit.Kernel.prepare`."""
         entry = self.entry
         words = [
-            from_address(id(a) + ADDRESS).value if a.__class__ is ndarray or isinstance(a, ndarray) else a for a in args
+            from_address(id(a) + ADDRESS).value
+            if (kind := a.__class__) is ndarray or (kind is not int and isinstance(a, ndarray))
+            else a
+            for a in args
         ]
         return entry, entry.pack(*words)
 
