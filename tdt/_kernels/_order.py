@@ -120,22 +120,17 @@ def ranked(code: Code, first: Value, last: Value, arguments: list[Value], letter
                 rank.set(code.select(numbers > 0, (numbers - 1) // 2, 0))
             with code.when((mode == 1) & (nans.get() > 0)):
                 rank.set(n - nans.get())
-            found = key_of_rank(code, left, counts, n, rank, bits, digit)
+            found = _key_of_rank(code, left, counts, n, rank, bits, digit)
             _write_ranked(code, keys, out, n, row, (rank, found), m, mode, kind)
 
 
-def key_of_rank(
-    code: Code, left: Value, counts: Value, n: Value, rank: Variable, bits: int, digit: int, low: int = 0
-) -> Variable:
-    """The key of the element of a rank, digit by digit from the highest; `rank` becomes the rank among equal keys.
-
-    low: bits that do not belong to the key.
-    """
+def _key_of_rank(code: Code, left: Value, counts: Value, n: Value, rank: Variable, bits: int, digit: int) -> Variable:
+    """The key of the element of a rank, digit by digit from the highest; `rank` becomes the rank among equal keys."""
     kind = f"i{bits}"
     size, found = code.variable("i64", n), code.variable(kind, 0)
     shift = bits
-    while shift > low:
-        width = min(digit, shift - low)
+    while shift:
+        width = min(digit, shift)
         shift -= width
 
         def digit_of(key: Value, shift: int = shift, width: int = width) -> Value:
@@ -153,7 +148,7 @@ def key_of_rank(
             rank.add(count * -1)
             d.add(1)
         found.set(found.get() | (code.cast(d.get(), kind) << shift))
-        if shift > low:
+        if shift:
             remaining = code.variable("i64", 0)
             with code.loop(0, size.get()) as i:
                 key = code.load(kind, left, i)

@@ -12,11 +12,12 @@ from collections.abc import Callable
 from tdt._kernels._code import SIZES, Code, Value, Variable, native
 from tdt._kernels._conditions import LONGEST_ROW
 from tdt._kernels._gufunc import Operand, generalized
-from tdt._kernels._order import INTEGERS, LARGEST, SIGNED_BITS, key_of_rank, sort_by_digits
+from tdt._kernels._order import INTEGERS, LARGEST, SIGNED_BITS, sort_by_digits
 
 FEW = 64  # elements of a row whose places are counted
 MOST = LONGEST_ROW  # elements of a row whose keys lie on the stack
 LANES = 8  # keys that are counted at a time
+WIDE = 32  # and those that are compared with one
 SKIPPED = 16  # elements that are compared with the last of the first k at once
 DIGIT = 8  # bits
 
@@ -30,33 +31,68 @@ class Row:
     def __init__(self, code: Code, letter: str, x: Operand, n: Value, descending: bool):
         self.code, self.letter, self.x, self.n, self.descending = code, letter, x, n, descending
         self.kind = INTEGERS[letter]
+        self.element = {"f": "float", "d": "double"}.get(letter, self.kind)
         self.packed = SIZES[self.kind] < 8
         self.keys = code.array("i64", MOST)
 
     def key(self, i: Value) -> Value:
         """The key of an element, with its index if there is room."""
+        return self._key(self.code.load(self.element, self.x.place(self.code, i)), i)
+
+    def _key(self, number: Value, i: Value) -> Value:
+        """The keys of an element, or of a vector of them, with the indices `i`."""
         code, letter = self.code, self.letter
-        place = self.x.place(code, i)
         if letter in "fd":
-            value = code.load({"f": "float", "d": "double"}[letter], place)
-            number = code.bits(value + 0.0, self.kind)  # -0 becomes 0
+            value, number = number, code.bits(number + 0.0, self.kind)  # -0 becomes 0
             number = code.select(number < 0, number ^ LARGEST[letter], number)
-            number = code.select(value != value, LARGEST[letter], number)
-        else:
-            number = code.load(self.kind, place)
+            number = code.select(value != value, code.value(LARGEST[letter], number.kind), number)
         number = number ^ -1 if self.descending else number
         return (code.cast(number, "i64") << 32) | i if self.packed else number
 
     def read(self) -> None:
         """Compute all keys."""
-        with self.code.loop(0, self.n) as i:
-            self.code.store(self.key(i), self.keys, i)
+        code, start = self.code, self.code.variable("i64", 0)
+        with code.when(self.x.strides[0] == SIZES[self.kind]):
+            start.set(self.n // LANES * LANES)
+            with code.loop(0, start.get(), LANES) as i:
+                places = code.splat(i, LANES) + code.counting(LANES)
+                code.store(self._key(code.load(self.element, self.x.address, i, LANES), places), self.keys, i)
+        with code.loop(start.get(), self.n) as i:
+            code.store(self.key(i), self.keys, i)
+
+    def fill_up(self, lanes: int) -> None:
+        """Let the keys that a vector reads beyond the last one be the largest."""
+        with self.code.loop(self.n, (self.n + (lanes - 1)) // lanes * lanes) as i:
+            self.code.store(self.code.value((1 << 63) - 1, "i64"), self.keys, i)
+
+    def below(self, key: Value) -> Value:
+        """How many keys are smaller. They must be filled up to a multiple of WIDE."""
+        code = self.code
+        count, bound = code.variable(f"<{WIDE} x i64>", 0), code.splat(key, WIDE)
+        with code.loop(0, self.n, WIDE) as i:
+            count.set(count.get() + code.cast(code.load("i64", self.keys, i, WIDE) < bound, "i64"))
+        total = count.get()
+        for _ in range(WIDE.bit_length() - 1):
+            first, second = code.halves(total)
+            total = first + second
+        return total
+
+    def of_rank(self, rank: Value) -> Value:
+        """The key of an element of a rank, bit by bit from the highest: the largest that at most `rank` keys are below."""
+        code, size = self.code, SIGNED_BITS[self.kind]
+        top = 31 + size if self.packed else 63
+        found = code.variable("i64", -1 << top)
+        self.fill_up(WIDE)
+        for first, last in ((top, 32), (MOST.bit_length() - 2, 0)) if self.packed else ((63, 0),):
+            with code.loop(0, first - last + 1) as k:
+                larger = found.get() + (code.value(1, "i64") << (first - k))
+                found.set(code.select(self.below(larger) <= rank, larger, found.get()))
+        return found.get()
 
     def counted(self, use: Callable[[Value, Value], None]) -> None:
         """`use(i, place)` for each of at most FEW elements: its index, and its place in order."""
         code, n = self.code, self.n
-        with code.loop(n, (n + (LANES - 1)) // LANES * LANES) as i:  # what a vector reads beyond them
-            code.store(code.value((1 << 63) - 1, "i64"), self.keys, i)
+        self.fill_up(LANES)
         counts = code.array("i64", FEW)
         with code.loop(0, n, LANES) as i:
             own = code.load("i64", self.keys, i, LANES)
@@ -74,9 +110,8 @@ class Row:
     def none_before(self, start: Value, count: int, i: Value) -> Value:
         """Whether no element among `count` from `start` on comes before element i in order; of side by side elements."""
         code = self.code
-        kind = {"f": "float", "d": "double"}.get(self.letter, self.kind)
-        bound = code.splat(code.load(kind, self.x.place(code, i)), count)
-        elements = code.load(kind, self.x.address, start, count)
+        bound = code.splat(code.load(self.element, self.x.place(code, i)), count)
+        elements = code.load(self.element, self.x.address, start, count)
         behind = elements <= bound if self.descending else elements >= bound
         if self.letter in "fd" and not self.descending:
             behind = behind | (elements != elements)
@@ -274,19 +309,16 @@ def _put_of_rank(code: Code, row: Row, rank: Value, value: Operand, index: Opera
         row.counted(one)
 
     def many() -> None:
-        # The keys that begin with the digits found so far, as integers without sign.
-        left, remaining = code.array("i64", MOST), code.variable("i64", rank)
-        with code.loop(0, row.n) as i:
-            code.store(code.load("i64", row.keys, i) ^ -(1 << 63), left, i)
-        counts = code.array("i32", 1 << DIGIT)
-        found = key_of_rank(code, left, counts, row.n, remaining, 64, DIGIT, 32 if row.packed else 0).get()
+        found = row.of_rank(rank)
+        if row.packed:
+            put(found & 0xFFFFFFFF)
+            return
+        remaining = code.variable("i64", rank - row.below(found))
         i = code.variable("i64", 0)
-        equals = code.variable("i64", 0)
         with code.forever() as leave:
-            key = code.load("i64", row.keys, i.get()) ^ -(1 << 63)
-            equal = (key & -(1 << 32) if row.packed else key) == found
-            leave(equal & (equals.get() == remaining.get()))
-            equals.add(code.cast(equal, "i64", signed=False))
+            equal = code.load("i64", row.keys, i.get()) == found
+            leave(equal & (remaining.get() == 0))
+            remaining.add(code.cast(equal, "i64", signed=False) * -1)
             i.add(1)
         put(i.get())
 
