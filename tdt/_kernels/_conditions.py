@@ -48,8 +48,8 @@ FEW_WINDOWS, FEW_LAST_WINDOWS, PATCH_WEIGHTS, WEIGHTS_OF_WINDOW, PATCH_COLUMNS =
 PATCH_CHANNELS = 16  # of fewer, the cells of a patch are columns of a product: the channels alone would not fill a tile
 LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
 LARGE_NORM = 1 << 13  # elements: a training step of a layer takes a third of NumPy's 0.4 ms
-LARGE_LSTM = 1 << 14  # gates at all steps: a step of a few samples takes a fifth of the time
-LONG_LSTM = 8  # steps, each of which saves 10 µs, whatever its size
+# Hidden units at all steps of a plain RNN, or its steps: packing the weights takes 15 µs, a step of the portable form 5 µs more.
+LARGE_RNN, LONG_RNN = 1 << 11, 8
 LARGE_ARITHMETIC = 1 << 15  # elements of + - * /, from which on rows are combined faster than by NumPy
 LARGE_FOLD = 1 << 12  # elements of a sum of integers: NumPy takes about as long for as many
 FEW = 8  # elements that generated code adds one by one, in double precision
@@ -468,10 +468,14 @@ def cached_groups(arrays: Sequence[Any], attributes: dict) -> bool:
     )
 
 
+def several_steps(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Float32, with more than one step, which would not make up for packing the weights."""
+    return SWITCHES.kernels and attributes["steps"] > 1 and float_operands(arrays)
+
+
 def large_steps(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Float32, with many gates or many steps; not a single one, which would not make up for packing the weights."""
-    many = attributes["steps"] >= LONG_LSTM or arrays[0].size >= LARGE_LSTM
-    return SWITCHES.kernels and attributes["steps"] > 1 and many and float_operands(arrays)
+    """As `several_steps`, with many steps or many hidden units."""
+    return several_steps(arrays, attributes) and (attributes["steps"] >= LONG_RNN or arrays[0].size >= LARGE_RNN)
 
 
 def one_step(arrays: Sequence[Any], attributes: dict) -> bool:

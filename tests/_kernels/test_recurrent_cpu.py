@@ -9,7 +9,7 @@ import pytest
 
 import tdt
 from tdt import _kernels
-from tdt._kernels import LARGE_LSTM, _pool, _recurrent
+from tdt._kernels import LARGE_RNN, _pool, _recurrent
 from tdt._kernels._recurrent import BLOCK
 from tdt._kernels._tile import rates
 from tdt._ops.nn.rnn.sequences import gru_sequence, lstm_sequence, rnn_sequence
@@ -60,7 +60,7 @@ def compare(kind: str, sizes: tuple[int, ...], size: int, reverse: bool = False)
     operands = problem(kind, sizes, size)
     both = kernels_of(kind, len(sizes))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_kernels._conditions, "LONG_LSTM", 1)
+        patch.setattr(_kernels._conditions, "LONG_RNN", 1)
         called = watch(patch, *kernels_of(kind), *kernels_of(kind, 1))
         fast = results(kind, operands, sizes, reverse)
     assert called == both
@@ -155,10 +155,10 @@ def test_bits_do_not_depend_on_the_number_of_threads(kind):
 
 @pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_op_uses_the_kernels_for_many_gates_or_steps_and_else_the_portable_form(kind, monkeypatch):
+def test_the_op_uses_the_kernels_for_several_steps_of_rnn_for_many_and_else_the_portable_form(kind, monkeypatch):
     called = watch(monkeypatch, *kernels_of(kind))
     n, size = 24, 40
-    steps = -(-LARGE_LSTM // (n * KINDS[kind][1] * size))
+    steps = max(2, -(-LARGE_RNN // (n * KINDS[kind][1] * size)))
     many = problem(kind, (n,) * steps, size)
     biases = slice(-3, -1) if kind == "lstm" else slice(-2, None)
     bare = [*many]
@@ -166,10 +166,13 @@ def test_the_op_uses_the_kernels_for_many_gates_or_steps_and_else_the_portable_f
     for name, inputs, count in (
         ("all", many, steps), ("no bias", bare, steps), ("few", [many[0][:n], *many[1:]], 1),
         ("wide", [None if a is None else a.astype(np.float64) for a in many], steps), ("long", problem(kind, (1,) * 8, 3), 8),
+        ("two steps", problem(kind, (1,) * 2, 3), 2),
     ):  # fmt: skip
         called.clear()
         results(kind, inputs, (len(inputs[1]),) * count, False)
-        assert len(called) == (0 if name in ("few", "wide") else 2), name
+        assert len(called) == (
+            0 if name in ("few", "wide") or (kind in ("tanh", "relu") and name == "two steps") else 2
+        ), name
 
 
 @pytest.mark.parametrize(("which", "shape"), [

@@ -26,6 +26,7 @@ from tdt._kernels import (
     one_step,
     prepares,
     product,
+    several_steps,
 )
 from tdt._ops.nn.linear import linear
 from tdt._ops.nn.rnn._shared import (
@@ -52,7 +53,7 @@ LSTM_OPERANDS = ("x", "h", "c", "w_ih", "w_hh", "b_ih", "b_hh", "w_hr")
 
 
 def _kernels(path: str) -> tuple[Kernel, ...]:
-    return (kernel(path, large_steps),)
+    return (kernel(path, large_steps if path.startswith("rnn") else several_steps),)
 
 
 def _gradient_kernels(name: str) -> tuple[Kernel, ...]:
