@@ -43,7 +43,7 @@ def unshared(holder: Any, key: Any, count: int) -> bool:
     if base is None:
         return True
     g = holder[key]
-    whole = base.__class__ is ndarray and g.nbytes == base.nbytes and is_dense(g)
+    whole = base.__class__ is g.__class__ and g.nbytes == base.nbytes and is_dense(g)
     return whole and getrefcount(g.base) == 3
 
 

@@ -86,3 +86,17 @@ def test_ignored_targets_have_no_part_as_on_the_cpu():
             loss.sum().backward()
             results += [loss.detach().cpu(), leaf.grad.cpu()]
         tdt.testing.assert_close(results[:2], results[2:])
+
+
+def test_channels_last_gradients_of_leaves_are_stored_without_a_copy(counted):
+    x = tdt.ones(2, 3, 9, 8, device="cuda").to(memory_format=tdt.channels_last).requires_grad_()
+    w = tdt.ones(5, 3, 3, 3, device="cuda").to(memory_format=tdt.channels_last).requires_grad_()
+    out = F.conv2d(x, w)
+    g = tdt.ones_like(out)
+    with counted() as found:
+        out.backward(g)
+    # The kernel writes the gradient of the weights contiguous.
+    assert [name for _, name, _ in found] == ["conv_grads", "copy"]
+    assert x.grad.is_contiguous(memory_format=tdt.channels_last) and w.grad.is_contiguous(
+        memory_format=tdt.channels_last
+    )

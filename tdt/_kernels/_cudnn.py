@@ -1,0 +1,324 @@
+"""cuDNN's backend API through ctypes: plans of convolutions and of their gradients, on a GPU.
+
+A convolution is described by descriptors: three tensors, the strides and paddings, an operation, a graph of this one operation.
+cuDNN's heuristics name engines for the graph, the fastest first. The first whose results are deterministic and rounded as tdt's
+are becomes the plan, which is kept for all calls with these shapes. Nothing is timed: a plan depends on shapes, settings, the GPU
+and the version of cuDNN alone. Constants and types are those of `cudnn_graph.h` of cuDNN 9; the tests compare them with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tdt import _backend
+from tdt._kernels import _cublas_lt
+
+# Descriptors.
+CONVOLUTION, ENGINE, ENGINECFG, ENGINEHEUR, EXECUTION_PLAN = 1, 2, 3, 4, 5
+FORWARD, WEIGHT_GRAD, INPUT_GRAD = 10, 11, 12
+OPERATIONGRAPH, VARIANT_PACK, TENSOR = 15, 16, 17
+
+# Their attributes.
+COMP_TYPE, CONV_MODE, DILATIONS, STRIDES, POST_PADDINGS, PRE_PADDINGS, SPATIAL_DIMS = range(100, 107)
+HEUR_MODE, HEUR_GRAPH, HEUR_RESULTS = 200, 201, 202
+CFG_ENGINE = 300
+PLAN_HANDLE, PLAN_CONFIG, PLAN_WORKSPACE_SIZE = 400, 401, 402
+GRAPH_HANDLE, GRAPH_OPS = 800, 801
+ALIGNMENT, DATA_TYPE, DIMENSIONS, TENSOR_STRIDES, UNIQUE_ID = 900, 901, 902, 903, 906
+UNIQUE_IDS, DATA_POINTERS, WORKSPACE = 1000, 1001, 1003
+NUMERICAL_NOTE = 1303
+OPERATIONS = {  # alpha, beta, the convolution, and the tensors x (N, C, *), w (O, C / groups, *) and y (N, O, *)
+    FORWARD: (700, 701, 702, 704, 703, 705),
+    INPUT_GRAD: (706, 707, 708, 710, 709, 711),
+    WEIGHT_GRAD: (712, 713, 714, 716, 715, 717),
+}
+
+# Types of attributes, each with that of an element.
+TYPES: dict[str, tuple[int, Any]] = {
+    "handle": (0, ctypes.c_void_p),
+    "data type": (1, ctypes.c_int),
+    "int64": (3, ctypes.c_int64),
+    "float": (4, ctypes.c_float),
+    "pointer": (6, ctypes.c_void_p),
+    "convolution mode": (7, ctypes.c_int),
+    "heuristics": (8, ctypes.c_int),
+    "note": (11, ctypes.c_int),
+    "descriptor": (15, ctypes.c_void_p),
+}
+DATA_TYPES = {"f": 0, "e": 2, "E": 9}  # float32, float16, bfloat16
+CROSS_CORRELATION = 1
+HEURISTICS = (3, 2)  # "mode A", and what computes all else without a promise of speed
+
+# What cuDNN notes of an engine. On float32, tensor cores round the operands to TF32.
+TENSOR_CORE, DOWN_CONVERT_INPUTS, REDUCED_PRECISION_REDUCTION, FFT, NONDETERMINISTIC = range(5)
+WINOGRAD = frozenset((5, 6, 7, 8))  # of any tile
+MOST_NOTES = 16
+REFUSED = WINOGRAD | {DOWN_CONVERT_INPUTS, REDUCED_PRECISION_REDUCTION, FFT, NONDETERMINISTIC}
+MOST_WORKSPACE = 1 << 30  # bytes
+NOT_INITIALIZED, NOT_SUPPORTED = 1001, range(3000, 4000)
+X, W, Y = 1, 2, 3  # names of the tensors in a graph
+
+_POINTER, _INT, _LONG, _SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_size_t
+_OUT = ctypes.POINTER(_POINTER)
+SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "Create": (_OUT,),
+    "SetStream": (_POINTER, _POINTER),
+    "BackendCreateDescriptor": (_INT, _OUT),
+    "BackendDestroyDescriptor": (_POINTER,),
+    "BackendSetAttribute": (_POINTER, _INT, _INT, _LONG, _POINTER),
+    "BackendGetAttribute": (_POINTER, _INT, _INT, _LONG, ctypes.POINTER(_LONG), _POINTER),
+    "BackendFinalize": (_POINTER,),
+    "BackendExecute": (_POINTER, _POINTER, _POINTER),
+    "GetLastErrorString": (ctypes.c_char_p, _SIZE),
+}
+
+
+class Problem(NamedTuple):
+    """What a plan is made for. All tensors are contiguous, or all are channels-last."""
+
+    operation: int  # FORWARD, INPUT_GRAD or WEIGHT_GRAD
+    dtype: str  # letter
+    tf32: bool
+    alignment: int  # of all addresses, in bytes
+    last: bool
+    x: tuple[int, ...]
+    w: tuple[int, ...]
+    y: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+
+class CudnnError(RuntimeError):
+    """A function of cuDNN was not successful.
+
+    Attributes:
+        status: `cudnnStatus_t`.
+    """
+
+    def __init__(self, name: str, status: int):
+        reason = ctypes.create_string_buffer(512)
+        functions()["GetLastErrorString"](reason, len(reason))
+        super().__init__(f"cudnn{name} failed with status {status}: {reason.value.decode(errors='replace')}")
+        self.status = status
+
+
+def loaded() -> ctypes.CDLL | None:
+    """cuDNN 9 as Python's packages or the system have it, in this order."""
+    spec = importlib.util.find_spec("nvidia")
+    wheels = [] if spec is None else [Path(p, "cudnn/lib/libcudnn.so.9") for p in spec.submodule_search_locations or ()]
+    for path in (*filter(Path.is_file, wheels), "libcudnn.so.9"):
+        try:
+            return ctypes.CDLL(str(path))
+        except OSError:  # the next one, or none
+            continue
+    return None
+
+
+@functools.cache
+def library() -> ctypes.CDLL | None:
+    """cuDNN, if it is installed for the CUDA that CuPy uses."""
+    if not _backend.cuda_device_count() or _cublas_lt.library() is None:  # cuDNN looks for cuBLASLt by its name
+        return None
+    found = loaded()
+    if found is None:
+        return None
+    found.cudnnGetVersion.restype = found.cudnnGetCudartVersion.restype = _SIZE
+    ours = _backend.gpu().cuda.runtime.runtimeGetVersion() // 1000
+    return found if found.cudnnGetCudartVersion() // 1000 == ours else None
+
+
+def version() -> int | None:
+    """cuDNN's version, as 91002 for 9.10.2; None where it is not installed, or does not support the current GPU."""
+    found = library()
+    return None if found is None or handle(_backend.gpu().cuda.Device().id) is None else found.cudnnGetVersion()
+
+
+@functools.cache
+def functions() -> dict[str, Any]:
+    """The functions of cuDNN, by the part of their names after `cudnn`."""
+    found: dict[str, Any] = {}
+    for name, types in SIGNATURES.items():
+        function = found[name] = getattr(library(), f"cudnn{name}")
+        function.argtypes, function.restype = types, _INT
+    return found
+
+
+def call(name: str, *args: Any) -> None:
+    """Call a function of cuDNN; CudnnError unless it is successful."""
+    if status := functions()[name](*args):
+        raise CudnnError(name, status)
+
+
+class Descriptor:
+    """A descriptor of cuDNN's: it is set, finalized and then read, and destroyed with this object."""
+
+    def __init__(self, kind: int):
+        self.at, self._destroy = _POINTER(), functions()["BackendDestroyDescriptor"]
+        call("BackendCreateDescriptor", kind, ctypes.byref(self.at))
+
+    def __del__(self) -> None:
+        if self.at.value:
+            self._destroy(self.at)
+
+    def set(self, attribute: int, kind: str, *values: Any) -> Descriptor:
+        """Set an attribute to values, and return the descriptor."""
+        number, element = TYPES[kind]
+        held = (element * len(values))(*values)
+        call("BackendSetAttribute", self.at, attribute, number, len(values), held)
+        return self
+
+    def done(self) -> Descriptor:
+        """Finalize and return the descriptor."""
+        call("BackendFinalize", self.at)
+        return self
+
+    def get(self, attribute: int, kind: str, most: int, into: Any = None) -> list[Any]:
+        """At most so many values of an attribute; descriptors are written to those of `into`."""
+        number, element = TYPES[kind]
+        held, count = into or (element * most)(), _LONG(0)
+        call("BackendGetAttribute", self.at, attribute, number, most, ctypes.byref(count), held)
+        return list(held)[: count.value]
+
+
+@functools.cache
+def handle(gpu: int) -> Any:
+    """The library's handle for a GPU, the current one; None where cuDNN does not support it or its driver."""
+    result = _POINTER()
+    status = functions()["Create"](ctypes.byref(result))
+    if status and status != NOT_INITIALIZED and status not in NOT_SUPPORTED:
+        raise CudnnError("Create", status)
+    return None if status else result
+
+
+def target(gpu: int) -> dict[int, tuple[int, str, Any]]:
+    """The attribute by which descriptors of these kinds name the GPU that they are for, the current one."""
+    return {OPERATIONGRAPH: (GRAPH_HANDLE, "handle", handle(gpu)), EXECUTION_PLAN: (PLAN_HANDLE, "handle", handle(gpu))}
+
+
+def steps(shape: tuple[int, ...], last: bool) -> tuple[int, ...]:
+    """Elements between neighbours in each dimension of (N, C, *), contiguous or channels-last."""
+    found, size = [0] * len(shape), 1
+    for d in (1, *range(len(shape) - 1, 1, -1), 0) if last else range(len(shape) - 1, -1, -1):
+        found[d], size = size, size * shape[d]
+    return tuple(found)
+
+
+_in_use = threading.Lock()  # of handles: one thread at a time sets the stream and launches
+
+
+class Plan:
+    """An engine for a problem on one GPU.
+
+    Attributes:
+        workspace_size: bytes that a launch needs.
+    """
+
+    def __init__(self, gpu: int, problem: Problem):
+        self.gpu, self._target = gpu, target(gpu)
+        self._parts: list[Descriptor] = []  # a descriptor may refer to those that it was made of
+        self._plan, self.workspace_size = self._first(problem)
+
+    def _of(self, kind: int) -> Descriptor:
+        part = Descriptor(kind)
+        self._parts.append(part)
+        return part.set(*self._target[kind]) if kind in self._target else part
+
+    def _tensor(self, problem: Problem, name: int, shape: tuple[int, ...]) -> Descriptor:
+        tensor = self._of(TENSOR).set(UNIQUE_ID, "int64", name).set(ALIGNMENT, "int64", problem.alignment)
+        tensor.set(DATA_TYPE, "data type", DATA_TYPES[problem.dtype]).set(DIMENSIONS, "int64", *shape)
+        return tensor.set(TENSOR_STRIDES, "int64", *steps(shape, problem.last)).done()
+
+    def _graph(self, problem: Problem) -> Descriptor:
+        convolution = self._of(CONVOLUTION).set(SPATIAL_DIMS, "int64", len(problem.stride))
+        convolution.set(COMP_TYPE, "data type", DATA_TYPES["f"]).set(CONV_MODE, "convolution mode", CROSS_CORRELATION)
+        for attribute, values in (
+            (DILATIONS, problem.dilation), (STRIDES, problem.stride),
+            (PRE_PADDINGS, problem.padding), (POST_PADDINGS, problem.padding),
+        ):  # fmt: skip
+            convolution.set(attribute, "int64", *values)
+        alpha, beta, how, *places = OPERATIONS[problem.operation]
+        operation = self._of(problem.operation).set(alpha, "float", 1).set(beta, "float", 0)
+        operation.set(how, "descriptor", convolution.done().at)
+        for place, name, shape in zip(places, (X, W, Y), (problem.x, problem.w, problem.y), strict=True):
+            operation.set(place, "descriptor", self._tensor(problem, name, shape).at)
+        return self._of(OPERATIONGRAPH).set(GRAPH_OPS, "descriptor", operation.done().at).done()
+
+    def _engines(self, graph: Descriptor) -> Iterator[Descriptor]:
+        """The configurations that cuDNN's heuristics name, in their order."""
+        for mode in HEURISTICS:
+            heuristics = self._of(ENGINEHEUR).set(HEUR_GRAPH, "descriptor", graph.at).set(HEUR_MODE, "heuristics", mode)
+            try:
+                heuristics.done()
+            except CudnnError as error:
+                if error.status not in NOT_SUPPORTED:
+                    raise
+                continue
+            count, (number, element) = _LONG(0), TYPES["descriptor"]
+            call("BackendGetAttribute", heuristics.at, HEUR_RESULTS, number, 0, ctypes.byref(count), None)
+            found = [Descriptor(ENGINECFG) for _ in range(count.value)]
+            into = (element * len(found))(*(each.at for each in found))
+            yield from found[: len(heuristics.get(HEUR_RESULTS, "descriptor", len(found), into))]
+
+    def _first(self, problem: Problem) -> tuple[Descriptor, int]:
+        """The plan of the first engine that is admitted, and its workspace."""
+        refused = REFUSED if problem.tf32 or problem.dtype != "f" else REFUSED | {TENSOR_CORE}
+        for config in self._engines(self._graph(problem)):
+            engine = Descriptor(ENGINE)
+            config.get(CFG_ENGINE, "descriptor", 1, (_POINTER * 1)(engine.at))
+            if not refused.isdisjoint(engine.get(NUMERICAL_NOTE, "note", MOST_NOTES)):
+                continue
+            plan = self._of(EXECUTION_PLAN).set(PLAN_CONFIG, "descriptor", config.at)
+            try:
+                plan.done()
+            except CudnnError:  # as a GPU, a driver or its memory may refuse an engine, the next one is tried
+                continue
+            (size,) = plan.get(PLAN_WORKSPACE_SIZE, "int64", 1)
+            if size <= MOST_WORKSPACE:
+                self._parts.append(config)
+                return plan, size
+        raise UnsupportedError(problem)
+
+    def __call__(self, x: int, w: int, y: int) -> None:
+        """Launch the convolution of memory at these addresses, in the current stream."""
+        xp = _backend.gpu()
+        memory = xp.empty(self.workspace_size, "B") if self.workspace_size else None
+        pack = addresses(x, w, y, None if memory is None else memory.data.ptr)
+        with _in_use:
+            call("SetStream", handle(self.gpu), xp.cuda.get_current_stream().ptr)
+            call("BackendExecute", handle(self.gpu), self._plan.at, pack.at)
+
+
+def addresses(x: int, w: int, y: int, workspace: int | None) -> Descriptor:
+    """What a launch is handed."""
+    pack = Descriptor(VARIANT_PACK).set(UNIQUE_IDS, "int64", X, W, Y).set(DATA_POINTERS, "pointer", x, w, y)
+    return pack.set(WORKSPACE, "pointer", workspace).done()
+
+
+class UnsupportedError(Exception):
+    """cuDNN has no engine for a problem that may be used."""
+
+
+@functools.lru_cache(4096)
+def plan(gpu: int, problem: Problem) -> Plan | None:
+    """The plan of a convolution on the current GPU; None where cuDNN has no engine for it."""
+    try:
+        return None if handle(gpu) is None else Plan(gpu, problem)
+    except UnsupportedError:
+        return None
+    except CudnnError as error:
+        if error.status not in NOT_SUPPORTED:
+            raise
+        return None
+
+
+def forget(caches: Sequence[Any] = (library, functions, handle, plan)) -> None:
+    """Look for the library again, and make plans anew."""
+    for cache in caches:
+        cache.cache_clear()
