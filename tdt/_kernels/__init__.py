@@ -134,6 +134,7 @@ from tdt._kernels._gpu_conditions import (
 )
 from tdt._kernels._registry import (
     KERNELS,
+    SWITCHES,
     UFUNCS,
     ByShape,
     Kernel,
@@ -141,6 +142,7 @@ from tdt._kernels._registry import (
     chosen,
     chosen_for,
     chosen_on_gpu,
+    cudnn_version,
     enable,
     enable_winograd,
     enabled,
@@ -168,6 +170,7 @@ __all__ = [
     "LOWER",
     "PIECE",
     "PRODUCT",
+    "SWITCHES",
     "UFUNCS",
     "add",
     "add_to",
@@ -180,6 +183,7 @@ __all__ = [
     "chosen",
     "chosen_for",
     "chosen_on_gpu",
+    "cudnn_version",
     "convolution",
     "distances",
     "enable",

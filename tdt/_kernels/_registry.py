@@ -24,14 +24,17 @@ class Switches:
         kernels: any at all: not under `TDT_KERNELS=reference` nor after `tdt.backends.kernels(False)`.
         winograd: convolutions by Winograd's algorithm: not under `TDT_WINOGRAD=0` nor after `tdt.backends.winograd(False)`.
         tf32: products of float32 on a GPU may round their operands to ten bits: see `tdt.set_float32_matmul_precision`.
+        cudnn: convolutions on a GPU may be cuDNN's, and these may round float32 operands if `conv_tf32`: see
+            `tdt.backends.cudnn`.
     """
 
-    __slots__ = ("kernels", "winograd", "tf32")
+    __slots__ = ("kernels", "winograd", "tf32", "cudnn", "conv_tf32")
 
     def __init__(self) -> None:
         self.kernels = os.environ.get("TDT_KERNELS", "") != "reference"
         self.winograd = os.environ.get("TDT_WINOGRAD", "") != "0"
         self.tf32 = False
+        self.cudnn = self.conv_tf32 = True
 
 
 SWITCHES = Switches()
@@ -224,3 +227,6 @@ def _also_lines(images: Kernel) -> Kernel:
         return np.ascontiguousarray(images.function(*rows, **how)[:, :, 0])
 
     return Kernel(accepts, call)
+
+
+cudnn_version = lazy("_cudnn:version")

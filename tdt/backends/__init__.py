@@ -1,7 +1,7 @@
 """Settings of compute backends: `tdt.backends.kernels` and `winograd`, and PyTorch's flags for the libraries that it uses.
 
-tdt uses NumPy, its own kernels and CuPy, so `is_available()` is False for MPS, cuDNN and oneDNN. Their flags store the values
-that a script assigns, and have no effect.
+tdt uses NumPy, its own kernels, and CuPy and cuDNN on GPUs, so `is_available()` is False for MPS and oneDNN. Their flags store
+the values that a script assigns, and have no effect.
 """
 
 from __future__ import annotations

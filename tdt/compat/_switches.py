@@ -107,8 +107,8 @@ def get_deterministic_debug_mode() -> int:
 def set_float32_matmul_precision(precision: str) -> None:
     """Set how products of float32 matrices are computed on a GPU: "highest" in float32, "high" and "medium" in TF32.
 
-    TF32 rounds the operands to ten bits of the mantissa and sums in float32, several times as fast. Products on the CPU, and
-    convolutions, are float32 in each. Warns about another value.
+    TF32 rounds the operands to ten bits of the mantissa and sums in float32, several times as fast. Products on the CPU are
+    float32 in each; `tdt.backends.cudnn.allow_tf32` is the switch of convolutions. Warns about another value.
 
     >>> import tdt
     >>> tdt.set_float32_matmul_precision("highest")

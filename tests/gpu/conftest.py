@@ -46,3 +46,21 @@ def counted() -> Counted:
             _array.watched = None
 
     return block
+
+
+@pytest.fixture
+def cudnn(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
+    """A GPU that has cuDNN: the fake of it, whose library is returned."""
+    from cupy._cudnn import LIBRARY
+
+    from tdt._kernels import _cudnn, cudnn_gpu
+
+    def again() -> None:
+        cudnn_gpu._plans.clear()
+        _cudnn.forget()
+
+    monkeypatch.setattr(_cudnn, "loaded", lambda: LIBRARY.library)
+    again()
+    yield LIBRARY.library
+    monkeypatch.undo()
+    again()

@@ -36,6 +36,7 @@ MODELS = {
 
 # Launches of a step, as docs/guide/gpu.md lists them.
 LAUNCHES = {"mlp": 17, "lenet": 30, "resnet20": 149, "gpt": 118, "lstm": 30}
+LAUNCHES_BY_CUDNN = {"lenet": 33, "resnet20": 167}
 
 RUN = """
 data: {train: Digits(split=train), transform: [ToTensor], loader: {batch_size: 64}}

@@ -35,6 +35,7 @@ from tdt._kernels import (
     groups_of_images,
     kernel,
     large_pair_convolution,
+    lazy,
     many_tiles,
     narrow,
     pointwise,
@@ -63,12 +64,17 @@ def _conv_flops(x: tuple, w: tuple, b: Any = None, **attributes: Any) -> int:
     return math.prod(conv_shape(x, w, b, **attributes)) * math.prod(w[1:])
 
 
+_NAMES = ("conv", "conv_input_grad", "conv_weight_grad")
+CUDNN = {name: gpu_kernel(f"cudnn_gpu:{name}", lazy("cudnn_gpu:fits")) for name in _NAMES}
+
+
 def _kernels(name: str) -> ByShape:
     of_volumes = () if name == "conv_input_grad" else (kernel(f"volume_cpu:{name}", few_image_channels, lines=True),)
     of_patches = () if name == "conv_input_grad" else (kernel(f"patches_cpu:{name}", few_windows),)
     of_depths = () if name == "conv" else (kernel(f"depth_cpu:{name}", few_volume_channels),)
     return ByShape(
         (
+            CUDNN[name],
             *of_depths,
             kernel(f"lines_cpu:{name}", few_line_channels),
             kernel(f"depthwise_cpu:{name}", groups_of_images, lines=True),
@@ -82,10 +88,7 @@ def _kernels(name: str) -> ByShape:
     )
 
 
-OF_PAIRS = {
-    name: (kernel(f"bfloat16_conv_cpu:{name}", large_pair_convolution),)
-    for name in ("conv", "conv_input_grad", "conv_weight_grad")
-}
+OF_PAIRS = {name: (kernel(f"bfloat16_conv_cpu:{name}", large_pair_convolution), CUDNN[name]) for name in _NAMES}
 
 
 def _in_half_precision(op: Any, xp: Any, arrays: tuple, attributes: dict) -> Any:
@@ -93,7 +96,7 @@ def _in_half_precision(op: Any, xp: Any, arrays: tuple, attributes: dict) -> Any
     result = _by_pairs(op, xp, arrays, attributes)
     if result is not None:
         return result
-    if fast := _reading_bfloat16(op, xp, arrays, attributes):
+    if xp is np and (fast := _reading_bfloat16(op, xp, arrays, attributes)):
         return narrow(fast(arrays[0], *widen(arrays[1:]), **attributes), arrays[0].dtype)
     wide = widen(arrays)
     function = chosen(op.kernels, xp, *wide, **attributes)
@@ -101,7 +104,7 @@ def _in_half_precision(op: Any, xp: Any, arrays: tuple, attributes: dict) -> Any
 
 
 def _by_pairs(op: Any, xp: Any, arrays: tuple, attributes: dict) -> Any:
-    """A convolution of bfloat16 by its own kernel; None where it has none."""
+    """A convolution of half precision by its own kernel; None where it has none."""
     fast = chosen(OF_PAIRS[op.name], xp, *arrays, **attributes)
     return fast(*arrays, **attributes) if fast else None
 
@@ -136,7 +139,7 @@ CHECKED = CheckedCalls(FORWARD)
     node="ConvolutionBackward0",
     autocast="lower",
     kernels=FORWARD,
-    half=True,
+    half="everywhere",
     float32_weights=True,
 )
 def conv(xp, x, w, b=None, *, stride, padding, dilation, groups):
@@ -174,7 +177,10 @@ def _(xp, g, needs, x, w, stride, padding, dilation, groups):
     return gx, None if gw is None else to_layout_of(xp, gw, w), gb
 
 
-_BOTH_GRADIENTS = (gpu_kernel("conv_gpu:conv_grads", gpu_convolution),)
+_BOTH_GRADIENTS = (
+    gpu_kernel("cudnn_gpu:conv_grads", lazy("cudnn_gpu:both_fit")),
+    gpu_kernel("conv_gpu:conv_grads", gpu_convolution),
+)
 
 
 def _gradients(xp, g, needs, x, w, how):
@@ -204,10 +210,10 @@ def _gradients_in_half_precision(xp, g, needs, x, w, how):
     """Those that kernels for half precision compute, and the others in float32, each operand converted once."""
     gx = _by_pairs(conv_input_grad, xp, (g, w), {"size": x.shape[2:], **how}) if needs[0] else None
     gw = _by_pairs(conv_weight_grad, xp, (g, x), {"kernel": w.shape[2:], **how}) if needs[1] else None
-    if needs[0] and gx is None:
+    if needs[0] and gx is None and xp is np:
         if fast := _reading_bfloat16(conv_input_grad, xp, (g, w), {"size": x.shape[2:], **how}):
             gx = fast(g, *widen((w,)), size=x.shape[2:], **how)
-    if needs[1] and gw is None:
+    if needs[1] and gw is None and xp is np:
         if fast := _reading_bfloat16(conv_weight_grad, xp, (g, x), {"kernel": w.shape[2:], **how}):
             gw = fast(g, x, kernel=w.shape[2:], **how)
     left = needs[0] and gx is None, needs[1] and gw is None, needs[2]
@@ -235,7 +241,7 @@ def _input_flops(y: tuple, w: tuple, b: Any = None, **attributes: Any) -> int:
     node="ConvolutionBackward0",
     autocast="lower",
     kernels=INPUT_GRAD,
-    half=True,
+    half="everywhere",
 )
 def conv_input_grad(xp, y, w, b=None, *, size, stride, padding, dilation, groups):
     if y.dtype in LOWER:
@@ -264,7 +270,7 @@ def _(xp, g, needs, y, w, stride, padding, dilation, groups):
     if needs[1]:
         conj, how["kernel"] = y.conj() if y.dtype.kind == "c" else y, w.shape[2:]
         gw = (chosen(conv_weight_grad.kernels, xp, conj, g, **how) or _portable_weight_grad)(conj, g, **how)
-    return gy, gw, total(g, (0, *range(2, g.ndim))) if needs[2] else None
+    return gy, gw, total(g, (0, *range(2, g.ndim)), float32.np if g.dtype in LOWER else None) if needs[2] else None
 
 
 def _portable_conv(x: Any, w: Any, b: Any, **how: Any) -> Any:
@@ -295,7 +301,7 @@ def _weight_flops(y: tuple, x: tuple, *, kernel: tuple, groups: int, **attribute
     shape=_weight_shape,
     flops=_weight_flops,
     kernels=_kernels("conv_weight_grad"),
-    half=True,
+    half="everywhere",
 )
 def conv_weight_grad(xp, y, x, *, kernel, stride, padding, dilation, groups):
     if y.dtype in LOWER:

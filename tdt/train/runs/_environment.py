@@ -23,7 +23,7 @@ except ImportError:  # Windows
 
 # Packages whose version can change a run's numbers or files; those not installed are left out.
 _CPU = ("numpy", "scipy", "numba", "llvmlite", "ml_dtypes", "safetensors", "tensorboard")
-_GPU = ("cupy-cuda12x", "cupy-cuda13x", "nvidia-cudnn-frontend")
+_GPU = ("cupy-cuda12x", "cupy-cuda13x", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13")
 _VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TDT_KERNELS", "TDT_WINOGRAD",
               "CUDA_VISIBLE_DEVICES")  # fmt: skip
 

@@ -40,7 +40,12 @@ LIBRARIES = {
     "libcurand.so.10": ("cupy_backends/cuda/libs/curand",),
     "libcufft.so.12": ("cupy/cuda/cufft",),
 }
-LT, LT_SOURCE = "libcublasLt.so.13", Path(__file__).parents[1] / "cublas_lt.c"  # what tdt itself calls
+# What tdt itself calls: a library's source, and its pointer to a function that gets jobs. cuDNN may be absent: its name is not
+# NVIDIA's, so that only tests of it find it.
+CALLED = {
+    "libcublasLt.so.13": ("cublas_lt.c", "lt_matmul", "cublasLtMatmul"),
+    "libcudnn_fake.so.9": ("cudnn.c", "cudnn_execute", "cudnnBackendExecute"),
+}
 EMPTY = ("libnvJitLink.so.13",)  # what those need, and CuPy calls nothing of
 KINDS = ("allocate", "free", "upload", "pinned upload", "download", "copy", "fill", "wait", "library", "event", "capture",
          "check")  # fmt: skip
@@ -184,11 +189,12 @@ def _on_capture(stream: int | None, begin: int) -> int:
     return 0
 
 
-def _on_product(job: int, size: int) -> int:
+def _on_job(name: str, job: int, size: int) -> int:
+    """A job of a library, which ends with its stream."""
     stream = _VOID.from_buffer_copy(ctypes.string_at(job + size - 8, 8)).value or 0
-    if error := _implicit("cublasLtMatmul", stream):
+    if error := _implicit(name, stream):
         return error
-    _note(Call("library", "cublasLtMatmul", stream=stream))
+    _note(Call("library", name, stream=stream))
     return 0
 
 
@@ -220,12 +226,7 @@ def start(gpus: int = 1) -> None:
     atexit.register(lambda: setattr(_VOID.in_dll(driver, "null_call"), "value", None))
     for library in EMPTY:
         _load(_built(library, "", headers))
-    lt, on_product = (
-        _load(_built(LT, LT_SOURCE.read_text(), headers)),
-        ctypes.CFUNCTYPE(_INT, _SIZE, _SIZE)(_on_product),
-    )
-    _alive.append(on_product)
-    _VOID.in_dll(lt, "lt_matmul").value = ctypes.cast(on_product, _VOID).value
+    called("libcublasLt.so.13")
     for library, callers in LIBRARIES.items():
         paths = [path for caller in callers for path in packages.glob(f"{caller}.*.so")]
         assert len(paths) == len(callers), f"the wheel has not all of {callers}"
@@ -239,6 +240,17 @@ def start(gpus: int = 1) -> None:
         _compile_nothing_of_cupys()
     for name in ("cupy.cuda.cub", "cupy.cuda.thrust"):
         redirect(name, driver)
+
+
+def called(library: str) -> ctypes.CDLL:
+    """The fake of a library that tdt calls, which notes its jobs."""
+    source, pointer, name = CALLED[library]
+    headers = _folder("nvidia") / "cu13" / "include"
+    found = _load(_built(library, (SOURCE.parents[1] / source).read_text(), headers))
+    on_job = ctypes.CFUNCTYPE(_INT, _SIZE, _SIZE)(functools.partial(_on_job, name))
+    _alive.append(on_job)
+    _VOID.in_dll(found, pointer).value = ctypes.cast(on_job, _VOID).value
+    return found
 
 
 def _zero_memory() -> None:
