@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -15,6 +16,7 @@ import numpy as np
 
 import tdt
 from tdt import nn
+from tdt._kernels import cudnn_gpu
 from tdt.nn import functional as F
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -82,17 +84,17 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 
-def _computed(case: Case, device: str, dtype: Any) -> list[np.ndarray]:
-    """The results of a case and the gradients of its operands, in float64."""
+def _computed(case: Case, device: str, dtype: Any, of: Any = tdt.float32) -> list[np.ndarray]:
+    """The results of a case and the gradients of its operands, in float64. All numbers are of a dtype `of`, or narrower."""
     rng, leaves = np.random.default_rng(11), []
 
     def new(*size: int) -> tdt.Tensor:
-        value = tdt.from_numpy(rng.standard_normal(size, np.float32))  # of which every dtype here has each value
+        value = tdt.from_numpy(rng.standard_normal(size, np.float32)).to(of)
         leaves.append(value.to(device=device, dtype=dtype).requires_grad_())
         return leaves[-1]
 
     results = case(new)
-    grads = [tdt.from_numpy(rng.standard_normal(tuple(out.shape), np.float32)) for out in results]
+    grads = [tdt.from_numpy(rng.standard_normal(tuple(out.shape), np.float32)).to(of) for out in results]
     tdt.autograd.backward(results, [g.to(device=device, dtype=dtype) for g in grads])
     values = [*(out.detach() for out in results), *(leaf.grad for leaf in leaves)]
     return [value.cpu().double().numpy() for value in values if value is not None]
@@ -116,6 +118,53 @@ def _too_far(exact: list, here: list, there: list, least: float = LEAST) -> str 
         if not of_gpu <= max(TIMES * of_cpu, least):
             return f"result or gradient {k} is {of_gpu:.1e} from float64, the CPU's {of_cpu:.1e}"
     return None
+
+
+CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "lines": ((8, 16, 500), (32, 16, 5), {}),
+    "3 x 3": ((8, 16, 33, 31), (32, 16, 3, 3), {"padding": 1}),
+    "1 x 1": ((8, 64, 20, 20), (32, 64, 1, 1), {}),
+    "one channel": ((8, 1, 28, 28), (6, 1, 5, 5), {}),
+    "strided and dilated": ((8, 16, 33, 31), (32, 16, 3, 3), {"stride": 2, "dilation": 2, "padding": 2}),
+    "in groups": ((8, 16, 33, 31), (32, 4, 5, 5), {"groups": 4}),
+    "depthwise": ((8, 32, 28, 28), (32, 1, 3, 3), {"groups": 32, "padding": 1}),
+    "volumes": ((2, 8, 12, 14, 16), (16, 8, 3, 3, 3), {"padding": 1}),
+}
+LEAST_OF = {tdt.float32: LEAST, tdt.float16: 2e-3, tdt.bfloat16: 1.6e-2}
+
+
+def check_cudnn(target: str) -> Iterator[tuple[str, str | None]]:
+    """Convolutions and their gradients by cuDNN, and by tdt's own kernels, both held to float64 on the CPU."""
+    if not tdt.backends.cudnn.is_available():
+        yield "cuDNN is not installed", None
+        return
+    for (name, (x, w, how)), dtype, last in itertools.product(CONVOLUTIONS.items(), LEAST_OF, (False, True)):
+        if last and len(x) == 3:
+            continue
+        for enabled in (True, False):
+            title = f"{name}, {dtype}, {'channels-last' if last else 'contiguous'}, by {'cuDNN' if enabled else 'tdt'}"
+            try:
+                with tdt.backends.cudnn.flags(enabled=enabled, allow_tf32=False):
+                    yield title, _wrong_convolution(_convolution(x, w, how, last), target, dtype)
+            except Exception as error:  # noqa: BLE001 - that is what is looked for
+                yield title, f"{type(error).__name__}: {error}".partition("\n")[0]
+
+
+def _convolution(x: tuple[int, ...], w: tuple[int, ...], how: dict[str, Any], last: bool) -> Case:
+    kind = (F.conv1d, F.conv2d, F.conv3d)[len(x) - 3]
+    format = (tdt.channels_last if len(x) == 4 else tdt.channels_last_3d) if last else tdt.contiguous_format
+    return lambda new: (
+        kind(new(*x).contiguous(memory_format=format), new(*w).contiguous(memory_format=format), new(w[0]), **how),
+    )
+
+
+def _wrong_convolution(case: Case, target: str, dtype: Any) -> str | None:
+    cudnn_gpu._plans.clear()
+    exact, here = _computed(case, "cpu", tdt.float64, dtype), _computed(case, "cpu", dtype, dtype)
+    there = _computed(case, target, dtype, dtype)
+    if tdt.backends.cudnn.enabled and [plan is not None for plan, _, _ in cudnn_gpu._plans.values()] != [True] * 3:
+        return "cuDNN has not computed the result and both gradients"
+    return _too_far(exact, here, there, LEAST_OF[dtype])
 
 
 def check_graphs(target: str) -> Iterator[tuple[str, str | None]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import math
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import cupy
 import pytest
 
+from tdt._kernels import _cudnn
 from tests import gpu_kernels
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +33,7 @@ def test_correctness_writes_ops_and_configs(tmp_path):
     assert done.returncode == 0 and json.loads((tmp_path / "configs.json").read_text())[0]["wrong"] is None
 
 
-@pytest.mark.parametrize("stage", ["kernels", "graphs", "checkpoints", "sanitizer"])
+@pytest.mark.parametrize("stage", ["kernels", "cudnn", "graphs", "checkpoints", "sanitizer"])
 def test_a_stage_writes_what_it_checked(stage: str, tmp_path):
     done = gpu_check("correctness", "--only", stage, "--results", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -47,6 +49,20 @@ def test_kernels_that_are_far_from_float64_are_found(wrong: float, monkeypatch):
     )
     ((name, found),) = gpu_kernels.check_kernels("cuda")
     assert name == "sums" and found is not None and "from float64" in found
+
+
+def test_convolutions_by_cudnn_are_compared(cudnn, monkeypatch):
+    small = {"lines": ((1, 2, 9), (3, 2, 5), {}), "images": ((1, 2, 7, 7), (3, 2, 3, 3), {})}
+    monkeypatch.setattr(gpu_kernels, "CONVOLUTIONS", small)
+    found = dict(gpu_kernels.check_cudnn("cuda"))
+    assert len(found) == 3 * (2 + 4) and {*found.values()} == {None}
+    monkeypatch.setattr(gpu_kernels, "_too_far", lambda *args: "far")
+    assert {*dict(gpu_kernels.check_cudnn("cuda")).values()} == {"far"}
+    ctypes.c_int.in_dll(cudnn, "cudnn_without").value = _cudnn.FORWARD
+    _cudnn.forget()
+    by = {wrong: name.rpartition(" ")[2] for name, wrong in gpu_kernels.check_cudnn("cuda")}
+    ctypes.c_int.in_dll(cudnn, "cudnn_without").value = 0
+    assert by == {"cuDNN has not computed the result and both gradients": "cuDNN", "far": "tdt"}
 
 
 @pytest.mark.filterwarnings("ignore")
