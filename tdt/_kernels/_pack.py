@@ -189,8 +189,10 @@ class Columns(Source):
         return [builder.add(first, self.number(block)), builder.add(out, self.number(4 * block))]
 
 
-def turned(routine: Routine, addresses: list[Any], half: bool = False) -> list[Any]:
+def turned(routine: Routine, addresses: list[Any], half: bool = False, mask: Any = None) -> list[Any]:
     """The vectors of so many floats at these addresses, 8 or 16 of them, or of bfloat16, as a block turned.
+
+    Elements whose mask is not set are not read.
 
     A quarter of a vector's 128 bits is loaded at a time: rows i, i + 4, … become the parts of one vector. So four rows are turned
     by eight shuffles within parts, where shuffles of whole vectors would take twice as many.
@@ -207,7 +209,8 @@ def turned(routine: Routine, addresses: list[Any], half: bool = False) -> list[A
 
     lines = []
     for start in range(0, block, part):
-        parts = [elements_at(routine, address, start, part, half) for address in addresses]
+        some = None if mask is None else shuffle(routine, mask, mask, list(range(start, start + part)))
+        parts = [elements_at(routine, address, start, part, half, some) for address in addresses]
         rows = [joined(parts[i::part]) for i in range(part)]
         lines += turned_parts(routine, rows)
     return lines

@@ -167,28 +167,33 @@ class Turn(Source):
             offsets = [builder.mul(i, values["step"]) for i in index]
         sources = [builder.add(values["source"], self.bytes_of(offset, self.size)) for offset in offsets]
 
+        def rows(k: Any, mask: Any = None) -> list[Any]:
+            offset = self.bytes_of(k, self.size)
+            return turned(self, [builder.add(source, offset) for source in sources], self.half, mask)
+
         def block(state: list[Any], count: Any) -> list[Any]:
             k, line = state
-            offset = self.bytes_of(k, self.size)
-            rows = turned(self, [builder.add(source, offset) for source in sources], self.half)
-            for i, row in enumerate(rows):
+            for i, row in enumerate(rows(k)):
                 line = self.store_line(row, builder.add(k, self.number(i)), line, out, count)
             return [builder.add(k, self.number(BLOCK)), line]
-
-        def single(state: list[Any]) -> list[Any]:
-            """One line: of fewer than eight that are left."""
-            k, line = state
-            row, offset = self.zero, self.bytes_of(k, self.size)
-            for i, source in enumerate(sources):
-                row = builder.insert_element(row, self.element_at(source, offset), self.i32(i))
-            return [builder.add(k, self.number(1)), self.store_line(row, k, line, out, count)]
 
         state, blocks = [self.number(0), out], builder.lshr(values["count"], self.number(3))
         if whole is not None:
             state = self.loop(whole, state, lambda state: block(state, None))
             blocks = builder.sub(blocks, whole)
-        state = self.loop(blocks, state, lambda state: block(state, count))
-        self.loop(builder.and_(values["count"], self.number(BLOCK - 1)), state, single)
+        k, _ = self.loop(blocks, state, lambda state: block(state, count))
+        rest = builder.sub(values["count"], k)
+        with builder.if_then(self.less(self.number(0), rest)):
+            with builder.if_else(self.less(self.number(0), k)) as (some, none):
+                with some:  # the last eight lines overlap others
+                    last = builder.sub(values["count"], self.number(BLOCK))
+                    block([last, builder.add(out, builder.mul(self.scale, last))], count)
+                with none:
+                    line = out
+                    for i, row in enumerate(rows(self.number(0), self.mask(rest))[:-1]):
+                        with builder.if_then(self.less(self.number(i), rest)):
+                            self.store_line(row, self.number(i), line, out, count)
+                        line = builder.add(line, self.scale)
         return [builder.add(number, self.number(BLOCK))]
 
     def store_line(self, row: Any, k: Any, line: Any, out: Any, count: Any) -> Any:
