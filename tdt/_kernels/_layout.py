@@ -21,6 +21,7 @@ from tdt._kernels._turn import turner
 COPY = 1 << 16  # elements that a thread should at least copy: about 20 µs
 CHUNK = 32  # columns that are turned together: their lines stay in the level-one cache until they are full
 PLANES = 8  # fewer to planes: lines at distances of powers of two meet in few sets of the cache
+AHEAD = 1 << 15  # bytes of planes that are loaded into the caches while those before them are read
 IMAGE = ("channels", "depth", "height", "width", "front", "top", "left", "out_depth", "out_height", "out_width", "last",
          "turn", "groups", "element")  # fmt: skip
 TRANSPOSE = ("rows", "columns", "chunk", "turn", "element")
@@ -132,6 +133,12 @@ def _image(code: Code, first: Value, last: Value, arguments: list[Value]) -> Non
         with code.when(end < size):
             code.clear(target + 4 * end, 4 * (size - end))
         with code.when(inside):
+            # A share of the next planes, which follow these ones, if they are few enough to stay in a cache.
+            share = p.element * p.channels * p.width
+            planes_size = share * p.height * p.depth
+            ahead = x + (n + 1) * planes_size + (d * p.height + h) * share
+            with code.loop(0, code.select((p.last == 0) & (planes_size <= AHEAD), share, 0), 64) as at:
+                code.prefetch(ahead + at)
             lines, inner = p.depth * p.height * p.width, (d * p.height + h) * p.width + low - p.left
             flat, planes = (n * lines + inner) * p.channels, n * p.channels * lines + inner
 

@@ -40,6 +40,7 @@ class Pixels(Instructions):
                 source = self.at(sample, place if self.kind.planes else self.mul(place, value("source_channels")))
                 start = self.at(line, self.mul(low, pixel))
                 self.zeros(line, 0, self.mul(low, pixel))
+                self.ahead = self.mul(value("source_channels"), width, self.down, value("tile_rows"), 4)
                 self.move(source, size, value("source_channels"), self.sub(high, low), start, pixel, self.here)
                 self.zeros(line, self.mul(high, pixel), self.mul(columns, pixel))
 
@@ -59,6 +60,8 @@ class Pixels(Instructions):
 
         def pixels(many: Any) -> Callable[[], None]:
             def moved(j: Any, at: Any) -> list[Any]:
+                for c in range(0, 4 * pixel, 64):
+                    self.prefetch(self.add(at, self.ahead, c))
                 self.copy(at, self.at(target, self.mul(j, pixel)), many)
                 return [self.builder.add(at, step)]
 
@@ -225,11 +228,25 @@ class InPlace(Values):
             def vector(v: Any) -> None:
                 # The last vector overlaps the one before.
                 channel = self.smaller(self.mul(v, self.width), self.sub(value("target_channels"), self.width))
+                self.prefetch_below(n, row, b, channel)
                 self.targets(v, self.builder.shl(channel, self.number(2)), row, b, target, channel)
 
             self.loop(0, value("vectors"), 1, vector)
 
         self.loop(0, value("columns"), wide, some_columns)
+
+    def prefetch_below(self, n: Any, row: Any, column: Any, channel: Any) -> None:
+        """Load what the tile below reads beside what this one does, of a vector of channels, into the caches."""
+        value, (high, wide) = self.value, self.kind.tile
+        line = self.add(self.mul(n, value("height")), self.mul(row, self.down), self.sub(self.lines, value("top")))
+        pixel = self.add(self.mul(line, value("width")), self.sub(self.mul(column, self.across), value("left")))
+        first = self.add(value("source"), self.mul(pixel, self.step), self.mul(channel, 4))
+        for _ in range(high * self.down):
+            at = first
+            for _ in range(wide * self.across):
+                self.prefetch(at)
+                at = self.builder.add(at, self.step)
+            first = self.builder.add(first, self.mul(value("width"), self.step))
 
     def source(self, start: Any, line: int, column: int) -> Any:
         entry = self.add(self.table, 8 * (line * self.pitch + column))
@@ -341,7 +358,16 @@ class Weights(Pixels):
             first = self.mul(self.first_target, target_size) if self.kind.planes else self.first_target
             gradient = self.at(gradient, first)
 
+            def following(planes: Any, every: Any, many: Any, size: Any, row: Any) -> None:
+                """Load a strip's share of the planes of the next sample's chunk into the caches."""
+                share = self.pieces(self.mul(many, size), self.pieces(value("target_height"), value("tile_rows")))
+                first = self.add(self.mul(every, size), self.mul(self.divided(row, value("tile_rows")), share))
+                self.prefetch_few(self.at(planes, first), share)
+
             def strip(row: Any) -> None:
+                if self.kind.planes:
+                    following(source, value("source_channels"), self.here, size, row)
+                    following(gradient, value("target_channels"), self.target_here, target_size, row)
                 rows = self.smaller(value("tile_rows"), self.sub(value("target_height"), row))
                 filled = self.add(self.mul(self.sub(rows, 1), self.down), self.taps.span[0])
                 self.fill(source, self.sub(self.mul(row, self.down), value("top")), filled)
@@ -362,6 +388,7 @@ class Weights(Pixels):
 
         def row(i: Any, at: Any) -> list[Any]:
             line = self.at(self.gradient, self.mul(i, self.line_pairs, TOGETHER * out))
+            self.ahead = self.mul(value("target_channels"), columns, value("tile_rows"), 4)
             self.move(at, size, value("target_channels"), columns, line, out, self.target_here)
             self.zeros(line, self.mul(columns, out), self.mul(self.line_pairs, TOGETHER * out))
             return [self.at(at, columns if self.kind.planes else self.mul(columns, value("target_channels")))]

@@ -9,6 +9,8 @@ from tdt._kernels._assembler import Assembler
 from tdt._kernels._native import target_triple, vector_width
 from tdt._kernels._plane_taps import BUFFER, WORDS, Kind, PixelKind, taps
 
+AHEAD = 1 << 16  # bytes that are loaded ahead, at most
+
 
 class Instructions(Assembler):
     """Writes the kernel of a kind. Offsets count floats."""
@@ -85,6 +87,17 @@ class Instructions(Assembler):
     def splat(self, address: Any) -> Any:
         """A vector of one float, repeated."""
         return self.spread(self.builder.load(self.pointer(address, self.f32)))
+
+    def prefetch(self, address: Any) -> None:
+        """Load the line at an address, which may be any, into the caches."""
+        place = self.pointer(address, self.i8)
+        self.intrinsic("llvm.prefetch.p0", self.ir.VoidType(), [place, self.i32(0), self.i32(3), self.i32(1)])
+
+    def prefetch_few(self, address: Any, count: Any) -> None:
+        """Load so many floats into the caches, unless they are many."""
+        size = self.mul(count, 4)
+        stop = self.builder.select(self.less(size, AHEAD), size, self.number(0))
+        self.loop(0, stop, 64, lambda offset: self.prefetch(self.add(address, offset)))
 
     def between(self, low: Any, high: Any) -> Any:
         """The mask of a vector's elements from number `low` on and below `high`."""

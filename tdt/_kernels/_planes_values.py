@@ -6,7 +6,6 @@ from typing import Any
 
 from tdt._kernels._planes_emit import Emitter
 
-AHEAD = 1 << 16  # bytes of a group's planes that are loaded ahead, at most
 CHANNELS = 16  # whose products are one sum: a sum of very many terms, one after another, is less accurate
 
 
@@ -35,7 +34,8 @@ class Values(Emitter):
             value("weight"), self.mul(group, value("outer"), value("inner"), self.kind.kernel[0] * self.kind.kernel[1])
         )
         bias = self.at(value("bias"), self.mul(group, value("outer")))
-        self._prefetch(source)
+        planes = self.mul(value("inner"), value("height"), value("width"))
+        self.prefetch_few(self.at(source, planes), planes)  # of the next group, while this one is computed
         if self.kind.in_place:
             self._in_place(source, weight, bias, target, size)
             return
@@ -119,17 +119,6 @@ class Values(Emitter):
             self.loop(0, blocks, 1, some_columns)
 
         self.loop(0, value("outer"), self.kind.tile[0], some_channels)
-
-    def _prefetch(self, source: Any) -> None:
-        """Load the planes of the next group into the caches, unless they are too many, while this one is computed."""
-        size = self.mul(self.value("inner"), self.value("height"), self.value("width"), 4)
-        stop = self.builder.select(self.less(size, AHEAD), size, self.number(0))
-
-        def line(offset: Any) -> None:
-            place = self.pointer(self.add(source, size, offset), self.i8)
-            self.intrinsic("llvm.prefetch.p0", self.ir.VoidType(), [place, self.i32(0), self.i32(3), self.i32(1)])
-
-        self.loop(0, stop, 64, line)
 
     def _masks(self, first: Any) -> dict[int, Any]:
         """Which elements of the vectors that begin so far behind number `first` of a line are inside of it."""

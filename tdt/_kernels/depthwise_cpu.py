@@ -71,8 +71,8 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
     if groups == 1:
         pairs = PAIRS_BY_ROWS[vector_width()] if math.prod(kernel) <= SMALL_KERNEL else 0
         by_channels = not few_pairs(x.shape[1], y.shape[1]) and x.shape[1] * y.shape[1] > pairs
-    elif y.shape[2] > 1 and (max(stride) > 1 or not 8 < y.shape[3] <= 16):
-        by_channels = True  # rows of a plane are more, or less, than two vectors, or have to be taken apart
+    elif y.shape[2] > 1:
+        by_channels = True
     if by_channels and _by_pixels(narrow, y.shape[3]):
         out = _pixels.weight_grad(y, x, **how)
     if out is None and not last and narrow < SUMMED_LAST:

@@ -380,10 +380,8 @@ def _products_in_place(code: Code, first: Value, last: Value, arguments: list[Va
 
 def _prefetch(code: Code, lines: Value, p: SimpleNamespace, part: tuple[Value, Value]) -> None:
     """Load a part of the lines of the next tile into the caches while this one's are summed: they are far from each other."""
-    code.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     with code.loop(part[0], part[1]) as k, code.loop(0, 4 * p.tile_columns, 64) as at:
-        place = code.cast(lines + 4 * k * p.pixels + at, "ptr")
-        code.lines.append(f"  call void @llvm.prefetch.p0(ptr {place.name}, i32 0, i32 3, i32 1)")
+        code.prefetch(lines + 4 * k * p.pixels + at)
 
 
 @native("qqqqp")
