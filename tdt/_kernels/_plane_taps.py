@@ -16,7 +16,7 @@ WORDS = {
                "width", "target_height", "target_width", "rows", "columns", "tile_rows", "tile_columns", "top", "left",
                "pitch"),
     "weights": ("source", "gradient", "target", "samples", "inner", "outer", "groups", "height", "width", "target_height",
-                "target_width", "tile_rows", "tile_columns", "top", "left", "pitch", "together", "part", "some"),
+                "target_width", "tile_rows", "tile_columns", "top", "left", "pitch", "together", "part", "some", "far"),
     "pixel_values": ("source", "weight", "bias", "target", "inner", "group_vectors", "weight_group", "weight_vector",
                      "weight_step", "source_channels", "target_channels", "height", "width", "target_height",
                      "target_width", "rows", "columns", "top", "left", "zeros", "strips", "vectors"),

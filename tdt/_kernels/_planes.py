@@ -56,6 +56,7 @@ NEAR = 6144  # floats of a buffer that is read once or twice: they stay in the L
 IN_PLACE, SOME = 2, 16
 FEWEST_ROWS = 4  # of targets in a block, if the buffer has room for what they read: fewer read most of it again
 CHAIN = 512  # vectors that the weight gradient sums one after another
+FAR = 1 << 20  # floats of both operands of a weight gradient that lie in no level-two cache: they are loaded ahead
 PARTS = 4  # pieces that a weight gradient is cut into where there are as many samples
 
 
@@ -199,7 +200,8 @@ def weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, p
     work = y.size // groups * math.prod(kernel) // parts
     parallel(
         function(kind), parts * groups * (inner // some), np.ascontiguousarray(x), np.ascontiguousarray(y), out, len(y), inner,
-        outer, groups, *x.shape[2:], *size, *blocks, *padding, pitch, together, part, some, grain=-(-GRAIN // (work * some)),
+        outer, groups, *x.shape[2:], *size, *blocks, *padding, pitch, together, part, some,
+        y.size + x.size >= FAR, grain=-(-GRAIN // (work * some)),
     )  # fmt: skip
     total = out[0] if parts == 1 else out.sum(0)
     return total if np.isfinite(total).all() else None

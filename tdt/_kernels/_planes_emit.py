@@ -167,8 +167,11 @@ class Emitter(Instructions):
 
     # The buffer: planes of rows, each of `across` phases of `pitch` columns.
 
-    def fill(self, plane: Any, place: Any, row: Any, column: Any, rows: Any) -> None:
-        """Copy `rows` rows of the plane at an address to one at `place`, from this row and column of targets on."""
+    def fill(self, plane: Any, place: Any, row: Any, column: Any, rows: Any, ahead: Any = None) -> None:
+        """Copy `rows` rows of the plane at an address to one at `place`, from this row and column of targets on.
+
+        ahead: bytes from what is read to what is loaded into the caches on the way, if the operands are `far`.
+        """
         top = self.sub(self.mul(row, self.down), self.value("top"))
         left = self.sub(self.mul(column, self.across), self.value("left"))
         pitch, width = self.value("pitch"), self.value("width")
@@ -181,6 +184,10 @@ class Emitter(Instructions):
             here, line = self.add(top, i), self.at(place, self.mul(i, pitch, self.across))
             source = self.at(plane, self.add(self.mul(here, width), left))
             inside = self.builder.icmp_unsigned("<", here, self.value("height"))
+            if ahead is not None:
+                first = self.add(self.at(source, low), ahead)
+                size = self.mul(self.sub(high, low), self.value("far"), 4)
+                self.loop(0, size, 64, lambda at: self.prefetch(self.add(first, at)))
             self.either(
                 inside,
                 lambda: self.line(source, line, low, high),

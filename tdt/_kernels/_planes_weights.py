@@ -35,6 +35,7 @@ class Weights(Emitter):
         end = self.smaller(self.add(begin, value("part")), value("samples"))
         plane = self.mul(value("height"), value("width"))
         size = self.mul(value("target_height"), value("target_width"))
+        every_target = self.mul(value("groups"), value("outer"), size)
         line_step = self.mul(value("pitch"), self.across)
         count = self.mul(value("outer"), self.cells * self.width)
         self.zeros(self.place, 0, self.mul(value("some"), count))
@@ -46,6 +47,14 @@ class Weights(Emitter):
             def strip(row: Any) -> None:
                 rows = self.smaller(value("tile_rows"), self.sub(value("target_height"), row))
                 filled = self.add(self.mul(self.sub(rows, 1), self.down), self.taps.span[0])
+                # Bytes from the numbers of this strip to those of the next one, of these samples or of those that follow.
+                below = self.less(self.add(row, rows), value("target_height"))
+                samples = self.mul(value("together"), every, plane), self.mul(value("together"), every_target)
+                wide = self.mul(self.down, value("width")), value("target_width")
+                x_ahead, self.y_ahead = (
+                    self.builder.select(below, self.mul(rows, w, 4), self.mul(self.sub(s, self.mul(row, w)), 4))
+                    for s, w in zip(samples, wide, strict=True)
+                )
                 step = self.mul(filled, line_step)
 
                 def tile(column: Any) -> None:
@@ -58,10 +67,13 @@ class Weights(Emitter):
                     def channel(c: Any) -> None:
                         def copy(i: Any) -> None:
                             image = self.at(source, self.mul(self.add(self.mul(self.add(n, i), every), c), plane))
-                            self.fill(image, self.at(self.buffer, self.mul(i, step)), row, column, filled)
+                            self.fill(image, self.at(self.buffer, self.mul(i, step)), row, column, filled, x_ahead)
 
                         self.loop(0, here, 1, copy)
                         place = self.at(self.place, self.mul(c, count))
+                        last = self.builder.icmp_signed("==", self.add(c, value("far")), value("some"))
+                        whole = self.mul(rows, value("target_width"), 4)
+                        self.y_bytes = self.builder.select(last, whole, self.number(0))
                         self.tile(y, size, place, here, rows, columns, step, line_step)
 
                     self.loop(0, value("some"), 1, channel)
@@ -108,6 +120,12 @@ class Weights(Emitter):
             last = self.sub(self.value("outer"), 1)
             index = [self.smaller(self.add(m, k), last) for k in range(channels)] if channels > 1 else [m]
             lines = [self.at(y, self.mul(i, size)) for i in index]
+
+            def following(at: Any) -> None:
+                for line in lines:
+                    self.prefetch(self.add(line, self.y_ahead, at))
+
+            self.loop(0, self.y_bytes, 64, following)
             for some in self.passes:
                 sums = self.sums(some, lines, self.mul(self.value("groups"), self.value("outer"), size), *extent)
                 places = [
