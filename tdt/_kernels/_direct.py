@@ -171,6 +171,8 @@ class Rows:
         far = (word["b_k"] >= LONG) & (word["n"] >= LONG // 8) & (word["n"] * word["k"] >= MANY)
         with code.when(self.lines & far & (word["m"] <= max(STREAMS[self.width]))):
             self._long_lines(done)
+        with code.when(self.lines & (word["k"] == 1) & (word["m"] > MOST_ROWS[self.width])):
+            self._row_by_row(done)
         with code.when(done.get() == 0):
             self._whole_columns(done)
         with code.when(done.get() < word["n"]), self._depths() as part:
@@ -185,6 +187,19 @@ class Rows:
                 wide = code.minimum(word["n"] - j, STREAMED)
                 self._tile(function, 0, j, (pc, depth), wide, (word["b"] + pc * word["b_k"] + 4 * j, word["b_k"]))
             done.set(word["n"])
+
+    def _row_by_row(self, done: Variable) -> None:
+        """As many columns as fill the widest tile, of sums of one product: what takes time is to write, a row from one end to
+        the other."""
+        code, word = self.code, self.word
+        vectors = WIDE[self.width][1]
+        size = vectors * self.width
+        function, _ = self._chosen({("lines", 1, vectors): word["n"] >= size})
+        with code.when(function != 0):
+            done.set(word["n"] // size * size)
+            part = code.value(0, "i64"), word["k"]
+            with code.loop(0, word["m"]) as i, code.loop(0, done.get(), size) as j:
+                self._tile(function, i, j, part, size, (word["b"] + 4 * j, word["b_k"]))
 
     def _whole_columns(self, done: Variable) -> None:
         """Of a few rows, as many columns as fill the widest tile: lines where they lie, or columns turned in registers."""
