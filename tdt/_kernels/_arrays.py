@@ -80,16 +80,17 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
     return out if bias is None else xp.add(out, bias, out=out)
 
 
-def matrix_product(a: Any, b: Any) -> Any:
-    """a @ b as `product` gives it, for two matrices of float32 or two stacks of as many; None for others."""
+def matrix_product(a: Any, b: Any, bias: Any = None) -> Any:
+    """a @ b as `product` gives it, for two matrices of float32 or two stacks of as many, plus a bias of float32 for each column
+    of a matrix; None for others."""
     if (
         a.__class__ is b.__class__ is ndarray and 4 > a.ndim == b.ndim > 1 and a.dtype is FLOAT32 is b.dtype
         and a.shape[-1] == b.shape[-2] and (a.ndim == 2 or len(a) == len(b)) and _small_products and SWITCHES.kernels
     ):  # fmt: skip
         if (a.size * b.shape[-1] >= LARGE_PRODUCT or not _is_cached(a, b)) and not _is_one_call(a, b):
-            return _large_product(a, b)
-        small, _, parts, required = _small_products
-        out = small(a, b)
+            return _large_product(a, b, bias)
+        small, small_biased, parts, required = _small_products
+        out = small(a, b) if bias is None else small_biased(a, b, bias)
         if required[0]:
             parts.compile()
         return out

@@ -140,6 +140,7 @@ def test_nothing_is_written_outside_the_result():
         ((6, 40, 30), "lines", {8: (6, 2), 16: (6, 2)}),
         ((24, 40, 300), "packing", {8: (6, 2), 16: (12, 2)}),
         ((1, 200, 30), "lines", {8: (1, 8), 16: (1, 8)}),
+        ((30, 200, 1), "lines", {8: (1, 8), 16: (1, 8)}),
         ((1, 33, 40), "columns", {8: (1, 2), 16: (1, 2)}),
         ((3, 10, 300), "last_columns", {16: (3, 1)}),
         ((1, 32, 520), "columns_in_parts", {16: (1, 1)}),
@@ -378,3 +379,20 @@ def test_long_sums_of_few_columns_stay_within_the_packed_memory(columns):
     assert plan.parts is None
     tile, span = words[product_cpu.TILE_COLUMNS], words[product_cpu.SPAN]
     assert -(-columns // tile) * tile * span <= product_cpu.RIGHT_SIZE
+
+
+@pytest.mark.skipif(not vectors_of_eight(), reason="NumPy multiplies on this processor")
+def test_a_linear_layer_that_is_not_recorded_calls_no_op_and_has_the_same_bits(monkeypatch):
+    linear = tdt.nn.functional.linear
+    cases = []
+    for rows, inside, outside in ((1, 10, 3), (7, 300, 40), (130, 129, 131)):
+        x, w = (tdt.from_numpy(a) for a in matrices(rows, outside, inside))
+        w = w.T.contiguous().requires_grad_()
+        for bias in (None, tdt.arange(outside, dtype=tdt.float32)):
+            cases.append(((x, w, bias), linear(x, w, bias)))
+    monkeypatch.setattr("tdt._ops.nn.linear.ternary", None)
+    with tdt.no_grad():
+        for operands, recorded in cases:
+            assert recorded.requires_grad and tdt.equal(linear(*operands), recorded)
+            with pytest.raises(RuntimeError, match="features but weight expects"):
+                linear(operands[0][:, 1:], *operands[1:])
