@@ -52,6 +52,9 @@ SHALLOW = (
 GRAIN = 1 << 19  # multiply-adds that a piece of work should at least have: some 5 µs
 PACKED = 12  # multiply-adds that take as long as to pack an element
 READ = 8  # multiply-adds that take as long as to read one from a level-two cache, at least
+# Results that are fetched while the one before is computed: of so many bytes, in stacks of so many, that a cache does not keep
+# them, of sums up to so many products. The processor foresees no writes to lines in this order.
+SHORT, MANY, SHORT_SUM = 1 << 13, 1 << 23, 16
 PIECES = 2  # of each thread, so that one that starts late costs little
 FEW_PANELS = 4  # panels of columns up to which the left operand is read where it lies
 # Products of `_direct`: of few rows, or of few multiply-adds a matrix; where lines of the right operand are contiguous, of a
@@ -81,7 +84,7 @@ CELL = 32  # where the table of a plan has a 0: a tile has fewer rows
 # (column), to the next k; elements from line to line. M, N, K are the sizes of left @ right; PITCH is that of the result.
 (M, N, K, DOWN, ACROSS, PIECE_ROWS, PIECE_COLUMNS, BLOCK_ROWS, INNER, L_OUTER, L_INNER, L_ROW, L_K, L_STEP, R_OUTER,
  R_INNER, R_COLUMN, R_K, R_STEP, C_NEXT, PITCH, TILE_ROWS, TILE_COLUMNS, TILE, EDGE_COLUMNS, EDGE, LEFT, RIGHT, TURN, SPAN,
- TABLE) = range(31)  # fmt: skip
+ AHEAD, TABLE) = range(32)  # fmt: skip
 LINE, WORD = 8, 8  # words of a cache line, bytes of a word
 ADDRESSES = struct.Struct("=qqqqq").pack
 
@@ -112,6 +115,8 @@ def _pieces(code: Code, first: Value, last: Value, arguments: list[Value]) -> No
         l_piece = l_all + outer * plan[L_OUTER] + inner * plan[L_INNER] + low * plan[L_ROW]
         r_piece = r_all + outer * plan[R_OUTER] + inner * plan[R_INNER]
         c_piece = c_all + matrix * plan[C_NEXT]
+        with code.loop(0, plan[AHEAD], 8 * LINE) as offset:
+            code.prefetch(c_piece + plan[C_NEXT] + offset)
         half = code.select(half_all == 0, 0, half_all + (matrix * plan[C_NEXT] >> 1) + 2 * low * plan[PITCH])
         # A turned product is computed in scratch memory first.
         out = code.select(turns, turned, c_piece + 4 * low * plan[PITCH])
@@ -439,6 +444,7 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
         4 * m * n, pitch, shape.rows, shape.columns, address(how, shape), *edge(how, shape, n),
         0 if unpacked else left.packer(shape.rows, shape.width),
         right.packer(shape.columns, shape.width), turner() if plan.turned else 0, span,
+        4 * m * n if 4 * m * n <= SHORT and 4 * count * m * n >= MANY and k <= SHORT_SUM else 0,
     ]  # fmt: skip
     plan.prepare(words, table, threads, count * m * n * k)
     return plan
