@@ -1,8 +1,9 @@
-"""One side of a comparison, in a process of its own: `python -m benchmarks._side LIBRARY NAME LAYOUT CLOCK`.
+"""One side of a comparison, in a process of its own: `python -m benchmarks._side LIBRARY NAME LAYOUT CLOCK COMPILED`.
 
-NAME is a workload, or "FAMILY: SIZE" of `benchmarks.families`; CLOCK a function of `time`. First it prints a line of JSON:
-the losses of the first steps, the outputs of the networks, and the memory held. Then, for each line `MODE N` that it reads, it
-does N steps of that mode and prints the seconds that one took. The mode "losses" prints losses instead, see `first_losses`.
+NAME is a workload, or "FAMILY: SIZE" of `benchmarks.families`; CLOCK a function of `time`; COMPILED what of a family's training
+is compiled: nothing, the "loss", or the "step". First it prints a line of JSON: the losses of the first steps, the seconds that
+the first took, the outputs of the networks, and the memory held. Then, for each line `MODE N` that it reads, it does N steps of
+that mode and prints the seconds that one took. The mode "losses" prints losses instead, see `first_losses`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ from benchmarks.workloads import Step, find
 TRAINING, LOSSES = "training", "losses"
 INFERENCE = {f"inference, batch {count}": count for count in families.INFERENCE_BATCHES}
 STEPS = 3  # training steps whose losses are compared
+WARM_STEPS, WARM_SECONDS = (
+    40,
+    4.0,
+)  # of compiled steps before they are measured: tdt's run natively after up to 30 of them
 
 
 def memory_of(which: str) -> float:
@@ -31,13 +36,16 @@ def memory_of(which: str) -> float:
     return int(status.split(f"{which}:")[1].split()[0]) / 1024
 
 
-def steps_by_mode(library: Any, name: str, layout: str) -> dict[str, Callable[[], Step]]:
-    """For each mode what returns its step. A workload has one mode."""
+def steps_by_mode(library: Any, name: str, layout: str, compiled: str) -> dict[str, Callable[[], Step]]:
+    """For each mode what returns its step. A workload, and training that is compiled, has one mode."""
     family, _, size = name.partition(": ")
     if size not in families.SIZES:
         step = find(name)(library, layout == "channels-last")
         return {TRAINING: lambda: step}
     network = families.network(library, family, size)
+
+    if compiled:
+        return {TRAINING: lambda: network.training(compiled)}
 
     def infer(count: int) -> Callable[[], Step]:
         return lambda: network.inference(count)
@@ -69,18 +77,25 @@ def first_losses(library: Any, name: str, seed: int) -> list[float] | None:
     return [step() for _ in range(STEPS)]
 
 
-def main(library_name: str, name: str, layout: str, clock_name: str) -> None:
+def main(library_name: str, name: str, layout: str, clock_name: str, compiled: str = "") -> None:
     """Answer until the input ends."""
     library, clock = importlib.import_module(library_name), getattr(time, clock_name)
     imported = memory_of("VmRSS")
-    modes = steps_by_mode(library, name, layout)
+    modes = steps_by_mode(library, name, layout, compiled)
     step = modes[TRAINING]()
-    losses = [step() for _ in range(STEPS)]
-    facts: dict[str, Any] = {"imported": imported, "peak": memory_of("VmHWM"), "losses": losses}
+    start = time.perf_counter()
+    losses = [step()]
+    first = time.perf_counter() - start
+    losses += [step() for _ in range(STEPS - 1)]
+    for _ in range(WARM_STEPS if compiled else 0):
+        step()
+        if time.perf_counter() - start > WARM_SECONDS + first:
+            break
+    facts: dict[str, Any] = {"imported": imported, "peak": memory_of("VmHWM"), "losses": losses, "first": first}
     facts["compiled"] = "llvmlite" in sys.modules  # its memory is no part of training: a later process loads the code
     facts["outputs"] = [modes[mode]()() for mode in modes if mode != TRAINING]
     print(json.dumps(facts), flush=True)
-    current = None
+    current = TRAINING if compiled else None
     for line in sys.stdin:
         mode, _, count = line.rpartition(" ")
         if mode == LOSSES:

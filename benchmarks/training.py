@@ -3,12 +3,14 @@
     python -m benchmarks.training                          # every family at two sizes, one thread and all
     python -m benchmarks.training --only ViT --pairs 30    # families whose name holds a text
     python -m benchmarks.training --mode memory            # training, inference, memory: one or several
+    python -m benchmarks.training --compile both           # tdt's whole steps, and PyTorch's loss, compiled
     python -m benchmarks.training --workloads              # the fixed list of `benchmarks.workloads`, and optimizer steps
 
 Each library runs in a process of its own and does a block of steps by turns; a line is the median of the ratios of PyTorch's
 time to tdt's, with its 95 % interval. Both must compute the same losses and outputs from the same weights. One thread is
 measured in processor time, which other processes disturb little; several by the wall clock, so the machine must be idle.
-Memory is the peak of three training steps less what the import of the library holds.
+Memory is the peak of three training steps less what the import of the library holds. Of compiled training the seconds that the
+first step took are shown: they hold PyTorch's compile time, and tdt's recording.
 """
 
 from __future__ import annotations
@@ -35,16 +37,19 @@ from benchmarks.workloads import IMAGES, WORKLOADS
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = 0.1  # seconds of a block of steps, about
 NUDGED = 6  # trainings of PyTorch's with other rounding errors, where the losses differ
+COMPILED = {"": ("", ""), "tdt": ("step", ""), "both": ("step", "loss")}  # what of training, by tdt and by PyTorch
 MODES: dict[str, tuple[str, ...]] = {"training": (TRAINING,), "inference": tuple(INFERENCE), "memory": ()}
 
 
 class Side:
-    """A process of `benchmarks._side`."""
+    """A process of `benchmarks._side`. compiled: what of training is compiled: nothing, the "loss" or the "step"."""
 
-    def __init__(self, library: str, name: str, layout: str = "contiguous", threads: int | None = None):
+    def __init__(
+        self, library: str, name: str, layout: str = "contiguous", threads: int | None = None, compiled: str = ""
+    ):
         env = os.environ | {"PYTHONPATH": str(ROOT)} | ({"OMP_NUM_THREADS": str(threads)} if threads else {})
         clock = "process_time" if threads == 1 else "perf_counter"
-        command = [sys.executable, "-W", "ignore", "-m", "benchmarks._side", library, name, layout, clock]
+        command = [sys.executable, "-W", "ignore", "-m", "benchmarks._side", library, name, layout, clock, compiled]
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.facts: dict[str, Any] = {}
         self.mode, self.steps = TRAINING, 1
@@ -142,16 +147,28 @@ def same_training(ours: Side, theirs: Side) -> bool:
 
 
 def compare(
-    results: Results, name: str, layout: str, threads: int | None, modes: Iterable[str], pairs: int, memory: bool
+    results: Results,
+    name: str,
+    layout: str,
+    threads: int | None,
+    modes: Iterable[str],
+    pairs: int,
+    memory: bool,
+    compiled: tuple[str, str] = ("", ""),
 ) -> None:
-    """Print the lines of a network."""
+    """Print the lines of a network. compiled: what of training, by tdt and by PyTorch."""
     if memory:
         compile_kernels(name, layout, threads)
-    with Side("tdt", name, layout, threads) as ours, Side("torch", name, layout, threads) as theirs:
+    with (
+        Side("tdt", name, layout, threads, compiled[0]) as ours,
+        Side("torch", name, layout, threads, compiled[1]) as theirs,
+    ):
         ours.wait()
         theirs.wait()
         # The weights' rounding errors do not shrink with the loss: two of PyTorch's own algorithms differ by as much.
-        for kind, tolerance, share in (("losses", 1e-3, 1e-4), ("outputs", 1e-2, 0.0)):
+        # Compiled training has no outputs, and PyTorch's other random numbers, so other losses after dropout.
+        kinds = () if compiled[1] else (("losses", 1e-3, 1e-4), ("outputs", 1e-2, 0.0))
+        for kind, tolerance, share in kinds[: 1 if compiled[0] else 2]:
             a, b = ours.facts[kind], theirs.facts[kind]
             least = max(1e-5, share * max(map(abs, b), default=0.0))
             if all(math.isclose(p, q, rel_tol=tolerance, abs_tol=least) for p, q in zip(a, b, strict=True)):
@@ -167,6 +184,8 @@ def compare(
             theirs.select(mode)
             bounds = interval(ratios(theirs.seconds, ours.seconds, pairs))
             figures = f"{ours.seconds() * 1e3:9.3f} {theirs.seconds() * 1e3:9.3f} ms"
+            if any(compiled):
+                figures += f", first step {ours.facts['first']:.1f} {theirs.facts['first']:.1f} s"
             results.add(title, mode, threads, *bounds, figures)
 
 
@@ -202,6 +221,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 0], help="numbers of threads; 0: all cores")
     parser.add_argument("--mode", choices=list(MODES), nargs="+", default=list(MODES))
+    parser.add_argument(
+        "--compile", choices=list(COMPILED)[1:], default="", help="compile training steps, of one or both"
+    )
     parser.add_argument("--workloads", action="store_true", help="compare the fixed workloads instead of the families")
     parser.add_argument("--busy", action="store_true", help="measure even if the machine is busy")
     args = parser.parse_args()
@@ -210,6 +232,8 @@ def main() -> None:
         raise SystemExit(
             f"other processes take {load:.0%} of this machine: nothing measured now would hold (--busy measures all the same)"
         )
+    if args.compile and (args.workloads or args.mode != [TRAINING]):
+        parser.error("--compile is for the training of families: give --mode training, and no --workloads")
     names = networks(args.only, args.workloads)
     if not names:
         raise SystemExit(f"no network holds {args.only!r}")
@@ -219,7 +243,9 @@ def main() -> None:
     modes = [TRAINING] if args.workloads else [each for mode in args.mode for each in MODES[mode]]
     for threads in args.threads:
         for name, layout in names:
-            compare(results, name, layout, threads or None, modes, args.pairs, "memory" in args.mode)
+            compare(
+                results, name, layout, threads or None, modes, args.pairs, "memory" in args.mode, COMPILED[args.compile]
+            )
     results.print_summary()
 
 

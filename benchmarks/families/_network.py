@@ -39,23 +39,28 @@ class Network:
         """A batch, the same for both libraries."""
         return tuple(self.library.from_numpy(array) for array in self.sample(np.random.default_rng(count), count))
 
-    def training(self) -> Step:
-        """A step of the usual training loop on one batch; it returns the loss. Sets training mode."""
+    def training(self, compiled: str = "") -> Step:
+        """A step of the usual training loop on one batch; it returns the loss. Sets training mode.
+
+        compiled: nothing, the "loss" with its gradients, or the whole "step"; a `step` of its own stays as it is.
+        """
         self.model.train()
         batch, step = self.tensors(self.batch), self.step
         if step is not None:
             return lambda: step(*batch)
         name, how = self.optimizer
         optimizer = getattr(self.library.optim, name)(self.model.parameters(), **how)
+        compute = self.library.compile(self.loss) if compiled == "loss" else self.loss
 
-        def train() -> float:
+        def train(*batch: Any) -> Any:
             optimizer.zero_grad()
-            loss = self.loss(*batch)
+            loss = compute(*batch)
             loss.backward()
             optimizer.step()
-            return loss.item()
+            return loss
 
-        return train
+        run = self.library.compile(train) if compiled == "step" else train
+        return lambda: run(*batch).item()
 
     def inference(self, count: int) -> Step:
         """A forward pass without gradients; it returns the mean absolute output. Sets eval mode."""
