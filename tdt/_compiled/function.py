@@ -16,8 +16,10 @@ from tdt._compiled.recording import NO_OPS, Recording, _requires_gradient, mode
 from tdt._core.calls import TENSOR_TYPES
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor
+from tdt._kernels._references import References
 
 MOST_RECORDINGS = 8
+MOST_NOTED = 100  # times that a recording takes note of what it depends on, each as long as some checks in Python
 ndarray = np.ndarray
 
 
@@ -46,6 +48,8 @@ class Recorded:
         self.guards, self.recording = guards, recording
         self.arrays = [t._a for t in guards.tensors]
         self.requires = [_requires_gradient(t) for t in guards.tensors]
+        self._references: References | None = None
+        self._noted = 0  # how often references were
 
     @property
     def is_small(self) -> bool:
@@ -58,6 +62,9 @@ class Recorded:
 
         tensors: the arguments of a call.
         """
+        if self._references is not None and self._references() and self.guards.hold_others():
+            return True
+        self._references = None
         recording = self.recording
         if recording is not None and recording.has_gradients and not recording.takes((*tensors, *self.guards.tensors)):
             return False
@@ -70,7 +77,24 @@ class Recorded:
                 arrays[k] = a
             if (t._edge is not None) is not self.requires[k] and _requires_gradient(t) is not self.requires[k]:
                 return False
-        return self.guards.hold()
+        holds = self.guards.hold()
+        if holds and self._noted < MOST_NOTED and self.is_small:
+            self._note(tensors)
+        return holds
+
+    def _note(self, tensors: list[Tensor]) -> None:
+        """Take note of what all refers to now: as long as that stays, the function depends on the same."""
+        assert self.recording is not None
+        self._noted += 1
+        references = References()
+        self.guards.refer(references)
+        for t in self.guards.tensors:
+            for name in ("_a", "_edge", "_view"):
+                references.slot(t, name)
+            references.complete &= t._view is None
+        if self.recording.gradients:
+            self.recording.refer(references, (*tensors, *self.guards.tensors))
+        self._references = references if references.complete else None
 
 
 class Compiled:

@@ -18,6 +18,7 @@ from typing import Any
 
 from tdt._compiled.program import Refusal
 from tdt._core.tensor import Tensor
+from tdt._kernels._references import References
 
 SCALARS = frozenset((bool, int, float, complex, str, bytes, type(None)))
 REGISTRIES = ("_parameters", "_buffers", "_modules")
@@ -51,6 +52,7 @@ class Guards:
         self._containers = [*self._dicts, *self._lists]
         self._sizes = [*map(len, self._containers)]
         self._items = [*chain.from_iterable((*map(dict.values, self._dicts), *self._lists))]
+        self._of_classes = [each for each in self._globals if each[0].__class__ is not dict]
 
     def hold(self) -> bool:
         """Whether all is as it was, but for numbers and texts that were replaced by equal ones."""
@@ -70,6 +72,22 @@ class Guards:
             if (now := names.get(name, MISSING)) is not value and not _alike((now,), (value,)):
                 return False
         return True
+
+    def refer(self, references: References) -> None:
+        """Name what `hold` looks at, but for what `hold_others` does."""
+        for container in (*self._containers, *self._empty):
+            references.container(container)
+        for cell, _ in self._cells:
+            references.slot(cell, "cell_contents")
+        for names, name, _ in self._globals:
+            if names.__class__ is dict:
+                references.item(names, name)
+
+    def hold_others(self) -> bool:
+        """Whether sets, and attributes of classes, are as they were."""
+        if self._sets and any(now != value for now, value in self._sets):
+            return False
+        return all(names.get(name, MISSING) is value for names, name, value in self._of_classes)
 
     def _visit(self, value: Any) -> None:  # noqa: C901  (a case for each kind of object)
         if value.__class__ in SCALARS or id(value) in self._visited:

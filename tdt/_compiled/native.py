@@ -140,7 +140,8 @@ class Native:
         values = {**self.values, **found}
         for trial in self.trials[at:]:
             values.update(zip(trial.outs, trial.function(*[values[name] for name in trial.reads]), strict=True))
-        outs = tuple([copied(np.asarray(values[name])) for name, copied in zip(self.outs, self.copies, strict=True)])
+        copies = [strided_alike if copied is strided_alike else copy_of for copied in self.copies]
+        outs = tuple([copied(np.asarray(values[name])) for name, copied in zip(self.outs, copies, strict=True)])
         return outs if self.forward else (outs, tuple([mapped(copy_of, values[name]) for name in self.saved]), None)
 
     def _prepare(self, arrays: Sequence[Any]) -> bool:
@@ -202,8 +203,8 @@ class Native:
                 steps.append(_Computed(group, later, self.program.constants, last))
             first = last
         self.values, self.trials, self.steps = values, trials, steps
-        packed = [copy_of(values[name]).strides == values[name].strides for name in self.outs]
-        self.copies = [copy_of if is_packed else strided_alike for is_packed in packed]
+        by_python = {name for step in steps if isinstance(step, _Computed) for name in step.outs}
+        self.copies = [self._copy(values[name], name in by_python) for name in self.outs]
         self.updates = [trial.taped for trial in trials if trial.taped is not None]
         self.updates += [step.draws for step in steps if isinstance(step, _Launched) and step.draws is not None]
         programs = [self, self.forward] if self.forward else [self]
@@ -214,6 +215,12 @@ class Native:
             self.disabled, self.values, self.steps, self.updates = True, {}, [], []  # Python has no places to copy to
         else:
             self._use(used)
+
+    def _copy(self, a: ndarray, by_python: bool) -> Callable[[Any], Any]:
+        """What copies a result. by_python: the array may have other strides in another call."""
+        if a.flags.c_contiguous and not by_python:
+            return ndarray.copy
+        return copy_of if copy_of(a).strides == a.strides else strided_alike
 
     def _how(self, trial: Trial) -> list[Any] | None:
         """The generators that a statement draws from on a tape, of its own, so that others wait for them no longer than that."""

@@ -22,6 +22,7 @@ from tdt._core.errors import freed, overwritten
 from tdt._core.mode import _replace, _set, exchange_grad, state
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import LEAF, Storage, Tensor, wrap
+from tdt._kernels._references import References
 from tdt._kernels._registry import SWITCHES
 from tdt._kernels._threads import THREADS
 from tdt._random import default_generator
@@ -275,6 +276,21 @@ class Recording:
             if has_hooks(roots[place]):
                 return False
         return all(update.holds() for update in self.updates)
+
+    def refer(self, references: References, roots: Sequence[Tensor]) -> None:
+        """Name what `takes` looks at: of the function's own tensors alone."""
+        if any(place < self.arguments for place in (*self.empty, *[place for place, _ in self.gradients])):
+            references.complete = False
+            return
+        for place in self.empty:
+            references.slot(roots[place], "_grad")
+        for place, _ in self.gradients:
+            own = vars(roots[place])
+            for values in (own, own.get("_hooks"), own.get("_post_hooks")):
+                if values is not None:
+                    references.container(values)
+        for update in self.updates:
+            update.refer(references)
 
     def verify(self, function: Callable[[], Any], roots: Sequence[Tensor]) -> tuple[Any, str | None, Tensor | None]:
         """Compute a call both ways. Returns the function's own result, what differs (None if nothing does), and of which root.

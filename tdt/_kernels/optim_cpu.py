@@ -1,7 +1,8 @@
 """Optimizer steps on the CPU: one call updates a whole parameter group, each array read and written once.
 
 The formulas are those of `_change` and `_whole_change` in tdt/optim, where their names are explained, one operation after the
-other: no product is fused with a sum, so that the kernels have the bits of NumPy's arithmetic.
+other: no product is fused with a sum, so that the kernels have the bits of NumPy's arithmetic. Which code runs depends on the
+options and on which numbers are 0 (tapes rely on that, `tdt.optim._recorded`).
 """
 
 from __future__ import annotations

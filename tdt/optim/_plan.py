@@ -224,14 +224,18 @@ class Plan:
 
     def holds(self, state: dict) -> bool:
         """Whether the state is where it was, and kernels are switched on as they were. Reads the scalars."""
-        if self.kernels_on != _kernels.enabled() or (self.steps == FIRST_STEPS and not self.tables and self.on_cpu):
-            return False
         try:
             now = [state[p][name]._a for p in self.live for name in self.watched]
         except KeyError:
             return False
+        return all(map(is_, now, self.state_arrays)) and self.reads()
+
+    def reads(self) -> bool:
+        """Whether kernels are switched on as they were. Reads the scalars."""
         self._now = self._read()
-        return all(map(is_, now, self.state_arrays))
+        return self.kernels_on == _kernels.enabled() and (
+            self.steps != FIRST_STEPS or bool(self.tables) or not self.on_cpu
+        )
 
     def ordered(self, arrays: list) -> list:
         """Arrays of the parameters' shapes, with their dimensions as the parameters have them in memory."""
@@ -251,10 +255,10 @@ class Plan:
         step: `step(dtypes, fresh, *scalars)` gives (the scalars after this step, numbers). dtypes: of the scalars. fresh: whether
         the parameter's arrays are as they were made.
         """
-        known = {values: step(*values) for values in dict.fromkeys(self._now)}
-        if len(known) == 1 and not self._fresh:
-            after, numbers = next(iter(known.values()))
+        if not self._fresh and self._now.count(self._now[0]) == len(self._now):
+            after, numbers = step(*self._now[0])
             return [numbers] * len(self._now), lambda: self._keep_all(after)
+        known = {values: step(*values) for values in dict.fromkeys(self._now)}
         steps = [known[values] for values in self._now]
         return [numbers for _, numbers in steps], lambda: self._keep_each(steps)
 
@@ -283,9 +287,9 @@ class Plan:
             return [((), False)] * len(self.live)
         found: list[tuple] = []
         for slab, picked, first, last in self._runs:
-            columns = [slab.fresh[picked], *[row[picked].tolist() for row in slab.scalars]]
-            if all(column.count(column[0]) == last - first for column in columns):
-                found += [(slab.dtypes, *[column[0] for column in columns])] * (last - first)
+            columns, count = [slab.fresh[picked], *[row[picked].tolist() for row in slab.scalars]], last - first
+            if [column.count(column[0]) for column in columns] == [count] * len(columns):
+                found += [(slab.dtypes, *[column[0] for column in columns])] * count
             else:
                 found += [(slab.dtypes, *values) for values in zip(*columns, strict=True)]
         return found

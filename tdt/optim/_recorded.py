@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tdt._core.tensor import Tensor
 from tdt._kernels._launches import Launch, watch
+from tdt._kernels._references import References
 from tdt._kernels._table import Table
 from tdt.optim import _hooks
 from tdt.optim._plan import FIRST_STEPS, Plan
@@ -53,6 +54,18 @@ class Update:
             return False
         return len(members) == len(self._members) and all(map(is_, members, self._members))
 
+    def refer(self, references: References) -> None:
+        """Name what `holds` looks at."""
+        own, group = vars(self.optimizer), self.group
+        own_hooks = [own[f"_optimizer_step_{kind}_hooks"] for kind in ("pre", "post")]
+        hooks = *own_hooks, _hooks._global_step_pre_hooks, _hooks._global_step_post_hooks
+        for values in (self.optimizer.param_groups, group["params"], *hooks):
+            references.container(values)
+        for name in ("param_groups", "_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
+            references.item(own, name)
+        for name in ("params", "differentiable", "capturable"):
+            references.item(group, name)
+
     def state_arrays(self) -> list[Any]:
         """The arrays of the parameters' state, which are created, or moved to their place, as by a step."""
         if self.params:
@@ -82,9 +95,12 @@ class TapedUpdate:
     def __init__(self, update: Update, plan: Plan, grads: list[Any]):
         self.update, self.plan = update, plan
         self._keep: Any = None
+        self._state: References | None = None  # where the plan holds
+        self._group_options: list[Any] = []  # the options as the group has them
+        self._zeros: Any = None  # which numbers of all parameters were 0
         self.tables: list[tuple[list[int], Table, Any]] = []
         self.launches: list[Launch] = []
-        options = update.optimizer._values(update.group)
+        self._options = options = update.optimizer._values(update.group)
         numbers, _ = plan.next_numbers(update.optimizer._advancing(options))
         for rows, table, kernel in plan.tables:
             own = table.with_column(1, [grads[i] for i in rows])
@@ -101,16 +117,42 @@ class TapedUpdate:
         Nothing has changed until `keep`.
         """
         plan, optimizer, group = self.plan, self.update.optimizer, self.update.group
-        if optimizer._plans.get(id(group)) is not plan or not plan.holds(optimizer.state):
+        if optimizer._plans.get(id(group)) is not plan or not self._holds():
             return False
-        if (*optimizer._arrays(group), *optimizer._scalars(group)) != plan.watched:  # other options, another state
-            return False
-        options = optimizer._values(group)
-        numbers, self._keep = plan.next_numbers(optimizer._advancing(options))
+        options = [group[name] for name in optimizer._options]
+        is_known = len(options) == len(self._group_options) and all(map(is_, options, self._group_options))
+        if not is_known:
+            if (*optimizer._arrays(group), *optimizer._scalars(group)) != plan.watched:  # other options, another state
+                return False
+            self._options = optimizer._values(group)
+            is_fixed = all(map(is_, options, self._options.values()))  # else a number is an element of a tensor
+            self._group_options = options if is_fixed else []
+        numbers, self._keep = plan.next_numbers(optimizer._advancing(self._options))
+        zeros = [*map(bool, numbers[0])] if numbers.count(numbers[0]) == len(numbers) else None
+        is_known &= zeros is not None and zeros == self._zeros
+        self._zeros = zeros
         for (rows, table, kernel), known in zip(self.tables, self._known, strict=True):
-            kernel(table, table.numbered([numbers[i] for i in rows]), **options)
+            now = table.numbered([numbers[i] for i in rows])
+            if not is_known:  # kernels choose their code by the options, and by which numbers are 0
+                kernel(table, now, **self._options)
             if table.launched is not known:
                 return False
+        return True
+
+    def _holds(self) -> bool:
+        """Whether the plan does. Reads the scalars."""
+        plan, state = self.plan, self.update.optimizer.state
+        if self._state is not None and self._state():
+            return plan.reads()
+        if not plan.holds(state):
+            return False
+        self._state = References()
+        self._state.container(state)
+        for own in map(state.get, plan.live):
+            self._state.container(own)
+            for name in plan.watched:
+                self._state.slot(own[name], "_a")  # type: ignore[index]
+        self._state = self._state if self._state.complete else None
         return True
 
     def keep(self) -> None:

@@ -1,0 +1,146 @@
+"""Whether objects refer to the same objects as before, as machine code finds out.
+
+It compares addresses: of the items of lists and dictionaries, and of what slots of objects hold. The objects are kept, so that no
+other one has their address. A loop in Python takes ten times as long.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from types import CellType
+from typing import Any
+
+import numpy as np
+
+from tdt._kernels._code import Code, Value, native
+from tdt._kernels._jit import from_address
+
+LIST, DICT, ITEM, SLOT = range(4)
+RECORD = 4  # words: the kind, the address, how many values or the key, the place of the first value
+MISSING = object()
+
+
+class References:
+    """What objects refer to when they are named.
+
+    Attributes:
+        complete: whether all that was named can be compared.
+    """
+
+    def __init__(self) -> None:
+        self.complete = True
+        self._records: list[tuple[int, int, int, int]] = []
+        self._values: list[int] = []
+        self._held: list[Any] = []
+        self._call: Any = None
+
+    def __call__(self) -> bool:
+        """Whether all refer to the same objects."""
+        if self._call is None:
+            self._prepare()
+        return self._call(self._words, 0, len(self._records)) == 0
+
+    def container(self, value: Any) -> None:
+        """The items of a list, or the values of a dictionary."""
+        if isinstance(value, dict):
+            self._append(DICT, value, len(value), list(value.values()))
+        elif isinstance(value, list):
+            self._append(LIST, value, len(value), list(value))
+        else:
+            self.complete = False
+
+    def item(self, value: Any, key: str) -> None:
+        """An item of a dictionary, which may be missing."""
+        if value.__class__ is not dict:
+            self.complete = False
+            return
+        found = value.get(key, MISSING)
+        self._held.append(key)
+        self._append(ITEM, value, id(key), [found])
+
+    def slot(self, value: Any, name: str) -> None:
+        """What an attribute with a place of its own in an object is: of `__slots__`, or the content of a cell."""
+        found = getattr(value, name, MISSING)
+        place = _place_of(CellType if value.__class__ is CellType else _owner(type(value), name), name)
+        if place is None or found is MISSING or from_address(id(value) + place).value != id(found):
+            self.complete = False
+            return
+        self._append(SLOT, value, 0, [found], place)
+
+    def _append(self, kind: int, value: Any, count: int, found: list[Any], place: int = 0) -> None:
+        self._records.append((kind, id(value) + place, count, len(self._values)))
+        self._values += [0 if each is MISSING else id(each) for each in found]
+        self._held += value, found
+
+    def _prepare(self) -> None:
+        self._tables = np.array(self._records, np.int64).reshape(-1, RECORD), np.array(self._values, np.int64)
+        functions = ctypes.pythonapi
+        addresses = [
+            ctypes.cast(each, ctypes.c_void_p).value
+            for each in (functions.PyList_Size, functions.PyList_GetItem, functions.PyDict_Size, functions.PyDict_Next,
+                         functions.PyDict_GetItem)
+        ]  # fmt: skip
+        entry, self._words = _compare().prepare((*self._tables, *addresses))
+        kinds = ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64
+        self._call = ctypes.PYFUNCTYPE(*kinds)(entry.address)  # which keeps the interpreter's lock
+
+
+def _owner(kind: type, name: str) -> type:
+    """The class that an object has a slot from."""
+    return next((each for each in kind.__mro__ if name in vars(each).get("__slots__", ())), kind)
+
+
+@functools.cache
+def _place_of(kind: type, name: str) -> int | None:
+    """Where objects of a class have the address of an attribute; None where there is no one such place."""
+    marker = object()
+    try:
+        example: Any = CellType() if kind is CellType else object.__new__(kind)
+        setattr(example, name, marker)
+    except (AttributeError, TypeError):
+        return None
+    places = [at for at in range(0, kind.__basicsize__, 8) if from_address(id(example) + at).value == id(marker)]
+    return places[0] if len(places) == 1 else None
+
+
+@native("pp" + "q" * 5, vectorize=False)
+def _compare(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """Records [first, last); 1 where one refers to other objects. It calls functions of Python's that raise nothing."""
+    records, values, list_size, list_item, dict_size, dict_next, dict_item = arguments
+    position, found = code.array("i64", 1), code.array("i64", 1)
+
+    def called(function: Value, kind: str, text: str) -> Value:
+        return code.new(kind, f"call {kind} {code.cast(function, 'ptr').name}({text})")
+
+    def fails(test: Value) -> None:
+        with code.when(test):
+            code.fail()
+
+    with code.loop(first, last) as r:
+        kind, address, count, start = (code.load("i64", records, r * RECORD + k) for k in range(RECORD))
+        owner = f"ptr {code.cast(address, 'ptr').name}"
+
+        def items() -> None:
+            fails(called(list_size, "i64", owner) != count)
+            with code.loop(0, count) as i:
+                fails(called(list_item, "i64", f"{owner}, i64 {i.name}") != code.load("i64", values, start + i))
+
+        def entries() -> None:
+            fails(called(dict_size, "i64", owner) != count)
+            code.store(code.value(0, "i64"), position)
+            with code.loop(0, count) as i:
+                called(dict_next, "i32", f"{owner}, ptr {position.name}, ptr null, ptr {found.name}")
+                fails(code.load("i64", found) != code.load("i64", values, start + i))
+
+        def item() -> None:
+            key = f"ptr {code.cast(count, 'ptr').name}"
+            fails(called(dict_item, "i64", f"{owner}, {key}") != code.load("i64", values, start))
+
+        def slot() -> None:
+            fails(code.load("i64", code.cast(address, "ptr")) != code.load("i64", values, start))
+
+        cases = [items, entries, item, slot]
+        code.choose(kind == LIST, cases[LIST], lambda: code.choose(
+            kind == DICT, cases[DICT], lambda: code.choose(kind == ITEM, cases[ITEM], cases[SLOT])
+        ))  # fmt: skip
