@@ -100,7 +100,8 @@ def _element(
     if not all(v is None or v.__class__ is ndarray or v.__class__ in NUMBERS for v in values):
         return None
     layouts = tuple(map(Layout.of, arrays))
-    if not all(each.dense for each in (Layout.of(result), *[o for o in layouts if o.shape == result.shape])):
+    own = [each.unexpanded for each in layouts if each.shape == result.shape]
+    if not all(each.dense for each in (Layout.of(result), *own)):
         return None
     expression = _Formula(formula, values, places, attributes or {}, rounds)
     inputs = [Expression("input", k, logical=each.dtype != FLOAT32) for k, each in enumerate(layouts)]

@@ -22,6 +22,8 @@ from tdt._kernels.expression import Expression
 from tdt._kernels.generated import GRAIN, LETTERS, ufunc_of
 
 OUTER = 3  # dimensions of the rows of arrays that are broadcast
+# Of so many elements, and rows of arrays that are broadcast, generated code has less to do between the rows than NumPy.
+MANY, MANY_ROWS = 1 << 13, 64
 
 
 class Layout(NamedTuple):
@@ -46,6 +48,12 @@ class Layout(NamedTuple):
             size *= n
         return True
 
+    @property
+    def unexpanded(self) -> Layout:
+        """Without the dimensions in which all elements are one."""
+        own = [d for d, stride in enumerate(self.strides) if stride]
+        return Layout(tuple([self.shape[d] for d in own]), tuple([self.strides[d] for d in own]), self.dtype)
+
     def like(self) -> np.ndarray:
         """An array that lies so; its elements must not be read."""
         return np.lib.stride_tricks.as_strided(np.empty(1, self.dtype), self.shape, self.strides)
@@ -66,9 +74,10 @@ def fused(
     if code is None:
         return None
     first, contiguous = results[0], np.empty(results[0].shape, np.bool_).strides
-    if np.prod(first.shape) >= THREADS.elementwise:
+    size = int(np.prod(first.shape))
+    if size >= min(THREADS.elementwise, MANY):
         words = _words([*operands, *results])
-        if words is not None:
+        if words is not None and (size >= THREADS.elementwise or words[0] >= MANY_ROWS and len(words[2]) > 1):
             return _Threaded(code, words, operands, results)
     each_contiguous = (
         all(s == n * each.dtype.itemsize for s, n in zip(each.strides, contiguous, strict=True))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tdt
+from tdt._compiled.counts import _called
 from tdt._kernels.expression import Expression
 from tdt._kernels.fused import Layout, fused
 from tdt.nn import functional as F
@@ -112,6 +113,37 @@ def test_a_gelu_written_by_hand_is_one_pass_in_each_direction_and_keeps_only_its
     assert len(found.source.strip().splitlines()) == 4  # def, product, fused chain, return
     saved = found.source.rpartition("), (")[2].rstrip(")\n").split(", ")
     assert len([name for name in saved if name.startswith("v")]) == 1
+
+
+@portable
+def test_the_gradient_of_a_mean_is_read_where_it_is_expanded():
+    x, w = tdt.zeros(6, 40, requires_grad=True), tdt.zeros(40, requires_grad=True)
+
+    def function(x, w):
+        return ((x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt()) * w,)
+
+    expected = steps(function, [x, w])
+    compiled = tdt.compile(function, fullgraph=True)
+    assert steps(compiled, [x, w]) == expected
+    ((backward, _),) = recording(compiled).backwards.values()
+    assert (
+        len(_called(backward)) == 8
+    )  # the root again, two gradients and their sums, that of the mean, expanded, that of x
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_expanded_tensors_are_operands_of_chains(turned):
+    def function(x, y):
+        z = y.expand(x.shape)
+        return ((x * z + 1).tanh() * z, x - z)
+
+    x = tdt.zeros(130, 96)
+    x = (x.T if turned else x).requires_grad_()
+    for small in (tdt.zeros(x.shape[0], 1), tdt.zeros(x.shape[1])):
+        tensors = [x.detach().requires_grad_(), small.requires_grad_()]
+        compiled = tdt.compile(function, fullgraph=True)
+        assert steps(compiled, tensors) == steps(function, tensors)
+        assert [out.stride() for out in compiled(*tensors)] == [out.stride() for out in function(*tensors)]
 
 
 def test_an_input_that_is_written_to_before_backward_does_not_change_the_gradient():
