@@ -85,7 +85,9 @@ class Guards:
 
     def hold_others(self) -> bool:
         """Whether sets, and attributes of classes, are as they were."""
-        if self._sets and any(now != value for now, value in self._sets):
+        if not (self._sets or self._of_classes):
+            return True
+        if any(now != value for now, value in self._sets):
             return False
         return all(names.get(name, MISSING) is value for names, name, value in self._of_classes)
 

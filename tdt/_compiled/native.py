@@ -131,6 +131,8 @@ class Native:
         outs = tuple([copied(values[name]) for name, copied in zip(self.outs, self.copies, strict=True)])
         if self.forward:
             return outs
+        if not self.saved:
+            return outs, (), None
         lease = Lease()
         self._lease = weakref.ref(lease)
         return outs, tuple([values[name] for name in self.saved]), lease

@@ -77,7 +77,7 @@ def fused(
     size = int(np.prod(first.shape))
     if size >= min(THREADS.elementwise, MANY):
         words = _words([*operands, *results])
-        if words is not None and (size >= THREADS.elementwise or words[0] >= MANY_ROWS and len(words[2]) > 1):
+        if words is not None and (size >= THREADS.elementwise or (words[0] >= MANY_ROWS and len(words[2]) > 1)):
             return _Threaded(code, words, operands, results)
     each_contiguous = (
         all(s == n * each.dtype.itemsize for s, n in zip(each.strides, contiguous, strict=True))

@@ -288,10 +288,13 @@ class Plan:
         found: list[tuple] = []
         for slab, picked, first, last in self._runs:
             columns, count = [slab.fresh[picked], *[row[picked].tolist() for row in slab.scalars]], last - first
-            if [column.count(column[0]) for column in columns] == [count] * len(columns):
-                found += [(slab.dtypes, *[column[0] for column in columns])] * count
+            for column in columns:
+                if column.count(column[0]) != count:
+                    break
             else:
-                found += [(slab.dtypes, *values) for values in zip(*columns, strict=True)]
+                found += [(slab.dtypes, *[column[0] for column in columns])] * count
+                continue
+            found += [(slab.dtypes, *values) for values in zip(*columns, strict=True)]
         return found
 
     def _even(self) -> bool:

@@ -128,11 +128,12 @@ class TapedUpdate:
             is_fixed = all(map(is_, options, self._options.values()))  # else a number is an element of a tensor
             self._group_options = options if is_fixed else []
         numbers, self._keep = plan.next_numbers(optimizer._advancing(self._options))
-        zeros = [*map(bool, numbers[0])] if numbers.count(numbers[0]) == len(numbers) else None
+        are_equal = numbers.count(numbers[0]) == len(numbers)
+        zeros = [*map(bool, numbers[0])] if are_equal else None
         is_known &= zeros is not None and zeros == self._zeros
         self._zeros = zeros
         for (rows, table, kernel), known in zip(self.tables, self._known, strict=True):
-            now = table.numbered([numbers[i] for i in rows])
+            now = table.numbered(numbers[: len(rows)] if are_equal else [numbers[i] for i in rows])
             if not is_known:  # kernels choose their code by the options, and by which numbers are 0
                 kernel(table, now, **self._options)
             if table.launched is not known:
