@@ -115,9 +115,21 @@ class Recording:
         self.roots, self.arguments, self.title = list(roots), arguments, title
         self.arrays = [t._a for t in roots]
         self.requires = [_requires_gradient(t) for t in roots]
-        grads, drawn = [identity(t._grad) for t in roots], _other_random_numbers()
-        seeds = default_generator.engine.seeds
         recorder = Recorder(roots, arguments)
+        try:
+            self._record(recorder, function)
+            self._build(recorder)
+        finally:
+            del (
+                recorder.gradients
+            )  # which refers to the recorder: all arrays of the call would wait for the garbage collector
+        self._release()
+        self.verified = False
+
+    def _record(self, recorder: Recorder, function: Callable[[], Any]) -> None:
+        """Call the function, with its ops recorded."""
+        grads, drawn = [identity(t._grad) for t in self.roots], _other_random_numbers()
+        seeds = default_generator.engine.seeds
         with recorder:
             self.result = function()
         recorder.finish()
@@ -137,9 +149,6 @@ class Recording:
         self.empty, self.updates = sorted(recorder.gradients.empty), recorder.gradients.updates
         self.own = recorder.gradients.own
         self.has_gradients = bool(self.gradients or self.updates or self.own)
-        self._build(recorder)
-        self._release()
-        self.verified = False
 
     def _build(self, recorder: Recorder) -> None:
         """Make the programs' functions and what is needed around them."""

@@ -434,6 +434,28 @@ def test_tensors_of_the_first_call_are_freed():
     assert training.recordings[0].verified
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_arrays_of_a_recorded_call_do_not_wait_for_the_garbage_collector(fails):
+    references = []
+
+    @tdt.compile
+    def function(x):
+        y = x.exp()
+        references.append(weakref.ref(y._a))
+        if fails:
+            y.sum().item()
+        return y * 2
+
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            function(tdt.ones(3, requires_grad=True))
+        assert references[0]() is None
+    finally:
+        gc.enable()
+
+
 def test_the_graph_of_a_result_is_freed():
     training = Training(compiled=True).run(batches(5))
     loss = training.results[-1][1]
