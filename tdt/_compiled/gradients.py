@@ -218,19 +218,19 @@ class Changes:
             g.set_state_array(drawn)
 
     def difference(self, values: tuple) -> tuple[str | None, Tensor | None]:
-        """What differs from values that `now` gave, and of which tensor."""
+        """What differs from values that `now` gave after the program, and of which tensor."""
         tensors, states, gradients, generators, _ = values
-        for t, own in zip(self.tensors, tensors, strict=True):
-            if not _same_values(t._a, own):
-                return f"a parameter or buffer that it updates{shown(own, t._a)}", t
+        for t, ours in zip(self.tensors, tensors, strict=True):
+            if not _same_values(t._a, ours):
+                return f"a parameter or buffer that it updates{shown(t._a, ours)}", t
         for t, grad in zip(self.leaves, gradients, strict=True):
             if (grad is None) != (t._grad is None):
                 return "which gradients it sets", t
-            if grad is not None and t._grad is not None and not _same_values(grad._a, t._grad._a):
-                return f"a gradient{shown(grad._a, t._grad._a)}", t
-        for a, own in zip(self.states, states, strict=True):
-            if not _same_values(a, own):
-                return f"the state of an optimizer{shown(own, a)}", None
+            if grad is not None and t._grad is not None and not _same_values(t._grad._a, grad._a):
+                return f"a gradient{shown(t._grad._a, grad._a)}", t
+        for a, ours in zip(self.states, states, strict=True):
+            if not _same_values(a, ours):
+                return f"the state of an optimizer{shown(a, ours)}", None
         for g, drawn in zip(self.generators, generators, strict=True):
             if not np.array_equal(g.state_array(), drawn):
                 return "the random numbers that it draws", None

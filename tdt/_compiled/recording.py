@@ -310,64 +310,75 @@ class Recording:
             roots, [p for p, _ in self.written], [p for p, _ in self.gradients], self.updates, self.generators
         )
         before, grads = changes.now(), [identity(t._grad) for t in roots]
+        difference, tensor = None, None
+        try:  # first, so that its graph is gone when the function's own takes memory
+            ours, after = self._computed(roots), changes.now()
+        except ERRORS as error:  # which the function does not raise
+            difference = f"an error, {type(error).__name__}: {error}"
+        finally:
+            changes.put(before)
         result = function()
         set_ = {place for place, _ in self.gradients}
         places = enumerate(zip(roots, grads, strict=True))
         if not all(k in set_ or is_unchanged(t._grad, old, k in self.own) for k, (t, old) in places):
             return result, "it sets other gradients", None
-        after = changes.now()
-        try:
-            changes.put(before)
-            try:
-                difference, tensor = self._differs(result, self(roots), roots)
-            except ERRORS as error:  # which the function did not raise
-                difference, tensor = f"an error, {type(error).__name__}: {error}", None
-            if difference is None:
-                difference, tensor = changes.difference(after)
-        finally:
-            changes.put(after)
+        if difference is None:
+            difference, tensor = self._differs(result, ours, roots)
+        if difference is None:
+            difference, tensor = changes.difference(after)
         self.verified = True
         return result, difference, tensor
 
-    def _differs(self, result: Any, again: Any, roots: Sequence[Tensor]) -> tuple[str | None, Tensor | None]:
-        """What differs between the function's result and the program's, or between their gradients; and of which root."""
+    def _computed(self, roots: Sequence[Tensor]) -> tuple[Any, list[ndarray], list[bool], list[Any]]:
+        """The form of the program's result, its arrays, which of them have gradients, and some gradients of the roots."""
+        found = Structure(self(roots), list(roots))
+        arrays, flows = [t._a for t in found.tensors], [edge_of(t) is not None for t in found.tensors]
+        return found.form, arrays, flows, self._gradients(found, roots, False)
+
+    def _differs(self, result: Any, ours: tuple, roots: Sequence[Tensor]) -> tuple[str | None, Tensor | None]:
+        """What differs between the function's result and what `_computed` gave; and of which root."""
+        form, arrays, flows, gradients = ours
         try:
-            own, ours = Structure(result, list(roots)), Structure(again, list(roots))
+            own = Structure(result, list(roots))
+            if own.form != form:
+                return "the structure of its result", None
+            for t, array, flow in zip(own.tensors, arrays, flows, strict=True):
+                if not same_bits(t._a, array):
+                    return f"its result{shown(t._a, array)}", None
+                if (edge_of(t) is None) == flow:
+                    return "whether its result has gradients", None
+            own_gradients = self._gradients(own, roots, True)
         except Refusal as refusal:
             return str(refusal), None
-        if own.form != ours.form:
-            return "the structure of its result", None
-        for a, b in zip(own.tensors, ours.tensors, strict=True):
-            if not same_bits(a._a, b._a):
-                return f"its result{shown(a._a, b._a)}", None
-            if (edge_of(a) is None) != (edge_of(b) is None):
-                return "whether its result has gradients", None
-        inputs = [_edge(roots[place]) for place in self.reached]
-        if not self.differentiable or any(not isinstance(e[0], Tensor) and e[0].hooks for e in inputs):
-            return None, None
-        for place, a, b in zip(self.reached, *self._gradients((own, ours), inputs, roots), strict=True):
+        except ERRORS as error:
+            return f"an error, {type(error).__name__}: {error}", None
+        for place, a, b in zip(self.reached, own_gradients, gradients, strict=False):
             if (a is None) != (b is None):
                 return "which gradients it has", roots[place]
             if a is not None and not same_bits(np.ascontiguousarray(a), np.ascontiguousarray(b)):
                 return f"a gradient{shown(a, b)}", roots[place]
         return None, None
 
-    def _gradients(self, structures: Sequence[Structure], inputs: list, roots: Sequence[Tensor]) -> list[list]:
-        """The gradients at the edges `inputs` of some gradients of each result, without the hooks of the roots."""
+    def _gradients(self, structure: Structure, roots: Sequence[Tensor], keep: bool) -> list[Any]:
+        """The gradients that the program reaches of some gradients of the results, without the hooks of the roots.
+
+        None are computed where nodes before the function have hooks. keep: retain the graph.
+        """
+        inputs = [_edge(roots[place]) for place in self.reached]
+        if not self.differentiable or any(not isinstance(e[0], Tensor) and e[0].hooks for e in inputs):
+            return []
         hooks = [(t, t._hooks, t._node_hooks) for t in roots if t._hooks or t._node_hooks]
-        mode, found = exchange_grad(False), []
+        mode = exchange_grad(False)
         try:
             for t, _, _ in hooks:
                 t._hooks = t._node_hooks = None
-            for structure in structures:
-                outputs = [structure.tensors[k] for k in self.differentiable]
-                gradients = [_any_gradient(t._a) for t in outputs]
-                found.append(_engine.run([_edge(t) for t in outputs], gradients, True, False, list(inputs)))
+            outputs = [structure.tensors[k] for k in self.differentiable]
+            gradients = [_any_gradient(t._a) for t in outputs]
+            return _engine.run([_edge(t) for t in outputs], gradients, keep, False, inputs)
         finally:
             exchange_grad(mode)
             for t, own, own_of_node in hooks:
                 t._hooks, t._node_hooks = own, own_of_node
-        return found
 
 
 def _walks(recorder: Recorder, outputs: list[Tensor]) -> tuple[dict[tuple[bool, ...], Walk], set[int]]:
