@@ -91,7 +91,8 @@ class Gradients:
         recorder, program = self.recorder, self.recorder.program
         program.statements += [each._replace(trusts=True) for each in walk.program.statements]
         program.sizes.update(walk.program.sizes)
-        others = [*recorder.arrays.values(), *walk.arrays.values()]
+        own = {place: recorder.places.of(array) for place, array in walk.arrays.items()}
+        others = [*recorder.places.by_name.values(), *own.values()]
         for place, name in walk.results.items():
             grad, before = recorder.roots[place]._grad, self.names.get(place, UNKNOWN)
             if grad is None or grad._a.__class__ is not ndarray:
@@ -107,12 +108,12 @@ class Gradients:
                 name, function, names = program.name(grad._a), _kernels.add, (before, name)
                 program.call(function, names, (name,))
                 recorder.is_written(grad)
-            elif array.strides != grad._a.strides or sum(np.may_share_memory(array, other) for other in others) > 1:
+            elif array.strides != grad._a.strides or sum(map(own[place].shares, others)) > 1:
                 copied = program.name(grad._a)
                 program.call(_kernels.copy_in_order, (name, f"r{place}"), (copied,))
                 name = copied
             self.names[place] = name
-            recorder.call_it(grad._a, name)
+            recorder.places.name(grad._a, name)
             recorder.sees(grad)
         if not keep:
             self._passed.update(each for each in walk.order if each.__class__ is Node)

@@ -13,6 +13,7 @@ import numpy as np
 from tdt._compiled.elements import Element, of_op
 from tdt._compiled.gradients import Gradients
 from tdt._compiled.lowering import in_place, lowered
+from tdt._compiled.places import Places
 from tdt._compiled.program import Program, Refusal
 from tdt._core.calls import TENSOR_TYPES, as_numbers
 from tdt._core.mode import _replace, _set
@@ -32,6 +33,7 @@ class Recorder:
 
     Arrays are known by identity: those of the roots, of constants, and of results. An op on another array, one that some
     code has computed without an op, ends the recording with `Refusal`, and so does all else that a replay would not repeat.
+    Arrays are freed when they are without a recording.
 
     Attributes:
         program: what was recorded. The names of the roots' arrays are r0, r1, …
@@ -40,6 +42,7 @@ class Recorder:
         first: no node of the graph that is recorded has a smaller number.
         written: for each root that ops have written to, by its place, how often.
         gradients: what is done to `.grad` of the roots.
+        places: of the arrays in memory, and their names.
     """
 
     def __init__(self, roots: Sequence[Tensor], arguments: int):
@@ -52,9 +55,8 @@ class Recorder:
         self.aux: dict[int, list[str]] = {}
         self.written: dict[int, int] = {}
         self.generators: list[Any] = []
-        self.arrays: dict[str, ndarray] = {}  # by name
-        self._names: dict[int, str] = {}
-        self._saved: list[Any] = []  # what names are found by must not be freed
+        self.places = Places()
+        self._saved: list[Any] = []  # nodes that aux values are found by must not be freed
         self._constants: list[tuple[ndarray, ndarray]] = []
         self._targets: set[str] = set()  # names of arrays that ops have written to
         self._versions: dict[int, list[Any]] = {}  # (storage, its version if only recorded ops wrote to it)
@@ -63,7 +65,7 @@ class Recorder:
                 raise Refusal(f"a tensor is not a dense CPU tensor: {type(t._a).__name__}")
             if self.name_of(t._a) is not None:
                 raise Refusal("two tensors that it reads, or is called with, are one array")
-            self.call_it(t._a, f"r{k}")
+            self.places.name(t._a, f"r{k}")
             self.sees(t)
         self.gradients = Gradients(self)
 
@@ -80,15 +82,9 @@ class Recorder:
             place, self.module = _place()
             self.refusal = f"{reason}{place}"
 
-    def call_it(self, value: Any, name: str) -> None:
-        """Let an array have a name."""
-        self._names[id(value)] = name
-        self.arrays[name] = value
-        self._saved.append(value)
-
     def name_of(self, value: Any) -> str | None:
         """The name of an array; None if its origin is unknown."""
-        return self._names.get(id(value))
+        return self.places.name_of(value)
 
     def constant(self, created: Tensor) -> None:
         """Take the array of a tensor that was created from numbers as a constant."""
@@ -97,7 +93,7 @@ class Recorder:
             return
         first = array.copy(order="K")
         self._constants.append((array, first))
-        self.call_it(array, self._constant(array, first))
+        self.places.name(array, self._constant(array, first))
         self.sees(created)
 
     def ones(self, like: ndarray) -> str:
@@ -220,7 +216,7 @@ class Recorder:
                 if number != name:
                     program.call(np.asarray, (number,), (name,))
         for name, t in zip(own, outs, strict=True):
-            self.call_it(t._a, name)
+            self.places.name(t._a, name)
             self.sees(t)
 
     def sees(self, t: Tensor) -> None:
@@ -248,9 +244,8 @@ class Recorder:
 
     def writes_to_shared(self) -> bool:
         """Whether an op has written to an array that has memory in common with another one, as with a view."""
-        written = [(name, self.arrays[name]) for name in self._targets]
-        others = [*self.arrays.items()]
-        return any(at != name and np.may_share_memory(a, b) for at, a in written for name, b in others)
+        known = self.places.by_name
+        return any(at != name and known[at].shares(place) for at in self._targets for name, place in known.items())
 
     def is_written(self, t: Tensor) -> None:
         """Take note that what is recorded has written to a tensor."""
@@ -281,7 +276,7 @@ class Recorder:
             return
         name = self.program.name(result)
         self.program.call(function, names, (name,))  # type: ignore[arg-type]
-        self.call_it(result, name)
+        self.places.name(result, name)
 
     def finish(self) -> None:
         """Refuse what has not been recorded as ops."""

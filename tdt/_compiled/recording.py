@@ -175,12 +175,12 @@ class Recording:
         walks, storages = _walks(recorder, [outputs[k] for k in self.differentiable])
         self.saved_roots = [k for k, t in enumerate(self.roots) if id(t._st) in storages]
         self.saved_outputs = [k for k, t in enumerate(outputs) if id(t._st) in storages]
-        unwatched = [t._a for t in (*self.roots, *outputs) if id(t._st) not in storages]
+        unwatched = [recorder.places.of(t._a) for t in (*self.roots, *outputs) if id(t._st) not in storages]
 
         def may_keep(name: str) -> bool:
             """Whether nobody can change an array, or the change would be noticed."""
-            array = recorder.arrays.get(name)
-            return array is not None and not any(np.may_share_memory(array, other) for other in unwatched)
+            place = recorder.places.by_name.get(name)
+            return place is not None and not any(map(place.shares, unwatched))
 
         saved = list(dict.fromkeys(name for walk in walks.values() for name in walk.saved))
         repeated, saved = again(recorder.program, saved, names, may_keep)  # type: ignore[arg-type]
@@ -192,7 +192,7 @@ class Recording:
         self.source = recorder.program.source(parameters, results)
         self.forward = recorder.program.compiled(parameters, results, self.title)
         own, outs = parameters[self.arguments :], [*map(str, names)]
-        size = sum(a.nbytes for a in recorder.arrays.values())
+        size = sum(place.nbytes for place in recorder.places.by_name.values())
         self.native = Native(recorder.program, parameters, own, outs, size, self.forward, self.generators, saved=saved)
         self.native.disabled |= recorder.writes_to_shared()
         self.native_backwards = {
