@@ -39,7 +39,8 @@ class Guards:
         self.tensors: list[Tensor] = []
         self._dicts: list[dict] = []
         self._lists: list[Any] = []  # lists and deques
-        self._sets: list[tuple[set, frozenset]] = []
+        self._sets: list[set] = []
+        self._set_values: list[frozenset] = []
         self._cells: list[list[Any]] = []  # [cell, content]
         self._globals: list[list[Any]] = []  # [dict, name, value]
         self._empty: list[Any] = []  # dicts and lists, as those of hooks, that must stay empty
@@ -63,7 +64,7 @@ class Guards:
             now = chain.from_iterable((*map(dict.values, self._dicts), *self._lists))
             if not _alike(now, self._items):
                 return False
-        if self._sets and any(now != value for now, value in self._sets):
+        if self._sets != self._set_values:
             return False
         for cell, value in self._cells:
             if (now := _content(cell)) is not value and not _alike((now,), (value,)):
@@ -85,11 +86,9 @@ class Guards:
 
     def hold_others(self) -> bool:
         """Whether sets, and attributes of classes, are as they were."""
-        if not (self._sets or self._of_classes):
-            return True
-        if any(now != value for now, value in self._sets):
+        if self._sets != self._set_values:
             return False
-        return all(names.get(name, MISSING) is value for names, name, value in self._of_classes)
+        return not self._of_classes or all(names.get(name, MISSING) is value for names, name, value in self._of_classes)
 
     def _visit(self, value: Any) -> None:  # noqa: C901  (a case for each kind of object)
         if value.__class__ in SCALARS or id(value) in self._visited:
@@ -108,7 +107,8 @@ class Guards:
             self._visit_items([value.func, *value.args, *value.keywords.values()])
         elif isinstance(value, (list, deque, tuple, set, frozenset)):
             if isinstance(value, set):
-                self._sets.append((value, frozenset(value)))
+                self._sets.append(value)
+                self._set_values.append(frozenset(value))
             elif isinstance(value, (list, deque)):
                 if value:
                     self._lists.append(value)
