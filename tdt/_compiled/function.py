@@ -92,7 +92,7 @@ class Recorded:
             for name in ("_a", "_edge", "_view"):
                 references.slot(t, name)
             references.complete &= t._view is None
-        if self.recording.gradients:
+        if self.recording.has_gradients:
             self.recording.refer(references, (*tensors, *self.guards.tensors))
         self._references = references if references.complete else None
 

@@ -288,11 +288,13 @@ class Recording:
 
     def refer(self, references: References, roots: Sequence[Tensor]) -> None:
         """Name what `takes` looks at: of the function's own tensors alone."""
-        if any(place < self.arguments for place in (*self.empty, *[place for place, _ in self.gradients])):
+        if any(place < self.arguments for place in (*self.empty, *self.own, *[place for place, _ in self.gradients])):
             references.complete = False
             return
-        for place in self.empty:
+        for place in (*self.empty, *self.own):
             references.slot(roots[place], "_grad")
+        for place in self.own:
+            references.slot(roots[place]._grad, "_a")
         for place, _ in self.gradients:
             own = vars(roots[place])
             for values in (own, own.get("_hooks"), own.get("_post_hooks")):
