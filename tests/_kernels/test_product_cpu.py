@@ -389,10 +389,11 @@ def test_a_linear_layer_that_is_not_recorded_calls_no_op_and_has_the_same_bits(m
         x, w = (tdt.from_numpy(a) for a in matrices(rows, outside, inside))
         w = w.T.contiguous().requires_grad_()
         for bias in (None, tdt.arange(outside, dtype=tdt.float32)):
-            cases.append(((x, w, bias), linear(x, w, bias)))
+            for batch in (x, x[None].expand(2, -1, -1), x[0]):
+                cases.append(((batch, w, bias), linear(batch, w, bias)))
     monkeypatch.setattr("tdt._ops.nn.linear.ternary", None)
     with tdt.no_grad():
         for operands, recorded in cases:
             assert recorded.requires_grad and tdt.equal(linear(*operands), recorded)
             with pytest.raises(RuntimeError, match="features but weight expects"):
-                linear(operands[0][:, 1:], *operands[1:])
+                linear(operands[0][..., 1:], *operands[1:])

@@ -48,8 +48,13 @@ def _linear_node_name(node: Any) -> str:
 def _linear(xp, x, w, b=None):
     # Half precision may meet weights in float32.
     # One product of two matrices: NumPy multiplies a stack of matrices one by one.
-    y = _kernels.product(xp, x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), w.shape[-1]), w.T, b, x.dtype)
+    y = _kernels.product(xp, _rows(x, w), w.T, b, x.dtype)
     return y if x.ndim == 2 else y.reshape(_shape(x.shape, w.shape, b))
+
+
+def _rows(x: Any, w: Any) -> Any:
+    """The input as a matrix."""
+    return x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), w.shape[-1])
 
 
 @_linear.vjp("x", "w", "b")
@@ -101,9 +106,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     except (AttributeError, IndexError):
         fits = False
     if fits and out is None and state.fast_record is False:  # nothing is recorded: matrices need no call of the op
-        found = _kernels.matrix_product(x, w.T, None if bias is None else bias._a)
+        found = _kernels.matrix_product(_rows(x, w), w.T, None if bias is None else bias._a)
         if found is not None:
-            return wrapped(found)
+            return wrapped(found if x.ndim == 2 else found.reshape(_shape(x.shape, w.shape, bias)))
     if not fits or w.ndim > 2:
         input, weight, bias = cast_operands(_linear, input, weight, bias)
         bias = _explain(input, weight, bias)
