@@ -159,11 +159,6 @@ class Code:
         self.lines.append(f"  {name} = {text}")
         return Value(self, name, kind)
 
-    def prefetch(self, address: Value) -> None:
-        """Fetch the cache line at an address, to be written."""
-        self.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        self.lines.append(f"  call void @llvm.prefetch.p0(ptr {self.cast(address, 'ptr').name}, i32 1, i32 3, i32 1)")
-
     def value(self, value: Any, kind: str) -> Value:
         """A number of Python's as a constant of a type; values are returned unchanged."""
         if isinstance(value, Value):
