@@ -328,6 +328,36 @@ def test_gradients_that_are_set_between_steps_count():
     assert own.bits() == compiled.bits()
 
 
+@pytest.mark.parametrize("change", ["tensor", "data", "none"])
+def test_a_gradient_that_the_function_itself_holds_is_replaced_between_steps(change):
+    def run(compiles):
+        p, own = nn.Parameter(tdt.ones(3)), tdt.ones(3)
+        optimizer = tdt.optim.SGD([p], lr=0.1)
+
+        def step():
+            own.mul_(1.5)
+            optimizer.step()
+            return (p * 2).detach() + 0
+
+        step, found = tdt.compile(step) if compiles else step, []
+        p.grad = own
+        for k in range(12):
+            if k == 7:
+                new = {"tensor": tdt.full((3,), 5.0), "data": own, "none": None}[change]
+                if change == "data":
+                    p.grad.data = tdt.full((3,), 7.0)
+                else:
+                    p.grad = new
+            found.append(step().numpy().tobytes())
+        return found, step
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        (eager, _), (compiled, step) = run(False), run(True)
+    assert compiled == eager
+    assert any(each.recording is not None for each in sum(step._compiled.recordings.values(), []))
+
+
 def test_a_scheduler_and_a_warm_restart():
     own, compiled = pair(optimizer="momentum")
     for training in (own, compiled):
