@@ -270,11 +270,11 @@ class Code:
         """Copy so many bytes from an address to another."""
         self.function("memcpy", "ptr", self.cast(out, "ptr"), self.cast(source, "ptr"), self.value(size, "i64"))
 
-    def prefetch(self, address: Value) -> None:
-        """Load the line at an address, which may be any, into the caches."""
+    def prefetch(self, address: Value, writes: bool = False) -> None:
+        """Load the line at an address, which may be any, into the caches. writes: it will be written to."""
         self.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         place = self.cast(address, "ptr")
-        self.lines.append(f"  call void @llvm.prefetch.p0(ptr {place.name}, i32 0, i32 3, i32 1)")
+        self.lines.append(f"  call void @llvm.prefetch.p0(ptr {place.name}, i32 {int(writes)}, i32 3, i32 1)")
 
     def call(self, name: str, *args: Value) -> Value:
         """An intrinsic of LLVM's, such as "sqrt", of equal types."""

@@ -116,7 +116,7 @@ def _pieces(code: Code, first: Value, last: Value, arguments: list[Value]) -> No
         r_piece = r_all + outer * plan[R_OUTER] + inner * plan[R_INNER]
         c_piece = c_all + matrix * plan[C_NEXT]
         with code.loop(0, plan[AHEAD], 8 * LINE) as offset:
-            code.prefetch(c_piece + plan[C_NEXT] + offset)
+            code.prefetch(c_piece + plan[C_NEXT] + offset, writes=True)
         half = code.select(half_all == 0, 0, half_all + (matrix * plan[C_NEXT] >> 1) + 2 * low * plan[PITCH])
         # A turned product is computed in scratch memory first.
         out = code.select(turns, turned, c_piece + 4 * low * plan[PITCH])
