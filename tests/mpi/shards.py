@@ -19,9 +19,9 @@ import tdt
 from tdt._compiled import native
 from tdt.train._ranks import Ranks
 from tdt.train.config import loads, registry
-from tdt.train.errors import NonFiniteLoss
+from tdt.train.errors import CompileError, NonFiniteLoss
 from tdt.train.logging.events import Events, has_histograms
-from tdt.train.loop import shard_sums
+from tdt.train.loop import shard_sums, train_step
 from tdt.train.loop.build import build
 from tdt.train.loop.parts import Parts
 from tdt.train.loop.state import pack, pack_optimizer
@@ -138,7 +138,9 @@ def main(folder: str, *names: str) -> None:
     tdt.set_num_threads(1)
     shard_sums.BUCKET = 4096  # bytes; several buckets
     found: dict[str, Any] = {}
-    if names == ("compiled",):
+    if names == ("differing",):
+        found["differing"] = differing(ranks, Path(folder, "differing"))
+    elif names == ("compiled",):
         native.WAITED = 1 << 40  # stages are tried at once
         for name, settings in COMPILED.items():
             plain, own = (train(ranks, Path(folder, name + compile), [*settings, f"train.compile={compile}"])
@@ -209,6 +211,38 @@ def check_stages(trainer: Trainer) -> None:
         assert any(one is not None and one.verified for one in recordings), name
         assert any(one is not None and one.native.steps for one in recordings) or name == "norms", name
     assert not any(p._post_hooks for p in trainer.parts.model.parameters())
+
+
+def differing(ranks: Ranks, folder: Path) -> str:
+    """The error of a run in which one rank's compiled update gives other weights after step 17, which step 20 compares."""
+    native.WAITED = 1 << 40
+    train_step.CHECK_EVERY = 4
+    parts = build(loads(CNN, "cnn.yaml", [*STAGED, "train.shard_optimizer=true"]), ranks=ranks)
+    events = Events()
+    trainer = Trainer(parts, events, CheckpointStore(folder) if ranks.first else None, {})
+
+    def on_event(event: Any) -> None:
+        if ranks.rank != 1 or event.step != 17 or trainer.train_step.split is None:
+            return
+        for of_kind in trainer.train_step.split.compiled["update"].recordings.values():
+            recording: Any = of_kind[0].recording
+            recording.native.disabled, update = True, recording.native.otherwise
+            recording.forward = recording.native.otherwise = lambda *arrays: spoilt(update, arrays)  # noqa: B023
+
+    def spoilt(update: Any, arrays: Any) -> Any:
+        before = [a.copy() for a in arrays]
+        found = update(*arrays)
+        for a, old in zip(arrays, before, strict=True):
+            if a.dtype == np.float32 and a.tobytes() != old.tobytes():
+                a += 1e-3
+        return found
+
+    events.subscribe(on_event)
+    try:
+        trainer.fit()
+    except CompileError as error:
+        return f"step {trainer.step}: {error}"
+    return "none"
 
 
 def check_memory(parts: Parts, ranks: Ranks) -> None:

@@ -42,6 +42,14 @@ def test_compiled_stages_have_the_bits_of_eager_on_any_number_of_ranks(tmp_path)
     assert len(found[0]) == 6 and found[0]["stages"] != found[0]["stages, rounded"]
 
 
+def test_a_stage_that_differs_on_one_rank_ends_the_run_on_all_in_the_same_step(tmp_path):
+    require_mpi()
+    done = mpirun(2, "-m", "mpi4py", "-m", "tests.mpi.shards", str(tmp_path), "differing")
+    assert done.returncode == 0, done.stderr
+    error = json.loads(done.stdout)["differing"]
+    assert error.startswith("step 19: step 20, after its gradients: compiled, it differs from the ordinary one"), error
+
+
 def test_a_rank_with_a_loss_that_is_not_finite_ends_the_run_on_all(tmp_path):
     require_mpi()
     done = mpirun(2, "-m", "mpi4py", "-m", "tests.mpi.shards", str(tmp_path), "diverging")

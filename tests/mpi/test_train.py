@@ -76,6 +76,24 @@ def test_a_run_is_written_once_and_resumes_on_another_number_of_processes(folder
         assert array.tobytes() == others[name].tobytes(), name
 
 
+@pytest.mark.parametrize("compiled_first", [True, False])
+def test_a_killed_run_in_stages_ends_with_the_bits_of_eager_on_one_process(compiled_first: bool, folder: Path):
+    settings = ["train.shards=2", "train.epochs=6", "train.clip_grad_norm=0.5", "checkpoint.every=5 steps"]
+    first, other = ("auto", "false") if compiled_first else ("false", "auto")
+    whole = tdt("train", "small.yaml", *settings, "train.compile=false", "--run-dir", "whole", cwd=folder)
+    assert whole.returncode == 0, whole.stderr
+    run = ["train", "small.yaml", *settings, f"train.compile={first}", "--run-dir", "killed"]
+    with Job(2, *run, cwd=folder) as job:
+        job.wait_for(folder / "killed/checkpoints/last.safetensors")
+        job.kill(1)
+        job.end_of_ranks()
+    resumed = mpirun(2, "-m", "tdt", "train", "--resume", "killed", f"train.compile={other}", cwd=folder)
+    assert resumed.returncode == 0, resumed.stderr
+    tensors, others = (load(folder / run / "checkpoints/last.safetensors")[0] for run in ("whole", "killed"))
+    for name, array in tensors.items():
+        assert array.tobytes() == others[name].tobytes(), name
+
+
 @pytest.mark.parametrize(
     ("how", "text", "timeout"),
     [
