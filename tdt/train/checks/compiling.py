@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tdt import nn
 from tdt._compiled.counts import counts
+from tdt._compiled.function import Compiled
 from tdt.train._printable import counted
 from tdt.train.config.source import Source
 from tdt.train.model.computation import Computation
@@ -18,13 +19,15 @@ if TYPE_CHECKING:
 class Compilation(NamedTuple):
     """What is known about a step. kernels, python: calls of kernels and of Python functions in a compiled one.
 
-    reasons: why it, or some steps, are not compiled. is_graph: whether steps are launched as CUDA graphs.
+    reasons: why it, or some steps, are not compiled. is_graph: whether steps are launched as CUDA graphs. parts: how many
+    functions a compiled step is, between which gradients are counted, checked, or sent to other processes.
     """
 
     kernels: int
     python: int
     reasons: tuple[str, ...]
     is_graph: bool = False
+    parts: int = 1
 
     def __str__(self) -> str:
         if self.is_graph:
@@ -33,20 +36,28 @@ class Compilation(NamedTuple):
             return f"compiled steps: no: {'; '.join(self.reasons)}"
         python = counted(self.python, "Python function")
         some = "".join(f"\nnot for some batches: {reason}" for reason in self.reasons)
-        return f"compiled steps: yes: a step calls {counted(self.kernels, 'kernel')} and {python}{some}"
+        parts = "" if self.parts == 1 else f", in {self.parts} parts"
+        return f"compiled steps: yes: a step calls {counted(self.kernels, 'kernel')} and {python}{parts}{some}"
 
 
-def compilation(parts: Parts, computation: Computation, name: str) -> Compilation | None:
-    """What is known about the steps that a function of `computation` computes; None before one is recorded and compared."""
+def compilation(parts: Parts, computation: Computation, names: Sequence[str]) -> Compilation | None:
+    """What is known about the steps that functions of `computation` compute; None before all are recorded and compared."""
     if computation.reason is not None:
         return Compilation(0, 0, (computation.reason,))
-    compiled = computation.compiled[name]
-    found = [each.recording for of_kind in compiled.recordings.values() for each in of_kind]
-    reasons = tuple(_with_place(parts, reason, module) for reason, module in compiled.refusals.items())
-    verified = [counts(recording) for recording in found if recording is not None and recording.verified]
-    if not verified:
+    each = [computation.compiled[name] for name in names if name in computation.compiled]
+    reasons = tuple(_with_place(parts, reason, module) for one in each for reason, module in one.refusals.items())
+    called = [max(_counts(one), default=None) for one in each]
+    if None in called or len(called) < len(names):
         return Compilation(0, 0, reasons) if reasons else None
-    return Compilation(*max(verified), reasons)
+    kernels, python = map(sum, zip(*filter(None, called), strict=True))
+    return Compilation(kernels, python, reasons, parts=len(names))
+
+
+def _counts(compiled: Compiled) -> Iterator[tuple[int, int]]:
+    """The calls of kernels and of Python functions in each recording that was compared."""
+    for recording in (each.recording for of_kind in compiled.recordings.values() for each in of_kind):
+        if recording is not None and recording.verified:
+            yield counts(recording)
 
 
 def _with_place(parts: Parts, reason: str, module: nn.Module | None) -> str:

@@ -248,6 +248,11 @@ class ShardedStep(TrainStep):
     def _update_split(self, split: SplitStep, shares: float) -> None:
         self._norm = split.update(1 / shares, None if self.parts.owners is None else self._total_of)
 
+    def _stages(self) -> tuple[str, ...]:
+        clips = self.parts.owners is not None and self.train.clip_grad_norm is not None
+        first, *others = super()._stages()
+        return first, *others[:-1], *(["norms"] if clips else []), *others[-1:]
+
     def _total_of(self, norms: Tensor) -> Tensor:
         """The norm of the gradients of all owners. norms: of each of this rank's."""
         assert self.parts.owners is not None

@@ -119,9 +119,8 @@ class TrainStep:
             self.computation.compiled.update(self.split.compiled)
 
     def _runs_split(self) -> bool:
-        name = "losses" if self.mixup is None else "mixed"
         fits = self._takes_whole and not self._is_one_batch() and WholeStep.fits(self.parts.optimizer)
-        return fits and self.computation.is_small(name)
+        return fits and self.computation.is_small(self._own_loss)
 
     def _add(self, split: SplitStep, factor: float, inputs: Any, targets: Any) -> tuple[Tensor, Tensor, Tensor]:
         """`forward` and `backward`."""
@@ -180,7 +179,21 @@ class TrainStep:
         """How steps are computed; None while that is not known yet."""
         if self.graphed is not None:
             return self.graphed.compilation
-        return compilation(self.parts, self.computation, "losses" if self.mixup is None else "mixed")
+        names: tuple[str, ...] = (self._own_loss,)
+        if self.whole is not None or self._runs_whole():
+            names = ("step",)
+        elif self.split is not None or self._runs_split():
+            names = self._stages()
+        return compilation(self.parts, self.computation, names)
+
+    def _stages(self) -> tuple[str, ...]:
+        """The stages of a split step."""
+        return ("gradients", *(["unscaling"] if self.scaler.is_enabled() else []), "update")
+
+    @property
+    def _own_loss(self) -> str:
+        """The name of the function that computes the loss."""
+        return "losses" if self.mixup is None else "mixed"
 
     def counts(self, targets: Tensor) -> bool:
         """Whether a loss that is NaN is an error; not for a shard whose targets are all ignored."""

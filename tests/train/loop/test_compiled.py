@@ -323,6 +323,10 @@ def test_describe_and_train_say_what_is_compiled_or_why_not(tmp_path, capsys, mo
     yes = lines(capsys, "describe", "digits-mlp", "--compile")
     assert re.fullmatch(r"compiled steps: yes: a step calls \d+ kernels? and \d+ Python functions?", yes)
     assert lines(capsys, "train", "digits-mlp", "train.epochs=1", "-v") == yes
+    for settings, count in ((["train.accumulate=2"], 2), (["train.amp=float16"], 3)):
+        parts = lines(capsys, "describe", "digits-mlp", "--compile", *settings)
+        assert parts.endswith(f" Python functions, in {count} parts")
+        assert lines(capsys, "train", "digits-mlp", "train.epochs=1", "-v", *settings) == parts
     assert "no: train.compile is false" in lines(capsys, "describe", "digits-mlp", "--compile", OFF)
     auto = lines(capsys, "describe", "own.yaml", "--compile", "--trust")
     assert "no: Branch is your own" in auto and "train.compile: true" in auto
