@@ -1,5 +1,7 @@
 """Layers compute what PyTorch's compute, forward and backward, in training and evaluation, in both float types."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -258,6 +260,22 @@ def test_pad_is_pytorchs(mode):
         agree(lambda lib, x, border=border: lib.nn.functional.pad(x, border, mode=mode), numbers(2, 3, 4, 5))
     agree(lambda lib, x: lib.nn.functional.pad(x, (1, 2), mode=mode), numbers(2, 3, 4))
     agree(lambda lib, x: lib.nn.functional.pad(x, (-1, 2, 1, -1), value=3.0), numbers(2, 3, 4))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+def test_pad_crops_and_repeats_or_refuses_as_pytorch_does(mode):
+    n = 4
+    x = np.arange(1, n + 1, dtype=np.float32)[None]
+    for before, after in itertools.product(range(-n - 2, n + 3), repeat=2):
+        if mode == "circular" and n + min(before, 0) + min(after, 0) <= 0 < max(before, after):
+            continue  # nothing is left to repeat: PyTorch returns memory as it is, or raises an error, by the side
+        found = []
+        for lib in (torch, tdt):
+            try:
+                found.append(lib.nn.functional.pad(lib.from_numpy(x), (before, after), mode=mode).tolist())
+            except RuntimeError:
+                found.append(None)
+        assert found[0] == found[1], (before, after)
 
 
 REFUSED = [

@@ -230,17 +230,20 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if mode != "circular":
         check_category(f"{mode}_pad", NUMBERS, input.dtype)
+    sizes = _pad_shape(input.shape, before=before, after=after)[-(len(pad) // 2) :]
+    if min(sizes) < 0 or (mode != "circular" and max(sizes) < 1):
+        raise RuntimeError(f"input {list(input.shape)} is too small: padding {list(pad)} gives sizes {list(sizes)}")
     for d, (n, b, a) in enumerate(zip(input.shape, before, after, strict=True)):
-        if mode in _LIMIT and max(b, a) > n + _LIMIT[mode] and (b or a):
+        remaining = n + min(b, 0) + min(a, 0) if mode == "circular" else n  # cropped cells are not repeated
+        if mode in _LIMIT and max(b, a) > remaining + _LIMIT[mode] and (b or a):
             raise RuntimeError(f"Padding size should be less than the corresponding input dimension, but got: padding "
                                f"({b}, {a}) at dimension {d} of input {list(input.shape)}")  # fmt: skip
     if min(before + after) >= 0 and input.numel():
         return pad_border(input, before=before, after=after, mode=mode)
     for d, (n, b, a) in enumerate(zip(input.shape, before, after, strict=True)):
         if b or a:
-            if mode == "circular":  # cropped cells are not repeated
-                remaining = max(n + min(b, 0) + min(a, 0), 0)
-                index = _INDEX[mode](remaining, max(b, 0), max(a, 0)) + max(-b, 0)
+            if mode == "circular":
+                index = _INDEX[mode](n + min(b, 0) + min(a, 0), max(b, 0), max(a, 0)) + max(-b, 0)
             else:
                 index = _INDEX[mode](n, max(b, 0), max(a, 0))
                 index = index[max(-b, 0) : len(index) + min(a, 0)]
