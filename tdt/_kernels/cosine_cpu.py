@@ -98,7 +98,8 @@ def _gradient(code: Code, pointers: list[Value], n: Value) -> None:
     """Of x: x, y, the cosine's gradient, the cosine, the norms of x and of y, the least norm."""
     x, y, *numbers, out = pointers
     g, cosine, x_norm, y_norm, least = (code.load("float", each) for each in numbers)
-    share = code.splat(code.select(x_norm == 0.0, 0.0, cosine / x_norm), LANES)
+    # Of a vector of zeros 0, or NaN where the least norm is 0, as the cosine is.
+    share = code.splat(code.select(x_norm == 0.0, cosine * 0.0, cosine / x_norm), LANES)
     factor = code.splat(g, LANES) / _at_least(code, x_norm, least)
     divisor = _at_least(code, y_norm, least)
 

@@ -319,6 +319,20 @@ def test_a_loss_of_probabilities_without_classes_is_pytorchs(reduction, smoothin
     np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
 
 
+@pytest.mark.parametrize("eps", [1e-8, 1e-3, 0.0])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_cosine_similarity_of_zeros_is_nan_where_eps_is_0_in_their_dtype(dtype, eps):
+    found = []
+    for lib in (torch, tdt):
+        a = lib.zeros(1, 2, dtype=getattr(lib, dtype)).requires_grad_()
+        b = lib.tensor([[1.0, 2.0]], dtype=getattr(lib, dtype), requires_grad=True)
+        out = lib.nn.functional.cosine_similarity(a, b, eps=eps)
+        out.backward(lib.ones_like(out))
+        found.append([t.detach().double().numpy() for t in (out, a.grad, b.grad)])
+    for ours, expected in zip(found[1], found[0], strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-2 if "16" in dtype else 1e-6)
+
+
 @pytest.mark.parametrize("x, eps", [([1e20, 2e20, 0.0], 1e-8), ([1e-12, 0.0, 0.0], 1e-8), ([3.0, -1.0, 2.0], 1e-8)])
 def test_gradients_of_cosine_similarity_with_a_graph_are_those_without(x, eps):
     found = []

@@ -57,7 +57,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     """Cosine of the angle between vectors along `dim`.
 
     Args:
-        eps: lower bound of the norms that the vectors are divided by.
+        eps: lower bound of the norms that the vectors are divided by, rounded to their dtype: in float16, 1e-8 is 0.
     Shape: x1 (*), x2 broadcastable to it; result the broadcast shape without `dim`.
     Raises:
         RuntimeError: when the common dtype is not floating-point, or `eps` is negative.
@@ -78,7 +78,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     x1, x2 = (x if x._a.shape == shape else x.expand(shape) for x in (x1, x2))
     dim = wrap_dim(dim, len(shape))
     x1, x2 = (x if shape else x.reshape(1) for x in (x1, x2))
-    return _cosine(x1, x2, dim=dim, eps=float(eps))
+    return _cosine(x1, x2, dim=dim, eps=float(np.array(eps).astype(common.np)))
 
 
 def _clamped_norm(a: Any, p: float, dims: tuple[int, ...], eps: float) -> Any:
