@@ -354,3 +354,36 @@ def test_index_select_of_vectors_takes_elements(dtype):
         np.testing.assert_array_equal(found.numpy(), x[places])
     with pytest.raises(IndexError, match="300"):
         tdt.index_select(tdt.from_numpy(x), 0, tdt.full((200,), 300))
+
+
+@pytest.mark.parametrize("written", ["no", "whole", "a view"])
+@pytest.mark.parametrize(("how", "mask_dtype"), [
+    ("read", "bool"), ("read rows", "bool"), ("read with a slice", "bool"), ("write", "bool"), ("write rows", "bool"),
+    ("read", "uint8"), ("read with a slice", "uint8"),
+])  # fmt: skip
+@pytest.mark.parametrize("turn", [
+    lambda x: x, lambda x: x.t(), lambda x: x[:, ::2], lambda x: x[1:],
+])  # fmt: skip
+@pytest.mark.filterwarnings("ignore")  # of masks of uint8
+def test_backward_is_refused_after_a_write_to_the_mask_of_an_index(turn, how, mask_dtype, written):
+    found = []
+    for lib in (torch, tdt):
+        x = lib.arange(12.0).reshape(3, 4).requires_grad_()
+        view = turn(x)
+        mask = (view.detach() * 7 % 3 > 0).to(getattr(lib, mask_dtype))
+        if "rows" in how or "slice" in how:
+            mask = mask[:, 0]
+        if "read" in how:
+            out = view[mask, 1:] if "slice" in how else view[mask]
+        else:
+            out = view.clone()
+            out[(mask, 0) if "rows" in how else mask] = x.sum()
+        if written != "no":
+            (mask if written == "whole" else mask[:1]).fill_(0)
+        try:
+            out.sum().backward()
+        except RuntimeError as error:
+            found.append("modified by an inplace operation" in str(error))
+        else:
+            found.append(x.grad.tolist())
+    assert found[0] == found[1]

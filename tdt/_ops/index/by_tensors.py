@@ -17,7 +17,7 @@ from tdt._core.calls import front
 from tdt._core.dtype import FLOAT8_SIGNED, FLOAT8S
 from tdt._core.methods import method
 from tdt._core.mode import state
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, alias, wrap
 from tdt._core.writing import SHARED
 from tdt._ops.index.nonzero import nonzero
 from tdt._ops.shape.views import expand
@@ -57,7 +57,10 @@ def _fitted(value: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def _integers(p: Tensor, shape: tuple[int, ...], d: int) -> list[Tensor]:
-    """An index tensor as integer tensors, one per dimension it takes: a mask becomes the places where it holds."""
+    """An index tensor as integer tensors, one per dimension it takes: a mask becomes the places where it holds.
+
+    These have its storage, so that a backward pass is refused after a write to the mask.
+    """
     if p.dtype in (_dtype.bool, _dtype.uint8):
         for k, n in enumerate(p._a.shape):
             if n != shape[d + k]:
@@ -66,7 +69,7 @@ def _integers(p: Tensor, shape: tuple[int, ...], d: int) -> list[Tensor]:
                     "tensor "
                     f"{list(shape)} at index {d + k}"
                 )
-        return list(nonzero(p, as_tuple=True))
+        return [alias(places._a, None, p._st) for places in nonzero(p, as_tuple=True)]
     if p.dtype not in (_dtype.int64, _dtype.int32):
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     return [p]

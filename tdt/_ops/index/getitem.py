@@ -16,7 +16,7 @@ from tdt._core.float8 import astype
 from tdt._core.from_data import LARGE
 from tdt._core.methods import method
 from tdt._core.mode import state
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, alias, wrap
 from tdt._ops.elementwise.select import _copy, _fill
 from tdt._ops.index.by_tensors import _fitted, _index, _index_mask, _integers, index, index_put_
 from tdt._ops.shape.views import ALL_OF, decoded, expand, slice_view
@@ -70,7 +70,7 @@ def _masked(x: Tensor, key: Tensor) -> Tensor | None:
         return None
     if state.fast_record is not None and x._a.flags.c_contiguous and mask.flags.c_contiguous:
         return _index_mask(x, key)
-    return _index(x, *[wrap(places) for places in mask.nonzero()], dims=tuple(range(ndim)))
+    return _index(x, *[alias(places, None, key._st) for places in mask.nonzero()], dims=tuple(range(ndim)))
 
 
 def _picked(x: Tensor, key: Tensor) -> Tensor | None:
