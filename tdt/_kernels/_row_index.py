@@ -16,7 +16,7 @@ from tdt._kernels._syntax import vector
 KINDS = {"f": "float", "d": "double", "i": "i32", "l": "i64", "q": "i64", "h": "i16", "b": "i8"}
 NONE = np.zeros((), np.int64)  # copied for each call, to be set where one fails: faster than `zeros`
 INDICES = {"l": "i64", "q": "i64", "i": "i32"}
-SEARCHED = (32, 16, 8)  # elements that are searched for together
+SEARCHED = 32  # elements of a row that are searched for together; fewer, one by one, wait less for their edges
 VECTOR = 64  # bytes of a row that are added at a time
 
 
@@ -173,21 +173,17 @@ def row_search(code: Code, operands: list[Operand], sizes: list[Value], letter: 
         for each in range(max(many, 1)):
             code.store(code.extract(found, each) if many else found, out.place(code, k + each))
 
-    def rest(widths: Sequence[int]) -> None:
-        if not widths:
-            with code.loop(0, m) as k:
-                several(k, 0)
-            return
+    def vectors() -> None:
+        with code.loop(0, m - SEARCHED, SEARCHED) as k:
+            several(k, SEARCHED)
+        several(m - SEARCHED, SEARCHED)  # which may overlap the one before
 
-        def vectors() -> None:
-            with code.loop(0, m - widths[0], widths[0]) as k:
-                several(k, widths[0])
-            several(m - widths[0], widths[0])  # which may overlap the one before
-
-        code.choose(m >= widths[0], vectors, lambda: rest(widths[1:]))
+    def singly() -> None:
+        with code.loop(0, m) as k:
+            several(k, 0)
 
     fits = (n * edges.strides[0] < (1 << 31)) & (edges.strides[0] > 0)  # so that 32 bits hold offsets
-    code.choose(fits, lambda: rest(SEARCHED), lambda: rest(()))
+    code.choose(fits & (m >= SEARCHED), vectors, singly)
 
 
 _codes: dict[tuple, Any] = {}
