@@ -7,16 +7,20 @@
 Functions of one and of two tensors are found by calling every function that both libraries have; `CASES` adds those that
 take more. The shapes of a size are drawn at random: the seed is printed. Both libraries take turns in short blocks.
 
-Where tdt takes more than PyTorch's time / 0.6 (`--threads 1 --seed 9203`, an Intel Xeon with AVX-512 and AMX, processor time,
-beside other programs), and why:
+Where tdt takes more than PyTorch's time / 0.6 or nearly so (`--threads 1 --seed 50417` and `--seed 81649`, an AMD Zen 5,
+processor time, beside other programs), and why:
 
-- all sizes: trace, diagonal, flatten, ravel: a call takes a microsecond or more in Python, PyTorch's 0.7.
-- 1,000: Hermite, Laguerre and Legendre polynomials, scatter_add, gather, topk, median, matmul of few rows,
-  nuclear_norm: the call. Gradients of layer_norm, batch_norm and nuclear_norm: several arrays are made for a call, each of
-  which takes longer than its few elements.
-- beside other programs, one in a hundred more at 1,000 elements, another one each time.
+- all sizes: trace, diagonal, flatten, ravel, squeeze: a call takes a microsecond or more in Python, PyTorch's 0.7.
+- 1,000: the call, of gather, scatter_add, one_hot, complex, max and min, of orthogonal polynomials and zeta, of sums,
+  products, extremes and scans along short rows; in gradients of ldexp, diff and cumulative_trapezoid that of several ops.
+- 1,000: median and nanmedian read every element once for each bit. searchsorted of short rows finds values one by one, those
+  of long rows 32 together. gammainc is SciPy's, in double precision, and nuclear_norm NumPy's decomposition.
+- 100,000: ones_like, which NumPy fills in narrow vectors; rot90 and sums of short rows, of which a kernel's call is a third.
+- 4,000,000: cat writes one part after the other, each with gaps, PyTorch row by row. glu reads two halves of rows, each with
+  gaps, for which NumPy's sum of the halves takes as long. flip of dimension 0: the cause is not known.
 - gradients of flatten, ravel, t, adjoint, atleast_3d and stack from 100,000 elements on: the gradient that the caller
   gives to `backward` is copied into `.grad`; PyTorch's `.grad` is the caller's memory, to which later gradients are added.
+- beside other programs, one in a hundred more at 1,000 elements, another one each time.
 """
 
 from __future__ import annotations
@@ -46,7 +50,8 @@ SKIPPED = {
     "gumbel_softmax",
     "cholesky_inverse", "matrix_exp", "pinverse", "svd", "qr", "det", "logdet", "slogdet", "inverse", "kron", "outer", "ger",
     "cdist", "tensordot", "vander", "diag_embed", "diagflat", "combinations", "cartesian_prod", "block_diag", "histc",
-    "native_dropout", "cov", "inner", "pdist", "corrcoef", "nonzero", "argwhere", "unique", "unique_consecutive", "unravel_index",
+    "native_dropout", "cov", "inner", "linear", "pdist", "corrcoef", "nonzero", "argwhere", "unique", "unique_consecutive",
+    "unravel_index",
     "conj", "from_numpy", "as_tensor", "asarray", "tensor", "scalar_tensor", "clone_and_detach", "igamma", "igammac", "polygamma",
 }  # fmt: skip
 
@@ -208,7 +213,8 @@ def ratio(theirs: Callable[[], Any], ours: Callable[[], Any]) -> tuple[float, fl
     """The median ratio of alternating blocks, and our best seconds a call."""
     repeats = []
     for run in (theirs, ours):
-        run()
+        for _ in range(3):  # the second call may load code
+            run()
         repeats.append(max(1, round(BLOCK / max(seconds(run, 1), 1e-7))))
     found, best = [], math.inf
     for k in range(PAIRS):
