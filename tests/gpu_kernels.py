@@ -62,6 +62,11 @@ def _lstm(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
     return tuple(tdt.lstm(x, states, weights, True, 1, 0.0, False, False, False))
 
 
+def _gru(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
+    weights = [new(144, 30) * 0.1, new(144, 48) * 0.1, new(144), new(144)]
+    return tuple(tdt.gru(new(20, 150, 30), new(1, 150, 48), weights, True, 1, 0.0, False, False, False))
+
+
 def _batch_norm(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
     return (F.batch_norm(new(16, 24, 33, 31) + 3, None, None, new(24), new(24), training=True),)
 
@@ -78,6 +83,7 @@ CASES: dict[str, Case] = {
     "attention": _attention,
     "embedding": _lookup,
     "LSTM": _lstm,
+    "GRU": _gru,
     "formulas": lambda new: (F.gelu(new(1 << 20)), new(1000, 999).tanh(), new(3, 1 << 18).sigmoid()),
     "sums": lambda new: (new(1 << 22).sum(), new(2000, 2000).mean(0), new(2000, 2000).var(1)),
     "softmax": lambda new: (new(3000, 1000).softmax(1), new(3000, 1000).log_softmax(0)),

@@ -1,4 +1,4 @@
-"""All steps of an LSTM on a GPU in one launch each way: a block for each sample, which goes through its steps.
+"""All steps of an LSTM or GRU on a GPU in one launch each way: a block for each sample, which goes through its steps.
 
 Samples do not meet, so blocks need not wait for each other. A block reads all weights in each step, from the second-level cache:
 beyond `LARGEST` units a product of matrices for each step reads them once for all samples.
@@ -112,6 +112,80 @@ extern "C" __global__ void __launch_bounds__(1024) lstm_vjp(
         }
     }
 }
+
+// Gates come as what the input adds to them, and become their values: r, z and n. weights: (size, 3 size), the transpose of w_hh.
+// passed: what the product with h adds to n, before r; before: the h that each row began from.
+extern "C" __global__ void __launch_bounds__(1024) gru(
+    real* gates, const real* h, const real* weights, real* out, real* passed, real* before, real* last, const real* b_ih,
+    const real* b_hh, const long long* offsets, batch z) {
+    const long long size = z.size;
+    for (long long n = blockIdx.x; n < z.samples; n += gridDim.x) {
+        const real* earlier = h + n * size;
+        for (long long s = 0; s < z.count; s++) {
+            const long long t = z.reverse ? z.count - 1 - s : s;
+            if (!exists(offsets, z, t, n)) continue;
+            const long long row = row_of(offsets, z, t, n);
+            real* gate = gates + row * 3 * size;
+            for (long long j = threadIdx.x; j < size; j += blockDim.x) {
+                real sums[3], values[3];
+                for (int g = 0; g < 3; g++) sums[g] = 0;
+                for (long long k = 0; k < size; k++)
+                    for (int g = 0; g < 3; g++) sums[g] += earlier[k] * weights[k * 3 * size + g * size + j];
+                for (int g = 0; g < 3; g++) {
+                    const long long at = g * size + j;
+                    sums[g] += b_hh ? b_hh[at] : (real)0;
+                    values[g] = gate[at] + (b_ih ? b_ih[at] : (real)0);
+                }
+                const real reset = sigmoid(values[0] + sums[0]), kept = sigmoid(values[1] + sums[1]);
+                const real fresh = tanh(values[2] + reset * sums[2]);
+                gate[j] = reset, gate[size + j] = kept, gate[2 * size + j] = fresh;
+                passed[row * size + j] = sums[2];
+                before[row * size + j] = earlier[j];
+                out[row * size + j] = fresh + kept * (earlier[j] - fresh);
+            }
+            __syncthreads();
+            earlier = out + row * size;
+        }
+        for (long long j = threadIdx.x; j < size; j += blockDim.x) last[n * size + j] = earlier[j];
+    }
+}
+
+// of_input, of_h: the gradients of what the input and h add to the gates; gh: of the first h. weights: (3 size, size), w_hh.
+extern "C" __global__ void __launch_bounds__(1024) gru_vjp(
+    const real* g_out, const real* g_last, const real* gates, const real* passed, const real* before, const real* weights,
+    const long long* offsets, real* of_input, real* of_h, real* gh, batch z, steps of_g) {
+    const long long size = z.size;
+    for (long long n = blockIdx.x; n < z.samples; n += gridDim.x) {
+        real* dh = gh + n * size;
+        for (long long j = threadIdx.x; j < size; j += blockDim.x) dh[j] = g_last ? g_last[n * size + j] : (real)0;
+        __syncthreads();
+        for (long long s = z.count - 1; s >= 0; s--) {
+            const long long t = z.reverse ? z.count - 1 - s : s;
+            if (!exists(offsets, z, t, n)) continue;
+            const long long row = row_of(offsets, z, t, n);
+            const real* gate = gates + row * 3 * size;
+            real *to_input = of_input + row * 3 * size, *to_h = of_h + row * 3 * size;
+            for (long long j = threadIdx.x; j < size; j += blockDim.x) {
+                const real reset = gate[j], kept = gate[size + j], fresh = gate[2 * size + j];
+                const long long at = offsets ? row * of_g.t : t * of_g.t + n * of_g.n;
+                const real total = dh[j] + (g_out ? g_out[at + j * of_g.j] : (real)0);
+                const real to_fresh = total * (1 - kept) * (1 - fresh * fresh);
+                to_input[j] = to_h[j] = to_fresh * passed[row * size + j] * reset * (1 - reset);
+                to_input[size + j] = to_h[size + j] = total * (before[row * size + j] - fresh) * kept * (1 - kept);
+                to_input[2 * size + j] = to_fresh;
+                to_h[2 * size + j] = to_fresh * reset;
+                dh[j] = total * kept;
+            }
+            __syncthreads();
+            for (long long k = threadIdx.x; k < size; k += blockDim.x) {
+                real sum = 0;
+                for (long long r = 0; r < 3 * size; r++) sum += to_h[r] * weights[r * size + k];
+                dh[k] += sum;
+            }
+            __syncthreads();
+        }
+    }
+}
 """
 _WEIGHT_GRADIENTS = (gpu_kernel("product_gpu:weight_gradients", lazy("product_gpu:fits")),)
 
@@ -150,6 +224,12 @@ def _batch(x: Any, steps: Any, size: int, samples: int, samples_first: bool) -> 
     return _cuda.struct("batch", (count, samples, size, int(steps.reverse), by_step, by_sample))
 
 
+def _steps_in_memory(g: Any) -> Any:
+    """Elements between steps, samples and units of a gradient (T, N, H) or (rows, H), or of none."""
+    step = (0, 0, 0) if g is None else tuple(s // g.itemsize for s in g.strides)
+    return _cuda.struct("steps", step if len(step) == 3 else (step[0], 0, step[1]))
+
+
 def _launch(name: str, arrays: tuple, samples: int, size: int) -> None:
     kernel = _cuda.of_type(SOURCE, name, arrays[3].dtype)
     kernel((min(samples, _cuda.MOST_BLOCKS),), (_cuda.threads_for(size),), arrays)
@@ -182,8 +262,7 @@ def lstm_vjp(x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, out: Any, gates: Any,
     g_last, g_cell = (None if g is None else xp.ascontiguousarray(g) for g in (g_last, g_cell))
     grads, before = xp.empty_like(gates), xp.empty_like(cells)
     gh, gc = xp.empty_like(h), xp.empty_like(c)
-    step = (0, 0, 0) if g_out is None else tuple(s // g_out.itemsize for s in g_out.strides)
-    of_g = _cuda.struct("steps", step if len(step) == 3 else (step[0], 0, step[1]))
+    of_g = _steps_in_memory(g_out)
     z = _batch(x, steps, size, samples, samples_first)
     arrays = gates, h, c, w_hh, _in_memory(out)[0], cells, offsets, grads, before, gh, gc, z, of_g
     _launch("lstm_vjp", (g_out, g_last, g_cell, *arrays), samples, size)
@@ -191,6 +270,38 @@ def lstm_vjp(x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, out: Any, gates: Any,
     g_hh, gb_hh = _of_weights(xp, grads, before, needs[4], needs[6])
     gx = _lie_as(product(xp, grads, w_ih), x, samples_first) if needs[0] else None
     return gx, gh if needs[1] else None, gc if needs[2] else None, g_ih, g_hh, gb_ih, gb_hh
+
+
+def gru(x: Any, h: Any, w_ih: Any, b_ih: Any, b_hh: Any, w_hh: Any, *, steps: Any, offsets: Any) -> tuple:
+    """Every h, as x lies, and the last h; the gates, and (2, rows, H): what h W + b gave to n, and the h before each row.
+
+    The gates and these are in the order of x in memory. steps, offsets: as for `lstm`.
+    """
+    xp, (samples, size) = _backend.gpu(), h.shape
+    rows, samples_first = _in_memory(x)
+    gates = product(xp, rows, w_ih.T)
+    h, weights = xp.ascontiguousarray(h), xp.ascontiguousarray(w_hh.T)
+    out, passed, last = xp.empty((len(rows), size), x.dtype), xp.empty((2, len(rows), size), x.dtype), xp.empty_like(h)
+    biases = [None if b is None else xp.ascontiguousarray(b) for b in (b_ih, b_hh)]
+    arrays = gates, h, weights, out, *passed, last, *biases, offsets, _batch(x, steps, size, samples, samples_first)
+    _launch("gru", arrays, samples, size)
+    return (_lie_as(out, x, samples_first), last), gates, passed
+
+
+def gru_vjp(x: Any, h: Any, w_ih: Any, w_hh: Any, gates: Any, passed: Any, g_out: Any, g_last: Any, *, needs: tuple,
+            steps: Any, offsets: Any) -> tuple:  # fmt: skip
+    """The gradients of x, h, w_ih, w_hh, b_ih and b_hh that are needed. Those of the results may be None."""
+    xp, (samples, size) = _backend.gpu(), h.shape
+    rows, samples_first = _in_memory(x)
+    w_hh, g_last = xp.ascontiguousarray(w_hh), None if g_last is None else xp.ascontiguousarray(g_last)
+    of_input, of_h, gh = xp.empty_like(gates), xp.empty_like(gates), xp.empty(h.shape, h.dtype)
+    z = _batch(x, steps, size, samples, samples_first)
+    arrays = gates, *passed, w_hh, offsets, of_input, of_h, gh, z, _steps_in_memory(g_out)
+    _launch("gru_vjp", (g_out, g_last, *arrays), samples, size)
+    g_ih, gb_ih = _of_weights(xp, of_input, rows, needs[2], needs[4])
+    g_hh, gb_hh = _of_weights(xp, of_h, passed[1], needs[3], needs[5])
+    gx = _lie_as(product(xp, of_input, w_ih), x, samples_first) if needs[0] else None
+    return gx, gh if needs[1] else None, g_ih, g_hh, gb_ih, gb_hh
 
 
 def _of_weights(xp: Any, grads: Any, rows: Any, of_weights: bool, of_bias: bool) -> tuple[Any, Any]:

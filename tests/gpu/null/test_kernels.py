@@ -76,6 +76,7 @@ CALLS = {
     "attention with a mask": (lambda x: F.scaled_dot_product_attention(x, x, x, x[0, 0, 0, :1] > 0, 0.5), (2, 3, 70, 8)),
     "attention of wide heads": (lambda x: F.scaled_dot_product_attention(x, x, x), (2, 9, 300)),
     "LSTM": (lambda x: tdt.nn.LSTM(8, 9, 2, batch_first=True, device="cuda", dtype=x.dtype)(x)[0], (3, 7, 8)),
+    "GRU": (lambda x: tdt.nn.GRU(8, 9, 2, batch_first=True, device="cuda", dtype=x.dtype)(x)[0], (3, 7, 8)),
     "joined arrays": (lambda x: tdt.cat([x, x[:, :2], x * 2], 1), (3, 7, 8)),
     "convolution": (lambda x: F.conv2d(x, x[:4, :, :3, :3], x[0, 0, 0, :4]), (8, 3, 20, 20)),
     "transposed convolution": (lambda x: F.conv_transpose2d(x, x[:3, :, :3, :3]), (8, 3, 9, 9)),

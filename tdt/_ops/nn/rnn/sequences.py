@@ -65,6 +65,8 @@ def _gradient_kernels(name: str) -> tuple[Kernel, ...]:
 
 _LSTM_ON_GPU = (gpu_kernel("recurrent_gpu:lstm", lazy("recurrent_gpu:fits")),)
 _LSTM_GRAD_ON_GPU = lazy("recurrent_gpu:lstm_vjp")
+_GRU_ON_GPU = (gpu_kernel("recurrent_gpu:gru", lazy("recurrent_gpu:fits")),)
+_GRU_GRAD_ON_GPU = lazy("recurrent_gpu:gru_vjp")
 _LSTM, _LSTM_GRAD = _kernels("lstm_cpu:forward"), _gradient_kernels("lstm")
 _GRU, _GRU_GRAD = _kernels("gru_cpu:forward"), _gradient_kernels("gru")
 _RNN, _RNN_GRAD = _kernels("rnn_cpu:forward"), _gradient_kernels("rnn")
@@ -177,12 +179,17 @@ def _flops(x: tuple, h: tuple, *weights: Any, **how: Any) -> int:
 
 
 @op(
-    dtypes=FLOATING, promote=(), broadcasts=False, outputs=("out", "last"), aux=("gates", "passed"), shape=_shape,
-    flops=_flops, kernels=(kernel("recurrent_cell_cpu:gru", one_step),),
+    dtypes=FLOATING, promote=(), broadcasts=False, outputs=("out", "last"), aux=("gates", "passed"), absent=("last",),
+    shape=_shape, flops=_flops, kernels=(kernel("recurrent_cell_cpu:gru", one_step),),
 )  # fmt: skip
 def gru_sequence(xp, x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, sizes, reverse=False):
-    """x (rows, I) or (T, N, I), h (N, H): every h, as x lies, the last h. aux: the gates, and what h W + b gave to n."""
+    """x (rows, I) or (T, N, I), h (N, H): every h, as x lies, the last h. aux: the gates, and what h W + b gave to n.
+
+    A kernel for a GPU keeps with the latter the h that each row began from.
+    """
     steps, size = steps_of(sizes, reverse), h.shape[1]
+    if xp is not np and (on_gpu := chosen(_GRU_ON_GPU, xp, x, h, w_ih, b_ih, b_hh, w_hh)):
+        return on_gpu(x, h, w_ih, b_ih, b_hh, w_hh, steps=steps, offsets=_offsets(xp, steps, x))
     gates = product(xp, rows(x), w_ih.T)
     hs, passed = states_from(xp, h, len(gates)), xp.empty((len(gates), size), x.dtype)
     input_bias, hidden_bias = bias_of(xp, w_ih, b_ih), bias_of(xp, w_hh, b_hh)
@@ -232,7 +239,10 @@ def _(needs, x, h, w_ih, w_hh, b_ih, b_hh, sizes, reverse, g_out, g_last):
 @gru_sequence.fast_vjp(*OPERANDS)
 def _(xp, needs, x, h, w_ih, w_hh, sizes, reverse, out, gates, passed, g_out, g_last):
     steps, size = steps_of(sizes, reverse), h.shape[1]
-    dh = state_grads(xp, steps, g_last, g_out)
+    if passed.ndim == 3:
+        how = {"needs": needs, "steps": steps, "offsets": _offsets(xp, steps, x)}
+        return _GRU_GRAD_ON_GPU(x, h, w_ih, w_hh, gates, passed, g_out, g_last, **how)
+    dh = state_grads(xp, steps, xp.zeros(h.shape, h.dtype) if g_last is None else g_last, g_out)
     if fast := kernel_for_steps(_GRU_GRAD, xp, sizes, gates, w_hh, dh, passed):
         grads = fast(steps, dh, w_hh, gates, passed, h, rows(out))
     else:
