@@ -206,6 +206,24 @@ def few_windows(arrays: Sequence[Any], attributes: dict) -> bool:
     return weights >= PATCH_WEIGHTS and math.prod(output_sizes(first.shape[2:], kernel, *how)) <= most
 
 
+def overlapping_windows(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Input gradients of images that are not channels-last, where products of windows take less time than sums of all pixels."""
+    y, w = arrays[0], arrays[1]
+    if (
+        y.ndim != 4
+        or attributes["groups"] != 1
+        or attributes["stride"] != (1, 1)
+        or not convolution(arrays, attributes)
+    ):
+        return False
+    if output_is_channels_last(y, w) or math.prod(w.shape[2:]) == 1:
+        return False
+    from tdt._kernels._phases import windows_pay
+
+    how = attributes["size"], y.shape[2:], w.shape[2:], attributes["padding"], attributes["dilation"]
+    return windows_pay(*how, w.shape[1], len(w))
+
+
 def few_line_channels(arrays: Sequence[Any], attributes: dict) -> bool:
     """Convolutions of lines with few input channels, whose patches are smaller than the result."""
     first, second = arrays[0], arrays[1]

@@ -19,6 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tdt._kernels._tile import choose, rates
+
 DEPTH = 288  # terms that a tile sums at a time, at most: they and as many lines of weights fit in a level-one cache
 RUN = 32  # channels that are summed together, at least, where there are more
 MOST_PARTS = 64  # into which targets are divided, unless the border must not be summed
@@ -26,6 +28,8 @@ MOST_PARTS = 64  # into which targets are divided, unless the border must not be
 # for a phase's targets in a line, and to copy a number into a bordered image; and tiles of all terms that take as long as it
 # takes to pack the weights for parts, as they are packed once more than when each piece has all of them.
 ROWS, PIECE, BEGUN, WRITTEN, LINE, COPIED, PACKED = 8, 192, 3, 24, 8, 0.1, 2
+# Multiply-adds that take as long as to add a row of windows, and each of a row; by how much that has to be faster.
+WINDOW_ROW, WINDOW, FASTER = 150, 8, 1.3
 
 
 class Phase(NamedTuple):
@@ -94,6 +98,22 @@ def pixels(size: tuple, result: tuple, kernel: tuple, stride: tuple, padding: tu
         found = [_phase(remainder, *numbers) for remainder in range(numbers[2])]
         phases.append([phase for phase in found if phase.count])
     return _gather(phases, result, kernel, channels, exact)
+
+
+@functools.lru_cache(256)
+def windows_pay(
+    size: tuple, result: tuple, kernel: tuple, padding: tuple, dilation: tuple, channels: int, rows: int
+) -> bool:
+    """Whether an input gradient takes less time as products of windows (`overlap_cpu`) than as sums of pixels with the border.
+
+    channels: of a pixel; rows: of the result, which one image alone decides.
+    """
+    shape, table = choose(channels), pixels(size, result, kernel, (1, 1), padding, dilation, rows, False)
+    terms = table.blocks[:, 1] * table.blocks[:, 2]
+    summed = sum(math.prod(row[2:12:4]) * sum(terms[row[12] : row[13]]) for row in table.phases.tolist())
+    every = summed * -(-channels // shape.columns) * shape.columns / rates()[shape]
+    once = math.prod(result) * rows + result[0] * (WINDOW_ROW + WINDOW * result[1])
+    return bool(every >= FASTER * math.prod(kernel) * channels * once)
 
 
 def share_inside(size: int, result: int, kernel: int, stride: int, padding: int, dilation: int) -> float:

@@ -38,6 +38,7 @@ from tdt._kernels import (
     lazy,
     many_tiles,
     narrow,
+    overlapping_windows,
     pointwise,
     total,
     widen,
@@ -71,6 +72,7 @@ CUDNN = {name: gpu_kernel(f"cudnn_gpu:{name}", lazy("cudnn_gpu:fits")) for name 
 def _kernels(name: str) -> ByShape:
     of_volumes = () if name == "conv_input_grad" else (kernel(f"volume_cpu:{name}", few_image_channels, lines=True),)
     of_patches = () if name == "conv_input_grad" else (kernel(f"patches_cpu:{name}", few_windows),)
+    overlap = (kernel(f"overlap_cpu:{name}", overlapping_windows),) if name == "conv_input_grad" else ()
     of_depths = () if name == "conv" else (kernel(f"depth_cpu:{name}", few_volume_channels),)
     return ByShape(
         (
@@ -82,6 +84,7 @@ def _kernels(name: str) -> ByShape:
             *of_volumes,
             *of_patches,
             kernel(f"winograd_cpu:{name}", many_tiles),
+            *overlap,
             kernel(f"conv_cpu:{name}", convolution),
             gpu_kernel(f"conv_gpu:{name}", gpu_convolution),
         )
