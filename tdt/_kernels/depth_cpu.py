@@ -6,12 +6,15 @@ meet, or zeros. Volumes of 1 to 4 channels would fill a part of a vector along t
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from tdt._kernels import conv_cpu, depthwise_cpu
 from tdt._kernels._launches import all_finite, copy_to
 
-COPIED = 1 << 20  # floats of planes of an input gradient that are copied at a time, about: they stay in a cache
+# Floats of planes of an input gradient, and of y for a weight gradient, that are copied at a time, about: they stay in a cache.
+COPIED, SUMMED = 1 << 20, 1 << 18
 
 
 def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, size: tuple, stride: tuple, padding: tuple,
@@ -37,9 +40,13 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
     """The op `conv_weight_grad` for y (N, O, D', H', W'), x (N, C, D, H, W); one group."""
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     first = [k * dilation[0] - padding[0] for k in range(kernel[0])]
-    planes = _met(x, first, stride[0], y.shape[2])
-    lines = np.ascontiguousarray(y.swapaxes(1, 2)).reshape(-1, y.shape[1], *y.shape[3:])
-    out = depthwise_cpu.conv_weight_grad(lines, planes, kernel=kernel[1:], **_of_image(how))
+    some, parts = max(1, SUMMED // y[0].size), []
+    for low in range(0, len(y), some):
+        part = y[low : low + some]
+        planes = _met(x[low : low + some], first, stride[0], y.shape[2])
+        lines = np.ascontiguousarray(part.swapaxes(1, 2)).reshape(-1, y.shape[1], *y.shape[3:])
+        parts.append(depthwise_cpu.conv_weight_grad(lines, planes, kernel=kernel[1:], **_of_image(how)))
+    out = functools.reduce(np.add, parts)
     if not all_finite(out):
         return conv_cpu.conv_weight_grad(y, x, kernel=kernel, **how)
     return out.reshape(y.shape[1], x.shape[1], *kernel)
