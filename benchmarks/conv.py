@@ -5,16 +5,17 @@ python -m benchmarks.conv --count 50 --only weight --family video --all
 
 Each pass alternates with PyTorch's; the figure of a pass is the median of the ratios, above 1 where tdt is faster.
 
-Below 0.95 with one thread on an AMD EPYC with AVX-512 (Zen 5; 900 passes of seed 731009, processor time, beside programs that
-kept both cores busy, which moves single figures by a fifth): 5 % of the passes, and 1 % below 0.8; an Intel Xeon had 15 % and
-3 % with seeds 60601 and 77123 before the last changes. Why:
+Below 0.95 with one thread on an AMD EPYC with AVX-512 (Zen 5; 900 passes of seed 682781, processor time, beside programs that
+kept both cores busy five times over, which moves single figures by a fifth): 6 % of the passes, and 1.6 % below 0.8; measured
+again, a third of these. An Intel Xeon had 15 % and 3 % with seeds 60601 and 77123 before the last changes. Why:
 
 - passes of less than 0.15 ms: the call. That of `autograd.grad` alone takes 50 µs, as long as all of PyTorch's small ones, and a
   kernel's arguments 10 to 15 µs.
-- strided groups of 8 to 32 channels: images are laid out with a border for short sums.
-- input gradients of 5 × 5 without padding, or with little, on small images: three of four numbers of the border are zeros.
+- input gradients of 5 × 5 without padding, or with little, on small channels-last images: most numbers of the border are zeros.
 - few channels of the result, channels-last: 12 of a vector's 16 numbers are used, and so are 4 channels of a stem's image.
-- 1 × 1 with three channels of the result: each number of the image is used so few times that its lines wait for the memory.
+- 1 × 1 with two or three channels of the result: each number of the image is used so few times that its lines wait for the
+  memory, and for a weight gradient both operands are turned.
+- volumes with a stride of 2, whose copy with a border is larger than what is computed of it.
 - weight gradients of 1 × 1, channels-last, strided: the pixels that they use are copied.
 - large dilations, weight gradients: patches with a border of zeros, or a product for each cell of the kernel.
 - input gradients of stems with more than 81 cells fill three of a vector's lanes.
