@@ -51,7 +51,7 @@ from tdt._kernels._tile import call
 NAME, ROWS, SIMPLEST, TURN = "tdt_direct", "tdt_rows", "tdt_row", "tdt_turn"
 WORDS = ("a", "a_row", "a_k", "b", "b_k", "b_column", "c", "c_row", "m", "n", "k", "bias", "table")
 OPEN_SIZE = 1 << 13  # bytes of a panel's lines, from the first to the last, that lie in the nearest cache
-LONG, MANY = 1 << 12, 1 << 18  # bytes from a line that is streamed to the next, at least, and elements of the matrix
+LONG, MANY = 1 << 12, 1 << 15  # bytes from a line that is streamed to the next, at least, and elements of the matrix
 # Columns up to which the transposed product is computed, by the floats of a vector: where rows of `a` are contiguous, and where
 # its columns are. With at least so many rows and multiply-adds for an element.
 NARROW = {8: (4, 8), 16: (12, 16)}

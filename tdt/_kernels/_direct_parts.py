@@ -33,8 +33,8 @@ TURNED = {8: {1: 2, 2: 1}, 16: {rows: 2 if rows < 9 else 1 for rows in range(1, 
 GROUP = {8: 8, 16: 16}  # columns of a group, by the floats of a vector
 LANES = 16  # floats of a vector of AVX-512
 # Rows of which lines are read along their whole length, by the floats of a vector (a wide tile of sixteen reads whole cache lines
-# of a few rows as fast), and columns at most.
-STREAMS, STREAMED = {8: (1, 2, 3, 4), 16: (1,)}, 2048
+# of three and more rows as fast), and columns at most.
+STREAMS, STREAMED = {8: (1, 2, 3, 4), 16: (1, 2)}, 2048
 STREAMED_LINES = 8  # by rows: so many of them at a time
 RUN = 32  # elements of a column that are turned at a time: two cache lines
 PARTS_AT_ONCE = 2  # parts of a sum of one row that a tile of columns computes at a time
