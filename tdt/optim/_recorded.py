@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from tdt._core.tensor import Tensor
 from tdt._kernels._launches import Launch, watch
-from tdt._kernels._references import References
 from tdt._kernels._table import Table
 from tdt.optim import _hooks
 from tdt.optim._plan import FIRST_STEPS, Plan
 
 if TYPE_CHECKING:
+    from tdt._kernels._references import References
     from tdt.optim._planned import PlannedOptimizer
 
 
@@ -147,6 +147,8 @@ class TapedUpdate:
             return plan.reads()
         if not plan.holds(state):
             return False
+        from tdt._kernels._references import References  # which no other step requires
+
         self._state = References()
         self._state.container(state)
         for own in map(state.get, plan.live):
