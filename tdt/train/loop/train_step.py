@@ -49,7 +49,7 @@ class TrainStep:
         self._number = 0
         self._takes_whole = True  # unless they turn out not to be compiled
         self._is_taken = False  # whether `forward` has taken the step
-        self._is_added = False  # whether `forward` has added the gradients
+        self._is_counted = False  # whether `forward` has counted the batch, and added the gradients
         self.compares = False  # whether this step is computed both ways, compiled and not
         self._first = self._shares = 0.0  # weight in the mean of the step's first batch, and of all batches so far
 
@@ -80,8 +80,10 @@ class TrainStep:
         if self.whole is not None:
             return self._take_whole(self.whole, inputs, targets)
         self._begin_batch()
-        if self.split is not None and (factor := self._factor(targets)) is not None:
-            return self._add(self.split, factor, inputs, targets)
+        if self.split is not None:
+            factor, self._is_counted = self._factor(targets), True
+            if factor is not None:
+                return self._add(self.split, factor, inputs, targets)
         if self.graphed is None and self._runs_graphed():
             self.graphed = GraphedStep(
                 self.computation.forward, self.parts.optimizer, self.train.clip_grad_value, self.train.clip_grad_norm
@@ -134,7 +136,6 @@ class TrainStep:
             found = split.add(inputs, targets, factors, others, None if self.mixup is None else 1 - share)
         except NotFinite as error:
             return targets, targets, tdt.tensor(error.loss)  # of which the trainer reads the loss alone
-        self._is_added = True
         self.parts.loss.remember(found.output, targets, inputs, found.terms)
         return *self.parts.loss.compared(found.output, targets, inputs), found.loss
 
@@ -210,8 +211,8 @@ class TrainStep:
 
     def backward(self, loss: Tensor, targets: Tensor) -> None:
         """Accumulate the gradients of a batch's loss."""
-        if self._is_taken or self._is_added:
-            self._is_added = False
+        if self._is_taken or self._is_counted:
+            self._is_counted = False
         elif (factor := self._factor(targets)) is not None:
             self.scaler.scale(loss if factor == 1 else loss * factor).backward()
 
