@@ -66,18 +66,20 @@ def test_batch_norm_and_its_running_statistics(shape: tuple, last: bool, counted
         return
     x, w, b = numbers(*shape) * 2 + 1, numbers(shape[1]), numbers(shape[1])
 
+    def in_format(x):
+        return x.contiguous(memory_format=tdt.channels_last) if last else x
+
     def norm(x, w, b):
-        x = x.contiguous(memory_format=tdt.channels_last) if last else x
-        return F.batch_norm(x, None, None, w, b, training=True)
+        return F.batch_norm(in_format(x), None, None, w, b, training=True)
 
     held_to_float64(norm, x, w, b, within=100 * EPS)
     running = {}
     for device, dtype in (("cpu", tdt.float64), ("cuda", tdt.float32)):
         mean, var = (tdt.full((shape[1],), v, device=device, dtype=dtype) for v in (0.5, 2.0))
-        F.batch_norm(tdt.tensor(x).to(device, dtype), mean, var, training=True, momentum=0.3)
+        F.batch_norm(in_format(tdt.tensor(x).to(device, dtype)), mean, var, training=True, momentum=0.3)
         running[device] = [mean.cpu().double().numpy(), var.cpu().double().numpy()]
     np.testing.assert_allclose(running["cuda"], running["cpu"], rtol=20 * EPS, atol=20 * EPS)
-    on_gpu, mean = tdt.tensor(x, device="cuda").float(), tdt.zeros(shape[1], device="cuda")
+    on_gpu, mean = in_format(tdt.tensor(x, device="cuda").float()), tdt.zeros(shape[1], device="cuda")
     calls = launched(counted, lambda: F.batch_norm(on_gpu, mean, mean.clone(), training=True))
     assert calls == ["copy", "batch_norm"]
 
@@ -189,12 +191,14 @@ def test_a_layer_of_batch_norm_counts_its_batches_in_its_own_launch(counted):
     version = tracked._version
     assert launched(counted, lambda: layer(x)) == ["batch_norm"]
     assert launched(counted, lambda: layer(x.half().float())) == ["copy", "copy", "batch_norm"]
-    assert (tracked.item(), tracked._version) == (2, version + 2)
+    last = x.to(memory_format=tdt.channels_last)
+    assert launched(counted, lambda: layer(last)) == ["batch_norm"]
+    assert (tracked.item(), tracked._version) == (3, version + 3)
     layer.momentum = None
     layer(x)
-    assert tracked.item() == 3
+    assert tracked.item() == 4
     layer.eval()(x)
-    assert layer.num_batches_tracked.item() == 3
+    assert layer.num_batches_tracked.item() == 4
     with pytest.raises(ValueError, match="more than 1 value per channel"):
         layer.train()(x[:1, :, :1, :1])
 

@@ -27,7 +27,6 @@ from tdt._kernels import (
     large_channels,
     lazy,
     narrow,
-    on_one_gpu,
     widen,
 )
 from tdt._ops._common import at_once, unrecorded
@@ -458,12 +457,11 @@ def counted_batch_norm(input: Tensor, running_mean: Tensor | None, running_var: 
 
 def fits_gpu(x: Tensor, *rest: Tensor | None) -> bool:
     """Whether a kernel takes these tensors of a GPU at once: no handler sees the call, none of `rest` is a view."""
-    return (
-        state.fast_record is not None
-        and on_one_gpu([x]) is not None
-        and all(v is None or (on_one_gpu([x, v]) is not None and v._view is None) for v in rest)
-        and gpu_channels([x._a, *(None if v is None else v._a for v in rest)], {})
-    )
+    if state.fast_record is None or not _kernels.enabled() or any(v is not None and v._view is not None for v in rest):
+        return False
+    arrays = [x._a, *(None if v is None else v._a for v in rest)]
+    on_one = all(a is None or (hasattr(a, "__cuda_array_interface__") and a.device == arrays[0].device) for a in arrays)
+    return on_one and gpu_channels(arrays, {})
 
 
 def _move(running: Tensor, value: Tensor, momentum: float) -> None:
