@@ -229,8 +229,25 @@ class Rows:
                     address = word["b"] + pc * word["b_k"] + j * word["b_column"]
                     with code.loop(0, word["m"], rows_at_once) as i:
                         self._tile(function, i, j, (pc, depth), size, (address, step))
+        self._last_lines(done)
         if w == LANES:
             self._last_columns(done, columns)
+
+    def _last_lines(self, done: Variable) -> None:
+        """Of a few rows, the columns that do not fill the widest tile, if they are more than two vectors."""
+        code, word, w = self.code, self.word, self.width
+        left = word["n"] - done.get()
+        few = self.open & (left > 2 * w)
+        tests = {
+            ("last_lines", rows, vectors): few & (word["m"] == rows) & (left < vectors * w)
+            for rows, vectors in WIDE[w].items()
+        }
+        function, _ = self._chosen(tests)
+        with code.when(function != 0):
+            j = done.get()
+            with self._depths() as (pc, depth):
+                self._tile(function, 0, j, (pc, depth), left, (word["b"] + pc * word["b_k"] + 4 * j, word["b_k"]))
+            done.set(word["n"])
 
     def _in_parts(self, kind: str, columns: Value, bounds: tuple[Value, Value]) -> Value:
         """Sum parts of one row and some columns, if these are contiguous, several at a time. The first product that is left.

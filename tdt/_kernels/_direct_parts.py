@@ -382,6 +382,7 @@ class LastTurnedTile(WideTurnedTile):
 Part = tuple[str, int, int]  # the kind, and of a tile the rows and vectors
 WRITERS: dict[str, Callable[[str, int, int, int], Routine]] = {
     "lines": Tile,
+    "last_lines": lambda name, rows, vectors, width: Tile(name, rows, vectors, width, 0),
     "packing": lambda name, rows, vectors, width: Tile(name, rows, vectors, width, 0, packs=True),
     "columns": lambda name, rows, groups, width: (WideTurnedTile if width == LANES else TurnedTile)(name, rows, groups),
     "last_columns": lambda name, rows, vectors, width: LastTurnedTile(name, rows, vectors),
@@ -394,7 +395,7 @@ MOST = max(MOST_ROWS.values())
 PARTS: list[Part] = [
     *[(kind, rows + 1, 2) for kind in ("lines", "packing") for rows in range(MOST)],
     *[("lines", rows + 1, 1) for rows in range(MOST_ROWS_OF_ONE)],
-    *dict.fromkeys((kind, *each) for kind, sizes in (("lines", WIDE), ("columns", TURNED))
+    *dict.fromkeys((kind, *each) for kind, sizes in (("lines", WIDE), ("last_lines", WIDE), ("columns", TURNED))
                    for each in itertools.chain(*[by_rows.items() for by_rows in sizes.values()])),
     *[("last_columns", rows, 1) for rows in TURNED[LANES]], *[("stream", rows, 0) for rows in STREAMS[BLOCK]],
     ("columns_in_parts", 1, 1), ("last_columns_in_parts", 1, 1), ("pack_columns", 0, 1), ("pack_columns", 0, 2),
