@@ -443,7 +443,7 @@ def diag_embed(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = -2,
     """Matrices with the last dimension of `input` on their diagonal, zeros elsewhere."""
 def diagflat(input: Tensor, offset: builtins.int = 0) -> Tensor:  # tdt/_ops/shape/diagonals.py
     """The matrix with all elements of `input` on its diagonal."""
-def diagonal(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:  # tdt/_ops/shape/views.py
+def diagonal(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:  # tdt/_ops/shape/diagonals.py
     """The view of a diagonal of each plane (`dim1`, `dim2`), as the last dimension."""
 def diagonal_copy(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/shape/view_copies.py
     """A copy of the diagonal that `diagonal` returns."""

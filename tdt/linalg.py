@@ -20,7 +20,7 @@ from tdt._ops.linalg.products import cross as _cross
 from tdt._ops.linalg.products import matmul, vdot
 from tdt._ops.linalg.solve import det, inv, inv_ex, slogdet, solve, solve_ex, tensorinv, tensorsolve
 from tdt._ops.linalg.triangular import solve_triangular
-from tdt._ops.shape.views import diagonal as _diagonal
+from tdt._ops.shape.diagonals import diagonal as _diagonal
 from tdt.autograd._autocast import autocast
 
 __all__ = [

@@ -592,7 +592,7 @@ class Tensor:
         """Matrices with the last dimension of `input` on their diagonal, zeros elsewhere."""
     def diagflat(self, offset: builtins.int = 0) -> Tensor:  # tdt/_ops/shape/diagonals.py
         """The matrix with all elements of `input` on its diagonal."""
-    def diagonal(self, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:  # tdt/_ops/shape/views.py
+    def diagonal(self, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:  # tdt/_ops/shape/diagonals.py
         """The view of a diagonal of each plane (`dim1`, `dim2`), as the last dimension."""
     def diagonal_scatter(self, src: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:  # tdt/_ops/shape/view_scatter.py
         """A copy of `input` with `src` on the diagonal that `diagonal` returns."""

@@ -1,4 +1,4 @@
-"""Triangles and diagonals of matrices: tril, triu, diag, diag_embed, diagflat, block_diag."""
+"""Triangles and diagonals of matrices: tril, triu, diag, diagonal, diag_embed, diagflat, block_diag."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from tdt import _backend, _kernels
 from tdt._core.calls import front
-from tdt._core.dtype import bfloat16, float16, float32, float64, int32, int64, uint8
+from tdt._core.dtype import FLOAT8S, bfloat16, float16, float32, float64, int32, int64, uint8
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor, wrap
 from tdt._kernels._threads import PARALLEL
@@ -18,12 +18,14 @@ from tdt._ops._common import store_into, wrap_dim
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.shape.join import atleast_2d, cat
 from tdt.autograd._arrays import unrecorded
+from tdt.autograd._dispatch import view_of
 from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import Op, finish, op
 from tdt.autograd._remembered import calls_by_shape
+from tdt.autograd._views import follow
 
-__all__ = ["block_diag", "diag", "diag_embed", "diagflat", "tril", "triu"]
+__all__ = ["block_diag", "diag", "diag_embed", "diagflat", "diagonal", "tril", "triu"]
 
 
 MAX_CACHED = 1 << 14  # elements of a mask that is kept for the next call
@@ -163,8 +165,6 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     rest = iter(input.shape[:-1])
     shape = tuple([n if d in (a, b) else next(rest) for d in range(ndim)])
-    from tdt._ops.shape.views import _diagonal_backward
-
     return _diagonal_backward(input, shape=shape, offset=offset, dim1=a, dim2=b)
 
 
@@ -238,3 +238,55 @@ def block_diag(*tensors: Tensor) -> Tensor:
         )
         start += x.shape[1]
     return cat(rows)
+
+
+@op(view=True, float8=FLOAT8S)
+def _diagonal(xp: ModuleType, x: Any, *, offset: int, dim1: int, dim2: int) -> Any:
+    diagonal = x.diagonal(offset, dim1, dim2)
+    if xp.__name__ == "numpy" and x.flags.writeable:  # which NumPy has locked
+        diagonal.setflags(True)
+    return diagonal
+
+
+@_diagonal.vjp("x")
+def _(g: Tensor, x_shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Tensor:
+    return _diagonal_backward(g, shape=x_shape, offset=offset, dim1=dim1, dim2=dim2)
+
+
+@_diagonal.fast_vjp("x")
+def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Any:
+    return _diagonal_backward.forward(xp, g, shape=x_shape, offset=offset, dim1=dim1, dim2=dim2)
+
+
+@op(computes=False, float8=FLOAT8S)
+def _diagonal_backward(xp: ModuleType, x: Any, *, shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Any:
+    out = xp.zeros(shape, x.dtype)
+    _diagonal.forward(xp, out, offset=offset, dim1=dim1, dim2=dim2)[...] = x
+    return out
+
+
+_diagonal_backward.vjp("x")(lambda g, offset, dim1, dim2: _diagonal(g, offset=offset, dim1=dim1, dim2=dim2))
+
+
+@method()
+@front
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """The view of a diagonal of each plane (`dim1`, `dim2`), as the last dimension.
+
+    Args:
+        offset: positive above the main diagonal, negative below it.
+    Shape: input (*), at least 2-d; result without `dim1` and `dim2`, the diagonal's length last.
+    Raises:
+        RuntimeError: when `dim1` and `dim2` are the same.
+
+    >>> import tdt
+    >>> tdt.diagonal(tdt.tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    """
+    ndim = input._a.ndim
+    if ndim < 2:
+        follow(input)
+    a, b = (dim1, dim2) if ndim > 1 and dim1 == 0 and dim2 == 1 else (wrap_dim(dim1, ndim), wrap_dim(dim2, ndim))
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return view_of(_diagonal, input, {"offset": offset, "dim1": a, "dim2": b})

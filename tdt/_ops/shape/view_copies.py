@@ -12,7 +12,7 @@ from tdt._core.tensor import Tensor, wrap
 from tdt._kernels import contiguous_copy
 from tdt._ops._common import Dims, store_into
 from tdt._ops.elementwise import view_as_complex, view_as_real
-from tdt._ops.shape import dimensions, split, views
+from tdt._ops.shape import diagonals, dimensions, split, views
 from tdt._ops.spectral import frames
 from tdt.autograd._arrays import unrecorded
 
@@ -99,7 +99,7 @@ def diagonal_copy(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1, 
     >>> tdt.diagonal_copy(tdt.arange(4).reshape(2, 2))
     tensor([0, 3])
     """
-    return _copy(views.diagonal(input, offset, dim1, dim2), out)
+    return _copy(diagonals.diagonal(input, offset, dim1, dim2), out)
 
 
 @front

@@ -13,9 +13,10 @@ from tdt._core.calls import front
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import store_into
+from tdt._ops.shape.diagonals import diagonal
 from tdt._ops.shape.memory import clone, copy_
 from tdt._ops.shape.split import as_strided, memory, storage_offset
-from tdt._ops.shape.views import decoded, diagonal, select, slice_along, slice_spec, slice_view
+from tdt._ops.shape.views import decoded, select, slice_along, slice_spec, slice_view
 from tdt.autograd._arrays import unrecorded
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op

@@ -25,7 +25,7 @@ from tdt.autograd._op import op
 from tdt.autograd._views import follow
 
 __all__ = [
-    "broadcast_shapes", "broadcast_tensors", "broadcast_to", "diagonal", "flatten", "narrow", "ravel", "reshape",
+    "broadcast_shapes", "broadcast_tensors", "broadcast_to", "flatten", "narrow", "ravel", "reshape",
     "select", "unflatten",
 ]  # fmt: skip
 
@@ -474,58 +474,6 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     if first + length > shape[d]:
         raise RuntimeError(f"start ({first}) + length ({length}) exceeds dimension size ({shape[d]}).")
     return view_of(slice_view, input, {"spec": (*(ALL_OF,) * d, (first, first + length, None), ...)})
-
-
-@op(view=True, float8=FLOAT8S)
-def _diagonal(xp: ModuleType, x: Any, *, offset: int, dim1: int, dim2: int) -> Any:
-    diagonal = x.diagonal(offset, dim1, dim2)
-    if xp.__name__ == "numpy" and x.flags.writeable:  # which NumPy has locked
-        diagonal.setflags(True)
-    return diagonal
-
-
-@_diagonal.vjp("x")
-def _(g: Tensor, x_shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Tensor:
-    return _diagonal_backward(g, shape=x_shape, offset=offset, dim1=dim1, dim2=dim2)
-
-
-@_diagonal.fast_vjp("x")
-def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Any:
-    return _diagonal_backward.forward(xp, g, shape=x_shape, offset=offset, dim1=dim1, dim2=dim2)
-
-
-@op(computes=False, float8=FLOAT8S)
-def _diagonal_backward(xp: ModuleType, x: Any, *, shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Any:
-    out = xp.zeros(shape, x.dtype)
-    _diagonal.forward(xp, out, offset=offset, dim1=dim1, dim2=dim2)[...] = x
-    return out
-
-
-_diagonal_backward.vjp("x")(lambda g, offset, dim1, dim2: _diagonal(g, offset=offset, dim1=dim1, dim2=dim2))
-
-
-@method()
-@front
-def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """The view of a diagonal of each plane (`dim1`, `dim2`), as the last dimension.
-
-    Args:
-        offset: positive above the main diagonal, negative below it.
-    Shape: input (*), at least 2-d; result without `dim1` and `dim2`, the diagonal's length last.
-    Raises:
-        RuntimeError: when `dim1` and `dim2` are the same.
-
-    >>> import tdt
-    >>> tdt.diagonal(tdt.tensor([[1, 2], [3, 4]]))
-    tensor([1, 4])
-    """
-    ndim = input._a.ndim
-    if ndim < 2:
-        follow(input)
-    a, b = (dim1, dim2) if ndim > 1 and dim1 == 0 and dim2 == 1 else (wrap_dim(dim1, ndim), wrap_dim(dim2, ndim))
-    if a == b:
-        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    return view_of(_diagonal, input, {"offset": offset, "dim1": a, "dim2": b})
 
 
 @method("reshape")
