@@ -7,6 +7,7 @@ import os
 import numpy as np
 import pytest
 
+import tdt.nn.functional  # noqa: F401  (its ops name the kernels)
 from tdt._kernels import KERNELS, _pool, conv_cpu, depth_cpu
 from tests.helpers import require_torch
 

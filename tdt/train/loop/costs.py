@@ -109,9 +109,8 @@ def compiled(parts: Parts, split: Split) -> Compilation:
     batch = _batch(split, size)
     parts.train_mode()
     with default_dtype(parts.config.dtype):
-        for _ in range(
-            6
-        ):  # as it is, recorded, compared: the loss, then the whole step; on a GPU the fourth is captured
+        # As it is, recorded, compared: the loss, then the whole step; on a GPU the fourth is captured.
+        for _ in range(6):
             _step(step, batch)
     return step.compilation or Compilation(0, 0, ("it calls no ops",))
 
