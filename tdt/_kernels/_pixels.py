@@ -25,7 +25,7 @@ import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
-from tdt._kernels._conditions import MOST_CELLS
+from tdt._kernels._conv_conditions import MOST_CELLS
 from tdt._kernels._layout import bordered, contiguous, transposed
 from tdt._kernels._native import NativeKernel, linked, vector_width
 from tdt._kernels._plane_taps import BUFFER, MOST_READ, PIXEL_BUFFER, TOGETHER, WORDS, PixelKind, taps

@@ -9,7 +9,7 @@ convolutions, of whose rows a vector holds a whole one, are read where they lie,
     weight gradient  g[m, k, tap] = Σ_samples Σ_ij y[m, i, j] · x[k, i · stride + row of tap, j · stride + column of tap]
 
 for the channels k and m of one group: depthwise has one of each, and a tile of several rows instead of channels. Images in one
-group are computed so where one side has few channels (`_conditions.few_channels`). Padding is multiplied too, so weights have
+group are computed so where one side has few channels (`few_channels`). Padding is multiplied too, so weights have
 to be finite (the caller asks). An element is summed with `fma` in the order k, column of the kernel, row of the kernel, whatever
 the tile, and these sums of 16 channels k each are added. Blocks of the pool's work: (sample, group), or (part of the samples,
 group, k, or all k) for the weights.
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from tdt._backend.windows import output_sizes
-from tdt._kernels._conditions import MOST_CELLS
+from tdt._kernels._conv_conditions import MOST_CELLS
 from tdt._kernels._native import NativeKernel, linked, vector_width
 from tdt._kernels._plane_taps import BUFFER, SUMS, WORDS, Kind, most_sums, taps
 from tdt._kernels._pool import parallel

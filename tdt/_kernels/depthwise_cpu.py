@@ -14,7 +14,7 @@ import numpy as np
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
 from tdt._kernels import _pixels, _planes, conv_cpu
-from tdt._kernels._conditions import FEW_CHANNELS, few_pairs
+from tdt._kernels._conv_conditions import FEW_CHANNELS, few_pairs
 from tdt._kernels._layout import bordered, contiguous
 from tdt._kernels._native import vector_width
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tdt._backend.layout import output_is_channels_last
 from tdt._kernels import conv_cpu
-from tdt._kernels._conditions import FEW_CHANNELS, LONG_RUN
+from tdt._kernels._conv_conditions import FEW_CHANNELS, LONG_RUN
 
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
