@@ -87,6 +87,22 @@ def test_joined_views_lie_as_pytorchs(name):
         assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("name", ["cat", "stack"])
+@pytest.mark.parametrize("dim", [0, 1, -1, 2, 5])
+def test_tensors_of_several_dtypes_are_promoted_when_joined(name, dim):
+    dtypes = "float32", "float64", "int64", "bool", "bfloat16", "complex64"
+    for first, second in itertools.product(dtypes, repeat=2):
+        found = []
+        for t in (torch, tdt):
+            parts = [t.ones(2, 3, dtype=getattr(t, each)) for each in (first, second, first)]
+            try:
+                out = getattr(t, name)(parts, dim)
+                found.append((str(out.dtype).partition(".")[2], out.tolist(), out.stride()))
+            except Exception as error:  # noqa: BLE001 (what it is gets compared)
+                found.append((type(error), str(error).partition(" (")[0]))
+        assert found[0] == found[1]
+
+
 LOSSES = ("(w * 2).sum()", "w.sum()", "(w.contiguous() * w.contiguous()).sum()", "w.transpose(0, -1).square().sum()",
           "(w @ torch.ones(w.shape[-1], 3)).sum()", "(w[..., :1] * w).sum()")  # fmt: skip
 

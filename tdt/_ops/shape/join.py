@@ -9,7 +9,7 @@ from typing import Any, Literal, cast, overload
 import numpy as np
 
 from tdt import _backend, _kernels
-from tdt._backend.layout import is_descending, joined
+from tdt._backend.layout import joined
 from tdt._core import dtype as _dtype
 from tdt._core.calls import TENSOR_TYPES, as_shape, front
 from tdt._core.dtype import FLOAT8S
@@ -104,10 +104,10 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     >>> tdt.cat([tdt.tensor([1, 2]), tdt.tensor([3])])
     tensor([1, 2, 3])
     """
-    if out is None and (arrays := _arrays_of(tensors, dim)) is not None:
+    if out is None and dim.__class__ is int and (arrays := _arrays_of(tensors)) is not None:
         try:
-            return wrap(np.concatenate(arrays, dim))
-        except ValueError:  # the general way raises PyTorch's error
+            return wrap(_joined(arrays, dim))
+        except (ValueError, TypeError):  # the general way raises PyTorch's error, or promotes
             pass
     tensors = _checked("cat", tensors)
     if out is not None:
@@ -128,28 +128,28 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     return finish(_cat, out, *tensors, dim=d)
 
 
-def _arrays_of(tensors: Any, dim: Any, same_shape: bool = False) -> list[np.ndarray] | None:
-    """The arrays of NumPy tensors of one dtype and rank, small, not recorded, their dimensions in order; else None."""
+def _arrays_of(tensors: Any) -> list[np.ndarray] | None:
+    """The arrays of NumPy tensors, small and not recorded; else None."""
     record, arrays, size = state.fast_record, [], 0
-    if record is None or dim.__class__ is not int or tensors.__class__ not in (list, tuple) or not tensors:
+    if record is None or tensors.__class__ not in (list, tuple):
         return None
-    first: Any = None
     for x in tensors:
         if x.__class__ not in TENSOR_TYPES:
             return None
-        a, view = x._a, x._view  # type: ignore[attr-defined]
-        if record and (x._edge is not None or (view is not None and view.base._edge is not None)):  # type: ignore[attr-defined]
+        if record and (x._edge is not None or (x._view is not None and x._view.base._edge is not None)):  # type: ignore[attr-defined]
             return None
-        if a.__class__ is not np.ndarray or not (a.flags.c_contiguous or is_descending(a.strides)):
-            return None
-        if first is None:
-            first, dtype, shape = a, a.dtype, a.shape
-            ndim = len(shape)
-        elif a.dtype is not dtype or (a.shape != shape if same_shape else a.ndim != ndim):
+        a = x._a  # type: ignore[attr-defined]
+        if a.__class__ is not np.ndarray:
             return None
         size += a.size
         arrays.append(a)
-    return arrays if ndim and size < _kernels.LARGE_MOVE * len(arrays) else None
+    return arrays if arrays and size < _kernels.LARGE_MOVE * len(arrays) else None
+
+
+def _joined(arrays: list[np.ndarray], dim: int) -> np.ndarray:
+    """Small arrays as `_cat` joins them; ValueError where they do not fit, TypeError for several dtypes."""
+    result = np.concatenate(arrays, dim, dtype=arrays[0].dtype, casting="no")
+    return result if result.flags.c_contiguous else joined(np, result, arrays)
 
 
 concat = function_alias("concat", of=cat)
@@ -221,13 +221,14 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
     tensor([[1, 3],
             [2, 4]])
     """
-    if out is None and (arrays := _arrays_of(tensors, dim, same_shape=True)) is not None:
+    if out is None and dim.__class__ is int and (arrays := _arrays_of(tensors)) is not None:
         shape = arrays[0].shape
         d = dim if dim >= 0 else dim + len(shape) + 1
-        if not d:
-            return wrap(np.array(arrays))
-        if 0 < d < len(shape):
-            return wrap(np.concatenate(arrays, d).reshape((*shape[:d], len(arrays), *shape[d:])))
+        if 0 <= d < len(shape) and [a.shape for a in arrays].count(shape) == len(arrays):
+            try:
+                return wrap(_joined(arrays, d).reshape((*shape[:d], len(arrays), *shape[d:])))
+            except TypeError:  # several dtypes
+                pass
     tensors = _checked("stack", tensors)
     first = tensors[0]._a.shape
     for i, x in enumerate(tensors):
