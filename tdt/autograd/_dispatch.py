@@ -90,8 +90,12 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:  # noqa: C90
     return out
 
 
-def view_of(op: Op, x: Any, attributes: dict) -> Any:
-    """`unary` for an op of all dtypes whose result is a view of `x`; attributes are complete, numbers or tuples of them."""
+def view_of(op: Op, x: Any, attributes: dict, index: Any = None) -> Any:
+    """`unary` for an op of all dtypes whose result is a view of `x`; attributes are complete, numbers or tuples of them.
+
+    Args:
+        index: what the op takes of a NumPy array, if that is an index.
+    """
     record = state.fast_record
     if record is None and not op.autocast:
         record = state.uncast_record
@@ -106,7 +110,7 @@ def view_of(op: Op, x: Any, attributes: dict) -> Any:
     if edge is not None and ((plan := op.plans.get(a.dtype)) is None or not plan.fast_path):
         return apply(op, (x,), attributes)
     out = _new(Tensor)
-    result = out._a = op.forward(np, a, **attributes)
+    result = out._a = op.forward(np, a, **attributes) if index is None else a[index]
     out._edge = out._grad = None
     base = result.base
     if not a.size or (base is not a and result is not a and (base is None or base is not a.base)):

@@ -387,3 +387,56 @@ def test_backward_is_refused_after_a_write_to_the_mask_of_an_index(turn, how, ma
         else:
             found.append(x.grad.tolist())
     assert found[0] == found[1]
+
+
+BASIC_KEYS = ["0", "-1", "slice(1, 3)", "slice(None, None, 2)", "(slice(None), 1)", "(1, 2, 0)", "(..., 1)", "(None, 1)",
+              "(slice(None), slice(1, 3))", "(..., None)", "(slice(None), None, 2)", "(0, ...)"]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", BASIC_KEYS)
+@pytest.mark.parametrize("recorded", [False, True])
+def test_what_integers_and_slices_name_is_a_view_of_the_same_memory(key, recorded):
+    def outcome(lib):
+        x = lib.arange(24.0).reshape(3, 4, 2).clone()
+        with lib.set_grad_enabled(recorded):
+            view = x[eval(key)]
+            again = view[..., None]
+        view.add_(100)
+        with pytest.raises(IndexError):
+            x[:, 7]
+        bases = view._base is x, again._base is x
+        return x.tolist(), again.tolist(), strides_of(view), view.storage_offset(), again._version, bases
+
+    assert outcome(tdt) == outcome(torch)
+
+
+PLACES = [
+    "(i, j)", "(i, i)", "(i[:, None], j)", "(i[None], j[:, None])", "(i, j, i)", "(i, i.flip(0), j, i)", "(i + 3, j)",
+    "(i[:0], j[:0])", "(i[:2], j)", "(i[::2], j[::2])", "(i.reshape(1, 3).T, j.reshape(1, 3).T)", "(i, i[0])", "(j - 4, i)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", PLACES)
+@pytest.mark.parametrize("turned", [False, True])
+def test_elements_at_several_index_tensors_are_pytorchs(key, turned):
+    def outcome(lib):
+        x = lib.arange(24.0).reshape(3, 4, 2)
+        x = x.transpose(0, 1) if turned else x
+        places = {"i": lib.tensor([0, 1, 1]), "j": lib.tensor([3, 0, 1])}
+        try:
+            picked = x[eval(key, places)]
+        except IndexError:
+            return IndexError
+        return picked.tolist(), strides_of(picked), picked._base is None
+
+    assert outcome(tdt) == outcome(torch)
+
+
+@pytest.mark.parametrize("places", ["i", "i, i"])
+def test_an_index_by_tensors_is_recorded(places):
+    def gradient(lib):
+        x = lib.arange(6.0).reshape(2, 3).requires_grad_()
+        (x * 1)[eval(f"({places},)", {"i": lib.tensor([0, 1, 1])})].sum().backward()
+        return x.grad.tolist()
+
+    assert gradient(tdt) == gradient(torch)

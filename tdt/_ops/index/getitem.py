@@ -39,11 +39,12 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         shape = x._a.shape
         if not shape or not -shape[0] <= key < shape[0]:
             _place(key, shape, 0)
-        return view_of(slice_view, x, {"spec": (key, ...)})
+        at = (key, ...)
+        return view_of(slice_view, x, {"spec": at}, at)
     if kind is slice:
         if not x._a.ndim:
             raise IndexError("slice() cannot be applied to a 0-dim tensor.")
-        return view_of(slice_view, x, {"spec": (_range(key), ...)})
+        return view_of(slice_view, x, {"spec": (_range(key), ...)}, (key, ...))
     if kind is Tensor and (picked := _picked(x, key)) is not None:
         return picked
     if kind is Tensor and key._a.dtype == np.int64 and key._a.ndim and x._a.ndim:
@@ -54,7 +55,9 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         key, kind = (key,), tuple
     if kind is tuple:
         if (spec := _plain(x._a.shape, key)) is not None:
-            return view_of(slice_view, x, {"spec": spec})
+            return view_of(slice_view, x, {"spec": spec}, key if ... in key else (*key, ...))
+        if (picked := _picked_at(x, key)) is not None:
+            return picked
         if len(key) <= x._a.ndim and all(k.__class__ is Tensor and k._a.dtype == np.int64 and k._a.ndim for k in key):
             return _index(x, *key, dims=tuple(range(len(key))))
     viewed, indices = parse(x, key)
@@ -93,6 +96,26 @@ def _picked(x: Tensor, key: Tensor) -> Tensor | None:
     return None
 
 
+def _picked_at(x: Tensor, key: tuple) -> Tensor | None:
+    """x[key] for contiguous NumPy tensors and tensors of integers, where nothing is recorded; None for all others."""
+    record = state.fast_record
+    if record is None or (record and (x._edge is not None or x._view is not None)):
+        return None
+    a, places = x._a, []
+    if a.__class__ is not np.ndarray or not a.flags.c_contiguous:
+        return None
+    for k in key:
+        i = k._a if k.__class__ is Tensor else None
+        if i.__class__ is not np.ndarray or i.dtype != np.int64 or not i.ndim or not i.flags.c_contiguous:
+            return None
+        places.append(i)
+    try:
+        picked = a[tuple(places)]
+    except IndexError:  # of which `index` says more
+        return None
+    return wrap(picked) if places and picked.flags.c_contiguous else None
+
+
 def _plain(shape: tuple[int, ...], key: tuple) -> tuple | None:
     """The spec of a key of integers in range, slices, None and one Ellipsis; None for any other, which `parse` takes apart."""
     spec: list[Any] = []
@@ -111,7 +134,8 @@ def _plain(shape: tuple[int, ...], key: tuple) -> tuple | None:
             return None
         else:
             if kind is slice:
-                spec.append(_range(k))
+                whole = k.start is None and k.stop is None and k.step is None
+                spec.append(ALL_OF if whole else _range(k))
             elif -shape[d] <= k < shape[d]:
                 spec.append(k)
             else:
