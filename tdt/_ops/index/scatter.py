@@ -57,6 +57,8 @@ def unsigned(index: Any) -> Any:
 
 def all_in_range(index: Any, n: int) -> bool:
     """Whether all integers lie in [0, n): a negative one is a large one if its bits are read without sign."""
+    if index.size == 1:
+        return bool(0 <= index.item() < n)
     bits = unsigned(index)
     return bool((np.maximum.reduce(bits, None) if bits.__class__ is np.ndarray else bits.max()) < n)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 from typing import Any
 
@@ -42,9 +41,15 @@ def _embedding(xp, w, indices, *, padding_idx, by_frequency, sparse):
         return fast
     if xp is not np and (fast := chosen(_LOOKUP, xp, w, indices)):
         return fast(w, indices, message=NO_ROW)
-    if xp is not np and indices.size:
+    if xp is np:
+        return _taken(w, indices)
+    if indices.size:
         _backend.expect_below(unsigned(indices), len(w), NO_ROW)
-    elif indices.size and not all_in_range(indices, len(w)):
+    return w.take(indices, 0)
+
+
+def _taken(w: Any, indices: Any) -> Any:
+    if indices.size and not all_in_range(indices, len(w)):
         raise IndexError(f"index out of range in self: indices lie in [{int(indices.min())}, {int(indices.max())}], but the "
                          f"table has {len(w)} rows")  # fmt: skip
     return w.take(indices, 0)  # twice as fast as an index
@@ -52,7 +57,7 @@ def _embedding(xp, w, indices, *, padding_idx, by_frequency, sparse):
 
 @_kernels.prepares(_embedding.forward, strided=True)
 def _(w, indices, *, recorded, **how):
-    return _kernels.prepared_entries(w, indices) or functools.partial(_embedding.forward, np, **how)
+    return _kernels.prepared_entries(w, indices) or _taken
 
 
 def _counts(xp: Any, indices: Any, rows: int) -> Any:
