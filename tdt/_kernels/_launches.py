@@ -140,7 +140,7 @@ def all_finite(array: np.ndarray) -> bool:
     """Whether all elements are finite; a check where somebody watches."""
     trace = WATCH.own()
     if trace is None:
-        return math.isfinite(array.sum()) or bool(np.isfinite(array).all())
+        return math.isfinite(np.add.reduce(array, None)) or bool(np.isfinite(array).all())
     unlike = np.asarray(np.logical_not(np.isfinite(array.view(WATCH.array_type)))).view(np.ndarray)
     found = bool(unlike.any())
     trace.launches.append(Launch(0, unlike.reshape(-1).view(np.uint8), int(found), unlike.size, unlike))

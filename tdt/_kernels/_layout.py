@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import mmap
+from collections.abc import Callable
 
 import numpy as np
 
@@ -14,7 +15,8 @@ from tdt._kernels._formulas import BFLOAT16, widen
 from tdt._kernels._intrinsics import transpose8
 from tdt._kernels._jit import address_of, jit
 from tdt._kernels._launches import copy_to
-from tdt._kernels._pool import parallel
+from tdt._kernels._native import NativeKernel
+from tdt._kernels._pool import parallel, stays_on_caller
 from tdt._kernels._tile import call
 from tdt._kernels._turn import turner
 
@@ -47,6 +49,43 @@ def bordered(x: np.ndarray, size: tuple, start: tuple, groups: int = 1) -> np.nd
     return out
 
 
+def prepared_border(x: np.ndarray, size: tuple, start: tuple, groups: int) -> Callable[[np.ndarray], np.ndarray] | None:
+    """`bordered` as a function of contiguous images of the shape of x; None where several threads compute it."""
+    count, every, *spatial = x.shape
+    channels, shape = every // groups, (count * groups, *size, every // groups)
+    if tuple(spatial) != tuple(size) or any(start):
+        line = size[-1] * channels
+        blocks, grain = math.prod(shape) // line, -(-COPY // line)
+        kernel, words = _image(), _image_words(channels, tuple(spatial), size, start, every == 1, groups, x.itemsize)
+    elif every == 1:
+        return lambda x: x.reshape(shape)
+    else:
+        return prepared_transposition(x, channels, math.prod(spatial), shape)
+    return _prepared(kernel, blocks, words, grain, shape)
+
+
+def prepared_transposition(
+    x: np.ndarray, rows: int, columns: int, shape: tuple
+) -> Callable[[np.ndarray], np.ndarray] | None:
+    """`transposed`, in this shape, as a function of contiguous arrays like x; None where several threads compute it."""
+    return _prepared(*_transposition(x, rows, columns), shape)
+
+
+def _prepared(
+    kernel: NativeKernel, blocks: int, words: np.ndarray, grain: int, shape: tuple
+) -> Callable[[np.ndarray], np.ndarray] | None:
+    if not stays_on_caller(blocks, grain):
+        return None
+    run = kernel.with_last(blocks, words)
+
+    def compute(x: np.ndarray) -> np.ndarray:
+        out = np.empty(shape, np.float32)
+        run(x, out)
+        return out
+
+    return compute
+
+
 def readable_behind(a: np.ndarray, count: int) -> np.ndarray:
     """`a`, contiguous, where so many numbers behind its end lie in a page of memory that it has, else a copy that has them."""
     if -(address_of(a) + a.nbytes) % mmap.PAGESIZE >= count * a.itemsize:
@@ -59,11 +98,16 @@ def readable_behind(a: np.ndarray, count: int) -> np.ndarray:
 def transposed(x: np.ndarray, rows: int, columns: int) -> np.ndarray:
     """(N, rows, columns), of any shape, of float32 or bfloat16, as (N, columns, rows) of float32, flat."""
     out = np.empty(x.size, np.float32)
+    kernel, pieces, words, grain = _transposition(x, rows, columns)
+    parallel(kernel, pieces, np.ascontiguousarray(x), out, words, grain=grain)
+    return out
+
+
+def _transposition(x: np.ndarray, rows: int, columns: int) -> tuple[NativeKernel, int, np.ndarray, int]:
+    """The kernel of `transposed`, its pieces of work, its words, and how many pieces a thread should at least have."""
     chunk = PLANES if columns < rows else CHUNK
     pieces = x.size // (rows * columns) * -(-columns // chunk)
-    words = _transpose_words(rows, columns, chunk, x.itemsize)
-    parallel(_transpose(), pieces, np.ascontiguousarray(x), out, words, grain=-(-COPY // (rows * chunk)))
-    return out
+    return _transpose(), pieces, _transpose_words(rows, columns, chunk, x.itemsize), -(-COPY // (rows * chunk))
 
 
 def contiguous(x: np.ndarray) -> np.ndarray:

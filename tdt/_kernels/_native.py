@@ -94,14 +94,17 @@ class NativeKernel:
         entry.call(words, 0, blocks)
 
     def with_last(self, blocks: int, *last: Any) -> Callable[..., None]:
-        """`run` of the first arrays alone, with the `last` arrays and numbers packed once for many calls."""
+        """`run` of the first arrays alone, with the `last` arrays and numbers packed once for many calls.
+
+        The address of an array that is None is 0.
+        """
         count = len(self.letters) - len(last)
         head = struct.Struct(f"={count}q").pack
         words = [address_of(a) if isinstance(a, ndarray) else a for a in last]
         tail, entry, call = struct.pack("=" + self.letters[count:], *words), self.entry, self.entry.call
 
-        def run(*arrays: np.ndarray, held: Any = last) -> None:
-            packed = head(*[from_address(id(a) + ADDRESS).value for a in arrays]) + tail
+        def run(*arrays: np.ndarray | None, held: Any = last) -> None:
+            packed = head(*[0 if a is None else from_address(id(a) + ADDRESS).value for a in arrays]) + tail
             if WATCH.trace is not None:
                 note(entry, packed, blocks, 0, arrays, held)
             call(packed, 0, blocks)

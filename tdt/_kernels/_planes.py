@@ -19,15 +19,17 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tdt._backend.windows import output_sizes
 from tdt._kernels._conv_conditions import MOST_CELLS
+from tdt._kernels._launches import all_finite
 from tdt._kernels._native import NativeKernel, linked, vector_width
 from tdt._kernels._plane_taps import BUFFER, SUMS, WORDS, Kind, most_sums, taps
-from tdt._kernels._pool import parallel
+from tdt._kernels._pool import parallel, stays_on_caller
 
 
 @functools.cache
@@ -63,11 +65,37 @@ PARTS = 4  # pieces that a weight gradient is cut into where there are as many s
 def result(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
            groups: int) -> np.ndarray | None:  # fmt: skip
     """The op `conv` for contiguous x, groups > 1; None where this code cannot compute it."""
+    return _values(x, w, b, *_of_result(x, w, stride, padding, dilation, groups))
+
+
+def prepared_result(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
+                    groups: int) -> Callable[..., np.ndarray | None] | None:  # fmt: skip
+    """`result` as a function of contiguous x, w and b; None where it cannot compute it, or several threads do."""
+    how, shape, *numbers = _of_result(x, w, stride, padding, dilation, groups)
+    call = _call(x, w, how, shape, *numbers)
+    if call is None or not stays_on_caller(call[1], call[2]):
+        return None
+    kernel, blocks, _, words = call
+    run = kernel.with_last(blocks, *words)
+    zeros = np.zeros(shape[1], np.float32)
+
+    def compute(x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray | None:
+        if not all_finite(w):
+            return None
+        out = np.empty(shape, np.float32)
+        run(x, w, zeros if b is None else b, out)
+        return out
+
+    return compute
+
+
+def _of_result(x: np.ndarray, w: np.ndarray, stride: tuple, padding: tuple, dilation: tuple, groups: int) -> tuple:
+    """What `_values` takes after the arrays."""
     size = output_sizes(x.shape[2:], w.shape[2:], stride, padding, dilation)
     how = "result", w.shape[2:], stride, dilation, (0, 0)
     outer, inner = len(w) // groups, w.shape[1]
     steps = inner * w[0, 0].size, w[0, 0].size
-    return _values(how, x, w, b, (x.shape[0], len(w), *size), size, outer, inner, steps, padding)
+    return how, (x.shape[0], len(w), *size), size, outer, inner, steps, padding
 
 
 def input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, size: tuple, stride: tuple, padding: tuple,
@@ -80,27 +108,36 @@ def input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, size: tupl
     targets = tuple(-(-n // s) for n, s in zip(size, stride, strict=True))
     low = taps(*how).low if w[0, 0].size <= MOST_CELLS else (0, 0)
     steps = w[0, 0].size, outer * w[0, 0].size
-    return _values(how, y, w, b, (y.shape[0], outer * groups, *size), targets, outer, inner, steps, (-low[0], -low[1]))
+    return _values(y, w, b, how, (y.shape[0], outer * groups, *size), targets, outer, inner, steps, (-low[0], -low[1]))
 
 
-def _values(how: tuple, x: np.ndarray, w: np.ndarray, b: np.ndarray | None, shape: tuple, targets: tuple, outer: int, inner: int,
+def _values(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, how: tuple, shape: tuple, targets: tuple, outer: int, inner: int,
             steps: tuple, start: tuple) -> np.ndarray | None:  # fmt: skip
     """Result or input gradient of `shape`. targets: rows and columns of it, of one phase; start: padding before x."""
-    plan = _plan(how, targets, outer, inner)
-    if plan is None or not np.isfinite(w).all():
+    call = _call(x, w, how, shape, targets, outer, inner, steps, start)
+    if call is None or not all_finite(w):
         return None
-    kind, tile_rows, tile_columns, pitch = plan
+    kernel, blocks, grain, words = call
     out = np.empty(shape, np.float32)
     bias = np.zeros(shape[1], np.float32) if b is None else np.ascontiguousarray(b)
+    parallel(kernel, blocks, np.ascontiguousarray(x), np.ascontiguousarray(w), bias, out, *words, grain=grain)
+    return out
+
+
+def _call(x: np.ndarray, w: np.ndarray, how: tuple, shape: tuple, targets: tuple, outer: int, inner: int, steps: tuple,
+          start: tuple) -> tuple[NativeKernel, int, int, tuple[int, ...]] | None:  # fmt: skip
+    """The kernel of `_values`, its pieces of work, how many a thread should at least have, and what follows the arrays; None
+    where this code cannot compute it."""
+    plan = _plan(how, targets, outer, inner)
+    if plan is None:
+        return None
+    kind, tile_rows, tile_columns, pitch = plan
     groups = shape[1] // outer
     work = targets[0] * targets[1] * inner * outer * w[0, 0].size
     outer_step, inner_step = steps
-    parallel(
-        function(kind), shape[0] * groups, np.ascontiguousarray(x), np.ascontiguousarray(w), bias, out, groups, inner, outer,
-        inner_step, outer_step, *x.shape[2:], *shape[2:], *targets, tile_rows, tile_columns, *start, pitch,
-        grain=-(-GRAIN // work),
-    )  # fmt: skip
-    return out
+    sizes = *x.shape[2:], *shape[2:], *targets, tile_rows, tile_columns, *start, pitch
+    words = groups, inner, outer, inner_step, outer_step, *sizes
+    return function(kind), shape[0] * groups, -(-GRAIN // work), words
 
 
 @functools.lru_cache(256)

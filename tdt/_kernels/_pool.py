@@ -230,6 +230,11 @@ def parallel(kernel: Kernel, blocks: int, *args: Any, grain: int = 1) -> None:
     kernel(0, blocks, *args)
 
 
+def stays_on_caller(blocks: int, grain: int) -> bool:
+    """Whether `parallel` computes so many blocks on the calling thread, as long as the number of threads stays."""
+    return min(THREADS.count, blocks // max(grain, 1)) <= 1
+
+
 def _running_pool() -> _Pool:
     global _pool
     pool = _pool

@@ -226,6 +226,18 @@ def _also_lines(images: Kernel) -> Kernel:
         rows, how = lifted(arrays, attributes)
         return np.ascontiguousarray(images.function(*rows, **how)[:, :, 0])
 
+    @prepares(call)
+    def prepare(*arrays: Any, recorded: bool, **attributes: Any) -> Any:
+        own = getattr(images.function, "prepare", None)
+        if arrays[0].ndim != 3:
+            return own and own(*arrays, recorded=recorded, **attributes)
+        rows, how = lifted(arrays, attributes)
+        compute = (own and own(*rows, recorded=recorded, **how)) or functools.partial(images.function, **how)
+        of_lines = [a is not None and a.ndim == 3 for a in arrays]
+        return lambda *arrays: np.ascontiguousarray(
+            compute(*[a[:, :, None] if line else a for a, line in zip(arrays, of_lines, strict=True)])[:, :, 0]
+        )
+
     return Kernel(accepts, call)
 
 

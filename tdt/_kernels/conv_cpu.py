@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,10 +27,11 @@ from tdt._kernels._conv_loops import COLUMNS, ROWS, SCRATCH, SUMMED, gather, sum
 from tdt._kernels._formulas import widen
 from tdt._kernels._jit import address_of
 from tdt._kernels._launches import all_finite, copy_to, words_for
-from tdt._kernels._layout import COPY, bordered, contiguous, readable_behind
+from tdt._kernels._layout import COPY, bordered, contiguous, prepared_border, readable_behind
 from tdt._kernels._panels import lined_up, panels
 from tdt._kernels._phases import pixels, share_inside, three, used_cells, valid, windows
-from tdt._kernels._pool import get_num_threads, parallel
+from tdt._kernels._pool import get_num_threads, parallel, stays_on_caller
+from tdt._kernels._registry import prepares
 from tdt._kernels._tile import GRAIN, Shape, address, choose_for, choose_with_edge, edge, rates, same_columns
 from tdt._kernels._turn import MOST_APART, separator, turner
 
@@ -236,6 +238,57 @@ def _gathered(source: np.ndarray, w: np.ndarray, b: np.ndarray | None, numbers: 
         out = plan.compute(source, w, b, plan.empty())
         return to_front(out) if plan.last else out
     return out
+
+
+@prepares(conv)
+def prepared_conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
+                  groups: int, recorded: bool = True) -> Callable[..., np.ndarray] | None:  # fmt: skip
+    """`conv` as a function of x, w and b; see `prepares`."""
+    if _of_one_cell(w.shape[2:], stride, padding, groups):
+        return None
+    result = output_sizes(x.shape[2:], w.shape[2:], stride, padding, dilation)
+    return _prepared(x, w, b, (x.shape[2:], result, w.shape[2:], stride, padding, dilation), groups, True)
+
+
+@prepares(conv_input_grad)
+def _(y: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, size: tuple, stride: tuple, padding: tuple, dilation: tuple,
+      groups: int, recorded: bool) -> Callable[..., np.ndarray] | None:  # fmt: skip
+    if _of_one_cell(w.shape[2:], stride, padding, groups):
+        return None
+    return _prepared(y, w, b, (tuple(size), y.shape[2:], w.shape[2:], stride, padding, dilation), groups, False)
+
+
+def _prepared(source: np.ndarray, w: np.ndarray, b: np.ndarray | None, numbers: tuple, groups: int,
+              forward: bool) -> Callable[..., np.ndarray] | None:  # fmt: skip
+    """What `_gathered` does at once on the calling thread, as a function of source, w and b; None where it does more."""
+    if not source.flags.c_contiguous or not w.flags.c_contiguous or used_cells(*numbers) is not None:
+        return None
+    plan = _plan(source.shape, w.shape, numbers, groups, forward, False, False, False)
+    (count, elements, grain), shape, first, padded = plan.panels, plan.shape, plan.first, plan.padded
+    border = prepared_border(source, plan.size, plan.border, groups)
+    if (
+        border is None
+        or _together(plan, source.shape, math.prod(numbers[int(forward)])) < len(source)
+        or not stays_on_caller(count, grain)
+        or not stays_on_caller(*plan.items)
+    ):
+        return None
+    pack = panels().with_last(count, plan.words)
+    run = gather().with_last(plan.items[0], plan.words)
+    empty: Any = np.empty if plan.filled else np.zeros
+    whole = b is None or (b.flags.c_contiguous and b.size == math.prod(plan.bias))
+
+    def compute(source: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
+        image, out = border(source), np.empty(shape, np.float32)
+        packed = empty(elements, np.float32) if elements else None
+        if count:
+            pack(w, packed)
+        run(image, w, packed, b if whole else _padded(b, *plan.bias), out)
+        if padded and border_counts(out, first, w):
+            return _gathered(source, w, b, numbers, groups, forward)
+        return out
+
+    return compute
 
 
 def _together(plan: _Plan, source: tuple, targets: int) -> int:

@@ -8,6 +8,7 @@ are those of the result, or of its gradient for the weights.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from tdt._kernels import _pixels, _planes, conv_cpu
 from tdt._kernels._conv_conditions import FEW_CHANNELS, few_pairs
 from tdt._kernels._layout import bordered, contiguous
 from tdt._kernels._native import vector_width
+from tdt._kernels._registry import prepares
 
 # Channels in a group, times the stride in the result, up to which rows are faster than `conv_cpu`; with as many, beyond NARROW.
 WIDE, NARROW = 16, 8
@@ -41,6 +43,26 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
     else:
         out = _planes.result(x, w, b, **how) if _by_rows(narrow * max(stride), width) else None
     return conv_cpu.conv(x, w, b, **how) if out is None else out
+
+
+@prepares(conv)
+def _(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple, groups: int,
+      recorded: bool) -> Callable[..., np.ndarray] | None:  # fmt: skip
+    how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    width = output_sizes(x.shape[3:], w.shape[3:], stride[1:], padding[1:], dilation[1:])[0]
+    if output_is_channels_last(x, w) or not all(a is None or a.flags.c_contiguous for a in (x, w, b)):
+        return None
+    if not _by_rows(min(w.shape[1], len(w) // groups) * max(stride), width):
+        return conv_cpu.prepared_conv(x, w, b, **how)
+    by_rows = _planes.prepared_result(x, w, b, **how)
+    if by_rows is None:
+        return None
+
+    def compute(x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
+        out = by_rows(x, w, b)
+        return conv_cpu.conv(x, w, b, **how) if out is None else out
+
+    return compute
 
 
 def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, size: tuple, stride: tuple, padding: tuple,

@@ -5,9 +5,12 @@ The patches take less memory than the result. They are copied; of an input gradi
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tdt._kernels import conv_cpu, pointwise_cpu
+from tdt._kernels._registry import prepares
 from tdt._kernels.conv_cpu import PLAIN, border_counts
 
 
@@ -24,11 +27,30 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
 def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, size: tuple, stride: tuple, padding: tuple,
                     dilation: tuple, groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_input_grad` for y (N, O, L), w (O, C, K), b (C,) or None; as `conv`."""
-    (count, channels, windows), (_, few, cells) = y.shape, w.shape
     image = np.ascontiguousarray(y)[:, :, None]
-    plain = {**PLAIN, "size": (1, windows)}
-    parts = pointwise_cpu.conv_input_grad(image, w.reshape(channels, -1, 1, 1), **plain)
-    parts = parts.reshape(count, few, cells, windows)
+    plain = {**PLAIN, "size": (1, y.shape[2])}
+    parts = pointwise_cpu.conv_input_grad(image, w.reshape(len(w), -1, 1, 1), **plain)
+    return _sum_of_cells(parts.reshape(len(y), *w.shape[1:], -1), b, size, stride, padding, dilation)
+
+
+@prepares(conv_input_grad)
+def _(y: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, size: tuple, stride: tuple, padding: tuple, dilation: tuple,
+      groups: int, recorded: bool) -> Callable[..., np.ndarray] | None:  # fmt: skip
+    matrix, shape = (len(w), -1), (len(y), *w.shape[1:], y.shape[2])
+    if y.shape[2] == 1 or not y.flags.c_contiguous or not w.flags.c_contiguous:
+        return None
+    images = pointwise_cpu.prepared_images(w.reshape(matrix), y, None, turned=True)
+    if images is None:
+        return None
+    return lambda y, w, b: _sum_of_cells(
+        images(w.reshape(matrix), y, None).reshape(shape), b, size, stride, padding, dilation
+    )
+
+
+def _sum_of_cells(parts: np.ndarray, b: np.ndarray | None, size: tuple, stride: tuple, padding: tuple,
+                  dilation: tuple) -> np.ndarray:  # fmt: skip
+    """What each window has of the pixels under its cells, (N, C, K, windows), added where they lie, (N, C, *size); plus b."""
+    count, few, cells, windows = parts.shape
     reach = (windows - 1) * stride[0] + (cells - 1) * dilation[0] + 1
     full = np.zeros((count, few, max(reach, padding[0] + size[0])), np.float32)
     for k in range(cells):

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +25,10 @@ from tdt._backend.windows import output_sizes
 from tdt._kernels import product
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._jit import address_of
-from tdt._kernels._layout import transposed
+from tdt._kernels._layout import prepared_transposition, transposed
 from tdt._kernels._pack import packer
-from tdt._kernels._pool import parallel
+from tdt._kernels._pool import parallel, stays_on_caller
+from tdt._kernels._registry import prepares
 from tdt._kernels._tile import Shape, address, call, choose, choose_for, rates
 
 DEPTH = 256  # products that are summed in registers
@@ -203,6 +205,45 @@ def _images(w: np.ndarray, x: np.ndarray, b: np.ndarray | None) -> np.ndarray:
     bias = 0 if b is None else np.ascontiguousarray(b)
     parallel(kernel, blocks, w, x, bias, out, words, grain=grain)
     return out
+
+
+def prepared_images(
+    w: np.ndarray, x: np.ndarray, b: np.ndarray | None, turned: bool = False
+) -> Callable[..., np.ndarray] | None:
+    """`_images` as a function of contiguous w, x and b, or of w' for w if `turned`; None where several threads compute it."""
+    (count, depth, pixels), rows = x.shape, w.size // x.shape[1]
+    if x.size * rows < LARGE:
+
+        def product_of(w: np.ndarray, x: np.ndarray, b: np.ndarray | None) -> np.ndarray:
+            out: np.ndarray = product(np, w.T if turned else w, x)
+            return out if b is None else np.add(out, b[:, None], out=out)
+
+        return product_of
+    kernel, blocks, grain, words, table = _plan(count, rows, depth, pixels, b is not None)
+    turn = prepared_transposition(w, depth, rows, (rows, depth)) if turned else lambda w: w
+    if turn is None or not stays_on_caller(blocks, grain):
+        return None
+    run = kernel.with_last(blocks, words)
+
+    def compute(w: np.ndarray, x: np.ndarray, b: np.ndarray | None, held: Any = table) -> np.ndarray:
+        out = np.empty((count, rows, pixels), np.float32)
+        run(turn(w), x, b, out)
+        return out
+
+    return compute
+
+
+@prepares(conv)
+def _(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple, groups: int,
+      recorded: bool) -> Callable[..., np.ndarray] | None:  # fmt: skip
+    size = x.shape[2:]
+    if w.shape[2:] != ONE_CELL or stride != (1, 1) or math.prod(size) == 1 or output_is_channels_last(x, w):
+        return None
+    if not all(a is None or a.flags.c_contiguous for a in (x, w, b)):
+        return None
+    matrix, planes, shape = w.shape[:2], (*x.shape[:2], math.prod(size)), (len(x), len(w), *size)
+    images = prepared_images(w.reshape(matrix), x.reshape(planes), b)
+    return images and (lambda x, w, b: images(w.reshape(matrix), x.reshape(planes), b).reshape(shape))
 
 
 @functools.lru_cache(256)

@@ -7,12 +7,14 @@ A contiguous image (N, C, H, W) is a volume (N, 1, C, H, W) of one channel, whic
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from tdt._backend.layout import output_is_channels_last
 from tdt._kernels import conv_cpu
 from tdt._kernels._conv_conditions import FEW_CHANNELS, LONG_RUN
+from tdt._kernels._registry import prepares
 
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
@@ -23,6 +25,16 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
         return conv_cpu.conv(x, w, b, **how)
     out: np.ndarray = conv_cpu.conv(_volume(x), _volume(w), b, **_of_volume(how))[:, :, 0]
     return out
+
+
+@prepares(conv)
+def _(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple, groups: int,
+      recorded: bool) -> Callable[..., np.ndarray] | None:  # fmt: skip
+    if output_is_channels_last(x, w) or not x.flags.c_contiguous or not w.flags.c_contiguous:
+        return None
+    how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    compute = conv_cpu.prepared_conv(_volume(x), _volume(w), b, **_of_volume(how))
+    return compute and (lambda x, w, b: compute(x[:, None], w[:, None], b)[:, :, 0])
 
 
 def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,

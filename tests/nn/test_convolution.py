@@ -1,9 +1,12 @@
 """Convolutions and transposed ones are PyTorch's: sizes, borders, both memory orders, complex numbers, refusals."""
 
+import functools
+
 import numpy as np
 import pytest
 
 import tdt
+from tdt._ops.nn import conv, conv_transpose
 from tests._kernels.watch import watch
 from tests.helpers import require_torch
 from tests.nn._compare import agree, agree_error, agree_module, numbers
@@ -127,6 +130,55 @@ def test_a_call_that_was_checked_before_follows_the_switches_and_still_refuses_o
     with tdt.backends.kernels(False):
         conv()
     assert len(called) == 2
+
+
+# By the kernel: rows of `_tile`, of 1 × 1 by a small product and by `_tile`, by `_planes`, by patches and of a volume.
+PREPARED = {
+    "lines": ("conv1d", (1, 16, 31), (32, 16, 3), {"padding": 1}),
+    "samples": ("conv1d", (3, 16, 9), (8, 16, 3), {"stride": 2}),
+    "images in groups": ("conv2d", (2, 40, 6, 5), (60, 20, 3, 3), {"padding": (1, 2), "groups": 2}),
+    "one channel": ("conv1d", (2, 1, 40), (16, 1, 120), {"padding": 40}),
+    "volumes": ("conv3d", (1, 8, 4, 5, 6), (9, 8, 2, 3, 2), {"padding": 1}),
+    "few weights of one cell": ("conv1d", (1, 16, 31), (32, 16, 1), {}),
+    "one cell": ("conv1d", (2, 32, 40), (24, 32, 1), {}),
+    "one cell of images": ("conv2d", (2, 32, 8, 9), (24, 32, 1, 1), {}),
+    "rows": ("conv1d", (2, 1, 512), (12, 1, 15), {"stride": 2, "padding": 7}),
+    "depthwise": ("conv2d", (2, 8, 9, 10), (8, 1, 3, 3), {"padding": 1, "groups": 8}),
+    "transposed lines": ("conv_transpose1d", (1, 48, 64), (48, 24, 4), {"stride": 2, "padding": 1}),
+    "transposed to few channels": ("conv_transpose1d", (2, 24, 256), (24, 1, 4), {"stride": 2, "padding": 1}),
+    "few transposed to few channels": ("conv_transpose1d", (2, 24, 20), (24, 1, 4), {"stride": 2, "padding": 1}),
+}
+
+
+@pytest.mark.parametrize("weight", [1.0, float("inf")])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("case", PREPARED)
+def test_what_is_prepared_for_a_shape_computes_the_bits_of_the_kernel(case, bias, weight):
+    name, size, weights, options = PREPARED[case]
+    nd, transposed = len(size) - 2, "transpose" in name
+    options = {k: v if k == "groups" else (v,) * nd if isinstance(v, int) else v for k, v in options.items()}
+    every = {"stride": (1,) * nd, "padding": (0,) * nd, "dilation": (1,) * nd, **options}
+    x, w, b = numbers(*size), numbers(*weights), numbers(weights[int(transposed)]) if bias else None
+    if transposed:
+        every["output_padding"] = (0,) * nd
+    table = conv_transpose.CHECKED if transposed else conv.CHECKED
+    table.found.clear()
+    arrays = [None if a is None else tdt.from_numpy(a.copy()) for a in (x, w, b)]
+    call = lambda: getattr(tdt.nn.functional, name)(*arrays, **every)  # noqa: E731
+    first = call()
+    [(compute, attributes)] = table.found.values()
+    assert not isinstance(compute, functools.partial)
+    arrays[0] += 1
+    arrays[1].flatten()[1] = weight
+    kernel = table.kernels.first([a if a is None else a._a for a in arrays], attributes)
+    expected = kernel.function(*[a if a is None else a._a for a in arrays], **attributes)
+    again = call()
+    assert again.shape == first.shape
+    assert again.numpy().tobytes() == expected.tobytes()
+    if weight == 1.0:  # else PyTorch's result depends on whether zeros of the border are multiplied, too
+        of_torch = [None if a is None else torch.from_numpy(a.numpy()) for a in arrays]
+        found = getattr(torch.nn.functional, name)(*of_torch, **every).numpy()
+        np.testing.assert_allclose(again.numpy(), found, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("pad", [0, 1, 3])

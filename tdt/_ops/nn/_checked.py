@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tdt._core.tensor import Tensor
-from tdt._kernels import UFUNCS, ByShape, Kernel
+from tdt._core.mode import state
+from tdt._core.tensor import Tensor, wrap
+from tdt._kernels import UFUNCS, ByShape
 from tdt._ops._common import at_once
 from tdt.autograd._dispatch import record_results
 
@@ -17,17 +20,17 @@ INTS = frozenset([int])
 
 
 class CheckedCalls:
-    """The kernel and the attributes of calls of an op, by all that both depend on: shapes, strides, types and arguments.
+    """What computes calls of an op, and their attributes, by all that both depend on: shapes, strides, types and arguments.
 
     Args:
-        kernels: of the op, chosen by shape.
+        kernels: of the op, chosen by shape; what they prepare for calls of these shapes is saved, see `prepares`.
     """
 
     __slots__ = ("kernels", "found")
 
     def __init__(self, kernels: ByShape):
         self.kernels = kernels
-        self.found: dict[tuple, tuple[Kernel, dict[str, Any]]] = {}
+        self.found: dict[tuple, tuple[Callable[..., Any], dict[str, Any]]] = {}
         UFUNCS.append(self.found)
 
     def key(
@@ -44,16 +47,18 @@ class CheckedCalls:
         for size in sizes:
             if size.__class__ is not tuple or not INTS.issuperset(map(type, size)):  # 1 == True == 1.0
                 return None
-        biases = (None, None) if bias is None else (bias._a.shape, bias._a.dtype)
+        biases = (None,) if bias is None else (bias._a.shape, bias._a.strides, bias._a.dtype)
         return x.shape, x.strides, x.dtype, w.shape, w.strides, w.dtype, *biases, groups, *sizes
 
     def result(self, op: Op, key: tuple | None, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
         """The result of a call of `op` that was checked before; None for others."""
         if key is None or (found := self.found.get(key)) is None:
             return None
-        kernel, attributes = found
+        compute, attributes = found
         arrays = input._a, weight._a, None if bias is None else bias._a
-        result = kernel.function(*arrays, **attributes)
+        result = compute(*arrays)
+        if not state.fast_record:
+            return wrap(result)
         return record_results(op, (input, weight, bias), arrays, attributes, (result,))[0]
 
     def add(
@@ -62,8 +67,11 @@ class CheckedCalls:
         """Save a call that was checked, if a kernel computes it."""
         if key is None:
             return
-        kernel = self.kernels.first((input._a, weight._a, None if bias is None else bias._a), attributes)
+        arrays = input._a, weight._a, None if bias is None else bias._a
+        kernel = self.kernels.first(arrays, attributes)
         if kernel is not None:
             if len(self.found) >= MOST:
                 self.found.clear()
-            self.found[key] = kernel, attributes
+            prepare = getattr(kernel.function, "prepare", None)
+            compute = prepare and prepare(*arrays, **attributes, recorded=True)
+            self.found[key] = compute or functools.partial(kernel.function, **attributes), attributes
