@@ -155,10 +155,10 @@ def _shape_of(size: tuple[Any, ...]) -> tuple[int, ...]:
     return shape
 
 
-def _ones(shape: tuple[int, ...], np_dtype: Any) -> np.ndarray:
-    """As `np.ones`, in half the time."""
+def _ones(shape: tuple[int, ...], np_dtype: Any, value: float = 1) -> np.ndarray:
+    """As `np.ones`, or `np.full` of another number that the dtype holds, in half the time."""
     created = np.empty(shape, np_dtype)
-    created.fill(1)
+    created.fill(value)
     return created
 
 
@@ -183,8 +183,11 @@ def _built(
 ) -> Tensor:
     target = as_device(where)
     np_dtype = (_dtype.get_default_dtype() if dtype is None else _dtype.as_dtype(dtype)).np
-    if target.type == "cpu" and kind != "full" and np_dtype not in KINDS:
-        return _finished(MAKERS[kind](shape, np_dtype), requires_grad)
+    if target.type == "cpu" and np_dtype not in KINDS:
+        if kind != "full":
+            return _finished(MAKERS[kind](shape, np_dtype), requires_grad)
+        if value.__class__ is float and np_dtype.kind == "f":
+            return _finished(_ones(shape, np_dtype, value), requires_grad)
     if target.type == "meta":
         return _finished(_backend.to_device(_backend.stand_in(shape, np_dtype), target), requires_grad)
     xp = on(target)
