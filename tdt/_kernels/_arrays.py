@@ -274,8 +274,8 @@ def prepared_taken(x: Any, index: Any, dim: int) -> Any:
     return _prepared_take(x, index, dim) if few and x.dtype.char in NUMBERS and index.dtype.char in "lqi" else None
 
 
-def prepared_placed(x: Any, index: Any, source: Any, dim: int, *, negative: bool = False, adds: bool = True) -> Any:
-    """A function that copies x with `source` added or written at `index`, for few elements of arrays of these shapes, or None.
+def prepared_placed(x: Any, index: Any, source: Any, dim: int, *, negative: bool = False, how: str = "sum") -> Any:
+    """A function that copies x and places `source` at `index`, for few elements of arrays of these shapes, or None.
 
     x and `source` are contiguous; the index is a vector, or of source's shape, which is x's but for `dim`.
     """
@@ -290,8 +290,8 @@ def prepared_placed(x: Any, index: Any, source: Any, dim: int, *, negative: bool
         return None
     expanded = _expanded(index, dim) if index.ndim > 1 else None
     if expanded is None:
-        return _prepared_place(x, index, dim, negative, adds)
-    place = _prepared_place(x, index[expanded], dim, negative, adds)
+        return _prepared_place(x, index, dim, negative, how)
+    place = _prepared_place(x, index[expanded], dim, negative, how)
     return lambda x, index, source: place(x, index[expanded], source)
 
 

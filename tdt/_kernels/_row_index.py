@@ -12,6 +12,7 @@ import numpy as np
 from tdt._kernels._code import SIZES, Code, Value, Variable
 from tdt._kernels._gufunc import Operand, generalized
 from tdt._kernels._syntax import vector
+from tdt._kernels.index_cpu import combined
 
 KINDS = {"f": "float", "d": "double", "i": "i32", "l": "i64", "q": "i64", "h": "i16", "b": "i8"}
 NONE = np.zeros((), np.int64)  # copied for each call, to be set where one fails: faster than `zeros`
@@ -51,21 +52,21 @@ def row_take(code: Code, operands: list[Operand], sizes: list[Value], letter: st
 
 @generalized("(n),(m),(m),()->()")
 def row_place(code: Code, operands: list[Operand], sizes: list[Value], letter: str, index_letter: str,
-              negative: bool, adds: bool) -> None:  # fmt: skip
-    """x, which is written to, index, what is added or written there in order, a word as in `row_take`; a result of no meaning."""
+              negative: bool, how: str) -> None:  # fmt: skip
+    """x, which is written to, index, what is `combined` with it in order, a word as in `row_take`; a result of no meaning."""
     x, index, source, failed, out = operands
     n, m = sizes
     kind = KINDS[letter]
     with _noting(code, failed) as found, code.loop(0, m) as k:
         number = _number(code, index.place(code, k), INDICES[index_letter], n, negative, found)
         place, new = x.place(code, number), code.load(kind, source.place(code, k))
-        code.store(code.load(kind, place) + new if adds else new, place)
+        code.store(combined(code, how, code.load(kind, place), new), place)
     code.store(code.value(0, "i8"), out.address)
 
 
 @generalized("(n,d),(m),(m,d),()->()")
 def row_place_entries(code: Code, operands: list[Operand], sizes: list[Value], letter: str, index_letter: str,
-                      negative: bool, adds: bool) -> None:  # fmt: skip
+                      negative: bool, how: str) -> None:  # fmt: skip
     """`row_place` of rows, in x and in what is placed, whose elements lie side by side."""
     x, index, source, failed, out = operands
     n, d, m = sizes
@@ -78,7 +79,7 @@ def row_place_entries(code: Code, operands: list[Operand], sizes: list[Value], l
         for begin, end, count in ((zero, whole, many), (whole, d, 0)):
             with code.loop(begin, end, count or 1) as j:
                 new = code.load(kind, row, j, count)
-                code.store(code.load(kind, target, j, count) + new if adds else new, target, j)
+                code.store(combined(code, how, code.load(kind, target, j, count), new), target, j)
     code.store(code.value(0, "i8"), out.address)
 
 
@@ -189,7 +190,7 @@ def row_search(code: Code, operands: list[Operand], sizes: list[Value], letter: 
 _codes: dict[tuple, Any] = {}
 
 
-def _code_for(record: Any, letter: str, index_letter: str, *how: bool) -> Any:
+def _code_for(record: Any, letter: str, index_letter: str, *how: bool | str) -> Any:
     key = record, letter, index_letter, *how
     code = _codes.get(key)
     if code is None:
@@ -248,9 +249,12 @@ def raising(run: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     return called
 
 
-def prepared_place(x: np.ndarray, index: np.ndarray, dim: int, negative: bool, adds: bool) -> Callable[..., np.ndarray]:
-    """A copy of x to which `add` was applied, or which was written to as that adds; see `prepares`."""
-    run = _placing(x, index, dim, negative, adds)
+def prepared_place(x: np.ndarray, index: np.ndarray, dim: int, negative: bool, how: str) -> Callable[..., np.ndarray]:
+    """A copy of x that was written to as `add` adds; see `prepares`.
+
+    how: of `index_cpu.combined`.
+    """
+    run = _placing(x, index, dim, negative, how)
 
     def placed(x: np.ndarray, index: np.ndarray, source: np.ndarray, failed: np.ndarray) -> np.ndarray:
         out = x.copy()
@@ -260,9 +264,9 @@ def prepared_place(x: np.ndarray, index: np.ndarray, dim: int, negative: bool, a
     return raising(placed)
 
 
-def _placing(x: np.ndarray, index: np.ndarray, dim: int, negative: bool, adds: bool) -> Callable[..., Any]:
-    """What adds or writes to x, with a word as in `row_take`."""
-    last, types = x.ndim - 1, (x.dtype.char, index.dtype.char, negative, adds)
+def _placing(x: np.ndarray, index: np.ndarray, dim: int, negative: bool, how: str) -> Callable[..., Any]:
+    """What writes to x, with a word as in `row_take`."""
+    last, types = x.ndim - 1, (x.dtype.char, index.dtype.char, negative, how)
     if index.ndim == 1 and dim < last:
         code, shape = _code_for(row_place_entries, *types), (*x.shape[: dim + 1], -1)
         rows = (*x.shape[:dim], len(index), -1)
@@ -313,7 +317,7 @@ def add(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, negati
     out: contiguous; and `source` too, where the index is a vector.
     """
     failed = NONE.copy()
-    _placing(out, index, dim, negative, True)(out, index, source, failed)
+    _placing(out, index, dim, negative, "sum")(out, index, source, failed)
     return not failed
 
 

@@ -64,6 +64,14 @@ def _take(code: Code, first: Value, last: Value, arguments: list[Value], kind: s
                     code.store(code.load(kind, x, base + number_at(target + b) * width + b), out, target + b)
 
 
+def combined(code: Code, how: str, old: Value, new: Value) -> Value:
+    """What is written for `new` to the place of `old`: "set", "sum", "prod", "amax" or "amin"."""
+    if how in ("set", "sum", "prod"):
+        return new if how == "set" else old + new if how == "sum" else old * new
+    keep = (old >= new if how == "amax" else old <= new) | (old != old)
+    return code.select(keep, old, new)
+
+
 def quotient(code: Code, a: Value, b: Value, limit: Value) -> Value:
     """a // b, where a is below `limit`: without a division if that is b."""
     result = code.variable("i64", 0)
@@ -133,15 +141,7 @@ def _put(
             def place(b: Value, number: Value, row: Value = row, count: int = 0) -> None:
                 target = base + number * width + b
                 new = code.load(kind, source, row + b, count)
-                if how == "sum":
-                    new = code.load(kind, out, target, count) + new
-                elif how == "prod":
-                    new = code.load(kind, out, target, count) * new
-                elif how != "set":
-                    old = code.load(kind, out, target, count)
-                    keep = (old >= new if how == "amax" else old <= new) | (old != old)
-                    new = code.select(keep, old, new)
-                code.store(new, out, target)
+                code.store(combined(code, how, code.load(kind, out, target, count), new), out, target)
 
             if single:
                 place(code.value(0, "i64"), _position(code, index_kind, index, j if whole else row, n, negative))

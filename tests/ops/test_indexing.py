@@ -440,3 +440,53 @@ def test_an_index_by_tensors_is_recorded(places):
         return x.grad.tolist()
 
     assert gradient(tdt) == gradient(torch)
+
+
+REDUCED = {  # shapes of the tensor, of the index and of the values, and the dimension
+    "columns": ((5, 6), (9, 6), (9, 6), 0),
+    "rows": ((4, 5), (4, 30), (4, 30), 1),
+    "a vector": ((7,), (30,), (30,), 0),
+    "the middle": ((3, 4, 5), (3, 9, 5), (3, 9, 5), 1),
+    "more values": ((5, 6), (9, 6), (11, 6), 0),
+    "an expanded index": ((5, 6), (9, 1), (9, 6), 0),
+}
+
+
+@pytest.mark.parametrize("name", REDUCED)
+@pytest.mark.parametrize("reduce", ["sum", "prod", "amax", "amin", "mean"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "float16"])
+def test_scatter_reduce_gives_pytorchs_values_at_first_and_later(name, reduce, dtype):
+    shape, places, values, dim = REDUCED[name]
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        arrays = [rng.integers(-3, 4, s).astype(dtype) for s in (shape, values)]
+        if "float" in dtype and reduce != "prod":
+            arrays[1].reshape(-1)[[1, 3]] = np.nan, -0.0
+        index = rng.integers(0, shape[dim], places)
+        found = []
+        for lib in (tdt, torch):
+            x, source, at = (lib.from_numpy(a.copy()) for a in (*arrays, index))
+            at = at if name != "an expanded index" else at.expand(values)
+            out = x.scatter_reduce(dim, at, source, reduce)
+            assert x.numpy().tobytes() == arrays[0].tobytes()
+            for bad in (-1, shape[dim]):
+                with pytest.raises(RuntimeError, match="out of bounds"):
+                    x.scatter_reduce(dim, lib.full_like(at, bad), source, reduce)
+            found.append(out.numpy())
+        np.testing.assert_array_equal(*found)
+        if reduce in ("sum", "prod"):
+            np.testing.assert_array_equal(*map(np.signbit, found))
+
+
+@pytest.mark.parametrize("reduce", ["sum", "prod", "amax", "amin"])
+def test_scatter_reduce_has_pytorchs_gradients_at_first_and_later(reduce):
+    rng = np.random.default_rng(1)
+    for _ in range(3):
+        arrays = rng.standard_normal((5, 6)), rng.standard_normal((9, 6))
+        index, found = rng.integers(0, 5, (9, 6)), []
+        for lib in (tdt, torch):
+            x, source = (lib.tensor(a, requires_grad=True) for a in arrays)
+            x.scatter_reduce(0, lib.from_numpy(index), source, reduce).square().sum().backward()
+            found += [x.grad.numpy(), source.grad.numpy()]
+        np.testing.assert_allclose(found[0], found[2], rtol=1e-12)
+        np.testing.assert_allclose(found[1], found[3], rtol=1e-12)

@@ -187,7 +187,8 @@ def _(x: Any, values: Any, *tensors: Any, dims: tuple[int, ...], accumulate: boo
     if not _placed(x.copy(), values, tensors, dims, accumulate):
         return None
     if len(dims) == 1 == tensors[0].ndim:
-        place = _kernels.prepared_placed(x, tensors[0], values, dims[0], negative=True, adds=accumulate)
+        how = "sum" if accumulate else "set"
+        place = _kernels.prepared_placed(x, tensors[0], values, dims[0], negative=True, how=how)
         if place is not None:
             return lambda x, values, index: place(x, index, values)
 

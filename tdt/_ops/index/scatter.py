@@ -353,8 +353,9 @@ def _scatter_reduce(
 
 
 @_kernels.prepares(_scatter_reduce.forward, strided=True)
-def _(x: Any, index: Any, src: Any, *, recorded: bool, **how: Any) -> Any:
-    return functools.partial(_scatter_reduce.forward, np, **how)
+def _(x: Any, index: Any, src: Any, *, recorded: bool, dim: int, reduce: str, include_self: bool) -> Any:
+    placed = _kernels.prepared_placed(x, index, src, dim, how=reduce) if include_self and reduce != "mean" else None
+    return placed or functools.partial(_scatter_reduce.forward, np, dim=dim, reduce=reduce, include_self=include_self)
 
 
 @_scatter_reduce.vjp("x", "src")
