@@ -22,6 +22,7 @@ from tdt._kernels._rows import LANES, allocated, for_each, load, release, row_fu
 from tdt._kernels._syntax import vector_length
 
 GRAIN = 1 << 15  # elements that a thread should at least have
+MOST_STEP = 4  # distance of windows across up to which results are computed a vector at a time
 # Sizes of the image and of the result, then kernel, stride, padding and dilation, each down and across.
 SIZES = "q" * 12
 
@@ -32,7 +33,7 @@ def max_pool(
     """The op `max_pool`: the largest element of each window; NaN wins over every number."""
     out = output_sizes(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)
     found = np.empty((*x.shape[:2], *out), np.float32)
-    _run(_maxima(_step(stride)), found, (x, found), _sizes(x.shape[2:], out, kernel, stride, padding, dilation))
+    _run(_maxima(_read_step(stride)), found, (x, found), _sizes(x.shape[2:], out, kernel, stride, padding, dilation))
     return found
 
 
@@ -79,7 +80,7 @@ def window_means(
         return means.reshape(*x.shape[:2], *out)
     found = np.empty((*x.shape[:2], *out), np.float32)
     sizes = _sizes(x.shape[2:], out, kernel, stride, padding)
-    _run(_means(_step(stride)), found, (x, found, counts), (*sizes, int(counts.size > 1)))
+    _run(_means(_read_step(stride)), found, (x, found, counts), (*sizes, int(counts.size > 1)))
     return found
 
 
@@ -120,7 +121,7 @@ def prepared_max_pool(x: np.ndarray, *, kernel: tuple, stride: tuple, padding: t
                       recorded: bool) -> Callable[[np.ndarray], np.ndarray] | None:  # fmt: skip
     """`max_pool` for images of the shape of x; see `prepares`."""
     out = output_sizes(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)
-    return _prepared(_maxima(_step(stride)), x, out, _sizes(x.shape[2:], out, kernel, stride, padding, dilation))
+    return _prepared(_maxima(_read_step(stride)), x, out, _sizes(x.shape[2:], out, kernel, stride, padding, dilation))
 
 
 def prepared_means(x: np.ndarray, counts: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple,
@@ -131,7 +132,7 @@ def prepared_means(x: np.ndarray, counts: np.ndarray, *, kernel: tuple, stride: 
         visible, shape = (*x.shape[:2], math.prod(kernel)), (*x.shape[:2], *out)
         return lambda x: means(x.reshape(visible), count).reshape(shape)
     sizes = *_sizes(x.shape[2:], out, kernel, stride, padding), int(counts.size > 1)
-    return _prepared(_means(_step(stride)), x, out, sizes, counts)
+    return _prepared(_means(_read_step(stride)), x, out, sizes, counts)
 
 
 def _prepared(kernel: NativeKernel, x: np.ndarray, out: tuple, sizes: tuple[int, ...],
@@ -158,6 +159,11 @@ def _grain(windows: int, sizes: tuple[int, ...]) -> int:
 def _step(stride: tuple) -> int:
     """The distance of windows across for which the code is written; 0 for any."""
     return stride[-1] if stride[-1] < 3 else 0
+
+
+def _read_step(stride: tuple) -> int:
+    """The same for results, whose code loads whole vectors of windows and picks their cells."""
+    return stride[-1] if stride[-1] <= MOST_STEP else 0
 
 
 def _is_whole(size: tuple, kernel: tuple, padding: tuple, out: tuple) -> bool:
@@ -193,7 +199,7 @@ class _Windows:
     def line(self) -> Value:
         """The elements of a row with its borders, as far as the last window reaches and a vector beyond."""
         reach = (self.columns - 1) * self.step + (self.across - 1) * self.spread + 1
-        return self.code.maximum(reach, self.left + self.width) + 2 * LANES * 2
+        return self.code.maximum(reach, self.left + self.width) + LANES * MOST_STEP
 
     def cells(self, row: Value) -> tuple[Value, Value]:
         """The first and last kernel rows [first, last) of a row of windows that lie in the image."""

@@ -70,6 +70,27 @@ def test_windows_add_their_gradients_in_order_and_give_them_to_one_cell(step, si
     np.testing.assert_array_equal(plane_pool_cpu.max_pool_vjp(g, out, x, **how), expected)
 
 
+@pytest.mark.parametrize("width", [9, 37, 150])
+@pytest.mark.parametrize("step", [2, 3, 4, 5])
+def test_a_window_has_one_value_whatever_the_stride(step, width):
+    x = np.random.default_rng(step).standard_normal((3, 2, 7, width)).astype(np.float32)
+    x[0, 0, 3, 4] = np.nan
+    for size, padding, dilation in ((step, 0, 1), (3, 1, 2), (5, 2, 1)):
+        how = {"kernel": (2, size), "padding": (0, padding)}
+        every, some = (
+            plane_pool_cpu.max_pool(x, stride=(1, s), dilation=(1, dilation), ceil_mode=False, **how) for s in (1, step)
+        )
+        assert some.tobytes() == every[..., ::step].tobytes()
+        if dilation == 1:
+            shapes = [(6, -(-every.shape[3] // s)) for s in (1, step)]
+            counts = np.full(1, 2.0 * size, np.float32)
+            every, some = (
+                plane_pool_cpu.window_means(x, counts, stride=(1, s), out=out, **how)
+                for s, out in zip((1, step), shapes, strict=True)
+            )
+            assert some.tobytes() == every[..., ::step].tobytes()
+
+
 @pytest.mark.parametrize(("size", "out"), [((11,), 4), ((21, 40), (4, 7)), ((28, 28), 3), ((5, 9, 17), (3, 4, 5))])
 def test_adaptive_maxima_have_the_portable_bits_on_all_threads(size, out, monkeypatch):
     rng = np.random.default_rng(0)
