@@ -55,7 +55,8 @@ def _sum_of_cells(parts: np.ndarray, b: np.ndarray | None, size: tuple, stride: 
     full = np.zeros((count, few, max(reach, padding[0] + size[0])), np.float32)
     for k in range(cells):
         first = k * dilation[0]
-        full[:, :, first : first + (windows - 1) * stride[0] + 1 : stride[0]] += parts[:, :, k]
+        lines = full[:, :, first : first + (windows - 1) * stride[0] + 1 : stride[0]]
+        np.add(lines, parts[:, :, k], out=lines)
     inside = full[:, :, padding[0] : padding[0] + size[0]]
     return np.ascontiguousarray(inside) if b is None else inside + b[:, None]
 
