@@ -413,6 +413,9 @@ def test_what_integers_and_slices_name_is_a_view_of_the_same_memory(key, recorde
 PLACES = [
     "(i, j)", "(i, i)", "(i[:, None], j)", "(i[None], j[:, None])", "(i, j, i)", "(i, i.flip(0), j, i)", "(i + 3, j)",
     "(i[:0], j[:0])", "(i[:2], j)", "(i[::2], j[::2])", "(i.reshape(1, 3).T, j.reshape(1, 3).T)", "(i, i[0])", "(j - 4, i)",
+    "(slice(None), i)", "(slice(None), i, i)", "(slice(None), slice(None), i)", "(slice(None), i[:, None], i[None])",
+    "(slice(None), i, i - 1, i)", "(slice(None), j + 9)", "(slice(1, None), i)", "(slice(None), i[:0])", "(i, slice(None), i)",
+    "(slice(None), i[:, None], i[:, None])", "(slice(None), i[None].T, i[None].T)", "(slice(None), i[None, :2], i[None, :2])",
 ]  # fmt: skip
 
 

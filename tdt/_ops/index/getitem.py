@@ -56,7 +56,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     if kind is tuple:
         if (spec := _plain(x._a.shape, key)) is not None:
             return view_of(slice_view, x, {"spec": spec}, key if ... in key else (*key, ...))
-        if (picked := _picked_at(x, key)) is not None:
+        if key[-1].__class__ is Tensor and (picked := _picked_at(x, key)) is not None:
             return picked
         if len(key) <= x._a.ndim and all(k.__class__ is Tensor and k._a.dtype == np.int64 and k._a.ndim for k in key):
             return _index(x, *key, dims=tuple(range(len(key))))
@@ -97,23 +97,35 @@ def _picked(x: Tensor, key: Tensor) -> Tensor | None:
 
 
 def _picked_at(x: Tensor, key: tuple) -> Tensor | None:
-    """x[key] for contiguous NumPy tensors and tensors of integers, where nothing is recorded; None for all others."""
+    """x[key] for contiguous NumPy tensors, and tensors of integers after whole dimensions, where nothing is recorded.
+
+    None for all others.
+    """
     record = state.fast_record
     if record is None or (record and (x._edge is not None or x._view is not None)):
         return None
-    a, places = x._a, []
+    a = x._a
     if a.__class__ is not np.ndarray or not a.flags.c_contiguous:
         return None
+    whole: list[Any] = []
+    places: list[Any] = []
     for k in key:
+        if k.__class__ is slice and not places and k.start is None and k.stop is None and k.step is None:
+            whole.append(k)
+            continue
         i = k._a if k.__class__ is Tensor else None
         if i.__class__ is not np.ndarray or i.dtype != np.int64 or not i.ndim or not i.flags.c_contiguous:
             return None
+        if whole and places and i.shape != places[0].shape:
+            return None
         places.append(i)
     try:
-        picked = a[tuple(places)]
+        picked = a[(*whole, *places)]
     except IndexError:  # of which `index` says more
         return None
-    return wrap(picked) if places and picked.flags.c_contiguous else None
+    if whole:
+        return wrap(np.ascontiguousarray(picked))
+    return wrap(picked) if picked.flags.c_contiguous else None
 
 
 def _plain(shape: tuple[int, ...], key: tuple) -> tuple | None:
