@@ -98,7 +98,7 @@ def _never(arrays: Sequence[Any], attributes: dict) -> bool:
     return False
 
 
-def prepares(function: Callable, *, strided: bool = False) -> Callable[[F], F]:
+def prepares(function: Callable, *, strided: bool = False, large: bool = False) -> Callable[[F], F]:
     """Let the decorated function prepare calls of `function`, a kernel or the forward of an op.
 
     It gets the arrays and attributes of a call, and `recorded`, and returns a function of other arrays of these shapes, strides
@@ -107,10 +107,12 @@ def prepares(function: Callable, *, strided: bool = False) -> Callable[[F], F]:
 
     Args:
         strided: whether it is asked for arrays too that are not contiguous.
+        large: whether it is asked for arrays of all sizes, where calls are not `recorded`.
     """
 
     def decorate(prepare: F) -> F:
         function.prepare, function.prepares_strided = prepare, strided  # type: ignore[attr-defined]
+        function.prepares_large = large  # type: ignore[attr-defined]
         return prepare
 
     return decorate

@@ -199,7 +199,8 @@ class _Call:
             return None
         if (op.variadic or op.random) and not hasattr(op.forward, "prepare"):
             return None
-        if not all(arrays[k].size < THREADS.elementwise for k in self.places):
+        large = not recorded and getattr(op.forward, "prepares_large", False)
+        if not large and not all(arrays[k].size < THREADS.elementwise for k in self.places):
             return None
         contiguous = all(arrays[k].flags.c_contiguous for k in self.places)
         kernel = chosen_for(op.kernels, arrays, self.attributes) if op.kernels else None

@@ -345,3 +345,26 @@ def test_a_view_of_what_einsum_computed_has_memory_of_its_own():
         out += 1
         assert out.tolist() == [5.0] * 3
         assert x.sum() == y.sum() == 12
+
+
+def test_rows_of_large_tables_are_prepared_where_nothing_is_recorded(monkeypatch):
+    from tdt._ops.nn import embedding
+
+    values = np.arange(40_000 * 4, dtype=np.float32).reshape(-1, 4)
+    table, general, check = tdt.from_numpy(values), [], embedding.check_embedding
+    monkeypatch.setattr(embedding, "check_embedding", lambda *args: general.append(args) or check(*args))
+    for start in (0, 39_000, 7, 100):
+        index = tdt.arange(start, start + 3)
+        general.clear()
+        found = tdt.nn.functional.embedding(index, table)
+        assert not start or not general
+        np.testing.assert_array_equal(found.numpy(), values[start : start + 3])
+        with pytest.raises(IndexError, match="out of range"):
+            tdt.nn.functional.embedding(index - start - 1, table)
+        with pytest.raises(IndexError, match="out of range"):
+            tdt.nn.functional.embedding(index * 0 + 40_000, table)
+    table.requires_grad_()
+    for _ in range(3):
+        table.grad = None
+        tdt.nn.functional.embedding(tdt.tensor([5, 39_999, 5]), table).sum().backward()
+        assert table.grad[5].tolist() == [2.0] * 4 and table.grad.sum() == 12

@@ -55,7 +55,7 @@ def _taken(w: Any, indices: Any) -> Any:
     return w.take(indices, 0)  # twice as fast as an index
 
 
-@_kernels.prepares(_embedding.forward, strided=True)
+@_kernels.prepares(_embedding.forward, strided=True, large=True)
 def _(w, indices, *, recorded, **how):
     return _kernels.prepared_entries(w, indices) or _taken
 
