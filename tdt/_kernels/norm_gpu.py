@@ -201,7 +201,8 @@ def layer_norm_vjp(g: Any, x: Any, w: Any, mean: Any, rstd: Any, g_mean: Any, g_
 def _steps(x: Any) -> tuple[int, int, int]:
     """How many elements lie between samples, channels and places of dense (N, C, *)."""
     n, c, *rest = (s // x.itemsize for s in x.strides)
-    return n, c, min(rest, default=0)
+    # A dimension of one place may have any step, such as 0 where it was inserted.
+    return n, c, min((step for step, size in zip(rest, x.shape[2:], strict=True) if size != 1), default=0)
 
 
 def batch_norm(x: Any, w: Any = None, b: Any = None, *, eps: float, running: tuple = (None, None), batches: Any = None,

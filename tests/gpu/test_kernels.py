@@ -84,6 +84,24 @@ def test_batch_norm_and_its_running_statistics(shape: tuple, last: bool, counted
     assert calls == ["copy", "batch_norm"]
 
 
+@pytest.mark.parametrize("insert", [1, 2, 3, (2, 4)])
+def test_batch_norm_over_inserted_dimensions(insert: int | tuple, counted):
+    """These have a step of 0, in the images as in the gradient."""
+    x, places = numbers(4, 3, 8), (insert,) if isinstance(insert, int) else insert
+
+    def inserted(x):
+        for place in places:
+            x = x.unsqueeze(place)
+        return x
+
+    held_to_float64(lambda x: F.batch_norm(inserted(x), None, None, training=True), x, within=100 * EPS)
+    shape = tuple(inserted(tdt.ones(4, 3, 8)).shape)
+    norm = functools.partial(F.batch_norm, running_mean=None, running_var=None, training=True)
+    held_to_float64(lambda x: norm(x).squeeze(places), x.reshape(shape), within=100 * EPS)
+    on_gpu = tdt.tensor(x, device="cuda").float()
+    assert "batch_norm" in launched(counted, lambda: norm(inserted(on_gpu)))
+
+
 @pytest.mark.parametrize("shape", [(1, 2), (5, 3), (4, 40), (3, 5, 2), (2, 1100)])
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_cross_entropy(shape: tuple, reduction: str):
