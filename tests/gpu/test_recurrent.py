@@ -60,6 +60,15 @@ def test_a_gru_goes_through_its_steps_in_one_launch_each_way(counted):
     assert [name for _, name, _ in found] == ["gru_vjp", *["cublasLtMatmul"] * 3]
 
 
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_batches_of_no_sequences_have_gradients(kind: type):
+    layers, x = kind(5, 8).cuda(), tdt.ones(3, 0, 5).cuda().requires_grad_()
+    out = layers(x)[0]
+    out.sum().backward()
+    assert out.shape == (3, 0, 8) and x.grad.shape == x.shape
+    assert [p.grad.count_nonzero().item() for p in layers.parameters()] == [0] * 4
+
+
 def test_gradients_of_the_first_state_and_second_derivatives_of_a_gru():
     results = []
     layer = nn.GRU(3, 4).double()

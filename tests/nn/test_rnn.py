@@ -151,6 +151,19 @@ def test_layers_refuse_states_and_inputs_as_pytorch_does(kind):
     agree_error(lambda lib: getattr(lib.nn, kind)(3, 4)(lib.zeros(2, 2, 3).double()))
 
 
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+def test_batches_of_no_sequences_are_pytorchs(kind):
+    def call(lib, model):
+        x = lib.ones(3, 0, 2, dtype=lib.float64, requires_grad=True)
+        out, states = model(x)
+        out.sum().backward()
+        return *flat((out, states)), x.grad, *(p.grad for p in model.parameters())
+
+    ours, theirs = pair(kind, 2, 3)
+    for found, expected in zip(call(tdt, ours), call(torch, theirs), strict=True):
+        assert tuple(found.shape) == tuple(expected.shape) and found.tolist() == expected.tolist()
+
+
 def test_dropout_of_a_single_layer_warns():
     for lib in (tdt, torch):
         with pytest.warns(UserWarning, match="dropout option adds dropout after all but last recurrent layer"):

@@ -132,7 +132,7 @@ def _(needs, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr, sizes, reverse, g_out, g_las
 @lstm_sequence.fast_vjp(*LSTM_OPERANDS)
 def _(xp, needs, x, h, c, w_ih, w_hh, w_hr, sizes, reverse, out, gates, cells, g_out, g_last, g_cell):
     steps, batch = steps_of(sizes, reverse), len(h)
-    if len(cells) == len(gates):
+    if batch and len(cells) == len(gates):
         how = {"needs": needs, "steps": steps, "offsets": _offsets(xp, steps, x)}
         return *_LSTM_GRAD_ON_GPU(x, h, c, w_ih, w_hh, out, gates, cells, g_out, g_last, g_cell, **how), None
     g_last, g_cell = (xp.zeros(a.shape, a.dtype) if g is None else g for g, a in ((g_last, h), (g_cell, c)))
