@@ -273,7 +273,8 @@ def _key(value: Any, tensors: list[Tensor], objects: list[Any]) -> Any:
     if kind is tuple or kind is list:
         return kind, *[_key(item, tensors, objects) for item in value]
     if kind is dict:
-        return kind, *value, *[_key(item, tensors, objects) for item in value.values()]
+        names = [name if name.__class__ is str else (name.__class__, name, repr(name)) for name in value]
+        return kind, *names, *[_key(item, tensors, objects) for item in value.values()]
     if kind in (bool, int, str, bytes, type(None)):
         return kind, value
     if kind is float or kind is complex:

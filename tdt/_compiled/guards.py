@@ -10,7 +10,7 @@ import builtins
 import dis
 import functools
 import types
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from operator import is_
@@ -38,9 +38,8 @@ class Guards:
     def __init__(self, *objects: Any):
         self.tensors: list[Tensor] = []
         self._dicts: list[dict] = []
-        self._lists: list[Any] = []  # lists and deques
-        self._sets: list[set] = []
-        self._set_values: list[frozenset] = []
+        self._lists: list[list] = []
+        self._others: list[Any] = []  # deques, sets, and dicts with an order of their own
         self._cells: list[list[Any]] = []  # [cell, content]
         self._globals: list[list[Any]] = []  # [dict, name, value]
         self._empty: list[Any] = []  # dicts and lists, as those of hooks, that must stay empty
@@ -52,19 +51,18 @@ class Guards:
             self._hold_options(optimizer)
         self._containers = [*self._dicts, *self._lists]
         self._sizes = [*map(len, self._containers)]
-        self._items = [*chain.from_iterable((*map(dict.values, self._dicts), *self._lists))]
+        self._items = [*self._contained()]
+        self._other_sizes = [*map(len, self._others)]
+        self._other_items = [*chain.from_iterable(self._others)]
         self._of_classes = [each for each in self._globals if each[0].__class__ is not dict]
 
     def hold(self) -> bool:
         """Whether all is as it was, but for numbers and texts that were replaced by equal ones."""
         if any(self._empty) or [*map(len, self._containers)] != self._sizes:
             return False
-        now = chain.from_iterable((*map(dict.values, self._dicts), *self._lists))
-        if not all(map(is_, now, self._items)):
-            now = chain.from_iterable((*map(dict.values, self._dicts), *self._lists))
-            if not _alike(now, self._items):
-                return False
-        if self._sets != self._set_values:
+        if not all(map(is_, self._contained(), self._items)) and not _alike(self._contained(), self._items):
+            return False
+        if not self._others_hold():
             return False
         for cell, value in self._cells:
             if (now := _content(cell)) is not value and not _alike((now,), (value,)):
@@ -85,10 +83,20 @@ class Guards:
                 references.item(names, name)
 
     def hold_others(self) -> bool:
-        """Whether sets, and attributes of classes, are as they were."""
-        if self._sets != self._set_values:
+        """Whether deques, sets, orders of dicts, and attributes of classes are as they were."""
+        if not self._others_hold():
             return False
         return not self._of_classes or all(names.get(name, MISSING) is value for names, name, value in self._of_classes)
+
+    def _contained(self) -> Iterable[Any]:
+        """The keys and values of dicts, and the items of lists."""
+        return chain.from_iterable((*map(dict.keys, self._dicts), *map(dict.values, self._dicts), *self._lists))
+
+    def _others_hold(self) -> bool:
+        others = self._others
+        if not others:
+            return True
+        return [*map(len, others)] == self._other_sizes and _alike(chain.from_iterable(others), self._other_items)
 
     def _visit(self, value: Any) -> None:  # noqa: C901  (a case for each kind of object)
         if value.__class__ in SCALARS or id(value) in self._visited:
@@ -106,10 +114,9 @@ class Guards:
         elif isinstance(value, functools.partial):
             self._visit_items([value.func, *value.args, *value.keywords.values()])
         elif isinstance(value, (list, deque, tuple, set, frozenset)):
-            if isinstance(value, set):
-                self._sets.append(value)
-                self._set_values.append(frozenset(value))
-            elif isinstance(value, (list, deque)):
+            if isinstance(value, (set, deque)):
+                self._others.append(value)
+            elif isinstance(value, list):
                 if value:
                     self._lists.append(value)
                 else:
@@ -180,6 +187,8 @@ class Guards:
             self._empty.append(d)
             return
         self._dicts.append(d)
+        if isinstance(d, OrderedDict):
+            self._others.append(d)
 
     def _hold_options(self, optimizer: Any) -> None:
         """Let the options of an optimizer be as they are, which its recorded step reads anew in each call."""

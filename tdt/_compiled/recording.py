@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt._backend.device import get_default_device
 from tdt._compiled.fusion import Fusion, again
 from tdt._compiled.gradient import Named, Walk
 from tdt._compiled.gradients import Changes, has_hooks, identity, is_unchanged, shown
@@ -424,4 +425,6 @@ def _any_gradient(like: ndarray) -> ndarray:
 
 def mode() -> tuple:
     """What the computation of ops depends on besides their operands."""
-    return state.grad, SWITCHES.kernels, SWITCHES.winograd, THREADS.count, get_default_dtype()
+    device = get_default_device()
+    switches = state.grad, state.validates, SWITCHES.kernels, SWITCHES.winograd, THREADS.count
+    return *switches, get_default_dtype(), device.type, device.index

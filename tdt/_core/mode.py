@@ -24,6 +24,7 @@ class State(threading.local):
     saving_refused = ""  # the reason why saved-tensor hooks are disabled
     anomaly: Any = None  # anomaly detection: runs the nodes of a backward pass, and checks for NaN
     task: Any = None  # the current backward pass
+    validates = __debug__  # distributions check their arguments, if they are not told; set for all threads
     recording: Any = None  # records the ops of a function that is being compiled
     batching: Any = None  # the run of a function that `vmap` computes for all entries at once
     # `grad`, or None if a handler or inference mode is active and ops take the general path.

@@ -10,7 +10,7 @@ from typing import Any, Self
 import tdt
 from tdt import Size, Tensor, _about
 from tdt._core.constructors import own_constructor
-from tdt._core.mode import check_values, state
+from tdt._core.mode import State, check_values, state
 from tdt.distributions import constraints
 from tdt.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
 
@@ -48,7 +48,7 @@ class Distribution:
         """
         if value not in (True, False):
             raise ValueError(f"value must be True or False, not {value!r}")
-        Distribution._validate_args = value
+        Distribution._validate_args = State.validates = value
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -26,6 +26,24 @@ class OptimizedModule(Module):
             return module(*args, **kwargs)
         return self._compiled(*args, **kwargs)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "training" and "_compiled" in vars(self):
+            self._orig_mod.training = value
+        if self._is_own(name):
+            super().__setattr__(name, value)
+        else:
+            setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if self._is_own(name):
+            super().__delattr__(name)
+        else:
+            delattr(self._orig_mod, name)
+
+    def _is_own(self, name: str) -> bool:
+        """Whether an attribute is one of this module rather than of the other."""
+        return "_compiled" not in vars(self) or name in vars(self) or name == "_orig_mod" or hasattr(type(self), name)
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
