@@ -365,7 +365,8 @@ class Recording:
     def _gradients(self, structure: Structure, roots: Sequence[Tensor], keep: bool) -> list[Any]:
         """The gradients that the program reaches of some gradients of the results, without the hooks of the roots.
 
-        None are computed where nodes before the function have hooks. keep: retain the graph.
+        The pass ends at the nodes before the function, which may lead to its own parameters, as those of earlier calls do.
+        None are computed where such nodes have hooks. keep: retain the graph.
         """
         inputs = [_edge(roots[place]) for place in self.reached]
         if not self.differentiable or any(not isinstance(e[0], Tensor) and e[0].hooks for e in inputs):
@@ -377,7 +378,8 @@ class Recording:
                 t._hooks = t._node_hooks = None
             outputs = [structure.tensors[k] for k in self.differentiable]
             gradients = [_any_gradient(t._a) for t in outputs]
-            return _engine.run([_edge(t) for t in outputs], gradients, keep, False, inputs)
+            ends = frozenset([node for node, _ in inputs if not isinstance(node, Tensor)])
+            return _engine.run([_edge(t) for t in outputs], gradients, keep, False, inputs, ends=ends)
         finally:
             exchange_grad(mode)
             for t, own, own_of_node in hooks:

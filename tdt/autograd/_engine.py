@@ -36,19 +36,28 @@ class Task:
         graph: record the backward pass itself; gradients are Tensors then.
         inputs: the edges whose gradients are requested; None accumulates into `.grad` of all leaves.
         fill: add the gradients of requested leaves to their `.grad` instead of returning them.
+        ends: nodes at which the pass ends.
     """
 
     __slots__ = ("order", "keep", "graph", "requested", "runs", "fill", "pending", "current", "__weakref__")
 
-    def __init__(self, roots: list[tuple[Any, int]], keep: bool, graph: bool, inputs: list | None, fill: bool):
-        self.order, self.keep, self.graph, self.fill = _backward_order(roots), keep, graph, fill
+    def __init__(
+        self,
+        roots: list[tuple[Any, int]],
+        keep: bool,
+        graph: bool,
+        inputs: list | None,
+        fill: bool,
+        ends: frozenset[Any] = frozenset(),
+    ):
+        self.order, self.keep, self.graph, self.fill = _backward_order(roots, ends), keep, graph, fill
         self.requested: Any = None
         # Whether each node on a path to a requested edge runs; None: all run, and all leaves that they lead to are requested.
         self.runs: dict[Any, bool] | None = None
         if inputs is not None:
             self.requested = set(inputs)
             if not _all_requested(self.order, self.requested):
-                self.order, self.runs = _only_towards(self.order, self.requested, fill)
+                self.order, self.runs = _only_towards(self.order, self.requested, fill, ends)
         # Node or leaf -> its gradient so far; for a node of several outputs a list of them.
         self.pending: dict[Any, Any] = {}
         self.current: Any = None  # the running node, in anomaly mode
@@ -66,12 +75,14 @@ def run(
     graph: bool,
     inputs: list[tuple[Any, int]] | None = None,
     fill: bool = False,
+    ends: frozenset[Any] = frozenset(),
 ) -> list:
     """Backward from `roots` (edges) with `grads` (arrays; Tensors if `graph`).
 
     Without `inputs`, gradients are added to the `.grad` of the leaves. With `inputs` (edges), their gradients are returned,
     None for an input that was not reached, and no `.grad` changes. fill: gradients of leaves in `inputs` are added to their
-    `.grad` instead. keep: retain the graph for another backward pass.
+    `.grad` instead. keep: retain the graph for another backward pass. ends: nodes of `inputs` at which the pass ends, though
+    they lead to others of `inputs`.
     """
     if state.recording is not None and inputs is None and not graph:
         return state.recording.gradients.backward(run, roots, grads, keep)
@@ -79,7 +90,7 @@ def run(
         found = _run_alone(*roots[0], grads[0], keep, inputs)
         if found is not None:
             return found
-    task = Task(roots, keep, graph, inputs, fill)
+    task = Task(roots, keep, graph, inputs, fill, ends)
     before, state.task = state.task, task
     gpu = _backend.current_gpu() if _backend.several_gpus() else None
     try:
@@ -246,9 +257,11 @@ def _arrive(pending: dict, edge: tuple, g: Any) -> None:
         pending[target] = sum_of(pending[target], g) if target in pending else g
 
 
-def _backward_order(roots: list[tuple[Any, int]]) -> list:
-    """The reachable nodes, newest first, and the leaves, each right after the last node that has an edge to it."""
-    places: dict[Any, float] = {}
+def _backward_order(roots: list[tuple[Any, int]], ends: frozenset[Any] = frozenset()) -> list:
+    """The nodes that are reached before or at `ends`, newest first, and the leaves, each right after the last node that has an
+    edge to it.
+    """
+    places: dict[Any, float] = {node: node.number for node in ends}
     stack = []
     for target, _ in roots:
         if target not in places:
@@ -285,12 +298,16 @@ def _all_requested(order: list, requested: set) -> bool:
     return count == len(requested)
 
 
-def _only_towards(order: list, requested: set, fill: bool) -> tuple[list, dict[Any, bool]]:
+def _only_towards(
+    order: list, requested: set, fill: bool, ends: frozenset[Any] = frozenset()
+) -> tuple[list, dict[Any, bool]]:
     """The part of `order` on a path to `requested`, and whether each of its nodes runs (else its gradient is only captured)."""
     targets = {target for target, _ in requested}
     runs: dict[Any, bool] = {}
     for target in reversed(order):
-        if not isinstance(target, Tensor) and any(e is not None and e[0] in runs for e in target.edges):
+        if target in ends:
+            runs[target] = False
+        elif not isinstance(target, Tensor) and any(e is not None and e[0] in runs for e in target.edges):
             runs[target] = True
         elif target in targets:
             runs[target] = fill

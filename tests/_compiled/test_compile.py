@@ -711,6 +711,23 @@ def test_a_comparison_finds_a_recording_that_computes_something_else(text):
     assert not recordings(compiled)
 
 
+def test_a_comparison_leaves_the_graph_of_earlier_calls():
+    """An argument's graph leads to the function's own parameters, where a block is called in a loop."""
+
+    def gradients(compiles):
+        tdt.manual_seed(1)
+        block = nn.Linear(4, 4)
+        function = tdt.compile(block, fullgraph=True) if compiles else block
+        x = tdt.randn(2, 4, requires_grad=True)
+        y = x * 2
+        for _ in range(5):
+            y = function(y).tanh()
+        y.sum().backward()
+        return bits([x.grad, *[p.grad for p in block.parameters()]])
+
+    assert gradients(True) == gradients(False)
+
+
 def test_the_first_calls_of_a_kind_can_stay_as_they_are():
     compiled = Compiled(lambda x: x * 2, eager_calls=2)
     for count in (0, 0, 1, 1):
