@@ -26,7 +26,7 @@ from tdt.autograd._node import BackwardPlan, Node
 from tdt.autograd._op_table import OPS
 from tdt.autograd._plan import NUMBER, Plan, make_plan, wrap_scalars
 from tdt.autograd._views import NOWHERE, edge_of
-from tdt.autograd._wrap import link_view, wrap_results
+from tdt.autograd._wrap import link_view, views, wrap_results
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
@@ -50,6 +50,8 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:  # noqa: C90
     except AttributeError:
         plan = None
     if plan is None or not plan.fast_path or a.__class__ is not ndarray or record is None:
+        if op.multi_view and plan is not None and state.fast_record is False and a.__class__ is ndarray and a.size:
+            return views(op, x, op.forward(np, a, **attributes), attributes)
         return apply(op, (x,), attributes)
     edge = (x._edge if x._view is None else edge_of(x)) if record and op.rules else None
     ufunc: Any = None

@@ -20,7 +20,7 @@ _new = object.__new__
 def wrap_results(op: Op, results: tuple, operands: tuple, attributes: dict) -> tuple[Tensor, ...]:
     """Tensors around the results; NumPy's scalars become 0-d arrays."""
     if op.multi_view and state.fast_record is not None and type(operands[0]._a) is ndarray and operands[0]._a.size:
-        return _views(op, operands[0], results, attributes)
+        return views(op, operands[0], results, attributes)
     outs = []
     for k, r in enumerate(results):
         t = alias(r if r.__class__ is ndarray else _backend.as_array(r), None)
@@ -32,7 +32,7 @@ def wrap_results(op: Op, results: tuple, operands: tuple, attributes: dict) -> t
     return tuple(outs)
 
 
-def _views(op: Op, x: Tensor, results: tuple, attributes: dict) -> tuple[Tensor, ...]:
+def views(op: Op, x: Tensor, results: tuple, attributes: dict) -> tuple[Tensor, ...]:
     """Tensors around several views of the memory of `x`."""
     outs = []
     storage, source = x._st, x._view

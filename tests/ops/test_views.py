@@ -17,6 +17,26 @@ def test_strides_of_strided_views_count_from_the_start_of_the_memory(view):
     assert found.as_strided((3,), (2,), 0).tolist() == expected.as_strided((3,), (2,), 0).tolist() == [0, 2, 4]
 
 
+@pytest.mark.parametrize("cut", [
+    lambda x: x.chunk(2, 1), lambda x: x.split([1, 3], 1), lambda x: x[:, 1:].chunk(2, 1), lambda x: x.unbind(),
+    lambda x: x.t().unbind(1),
+])  # fmt: skip
+def test_chunks_under_no_grad_are_views_as_others(cut):
+    torch = require_torch()
+    found = []
+    for lib in (tdt, torch):
+        x = lib.arange(8.0).reshape(2, 4).clone().requires_grad_()
+        with lib.no_grad():
+            parts = cut(x)
+            parts[1].mul_(10)
+        with pytest.raises(RuntimeError, match="created in no_grad mode"):
+            parts[0].add_(1)
+        shared = [part._base is x and part._version == x._version == 1 for part in parts]
+        found.append([shared, x.tolist(), [part.tolist() for part in parts], [part.requires_grad for part in parts]])
+    assert found[0] == found[1]
+    assert all(found[0][0])
+
+
 @pytest.mark.parametrize("name", ["alias", "detach", "narrow", "select", "slice", "split", "view_as_complex"])
 def test_a_copied_view_has_pytorchs_values_and_its_own_memory(name):
     torch = require_torch()

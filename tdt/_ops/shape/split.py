@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 from collections.abc import Iterator, Sequence
@@ -29,11 +30,14 @@ __all__ = [
 
 @op(multi_view=True, float8=FLOAT8S)
 def _split(xp: ModuleType, x: Any, *, sizes: tuple[int, ...], dim: int) -> tuple[Any, ...]:
-    before, parts, start = (slice(None),) * dim, [], 0
-    for n in sizes:
-        parts.append(x[(*before, slice(start, start + n))])
-        start += n
-    return tuple(parts)
+    return tuple([x[part] for part in _parts(sizes, dim)])
+
+
+@functools.lru_cache(256)
+def _parts(sizes: tuple[int, ...], dim: int) -> list[tuple[slice, ...]]:
+    """The index of each part of so many entries along `dim`."""
+    before, ends = (slice(None),) * dim, [0, *itertools.accumulate(sizes)]
+    return [(*before, slice(*ends_of_part)) for ends_of_part in itertools.pairwise(ends)]
 
 
 @_split.vjp("x")
