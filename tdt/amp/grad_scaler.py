@@ -8,6 +8,7 @@ from typing import Any
 
 from tdt import _backend
 from tdt._backend import cuda_device_count
+from tdt._core.dtype import float32, promote_types
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor
 from tdt._kernels import lazy, on_one_gpu
@@ -16,10 +17,15 @@ from tdt._ops.shape.join import stack
 _unscale_on_gpu = lazy("optim_gpu:unscale")
 
 
-def unscaled(grads: list[Tensor], inverse: float | Tensor) -> Tensor:
-    """Multiply gradients by `inverse` in place. Returns whether all are finite then."""
+def multiply(grads: list[Tensor], factor: float | Tensor) -> None:
+    """Multiply gradients in place. A factor that is a tensor is rounded before as a number is by `mul_`."""
     for grad in grads:
-        grad.mul_(inverse)
+        grad.mul_(factor.to(promote_types(grad.dtype, float32)) if isinstance(factor, Tensor) else factor)
+
+
+def unscaled(grads: list[Tensor], inverse: float | Tensor) -> Tensor:
+    """`multiply` gradients by `inverse`. Returns whether all are finite then."""
+    multiply(grads, inverse)
     sums = [grad.float().abs().sum() for grad in grads]
     return stack([one.to(sums[0].device) for one in sums]).isfinite().all()
 

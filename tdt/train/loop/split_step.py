@@ -15,7 +15,8 @@ from tdt import Tensor, no_grad
 from tdt._compiled.function import Compiled, Difference
 from tdt._core.mode import check_values
 from tdt._core.tensor import wrap
-from tdt.amp.grad_scaler import unscaled
+from tdt.amp.grad_scaler import multiply, unscaled
+from tdt.nn import Module
 from tdt.nn.utils import clip_grad_value_, clip_grads_with_norm_
 from tdt.nn.utils.clip_grad import lengths
 from tdt.optim import Optimizer
@@ -65,11 +66,12 @@ class Stages:
         else:
             losses = self.forward.mixed(inputs, targets, others)
             assert losses.mixed is not None
-            loss = losses.loss.lerp(losses.mixed, weight.to(losses.loss.dtype))
+            wide = _wide(losses.loss)
+            loss = losses.loss.to(wide).lerp(losses.mixed.to(wide), weight.to(wide)).to(losses.loss.dtype)
         check_values(check_finite, loss._a)
         scaled = loss
         for factor in factors:
-            scaled = scaled * factor.to(loss.dtype)
+            scaled = scaled * factor.to(_wide(loss))
         scaled.backward()
         parameters = self.parameters()
         used = tuple([p.grad is not None for p in parameters])
@@ -94,10 +96,9 @@ class Stages:
     def _adjust(self, factor: Tensor | None) -> None:
         """Multiply the gradients by a factor, and clip them by value."""
         parameters = list(self.forward.model.parameters())
-        with no_grad():
-            for p in parameters:
-                if factor is not None and p.grad is not None:
-                    p.grad.mul_(factor)
+        if factor is not None:
+            with no_grad():
+                multiply([p.grad for p in parameters if p.grad is not None], factor)
         if self.clip_value is not None:
             clip_grad_value_(parameters, self.clip_value)
 
@@ -138,6 +139,11 @@ class SplitStep:
         self.compares = False
         self.difference: Difference | None = None
         self._used: dict[Tensor, None] = {}  # parameters with a gradient, so far
+
+    @staticmethod
+    def fits(model: Module) -> bool:
+        """Whether steps of a model have the bits of ordinary ones: half precision is rounded at other places here."""
+        return all(p.dtype in (tdt.float32, tdt.float64) for p in model.parameters())
 
     @property
     def is_refused(self) -> bool:
@@ -210,6 +216,11 @@ class SplitStep:
         for p in self.stages.parameters():
             if p.grad is not None and p.grad is self.stages.sums.get(p):
                 p.grad = wrap(p.grad._a.copy())
+
+
+def _wide(loss: Tensor) -> tdt.dtype:
+    """The type in which a loss is multiplied by a number: that of the loss, but float32 for half precision."""
+    return tdt.promote_types(loss.dtype, tdt.float32)
 
 
 def _number(value: float) -> Tensor:

@@ -9,6 +9,7 @@ from typing import Any
 import tdt
 from tdt import Tensor, no_grad
 from tdt.amp import GradScaler
+from tdt.amp.grad_scaler import multiply
 from tdt.train._types import Json
 from tdt.train.checks.compiling import Compilation, compilation
 from tdt.train.errors import CompileError
@@ -122,7 +123,7 @@ class TrainStep:
 
     def _runs_split(self) -> bool:
         fits = self._takes_whole and not self._is_one_batch() and WholeStep.fits(self.parts.optimizer)
-        return fits and self.computation.is_small(self._own_loss)
+        return fits and SplitStep.fits(self.parts.model) and self.computation.is_small(self._own_loss)
 
     def _add(self, split: SplitStep, factor: float, inputs: Any, targets: Any) -> tuple[Tensor, Tensor, Tensor]:
         """`forward` and `backward`."""
@@ -276,9 +277,7 @@ class TrainStep:
         parameters = list(self.parts.model.parameters())
         if shares != 1:
             with no_grad():
-                for p in parameters:
-                    if p.grad is not None:
-                        p.grad.mul_(1 / shares)
+                multiply([p.grad for p in parameters if p.grad is not None], 1 / shares)
         self._norm = clip(parameters, self.train.clip_grad_value, self.train.clip_grad_norm, self.total_norm)
 
     def total_norm(self) -> Tensor:

@@ -527,6 +527,50 @@ def test_a_stage_whose_loss_is_not_finite_updates_nothing(settings: str, tmp_pat
     assert found[0] == found[1] and "at step 20, on the training samples [" in found[0][0]
 
 
+LOW = """
+import tdt
+from tdt import nn
+class Scale(nn.Module):
+    def __init__(self, kind="float32", size=()):
+        super().__init__()
+        self.scale = nn.Parameter(tdt.ones(size, dtype=getattr(tdt, kind)))
+    def forward(self, x):
+        return x * self.scale
+class To(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = getattr(tdt, kind)
+    def forward(self, x):
+        return x.to(self.kind)
+"""
+
+
+@pytest.mark.parametrize(("layer", "settings"), [
+    ("Scale", "accumulate: 3"), ("Scale", "mixup: 0.4, accumulate: 2"), ("To(float16)", "mixup: 0.4, accumulate: 2"),
+    ("'Scale(float16, [10])'", "accumulate: 2, shards: 2, clip_grad_norm: 0.1"),
+])  # fmt: skip
+def test_a_scalar_and_half_precision_have_the_bits_of_ordinary_steps(layer: str, settings: str, tmp_path):
+    (tmp_path / "own.py").write_text(LOW)
+    (tmp_path / "own.yaml").write_text(f"""
+name: own
+imports: [own.py]
+device: cpu
+data:
+  train: Digits(split=train)
+  valid: Digits(split=valid)
+  transform: [ToTensor]
+  loader: {{batch_size: 199}}
+model: [Flatten, "Linear(64, 10)", {layer}]
+loss: CrossEntropyLoss
+optimizer: SGD(lr=0.1, momentum=0.9)
+train: {{steps: 20, {settings}}}
+""")
+    with trusting():
+        own, _ = run(load(tmp_path / "own.yaml", [ON]), tmp_path / "compiled")
+        eager, _ = run(load(tmp_path / "own.yaml", [OFF]), tmp_path / "eager")
+    assert own == eager
+
+
 def test_gradients_that_a_callback_keeps_stay_as_they_were(tmp_path):
     remembered: dict[bool, list[Any]] = {True: [], False: []}
 
