@@ -217,8 +217,8 @@ def _inside(numbers: tuple) -> list[tuple]:
 def _gathered(source: np.ndarray, w: np.ndarray, b: np.ndarray | None, numbers: tuple, groups: int,
               forward: bool) -> np.ndarray:  # fmt: skip
     """For every target, its sources times the weights: (N, channels, *spatial)."""
-    w, numbers = _used(w, numbers)
     last = output_is_channels_last(source, w)
+    w, numbers = _used(w, numbers)
     weights_last = not w.flags.c_contiguous and to_last(w).flags.c_contiguous
     if not weights_last:
         w = np.ascontiguousarray(w)

@@ -262,7 +262,7 @@ def test_pad_is_pytorchs(mode):
     agree(lambda lib, x: lib.nn.functional.pad(x, (-1, 2, 1, -1), value=3.0), numbers(2, 3, 4))
 
 
-@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular", "constant"])
 def test_pad_crops_and_repeats_or_refuses_as_pytorch_does(mode):
     n = 4
     x = np.arange(1, n + 1, dtype=np.float32)[None]
@@ -276,6 +276,23 @@ def test_pad_crops_and_repeats_or_refuses_as_pytorch_does(mode):
             except RuntimeError:
                 found.append(None)
         assert found[0] == found[1], (before, after)
+
+
+def test_weights_of_one_output_take_a_number_as_bias():
+    for shape in ((2,), (2, 3, 2), (2, 1, 3, 2)):
+        agree(lambda lib, x, w, b: lib.nn.functional.linear(x, w, b), numbers(*shape), numbers(2), numbers())
+        x, w, b = (tdt.tensor(numbers(*size)) for size in (shape, (2,), ()))
+        with tdt.no_grad():
+            found = tdt.nn.functional.linear(x, w, b)
+        assert tdt.allclose(found, (x * w).sum(-1) + b)
+
+
+def test_cut_weights_that_are_not_contiguous_leave_the_memory_format():
+    strides = []
+    for lib in (torch, tdt):
+        x, w = lib.ones(8, 1, 5, 9, 2), lib.ones(20, 1, 4, 4, 8)[..., ::2]
+        strides.append(lib.nn.functional.conv3d(x, w, padding=(0, 1, 1)).stride())
+    assert strides[0] == strides[1]
 
 
 REFUSED = [

@@ -48,8 +48,9 @@ def _linear_node_name(node: Any) -> str:
 def _linear(xp, x, w, b=None):
     # Half precision may meet weights in float32.
     # One product of two matrices: NumPy multiplies a stack of matrices one by one.
-    y = _kernels.product(xp, _rows(x, w), w.T, b, x.dtype)
-    return y if x.ndim == 2 else y.reshape(_shape(x.shape, w.shape, b))
+    matrix = w if w.ndim == 2 else w.reshape(1, -1)
+    y = _kernels.product(xp, _rows(x, w), matrix.T, b if b is None or b.ndim else b.reshape(1), x.dtype)
+    return y if x.ndim == w.ndim == 2 else y.reshape(_shape(x.shape, w.shape, b))
 
 
 def _rows(x: Any, w: Any) -> Any:
@@ -105,7 +106,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         )
     except (AttributeError, IndexError):
         fits = False
-    if fits and out is None and state.fast_record is False:  # nothing is recorded: matrices need no call of the op
+    if (
+        fits and out is None and w.ndim == 2 and state.fast_record is False
+    ):  # nothing is recorded: matrices need no call of the op
         found = _kernels.matrix_product(_rows(x, w), w.T, None if bias is None else bias._a)
         if found is not None:
             return wrapped(found if x.ndim == 2 else found.reshape(_shape(x.shape, w.shape, bias)))

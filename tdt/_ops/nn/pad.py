@@ -270,6 +270,10 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tens
             raise RuntimeError(
                 f"The input size {n}, plus negative padding {b} and {a}, resulted in a negative output size"
             )
+        if n + min(b, 0) + min(a, 0) < 0:
+            raise RuntimeError(
+                f"narrow(): length must be non-negative: padding {b} and {a} crop more than the size {n}"
+            )
     return unary(pad_constant, input, {"before": before, "after": after, "value": value})
 
 
