@@ -13,6 +13,7 @@ from pathlib import Path
 import cupy
 import pytest
 
+import tdt
 from tdt._kernels import _cudnn
 from tests import gpu_kernels
 
@@ -51,11 +52,25 @@ def test_kernels_that_are_far_from_float64_are_found(wrong: float, monkeypatch):
     assert name == "sums" and found is not None and "from float64" in found
 
 
+def test_kernels_that_are_looked_at_are_tdts_own(cudnn, counted, monkeypatch):
+    """Of convolutions too, where cuDNN is installed."""
+    name = "convolution"
+    monkeypatch.setattr(gpu_kernels, "CASES", {name: gpu_kernels.CASES[name]})
+    with counted() as calls:
+        assert dict(gpu_kernels.check_kernels("cuda")) == {name: None}
+    names = {which for _, which, _ in calls}
+    assert "conv" in names and "cudnnBackendExecute" not in names and tdt.backends.cudnn.enabled
+
+
 def test_convolutions_by_cudnn_are_compared(cudnn, monkeypatch):
     small = {"lines": ((1, 2, 9), (3, 2, 5), {}), "images": ((1, 2, 7, 7), (3, 2, 3, 3), {})}
     monkeypatch.setattr(gpu_kernels, "CONVOLUTIONS", small)
     found = dict(gpu_kernels.check_cudnn("cuda"))
     assert len(found) == 3 * (2 + 4) and {*found.values()} == {None}
+    with monkeypatch.context() as older:
+        older.setattr(tdt.cuda, "get_device_capability", lambda device=None: (7, 5))
+        left_out = {*found} - {*dict(gpu_kernels.check_cudnn("cuda"))}
+    assert left_out == {title for title in found if "bfloat16" in title and title.endswith("by cuDNN")} != set()
     monkeypatch.setattr(gpu_kernels, "_too_far", lambda *args: "far")
     assert {*dict(gpu_kernels.check_cudnn("cuda")).values()} == {"far"}
     ctypes.c_int.in_dll(cudnn, "cudnn_without").value = _cudnn.FORWARD
