@@ -11,13 +11,17 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.util
+import math
 import threading
-from collections.abc import Iterator, Sequence
+import time
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tdt import _backend
-from tdt._kernels import _cublas_lt
+from tdt._backend._gpu_memory import OutOfMemoryError
+from tdt._kernels import _cublas_lt, capture_gpu
 
 # Descriptors.
 CONVOLUTION, ENGINE, ENGINECFG, ENGINEHEUR, EXECUTION_PLAN = 1, 2, 3, 4, 5
@@ -61,7 +65,11 @@ WINOGRAD = frozenset((5, 6, 7, 8))  # of any tile
 MOST_NOTES = 16
 REFUSED = WINOGRAD | {DOWN_CONVERT_INPUTS, REDUCED_PRECISION_REDUCTION, FFT, NONDETERMINISTIC}
 MOST_WORKSPACE = 1 << 30  # bytes
+OLDEST = 90300  # 9.3: versions before read wrong memory of tensors with 2^31 elements or more
 NOT_INITIALIZED, NOT_SUPPORTED = 1001, range(3000, 4000)
+PASSING = range(4000, 6000)  # errors inside cuDNN, of memory and of CUDA: another try may succeed
+PAUSE = 10.0  # seconds until then
+MOST_PLANS = 4096
 X, W, Y = 1, 2, 3  # names of the tensors in a graph
 
 _POINTER, _INT, _LONG, _SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_size_t
@@ -123,7 +131,7 @@ def loaded() -> ctypes.CDLL | None:
 
 @functools.cache
 def library() -> ctypes.CDLL | None:
-    """cuDNN, if it is installed for the CUDA that CuPy uses."""
+    """cuDNN, if it is installed for the CUDA that CuPy uses, and is not too old."""
     if not _backend.cuda_device_count() or _cublas_lt.library() is None:  # cuDNN looks for cuBLASLt by its name
         return None
     found = loaded()
@@ -131,7 +139,8 @@ def library() -> ctypes.CDLL | None:
         return None
     found.cudnnGetVersion.restype = found.cudnnGetCudartVersion.restype = _SIZE
     ours = _backend.gpu().cuda.runtime.runtimeGetVersion() // 1000
-    return found if found.cudnnGetCudartVersion() // 1000 == ours else None
+    fits = found.cudnnGetVersion() >= OLDEST and found.cudnnGetCudartVersion() // 1000 == ours
+    return found if fits else None
 
 
 def version() -> int | None:
@@ -187,14 +196,39 @@ class Descriptor:
         return list(held)[: count.value]
 
 
-@functools.cache
+_in_use = threading.RLock()  # of handles: one thread at a time makes them, and plans with them, or launches
+_handles: dict[int, Any] = {}  # by GPU; None where cuDNN does not support it
+_refused: dict[int, float] = {}  # GPU → when a handle that was not to be had is asked for again
+
+
 def handle(gpu: int) -> Any:
-    """The library's handle for a GPU, the current one; None where cuDNN does not support it or its driver."""
-    result = _POINTER()
-    status = functions()["Create"](ctypes.byref(result))
-    if status and status != NOT_INITIALIZED and status not in NOT_SUPPORTED:
-        raise CudnnError("Create", status)
-    return None if status else result
+    """The library's handle for a GPU, the current one; None where cuDNN does not support it, or cannot be initialized now."""
+    with _in_use:
+        if gpu not in _handles and time.monotonic() >= _refused.get(gpu, 0):
+            _create(gpu)
+        return _handles.get(gpu)
+
+
+def _create(gpu: int) -> None:
+    for last in (False, True):
+        result = _POINTER()
+        try:
+            call("Create", ctypes.byref(result))
+        except CudnnError as error:
+            if error.status in NOT_SUPPORTED:
+                _handles[gpu] = None
+                return
+            if error.status != NOT_INITIALIZED:
+                raise
+            if last:
+                if gpu not in _refused:
+                    warnings.warn(f"tdt's own kernels compute convolutions for now: {error}", stacklevel=2)
+                _refused[gpu] = time.monotonic() + PAUSE
+            elif capture_gpu.current() is None:  # CuPy's pool may hold what a handle needs
+                _backend.gpu().get_default_memory_pool().free_all_blocks()
+        else:
+            _handles[gpu] = result
+            return
 
 
 def target(gpu: int) -> dict[int, tuple[int, str, Any]]:
@@ -210,20 +244,22 @@ def steps(shape: tuple[int, ...], last: bool) -> tuple[int, ...]:
     return tuple(found)
 
 
-_in_use = threading.Lock()  # of handles: one thread at a time sets the stream and launches
-
-
 class Plan:
     """An engine for a problem on one GPU.
 
+    Args:
+        most: bytes that a launch may need.
     Attributes:
         workspace_size: bytes that a launch needs.
+        lasting: whether another try would find the same engine: no other had an error that may pass.
+    Raises:
+        UnsupportedError: where cuDNN has no engine.
     """
 
-    def __init__(self, gpu: int, problem: Problem):
-        self.gpu, self._target = gpu, target(gpu)
+    def __init__(self, gpu: int, problem: Problem, most: int = MOST_WORKSPACE):
+        self.gpu, self.problem, self._target, self.lasting = gpu, problem, target(gpu), True
         self._parts: list[Descriptor] = []  # a descriptor may refer to those that it was made of
-        self._plan, self.workspace_size = self._first(problem)
+        self._plan, self.workspace_size = self._first(problem, most)
 
     def _of(self, kind: int) -> Descriptor:
         part = Descriptor(kind)
@@ -266,7 +302,7 @@ class Plan:
             into = (element * len(found))(*(each.at for each in found))
             yield from found[: len(heuristics.get(HEUR_RESULTS, "descriptor", len(found), into))]
 
-    def _first(self, problem: Problem) -> tuple[Descriptor, int]:
+    def _first(self, problem: Problem, most: int) -> tuple[Descriptor, int]:
         """The plan of the first engine that is admitted, and its workspace."""
         refused = REFUSED if problem.tf32 or problem.dtype != "f" else REFUSED | {TENSOR_CORE}
         for config in self._engines(self._graph(problem)):
@@ -274,25 +310,41 @@ class Plan:
             config.get(CFG_ENGINE, "descriptor", 1, (_POINTER * 1)(engine.at))
             if not refused.isdisjoint(engine.get(NUMERICAL_NOTE, "note", MOST_NOTES)):
                 continue
-            plan = self._of(EXECUTION_PLAN).set(PLAN_CONFIG, "descriptor", config.at)
+            plan = Descriptor(EXECUTION_PLAN).set(*self._target[EXECUTION_PLAN])
             try:
-                plan.done()
-            except CudnnError:  # as a GPU, a driver or its memory may refuse an engine, the next one is tried
+                plan.set(PLAN_CONFIG, "descriptor", config.at).done()
+            except CudnnError as error:  # a GPU, a driver or its memory may refuse an engine
+                if error.status not in NOT_SUPPORTED and error.status not in PASSING:
+                    raise
+                self.lasting &= error.status in NOT_SUPPORTED
                 continue
             (size,) = plan.get(PLAN_WORKSPACE_SIZE, "int64", 1)
-            if size <= MOST_WORKSPACE:
+            if size <= most:
                 self._parts.append(config)
                 return plan, size
-        raise UnsupportedError(problem)
+        raise UnsupportedError(problem, self.lasting)
 
     def __call__(self, x: int, w: int, y: int) -> None:
-        """Launch the convolution of memory at these addresses, in the current stream."""
-        xp = _backend.gpu()
-        memory = xp.empty(self.workspace_size, "B") if self.workspace_size else None
-        pack = addresses(x, w, y, None if memory is None else memory.data.ptr)
+        """Launch the convolution of memory at these addresses, in the current stream.
+
+        NoRoomError where there is no memory for a workspace; then nothing is launched.
+        """
+        xp, capture = _backend.gpu(), capture_gpu.current()
+        memory = self._workspace(xp, capture) if self.workspace_size else None
+        if capture is not None:
+            capture.saved.append(self)
         with _in_use:
+            pack = addresses(x, w, y, None if memory is None else memory.data.ptr)
             call("SetStream", handle(self.gpu), xp.cuda.get_current_stream().ptr)
             call("BackendExecute", handle(self.gpu), self._plan.at, pack.at)
+
+    def _workspace(self, xp: Any, capture: capture_gpu.Capture | None) -> Any:
+        try:
+            return xp.empty(self.workspace_size, "B")
+        except OutOfMemoryError as error:
+            if capture is not None:
+                raise
+            raise NoRoomError from error
 
 
 def addresses(x: int, w: int, y: int, workspace: int | None) -> Descriptor:
@@ -302,23 +354,58 @@ def addresses(x: int, w: int, y: int, workspace: int | None) -> Descriptor:
 
 
 class UnsupportedError(Exception):
-    """cuDNN has no engine for a problem that may be used."""
+    """cuDNN has no engine for a problem that may be used.
+
+    Attributes:
+        lasting: whether that stays so.
+    """
+
+    def __init__(self, problem: Problem, lasting: bool):
+        super().__init__(problem)
+        self.lasting = lasting
 
 
-@functools.lru_cache(4096)
-def plan(gpu: int, problem: Problem) -> Plan | None:
-    """The plan of a convolution on the current GPU; None where cuDNN has no engine for it."""
+class NoRoomError(Exception):
+    """There is no memory for the workspace of a plan."""
+
+
+_plans: dict[tuple[int, Problem, int], tuple[Plan | None, float]] = {}  # plans, and until when each is kept
+
+
+def plan(gpu: int, problem: Problem, most: int = MOST_WORKSPACE) -> tuple[Plan | None, bool]:
+    """The plan of a convolution on the current GPU, None where cuDNN has no engine for it; and whether that stays so.
+
+    most: bytes of its workspace.
+    """
+    with _in_use:
+        key = gpu, problem, most
+        found, until = _plans.get(key, (None, 0.0))
+        if time.monotonic() >= until:
+            if handle(gpu) is None:
+                return None, gpu in _handles
+            found, lasting = _planned(*key)
+            until = math.inf if lasting else time.monotonic() + PAUSE
+            if len(_plans) >= MOST_PLANS:
+                _plans.clear()
+            _plans[key] = found, until
+        return found, until == math.inf
+
+
+def _planned(gpu: int, problem: Problem, most: int) -> tuple[Plan | None, bool]:
     try:
-        return None if handle(gpu) is None else Plan(gpu, problem)
-    except UnsupportedError:
-        return None
+        found = Plan(gpu, problem, most)
+        return found, found.lasting
+    except UnsupportedError as error:
+        return None, error.lasting
     except CudnnError as error:
-        if error.status not in NOT_SUPPORTED:
+        if error.status not in NOT_SUPPORTED and error.status not in PASSING:
             raise
-        return None
+        return None, error.status in NOT_SUPPORTED
 
 
-def forget(caches: Sequence[Any] = (library, functions, handle, plan)) -> None:
+def forget() -> None:
     """Look for the library again, and make plans anew."""
-    for cache in caches:
+    for cache in (library, functions):
         cache.cache_clear()
+    for found in (_handles, _refused, _plans):
+        found.clear()

@@ -71,12 +71,14 @@ class Capture:
     Attributes:
         before: called before each replay, in order, ahead of what computes numbers; they change nothing that others see.
         after: called once all numbers are computed: they count the step.
+        saved: what launches of the graph refer to, which must live as long as the graph.
         checks: of indices, whose results are looked at where something is read after a replay.
     """
 
     def __init__(self) -> None:
         self.before: list[Callable[[], None]] = []
         self.after: list[Callable[[], None]] = []
+        self.saved: list[Any] = []
         self.checks: dict = {}
         self._entries: list[tuple[Any, type, Callable[[], Sequence[float]]]] = []
         self._draws: dict[int, Draws] = {}

@@ -1,24 +1,28 @@
 """Convolutions and their gradients on a GPU, by cuDNN: in one to three dimensions, in float32, float16 and bfloat16.
 
 Operands are contiguous or channels-last, as their result will be; one that lies otherwise is copied first. A bias is added in a
-launch of its own. The kernels of `conv_gpu` compute float64, and all else where cuDNN is not installed or is switched off.
+launch of its own. The kernels of `conv_gpu` compute float64, and all else where cuDNN is not installed or is switched off, or
+where no workspace of its engines fits into memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from tdt import _backend
 from tdt._backend.layout import empty_as, output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
-from tdt._kernels import _cudnn
+from tdt._kernels import _cudnn, conv_gpu
 from tdt._kernels._cuda import LETTERS
 from tdt._kernels._cudnn import DATA_TYPES, FORWARD, INPUT_GRAD, WEIGHT_GRAD, Plan, Problem
+from tdt._kernels._formulas import narrow, widen
 from tdt._kernels._registry import SWITCHES
 
 ALIGNED = 16  # bytes: the most that an engine asks for
 MOST_PLANS = 4096
+MOST_DEPTHWISE = (1 << 31) - 1  # elements of a tensor for which cuDNN's engines of depthwise convolutions are made
 Found = tuple[Plan | None, tuple[int, ...], bool]  # a plan, the shape of its result, and whether that is channels-last
 _plans: dict[tuple, Found] = {}  # by how operands lie
 
@@ -65,7 +69,24 @@ def _with_bias(out: Any, b: Any) -> Any:
 
 def _computed(a: Any, b: Any, how: dict[str, Any]) -> Any:
     plan, shape, last = _planned(a, b, how)
-    assert plan is not None, "cuDNN has no plan for what `fits` has accepted"
+    while plan is not None:
+        try:
+            return _launched(plan, a, b, how, shape, last)
+        except _cudnn.NoRoomError as error:
+            with a.device:
+                smaller, _ = _cudnn.plan(plan.gpu, plan.problem, plan.workspace_size - 1)
+            if smaller is None and a.ndim == 5:  # tdt's kernels compute no volumes
+                raise error.__cause__ or error from None
+            _plans[_key(a, b, how)] = smaller, shape, last
+            plan = smaller
+    compute = (
+        conv_gpu.conv_input_grad if "size" in how else conv_gpu.conv_weight_grad if "kernel" in how else conv_gpu.conv
+    )
+    out = compute(*widen((a, b)), **how)
+    return out if out.dtype == a.dtype else narrow(out, a.dtype)
+
+
+def _launched(plan: Plan, a: Any, b: Any, how: dict[str, Any], shape: tuple[int, ...], last: bool) -> Any:
     a, b, out = _in_format(a, last), _in_format(b, last), empty_as(_backend.gpu(), shape, a.dtype, last)
     x, w, y = (out, b, a) if "size" in how else (b, out, a) if "kernel" in how else (a, b, out)
     plan(x.data.ptr, w.data.ptr, y.data.ptr)
@@ -80,17 +101,28 @@ def _in_format(a: Any, last: bool) -> Any:
 
 def _planned(a: Any, b: Any, how: dict[str, Any]) -> Found:
     """What computes with a and b; it is kept for arrays that lie in the same way."""
-    aligned = not (a.data.ptr | b.data.ptr) % ALIGNED
-    key = a.shape, a.strides, b.shape, b.strides, a.dtype, aligned, a.device.id, SWITCHES.conv_tf32, *how.items()
+    key = _key(a, b, how)
     found = _plans.get(key)
     if found is None:
-        if len(_plans) >= MOST_PLANS:
-            _plans.clear()
-        found = _plans[key] = _plan(a, b, how, ALIGNED if aligned else a.itemsize)
+        found, lasting = _plan(a, b, how, ALIGNED if _aligned(a, b) else a.itemsize)
+        if lasting:
+            if len(_plans) >= MOST_PLANS:
+                _plans.clear()
+            _plans[key] = found
     return found
 
 
-def _plan(a: Any, b: Any, how: dict[str, Any], alignment: int) -> Found:
+def _aligned(a: Any, b: Any) -> bool:
+    return not (a.data.ptr | b.data.ptr) % ALIGNED
+
+
+def _key(a: Any, b: Any, how: dict[str, Any]) -> tuple:
+    switch = SWITCHES.conv_tf32
+    return a.shape, a.strides, b.shape, b.strides, a.dtype, _aligned(a, b), a.device.id, switch, *how.items()
+
+
+def _plan(a: Any, b: Any, how: dict[str, Any], alignment: int) -> tuple[Found, bool]:
+    """What computes with a and b, and whether that stays so."""
     stride, padding, dilation, groups = (how[name] for name in ("stride", "padding", "dilation", "groups"))
     if "size" in how:
         operation, y, w = INPUT_GRAD, a.shape, b.shape
@@ -104,7 +136,9 @@ def _plan(a: Any, b: Any, how: dict[str, Any], alignment: int) -> Found:
     last = output_is_channels_last(a, b)
     # A transposed convolution may have more windows than there are gradients.
     if 0 in shape or y[2:] != output_sizes(x[2:], w[2:], stride, padding, dilation):
-        return None, shape, last
+        return (None, shape, last), True
+    if groups == x[1] > 1 and max(map(prod, (x, y))) > MOST_DEPTHWISE:
+        return (None, shape, last), True
     sizes, pairs = [x, w, y], [stride, padding, dilation]
     if a.ndim == 3:  # lines, as images of one row
         sizes = [(*size[:2], 1, size[2]) for size in sizes]
@@ -112,4 +146,5 @@ def _plan(a: Any, b: Any, how: dict[str, Any], alignment: int) -> Found:
     letter = LETTERS[a.dtype]
     problem = Problem(operation, letter, SWITCHES.conv_tf32 and letter == "f", alignment, last, *sizes, *pairs)
     with a.device:
-        return _cudnn.plan(a.device.id, problem), shape, last
+        plan, lasting = _cudnn.plan(a.device.id, problem)
+    return (plan, shape, last), lasting

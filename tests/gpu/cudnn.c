@@ -74,6 +74,8 @@ int cudnn_without = 0; // an operation that the GPU has no engine for, to test w
 static const char* last_error = "";
 
 // The engines of the heuristics, in their order: those of mode A, and from LAST_OF_A on the fallback's.
+int64_t cudnn_takes = INT64_MAX; // the workspace of the first engine
+int cudnn_refuses = NOT_SUPPORTED; // the status of an engine that cannot be finalized
 enum { ENGINES = 8, LAST_OF_A = 6, MOST_NOTES = 2, TAKES_TOO_MUCH = 0, FAILS = 1, BY_TENSOR_CORES = 3, WORKSPACE_SIZE = 4096 };
 static const struct { int count, notes[MOST_NOTES]; } engines[ENGINES] = {
     {0, {0}},                                 // needs more memory than a GPU has
@@ -86,14 +88,15 @@ static const struct { int count, notes[MOST_NOTES]; } engines[ENGINES] = {
     {0, {0}},
 };
 
-size_t cudnnGetVersion(void) { return 92801; }
+size_t cudnn_version = 92801; // to test that old ones are refused
+size_t cudnnGetVersion(void) { return cudnn_version; }
 size_t cudnnGetCudartVersion(void) { return 13000; }
 void cudnnGetLastErrorString(char* text, size_t most) { strncpy(text, last_error, most), text[most - 1] = 0; }
 static int fail(int status, const char* why) { return last_error = why, status; }
 
 typedef struct { void* stream; } handle;
 int cudnn_creates = SUCCESS; // the status of cudnnCreate, to test what happens on other GPUs
-int cudnnCreate(handle** made) { return *made = calloc(1, sizeof **made), cudnn_creates; }
+int cudnnCreate(handle** made) { return *made = calloc(1, sizeof **made), cudnn_creates ? fail(cudnn_creates, "no handle") : SUCCESS; }
 int cudnnSetStream(handle* of, void* stream) { return of->stream = stream, SUCCESS; }
 
 int cudnn_alive = 0; // descriptors
@@ -215,7 +218,7 @@ int cudnnBackendFinalize(descriptor* of) {
     const char* why = wrong(of);
     if (why) return fail(BAD_PARAM, why);
     if (of->kind == ENGINEHEUR && of->of == cudnn_without && of->mode == MODE_A) return fail(NOT_SUPPORTED, "no engine");
-    if (of->kind == EXECUTION_PLAN && of->engine == FAILS) return fail(NOT_SUPPORTED, "the engine cannot be used");
+    if (of->kind == EXECUTION_PLAN && of->engine == FAILS) return fail(cudnn_refuses, "the engine cannot be used");
     return of->finalized = 1, SUCCESS;
 }
 
@@ -245,7 +248,7 @@ int cudnnBackendGetAttribute(descriptor* of, int attribute, int type, int64_t mo
             return SUCCESS;
         case EXECUTION_PLAN * 10000 + PLAN_WORKSPACE_SIZE:
             if (type != T_INT64 || most != 1) return fail(BAD_PARAM, "one size");
-            *(int64_t*)values = of->engine == TAKES_TOO_MUCH ? INT64_MAX : of->engine == BY_TENSOR_CORES ? 0 : WORKSPACE_SIZE;
+            *(int64_t*)values = of->engine == TAKES_TOO_MUCH ? cudnn_takes : of->engine == BY_TENSOR_CORES ? 0 : WORKSPACE_SIZE;
             return *count = 1, SUCCESS;
         default: return fail(BAD_PARAM, "the descriptor has no such attribute");
     }

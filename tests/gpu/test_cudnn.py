@@ -9,8 +9,14 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import cupy
 import numpy as np
 import pytest
 
@@ -166,6 +172,7 @@ def test_without_the_library_tdts_kernels_compute(monkeypatch, cudnn, counted):
 
 
 @pytest.mark.parametrize("status", [_cudnn.NOT_INITIALIZED, 3007, 4000])
+@pytest.mark.filterwarnings("ignore:tdt's own kernels compute")
 def test_on_a_gpu_that_cudnn_does_not_support_tdts_kernels_compute(status: int, cudnn, counted):
     setting = ctypes.c_int.in_dll(cudnn, "cudnn_creates")
     x, w = normal(2, 3, 9, 8).cuda(), normal(5, 3, 3, 3).cuda()
@@ -267,9 +274,178 @@ def test_plans_keep_their_descriptors_and_launches_none(cudnn):
         F.conv2d(x, w)
     assert alive.value == before
     cudnn_gpu._plans.clear()
-    _cudnn.plan.cache_clear()
+    _cudnn.forget()
     gc.collect()
     assert alive.value < before
+
+
+@contextmanager
+def set_to(library: ctypes.CDLL, name: str, value: int, kind: type = ctypes.c_int) -> Iterator[None]:
+    """A block in which a setting of the fake has a value."""
+    setting = kind.in_dll(library, name)
+    before, setting.value = setting.value, value
+    try:
+        yield
+    finally:
+        setting.value = before
+
+
+def test_a_plan_keeps_what_it_refers_to_and_no_plan_that_was_refused(cudnn):
+    alive = ctypes.c_int.in_dll(cudnn, "cudnn_alive")
+    gc.collect()
+    before = alive.value
+    F.conv2d(normal(2, 3, 9, 8).cuda(), normal(5, 3, 3, 3).cuda())
+    gc.collect()
+    # Three tensors, a convolution, an operation, a graph, heuristics, a configuration and the plan.
+    assert alive.value - before == 9
+
+
+def test_threads_share_a_handle_and_use_it_one_at_a_time(cudnn, monkeypatch):
+    """A handle is made once; nothing else uses it while a plan is made or a launch is under way."""
+    functions, inside, together, created = dict(_cudnn.functions()), set(), [], []
+
+    def alone(name: str):
+        def call(*arguments):
+            me = threading.get_ident()
+            inside.add(me)
+            time.sleep(0.001)
+            together.extend(inside - {me})
+            created.extend([name] if name == "Create" else [])
+            status = functions[name](*arguments)
+            inside.discard(me)
+            return status
+
+        return call
+
+    with_handles = ("Create", "BackendFinalize", "SetStream", "BackendExecute")
+    monkeypatch.setattr(_cudnn, "functions", lambda: {**functions, **{name: alone(name) for name in with_handles}})
+    operands = [(normal(2, 3, 9, 8 + k).cuda(), normal(5, 3, 3, 3).cuda()) for k in range(4)]
+    start = threading.Barrier(len(operands))
+
+    def compute(x: tdt.Tensor, w: tdt.Tensor) -> None:
+        start.wait()
+        F.conv2d(x, w)
+
+    threads = [threading.Thread(target=compute, args=pair) for pair in operands]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert (len(created), together) == (1, [])
+
+
+def test_a_graph_keeps_its_plans(cudnn):
+    x, w = normal(1, 3, 5, 5).cuda(), normal(2, 3, 3, 3).cuda()
+    F.conv2d(x, w)
+    (plan,) = [plan for plan, _, _ in cudnn_gpu._plans.values()]
+    held = weakref.ref(plan)
+    del plan
+    graph = tdt.cuda.CUDAGraph()
+    with tdt.cuda.graph(graph):
+        F.conv2d(x, w)
+    cudnn_gpu._plans.clear()
+    _cudnn.forget()
+    gc.collect()
+    assert held() is not None
+    graph.reset()
+    gc.collect()
+    assert held() is None
+
+
+def test_versions_that_read_wrong_memory_of_large_tensors_are_refused(cudnn):
+    for version, available in ((90299, False), (90300, True)):
+        with set_to(cudnn, "cudnn_version", version, ctypes.c_size_t):
+            _cudnn.forget()
+            assert tdt.backends.cudnn.is_available() is available
+
+
+def test_depthwise_convolutions_of_very_many_elements_are_tdts(cudnn, counted, monkeypatch):
+    monkeypatch.setattr(cudnn_gpu, "MOST_DEPTHWISE", 2 * 4 * 49)
+    operands = [(normal(2, 4, n, n).cuda(), normal(4, 4 // k, 3, 3).cuda(), k) for n, k in ((7, 4), (8, 4), (8, 1))]
+    with counted() as calls:
+        for x, w, groups in operands:
+            F.conv2d(x, w, groups=groups)
+    assert [name for _, name, _ in calls] == [EXECUTE, "conv", EXECUTE]
+
+
+@pytest.fixture
+def no_workspaces(monkeypatch) -> None:
+    """A GPU whose memory has no room for workspaces."""
+    empty = cupy.empty
+
+    def full(size, dtype=float, *args, **how):
+        if dtype == "B":
+            raise tdt.OutOfMemoryError("no room")
+        return empty(size, dtype, *args, **how)
+
+    monkeypatch.setattr(cupy, "empty", full)
+
+
+@pytest.mark.parametrize("smaller", [True, False])
+def test_where_a_workspace_does_not_fit_a_smaller_one_is_used_or_tdts_kernel(
+    smaller: bool, cudnn, counted, no_workspaces
+):
+    x, w = normal(2, 3, 9, 8).cuda(), normal(5, 3, 3, 3).cuda()
+    with set_to(cudnn, "cudnn_takes", 1 << 20, ctypes.c_int64):
+        with tdt.backends.cudnn.flags(enabled=True, allow_tf32=smaller), counted() as calls:
+            found = [F.conv2d(x, w) for _ in range(2)]
+    assert [name for _, name, _ in calls] == [EXECUTE if smaller else "conv"] * 2
+    for each in found:
+        close(each.cpu(), F.conv2d(x.cpu().double(), w.cpu().double()), "float16" if smaller else "float32")
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("shape", ["lines", "in groups"])
+def test_without_workspaces_gradients_are_those_of_float64_rounded(shape: str, dtype: str, cudnn, no_workspaces):
+    x, w, how = SHAPES[shape]
+    start = [normal(*x, dtype=dtype), normal(*w, dtype=dtype), normal(w[0], dtype=dtype)]
+    with set_to(cudnn, "cudnn_takes", 1 << 20, ctypes.c_int64):
+        with tdt.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            found = with_gradients(start, "cuda", how)
+    for value, exact in zip(found, with_gradients(start, "cpu", how, exactly=True), strict=True):
+        assert value.dtype is start[0].dtype
+        close(value, exact, dtype)
+
+
+def test_volumes_and_captures_raise_where_a_workspace_does_not_fit(cudnn, no_workspaces):
+    with tdt.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        with pytest.raises(tdt.OutOfMemoryError, match="no room"):
+            F.conv3d(normal(1, 2, 4, 4, 4).cuda(), normal(3, 2, 2, 2, 2).cuda())
+        x, w = normal(2, 3, 9, 8).cuda(), normal(5, 3, 3, 3).cuda()
+        with pytest.raises(tdt.OutOfMemoryError, match="no room"), tdt.cuda.graph(tdt.cuda.CUDAGraph()):
+            F.conv2d(x, w)
+
+
+def test_a_handle_that_could_not_be_created_is_requested_again(cudnn, counted, monkeypatch):
+    freed, pool = [], cupy.get_default_memory_pool()
+    monkeypatch.setattr(cupy, "get_default_memory_pool", lambda: freed.append(1) or pool)
+    x, w = normal(2, 3, 9, 8).cuda(), normal(5, 3, 3, 3).cuda()
+    with counted() as calls, set_to(cudnn, "cudnn_creates", _cudnn.NOT_INITIALIZED):
+        with pytest.warns(UserWarning, match="cudnnCreate failed with status 1001: no handle"):
+            F.conv2d(x, w)
+        for _ in range(2):  # without another warning, which would be an error
+            F.conv2d(x, w)
+    assert [name for _, name, _ in calls] == ["conv"] * 3 and len(freed) == 1
+    with counted() as calls:
+        F.conv2d(x, w)
+        monkeypatch.setattr(_cudnn, "_refused", {0: 0.0})  # the pause is over
+        F.conv2d(x, w)
+    assert [name for _, name, _ in calls] == ["conv", EXECUTE]
+
+
+@pytest.mark.parametrize("status", [2000, 3000, 4004, 5003])
+def test_plans_that_followed_an_error_that_may_pass_are_not_saved(status: int, cudnn, counted, monkeypatch):
+    x, w = normal(2, 3, 9, 8).cuda(), normal(5, 3, 3, 3).cuda()
+    with set_to(cudnn, "cudnn_refuses", status):
+        if status == 2000:
+            with pytest.raises(_cudnn.CudnnError, match="BackendFinalize failed with status 2000: the engine cannot"):
+                F.conv2d(x, w)
+            return
+        with counted() as calls:
+            F.conv2d(x, w)
+    assert [name for _, name, _ in calls] == [EXECUTE]
+    ((_, until),) = _cudnn._plans.values()
+    assert len(cudnn_gpu._plans) == (status == 3000) and (until == float("inf")) is (status == 3000)
 
 
 def test_an_error_reports_what_cudnn_reports(cudnn):
