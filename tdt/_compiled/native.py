@@ -17,7 +17,17 @@ from typing import Any
 import numpy as np
 
 from tdt._compiled.program import Program
-from tdt._compiled.trials import Trial, TriedUpdate, arrays_in, copy_of, function_of, mapped, share, strided_alike
+from tdt._compiled.trials import (
+    Trial,
+    TriedUpdate,
+    arrays_in,
+    copy_of,
+    extent_of,
+    function_of,
+    mapped,
+    share,
+    strided_alike,
+)
 from tdt._kernels._launches import Launch
 from tdt._kernels._registry import SWITCHES
 from tdt._kernels._tape import Tape, held_arrays
@@ -44,7 +54,7 @@ class Native:
 
     Args:
         parameters: the names of the arrays it is called with.
-        own: those of them that are the same arrays in most calls. Others are copied.
+        own: those of them that are the same arrays in most calls. Others are copied, to places with the same strides.
         outs: the names of the arrays that it returns, each call anew.
         size: the bytes of the arrays that the function reads and computes.
         otherwise: the program in Python, for calls that cannot run so.
@@ -152,11 +162,12 @@ class Native:
         if forward and not (forward.steps and all(map(is_, [forward.values[name] for name in forward.saved], arrays))):
             return False  # they are those of a call in Python
         self._prepared += 1
-        if self.size > MOST_BYTES or self._prepared > MOST_PREPARED:
+        named = dict(zip(self.parameters, arrays, strict=True))
+        extent = sum(extent_of(a) for name, value in named.items() if name not in self.own for a in arrays_in(value))
+        if max(self.size, extent) > MOST_BYTES or self._prepared > MOST_PREPARED:
             self.disabled = True
             return False
-        for name, a in zip(self.parameters, arrays, strict=True):
-            values[name] = a if name in self.own else mapped(copy_of, a)
+        values.update({name: a if name in self.own else mapped(strided_alike, a) for name, a in named.items()})
         trials: list[Trial] = []
         try:
             for each in self.program.statements:

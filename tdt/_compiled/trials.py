@@ -160,6 +160,12 @@ def strided_alike(value: Any) -> Any:
     return copied
 
 
+def extent_of(a: ndarray) -> int:
+    """The bytes from an array's first to its last, with those between its elements."""
+    low, high = byte_bounds(a)
+    return high - low
+
+
 class TriedUpdate(Trial):
     """The step of an optimizer, which is not taken."""
 

@@ -728,6 +728,16 @@ def test_a_comparison_leaves_the_graph_of_earlier_calls():
     assert gradients(True) == gradients(False)
 
 
+@pytest.mark.filterwarnings("ignore:tdt.compile")
+def test_as_strided_looks_around_arguments():
+    memory = tdt.arange(10.0)
+    for offset, expected in ((None, [4, 6, 8, 10]), (1, [2, 4, 6, 8])):
+        compiled = tdt.compile(lambda x: x.as_strided((4,), (1,), offset) * 2)  # noqa: B023
+        assert [compiled(memory[2:4]).tolist() for _ in range(4)] == [expected] * 4
+    compiled = tdt.compile(lambda x: (x * 2).as_strided((3,), (2,)) + 1, fullgraph=True)
+    assert [compiled(memory[:6]).tolist() for _ in range(4)] == [[1, 5, 9]] * 4
+
+
 def test_the_first_calls_of_a_kind_can_stay_as_they_are():
     compiled = Compiled(lambda x: x * 2, eager_calls=2)
     for count in (0, 0, 1, 1):

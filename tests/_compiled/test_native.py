@@ -509,3 +509,42 @@ def test_numbers_of_ops_that_save_more_than_their_result(name, dtype):
             out.backward()
             found.append((out.item(), x.grad.tolist()))
         assert found[0] == found[1]
+
+
+VIEWS = {
+    "with gaps": lambda: tdt.randn(4, 3, 9, 12)[..., 2:11],
+    "every other": lambda: tdt.randn(4, 3, 9, 18)[..., ::2],
+    "expanded": lambda: tdt.randn(1, 3, 1, 9).expand(4, 3, 9, 9),
+    "overlapping": lambda: tdt.randn(60).as_strided((4, 3, 9, 9), (1, 2, 3, 2)),
+}
+OF_VIEWS = {
+    "mean": lambda x: x.mean(),
+    "sum": lambda x: x.sum((2, 3)),
+    "norm": lambda x: x.norm(),
+    "logsumexp": lambda x: x.logsumexp(-1),
+    "std": lambda x: x.std(),
+    "pool": lambda x: F.adaptive_avg_pool2d(x, 1),
+    "prod": lambda x: x.prod(),
+    "flip": lambda x: x.flip(0),
+}
+
+
+@pytest.mark.parametrize("name", OF_VIEWS)
+@pytest.mark.parametrize("view", VIEWS)
+def test_arguments_that_are_views_have_the_bits_and_strides_of_eager(view, name):
+    function = OF_VIEWS[name]
+    compiled = tdt.compile(function, fullgraph=True)
+    for seed in range(12):
+        tdt.manual_seed(seed)
+        x = VIEWS[view]()
+        eager, own = function(x), compiled(x)
+        assert own.stride() == eager.stride()
+        assert own.numpy().tobytes() == eager.numpy().tobytes()
+
+
+def test_a_small_view_of_a_large_tensor_has_no_copy_of_it():
+    large = tdt.zeros(native.MOST_BYTES // 4 + 64, 2)
+    compiled = tdt.compile(lambda x: x * 2 + 1, fullgraph=True)
+    for _ in range(4):
+        assert compiled(large[:: len(large) - 1, 0]).tolist() == [1.0, 1.0]
+    assert natives(compiled) == []
