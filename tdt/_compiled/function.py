@@ -37,6 +37,27 @@ class Difference(RuntimeError):
         self.source, self.tensor, self.result = source, tensor, result
 
 
+class Written:
+    """Arrays that a function writes to."""
+
+    def __init__(self, arrays: list[ndarray]):
+        self.arrays, owners = arrays, [*map(_owner, arrays)]
+        self.owners = {*map(id, owners)} if all(a.base is None for a in owners) else None
+
+    def shares(self, tensors: list[Tensor]) -> bool:
+        """Whether a tensor may share memory with them."""
+        owners = self.owners
+        for t in tensors:
+            owner = t._a
+            while owner.base.__class__ is ndarray:
+                owner = owner.base
+            if owners is not None and owner.base is None and id(owner) not in owners:
+                continue
+            if any(np.may_share_memory(t._a, a) for a in self.arrays):
+                return True
+        return False
+
+
 class Recorded:
     """A recording, or the reason why there is none, and what it holds for.
 
@@ -50,6 +71,7 @@ class Recorded:
         self.requires = [_requires_gradient(t) for t in guards.tensors]
         self._references: References | None = None
         self._noted = 0  # how often references were
+        self._written: Written | None = None
 
     @property
     def is_small(self) -> bool:
@@ -74,13 +96,21 @@ class Recorded:
             if a is not arrays[k]:
                 if not _alike(a, arrays[k]):
                     return False
-                arrays[k] = a
+                arrays[k], self._written = a, None
             if (t._edge is not None) is not self.requires[k] and _requires_gradient(t) is not self.requires[k]:
                 return False
         holds = self.guards.hold()
         if holds and self._noted < MOST_NOTED and self.is_small:
             self._note(tensors)
         return holds
+
+    def is_written(self, tensors: list[Tensor]) -> bool:
+        """Whether the function may write to memory of the arguments of a call: what it reads first is not recorded then."""
+        if self._written is None:
+            assert self.recording is not None
+            places = [place - self.recording.arguments for place, _ in self.recording.written]
+            self._written = Written([self.arrays[place] for place in places])
+        return self._written.shares(tensors)
 
     def _note(self, tensors: list[Tensor]) -> None:
         """Take note of what all refers to now: as long as that stays, the function depends on the same."""
@@ -152,7 +182,7 @@ class Compiled:
         for recorded in self.recordings.get(key, ()):
             if recorded.holds(tensors):
                 recording = recorded.recording
-                if recording is None:
+                if recording is None or (recording.written and recorded.is_written(tensors)):
                     return self.function(*args, **kwargs)
                 if recording.verified and not self._compares:
                     return recording((*tensors, *recorded.guards.tensors))
@@ -241,6 +271,13 @@ def compiled_function(compiled: Compiled) -> Callable[..., Any]:
     called._torchdynamo_orig_callable = compiled.function  # type: ignore[attr-defined]  # PyTorch's name
     called._compiled = compiled  # type: ignore[attr-defined]
     return called
+
+
+def _owner(a: ndarray) -> ndarray:
+    """The array whose memory an array is a view of, as far as arrays tell."""
+    while a.base.__class__ is ndarray:
+        a = a.base
+    return a
 
 
 def _alike(a: Any, b: Any) -> bool:

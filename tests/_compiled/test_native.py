@@ -548,3 +548,22 @@ def test_a_small_view_of_a_large_tensor_has_no_copy_of_it():
     for _ in range(4):
         assert compiled(large[:: len(large) - 1, 0]).tolist() == [1.0, 1.0]
     assert natives(compiled) == []
+
+
+@pytest.mark.parametrize(
+    "share", [lambda t: t, lambda t: t.detach(), lambda t: t[:2], lambda t: tdt.from_numpy(t.numpy())]
+)
+def test_arguments_that_share_memory_with_what_is_written_have_its_new_values(share):
+    norm = nn.BatchNorm1d(3)
+
+    def function(x, v):
+        norm(x)
+        return v * 2
+
+    compiled = tdt.compile(function, fullgraph=True)
+    shape = share(norm.running_mean).shape
+    for step in range(12):
+        v = tdt.ones(shape) if step < 8 else share(norm.running_mean)
+        own = compiled(tdt.randn(4, 3), v)
+        assert own.tolist() == (v * 2).tolist()
+    assert len(natives(compiled)) == 1
