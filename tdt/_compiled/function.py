@@ -84,10 +84,11 @@ class Recorded:
 
         tensors: the arguments of a call.
         """
-        if self._references is not None and self._references() and self.guards.hold_others():
-            return True
-        self._references = None
         recording = self.recording
+        if self._references is not None and self._references() and self.guards.hold_others():
+            if not recording.filled or recording.fills(self.guards.tensors):  # type: ignore[union-attr]
+                return True
+        self._references = None
         if recording is not None and recording.has_gradients and not recording.takes((*tensors, *self.guards.tensors)):
             return False
         arrays = self.arrays

@@ -27,6 +27,8 @@ class Gradients:
     Attributes:
         names: of their arrays in the program, by the root's place; None where a gradient was cleared.
         empty: the places of the roots that must have no gradient when the function is called.
+        filled: the places of the roots that must have one then.
+        read: the places of the roots whose gradients are read before they are set.
         own: (place, place of its gradient) of the roots whose gradient is one of the function's own tensors, before and after.
         updates: steps of optimizers, in order.
     """
@@ -35,6 +37,8 @@ class Gradients:
         self.recorder = recorder
         self.names: dict[int, str | None] = {}
         self.empty: set[int] = set()
+        self.filled: set[int] = set()
+        self.read: set[int] = set()
         self.updates: list[Any] = []
         self._passed: set[Any] = set()  # nodes whose saved values are freed
         self._places = {id(t): k for k, t in enumerate(recorder.roots)}
@@ -46,6 +50,22 @@ class Gradients:
         """Take note that the gradient of a tensor was set to None."""
         if (place := self._places.get(id(t))) is not None:
             self.names[place] = None
+
+    def reads(self, t: Tensor) -> None:
+        """Take note that the gradient of a tensor was looked at."""
+        place = self._places.get(id(t))
+        if place is not None and place not in self.names:
+            self.read.add(place)
+
+    def guard(self, had: Sequence[bool], requires: Sequence[bool]) -> None:
+        """Let the roots have a gradient, or none, as they had before the call, unless the function sets it without a look.
+
+        requires: whether they require gradients: arguments that do not have none.
+        """
+        for place, (filled, required) in enumerate(zip(had, requires, strict=True)):
+            known = place in self.names and place not in self.read
+            if not known and (required or place >= self.recorder.arguments):
+                (self.filled if filled else self.empty).add(place)
 
     def is_freed(self, t: Tensor) -> bool:
         """Whether a backward pass has freed what a tensor was computed of."""

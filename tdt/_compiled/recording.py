@@ -109,6 +109,7 @@ class Recording:
         result: of the call that was recorded.
         outputs: how many tensors a result has that are not roots.
         verified: whether the programs' results were compared with the function's since.
+        empty, filled: the places of the roots that must have no gradient, or one.
         has_gradients: whether the function reads or sets `.grad` of its roots.
     """
 
@@ -130,6 +131,7 @@ class Recording:
     def _record(self, recorder: Recorder, function: Callable[[], Any]) -> None:
         """Call the function, with its ops recorded."""
         grads, drawn = [identity(t._grad) for t in self.roots], _other_random_numbers()
+        had = [t._grad is not None for t in self.roots]
         seeds = default_generator.engine.seeds
         with recorder:
             self.result = function()
@@ -146,10 +148,12 @@ class Recording:
             raise Refusal(NO_OPS)
         self.generators = [default_generator, *recorder.generators]
         self.written = list(recorder.written.items())
-        self.gradients = list(recorder.gradients.names.items())
-        self.empty, self.updates = sorted(recorder.gradients.empty), recorder.gradients.updates
-        self.own = recorder.gradients.own
-        self.has_gradients = bool(self.gradients or self.updates or self.own)
+        gradients = recorder.gradients
+        self.gradients, self.updates, self.own = [*gradients.names.items()], gradients.updates, gradients.own
+        self.has_gradients = bool(self.gradients or self.updates or self.own or gradients.read)
+        if self.has_gradients:
+            gradients.guard(had, self.requires)
+        self.empty, self.filled = sorted(gradients.empty), sorted(gradients.filled)
 
     def _build(self, recorder: Recorder) -> None:
         """Make the programs' functions and what is needed around them."""
@@ -279,6 +283,9 @@ class Recording:
         for place in self.empty:
             if roots[place]._grad is not None:
                 return False
+        for place in self.filled:
+            if roots[place]._grad is None:
+                return False
         for place, at in self.own.items():
             if (grad := roots[place]._grad) is None or grad._a is not roots[at]._a:
                 return False
@@ -287,9 +294,14 @@ class Recording:
                 return False
         return all(update.holds() for update in self.updates)
 
+    def fills(self, own: Sequence[Tensor]) -> bool:
+        """Whether the function's own tensors that must have a gradient have one, which may be another one in each call."""
+        return all(own[place - self.arguments]._grad is not None for place in self.filled)
+
     def refer(self, references: References, roots: Sequence[Tensor]) -> None:
-        """Name what `takes` looks at: of the function's own tensors alone."""
-        if any(place < self.arguments for place in (*self.empty, *self.own, *[place for place, _ in self.gradients])):
+        """Name what `takes` looks at, but for what `fills` does: of the function's own tensors alone."""
+        places = *self.empty, *self.filled, *self.own, *[place for place, _ in self.gradients]
+        if any(place < self.arguments for place in places):
             references.complete = False
             return
         for place in (*self.empty, *self.own):

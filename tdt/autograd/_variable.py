@@ -102,6 +102,8 @@ def set_grad(self: Tensor, value: Tensor | None) -> None:
 @tensor_property(setter=set_grad, deleter=lambda self: set_grad(self, None))
 def grad(self: Tensor) -> Tensor | None:
     """The accumulated gradient, or None."""
+    if state.recording is not None:
+        state.recording.gradients.reads(self)
     return self._grad
 
 

@@ -677,3 +677,60 @@ def test_a_step_whose_gradient_is_an_argument_is_called_as_it_is():
     compiled(tdt.ones(2))
     compiled(tdt.ones(2))
     assert w.tolist() == pytest.approx([0.7, 0.7])
+
+
+@pytest.mark.filterwarnings("ignore:tdt.compile")
+def test_whether_tensors_have_gradients_counts():
+    """Others of which the function takes the norm, and one that it only looks at."""
+
+    def run(compiles):
+        tdt.manual_seed(1)
+        layer, other, looked = nn.Linear(2, 3), nn.Linear(2, 1), tdt.ones(1, requires_grad=True)
+        optimizer = tdt.optim.SGD(layer.parameters(), lr=0.1)
+        parameters = [*layer.parameters(), *other.parameters()]
+
+        def step(x):
+            optimizer.zero_grad()
+            layer(x).sum().backward()
+            norm = nn.utils.clip_grad_norm_(parameters, 1.0)
+            optimizer.step()
+            return norm
+
+        look = lambda x: x * (2 if looked.grad is None else 3)  # noqa: E731
+        if compiles:
+            step, look = tdt.compile(step), tdt.compile(look)
+        found = []
+        for turn in range(40):
+            if turn in (15, 25):
+                other(tdt.ones(3, 2)).sum().backward()
+                looked.grad = tdt.ones(1)
+            if turn in (20, 30):
+                other.zero_grad()
+                looked.grad = None
+            found += [step(tdt.randn(3, 2)), look(tdt.ones(2)), *[p.detach().clone() for p in layer.parameters()]]
+        return [t.numpy().tobytes() for t in found]
+
+    assert run(True) == run(False)
+
+
+def test_gradients_that_others_set_may_be_other_ones_in_each_call():
+    """Those of a tensor that is read but not updated."""
+    layer, other = nn.Linear(2, 3), nn.Linear(3, 1)
+    optimizer = tdt.optim.SGD(layer.parameters(), lr=0.1)
+
+    @tdt.compile(fullgraph=True)
+    def step(x):
+        optimizer.zero_grad()
+        loss = F.mse_loss(layer(x), other.bias.detach().expand(4, 3))
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    for _ in range(30):
+        other.bias.grad = tdt.ones(1)
+        step(tdt.randn(4, 2))
+    [recorded] = step._compiled.recordings.values()
+    assert recorded[0]._noted == 1
+    other.bias.grad = None
+    step(tdt.randn(4, 2))
+    assert len(recorded) == 2
