@@ -28,6 +28,7 @@ class Gradients:
         names: of their arrays in the program, by the root's place; None where a gradient was cleared.
         empty: the places of the roots that must have no gradient when the function is called.
         filled: the places of the roots that must have one then.
+        cleared: the places of the roots whose gradients are cleared before anything is computed.
         read: the places of the roots whose gradients are read before they are set.
         own: (place, place of its gradient) of the roots whose gradient is one of the function's own tensors, before and after.
         updates: steps of optimizers, in order.
@@ -39,6 +40,7 @@ class Gradients:
         self.empty: set[int] = set()
         self.filled: set[int] = set()
         self.read: set[int] = set()
+        self.cleared: list[int] = []
         self.updates: list[Any] = []
         self._passed: set[Any] = set()  # nodes whose saved values are freed
         self._places = {id(t): k for k, t in enumerate(recorder.roots)}
@@ -50,6 +52,8 @@ class Gradients:
         """Take note that the gradient of a tensor was set to None."""
         if (place := self._places.get(id(t))) is not None:
             self.names[place] = None
+            if not self.recorder.program.statements:
+                self.cleared.append(place)
 
     def reads(self, t: Tensor) -> None:
         """Take note that the gradient of a tensor was looked at."""

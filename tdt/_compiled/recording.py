@@ -153,7 +153,7 @@ class Recording:
         self.has_gradients = bool(self.gradients or self.updates or self.own or gradients.read)
         if self.has_gradients:
             gradients.guard(had, self.requires)
-        self.empty, self.filled = sorted(gradients.empty), sorted(gradients.filled)
+        self.empty, self.filled, self.cleared = sorted(gradients.empty), sorted(gradients.filled), gradients.cleared
 
     def _build(self, recorder: Recorder) -> None:
         """Make the programs' functions and what is needed around them."""
@@ -236,7 +236,14 @@ class Recording:
     def __call__(self, roots: Sequence[Tensor]) -> Any:
         """The function's result for a call that is like the recorded one, with these roots."""
         arrays = [t._a for t in roots]
-        found, saved, lease = self.native(*arrays) if self.verified else (*self.forward(*arrays), None)
+        try:
+            found, saved, lease = self.native(*arrays) if self.verified else (*self.forward(*arrays), None)
+        except BaseException:  # what had been done by then is not known exactly
+            for place, times in self.written:
+                roots[place]._st.version += times
+            for place in self.cleared:
+                roots[place]._grad = None
+            raise
         for place, times in self.written:
             roots[place]._st.version += times
         if self.gradients:

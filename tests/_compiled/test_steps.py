@@ -734,3 +734,36 @@ def test_gradients_that_others_set_may_be_other_ones_in_each_call():
     other.bias.grad = None
     step(tdt.randn(4, 2))
     assert len(recorded) == 2
+
+
+@pytest.mark.parametrize("clears", ["before", "after"])
+def test_a_caught_error_leaves_versions_and_gradients_as_eager(clears):
+    def run(compiles):
+        tdt.manual_seed(1)
+        model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+        optimizer = tdt.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x, y):
+            if clears == "before":
+                optimizer.zero_grad()
+            output = model(x)
+            loss = F.cross_entropy(output, y)
+            if clears == "after":
+                optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        step, found = tdt.compile(step, fullgraph=True) if compiles else step, []
+        for turn in range(12):
+            y = tdt.tensor([0, 1, 3 if turn in (5, 9) else 2])
+            try:
+                step(tdt.randn(3, 2), y)
+            except IndexError:
+                found.append("IndexError")
+            found += [p.grad is None for p in model.parameters()]
+            found += [(b._version, b.numpy().tobytes()) for b in model.buffers()]
+            found += [p.numpy().tobytes() for p in map(tdt.Tensor.detach, model.parameters())]
+        return found
+
+    assert run(True) == run(False)
