@@ -11,6 +11,7 @@ import pytest
 
 import tdt
 from tdt.amp import GradScaler, autocast
+from tdt.amp.grad_scaler import multiply
 from tests.helpers import require_torch
 
 CASES = """
@@ -370,3 +371,14 @@ def test_ops_that_autocast_leaves_alone_record_views_and_writes_as_ever():
         loss.backward()
         found.append(x.grad.tolist())
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("shape", [(), (33,)])
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64"])
+def test_gradients_have_the_same_bits_whether_a_tensor_or_a_number_multiplies_them(name: str, shape: tuple[int, ...]):
+    values = tdt.randn(shape, generator=tdt.Generator().manual_seed(0)).to(getattr(tdt, name))
+    for factor in (1 / 3, 0.1, 199 / 55, 2.0**-16):
+        own, other = values.clone(), values.clone()
+        multiply([own], factor)
+        multiply([other], tdt.tensor(factor, dtype=tdt.float64))
+        assert tdt.equal(own, other) and own.dtype == other.dtype == values.dtype

@@ -24,7 +24,7 @@ from tdt._kernels._threads import THREADS
 from tdt.autograd._meta import meta, on_meta
 from tdt.autograd._node import BackwardPlan, Node
 from tdt.autograd._op_table import OPS
-from tdt.autograd._plan import NUMBER, Plan, make_plan, wrap_scalars
+from tdt.autograd._plan import NUMBER, Plan, make_plan, ranks_of, wrap_scalars
 from tdt.autograd._views import NOWHERE, edge_of
 from tdt.autograd._wrap import link_view, views, wrap_results
 
@@ -479,7 +479,7 @@ def _slow_plan(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
         if len(key) == op.fixed < 3 and key[0].__class__ is key[-1].__class__ and key[0] == key[-1] and not op.optional:
             op.plans[key[0]] = plan  # the key that `unary` and `binary` look up
     if plan.by_rank is not None:
-        ranks = tuple(getattr(a, "ndim", -1) == 0 for a in arrays)
+        ranks = ranks_of(arrays)
         if ranks not in plan.by_rank:
             ranked = plan.by_rank[ranks] = make_plan(op, key, arrays)
             ranked.direct = ranked.direct and not op.kernels
@@ -537,6 +537,8 @@ def _compute(op: Op, xp: Any, arrays: list, attributes: dict, low: Any, target: 
     """Run the forward: by a kernel if one applies, in float32 for half precision, into `target` if the op supports it."""
     try:
         if low is not None:
+            if op.wide_scalars and (x := arrays[0]).__class__ is ndarray and x.dtype != low:
+                arrays = [x.astype(low), *arrays[1:]]
             if op.lower is not None and SparseCOO not in map(type, arrays):
                 return op.lower(xp, *arrays, **attributes)
             if not (op.half and (xp is np or op.half == "everywhere")):

@@ -8,12 +8,13 @@ import numpy as np
 
 from tdt import _backend
 from tdt._core.calls import TENSOR_TYPES, check_call
+from tdt._core.dtype import of
 from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
 from tdt._core.writing import check_cast, check_memory, check_overlap, store
 from tdt._kernels._threads import THREADS
-from tdt.autograd._dispatch import apply, number_key, ufunc_of
+from tdt.autograd._dispatch import apply, converted, number_key, ufunc_of
 from tdt.autograd._views import check_view, edge_of, edge_without_hooks, move, record
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None
         state.recording.wrote(x, result)
     x._st.bump_version()
     if result._edge is not None:
+        result = converted(result, of(x._a.dtype))
         point_at(result._edge, x)
         rebase(x, result._edge)
     return x

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from tdt import _backend, _kernels
+from tdt._core.dtype import of
 from tdt._core.errors import constant, freed, overwritten
 from tdt._core.sparse import SparseCOO, densify_unsupported
 from tdt._core.tensor import Tensor, alias, wrap
@@ -38,7 +39,7 @@ class BackwardPlan:
 
     __slots__ = ("op", "names", "keep", "keep_operands", "keep_outputs",
                  "fold", "named", "calls", "fast_calls", "fast", "broadcasts", "multiple_outputs",
-                 "variadic", "needs_shapes", "needs_dtypes", "widens", "has_rule", "numbers", "dtype",
+                 "variadic", "needs_shapes", "needs_dtypes", "widens", "wide_scalars", "has_rule", "numbers", "dtype",
                  "in_place", "prepare")  # fmt: skip
 
     def __init__(self, op: Op, mask: int, count: int, low: Any = None, nowhere: int = 0, kinds: tuple = ()):
@@ -90,6 +91,7 @@ class BackwardPlan:
         # Gradients of sums, products and comparisons are elementwise ops, which take half precision as it is.
         self.fast = (low is None or self.op.lower is None) and all(rule.fast is not None for rule in rules)
         self.widens = low is not None
+        self.wide_scalars = self.widens and self.op.wide_scalars
         self.needs_dtypes |= self.widens
         fast_rules = rules if self.fast else ()
         self.fast_calls = [
@@ -270,6 +272,8 @@ class Node(GraphNode):
             for i, r in enumerate(results):
                 if r is not None and r.shape != self.shapes[i]:
                     results[i] = sum_to(r, self.shapes[i])
+        if back.wide_scalars:
+            results = [_in_dtype(r, d) for r, d in zip(results, self.dtypes, strict=True)]
         if back.widens and fast:
             results = [None if r is None else _kernels.narrow(r, d) if d in _kernels.LOWER else r
                        for r, d in zip(results, self.dtypes, strict=True)]  # fmt: skip
@@ -307,6 +311,13 @@ def _widened(values: list) -> list:
         type(value)(_kernels.widen(value)) if value.__class__ in (list, tuple) else value
         for value in _kernels.widen(values)
     ]
+
+
+def _in_dtype(gradient: Any, dtype: Any) -> Any:
+    """A tensor or array in the NumPy dtype; None stays."""
+    if isinstance(gradient, Tensor):
+        return gradient.to(of(dtype))
+    return gradient if gradient is None or gradient.dtype == dtype else gradient.astype(dtype)
 
 
 def _may_replace(g: Any, saved: list) -> bool:

@@ -99,6 +99,9 @@ class Traits:
     rounds_numbers: bool = (
         False  # `lower` takes numbers rounded to half precision, as PyTorch's sums and comparisons do
     )
+    # Operands that half precision takes in float32 where they are 0-d and of another type, as PyTorch does: forward the second,
+    # and in gradients all of these.
+    wide_scalars: tuple[str, ...] = ()
     formula: bool = False  # forward and array-level rules compute each element from the operands' at its place alone
 
 

@@ -48,7 +48,7 @@ def make_plan(op: Op, key: tuple, arrays: list) -> Plan:
     part = [i for i, name in enumerate(names) if op.promote == "all" or name in op.promote]
     tensors = [(_dtype.of(key[i]), arrays[i].ndim == 0) for i in part if not isinstance(key[i], type)]
     scalars = [_PYTHON_CATEGORY[key[i]] for i in part if key[i] in _PYTHON_CATEGORY]
-    casts = None
+    first, casts = _dtype.of(next((k for k in key if not isinstance(k, type)), _dtype.get_default_dtype().np)), None
     if tensors or scalars:
         common = _dtype.result_of(tensors, scalars)
         if op.to_float and common.category < FLOAT:
@@ -58,12 +58,14 @@ def make_plan(op: Op, key: tuple, arrays: list) -> Plan:
             common.np if i in part and not isinstance(key[i], type) and key[i] != common.np else None
             for i in range(len(key))
         ]
+        wide = wide_scalar(op, common.np, key, arrays)
+        if wide is not None:
+            first, targets[wide] = common, None if key[wide] == _dtype.float32.np else _dtype.float32.np
         targets = [
             NUMBER if isinstance(k, type) and issubclass(k, np.generic) else w
             for k, w in zip(key, targets, strict=True)
         ]
         casts = tuple(targets) if any(w is not None for w in targets) else None
-    first = _dtype.of(next((k for k in key if not isinstance(k, type)), _dtype.get_default_dtype().np))
     check_category(op.name, _dtype.ALL if part else op.dtypes, first, op.float8)
     # NumPy would round after each step of a half-precision computation; like PyTorch, compute in float32 and round once.
     # Formulas do so themselves.
@@ -71,6 +73,20 @@ def make_plan(op: Op, key: tuple, arrays: list) -> Plan:
     plan = Plan(casts, low, casts is None and low is None and op.simple)
     plan.by_rank = {} if len({d for d, _ in tensors}) > 1 else None
     return plan
+
+
+def ranks_of(arrays: list) -> tuple:
+    """The key of `Plan.by_rank`: the classes of those that are 0-d."""
+    return tuple([a.__class__ if getattr(a, "ndim", -1) == 0 else None for a in arrays])
+
+
+def wide_scalar(op: Op, common: Any, key: tuple, arrays: list) -> int | None:
+    """The place of the operand that is one of `op.wide_scalars` for these types."""
+    for i, name in enumerate(op.operands) if op.wide_scalars and common in LOWER else ():
+        is_wide = name in op.wide_scalars and key[i] != common == key[1 - i]
+        if is_wide and arrays[i].__class__ is np.ndarray and not arrays[i].ndim and arrays[1 - i].ndim:
+            return i
+    return None
 
 
 def check_kinds(op: Op, key: tuple) -> None:

@@ -20,6 +20,7 @@ from tdt._kernels._threads import THREADS
 from tdt.autograd._dispatch import _edges_of, apply, number_key, ufunc_of
 from tdt.autograd._node import BackwardPlan, Node, kind_of
 from tdt.autograd._node_names import label
+from tdt.autograd._plan import ranks_of
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
@@ -194,7 +195,7 @@ class _Call:
         """What computes the op for arrays of these shapes, if no more belongs to a call; several results if `recorded`."""
         op, count = self.op, len(self.places)
         if self.plan.by_rank is not None:
-            self.plan = self.plan.by_rank[tuple(getattr(a, "ndim", -1) == 0 for a in arrays)]
+            self.plan = self.plan.by_rank[ranks_of(arrays)]
         if self.plan.casts is not None or self.plan.low is not None or op.view or op.sparse:
             return None
         if (op.variadic or op.random) and not hasattr(op.forward, "prepare"):

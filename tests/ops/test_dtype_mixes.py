@@ -92,3 +92,57 @@ def test_shapes_that_do_not_fit_are_refused_with_the_same_message_in_every_dtype
     x, y = tdt.ones(3, 3, dtype=getattr(tdt, dtype)), tdt.ones(3, 2, dtype=getattr(tdt, dtype))
     with pytest.raises(RuntimeError, match=r"The size of tensor a \(3\) must match the size of tensor b \(2\)"):
         getattr(tdt, op)(x, y)
+
+
+SCALED = {
+    "mul": lambda x, y: x * y, "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "div": lambda x, y: x / y,
+    "mul_": lambda x, y: x.clone().mul_(y), "add_": lambda x, y: x.clone().add_(y),
+    "sub_": lambda x, y: x.clone().sub_(y), "div_": lambda x, y: x.clone().div_(y),
+}  # fmt: skip
+FLOATS = "float16", "bfloat16", "float32", "float64"
+
+
+def bits_with_scalar(lib: Any, op: str, dtypes: tuple[str, str], scalar: int, number: float, graph: bool) -> list[Any]:
+    """The types and bits of a result and of its gradients, of 65 elements and a 0-d tensor, the `scalar`-th operand."""
+    values = np.random.RandomState(0).randn(65) * 3
+    operands = [
+        lib.tensor(number if k == scalar else values.tolist(), dtype=lib.float64).to(getattr(lib, dtype))
+        for k, dtype in enumerate(dtypes)
+    ]
+    for t in operands:
+        t.requires_grad_(t.dtype.is_floating_point)
+    result = SCALED[op](*operands)
+    weight = lib.tensor(values[::-1].tolist(), dtype=lib.float64).to(result.dtype).requires_grad_(graph)
+    inputs = [t for t in operands if t.requires_grad]
+    grads = lib.autograd.grad(result, inputs, weight, create_graph=graph)
+    return [(str(t.dtype).partition(".")[2], t.detach().double().numpy().tobytes()) for t in (result, *grads)]
+
+
+@pytest.mark.parametrize("op", SCALED)
+def test_a_0d_tensor_has_pytorchs_bits_beside_half_precision(op: str):
+    torch = require_torch()
+    for low, other, scalar in itertools.product(HALF, (*FLOATS, "int64"), (0, 1)):
+        if scalar == 0 and op.endswith("_"):
+            continue
+        dtypes = (low, other) if scalar else (other, low)
+        for number, graph in itertools.product((1 / 3, 0.1, 2049.3, -7.77), (False, True)):
+            if other == "int64" and abs(number) < 1:
+                continue
+            ours, theirs = (bits_with_scalar(lib, op, dtypes, scalar, number, graph) for lib in (tdt, torch))
+            assert ours == theirs, (dtypes, scalar, number, graph)
+
+
+@pytest.mark.parametrize("op", ["mul", "div"])
+@pytest.mark.parametrize(("low", "other"), list(itertools.product(HALF, FLOATS)))
+def test_a_number_and_a_0d_tensor_have_the_same_bits_beside_half_precision(op: str, low: str, other: str):
+    x, y = tdt.linspace(-3, 3, 65).to(getattr(tdt, low)), tdt.tensor(1 / 3, dtype=tdt.float64).to(getattr(tdt, other))
+    found = SCALED[op](x, y)
+    compiled = tdt.compile(SCALED[op])
+    assert tdt.equal(found, SCALED[op](x, y.item() if other == low else y.float().item()))
+    assert all(tdt.equal(compiled(x, y), found) for _ in range(4))
+
+
+def test_the_gradient_of_a_wider_number_that_is_added_in_place_has_its_type():
+    x, y = tdt.ones((), dtype=tdt.float16, requires_grad=True), tdt.ones((), dtype=tdt.float64, requires_grad=True)
+    x.clone().add_(y).backward()
+    assert (x.grad.dtype, y.grad.dtype) == (tdt.float16, tdt.float64)

@@ -94,7 +94,7 @@ def wrapped(number: Any, like: Any) -> Any:
     return like.dtype.type(number - count if like.dtype.kind == "i" and number >= count // 2 else number)
 
 
-@op(ufunc="multiply", lower=lambda xp, x, y: x * y, sparse_gradients=True)
+@op(ufunc="multiply", lower=lambda xp, x, y: x * y, wide_scalars=("x", "y"), sparse_gradients=True)
 def _mul(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
     return x * y if out is None else xp.multiply(x, y, out=out)
 
@@ -105,7 +105,7 @@ _mul.vjp("y")(lambda g, x: g * conj(x))
 _mul.fast_vjp("y")(lambda g, x: multiply_arrays(g, x.conjugate()))
 
 
-@op(dtypes=FLOATING_AND_COMPLEX, to_float=True, ufunc="true_divide", lower=lambda xp, x, y: x / y)
+@op(dtypes=FLOATING_AND_COMPLEX, to_float=True, ufunc="true_divide", lower=lambda xp, x, y: x / y, wide_scalars=("y",))
 def _div(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
     return x / y if out is None else xp.true_divide(x, y, out=out)
 
