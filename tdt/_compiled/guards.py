@@ -9,22 +9,37 @@ from __future__ import annotations
 import builtins
 import dis
 import functools
+import gc
+import random
+import sys
 import types
+import weakref
+from array import array
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from logging import Handler, Logger
 from operator import is_
 from typing import Any
+
+import numpy as np
 
 from tdt._compiled.program import Refusal
 from tdt._core.tensor import Tensor
 from tdt._kernels._references import References
+from tdt._random import Generator
 
 SCALARS = frozenset((bool, int, float, complex, str, bytes, type(None)))
 REGISTRIES = ("_parameters", "_buffers", "_modules")
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 GLOBAL = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"))
 MOST_OBJECTS = 20_000
+MOST_BYTES = 65536  # of an array of numbers that is compared in each call
+SKIPPED = (types.ModuleType, slice, np.generic, np.dtype, Logger, Handler, Generator)
+# Generators of random numbers of Python and NumPy whose states recordings compare.
+WATCHED_GENERATORS = frozenset(id(getattr(function, "__self__", None)) for function in (random.random, np.random.rand))
+NEVER_HELD: tuple[type, ...] = (weakref.ReferenceType, *weakref.ProxyTypes, memoryview, type({}.values()))
+OWN = frozenset(("tdt", "numpy", *sys.stdlib_module_names))
 MISSING = object()
 
 
@@ -40,7 +55,10 @@ class Guards:
         self._dicts: list[dict] = []
         self._lists: list[list] = []
         self._others: list[Any] = []  # deques, sets, and dicts with an order of their own
-        self._cells: list[list[Any]] = []  # [cell, content]
+        self._arrays: list[tuple[Any, tuple]] = []  # NumPy's and Python's, with what they contain
+        self._slots: list[
+            list[Any]
+        ] = []  # [object, name, value]: contents of cells, `__slots__`, defaults of functions
         self._globals: list[list[Any]] = []  # [dict, name, value]
         self._empty: list[Any] = []  # dicts and lists, as those of hooks, that must stay empty
         self._visited: dict[int, Any] = {}
@@ -54,7 +72,6 @@ class Guards:
         self._items = [*self._contained()]
         self._other_sizes = [*map(len, self._others)]
         self._other_items = [*chain.from_iterable(self._others)]
-        self._of_classes = [each for each in self._globals if each[0].__class__ is not dict]
 
     def hold(self) -> bool:
         """Whether all is as it was, but for numbers and texts that were replaced by equal ones."""
@@ -62,10 +79,10 @@ class Guards:
             return False
         if not all(map(is_, self._contained(), self._items)) and not _alike(self._contained(), self._items):
             return False
-        if not self._others_hold():
+        if not self.hold_others():
             return False
-        for cell, value in self._cells:
-            if (now := _content(cell)) is not value and not _alike((now,), (value,)):
+        for owner, name, value in self._slots:
+            if (now := _slot(owner, name)) is not value and not _alike((now,), (value,)):
                 return False
         for names, name, value in self._globals:
             if (now := names.get(name, MISSING)) is not value and not _alike((now,), (value,)):
@@ -76,36 +93,37 @@ class Guards:
         """Name what `hold` looks at, but for what `hold_others` does."""
         for container in (*self._containers, *self._empty):
             references.container(container)
-        for cell, _ in self._cells:
-            references.slot(cell, "cell_contents")
+        for owner, name, _ in self._slots:
+            references.slot(owner, name)
         for names, name, _ in self._globals:
-            if names.__class__ is dict:
-                references.item(names, name)
+            references.item(names, name)
 
     def hold_others(self) -> bool:
-        """Whether deques, sets, orders of dicts, and attributes of classes are as they were."""
-        if not self._others_hold():
+        """Whether deques, sets, orders of dicts, and arrays of numbers are as they were."""
+        others = self._others
+        if others and [*map(len, others)] != self._other_sizes:
             return False
-        return not self._of_classes or all(names.get(name, MISSING) is value for names, name, value in self._of_classes)
+        if self._other_items and not _alike(chain.from_iterable(others), self._other_items):
+            return False
+        return not self._arrays or all(_contents(each) == contents for each, contents in self._arrays)
 
     def _contained(self) -> Iterable[Any]:
         """The keys and values of dicts, and the items of lists."""
         return chain.from_iterable((*map(dict.keys, self._dicts), *map(dict.values, self._dicts), *self._lists))
 
-    def _others_hold(self) -> bool:
-        others = self._others
-        if not others:
-            return True
-        return [*map(len, others)] == self._other_sizes and _alike(chain.from_iterable(others), self._other_items)
-
     def _visit(self, value: Any) -> None:  # noqa: C901  (a case for each kind of object)
         if value.__class__ in SCALARS or id(value) in self._visited:
+            return
+        if isinstance(value, type):
+            self._visit_class(value)
             return
         self._visited[id(value)] = value
         if len(self._visited) > MOST_OBJECTS:
             raise Refusal(f"it refers to more than {MOST_OBJECTS} objects")
         if isinstance(value, Tensor):
             self.tensors.append(value)
+            for name in [name for name in vars(value) if not name.startswith("_")]:
+                self._hold_item(vars(value), name)
         elif isinstance(value, types.FunctionType):
             self._visit_function(value)
         elif isinstance(value, types.MethodType):
@@ -122,13 +140,25 @@ class Guards:
                 else:
                     self._empty.append(value)
             self._visit_items(value)
+            self._visit_attributes(value)
         elif isinstance(value, dict):
             self._hold_dict(value)
-            self._visit_items(value.values())
-        elif isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)):
+            self._visit_items([*value, *dict.values(value)])
+            self._visit_attributes(value)
+        elif isinstance(value, types.MappingProxyType):
+            self._visit_items(gc.get_referents(value))
+        elif isinstance(value, types.BuiltinFunctionType):
+            self._visit(value.__self__)
+        elif isinstance(value, SKIPPED):
             return
         elif hasattr(value, "__next__"):
             raise Refusal(f"it refers to an iterator, {type(value).__name__}")
+        elif isinstance(value, random.Random) or type(value).__module__.startswith("numpy.random"):
+            if id(value) not in WATCHED_GENERATORS:
+                raise Refusal(f"it refers to a generator of random numbers, {type(value).__name__}")
+        elif isinstance(value, (np.ndarray, array, bytearray)):
+            self._hold_array(value)
+            self._visit_attributes(value)
         elif all(name in getattr(value, "__dict__", ()) for name in REGISTRIES):
             self._visit_module(value)
         elif hasattr(value, "is_compiled_by_tdt"):
@@ -142,10 +172,30 @@ class Guards:
             self._optimizers.append(value)
             self._visit_items(p for group in value.param_groups for p in group["params"])
             self._visit_class(type(value))
-        elif hasattr(value, "__dict__"):
+        else:
+            self._visit_object(value)
+
+    def _visit_object(self, value: Any) -> None:
+        kind = type(value)
+        is_held = self._visit_attributes(value) or (kind.__hash__ is not None and (_is_own(kind) or callable(value)))
+        if isinstance(value, NEVER_HELD) or not is_held:
+            raise Refusal(f"it refers to an object of type {kind.__name__}, whose changes are not seen")
+
+    def _visit_attributes(self, value: Any) -> bool:
+        """Those of an object that has some in a dictionary, or in slots of a class of the user's; whether it may have some."""
+        kind = type(value)
+        found = hasattr(value, "__dict__")
+        if found:
             self._hold_dict(vars(value))
             self._visit_items(vars(value).values())
-            self._visit_class(type(value))
+        for base in kind.__mro__:
+            if "__slots__" in vars(base) and not _is_own(base):
+                found = True
+                for name, slot in vars(base).items():
+                    if isinstance(slot, types.MemberDescriptorType):
+                        self._hold_slot(value, name)
+        self._visit_class(kind)
+        return found
 
     def _visit_items(self, values: Any) -> None:
         for value in list(values):
@@ -170,17 +220,22 @@ class Guards:
 
     def _visit_class(self, kind: type) -> None:
         """The attributes and methods that a class of the user's has, and its bases of the user's."""
-        for base in kind.__mro__:
-            if _is_own(base) or id(base) in self._visited:
-                continue
-            self._visited[id(base)] = base
-            own = {name: value for name, value in vars(base).items() if not name.startswith("__") or name == "__call__"}
-            for name, value in own.items():
-                function = getattr(value, "fget", None) or getattr(value, "__func__", value)
-                if function.__class__ in SCALARS:
-                    self._globals.append([vars(base), name, value])
-                else:
-                    self._visit(function)
+        bases = [base for base in kind.__mro__ if not _is_own(base)]
+        if id(kind) in self._visited or not bases:
+            return
+        self._visited[id(kind)] = kind
+        dicts = [gc.get_referents(vars(base))[0] for base in bases]  # themselves, where `vars` gives views of them
+        names = {
+            name: None
+            for own in dicts
+            for name, value in own.items()
+            if not name.startswith("__") or isinstance(value, types.FunctionType)
+        }
+        for own in dicts:
+            for name in (*names, "forward"):
+                value = own.get(name, MISSING)
+                self._globals.append([own, name, value])
+                self._visit(getattr(value, "fget", None) or getattr(value, "__func__", value))
 
     def _hold_dict(self, d: dict) -> None:
         if not d:
@@ -189,6 +244,21 @@ class Guards:
         self._dicts.append(d)
         if isinstance(d, OrderedDict):
             self._others.append(d)
+
+    def _hold_item(self, names: dict, name: str) -> None:
+        value = names.get(name, MISSING)
+        self._globals.append([names, name, value])
+        self._visit(value)
+
+    def _hold_slot(self, owner: Any, name: str) -> None:
+        value = _slot(owner, name)
+        self._slots.append([owner, name, value])
+        self._visit(value)
+
+    def _hold_array(self, value: Any) -> None:
+        if (isinstance(value, np.ndarray) and value.dtype.hasobject) or memoryview(value).nbytes > MOST_BYTES:
+            raise Refusal(f"it refers to an array of more than {MOST_BYTES} bytes or of objects, not a tensor")
+        self._arrays.append((value, _contents(value)))
 
     def _hold_options(self, optimizer: Any) -> None:
         """Let the options of an optimizer be as they are, which its recorded step reads anew in each call."""
@@ -203,9 +273,10 @@ class Guards:
         if (function.__module__ or "").partition(".")[0] == "tdt":
             return
         for cell in function.__closure__ or ():
-            self._cells.append([cell, _content(cell)])
-            self._visit(_content(cell))
-        self._visit_items([*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()])
+            self._hold_slot(cell, "cell_contents")
+        for name in ("__code__", "__defaults__", "__kwdefaults__"):
+            self._hold_slot(function, name)
+        self._visit(vars(function))
         codes = [function.__code__]
         for code in codes:  # which grows
             codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
@@ -213,20 +284,25 @@ class Guards:
         for name in {i.argval for code in codes for i in dis.get_instructions(code) if i.opname in GLOBAL}:
             value = function.__globals__.get(name, MISSING)
             if value is not MISSING or not hasattr(builtins, name):
-                self._globals.append([function.__globals__, name, value])
-                self._visit(value)
+                self._hold_item(function.__globals__, name)
 
 
 def _is_own(kind: type) -> bool:
-    """Whether a class is one of this package, or built in."""
-    return kind.__module__.partition(".")[0] in ("tdt", "builtins", "abc", "typing")
+    """Whether a class is one of this package, of NumPy or of Python's library."""
+    return kind.__module__.partition(".")[0] in OWN
 
 
-def _content(cell: Any) -> Any:
+def _slot(owner: Any, name: str) -> Any:
     try:
-        return cell.cell_contents
-    except ValueError:  # not assigned yet
+        return getattr(owner, name)
+    except (AttributeError, ValueError):  # a slot, or a cell, that is not assigned yet
         return MISSING
+
+
+def _contents(value: Any) -> tuple:
+    """What an array of numbers contains, and how."""
+    kind = (value.dtype, value.shape) if isinstance(value, np.ndarray) else getattr(value, "typecode", None)
+    return kind, bytes(value) if isinstance(value, bytearray) else value.tobytes()
 
 
 def _alike(now: Iterable[Any], before: Sequence[Any]) -> bool:

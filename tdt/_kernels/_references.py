@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from itertools import chain
-from types import CellType
+from types import CellType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from tdt._kernels._jit import from_address
 LIST, DICT, ITEM, SLOT = range(4)
 RECORD = 4  # words: the kind, the address, how many values or the key, the place of the first value
 MISSING = object()
+BUILT_IN = CellType, FunctionType  # classes without `__slots__` whose objects have places for attributes
 
 
 class References:
@@ -61,13 +62,19 @@ class References:
         self._append(ITEM, value, id(key), [found])
 
     def slot(self, value: Any, name: str) -> None:
-        """What an attribute with a place of its own in an object is: of `__slots__`, or the content of a cell."""
-        found = getattr(value, name, MISSING)
-        place = _place_of(CellType if value.__class__ is CellType else _owner(type(value), name), name)
-        if place is None or found is MISSING or from_address(id(value) + place).value != id(found):
+        """What an attribute with a place of its own in an object is: of `__slots__`, of a function, or the content of a cell."""
+        try:
+            found = getattr(value, name, MISSING)
+        except ValueError:  # of a cell that is not assigned yet
+            found = MISSING
+        place = _place_of(value.__class__ if value.__class__ in BUILT_IN else _owner(type(value), name), name)
+        word = None if place is None else from_address(id(value) + place).value
+        if found is None and word == 0:  # as functions have no defaults
+            found = MISSING
+        elif place is None or found is MISSING or word != id(found):
             self.complete = False
             return
-        self._append(SLOT, value, 0, [found], place)
+        self._append(SLOT, value, 0, [found], place or 0)
 
     def _append(self, kind: int, value: Any, count: int, found: list[Any], place: int = 0) -> None:
         self._records.append((kind, id(value) + place, count, len(self._values)))
@@ -95,10 +102,14 @@ def _owner(kind: type, name: str) -> type:
 @functools.cache
 def _place_of(kind: type, name: str) -> int | None:
     """Where objects of a class have the address of an attribute; None where there is no one such place."""
-    marker = object()
+    marker: Any = object()
     try:
-        example: Any = CellType() if kind is CellType else object.__new__(kind)
-        setattr(example, name, marker)
+        if kind is FunctionType:
+            example: Any = FunctionType(_place_of.__wrapped__.__code__, {})
+            marker = {"__code__": example.__code__, "__defaults__": (marker,), "__kwdefaults__": {"": marker}}[name]
+        else:
+            example = CellType() if kind is CellType else object.__new__(kind)
+        object.__setattr__(example, name, marker)
     except (AttributeError, TypeError):
         return None
     places = [at for at in range(0, kind.__basicsize__, 8) if from_address(id(example) + at).value == id(marker)]
