@@ -86,7 +86,7 @@ class Recorded:
         """
         recording = self.recording
         if self._references is not None and self._references() and self.guards.hold_others():
-            if not recording.filled or recording.fills(self.guards.tensors):  # type: ignore[union-attr]
+            if recording is None or not recording.filled or recording.fills(self.guards.tensors):
                 return True
         self._references = None
         if recording is not None and recording.has_gradients and not recording.takes((*tensors, *self.guards.tensors)):
