@@ -42,6 +42,12 @@ def values_read(what: str) -> None:
         state.recording.refuse(f"{what} reads values of a tensor, which differ from call to call")
 
 
+def relation_read(what: str) -> None:
+    """Tell a recording that Python code reads how a tensor relates to others, which is no part of the kind of a call."""
+    if state.recording is not None:
+        state.recording.refuse(f"{what} reads where a tensor comes from, which may differ from call to call")
+
+
 def check_values(check: Callable[[Any], None], array: Any) -> None:
     """Call a check of a tensor's values, which raises an error; what records the ops repeats it."""
     check(array)

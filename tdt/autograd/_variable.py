@@ -8,7 +8,7 @@ from typing import Any
 
 from tdt._core.dtype import FLOAT
 from tdt._core.methods import method, tensor_property
-from tdt._core.mode import state
+from tdt._core.mode import relation_read, state
 from tdt._core.old_arguments import refuses_removed_arguments
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
 from tdt.autograd._backward import backward as run_backward
@@ -60,7 +60,10 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 def is_leaf(self: Tensor) -> bool:
     """Whether the tensor was not computed by a recorded operation."""
     edge = edge_of(self)
-    return edge is None or edge is LEAF or edge is NOWHERE
+    if edge is None or edge is NOWHERE:
+        return True
+    relation_read("Tensor.is_leaf")  # for arguments with a gradient are of one kind
+    return edge is LEAF
 
 
 @tensor_property
@@ -260,10 +263,12 @@ def retains_grad(self: Tensor) -> bool:
 @tensor_property
 def _base(self: Tensor) -> Tensor | None:
     """The tensor this one is a view of, or None."""
+    relation_read("Tensor._base")
     return None if self._view is None else self._view.base
 
 
 @method()
 def _is_view(self: Tensor) -> bool:
     """Whether the tensor is a view of another tensor that autograd tracks."""
+    relation_read("Tensor._is_view")
     return self._view is not None

@@ -14,6 +14,7 @@ from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import method
+from tdt._core.mode import relation_read
 from tdt._core.tensor import Tensor
 from tdt._ops._common import tensor_argument, wrap_dim
 from tdt._ops.shape.views import ALL_OF, slice_view
@@ -410,6 +411,7 @@ def storage_offset(input: Tensor) -> int:
     >>> tdt.arange(5)[2:].storage_offset()
     2
     """
+    relation_read("Tensor.storage_offset")
     return _bytes_to(input._a, memory(input._a)) // input._a.itemsize
 
 
