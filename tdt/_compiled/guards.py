@@ -35,7 +35,7 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 GLOBAL = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"))
 MOST_OBJECTS = 20_000
 MOST_BYTES = 65536  # of an array of numbers that is compared in each call
-SKIPPED = (types.ModuleType, slice, np.generic, np.dtype, Logger, Handler, Generator)
+SKIPPED = (types.ModuleType, slice, np.generic, np.dtype, Logger, Handler)
 # Generators of random numbers of Python and NumPy whose states recordings compare.
 WATCHED_GENERATORS = frozenset(id(getattr(function, "__self__", None)) for function in (random.random, np.random.rand))
 NEVER_HELD: tuple[type, ...] = (weakref.ReferenceType, *weakref.ProxyTypes, memoryview, type({}.values()))
@@ -149,6 +149,9 @@ class Guards:
             self._visit_items(gc.get_referents(value))
         elif isinstance(value, types.BuiltinFunctionType):
             self._visit(value.__self__)
+        elif isinstance(value, Generator):
+            self._hold_dict(vars(value))
+            self._hold_dict(vars(value.engine))  # with its seed
         elif isinstance(value, SKIPPED):
             return
         elif hasattr(value, "__next__"):
