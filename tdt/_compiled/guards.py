@@ -154,6 +154,9 @@ class Guards:
             self._hold_dict(vars(value.engine))  # with its seed
         elif isinstance(value, SKIPPED):
             return
+        elif isinstance(value, Generator):  # whose state recordings keep
+            self._hold_dict(vars(value))
+            self._hold_dict(vars(value.engine))
         elif hasattr(value, "__next__"):
             raise Refusal(f"it refers to an iterator, {type(value).__name__}")
         elif isinstance(value, random.Random) or type(value).__module__.startswith("numpy.random"):
