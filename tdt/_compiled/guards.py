@@ -18,7 +18,6 @@ from array import array
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from logging import Handler, Logger
 from operator import is_
 from typing import Any
 
@@ -35,9 +34,7 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 GLOBAL = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"))
 MOST_OBJECTS = 20_000
 MOST_BYTES = 65536  # of an array of numbers that is compared in each call
-SKIPPED = (types.ModuleType, slice, np.generic, np.dtype, Logger, Handler)
-# Generators of random numbers of Python and NumPy whose states recordings compare.
-WATCHED_GENERATORS = frozenset(id(getattr(function, "__self__", None)) for function in (random.random, np.random.rand))
+SKIPPED = (types.ModuleType, slice, np.generic, np.dtype)
 NEVER_HELD: tuple[type, ...] = (weakref.ReferenceType, *weakref.ProxyTypes, memoryview, type({}.values()))
 OWN = frozenset(("tdt", "numpy", *sys.stdlib_module_names))
 MISSING = object()
@@ -56,9 +53,8 @@ class Guards:
         self._lists: list[list] = []
         self._others: list[Any] = []  # deques, sets, and dicts with an order of their own
         self._arrays: list[tuple[Any, tuple]] = []  # NumPy's and Python's, with what they contain
-        self._slots: list[
-            list[Any]
-        ] = []  # [object, name, value]: contents of cells, `__slots__`, defaults of functions
+        # [object, name, value]: contents of cells, `__slots__`, defaults of functions.
+        self._slots: list[list[Any]] = []
         self._globals: list[list[Any]] = []  # [dict, name, value]
         self._empty: list[Any] = []  # dicts and lists, as those of hooks, that must stay empty
         self._visited: dict[int, Any] = {}
@@ -152,15 +148,13 @@ class Guards:
         elif isinstance(value, Generator):
             self._hold_dict(vars(value))
             self._hold_dict(vars(value.engine))  # with its seed
-        elif isinstance(value, SKIPPED):
+        elif isinstance(value, SKIPPED) or any(kind.__module__ == "logging" for kind in type(value).__mro__):
             return
-        elif isinstance(value, Generator):  # whose state recordings keep
-            self._hold_dict(vars(value))
-            self._hold_dict(vars(value.engine))
         elif hasattr(value, "__next__"):
             raise Refusal(f"it refers to an iterator, {type(value).__name__}")
         elif isinstance(value, random.Random) or type(value).__module__.startswith("numpy.random"):
-            if id(value) not in WATCHED_GENERATORS:
+            compared: tuple[Any, ...] = random.random, np.random.rand  # of those whose states recordings compare
+            if not any(value is function.__self__ for function in compared):
                 raise Refusal(f"it refers to a generator of random numbers, {type(value).__name__}")
         elif isinstance(value, (np.ndarray, array, bytearray)):
             self._hold_array(value)
