@@ -383,7 +383,7 @@ def test_long_sums_of_few_columns_stay_within_the_packed_memory(columns):
     assert -(-columns // tile) * tile * span <= product_cpu.RIGHT_SIZE
 
 
-@pytest.mark.skipif(not vectors_of_eight(), reason="NumPy multiplies on this processor")
+@pytest.mark.skipif(not _kernels.enabled() or not vectors_of_eight(), reason="NumPy multiplies")
 def test_a_linear_layer_that_is_not_recorded_calls_no_op_and_has_the_same_bits(monkeypatch):
     linear = tdt.nn.functional.linear
     cases = []

@@ -150,6 +150,7 @@ PREPARED = {
 }
 
 
+@pytest.mark.skipif(not tdt.backends.kernels.enabled(), reason="kernels are off")
 @pytest.mark.parametrize("weight", [1.0, float("inf")])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("case", PREPARED)
