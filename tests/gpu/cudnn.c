@@ -16,7 +16,7 @@ enum { COMP_TYPE = 100, CONV_MODE, DILATIONS, STRIDES, POST_PADDINGS, PRE_PADDIN
 enum { HEUR_MODE = 200, HEUR_GRAPH, HEUR_RESULTS, CFG_ENGINE = 300, PLAN_HANDLE = 400, PLAN_CONFIG, PLAN_WORKSPACE_SIZE };
 enum { FORWARD_ALPHA = 700, INPUT_ALPHA = 706, WEIGHT_ALPHA = 712, GRAPH_HANDLE = 800, GRAPH_OPS = 801 };
 enum { ALIGNMENT = 900, DATA_TYPE, DIMENSIONS, TENSOR_STRIDES, UNIQUE_ID = 906, UNIQUE_IDS = 1000, DATA_POINTERS, WORKSPACE = 1003, NUMERICAL_NOTE = 1303 };
-enum { R_32F = 0, R_16F = 2, R_16BF = 9, CROSS_CORRELATION = 1, FALLBACK = 2, MODE_A = 3 };
+enum { R_32F = 0, R_64F = 1, R_16F = 2, R_16BF = 9, CROSS_CORRELATION = 1, FALLBACK = 2, MODE_A = 3 };
 enum { TENSOR_CORE, DOWN_CONVERT_INPUTS, REDUCED_PRECISION_REDUCTION, FFT, NONDETERMINISTIC, WINOGRAD, TILE_13 = 8 };
 
 typedef struct { int64_t size[5], step[5]; int64_t id, alignment; int type, dims; } tensor;
@@ -54,7 +54,7 @@ OPERATION(FORWARD_ALPHA, FORWARD, X, W, Y); OPERATION(INPUT_ALPHA, BWD_DATA, DX,
 SAME(GRAPH_HANDLE, CUDNN_ATTR_OPERATIONGRAPH_HANDLE); SAME(GRAPH_OPS, CUDNN_ATTR_OPERATIONGRAPH_OPS); SAME(ALIGNMENT, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
 SAME(DATA_TYPE, CUDNN_ATTR_TENSOR_DATA_TYPE); SAME(DIMENSIONS, CUDNN_ATTR_TENSOR_DIMENSIONS); SAME(TENSOR_STRIDES, CUDNN_ATTR_TENSOR_STRIDES); SAME(UNIQUE_ID, CUDNN_ATTR_TENSOR_UNIQUE_ID);
 SAME(UNIQUE_IDS, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS); SAME(DATA_POINTERS, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS); SAME(WORKSPACE, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
-SAME(NUMERICAL_NOTE, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE); SAME(R_32F, CUDNN_DATA_FLOAT); SAME(R_16F, CUDNN_DATA_HALF); SAME(R_16BF, CUDNN_DATA_BFLOAT16);
+SAME(NUMERICAL_NOTE, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE); SAME(R_32F, CUDNN_DATA_FLOAT); SAME(R_64F, CUDNN_DATA_DOUBLE); SAME(R_16F, CUDNN_DATA_HALF); SAME(R_16BF, CUDNN_DATA_BFLOAT16);
 SAME(CROSS_CORRELATION, CUDNN_CROSS_CORRELATION); SAME(FALLBACK, CUDNN_HEUR_MODE_FALLBACK); SAME(MODE_A, CUDNN_HEUR_MODE_A); SAME(TENSOR_CORE, CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
 SAME(DOWN_CONVERT_INPUTS, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS); SAME(REDUCED_PRECISION_REDUCTION, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION);
 SAME(FFT, CUDNN_NUMERICAL_NOTE_FFT); SAME(NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC); SAME(WINOGRAD, CUDNN_NUMERICAL_NOTE_WINOGRAD);
@@ -270,25 +270,7 @@ int cudnnBackendExecute(handle* with, const descriptor* plan, const descriptor* 
     return ((int (*)(const job*, size_t))cudnn_execute)(&made, sizeof made);
 }
 
-static double load(const char* at, int type, int64_t k, int tf32) {
-    if (type == R_16F) return (double)((const _Float16*)at)[k];
-    uint32_t bits = type == R_32F ? ((const uint32_t*)at)[k] : (uint32_t)((const uint16_t*)at)[k] << 16;
-    if (tf32 && (bits & 0x7F800000) != 0x7F800000) bits = (bits + 0x1000) & ~0x1FFFu; // ten bits of the mantissa
-    float x;
-    memcpy(&x, &bits, 4);
-    return x;
-}
-static void store(char* at, int type, int64_t k, double x) {
-    const float single = (float)x;
-    if (type == R_32F) ((float*)at)[k] = single;
-    else if (type == R_16F) ((_Float16*)at)[k] = (_Float16)single;
-    else {
-        uint32_t bits;
-        memcpy(&bits, &single, 4);
-        bits = single != single ? (bits & 0x80000000u) | 0x7FC00000u : bits + 0x7FFF + (bits >> 16 & 1);
-        ((uint16_t*)at)[k] = (uint16_t)(bits >> 16);
-    }
-}
+#include "numbers.h"
 static int64_t elements(const tensor* t) { return t->size[0] * t->size[1] * t->size[2] * t->size[3] * t->size[4]; }
 static void three_dimensional(tensor* t) {
     if (t->dims == 4) t->size[4] = 1, t->step[4] = 1;

@@ -246,7 +246,9 @@ def called(library: str) -> ctypes.CDLL:
     """The fake of a library that tdt calls, which notes its jobs."""
     source, pointer, name = CALLED[library]
     headers = _folder("nvidia") / "cu13" / "include"
-    found = _load(_built(library, (SOURCE.parents[1] / source).read_text(), headers))
+    folder = SOURCE.parents[1]
+    text = (folder / source).read_text().replace('#include "numbers.h"', (folder / "numbers.h").read_text())
+    found = _load(_built(library, text, headers))
     on_job = ctypes.CFUNCTYPE(_INT, _SIZE, _SIZE)(functools.partial(_on_job, name))
     _alive.append(on_job)
     _VOID.in_dll(found, pointer).value = ctypes.cast(on_job, _VOID).value

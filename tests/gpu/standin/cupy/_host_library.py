@@ -36,7 +36,8 @@ class HostLibrary:
         ctypes.c_void_p.in_dll(self.library, start).value = ctypes.cast(self._callback, ctypes.c_void_p).value
 
     def _built(self, name):
-        path = CACHE / hashlib.sha256(self.source.read_bytes() + b"-O3").hexdigest()[:20] / name
+        text = self.source.read_bytes() + self.source.with_name("numbers.h").read_bytes()
+        path = CACHE / hashlib.sha256(text + b"-O3").hexdigest()[:20] / name
         if not path.exists():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=path.parent) as folder:
