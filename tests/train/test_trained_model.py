@@ -250,7 +250,7 @@ def test_loading_and_predicting_leave_the_generator_and_the_mode(folder, digits)
     assert model.training and (tdt.get_rng_state() == state).all()
 
 
-def test_predictions_follow_the_weights(folder):
+def test_predictions_follow_the_weights(digits, folder):
     model = tdt.load_model(folder / "small" / "1")
     with tdt.no_grad():
         model.module[1].weight.zero_()
