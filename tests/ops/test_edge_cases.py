@@ -42,7 +42,20 @@ OF_NOTHING = """
     t.linalg.norm(t.empty(0, 0), -1); t.linalg.norm(t.empty(0, 0), "nuc"); t.norm(t.empty(0, 0))
     t.nn.functional.batch_norm(t.empty(0), None, None, training=True)
     t.nn.functional.batch_norm(t.empty(0), t.ones(2), t.ones(2))
-    t.nn.functional.batch_norm(t.ones(3), None, None, training=True)
+    t.nn.functional.batch_norm(t.ones(3), None, None, training=True); t.diag_embed(t.tensor(1.0)); t.diag_embed(t.empty(0))
+    t.nn.functional.pad(t.ones(2, 3, 0), (1, 1), "replicate"); t.nn.functional.pad(t.ones(2, 0, 4), (1, 1), "replicate")
+    t.nn.functional.pad(t.ones(0, 4), (1, 1), "reflect"); t.nn.functional.pad(t.ones(0, 3, 4), (1, 1), "reflect")
+    t.nn.functional.pad(t.ones(0, 4, 4), (1, 1, 1, 1), "replicate"); t.nn.functional.pad(t.ones(0, 4, 4), (1, 1), "replicate")
+"""
+
+OF_BIASES = """
+    t.nn.functional.linear(t.ones(2, 3), t.ones(4, 3), t.arange(8.0).view(2, 4))
+    t.nn.functional.linear(t.ones(2, 3), t.ones(4, 3), t.arange(2.0).view(2, 1))
+    t.nn.functional.linear(t.ones(5, 2, 3), t.ones(4, 3), t.arange(8.0).view(2, 4))
+    t.nn.functional.linear(t.ones(5, 2, 3), t.ones(4, 3), t.ones(3, 4))
+    t.nn.functional.linear(t.ones(3), t.ones(4, 3), t.ones(2, 4))
+    t.nn.functional.linear(t.ones(2, 3), t.ones(4, 3), t.ones(1, 2, 4))
+    t.nn.functional.linear(t.ones(2, 3), t.ones(4, 3), t.ones(3))
 """
 
 
@@ -77,8 +90,8 @@ def test_what_an_op_takes_of_a_dtype_is_pytorchs(code, dtype):
     )
 
 
-@pytest.mark.parametrize("code", calls(OF_NOTHING) + calls(OF_OTHER_LAYOUTS))
-def test_results_of_empty_expanded_and_transposed_tensors_are_pytorchs(code):
+@pytest.mark.parametrize("code", [*calls(OF_NOTHING), *calls(OF_OTHER_LAYOUTS), *calls(OF_BIASES)])
+def test_results_of_empty_expanded_and_transposed_tensors_and_biases_are_pytorchs(code):
     assert_the_same(code)
 
 

@@ -10,6 +10,7 @@ from tdt._core.dtype import NUMBERS, SCALAR_NAMES, bfloat16, float32
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
+from tdt._ops.elementwise.arithmetic import add
 from tdt.autograd._autocast import autocast, cast_operands, casts_on
 from tdt.autograd._dispatch import ternary
 from tdt.autograd._fast_path import wrapped
@@ -88,7 +89,7 @@ def _(xp, g, needs, x, w):
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """input · weightᵀ + bias: a fully connected layer.
 
-    Shape: input (*, in), weight (out, in) or (in,), bias (out,) or (); result (*, out) or (*).
+    Shape: input (*, in), weight (out, in) or (in,), bias (out,) or (), or what expands to the result; result (*, out) or (*).
     Raises:
         RuntimeError: when sizes or dtypes do not fit.
         TypeError: when `input` or `weight` is not a tensor.
@@ -115,6 +116,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     if not fits or w.ndim > 2:
         input, weight, bias = cast_operands(_linear, input, weight, bias)
         bias = _explain(input, weight, bias)
+        if bias is not None and bias.ndim > 1:  # rows of their own
+            return add(linear(input, weight), bias, out=out)
     if out is None:
         return ternary(_linear, input, weight, bias)
     refuse_out(out, input)
@@ -148,10 +151,11 @@ def _explain(input: Any, weight: Any, bias: Any) -> Tensor | None:
             raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {SCALAR_NAMES[input.dtype].lower()} != "
                                f"{SCALAR_NAMES[other.dtype].lower()} (the {name} of linear)")  # fmt: skip
     if bias is not None:
-        if bias.ndim > 1 or bias.numel() not in (1, *w[:-1]):
+        try:
+            bias = bias.expand((*x[:-1], *w[:-1]) if bias.ndim > 1 else w[:-1])
+        except RuntimeError as error:
             raise RuntimeError(f"linear: the bias must have the size of the output, {list(w[:-1])}, but has {list(bias.shape)}; "
-                               f"weight {w}. The size of tensor a must match the size of tensor b.")  # fmt: skip
-        bias = bias.expand(w[:-1])
+                               f"weight {w}. {error}") from error  # fmt: skip
     return bias
 
 

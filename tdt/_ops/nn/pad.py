@@ -219,25 +219,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if mode == "constant":
         return constant_pad_nd(input, pad, 0 if value is None else value)
     before, after = _sides(input, pad)
-    if mode not in _INDEX:
-        raise NotImplementedError(f"Unrecognised padding mode {mode}; use {', '.join(_INDEX)}")
-    if len(pad) // 2 not in (input.ndim - 1, input.ndim - 2) or len(pad) > 6:
-        raise NotImplementedError(
-            f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor: mode '{mode}' pads the last 1, 2 or "
-            "3 dimensions of an input that has one or two more"
-        )
-    if value is not None and value != 0:
-        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
-    if mode != "circular":
-        check_category(f"{mode}_pad", NUMBERS, input.dtype)
-    sizes = _pad_shape(input.shape, before=before, after=after)[-(len(pad) // 2) :]
-    if min(sizes) < 0 or (mode != "circular" and max(sizes) < 1):
-        raise RuntimeError(f"input {list(input.shape)} is too small: padding {list(pad)} gives sizes {list(sizes)}")
-    for d, (n, b, a) in enumerate(zip(input.shape, before, after, strict=True)):
-        remaining = n + min(b, 0) + min(a, 0) if mode == "circular" else n  # cropped cells are not repeated
-        if mode in _LIMIT and max(b, a) > remaining + _LIMIT[mode] and (b or a):
-            raise RuntimeError(f"Padding size should be less than the corresponding input dimension, but got: padding "
-                               f"({b}, {a}) at dimension {d} of input {list(input.shape)}")  # fmt: skip
+    _check_border(input, pad, mode, value)
     if min(before + after) >= 0 and input.numel():
         return pad_border(input, before=before, after=after, mode=mode)
     for d, (n, b, a) in enumerate(zip(input.shape, before, after, strict=True)):
@@ -249,6 +231,34 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
                 index = index[max(-b, 0) : len(index) + min(a, 0)]
             input = input.index_select(d, wrap(index).to(input.device))
     return input
+
+
+def _check_border(input: Tensor, pad: Sequence[int], mode: str, value: float | None) -> None:
+    """Raise the error for what a mode other than "constant" does not take."""
+    before, after = _sides(input, pad)
+    if mode not in _INDEX:
+        raise NotImplementedError(f"Unrecognised padding mode {mode}; use {', '.join(_INDEX)}")
+    if len(pad) // 2 not in (input.ndim - 1, input.ndim - 2) or len(pad) > 6:
+        raise NotImplementedError(
+            f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor: mode '{mode}' pads the last 1, 2 or "
+            "3 dimensions of an input that has one or two more"
+        )
+    if value is not None and value != 0:
+        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if mode != "circular":
+        check_category(f"{mode}_pad", NUMBERS, input.dtype)
+        if 0 in input.shape[-(len(pad) // 2) - 1 :]:
+            raise RuntimeError(
+                f"Expected an input in which only the batch may be empty, for mode '{mode}', but got {list(input.shape)}"
+            )
+    sizes = _pad_shape(input.shape, before=before, after=after)[-(len(pad) // 2) :]
+    if min(sizes) < 0 or (mode != "circular" and max(sizes) < 1):
+        raise RuntimeError(f"input {list(input.shape)} is too small: padding {list(pad)} gives sizes {list(sizes)}")
+    for d, (n, b, a) in enumerate(zip(input.shape, before, after, strict=True)):
+        remaining = n + min(b, 0) + min(a, 0) if mode == "circular" else n  # cropped cells are not repeated
+        if mode in _LIMIT and max(b, a) > remaining + _LIMIT[mode] and (b or a):
+            raise RuntimeError(f"Padding size should be less than the corresponding input dimension, but got: padding "
+                               f"({b}, {a}) at dimension {d} of input {list(input.shape)}")  # fmt: skip
 
 
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:

@@ -153,17 +153,18 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     Shape: input (*, n); result one dimension more, of size n + abs(offset) along `dim1` and `dim2`.
     Raises:
         RuntimeError: when `dim1` and `dim2` are the same.
+        IndexError: when `input` has no dimension.
 
     >>> import tdt
     >>> tdt.diag_embed(tdt.tensor([1, 2]))
     tensor([[1, 0],
             [0, 2]])
     """
-    n, ndim = input.shape[-1] + abs(offset), input.ndim + 1
+    ndim = input.ndim + 1
     a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    rest = iter(input.shape[:-1])
+    n, rest = input.shape[-1] + abs(offset), iter(input.shape[:-1])
     shape = tuple([n if d in (a, b) else next(rest) for d in range(ndim)])
     return _diagonal_backward(input, shape=shape, offset=offset, dim1=a, dim2=b)
 
@@ -278,6 +279,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     Shape: input (*), at least 2-d; result without `dim1` and `dim2`, the diagonal's length last.
     Raises:
         RuntimeError: when `dim1` and `dim2` are the same.
+        IndexError: when `input` has no dimension.
 
     >>> import tdt
     >>> tdt.diagonal(tdt.tensor([[1, 2], [3, 4]]))
