@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from tdt._compiled.program import Statement
-from tdt._kernels._jit import address_of
+from tdt._kernels._addresses import address_of
 from tdt._kernels._launches import Launch, Trace, watch
 from tdt._kernels._tape import Tape, Watched, copies, is_held, is_ufunc, plain
 

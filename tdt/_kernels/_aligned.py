@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt._kernels._jit import c_function
+from tdt._kernels._addresses import c_function
 
 FUNCTIONS = ("tdt_allocate", "tdt_clear", "tdt_change", "tdt_free")
 SET_HANDLER = 304  # the place of `PyDataMem_SetHandler` in the table of functions that NumPy's C API fixes

@@ -10,10 +10,11 @@ from collections.abc import Callable
 import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
+from tdt._kernels._addresses import address_of
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._formulas import BFLOAT16, widen
 from tdt._kernels._intrinsics import transpose8
-from tdt._kernels._jit import address_of, jit
+from tdt._kernels._jit import jit
 from tdt._kernels._launches import copy_to
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel, stays_on_caller

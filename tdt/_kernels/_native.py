@@ -11,13 +11,14 @@ import ctypes
 import functools
 import os
 import struct
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tdt._kernels import _aligned, _jit
-from tdt._kernels._jit import ADDRESS, Entry, address_of, c_function, entry_at, from_address
+from tdt._kernels import _aligned, _builtin
+from tdt._kernels._addresses import address_of, c_function
 from tdt._kernels._launches import WATCH, note
 from tdt._kernels._loader import load
 
@@ -26,6 +27,17 @@ ndarray = np.ndarray
 FEW_PASSES = ("sroa", "simplify_cfg", "new_gvn", "instruction_combine", "simplify_cfg")
 ALIGNED = "aligned"  # the module that is linked before all others: it places arrays where code with vectors is fast
 _libraries: dict[str, tuple[list[int], Any]] = {}  # by name: the functions' addresses, and what keeps their memory
+_loading = threading.RLock()
+
+
+def _after_fork() -> None:
+    """Reset the state of a forked child: it has none of its parent's threads, and its locks may be locked."""
+    global _loading
+    _loading = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def linked(
@@ -48,7 +60,7 @@ def linked(
             _aligned.align_arrays(linked(ALIGNED, _aligned.FUNCTIONS, write_allocator, optimize=True, vectorize=False))
         from tdt._kernels import _cache  # which takes longer to import than all of this file's imports
 
-        with _jit._loading:
+        with _loading:
             library = _libraries.get(name)
             if library is None:
                 code = _cache.load(f"{name}.o")
@@ -62,61 +74,68 @@ def linked(
     return library[0]
 
 
+class Entry(NamedTuple):
+    """A loaded kernel for one combination of argument types: a function that calls it, and its address."""
+
+    call: Callable[[bytes, int, int], int]
+    address: int
+    pack: Callable[..., bytes]
+
+
+def entry_at(address: int, letters: str) -> Entry:
+    """The entry of a kernel at an address; letters: its arguments' types for `struct`."""
+    return Entry(_builtin_of(_builtin.CALL, address), address, struct.Struct("=" + letters).pack)
+
+
+def _builtin_of(name: str, *how: Any) -> Callable[..., Any]:
+    """`_builtin.builtin` without the address of its code."""
+    code = linked("builtin", _builtin.FUNCTIONS, lambda: f'target triple = "{target_triple()}"\n{_builtin.CODE}')
+    return _builtin.builtin(name, code[_builtin.FUNCTIONS.index(name)], *how)
+
+
 class NativeKernel:
     """A kernel `int64 (int64 *words, int64 first, int64 last)`: it is called, and shared out by the pool, as `_jit`'s are.
 
-    Arguments are a word each: an array, of which the kernel gets the address, an integer, or a float.
+    Arguments are a word each: an array, of which the kernel gets the address, None (0), an integer, or a float.
     """
 
-    __slots__ = ("entry", "letters", "name")
+    __slots__ = ("entry", "letters", "name", "_launch", "_pack")
 
     def __init__(self, name: str, address: int, letters: str):
         """letters: the type of each argument: "q" for an array or an integer, "d" for a float."""
         self.name, self.letters, self.entry = name, letters, entry_at(address, letters)
+        self._launch, self._pack = (_builtin_of(how, address, letters) for how in (_builtin.LAUNCH, _builtin.PACK))
 
     def prepare(self, args: Sequence[Any]) -> tuple[Entry, bytes]:
         """As `_jit.Kernel.prepare`."""
-        entry = self.entry
-        words = [
-            from_address(id(a) + ADDRESS).value
-            if (kind := a.__class__) is ndarray or (kind is not int and isinstance(a, ndarray))
-            else a
-            for a in args
-        ]
-        return entry, entry.pack(*words)
+        return self.entry, self._pack(*args)
 
     def run(self, blocks: int, arrays: Sequence[np.ndarray], *numbers: float) -> None:
         """Compute all blocks on the calling thread. The first arguments of the kernel are arrays, the others numbers."""
-        entry = self.entry
-        words = entry.pack(*[from_address(id(a) + ADDRESS).value for a in arrays], *numbers)
         if WATCH.trace is not None:
-            note(entry, words, blocks, 0, arrays)
-        entry.call(words, 0, blocks)
+            note(self.entry, self._pack(*arrays, *numbers), blocks, 0, arrays)
+        self._launch(0, blocks, *arrays, *numbers)
 
     def with_last(self, blocks: int, *last: Any) -> Callable[..., None]:
-        """`run` of the first arrays alone, with the `last` arrays and numbers packed once for many calls.
-
-        The address of an array that is None is 0.
-        """
-        count = len(self.letters) - len(last)
-        head = struct.Struct(f"={count}q").pack
+        """`run` of the first arrays alone, with the `last` arrays and numbers packed once for many calls."""
+        letters = self.letters[: len(self.letters) - len(last)]
         words = [address_of(a) if isinstance(a, ndarray) else a for a in last]
-        tail, entry, call = struct.pack("=" + self.letters[count:], *words), self.entry, self.entry.call
+        tail = struct.pack("=" + self.letters[len(letters) :], *words)
+        entry, pack = self.entry, self._pack
+        call = _builtin_of(_builtin.RUN, entry.address, letters, blocks, tail)
 
         def run(*arrays: np.ndarray | None, held: Any = last) -> None:
-            packed = head(*[0 if a is None else from_address(id(a) + ADDRESS).value for a in arrays]) + tail
             if WATCH.trace is not None:
-                note(entry, packed, blocks, 0, arrays, held)
-            call(packed, 0, blocks)
+                note(entry, pack(*arrays, *held), blocks, 0, arrays, held)
+            call(*arrays)
 
         return run
 
     def __call__(self, first: int, last: int, *args: Any) -> bool:
         """Compute blocks [first, last) on the calling thread; whether the code did not fail."""
-        entry, words = self.prepare(args)
         if WATCH.trace is not None:
-            note(entry, words, last, 0, args)
-        return entry.call(words, first, last) == 0
+            note(self.entry, self._pack(*args), last, 0, args)
+        return self._launch(first, last, *args) == 0
 
 
 def ufunc_function(place: int, *kinds: Any) -> Any:

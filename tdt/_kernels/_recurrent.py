@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from tdt._kernels import _pack
-from tdt._kernels._jit import Kernel, address_of, jit
+from tdt._kernels._addresses import address_of
+from tdt._kernels._jit import Kernel, jit
 from tdt._kernels._pool import parallel
 from tdt._kernels._tile import GRAIN, Shape, address, place, rates, tile
 

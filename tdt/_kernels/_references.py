@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from tdt._kernels._addresses import from_address
 from tdt._kernels._code import Code, Value, native
-from tdt._kernels._jit import from_address
 
 LIST, DICT, ITEM, SLOT = range(4)
 RECORD = 4  # words: the kind, the address, how many values or the key, the place of the first value

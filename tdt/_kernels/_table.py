@@ -8,7 +8,7 @@ from weakref import ref
 
 import numpy as np
 
-from tdt._kernels._jit import address_of
+from tdt._kernels._addresses import address_of
 
 # Elements in a block. Five float64 arrays of it are 160 kB, which a level-two cache holds; and a block is the unit of
 # work that threads share, so results do not depend on their number.

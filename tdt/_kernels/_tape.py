@@ -16,8 +16,8 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from tdt._kernels import _pool
+from tdt._kernels._addresses import address_of
 from tdt._kernels._code import Code, Value, native
-from tdt._kernels._jit import address_of
 from tdt._kernels._launches import PLAIN_UFUNCS, WATCH, Launch
 from tdt._kernels._native import _libraries
 from tdt._kernels._threads import THREADS

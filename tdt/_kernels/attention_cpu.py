@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from tdt._kernels import _bfloat16
+from tdt._kernels._addresses import address_of
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._exponential import exp_of_negative
 from tdt._kernels._formulas import BFLOAT16
 from tdt._kernels._inline import inline
-from tdt._kernels._jit import Entry, address_of
-from tdt._kernels._native import NativeKernel, target_triple, vector_width
+from tdt._kernels._native import Entry, NativeKernel, target_triple, vector_width
 from tdt._kernels._pool import parallel
 from tdt._kernels._rows import LANES, allocated, fma, for_each, largest, load, mask_of, release, store, summed
 

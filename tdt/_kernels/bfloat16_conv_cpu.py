@@ -24,9 +24,9 @@ import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
+from tdt._kernels._addresses import address_of
 from tdt._kernels._dots import SIDE, TILE, WAYS, available
 from tdt._kernels._formulas import BFLOAT16
-from tdt._kernels._jit import address_of
 from tdt._kernels._pair_windows import windows_times
 from tdt._kernels._pairs import table_of, turn
 from tdt._kernels._pool import parallel

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tdt._kernels import _dots
+from tdt._kernels._addresses import address_of
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._dots import SIDE, STEP_BYTES, TILE, WAYS
 from tdt._kernels._formulas import BFLOAT16
-from tdt._kernels._jit import address_of
 from tdt._kernels._pairs import CHUNK, pack, table_of
 from tdt._kernels._pool import parallel
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from tdt._kernels._addresses import address_of
 from tdt._kernels._intrinsics import array_at
-from tdt._kernels._jit import address_of, intrinsic, jit
+from tdt._kernels._jit import intrinsic, jit
 from tdt._kernels._pool import blas_functions, parallel
 
 PIECE = 1 << 20  # multiply-adds of a block, at least: some 20 µs

@@ -23,9 +23,9 @@ import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
+from tdt._kernels._addresses import address_of
 from tdt._kernels._conv_loops import COLUMNS, ROWS, SCRATCH, SUMMED, gather, sum_windows
 from tdt._kernels._formulas import widen
-from tdt._kernels._jit import address_of
 from tdt._kernels._launches import all_finite, copy_to, words_for
 from tdt._kernels._layout import COPY, bordered, contiguous, prepared_border, readable_behind
 from tdt._kernels._panels import lined_up, panels

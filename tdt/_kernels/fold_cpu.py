@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt._kernels._addresses import address_of
 from tdt._kernels._column_fold import (
     WIDTH,
     column_fold,
@@ -21,7 +22,6 @@ from tdt._kernels._column_fold import (
 from tdt._kernels._conditions import PIECE
 from tdt._kernels._fold import FOLDS, STEPS, STORED, UNSIGNED, columns, kind_of, rows
 from tdt._kernels._formulas import from_formula
-from tdt._kernels._jit import address_of
 from tdt._kernels._launches import WATCH, note
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import get_num_threads, parallel

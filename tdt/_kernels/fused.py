@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tdt._kernels._addresses import address_of
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._emit import BLOCK, LOOP, ROWS, digest, module
-from tdt._kernels._jit import address_of, entry_at
-from tdt._kernels._native import linked
+from tdt._kernels._native import entry_at, linked
 from tdt._kernels._pool import parallel
 from tdt._kernels._threads import THREADS
 from tdt._kernels.expression import Expression

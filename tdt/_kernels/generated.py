@@ -15,13 +15,13 @@ import ml_dtypes
 import numpy as np
 
 from tdt._backend.layout import memory_order
-from tdt._kernels import _jit
+from tdt._kernels import _native
+from tdt._kernels._addresses import address_of
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._double import Double
 from tdt._kernels._emit import BLOCK, LOOP, digest, module
-from tdt._kernels._jit import Entry, address_of, entry_at
 from tdt._kernels._launches import PLAIN_UFUNCS
-from tdt._kernels._native import linked, ufunc_function
+from tdt._kernels._native import Entry, entry_at, linked, ufunc_function
 from tdt._kernels._pool import parallel
 from tdt._kernels._threads import THREADS
 from tdt._kernels.expression import Expression, as_expression
@@ -193,7 +193,7 @@ class Elementwise:
         from tdt._kernels import functions
 
         key = (letters, *[NUMBERS if v.__class__ in NUMBERS else v for v in attributes.values()])
-        with _jit._loading:
+        with _native._loading:
             if key not in self.functions:
                 arrays = [place for place, letter in enumerate(letters) if letter in ARRAYS]
                 rest = [place for place, letter in enumerate(letters) if letter == NUMBER]

@@ -22,8 +22,8 @@ import numpy as np
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
 from tdt._kernels import conv_cpu, product
+from tdt._kernels._addresses import address_of
 from tdt._kernels._code import Code, Value, native
-from tdt._kernels._jit import address_of
 from tdt._kernels._layout import COPY, bordered, transposed
 from tdt._kernels._phases import three
 from tdt._kernels._pool import parallel

@@ -23,8 +23,8 @@ import numpy as np
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
 from tdt._kernels import product
+from tdt._kernels._addresses import address_of
 from tdt._kernels._code import Code, Value, native
-from tdt._kernels._jit import address_of
 from tdt._kernels._layout import prepared_transposition, transposed
 from tdt._kernels._pack import packer
 from tdt._kernels._pool import parallel, stays_on_caller

@@ -29,13 +29,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tdt._kernels import _direct
+from tdt._kernels._addresses import address_of
 from tdt._kernels._bfloat16 import round_block
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._direct_parts import MOST_ROWS
 from tdt._kernels._formulas import FLOAT32, narrow, widen
-from tdt._kernels._jit import Entry, address_of
 from tdt._kernels._launches import WATCH, note
-from tdt._kernels._native import NativeKernel, vector_width
+from tdt._kernels._native import Entry, NativeKernel, vector_width
 from tdt._kernels._pack import packer, turner
 from tdt._kernels._pool import get_num_threads, parallel
 from tdt._kernels._tile import address, call, choose_for, choose_with_edge, edge

@@ -146,11 +146,11 @@ print(any(name.split(".")[0] in ("numba", "llvmlite") for name in sys.modules), 
 def test_a_child_forked_while_another_thread_loads_a_kernel_loads_its_own():
     code = """
         import os, threading, numpy as np
-        from tdt._kernels import _jit
+        from tdt._kernels import _native
         from tdt._kernels.arithmetic_cpu import combined
         held, done = threading.Event(), threading.Event()
         def hold():
-            with _jit._loading:
+            with _native._loading:
                 held.set(); done.wait()
         thread = threading.Thread(target=hold); thread.start(); held.wait()
         child = os.fork()

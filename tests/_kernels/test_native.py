@@ -88,7 +88,8 @@ def test_loops_give_the_same_values_with_all_passes_and_with_few(files):
             f"loop{vectorize}", ["entry"], lambda module=module: module, optimize=True, vectorize=vectorize
         )
         x = np.arange(9.0)
-        assert NativeKernel("loop", address, "").entry.call(x.ctypes.data_as(ctypes.c_char_p), 0, 8) == 0
+        kernel = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(address)
+        assert kernel(x.ctypes.data, 0, 8) == 0
         np.testing.assert_array_equal(x, [0, 1.5, 3, 4.5, 6, 7.5, 9, 10.5, 8])
     assert files["loopFalse.o"] != files["loopTrue.o"]
 
@@ -119,3 +120,90 @@ def test_a_first_training_run_of_a_convolutional_network_compiles_without_numba(
     assert completed.returncode == 0, completed.stderr
     assert completed.stdout.splitlines()[-1] == "False"
     assert list(tmp_path.rglob("_conv_loops.gather.o")), "kernels are not in use"
+
+
+WORDS = """
+define i64 @words(ptr %words, i64 %first, i64 %last) {
+  %target.place = getelementptr i64, ptr %words, i64 4
+  %target = load ptr, ptr %target.place
+  %size = sub i64 %last, %first
+  %bytes = mul i64 %size, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %words, i64 %bytes, i1 false)
+  ret i64 0
+}
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+"""
+
+
+class Derived(np.ndarray):
+    pass
+
+
+def of_words(letters: str = "qqdqq") -> NativeKernel:
+    """A kernel that copies its words into its fifth argument."""
+    [address] = linked("words", ["words"], lambda: f'target triple = "{target_triple()}"\n{WORDS}')
+    return NativeKernel("words", address, letters)
+
+
+def test_arguments_become_words_in_every_way_of_calling_a_kernel(files):
+    kernel, a, out = of_words(), np.ones(3), np.zeros(5, np.int64)
+    for array in (a, a.view(Derived), a[:1].astype(np.int32).view(Derived)):
+        expected = [array.ctypes.data, -5, np.float64(0.25).view(np.int64), 0, out.ctypes.data]
+        for run in (
+            lambda x: kernel(0, 5, x, -5, 0.25, None, out),
+            lambda x: kernel.run(5, (x,), -5, 0.25, None, out),
+            lambda x: kernel.with_last(5, 0.25, 0, out)(x, -5),
+            lambda x: kernel.entry.call(kernel.prepare((x, -5, 0.25, None, out))[1], 0, 5),
+        ):
+            out[:] = 7
+            run(array)
+            np.testing.assert_array_equal(out, expected)
+    kernel(0, 5, np.int64(3), True, 1, a, out)  # what has an index, and an integer for a float
+    np.testing.assert_array_equal(out, [3, 1, np.float64(1).view(np.int64), a.ctypes.data, out.ctypes.data])
+
+
+@pytest.mark.parametrize(
+    "arguments", [(1, 2, 0.5, 3), ("a", 2, 0.5, 3, 4), (1, 2, "a", 3, 4), (1 << 70, 2, 0.5, 3, 4), ()]
+)
+def test_arguments_that_do_not_fit_are_refused(files, arguments):
+    kernel = of_words()
+    with pytest.raises((TypeError, OverflowError)):
+        kernel(0, 5, *arguments)
+    with pytest.raises((TypeError, OverflowError)):
+        kernel.prepare(arguments)
+
+
+@pytest.mark.parametrize("arguments", [(3, 0, 1), (b"", "a", 1), (b"", 0, 1 << 70)])
+def test_words_and_blocks_that_do_not_fit_are_refused(files, arguments):
+    with pytest.raises((TypeError, OverflowError)):
+        of_words().entry.call(*arguments)
+
+
+def test_calls_keep_no_references(files):
+    kernel, out, big = of_words(), np.zeros(5, np.int64), 1 << 40
+    prepared = kernel.with_last(5, 0.5, big, out)
+    counts = [sys.getrefcount(each) for each in (out, big)]
+    for _ in range(1000):
+        kernel(0, 5, out, big, 0.5, None, out)
+        kernel.entry.call(kernel.prepare((out, big, 0.5, None, out))[1], 0, 5)
+        prepared(out, big)
+    assert [sys.getrefcount(each) for each in (out, big)] == counts
+
+
+def test_a_process_ends_while_threads_call_kernels():
+    code = """
+import threading, time, numpy as np
+from tdt._kernels.arithmetic_cpu import combined
+from tdt._kernels._pool import set_num_threads
+set_num_threads(1)
+def work():
+    a, b = np.ones((200, 100), np.float32), np.ones(100, np.float32)
+    while True:
+        combined("add", a, b)
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.3)
+print("end")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
