@@ -268,12 +268,15 @@ def points(loader) -> list[int]:
 
 
 def test_a_class_of_their_own_is_divided_into_disjoint_shares_of_one_object(own):
-    parts = build(own(POINTS))
+    loaded = own(POINTS)
+    instances = registry.datasets.find("Points").made
+    instances.clear()  # of other tests
+    parts = build(loaded)
     rows = {name: points(loader) for name, loader in parts.loaders.items()}
     assert {name: len(found) for name, found in rows.items()} == {"train": 70, "valid": 20, "test": 10}
     assert sorted(sum(rows.values(), [])) == list(range(100))
     assert rows["train"] != list(range(70))  # drawn at random
-    assert len(registry.datasets.find("Points").made) == 1
+    assert len(instances) == 1
     again = {name: points(loader) for name, loader in build(own(POINTS, "seed=7")).loaders.items()}
     assert again == rows  # the seed of the run does not matter, that of the division does
     assert points(build(own(POINTS, "data.split.seed=4")).loaders["test"]) != rows["test"]
