@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.families import dense, further, images, others, transformers
+from benchmarks.families import dense, further, generative, images, others, sequences, transformers
 from benchmarks.families._network import Network
 
 FAMILIES: dict[str, Callable[[Any, int], Network]] = {
@@ -53,6 +53,21 @@ FAMILIES: dict[str, Callable[[Any, int], Network]] = {
     "normalizing flow": further.flow,
     "GRU with attention": further.attentive_decoder,
     "actor and critic": further.actor_critic,
+    "Llama": sequences.llama,
+    "Conformer": sequences.conformer,
+    "long convolution": sequences.long_convolution,
+    "linear attention": sequences.linear_attention,
+    "Perceiver": sequences.perceiver,
+    "CNN of characters": sequences.character_cnn,
+    "forecast": sequences.forecast,
+    "diffusion": generative.diffusion,
+    "VQ-VAE": generative.vq_vae,
+    "super-resolution": generative.super_resolution,
+    "detector": generative.detector,
+    "Wasserstein critic": generative.wasserstein_critic,
+    "radiance field": generative.radiance_field,
+    "physics": generative.physics,
+    "differential equation": generative.differential_equation,
 }
 SIZES = ("small", "large")
 INFERENCE_BATCHES = (1, 32)
