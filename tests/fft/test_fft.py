@@ -74,3 +74,21 @@ def test_a_large_transform_is_numpys_in_either_precision():
 def test_what_cannot_be_transformed_is_refused_with_pytorchs_message(call, kind, message):
     with pytest.raises(kind, match=message):
         call()
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_later_calls_of_a_size_are_as_the_first_and_as_pytorchs(name, kind):
+    torch = require_torch()
+    for n, dim in ((None, -1), (5, -1), (12, -1), (None, 0), (6, 0)):
+        for k in range(4):
+            array = RNG.standard_normal((3, 4, 8)).astype(kind)
+            recorded, results = k >= 2, []
+            for lib in (tdt, torch):
+                x = lib.from_numpy(array.transpose(0, 2, 1) if k == 3 else array).requires_grad_(recorded)
+                y = getattr(lib.fft, name)(x, n=n, dim=dim)
+                if recorded:
+                    (y.abs() ** 2).sum().backward()
+                results.append([y.detach().resolve_conj().numpy(), x.grad.numpy() if recorded else 0])
+            for ours, theirs in zip(*results, strict=True):
+                np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4 if kind == "float32" else 1e-10)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import SCALAR_NAMES
 from tdt._core.tensor import Tensor
@@ -9,6 +11,7 @@ from tdt._ops._common import Dims, Ints, as_list, wrap_dim
 from tdt._ops.nn.pad import pad
 from tdt._ops.spectral.fft import ADJOINT, fft_c2c, fft_c2r, fft_r2c
 from tdt.autograd._autocast import cast_for
+from tdt.autograd._remembered import calls_by_shape
 
 
 def dims_of(input: Tensor, dim: Dims) -> list[int]:
@@ -64,26 +67,38 @@ def complex_transform(
     name: str, input: Tensor, dims: list[int], sizes: list[int], norm: str | None, forward: bool
 ) -> Tensor:
     """The complex transform, or its inverse, along `dims`."""
-    x = _resize(_as_floating(name, input, complex=True), dims, sizes)
-    mode = _norm_mode(name, norm)
-    return fft_c2c(x, dims=tuple(dims), norm=mode, forward=forward) if dims else x
+    x, mode = _as_floating(name, input, complex=True), _norm_mode(name, norm)
+    return _whole_spectrum(x, tuple(dims), tuple(sizes), mode, forward) if dims else x
+
+
+@calls_by_shape
+def _whole_spectrum(x: Tensor, dims: tuple[int, ...], sizes: tuple[int, ...], norm: str, forward: bool) -> Tensor:
+    return fft_c2c(_resize(x, dims, sizes), dims=dims, norm=norm, forward=forward)
 
 
 def real_transform(name: str, input: Tensor, dims: list[int], sizes: list[int], norm: str | None) -> Tensor:
     """The half spectrum of a real input."""
-    x = _real_input(name, input, dims, sizes)
-    return fft_r2c(x, dims=tuple(dims), norm=_norm_mode(name, norm))
+    return _half_spectrum(_real_input(name, input, dims), tuple(dims), tuple(sizes), _norm_mode(name, norm))
+
+
+@calls_by_shape
+def _half_spectrum(x: Tensor, dims: tuple[int, ...], sizes: tuple[int, ...], norm: str) -> Tensor:
+    return fft_r2c(_resize(x, dims, sizes), dims=dims, norm=norm)
 
 
 def inverse_real_transform(name: str, input: Tensor, dims: list[int], sizes: list[int], norm: str | None) -> Tensor:
     """The real signal of a half spectrum."""
-    x = _half_input(name, input, dims, sizes)
-    return fft_c2r(x, dims=tuple(dims), norm=_norm_mode(name, norm), n=sizes[-1])
+    return _signal(_half_input(name, input, sizes), tuple(dims), tuple(sizes), _norm_mode(name, norm))
+
+
+@calls_by_shape
+def _signal(x: Tensor, dims: tuple[int, ...], sizes: tuple[int, ...], norm: str) -> Tensor:
+    return fft_c2r(_resize(x, dims, _half_of(sizes)), dims=dims, norm=norm, n=sizes[-1])
 
 
 def hermitian_transform(name: str, input: Tensor, dims: list[int], sizes: list[int], norm: str | None) -> Tensor:
     """The real transform of a Hermitian signal, given by its first half."""
-    x, mode = _half_input(name, input, dims, sizes), _norm_mode(name, norm)
+    x, mode = _resize(_half_input(name, input, sizes), dims, _half_of(sizes)), _norm_mode(name, norm)
     if len(dims) > 1:
         x = fft_c2c(x, dims=tuple(dims[:-1]), norm=mode, forward=True)
     return fft_c2r(x.conj(), dims=(dims[-1],), norm=ADJOINT[mode], n=sizes[-1])
@@ -93,7 +108,7 @@ def inverse_hermitian_transform(
     name: str, input: Tensor, dims: list[int], sizes: list[int], norm: str | None
 ) -> Tensor:
     """The first half of the Hermitian signal whose transform is the real input."""
-    x, mode = _real_input(name, input, dims, sizes), _norm_mode(name, norm)
+    x, mode = _resize(_real_input(name, input, dims), dims, sizes), _norm_mode(name, norm)
     half = fft_r2c(x, dims=(dims[-1],), norm=ADJOINT[mode]).conj()
     return fft_c2c(half, dims=tuple(dims[:-1]), norm=mode, forward=False) if len(dims) > 1 else half
 
@@ -117,23 +132,28 @@ def _as_floating(name: str, input: Tensor, complex: bool) -> Tensor:
     return input.to(dtype.to_complex() if complex else dtype)
 
 
-def _real_input(name: str, input: Tensor, dims: list[int], sizes: list[int]) -> Tensor:
-    """A real input as floating point, cut or padded to `sizes`. RuntimeError for a complex one, or no dimension."""
+def _real_input(name: str, input: Tensor, dims: list[int]) -> Tensor:
+    """A real input as floating point. RuntimeError for a complex one, or no dimension."""
     if input.is_complex():
         raise RuntimeError(f"{name} expects a real input tensor, but got {SCALAR_NAMES[input.dtype]}")
     if not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
-    return _resize(_as_floating(name, input, complex=False), dims, sizes)
+    return _as_floating(name, input, complex=False)
 
 
-def _half_input(name: str, input: Tensor, dims: list[int], sizes: list[int]) -> Tensor:
-    """A half spectrum as complex, trimmed or padded for `sizes` output points. RuntimeError for a size of 0."""
+def _half_input(name: str, input: Tensor, sizes: list[int]) -> Tensor:
+    """A half spectrum as complex. RuntimeError for a size of 0 output points."""
     if sizes[-1] < 1:
         raise RuntimeError(f"Invalid number of data points ({sizes[-1]}) specified")
-    return _resize(_as_floating(name, input, complex=True), dims, [*sizes[:-1], sizes[-1] // 2 + 1])
+    return _as_floating(name, input, complex=True)
 
 
-def _resize(x: Tensor, dims: list[int], sizes: list[int]) -> Tensor:
+def _half_of(sizes: Sequence[int]) -> list[int]:
+    """The sizes of the half spectrum of so many points."""
+    return [*sizes[:-1], sizes[-1] // 2 + 1]
+
+
+def _resize(x: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor:
     """`x` cut, or padded with zeros, to `sizes` along `dims`. RuntimeError for a size below 1."""
     for dim, n in zip(dims, sizes, strict=True):
         if n < 1:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from tdt._core.dtype import COMPLEX_ONLY, FLOATING
 from tdt._core.tensor import Tensor
+from tdt._kernels import prepares
 from tdt._ops.elementwise.complex_numbers import real
 from tdt._ops.nn.pad import pad
 from tdt.autograd._op import op
@@ -25,6 +28,20 @@ ADJOINT = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 def _library(xp: ModuleType) -> ModuleType:
     """SciPy's transforms rather than NumPy's: they do several rows at once, in float32 in a quarter of the time."""
     return importlib.import_module("scipy.fft" if xp.__name__ == "numpy" else "cupyx.scipy.fft")
+
+
+def _transform(xp: ModuleType, kind: str, x: Any, dims: Sequence[int], order: list[int], norm: str, **how: int) -> Any:
+    """SciPy's transform of a `kind` along `dims`, which are the last ones in `order`."""
+    if len(dims) == 1:  # with less to check
+        found = getattr(_library(xp), kind)(x.transpose(order), norm=norm, **how)
+    else:
+        found = getattr(_library(xp), f"{kind}n")(x.transpose(order), axes=range(-len(dims), 0), norm=norm, **how)
+    return _restore_order(xp, found, order)
+
+
+def _prepare(kind: str, x: Any, dims: tuple[int, ...], norm: str, **how: int) -> Callable[[Any], Any] | None:
+    """The transform of arrays in order along their last dimension, which needs nothing around SciPy's; else None."""
+    return functools.partial(getattr(_library(np), kind), norm=norm, **how) if dims == (x.ndim - 1,) else None
 
 
 def _by_stride(x: Any, dims: Iterable[int]) -> list[int]:
@@ -44,9 +61,12 @@ def _restore_order(xp: ModuleType, result: Any, order: list[int]) -> Any:
 
 @op(dtypes=COMPLEX_ONLY, node="FftC2CBackward0")
 def fft_c2c(xp: ModuleType, x: Any, *, dims: tuple[int, ...], norm: str, forward: bool) -> Any:
-    transform = _library(xp).fftn if forward else _library(xp).ifftn
-    order = _order(x, _by_stride(x, dims))
-    return _restore_order(xp, transform(x.transpose(order), axes=range(-len(dims), 0), norm=norm), order)
+    return _transform(xp, "fft" if forward else "ifft", x, dims, _order(x, _by_stride(x, dims)), norm)
+
+
+@prepares(fft_c2c.forward)
+def _(x: Any, *, dims: tuple[int, ...], norm: str, forward: bool, recorded: bool) -> Any:
+    return _prepare("fft" if forward else "ifft", x, dims, norm)
 
 
 @fft_c2c.vjp("x")
@@ -57,8 +77,12 @@ def _(g: Tensor, dims: tuple[int, ...], norm: str, forward: bool) -> Tensor:
 @op(dtypes=FLOATING, node="FftR2CBackward0")
 def fft_r2c(xp: ModuleType, x: Any, *, dims: tuple[int, ...], norm: str) -> Any:
     """The half of the spectrum along the last of `dims`, whole along the others; the transform."""
-    order = _order(x, [*_by_stride(x, dims[:-1]), dims[-1]])
-    return _restore_order(xp, _library(xp).rfftn(x.transpose(order), axes=range(-len(dims), 0), norm=norm), order)
+    return _transform(xp, "rfft", x, dims, _order(x, [*_by_stride(x, dims[:-1]), dims[-1]]), norm)
+
+
+@prepares(fft_r2c.forward)
+def _(x: Any, *, dims: tuple[int, ...], norm: str, recorded: bool) -> Any:
+    return _prepare("rfft", x, dims, norm)
 
 
 @fft_r2c.vjp("x")
@@ -73,8 +97,12 @@ def fft_c2r(xp: ModuleType, x: Any, *, dims: tuple[int, ...], norm: str, n: int)
     """The inverse of a half spectrum along the last of `dims`, of `n` points there."""
     if len(dims) > 1:
         x = fft_c2c.forward(xp, x, dims=dims[:-1], norm=norm, forward=False)
-    order = _order(x, dims[-1:])
-    return _restore_order(xp, _library(xp).irfft(x.transpose(order), n=n, norm=norm), order)
+    return _transform(xp, "irfft", x, dims[-1:], _order(x, dims[-1:]), norm, n=n)
+
+
+@prepares(fft_c2r.forward)
+def _(x: Any, *, dims: tuple[int, ...], norm: str, n: int, recorded: bool) -> Any:
+    return _prepare("irfft", x, dims, norm, n=n)
 
 
 @fft_c2r.vjp("x")
