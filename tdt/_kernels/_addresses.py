@@ -18,9 +18,13 @@ def address_of(array: np.ndarray) -> int:
     return from_address(id(array) + ADDRESS).value
 
 
-def c_function(capsule: Any, place: int, *kinds: Any) -> Any:
-    """A function of a table of NumPy's C API by its place there; it returns an object of Python's."""
+def function_address(capsule: Any, place: int) -> int:
+    """The address of a function of a table of NumPy's C API by its place there."""
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = ctypes.cast(pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
-    return ctypes.PYFUNCTYPE(ctypes.py_object, *kinds)(table[place])
+    return from_address(pointer(capsule, None) + 8 * place).value
+
+
+def c_function(capsule: Any, place: int, *kinds: Any) -> Any:
+    """The function at a place of a table of NumPy's C API; it returns an object of Python's."""
+    return ctypes.PYFUNCTYPE(ctypes.py_object, *kinds)(function_address(capsule, place))

@@ -1,27 +1,31 @@
 """Built-in functions of Python's around kernels: a call takes a tenth of one through ctypes, or less.
 
-`CODE` has four functions with the C signature of a built-in function (`METH_FASTCALL`), which differ in how they take a
-kernel's words. They are compiled once; what they call is in the bytes that Python hands to them as the function's `self`.
-Other threads of Python's run while a kernel does, as with ctypes.
+`CODE` has functions with the C signature of a built-in function (`METH_FASTCALL`). They are compiled once; what they call is in
+the bytes that Python hands to them as the function's `self`. Four of them differ in how they take a kernel's words; other threads
+of Python's run while the kernel does, as with ctypes. The fifth calls a loop as NumPy's ufuncs have them, which must be short.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tdt._kernels._addresses import ADDRESS
+from tdt._kernels._addresses import ADDRESS, function_address
 
-CALL, LAUNCH, RUN, PACK = FUNCTIONS = ("tdt_call", "tdt_launch", "tdt_run", "tdt_pack")
+CALL, LAUNCH, RUN, PACK, APPLY = FUNCTIONS = ("tdt_call", "tdt_launch", "tdt_run", "tdt_pack", "tdt_apply")
+NEW_ARRAY = 93  # the place of `PyArray_New` in the table of functions that NumPy's C API fixes
 FAST_CALL = 0x80  # Python's METH_FASTCALL: the arguments are in an array
 BYTES = bytes.__basicsize__ - 1  # where the bytes of a bytes object begin
 CLASS = object.__basicsize__ - 8  # where an object's class is
 KERNEL, ARRAY, BLOCKS, COUNT, REST, LAST = range(6)  # words of `self`
+# Those of APPLY. PLACES: of the sizes, the strides, the steps and the shapes behind them.
+LOOP, DATA, CLASS_OF_ARRAYS, NEW, INPUTS, OUTPUTS, TIMES, PLACES = range(8)
 
 
 class _Method(ctypes.Structure):
@@ -38,7 +42,7 @@ class _Method(ctypes.Structure):
 def builtin(
     name: str, function: int, kernel: int, letters: str = "", blocks: int = 0, last: bytes = b""
 ) -> Callable[..., Any]:
-    """A built-in function; all but PACK return the kernel's result.
+    """A built-in function that calls a kernel; all but PACK return its result.
 
     - CALL: `(words, first, last)` computes the blocks [first, last).
     - LAUNCH: `(first, last, *arguments)` computes them, for one word of each argument.
@@ -50,9 +54,44 @@ def builtin(
         kernel: the kernel's address.
         letters: of each argument, "d" for a float, "q" for an integer or an array, whose word is its address, 0 for None.
     """
+    words = struct.pack("=5q", kernel, id(np.ndarray), blocks, len(letters), len(last) // 8) + last + letters.encode()
+    return _created(name, function, words)
+
+
+def applied(
+    function: int, loop: int, data: int, sizes: Sequence[int], strides: Sequence[int], times: int, steps: Sequence[int],
+    results: Sequence[tuple[np.dtype, Sequence[int]]],
+) -> Callable[..., Any]:  # fmt: skip
+    """`(*arrays)`: calls the loop of a ufunc and returns the new array that it writes to, or a tuple of several.
+
+    Args:
+        function: the address of APPLY's machine code.
+        loop, data: the address of the loop, and its last argument.
+        sizes, strides: its second and third argument.
+        times: how often it is called; `steps`: how many bytes each operand lies further the next time.
+        results: the types and the shapes of the new arrays.
+    """
+    count = len(steps)
+    new = function_address(np._core._multiarray_umath._ARRAY_API, NEW_ARRAY)  # type: ignore[attr-defined]
+    parts: list[Sequence[int]] = [sizes, strides, steps, *[(len(shape), dtype.num, *shape) for dtype, shape in results]]
+    places = itertools.accumulate(map(len, parts[:-1]), initial=PLACES + len(parts))
+    words = [
+        loop,
+        data,
+        id(np.ndarray),
+        new,
+        count - len(results),
+        len(results),
+        times,
+        *places,
+        *itertools.chain(*parts),
+    ]
+    return _created(APPLY, function, struct.pack(f"={len(words)}q", *words))
+
+
+def _created(name: str, function: int, words: bytes) -> Callable[..., Any]:
     create = ctypes.pythonapi.PyCFunction_NewEx
     create.restype, create.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    words = struct.pack("=5q", kernel, id(np.ndarray), blocks, len(letters), len(last) // 8) + last + letters.encode()
     return create(ctypes.addressof(_method(name, function)), words, None)
 
 
@@ -94,6 +133,9 @@ declare double @PyFloat_AsDouble(ptr)
 declare i64 @PyLong_AsLongLong(ptr)
 declare ptr @PyLong_FromLongLong(i64)
 declare i32 @PyType_IsSubtype(ptr, ptr)
+declare ptr @PyTuple_New(i64)
+declare i32 @PyTuple_SetItem(ptr, i64, ptr)
+declare void @Py_DecRef(ptr)
 @PyLong_Type = external global i8
 @PyExc_TypeError = external global ptr
 @_Py_NoneStruct = external global i8
@@ -216,5 +258,101 @@ pack:
   ret ptr %packed
 failed:
   ret ptr null
+}}
+
+define ptr @{APPLY}(ptr %self, ptr %arguments, i64 %count) {{{SELF}{_word("loop", LOOP, "ptr")}{_word("extra", DATA, "ptr")}
+  {_word("class", CLASS_OF_ARRAYS, "ptr")}{_word("new", NEW, "ptr")}{_word("inputs", INPUTS)}{_word("outputs", OUTPUTS)}
+  {_word("times", TIMES)}{_word("sizes.at", PLACES)}{_word("strides.at", PLACES + 1)}{_word("steps.at", PLACES + 2)}
+  %sizes = getelementptr i64, ptr %data, i64 %sizes.at
+  %strides = getelementptr i64, ptr %data, i64 %strides.at
+  %steps = getelementptr i64, ptr %data, i64 %steps.at
+  %total = add i64 %inputs, %outputs
+  %addresses = alloca i64, i64 %total
+  %right = icmp eq i64 %count, %inputs
+  br i1 %right, label %begin, label %wrong
+wrong:
+  %error.class = load ptr, ptr @PyExc_TypeError
+  call void @PyErr_SetString(ptr %error.class, ptr @message)
+  ret ptr null
+begin:
+  %several = icmp ugt i64 %outputs, 1
+  br i1 %several, label %tuple, label %next
+tuple:
+  %made = call ptr @PyTuple_New(i64 %outputs)
+  %no.tuple = icmp eq ptr %made, null
+  br i1 %no.tuple, label %failed, label %next
+next:
+  %results = phi ptr [ null, %begin ], [ %made, %tuple ], [ %results, %store ], [ %results, %keep ]
+  %only = phi ptr [ null, %begin ], [ null, %tuple ], [ %array, %store ], [ null, %keep ]
+  %k = phi i64 [ 0, %begin ], [ 0, %tuple ], [ %k.next, %store ], [ %k.next, %keep ]
+  %k.next = add i64 %k, 1
+  %done = icmp uge i64 %k, %total
+  br i1 %done, label %run, label %one
+one:
+  %own = icmp ult i64 %k, %inputs
+  br i1 %own, label %input, label %output
+input:
+  %input.place = getelementptr ptr, ptr %arguments, i64 %k
+  %input.array = load ptr, ptr %input.place
+  br label %store
+output:
+  %j = sub i64 %k, %inputs
+  %shape.place = getelementptr i64, ptr %data, i64 %j
+  %shape.word = getelementptr i64, ptr %shape.place, i64 {PLACES + 3}
+  %shape.at = load i64, ptr %shape.word
+  %ndim.place = getelementptr i64, ptr %data, i64 %shape.at
+  %ndim.word = load i64, ptr %ndim.place
+  %ndim = trunc i64 %ndim.word to i32
+  %kind.place = getelementptr i64, ptr %ndim.place, i64 1
+  %kind.word = load i64, ptr %kind.place
+  %kind = trunc i64 %kind.word to i32
+  %shape = getelementptr i64, ptr %ndim.place, i64 2
+  %new.array = call ptr %new(ptr %class, i32 %ndim, ptr %shape, i32 %kind, ptr null, ptr null, i32 0, i32 0, ptr null)
+  %no.array = icmp eq ptr %new.array, null
+  br i1 %no.array, label %drop, label %store
+drop:
+  br i1 %several, label %drop.tuple, label %failed
+drop.tuple:
+  call void @Py_DecRef(ptr %results)
+  br label %failed
+failed:
+  ret ptr null
+store:
+  %array = phi ptr [ %input.array, %input ], [ %new.array, %output ]
+  %address.place = getelementptr i8, ptr %array, i64 {ADDRESS}
+  %address = load i64, ptr %address.place
+  %target = getelementptr i64, ptr %addresses, i64 %k
+  store i64 %address, ptr %target
+  %is.result = icmp uge i64 %k, %inputs
+  %kept = and i1 %is.result, %several
+  br i1 %kept, label %keep, label %next
+keep:
+  %place.in.tuple = sub i64 %k, %inputs
+  %ignored = call i32 @PyTuple_SetItem(ptr %results, i64 %place.in.tuple, ptr %array)
+  br label %next
+run:
+  %turn = phi i64 [ 0, %next ], [ %turn.next, %moved ]
+  call void %loop(ptr %addresses, ptr %sizes, ptr %strides, ptr %extra)
+  %turn.next = add i64 %turn, 1
+  %again = icmp ult i64 %turn.next, %times
+  br i1 %again, label %move, label %finished
+move:
+  %i = phi i64 [ 0, %run ], [ %i.next, %move.one ]
+  %all.moved = icmp uge i64 %i, %total
+  br i1 %all.moved, label %moved, label %move.one
+move.one:
+  %step.place = getelementptr i64, ptr %steps, i64 %i
+  %step = load i64, ptr %step.place
+  %moving.place = getelementptr i64, ptr %addresses, i64 %i
+  %moving = load i64, ptr %moving.place
+  %further = add i64 %moving, %step
+  store i64 %further, ptr %moving.place
+  %i.next = add i64 %i, 1
+  br label %move
+moved:
+  br label %run
+finished:
+  %result = select i1 %several, ptr %results, ptr %only
+  ret ptr %result
 }}
 """

@@ -23,15 +23,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tdt._kernels._code import SIZES, Code, Value
-from tdt._kernels._launches import PLAIN_UFUNCS
-from tdt._kernels._native import linked, target_triple, ufunc_function
+from tdt._kernels._launches import PLAIN_UFUNCS, WATCH
+from tdt._kernels._native import applied, linked, target_triple, ufunc_function
 
 LOOP = "tdt_loop"
 FROM_LOOP = 31  # the place of `PyUFunc_FromFuncAndDataAndSignature` in the table of functions that NumPy's C API fixes
 # NumPy's letters of the types that arrays have, with "E" for bfloat16, for which NumPy has no loops: it is uint16 there.
 AS_KNOWN = {"E": "H"}
 
+MOST = 1 << 14  # elements of arrays for which a call does without NumPy, and other threads of Python's wait
+
 _alive: list[Any] = []  # NumPy keeps pointers to these, and ufuncs live as long as the process
+_loops: dict[Callable, tuple[int, int, str]] = {}  # by ufunc: the addresses of its loop and of its data, the signature
 
 
 class Operand(NamedTuple):
@@ -120,12 +123,70 @@ def contiguous(code: Code, operand: Operand, kind: str, start: Value, count: Val
 def ufunc_at(address: int, signature: str, types: str, inputs: int, name: str, data: int | None = None) -> Callable:
     """The ufunc whose inner loop is at an address; the loop gets the address `data` as its last argument."""
     numbers = bytes(np.dtype(AS_KNOWN.get(letter, letter)).num for letter in types)
-    loops, data = (ctypes.c_void_p * 1)(address), (ctypes.c_void_p * 1)(data)
+    loops, last = (ctypes.c_void_p * 1)(address), (ctypes.c_void_p * 1)(data)
     texts = name.encode(), signature.encode()
-    _alive.append((loops, data, numbers, texts))
-    ufunc = _from_loop()(loops, data, numbers, 1, inputs, len(types) - inputs, -1, texts[0], b"", 0, texts[1])
+    _alive.append((loops, last, numbers, texts))
+    ufunc = _from_loop()(loops, last, numbers, 1, inputs, len(types) - inputs, -1, texts[0], b"", 0, texts[1])
     PLAIN_UFUNCS.add(ufunc)
+    _loops[ufunc] = address, data or 0, signature
     return ufunc
+
+
+def for_arrays(
+    function: Callable[..., Any], ufunc: Callable, operands: Sequence[np.ndarray],
+    results: Sequence[tuple[np.ndarray, np.ndarray]] = (),
+) -> Callable[..., Any]:  # fmt: skip
+    """`function`, which calls `ufunc`, for arrays of the operands' types and shapes, which it does not look at: in half the time.
+
+    It is `function` itself where `ufunc` is not from here, arrays are large, or NumPy has to loop over more than two dimensions.
+
+    Args:
+        operands: of `ufunc`: the arguments of `function`, or views of them that begin with the same element.
+        results: an array as each of the function's, and the view of it that the ufunc writes to; if they are not the ufunc's.
+    """
+    if ufunc not in _loops or not all(0 < each.size <= MOST for each in operands):
+        return function
+    if not results:
+        found = ufunc(*operands)
+        found = [np.empty(each.shape, each.dtype) for each in (found if found.__class__ is tuple else (found,))]
+        results = [(each, each) for each in found]
+    address, data, signature = _loops[ufunc]
+    names = [part[: part.index(")")] for part in signature.split("(")[1:]]
+    cores = [part.split(",") if part else [] for part in names]
+    views = [*operands, *[view for _, view in results]]
+    sizes: dict[str, int] = {}
+    for view, core in zip(views, cores, strict=True):
+        sizes |= zip(core, view.shape[view.ndim - len(core) :], strict=True)
+    loops = _loops_over([view[(..., *(0,) * len(core))] for view, core in zip(views, cores, strict=True)])
+    if len(loops) > 2:
+        return function
+    (times, *steps), (count, *strides) = [(1, *(0,) * len(views))] * (2 - len(loops)) + loops
+    for view, core in zip(views, cores, strict=True):
+        strides += view.strides[view.ndim - len(core) :]
+    new = [(array.dtype, array.shape) for array, _ in results]
+    call = applied(address, data, (count, *sizes.values()), strides, times, steps, new)
+
+    def run(*arrays: np.ndarray) -> Any:
+        return call(*arrays) if WATCH.trace is None else function(*arrays)
+
+    return run
+
+
+def _loops_over(arrays: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
+    """The fewest loops over arrays that broadcast: how often each goes, and by how many bytes in each array."""
+    loops: list[tuple[int, ...]] = []
+    for n, *steps in zip(*_broadcast(arrays), strict=True):
+        if n > 1 and loops and all(before == n * step for before, step in zip(loops[-1][1:], steps, strict=True)):
+            loops[-1] = (loops[-1][0] * n, *steps)
+        elif n > 1:
+            loops.append((n, *steps))
+    return loops
+
+
+def _broadcast(arrays: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
+    """The shape of arrays that broadcast, and the strides of each."""
+    shape = np.broadcast_shapes(*[each.shape for each in arrays])
+    return [shape, *[np.broadcast_to(each, shape).strides for each in arrays]]
 
 
 @functools.cache

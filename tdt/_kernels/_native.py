@@ -89,8 +89,17 @@ def entry_at(address: int, letters: str) -> Entry:
 
 def _builtin_of(name: str, *how: Any) -> Callable[..., Any]:
     """`_builtin.builtin` without the address of its code."""
-    code = linked("builtin", _builtin.FUNCTIONS, lambda: f'target triple = "{target_triple()}"\n{_builtin.CODE}')
-    return _builtin.builtin(name, code[_builtin.FUNCTIONS.index(name)], *how)
+    return _builtin.builtin(name, _builtin_code(name), *how)
+
+
+def applied(*how: Any) -> Callable[..., Any]:
+    """`_builtin.applied` without the address of its code."""
+    return _builtin.applied(_builtin_code(_builtin.APPLY), *how)
+
+
+def _builtin_code(name: str) -> int:
+    write = lambda: f'target triple = "{target_triple()}"\n{_builtin.CODE}'  # noqa: E731
+    return linked("builtin", _builtin.FUNCTIONS, write)[_builtin.FUNCTIONS.index(name)]
 
 
 class NativeKernel:

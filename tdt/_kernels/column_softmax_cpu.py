@@ -75,12 +75,9 @@ def _columnwise(arrays: int) -> Callable[[Callable[..., None]], Form]:
     return decorate
 
 
-def at_once(name: str, axis: int, ndim: int) -> Callable[[np.ndarray], np.ndarray]:
-    """ "softmax" or "log_softmax" over an axis but the last of contiguous arrays, for one thread."""
-    ufunc = (_softmax if name == "softmax" else _log_softmax).at_once()
-    if axis == ndim - 2:
-        return ufunc
-    return lambda x: ufunc(x.reshape(*x.shape[: axis + 1], -1)).reshape(x.shape)
+def at_once(name: str) -> Callable[[np.ndarray], np.ndarray]:
+    """ "softmax" or "log_softmax" over the first dimension of contiguous matrices, for one thread."""
+    return (_softmax if name == "softmax" else _log_softmax).at_once()
 
 
 def _run(form: Form, rows: Callable, operands: tuple, dim: int) -> np.ndarray:

@@ -22,6 +22,7 @@ from tdt._kernels._column_fold import (
 from tdt._kernels._conditions import PIECE
 from tdt._kernels._fold import FOLDS, STEPS, STORED, UNSIGNED, columns, kind_of, rows
 from tdt._kernels._formulas import from_formula
+from tdt._kernels._gufunc import for_arrays
 from tdt._kernels._launches import WATCH, note
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import get_num_threads, parallel
@@ -198,10 +199,6 @@ def at_once(name: str, dtype: np.dtype, ndim: int, axis: Any, keepdims: bool, fi
     return None if ufuncs[0] is None else AtOnce(dims[0], dims[-1] + 1, dims[-1] == ndim - 1, keepdims, ufuncs)
 
 
-# With these a ufunc gives a 0-d array instead of a scalar, which takes longer.
-AS_ARRAY: dict[str, Any] = {"out": ...} if np.lib.NumpyVersion(np.__version__) >= "2.3.0" else {}
-
-
 class AtOnce:
     """Folds contiguous arrays over their dimensions [first, stop) by one call of a ufunc; None for what a plan is to fold.
 
@@ -232,18 +229,18 @@ class AtOnce:
         result = function(x)
         return result if shape is None else np.reshape(result, shape)
 
-    def for_shape(self, shape: tuple[int, ...]) -> Callable[[np.ndarray], Any] | None:
-        """The function of arrays of one shape, which does not look at it; None for what a plan is to fold."""
+    def for_shape(self, shape: tuple[int, ...], dtype: np.dtype) -> Callable[[np.ndarray], Any] | None:
+        """The function of arrays of one shape and type, which does not look at it; None for what a plan is to fold."""
         function, visible, final = self._prepare(shape)
         if function is None:
             return None
-        if final is not None:
-            return self
-        if visible is None:
-            return function
-        if len(visible) == 1:
-            return lambda x: function(x.ravel(), **AS_ARRAY)
-        return lambda x: function(x.reshape(visible))
+        a = np.zeros(shape, dtype)
+        view = a if visible is None else a.reshape(visible)
+        ufunc, *rest = function.args if getattr(function, "func", None) is _on_pieces else (function,)
+        found = np.asarray(function(view))
+        out = found if final is None else np.empty(final, found.dtype)
+        run = for_arrays(lambda x, *rest: self(x), ufunc, [view, *rest], [(out, out.reshape(found.shape))])
+        return (lambda x: run(x, *rest)) if rest else run
 
     def has_short_rows(self, shape: tuple[int, ...]) -> bool:
         """Whether there are many rows, of few elements."""

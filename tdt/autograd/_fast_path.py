@@ -35,9 +35,8 @@ class FastPath:
 
     Args:
         op: with one operand.
-        prepare: `prepare(dtype, ndim, dim, option)`, with the two arguments of a call, gives a function of arrays, which
-            returns the op's results, contiguous, and the op's attributes; None if such a call has no short way. The function
-            may return None, for arrays that it does not take, and may have a method `for_shape` that gives a faster one.
+        prepare: `prepare(dtype, shape, dim, option)`, with the two arguments of a call, gives a function of arrays, which
+            returns the op's results, contiguous, and the op's attributes; None if such a call has no short way.
     """
 
     __slots__ = ("op", "prepare", "most", "saved")
@@ -69,8 +68,6 @@ class FastPath:
             return None
         edge = (x._edge if x._view is None else edge_of(x)) if record else None
         result = compute(a)
-        if result is None:
-            return None
         out = _new(Tensor)
         out._st = Storage()
         out._edge = out._view = out._grad = None
@@ -92,12 +89,10 @@ class FastPath:
             return None, None, None, None, None
         found = None
         if 0 < a.size <= self.most and plan.direct and plan.by_rank is None and plan.low is None:
-            found = self.prepare(a.dtype, a.ndim, dim, option)
+            found = self.prepare(a.dtype, a.shape, dim, option)
         if len(self.saved) > MOST_SAVED:
             self.saved.clear()
         compute, attributes = found or (None, None)
-        if (for_shape := getattr(compute, "for_shape", None)) is not None:
-            compute = for_shape(a.shape)
         attributes = {**self.op.defaults, **attributes} if attributes else self.op.defaults
         saved = self.saved[a.dtype, a.shape, dim, option] = compute, plan, attributes, dim.__class__, option.__class__
         return saved
@@ -150,8 +145,8 @@ def takes(  # noqa: C901  (one frame: helper calls cost time)
                         and a.__class__ is ndarray
                         and a.flags.c_contiguous
                         and a.size < THREADS.elementwise
-                        and (result := found[0](a)) is not None
                     ):
+                        result = found[0](a)
                         if result.__class__ is tuple:
                             outs = tuple([wrapped(asarray(r)) for r in result])
                             return outs if finish is None else finish(outs)

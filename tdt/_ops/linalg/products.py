@@ -434,11 +434,13 @@ def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...]) -> Any:
 
 
 def _prepare_trace(
-    dtype: Any, ndim: int, dim: None, option: None
+    dtype: Any, shape: tuple[int, ...], dim: None, option: None
 ) -> tuple[Callable[[Any], Any], dict[str, Any]] | None:
-    name = sum_name(dtype)
-    rows = _kernels.row_function(name, dtype, np.int64 if dtype.kind in "iub" else None) if name and ndim == 2 else None
-    return None if rows is None else (lambda a: rows(a.diagonal()), {})
+    name, final = sum_name(dtype), np.int64 if dtype.kind in "iub" else None
+    rows = _kernels.row_function(name, dtype, final) if name and len(shape) == 2 else None
+    if rows is None:
+        return None
+    return _kernels.for_arrays(lambda a: rows(a.diagonal()), rows, [np.empty(shape, dtype).diagonal()]), {}
 
 
 _short_trace = FastPath(_trace, _prepare_trace, _kernels.PIECE**2)  # of which the diagonal has up to PIECE

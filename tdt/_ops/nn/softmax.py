@@ -14,10 +14,11 @@ from tdt._core.calls import front
 from tdt._core.dtype import FLOATING, as_dtype, dtype
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
-from tdt._kernels import chosen, enabled, float_columns, float_rows, kernel
+from tdt._kernels import chosen, enabled, float_columns, float_rows, for_arrays, kernel
 from tdt._kernels._formulas import FLOAT32
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import tensor_argument
+from tdt._ops.reduce._along import of_columns
 from tdt.autograd._fast_path import FastPath
 from tdt.autograd._op import Op, finish, op
 
@@ -101,15 +102,19 @@ for _record in (_softmax, _log_softmax):
 def _fast_path(record: Op) -> FastPath:
     """The short way of contiguous float32 arrays."""
 
-    def prepare(dtype: Any, ndim: int, dim: Any, option: Any) -> tuple[Callable[[Any], Any], dict[str, Any]] | None:
+    def prepare(
+        dtype: Any, shape: tuple[int, ...], dim: Any, option: Any
+    ) -> tuple[Callable[[Any], Any], dict[str, Any]] | None:
+        ndim = len(shape)
         if dtype != FLOAT32 or not enabled() or not ndim:
             return None
         from tdt._kernels import column_softmax_cpu, softmax_cpu
 
-        axis = wrap_dim(dim, ndim)
+        axis, a = wrap_dim(dim, ndim), np.empty(shape, dtype)
         if axis == ndim - 1:
-            return softmax_cpu.ufunc(record.name), {"dim": axis}
-        return column_softmax_cpu.at_once(record.name, axis, ndim), {"dim": axis}
+            function = softmax_cpu.ufunc(record.name)
+            return for_arrays(function, function, [a]), {"dim": axis}
+        return of_columns(column_softmax_cpu.at_once(record.name), a, axis), {"dim": axis}
 
     return FastPath(record, prepare)
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tdt import _kernels
+from tdt._kernels import for_arrays
 from tdt._ops._common import wrap_dim
 from tdt.autograd._fast_path import FastPath
 from tdt.autograd._op import Op
 
 Find = Callable[[Any, Any], Any]  # (NumPy dtype, option) → a function of arrays, or None
+Prepared = tuple[Callable[[Any], Any], dict[str, Any]] | None
 
 
 def last(dim: int, ndim: int) -> tuple[int, ...] | None:
@@ -21,76 +24,93 @@ def last(dim: int, ndim: int) -> tuple[int, ...] | None:
 
 
 def along_path(
-    record: Op, find: Find, types: Callable[[Any], tuple], takes: Callable[[Any], bool], name: str,
+    record: Op, find: Find, types: Callable[[Any], tuple], takes: Callable[[tuple[int, ...]], bool], name: str,
     columns: Find | None = None,
 ) -> FastPath:  # fmt: skip
     """The fast path, with the arguments (dim, option), of an op whose results have the operand's shape.
 
     Args:
         types: the results' dtypes, from the operand's.
-        takes: whether the function takes an array whose last dimension is `dim`.
+        takes: whether the function takes an array of a shape, whose last dimension is `dim`.
         name: of the op's attribute that the option is.
         columns: gives a function of the first dimension of contiguous matrices.
     """
 
-    def prepare(dtype: Any, ndim: int, dim: Any, option: Any) -> tuple[Callable[[Any], Any], dict[str, Any]] | None:
+    def prepare(dtype: Any, shape: tuple[int, ...], dim: Any, option: Any) -> Prepared:
+        ndim = len(shape)
         if not ndim or (function := find(dtype, option)) is None:
             return None
         d = wrap_dim(dim, ndim)
-        attributes = {"dim": d, name: option} if name else {"dim": d}
-        order, results = last(d, ndim), types(dtype)
+        if not takes((*shape[:d], *shape[d + 1 :], shape[d])):
+            return None
+        order, a = last(d, ndim), np.empty(shape, dtype)
         if order is None:
-            return lambda a: function(a) if takes(a) else None, attributes
-        if columns is not None:
-            of_columns = columns(dtype, option)
-            return lambda a: _by_columns(of_columns, a, d) if takes(a) else None, attributes
+            compute = for_arrays(function, function, [a])
+        elif columns is not None:
+            compute = of_columns(columns(dtype, option), a, d)
+        else:
+            outs = [np.empty(shape, t) for t in types(dtype)]
 
-        def compute(a: Any) -> Any:
-            moved = a.transpose(order)
-            if not takes(moved):
-                return None
-            outs = tuple([np.empty(a.shape, t) for t in results])
-            function(moved, *[o.transpose(order) for o in outs])
-            return outs if len(outs) > 1 else outs[0]
+            def compute(a: Any) -> Any:
+                outs = tuple([np.empty(shape, t) for t in types(dtype)])
+                function(a.transpose(order), *[o.transpose(order) for o in outs])
+                return outs if len(outs) > 1 else outs[0]
 
-        return compute, attributes
+            compute = for_arrays(compute, function, [a.transpose(order)], [(o, o.transpose(order)) for o in outs])
+        return compute, {"dim": d, name: option} if name else {"dim": d}
 
     return FastPath(record, prepare)
 
 
-def _by_columns(function: Callable[[Any], Any], a: Any, dim: int) -> Any:
-    """A function of the first dimension of contiguous matrices, along any dimension but the last of a contiguous array."""
+def of_columns(function: Callable[[Any], Any], a: Any, dim: int) -> Callable[[Any], Any]:
+    """A function of the first dimension of contiguous matrices, along any dimension but the last of arrays like a."""
     if dim == a.ndim - 2:
-        return function(a)
-    return function(a.reshape(*a.shape[: dim + 1], -1)).reshape(a.shape)
+        return for_arrays(function, function, [a])
+    shape, as_matrices = a.shape, (*a.shape[: dim + 1], -1)
+    out, matrices = np.empty_like(a), a.reshape(as_matrices)
+    return for_arrays(
+        lambda a: function(a.reshape(as_matrices)).reshape(shape),
+        function,
+        [matrices],
+        [(out, out.reshape(as_matrices))],
+    )
 
 
-def choice_path(record: Op, find: Find, takes: Callable[[Any], bool]) -> FastPath:
-    """The fast path, with the arguments (dim, keepdim), of an op that gives an element along `dim` and its index."""
+def choice_path(record: Op, find: Find, takes: Callable[[tuple[int, ...]], bool]) -> FastPath:
+    """The fast path, with the arguments (dim, keepdim), of an op that gives an element along `dim` and its index.
 
-    def prepare(dtype: Any, ndim: int, dim: Any, keepdim: bool) -> tuple[Callable[[Any], Any], dict[str, Any]] | None:
-        if not ndim or (function := find(dtype, None)) is None:
-            return None
+    find: gets the NumPy dtype and the size of `dim`.
+    """
+
+    def prepare(dtype: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Prepared:
+        ndim = len(shape)
         d = wrap_dim(dim, ndim)
-        order = last(d, ndim)
+        if not ndim or (function := find(dtype, shape[d])) is None:
+            return None
+        order, lead = last(d, ndim), (*shape[:d], *shape[d + 1 :])
+        if not takes((*lead, shape[d])):
+            return None
 
         def compute(a: Any) -> Any:
-            moved = a if order is None else a.transpose(order)
-            if not takes(moved):
-                return None
-            results = function(moved)
+            results = function(a if order is None else a.transpose(order))
             return tuple([np.expand_dims(r, d) for r in results]) if keepdim else results
 
-        return compute, {"dim": d, "keepdim": keepdim}
+        a = np.empty(shape, dtype)
+        outs = [np.empty((*shape[:d], *[1] * keepdim, *shape[d + 1 :]), t) for t in (dtype, np.int64)]
+        views = [(o, o.reshape(lead)) for o in outs]
+        return for_arrays(compute, function, [a if order is None else a.transpose(order)], views), {
+            "dim": d,
+            "keepdim": keepdim,
+        }
 
     return FastPath(record, prepare)
 
 
-def sortable(x: Any) -> bool:
+def sortable(shape: tuple[int, ...]) -> bool:
     """Whether code for sorting the last dimension is worth loading for an array, and its rows are short enough for it."""
-    return x.size >= _kernels.LARGE_SORT and x.shape[-1] <= _kernels.LONGEST_ROW
+    return math.prod(shape) >= _kernels.LARGE_SORT and shape[-1] <= _kernels.LONGEST_ROW
 
 
-def scannable(x: Any) -> bool:
+def scannable(shape: tuple[int, ...]) -> bool:
     """Whether code for the last dimension is worth loading for an array."""
-    return x.size >= _kernels.LARGE_SORT
+    return math.prod(shape) >= _kernels.LARGE_SORT

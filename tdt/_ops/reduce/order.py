@@ -23,7 +23,7 @@ from tdt._core.writing import refuse_shared
 from tdt._ops._common import keep, store_into, wrap_dim
 from tdt._ops.elementwise._front import check_operands, refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import maximum, minimum
-from tdt._ops.reduce._along import along_path, choice_path, last, scannable, sortable
+from tdt._ops.reduce._along import Prepared, along_path, choice_path, last, scannable, sortable
 from tdt._ops.reduce.extremes import _amax, _amin, _short_amax, _short_amin, among_ties
 from tdt._ops.reduce.reductions import refuse_empty
 from tdt.autograd._fast_path import FastPath, takes
@@ -108,14 +108,13 @@ def _index_op(name: str, find: Callable[..., Any], dtypes: frozenset, node: str 
     return along
 
 
-def _find_extreme(name: str, dtype: Any, option: Any) -> Any:
+def _find_extreme(name: str, dtype: Any, n: int) -> Any:
     scan = _kernels.row_scan(name, dtype)
-    if scan is None or dtype.char not in "fdilq":
+    if scan is None or dtype.char not in "fdilq" or n < LONG_ROW:
         return scan
 
     def extreme(a: Any) -> Any:
-        n = a.shape[-1]
-        if n < LONG_ROW or not a.flags.c_contiguous:
+        if not a.flags.c_contiguous:
             return scan(a)
         index = a.argmax(-1) if name == "max" else a.argmin(-1)
         rows = a.reshape(-1, n)
@@ -294,14 +293,11 @@ def _median_paths(name: str, of_all: Op, along_dim: Op) -> tuple[FastPath, FastP
     def find(dtype: Any, option: Any) -> Any:
         return _kernels.row_order(name, dtype)
 
-    def prepare(dtype: Any, ndim: int, dim: None, option: None) -> tuple[Callable[[Any], Any], dict[str, Any]] | None:
+    def prepare(dtype: Any, shape: tuple[int, ...], dim: None, option: None) -> Prepared:
         function = find(dtype, None)
-
-        def compute(a: Any) -> Any:
-            flat = a.reshape(-1)
-            return function(flat)[0] if sortable(flat) else None
-
-        return None if function is None else (compute, {})
+        if function is None or not sortable((math.prod(shape),)):
+            return None
+        return lambda a: function(a.reshape(-1))[0], {}
 
     return FastPath(of_all, prepare), choice_path(along_dim, find, sortable)
 
@@ -547,27 +543,27 @@ MOST_INSERTED = 64  # of the elements chosen by insertion, whose time grows with
 FEW_INSERTED = 16  # the same, of large arrays
 
 
-def _prepare_topk(
-    dtype: Any, ndim: int, which: tuple[int, int], largest: bool
-) -> tuple[Callable[[Any], Any], dict[str, Any]] | None:
+def _prepare_topk(dtype: Any, shape: tuple[int, ...], which: tuple[int, int], largest: bool) -> Prepared:
     """The short way with the arguments ((k, dim), largest)."""
-    k, dim = which
+    (k, dim), ndim = which, len(shape)
     if not ndim or not 1 <= k <= MOST_INSERTED or (function := _kernels.row_order("topk", dtype, largest)) is None:
         return None
-    d = wrap_dim(dim, ndim)
-    order, size = last(d, ndim), np.empty(k, np.bool_)
+    d, count = wrap_dim(dim, ndim), math.prod(shape)
+    if count < _kernels.LARGE_SORT or k > shape[d] or (k > FEW_INSERTED and count > _kernels.PIECE):
+        return None
+    order, size = last(d, ndim) or (*range(ndim),), np.empty(k, np.bool_)
 
-    def compute(a: Any) -> Any:
-        if a.size < _kernels.LARGE_SORT or k > a.shape[d] or (k > FEW_INSERTED and a.size > _kernels.PIECE):
-            return None
-        if order is None:
-            return function(a, size)
-        shape = (*a.shape[:d], k, *a.shape[d + 1 :])
-        outs = np.empty(shape, dtype), np.empty(shape, np.int64)
+    def new() -> tuple[Any, ...]:
+        return tuple([np.empty((*shape[:d], k, *shape[d + 1 :]), t) for t in (dtype, np.int64)])
+
+    def compute(a: Any, size: Any) -> Any:
+        outs = new()
         function(a.transpose(order), size, *[o.transpose(order) for o in outs])
         return outs
 
-    return compute, {"k": k, "dim": d, "largest": largest}
+    a = np.empty(shape, dtype)
+    run = _kernels.for_arrays(compute, function, [a.transpose(order), size], [(o, o.transpose(order)) for o in new()])
+    return lambda a: run(a, size), {"k": k, "dim": d, "largest": largest}
 
 
 _short_topk = FastPath(_topk, _prepare_topk, sys.maxsize)

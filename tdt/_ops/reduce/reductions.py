@@ -40,11 +40,14 @@ def fold_path(
         others: further attributes of the op.
     """
 
-    def prepare(dtype: Any, ndim: int, dim: Any, keepdim: bool) -> tuple[Callable[[Any], Any], dict[str, Any]] | None:
-        dims = wrap_dims(dim, ndim)
+    def prepare(
+        dtype: Any, shape: tuple[int, ...], dim: Any, keepdim: bool
+    ) -> tuple[Callable[[Any], Any], dict[str, Any]] | None:
+        dims = wrap_dims(dim, len(shape))
         fold = name if isinstance(name, str) else name(dtype)
         to = final(dtype) if callable(final) else final
-        run = _kernels.fold_at_once(fold, dtype, ndim, dims, keepdim, to) if fold else None
+        found = _kernels.fold_at_once(fold, dtype, len(shape), dims, keepdim, to) if fold else None
+        run = found and found.for_shape(shape, dtype)
         return run and (run, {"dim": dims, "keepdim": keepdim, **others})
 
     if by_shape:
@@ -61,8 +64,8 @@ def _prepare_calls(record: Op, prepare: Callable[..., Any], others: dict[str, An
         dim, keepdim = attributes.get("dim"), attributes.get("keepdim", False)
         if attributes != {**own, "dim": dim, "keepdim": keepdim}:
             return earlier and earlier(x, recorded=recorded, **attributes)
-        found: Any = prepare(x.dtype, x.ndim, dim, keepdim) if 0 < x.size <= _kernels.PIECE else None
-        return found and found[0].for_shape(x.shape)
+        found: Any = prepare(x.dtype, x.shape, dim, keepdim) if 0 < x.size <= _kernels.PIECE else None
+        return found and found[0]
 
 
 def sum_name(dtype: Any) -> str:

@@ -97,7 +97,7 @@ def prepared_loss(compute: Any, x: Any, y: Any, reduction: str, **attributes: An
     if reduction == "none":
         return each
     fold = fold_at_once("sum", x.dtype, len(shape), None, False, None)
-    fold = fold and fold.for_shape(shape)
+    fold = fold and fold.for_shape(shape, x.dtype)
     if fold is None:
         return None
     if reduction == "sum":
