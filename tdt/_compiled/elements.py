@@ -11,6 +11,7 @@ from tdt._kernels import functions
 from tdt._kernels._registry import SWITCHES
 from tdt._kernels.expression import Expression, as_expression, as_number
 from tdt._kernels.fused import Layout
+from tdt._kernels.fused_fold import Folding
 from tdt.autograd._op import Op
 
 ndarray = np.ndarray
@@ -67,6 +68,29 @@ def of_rule(
     if op.lower is not None or op.direct is np.negative:
         return _element(lambda xp, *args: function(*args), values, names, result, None, False)
     return None
+
+
+def folding_of(op: Op, value: Any, attributes: dict[str, Any], result: Any) -> Folding | None:
+    """The reduction of an array that a call of an op is; None where it is none, or where the array should be in memory."""
+    others = {name: v for name, v in attributes.items() if name not in ("dim", "keepdim")}
+    if not op.fold or any(op.defaults[name] != v for name, v in others.items()):
+        return None
+    return _folding(op.fold, value, attributes["dim"], attributes["keepdim"], result, op.packed)
+
+
+def folding_to(value: Any, result: Any) -> Folding | None:
+    """The sum of a gradient to the shape of a broadcast operand."""
+    extra = value.ndim - result.ndim
+    own = zip(value.shape[extra:], result.shape, strict=True)
+    axes = (*range(extra), *(d + extra for d, (n, m) in enumerate(own) if m == 1 and n != 1))
+    return _folding("sum", value, axes, True, result, False)
+
+
+def _folding(name: str, value: Any, axis: Any, keepdims: bool, result: Any, packed: bool) -> Folding | None:
+    if not SWITCHES.kernels or value.__class__ is not ndarray or result.__class__ is not ndarray:
+        return None
+    folding = Folding(name, Layout.of(value), axis, keepdims, result.shape, packed)
+    return folding if folding.plan else None
 
 
 def of_sum(values: Sequence[Any], names: Sequence[str], result: Any) -> Element | None:

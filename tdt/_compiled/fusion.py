@@ -1,12 +1,14 @@
 """Fusion: chains of elementwise statements of a program become one, computed in one pass over memory.
 
 Elementwise statements wait until another one reads their result. Then it is computed, together with those waiting results
-that other statements will read and that share operands with it; all that stands between is never stored. The backward
+that other statements will read and that share operands with it; all that stands between is never stored. A reduction of a
+waiting result is computed in the same pass, and then the result is stored only if others read it. The backward
 program computes elementwise results of the forward program again instead of keeping them, where that keeps fewer bytes.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
@@ -15,14 +17,16 @@ from tdt._compiled.elements import Element, operations
 from tdt._compiled.program import Program, Statement
 from tdt._kernels.expression import Expression, as_expression
 from tdt._kernels.fused import Layout, fused
+from tdt._kernels.fused_fold import fused_fold
 
 MOST_OPERANDS, MOST_RESULTS, MOST_STATEMENTS, MOST_OPERATIONS = 24, 8, 48, 600  # of a fused statement
 COSTLY = 8  # operations of an expression that is not computed twice
 
 
 def stored_names(statements: Iterable[Statement], returned: Iterable[str]) -> set[str]:
-    """The names of values that must be arrays: those returned, and those that statements read that are not elementwise."""
-    return {*returned, *(name for each in statements if each.element is None for name in each.reads)}
+    """The names of values that must be arrays: those returned, and those that other statements read than elementwise ones
+    and reductions of these."""
+    return {*returned, *(name for each in statements if not (each.element or each.folding) for name in each.reads)}
 
 
 class Fusion:
@@ -39,17 +43,25 @@ class Fusion:
         self._waiting: dict[str, Statement] = {}
         self._done: set[str] = set()  # elementwise results that are arrays, or that nothing reads any more
         self._readers: dict[str, list[str]] = {}  # the elementwise results that are computed of a value
+        self._folds: list[Statement] = []  # the reductions before the next statement that writes to an array
         for each in statements:
-            for name in each.reads if each.element is not None else ():
+            for name in each.reads if each.element or each.folding else ():
                 self._readers.setdefault(name, []).append(each.outs[0])
-        for each in statements:
+        for at, each in enumerate(statements):
+            if each.writes or not at:
+                following = itertools.takewhile(lambda s: not s.writes, statements[at + 1 if each.writes else at :])
+                self._folds = [s for s in following if s.folding]
             if each.element is not None:
                 self._wait(each)
                 continue
+            if each.outs and each.outs[0] in self._done:
+                continue
             for name in [*self._waiting] if each.writes else each.reads:
                 if name in self._waiting:
-                    self._compute(name)
-            self.statements.append(each)
+                    self._compute(name, each if each.folding else None)
+            if not (each.outs and each.outs[0] in self._done):
+                self._done.update(each.outs)
+                self.statements.append(each)
         for name in [*self._waiting]:
             if name in self._waiting and name in self.stored:
                 self._compute(name)
@@ -98,9 +110,9 @@ class Fusion:
         reads = (read for n in names for read in (self._waiting[n].reads if n in self._waiting else (n,)))
         return dict.fromkeys(name for name in reads if name not in self._waiting)
 
-    def _compute(self, name: str) -> None:
-        """Append the statement that computes a waiting result, with others."""
-        group, outs = self._chain(name), [name]
+    def _compute(self, name: str, fold: Statement | None = None) -> None:
+        """Append the statement that computes a waiting result, with others, or its `fold`."""
+        group, outs = self._chain(name), [] if fold else [name]
         layout, operands = self._layout(name), self._operands(group)
         for other in self._waiting:
             if other in self.stored and other not in group and _alike(self._layout(other), layout):
@@ -111,16 +123,50 @@ class Fusion:
                     group, operands = union, self._operands(union)
                     outs.append(other)
         values = self._expressions(group, operands)
-        for each in group:
-            if each not in outs and len(outs) < MOST_RESULTS:
-                costly = operations(values[each]) > COSTLY
-                if each in self.stored or (costly and self._is_read(each, group)):
-                    outs.append(each)
-        self._append(group, operands, outs, values)
+        fold = fold or next((f for f in self._folds if f.outs[0] not in self._done and f.reads[0] in group), None)
+        if not fold or not self._fold(fold, group, operands, outs, values):
+            outs += [name] if name not in outs else []
+            outs += self._further(group, outs, values)
+            self._append(group, operands, outs, values)
         for each in reversed(group):
             if each in outs or not (each in self.stored or self._is_read(each, ())):
                 self._done.add(each)
                 del self._waiting[each]
+
+    def _further(self, group: Collection[str], outs: Sequence[str], values: dict[str, Expression]) -> list[str]:
+        """The results of a group that are stored when it is computed, besides `outs`."""
+        found = [
+            each
+            for each in group
+            if each not in outs
+            and (each in self.stored or (operations(values[each]) > COSTLY and self._is_read(each, group)))
+        ]
+        return found[: MOST_RESULTS - len(outs)]
+
+    def _fold(
+        self, fold: Statement, group: Collection[str], operands: Iterable[str], outs: list[str], values: dict[str, Expression]
+    ) -> bool:  # fmt: skip
+        """Append the statement that computes `outs`, to which further results of the group are added, and their reduction.
+
+        Returns: whether there is one; False leaves all as it is."""
+        (operand,), (result,) = fold.reads, fold.outs
+        assert fold.folding is not None
+        self._done.add(result)
+        stored = [*outs, *self._further(group, outs, values)]
+        order = [operand, *[name for name in stored if name != operand]]
+        layouts = self._layouts(group)
+        function = fused_fold(
+            [values[name] for name in order], [layouts[name] for name in operands], [self._layout(n) for n in order],
+            fold.folding, operand in stored,
+        )  # fmt: skip
+        if function is None:
+            self._done.remove(result)
+            return False
+        text = f"{self.program.constant(function)}({', '.join(operands)})"
+        results = result, *(order if operand in stored else order[1:])
+        self.statements.append(Statement(text, results, tuple(operands)))
+        outs[:] = stored
+        return True
 
     def _is_read(self, name: str, group: Collection[str]) -> bool:
         """Whether elementwise statements outside a group are still to read a result."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tdt import _kernels
-from tdt._compiled.elements import of_rule, of_sum
+from tdt._compiled.elements import folding_to, of_rule, of_sum
 from tdt._compiled.program import Program, Refusal
 from tdt._core.tensor import LEAF, Tensor
 from tdt.autograd._accumulate import sum_of
@@ -228,6 +228,7 @@ class Walk:
         if rule is not None and count is None:
             own_names = [value.name for value in arguments if value.__class__ is Named]
             element = of_rule(*rule, function, values, own_names, found)
+        folding = folding_to(values[0], found) if function is sum_to else None
         program = self.program
         results: list[Named | None] = []
         for value in (found,) if count is None else found:
@@ -236,7 +237,8 @@ class Walk:
                 raise Refusal("a gradient is not a dense CPU tensor")
             results.append(None if array is None else Named(array, program.name(array)))
         own = [program.name() if r is None or not r.array.ndim else r.name for r in results]
-        program.call(function, names, own if len(own) > 1 or count is None else [f"{own[0]},"], element=element)
+        outs = own if len(own) > 1 or count is None else [f"{own[0]},"]
+        program.call(function, names, outs, element=element, folding=folding)
         for number, r in zip(own, results, strict=True):
             if r is not None and number != r.name:
                 program.call(np.asarray, (number,), (r.name,))

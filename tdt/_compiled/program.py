@@ -11,6 +11,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from tdt._compiled.elements import Element
+    from tdt._kernels.fused_fold import Folding
 
 FREED_EARLY = 1 << 15  # bytes; smaller arrays live until the function returns
 
@@ -40,6 +41,7 @@ class Statement(NamedTuple):
         writes: whether it writes into an array that it reads.
         repeatable: whether it gives the same when it is called again, as what draws random numbers does not.
         update: where it is the step of an optimizer, that.
+        folding: where it is a reduction of the one value that it takes, which may be computed with that in one pass.
         trusts: whether it trusts that others have checked the values that it takes, as those of a backward pass do.
     """
 
@@ -51,6 +53,7 @@ class Statement(NamedTuple):
     repeatable: bool = True
     update: Any = None
     trusts: bool = False
+    folding: Folding | None = None
 
 
 class Program:
@@ -91,17 +94,19 @@ class Program:
         repeatable: bool = True,
         update: Any = None,
         writes: bool | None = None,
+        folding: Folding | None = None,
     ) -> None:
         """Append `results = function(*arguments)`.
 
         Args:
             form: of the right side, with the function and the arguments in the places of {0}, {1}, …; by default a call.
-            element, repeatable, update, writes: of the `Statement`; a call without results writes, unless it is said not to.
+            element, repeatable, update, writes, folding: of the `Statement`; a call without results writes, unless it says not.
         """
         names = (self.constant(function), *arguments)
         text = form.format(*names) if form else f"{names[0]}({', '.join(arguments)})"
         reads, writes = tuple(names_in(" ".join(arguments))), not results if writes is None else writes
-        self.statements.append(Statement(text, tuple(results), reads, element, writes, repeatable, update))
+        each = Statement(text, tuple(results), reads, element, writes, repeatable, update, folding=folding)
+        self.statements.append(each)
 
     def compiled(self, parameters: Sequence[str], results: str, title: str) -> Callable[..., Any]:
         """The function of `parameters` that runs all statements and returns the expression `results`."""

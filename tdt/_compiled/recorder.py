@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt._compiled.elements import Element, of_op
+from tdt._compiled.elements import Element, folding_of, of_op
 from tdt._compiled.gradients import Gradients
 from tdt._compiled.lowering import in_place, lowered
 from tdt._compiled.places import Places
@@ -19,6 +19,7 @@ from tdt._core.calls import TENSOR_TYPES, as_numbers
 from tdt._core.mode import _replace, _set
 from tdt._core.tensor import Tensor
 from tdt._kernels._launches import copy_to
+from tdt._kernels.fused_fold import Folding
 from tdt.autograd._dispatch import _cast, _slow_plan, apply
 from tdt.autograd._node import Node, number
 from tdt.autograd._op import Op
@@ -187,7 +188,8 @@ class Recorder:
         function = self.without_recording(lowered, op, plan, operands, arrays, attributes, outs, results)
         simple = plan.low is None and len(results) == 1
         element = of_op(op, arrays, attributes, names, results[0]) if simple else None
-        self._append(op, function, names, outs, results, element)
+        folding = folding_of(op, arrays[0], attributes, results[0]) if simple and op.fold else None
+        self._append(op, function, names, outs, results, element, folding)
 
     def without_recording(self, function: Any, *args: Any) -> Any:
         """Call a function whose ops are not recorded."""
@@ -198,8 +200,9 @@ class Recorder:
             _set(before)
 
     def _append(
-        self, op: Op, function: Any, names: Sequence[str], outs: tuple, results: list[Any], element: Element | None
-    ) -> None:
+        self, op: Op, function: Any, names: Sequence[str], outs: tuple, results: list[Any], element: Element | None,
+        folding: Folding | None,
+    ) -> None:  # fmt: skip
         program = self.program
         node = next((t._edge[0] for t in outs if t._edge is not None and t._edge[0].__class__ is Node), None)
         own = [program.name(a) for a in results]
@@ -212,7 +215,7 @@ class Recorder:
         text = f"{{0}}({', '.join(f'{{{k + 1}}}' for k in range(len(names)))})"
         if not several:
             form = f"{program.constant(np.asarray)}({text})" if not results[0].ndim else text
-            program.call(function, names, own, form, element, not op.random)
+            program.call(function, names, own, form, element, not op.random, folding=folding)
         else:
             several_names = [*found, *further] if len(own) + len(further) > 1 else [f"{found[0]},"]
             program.call(function, names, several_names, text, repeatable=not op.random)

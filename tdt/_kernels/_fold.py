@@ -350,7 +350,7 @@ def rows(code: Code, first: Value, last: Value, arguments: list[Value], name: st
     some = code.variable("i64")
     total = code.variable("i64")
     with code.loop(first * each, code.minimum(last * each, units)) as unit:
-        row = _quotient(code, unit, pieces)
+        row = quotient(code, unit, pieces)
         start = row * n + (unit - row * pieces) * piece
         stop = code.minimum(start + piece, row * n + n)
         shift = code.load(stage.real, shifts, row) if stage.fold.shifted else None
@@ -368,7 +368,7 @@ def fold_row(stage: Stage, x: Value, total: Any, stop: Value, shift: Value | Non
         _joined(variables, stage, stage.take(x, i, 0, shift), some)
 
 
-def _quotient(code: Code, a: Value, b: Value) -> Value:
+def quotient(code: Code, a: Value, b: Value) -> Value:
     """a // b, without a division where b is 1."""
     result = code.variable("i64", a)
     with code.when(b != 1):
@@ -418,7 +418,7 @@ def columns(code: Code, first: Value, last: Value, arguments: list[Value], name:
     _, _, _, _, n, width, pieces, piece, units, each, *_ = arguments
     stage = Stage(code, name, source, target, kind)
     with code.loop(first * each, code.minimum(last * each, units)) as unit:
-        outer = _quotient(code, unit, pieces)
+        outer = quotient(code, unit, pieces)
         start = outer * n + (unit - outer * pieces) * piece
         stop = code.minimum(start + piece, outer * n + n)
         with code.loop(start, stop, STEPS) as top:
@@ -443,12 +443,22 @@ def _fold_tile(stage: Stage, arguments: list[Value], unit: Value, outer: Value, 
                count: int) -> None:  # fmt: skip
     """Fold rows [top, bottom) of `count` columns, and join them with the rows above."""
     x, out, buffer, shifts, _, width, *_ = arguments
-    numbers = arguments[-2:]
-    start, top, bottom, stop = bounds
-    code = stage.code
-    shift = code.load(stage.real, shifts, outer * width + b, count) if stage.fold.shifted else None
-    place = unit * width + b
-    results = [code.variable(v.kind, v) for v in fold_tile(stage, x, (top, bottom), width, b, count, shift)]
+    _, top, bottom, _ = bounds
+    shift = stage.code.load(stage.real, shifts, outer * width + b, count) if stage.fold.shifted else None
+    values = fold_tile(stage, x, (top, bottom), width, b, count, shift)
+    joined_tile(stage, values, (out, buffer), unit * width + b, bounds, arguments[-2:], count)
+
+
+def joined_tile(stage: Stage, values: Values, arrays: tuple[Value, Value], place: Value, bounds: tuple,
+                numbers: list[Value], count: int) -> None:  # fmt: skip
+    """Join the accumulators of rows [top, bottom) with those of the rows above, and write them, or results.
+
+    Args:
+        arrays: of results and accumulators, of which those of the columns lie at `place`.
+        bounds: (start, top, bottom, stop), of the rows of a part that begins at `start`.
+    """
+    code, (out, buffer), (start, top, bottom, stop) = stage.code, arrays, bounds
+    results = [code.variable(v.kind, v) for v in values]
     with code.when(top != start):
         before = stage.taken_wide(buffer, place, count)
         for result, value in zip(results, stage.combine(before, tuple([r.get() for r in results])), strict=True):

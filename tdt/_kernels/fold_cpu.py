@@ -96,11 +96,12 @@ class Plan:
 
     __slots__ = ("steps", "wide", "count", "shape", "order", "shift_shape", "first_shift_shape", "simple")
 
-    def run(self, x: np.ndarray, number: float, divisor: float = 1.0, shift: np.ndarray | None = None) -> np.ndarray:
-        """The results, in the order of x's memory."""
+    def run(self, x: np.ndarray, number: float, divisor: float = 1.0, shift: np.ndarray | None = None,
+            first: int = 0) -> np.ndarray:  # fmt: skip
+        """The results, in the order of x's memory. first: the step that takes x, which are accumulators after another one."""
         source, numbers, size = address_of(x), (number, divisor), x.itemsize
         before = buffer = x
-        for step in self.steps:
+        for step in self.steps[first:]:
             out = np.empty(step.results, step.dtype)
             target = address_of(out)
             wider, subtracted = x, source

@@ -69,14 +69,13 @@ def fused(
         results: how results lie; all alike and without gaps.
     Returns: None where the processor has no instructions for it.
     """
-    types = "".join(LETTERS[each.dtype] for each in (*operands, *results))
-    code = _code(digest(outputs, types), types, len(outputs), lambda: module(outputs, types, rows=True))
+    code = code_of(outputs, operands, results)
     if code is None:
         return None
     first, contiguous = results[0], np.empty(results[0].shape, np.bool_).strides
     size = int(np.prod(first.shape))
     if size >= min(THREADS.elementwise, MANY):
-        words = _words([*operands, *results])
+        words = words_of([*operands, *results])
         if words is not None and (size >= THREADS.elementwise or (words[0] >= MANY_ROWS and len(words[2]) > 1)):
             return _Threaded(code, words, operands, results)
     each_contiguous = (
@@ -88,12 +87,19 @@ def fused(
 
 class _Code(NamedTuple):
     ufunc: Any
+    loop: int
     entry: int
     rows: int
     name: str
 
 
 _codes: dict[str, _Code | None] = {}
+
+
+def code_of(outputs: Sequence[Expression], operands: Sequence[Layout], results: Sequence[Layout]) -> _Code | None:
+    """The machine code of formulas; None where the processor has no instructions for it."""
+    types = "".join(LETTERS[each.dtype] for each in (*operands, *results))
+    return _code(digest(outputs, types), types, len(outputs), lambda: module(outputs, types, rows=True))
 
 
 def _code(name: str, types: str, outputs: int, ir: Callable[[], str | None]) -> _Code | None:
@@ -103,7 +109,7 @@ def _code(name: str, types: str, outputs: int, ir: Callable[[], str | None]) -> 
         _codes[name] = None
         if addresses:
             loop, entry, rows = addresses
-            _codes[name] = _Code(ufunc_of("fused", loop, types, outputs), entry, rows, name)
+            _codes[name] = _Code(ufunc_of("fused", loop, types, outputs), loop, entry, rows, name)
     return _codes[name]
 
 
@@ -157,7 +163,7 @@ class _Job:
         entry.call(words, first, last)
 
 
-def _words(arrays: Sequence[Layout]) -> tuple[int, int, tuple, list[tuple]] | None:
+def words_of(arrays: Sequence[Layout]) -> tuple[int, int, tuple, list[tuple]] | None:
     """The blocks of a loop over arrays of which the last lies without gaps, the grain, the first words, each array's words.
 
     None where rows have more than three dimensions.

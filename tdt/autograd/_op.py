@@ -103,6 +103,9 @@ class Traits:
     # and in gradients all of these.
     wide_scalars: tuple[str, ...] = ()
     formula: bool = False  # forward and array-level rules compute each element from the operands' at its place alone
+    fold: str = (
+        ""  # the reduction that it is, with the attributes `dim` and `keepdim`, and with the defaults of all others
+    )
 
 
 class Op(Traits):

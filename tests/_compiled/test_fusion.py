@@ -99,6 +99,102 @@ def test_many_random_chains_have_the_bits_of_their_ops(seed):
     assert steps(tdt.compile(function, fullgraph=True), tensors) == expected
 
 
+REDUCTIONS = [
+    lambda x: x.sum(-1, keepdim=True), lambda x: x.mean(-1, keepdim=True), lambda x: x.sum(0), lambda x: x.amax(-2, keepdim=True),
+    lambda x: x.mean((0, -1), keepdim=True), lambda x: x.sum(), lambda x: x.amin(), lambda x: x.sum((0, 1)),
+]  # fmt: skip
+
+
+def drawn_with_reductions(seed: int):
+    """A function of three tensors that reduces chains and goes on with the results, and the tensors."""
+    draw = random.Random(seed)
+    shape = draw.choice([(64, 130), (5, 40, 96), (3, 2, 32, 80), (2000, 8), (8192,)])
+    small = draw.choice([shape[-1:], (*shape[:-1], 1), shape, (1,)])
+    plan = [
+        (draw.random(), draw.randrange(1 << 16), draw.randrange(1 << 16), draw.randrange(1 << 16)) for _ in range(14)
+    ]
+    turned = draw.random() < 0.25
+
+    def function(*tensors):
+        values = [*tensors]
+        for chance, k, a, b in plan:
+            x, y = values[a % len(values)], values[b % len(values)]
+            x = x * tensors[0] if x.shape != tensors[0].shape else x
+            if chance < 0.3:
+                values.append(UNARY[k % len(UNARY)](x))
+            elif chance < 0.6:
+                values.append(BINARY[k % len(BINARY)](x, y))
+            else:
+                values.append(REDUCTIONS[k % len(REDUCTIONS)](x) if x.ndim > 1 else x.mean())
+        return tuple(v * tdt.ones(v.shape) for v in values[-2:])  # whose gradients lie alike in all calls
+
+    x = tdt.zeros(shape[::-1]).permute(*range(len(shape))[::-1]) if turned else tdt.zeros(shape)
+    return function, [t.detach().requires_grad_() for t in (x, tdt.zeros(small), tdt.zeros(shape))]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_reductions_of_random_chains_have_the_bits_of_the_ops(seed):
+    function, tensors = drawn_with_reductions(seed)
+    expected = steps(function, tensors)
+    assert steps(tdt.compile(function), tensors) == expected
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 250))
+def test_many_reductions_of_random_chains_have_the_bits_of_the_ops(seed):
+    function, tensors = drawn_with_reductions(seed)
+    expected = steps(function, tensors)
+    assert steps(tdt.compile(function), tensors) == expected
+
+
+@portable
+def test_the_mean_of_a_chain_is_computed_with_it_and_the_chain_is_stored_where_others_read_it():
+    x, w = tdt.zeros(80, 128, requires_grad=True), tdt.zeros(128, 16, requires_grad=True)
+
+    def alone(x, w):
+        return ((x.square().mean(-1, keepdim=True) + 1e-6).rsqrt() * w[0, 0],)
+
+    def before_the_product(x, w):
+        y = (x + 1).square()
+        return y.sum(0), y @ w
+
+    def after_the_product(x, w):
+        y = (x + 1).square()
+        z = y @ w
+        return y.sum(0), z
+
+    for function, calls in ((alone, 4), (before_the_product, 2), (after_the_product, 2)):
+        expected = steps(function, [x, w])
+        compiled = tdt.compile(function, fullgraph=True)
+        assert steps(compiled, [x, w]) == expected
+        assert len(_called(recording(compiled).forward)) == calls
+
+
+@portable
+def test_a_gradient_is_summed_to_a_broadcast_operand_in_the_pass_that_computes_it():
+    x, w = tdt.zeros(80, 128, requires_grad=True), tdt.zeros(128, requires_grad=True)
+
+    def function(x, w):
+        return ((x * w + 1).tanh(),)
+
+    expected = steps(function, [x, w])
+    compiled = tdt.compile(function, fullgraph=True)
+    assert steps(compiled, [x, w]) == expected
+    ((backward, _),) = recording(compiled).backwards.values()
+    assert len(_called(backward)) == 1
+
+
+def test_a_sum_of_a_value_that_is_written_to_in_between_has_the_new_values():
+    def function(x):
+        y = x * 2 + 1
+        z = y.tanh() @ tdt.ones(96, 4)
+        y.add_(1)
+        return z, y.sum(-1)
+
+    tensors = [tdt.zeros(64, 96, requires_grad=True)]
+    assert steps(tdt.compile(function), tensors) == steps(function, tensors)
+
+
 def new_gelu(x):
     return 0.5 * x * (1.0 + (0.7978845608 * (x + 0.044715 * x**3)).tanh())
 

@@ -45,7 +45,7 @@ def _extreme_op(name: str) -> Op:
     """The op of `amax` or `amin`."""
     reduction = name[1:]
 
-    @op(name=name, dtypes=REAL, packed=True)
+    @op(name=name, dtypes=REAL, packed=True, fold=reduction)
     def extreme(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
         fast = _kernels.folded(reduction, x, dim, keepdim)
         return getattr(x, reduction)(dim, None, keepdim) if fast is None else fast

@@ -87,7 +87,7 @@ def _accumulation_dtype(x: Any, dtype: Any) -> Any:
     return dtype.np if dtype is not None else "int64" if x.dtype.kind in "biu" else None
 
 
-@op(packed=True, node=by_dim("Sum"), sparse_gradients=True)
+@op(packed=True, node=by_dim("Sum"), sparse_gradients=True, fold="sum")
 def _sum(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False, dtype: Any = None) -> Any:
     return _kernels.total(x, dim, _accumulation_dtype(x, dtype), keepdim)
 
@@ -184,7 +184,7 @@ def _float_only(name: str, x: Tensor) -> None:
         )
 
 
-@op(dtypes=FLOATING_AND_COMPLEX, packed=True, node=by_dim("Mean"))
+@op(dtypes=FLOATING_AND_COMPLEX, packed=True, node=by_dim("Mean"), fold="mean")
 def _mean(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
     n = x.size if dim is None else count(x.shape, dim)
     fast = _kernels.folded("mean", x, dim, keepdim, None, n)
