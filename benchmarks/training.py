@@ -9,7 +9,7 @@
 Each library runs in a process of its own and does a block of steps by turns; a line is the median of the ratios of PyTorch's
 time to tdt's, with its 95 % interval. Both must compute the same losses and outputs from the same weights. One thread is
 measured in processor time, which other processes disturb little; several by the wall clock, so the machine must be idle.
-Memory is the peak of three training steps less what the import of the library holds. Of compiled training the seconds that the
+Memory is the peak of three training steps, or of all compiled ones before the first block, less what the import of the library holds. Of compiled training the seconds that the
 first step took are shown: they hold PyTorch's compile time, and tdt's recording.
 """
 
@@ -123,10 +123,10 @@ class Results:
             print(" ", line)
 
 
-def compile_kernels(name: str, layout: str, threads: int | None) -> None:
+def compile_kernels(name: str, layout: str, threads: int | None, compiled: str) -> None:
     """Fill the cache of compiled kernels, by a process that is not measured: compiling takes 150 MiB."""
     for _ in range(3):
-        with Side("tdt", name, layout, threads) as side:
+        with Side("tdt", name, layout, threads, compiled) as side:
             side.wait()
         if not side.facts["compiled"]:
             return
@@ -158,7 +158,7 @@ def compare(
 ) -> None:
     """Print the lines of a network. compiled: what of training, by tdt and by PyTorch."""
     if memory:
-        compile_kernels(name, layout, threads)
+        compile_kernels(name, layout, threads, compiled[0])
     with (
         Side("tdt", name, layout, threads, compiled[0]) as ours,
         Side("torch", name, layout, threads, compiled[1]) as theirs,
@@ -232,8 +232,8 @@ def main() -> None:
         raise SystemExit(
             f"other processes take {load:.0%} of this machine: nothing measured now would hold (--busy measures all the same)"
         )
-    if args.compile and (args.workloads or args.mode != [TRAINING]):
-        parser.error("--compile is for the training of families: give --mode training, and no --workloads")
+    if args.compile and (args.workloads or "inference" in args.mode):
+        parser.error("--compile is for the training of families: give --mode training or memory, and no --workloads")
     names = networks(args.only, args.workloads)
     if not names:
         raise SystemExit(f"no network holds {args.only!r}")
