@@ -9,8 +9,8 @@
 Each library runs in a process of its own and does a block of steps by turns; a line is the median of the ratios of PyTorch's
 time to tdt's, with its 95 % interval. Both must compute the same losses and outputs from the same weights. One thread is
 measured in processor time, which other processes disturb little; several by the wall clock, so the machine must be idle.
-Memory is the peak of three training steps, or of all compiled ones before the first block, less what the import of the library holds. Of compiled training the seconds that the
-first step took are shown: they hold PyTorch's compile time, and tdt's recording.
+Memory is the peak of three training steps, or of all compiled ones before the first block, less what the import of the library
+holds. Of compiled training the seconds that the first step took are shown: they hold PyTorch's compile time, and tdt's recording.
 """
 
 from __future__ import annotations

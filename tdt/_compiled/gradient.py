@@ -68,17 +68,18 @@ class Walk:
 
     def _walk(self, pending: dict) -> None:
         for target in self.order:
-            slots = pending.pop(target, None)
-            if slots is None:
-                continue
-            if isinstance(target, Tensor) or target.__class__ is tuple:
-                place, g = self._places[target], slots[0]
-                self.results[place], self.arrays[place] = g.name, g.array
-                continue
-            gradients = self._run(target, slots)
-            for edge, g in zip(target.edges, gradients, strict=True):
-                if g is not None and edge is not None:
-                    self._arrive(pending, edge, g)
+            if target in pending:
+                self._pass_on(target, pending.pop(target), pending)
+
+    def _pass_on(self, target: Any, slots: list, pending: dict) -> None:
+        """Take the gradients that have arrived at a target to those before it."""
+        if isinstance(target, Tensor) or target.__class__ is tuple:
+            place, g = self._places[target], slots[0]
+            self.results[place], self.arrays[place] = g.name, g.array
+            return
+        for edge, g in zip(target.edges, self._run(target, slots), strict=True):
+            if g is not None and edge is not None:
+                self._arrive(pending, edge, g)
 
     def _key(self, edge: Any) -> Any:
         """The key of the place that an edge leads to: a leaf, an edge out of the function, or a node."""

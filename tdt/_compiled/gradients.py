@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from tdt import _kernels
 from tdt._compiled.gradient import Named, Walk
 from tdt._compiled.program import Refusal
+from tdt._compiled.values import Values
 from tdt._core.mode import exchange_grad
 from tdt._core.tensor import LEAF, Tensor
 from tdt.autograd._node import Node
@@ -47,6 +48,10 @@ class Gradients:
         ours = {id(t._a): k for k, t in enumerate(recorder.roots) if k >= recorder.arguments}
         grads = ((k, t._grad) for k, t in enumerate(recorder.roots))
         self.own = {k: ours[id(g._a)] for k, g in grads if g is not None and id(g._a) in ours}
+
+    def places_of(self, tensors: Iterable[Tensor]) -> set[int]:
+        """The places of roots."""
+        return {self._places[id(t)] for t in tensors}
 
     def clear(self, t: Tensor) -> None:
         """Take note that the gradient of a tensor was set to None."""
@@ -209,31 +214,36 @@ class Changes:
     Args:
         roots: the tensors of the call; `written` are the places of those that it writes to, `gradients` of those whose gradient
             it sets.
+        cleared: places of `gradients` whose gradients before the call nobody reads.
         updates: the optimizers' steps in it.
+        omitted: the places of roots that only optimizers' steps write to, which are left out; their versions count.
     """
 
-    def __init__(self, roots: Sequence[Tensor], written: Sequence[int], gradients: Sequence[int], updates: Sequence[Any],
-                 generators: Sequence[Any]):  # fmt: skip
-        self.tensors = [roots[place] for place in written]
+    def __init__(self, roots: Sequence[Tensor], written: Sequence[int], gradients: Sequence[int], cleared: Container[int],
+                 updates: Sequence[Any], generators: Sequence[Any], omitted: Container[int] = ()):  # fmt: skip
+        self.written = [roots[place] for place in written]
+        self.tensors = [roots[place] for place in written if place not in omitted]
+        self.read = [place not in cleared for place in gradients]
         self.states = [a for update in updates for a in update.state_arrays()]
         self.leaves = [roots[place] for place in gradients]
         self.generators = generators
 
     def now(self) -> tuple:
-        """A copy of it all."""
+        """A copy of it all, for `put`."""
         return (
             [t._a.copy(order="K") for t in self.tensors],
             [a.copy() for a in self.states],
-            [t._grad for t in self.leaves],
+            [t._grad if is_read else None for t, is_read in zip(self.leaves, self.read, strict=True)],
             [g.state_array() for g in self.generators],
-            [t._st.version for t in self.tensors],
+            [t._st.version for t in self.written],
         )
 
     def put(self, values: tuple) -> None:
         """Set all to values that `now` gave."""
         tensors, states, gradients, generators, versions = values
-        for t, old, version in zip(self.tensors, tensors, versions, strict=True):
+        for t, old in zip(self.tensors, tensors, strict=True):
             t._a[...] = old
+        for t, version in zip(self.written, versions, strict=True):
             t._st.version = version
         for a, old in zip(self.states, states, strict=True):
             a[...] = old
@@ -242,38 +252,30 @@ class Changes:
         for g, drawn in zip(self.generators, generators, strict=True):
             g.set_state_array(drawn)
 
+    def values(self) -> tuple:
+        """What it all is now, for `difference`."""
+        return (
+            [Values(t._a) for t in self.tensors],
+            [Values(a) for a in self.states],
+            [None if t._grad is None else Values(t._grad._a) for t in self.leaves],
+            [g.state_array() for g in self.generators],
+        )
+
     def difference(self, values: tuple) -> tuple[str | None, Tensor | None]:
-        """What differs from values that `now` gave after the program, and of which tensor."""
-        tensors, states, gradients, generators, _ = values
+        """What differs from what `values` gave after the program, and of which tensor."""
+        tensors, states, gradients, generators = values
         for t, ours in zip(self.tensors, tensors, strict=True):
-            if not _same_values(t._a, ours):
-                return f"a parameter or buffer that it updates{shown(t._a, ours)}", t
+            if not ours.are(own := Values(t._a)):
+                return f"a parameter or buffer that it updates{ours.shown_beside(own)}", t
         for t, grad in zip(self.leaves, gradients, strict=True):
             if (grad is None) != (t._grad is None):
                 return "which gradients it sets", t
-            if grad is not None and t._grad is not None and not _same_values(t._grad._a, grad._a):
-                return f"a gradient{shown(t._grad._a, grad._a)}", t
+            if grad is not None and t._grad is not None and not grad.are(own := Values(t._grad._a)):
+                return f"a gradient{grad.shown_beside(own)}", t
         for a, ours in zip(self.states, states, strict=True):
-            if not _same_values(a, ours):
-                return f"the state of an optimizer{shown(a, ours)}", None
+            if not ours.are(own := Values(a)):
+                return f"the state of an optimizer{ours.shown_beside(own)}", None
         for g, drawn in zip(self.generators, generators, strict=True):
             if not np.array_equal(g.state_array(), drawn):
                 return "the random numbers that it draws", None
         return None, None
-
-
-def _same_values(a: ndarray, b: ndarray) -> bool:
-    """Whether two arrays have the same bits, whatever the strides: copies have others in dimensions of one element."""
-    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-
-
-def shown(own: ndarray, ours: ndarray) -> str:
-    """Where two arrays differ, the function's own and the program's, in words."""
-    if own.shape != ours.shape or own.dtype != ours.dtype:
-        return f" ({own.dtype} {list(own.shape)}, not {ours.dtype} {list(ours.shape)})"
-    bits = [np.ascontiguousarray(a).reshape(-1, 1).view(np.uint8) for a in (own, ours)]
-    unlike = np.flatnonzero((bits[0] != bits[1]).any(1))
-    if not unlike.size:
-        return " (its strides)"
-    at = np.unravel_index(unlike[0], own.shape)
-    return f" ({unlike.size} of {own.size} elements; at {list(map(int, at))}: {own[at]}, not {ours[at]})"

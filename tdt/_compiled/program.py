@@ -67,6 +67,9 @@ class Program:
         self.statements: list[Statement] = []
         self.constants: dict[str, Any] = {} if before is None else before.constants
         self.sizes: dict[str, int] = {}  # bytes of the values that are not views
+        self.held: dict[str, int] = (
+            {} if before is None else before.held
+        )  # bytes of the memory that a value keeps, if known
         self._ids: dict[int, str] = {} if before is None else before._ids
         self._count: Iterator[int] = itertools.count() if before is None else before._count
 
@@ -80,8 +83,13 @@ class Program:
 
     def name(self, value: Any = None) -> str:
         """A new name. value: the one that it names while the program is recorded."""
-        name = f"v{next(self._count)}"
-        self.sizes[name] = value.nbytes if isinstance(value, np.ndarray) and value.base is None else 0
+        name, owner = f"v{next(self._count)}", value
+        self.sizes[name] = 0
+        if isinstance(value, np.ndarray):
+            while isinstance(owner.base, np.ndarray):
+                owner = owner.base
+            self.held[name] = owner.nbytes
+            self.sizes[name] = value.nbytes if value.base is None else 0
         return name
 
     def call(
@@ -108,21 +116,30 @@ class Program:
         each = Statement(text, tuple(results), reads, element, writes, repeatable, update, folding=folding)
         self.statements.append(each)
 
-    def compiled(self, parameters: Sequence[str], results: str, title: str) -> Callable[..., Any]:
-        """The function of `parameters` that runs all statements and returns the expression `results`."""
-        source = self.source(parameters, results)
+    def compiled(self, parameters: Sequence[str], results: str, title: str, takes: bool = False) -> Callable[..., Any]:
+        """The function of `parameters` that runs all statements and returns the expression `results`.
+
+        takes: its one argument is a list of their values, which it empties.
+        """
+        source = self.source(parameters, results, takes)
         names = {**self.constants, "__name__": __name__}  # whose warnings of NumPy are filtered
         exec(compile(source, f"<tdt.compile: {title}>", "exec"), names)
         return names["run"]
 
-    def source(self, parameters: Sequence[str], results: str) -> str:
-        """The source of that function. Large arrays are freed after their last use."""
+    def source(self, parameters: Sequence[str], results: str, takes: bool = False) -> str:
+        """The source of that function. All but small arrays are freed after their last use."""
         lines = [f"def run({', '.join(parameters)}):"]
-        last = {name: at for at, each in enumerate(self.statements) for name in (*each.outs, *each.reads)}
-        returned = set(names_in(results))
+        if takes:
+            lines = ["def run(values):", f"    {', '.join(parameters)}, = values", "    values.clear()"]
+        last = {
+            name: at
+            for at, each in enumerate(self.statements)
+            for name in names_in(" ".join((*each.outs, *each.reads)))
+        }
+        remaining = {*names_in(results), *(() if takes else parameters)}
         ends: dict[int, list[str]] = {}
         for name, at in last.items():
-            if self.sizes.get(name, 0) >= FREED_EARLY and name not in returned:
+            if name not in remaining and self.held.get(name, FREED_EARLY) >= FREED_EARLY:
                 ends.setdefault(at, []).append(name)
         for at, each in enumerate(self.statements):
             lines.append(f"    {', '.join(each.outs)} = {each.text}" if each.outs else f"    {each.text}")

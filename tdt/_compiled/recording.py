@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -12,12 +14,12 @@ import numpy as np
 from tdt._backend.device import get_default_device
 from tdt._compiled.fusion import Fusion, again
 from tdt._compiled.gradient import Named, Walk
-from tdt._compiled.gradients import Changes, has_hooks, identity, is_unchanged, shown
-from tdt._compiled.lowering import same_bits
+from tdt._compiled.gradients import Changes, has_hooks, identity, is_unchanged
 from tdt._compiled.native import Native
 from tdt._compiled.program import Refusal, Statement
 from tdt._compiled.recorder import Recorder
 from tdt._compiled.structure import Structure
+from tdt._compiled.values import Values
 from tdt._core.dtype import get_default_dtype
 from tdt._core.errors import freed, overwritten
 from tdt._core.mode import _replace, _set, exchange_grad, state
@@ -35,6 +37,7 @@ from tdt.autograd._views import NOWHERE, edge_of
 ndarray = np.ndarray
 ERRORS = (ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
 NO_OPS = "it calls no ops"
+MOST_COPIED = 1 << 22  # bytes of parameters whose update is computed both ways when a recording is compared
 MOST_OUTPUTS = 3  # with gradients: there is a backward program for each set of them
 _new = object.__new__
 
@@ -76,6 +79,13 @@ class CompiledNode(GraphNode):
 
     def run(self, grads: list, graph: bool) -> list:
         """Gradients of the roots, in the order of the edges, from those of the outputs."""
+        return self._gradients(grads, graph, True)
+
+    def run_last(self, grads: list, graph: bool) -> list:
+        """As `run`, for the last time: each saved value is freed after its last use."""
+        return self._gradients(grads, graph, False)
+
+    def _gradients(self, grads: list, graph: bool, keep: bool) -> list:
         if graph:
             raise RuntimeError(
                 "a function compiled by tdt.compile cannot be differentiated twice (create_graph=True): call it without "
@@ -90,8 +100,12 @@ class CompiledNode(GraphNode):
         chosen = tuple([g is not None for g in grads])
         backward, places = self.recording.backwards[chosen]
         if self.lease is not None:
-            backward = self.recording.native_backwards[chosen]
-        found = backward(*self.saved, *grads)
+            found = self.recording.native_backwards[chosen](*self.saved, *grads)
+        else:
+            values = [*self.saved, *grads]
+            if not keep:
+                self.saved = None
+            found = backward(values)
         results: list[Any] = [None] * len(self.edges)
         for place, g in zip(places, found, strict=True):
             results[place] = g
@@ -153,7 +167,8 @@ class Recording:
         self.has_gradients = bool(self.gradients or self.updates or self.own or gradients.read)
         if self.has_gradients:
             gradients.guard(had, self.requires)
-        self.empty, self.filled, self.cleared = sorted(gradients.empty), sorted(gradients.filled), gradients.cleared
+        self.empty, self.filled = sorted(gradients.empty), sorted(gradients.filled)
+        self.cleared = [place for place in gradients.cleared if place not in gradients.read]
 
     def _build(self, recorder: Recorder) -> None:
         """Make the programs' functions and what is needed around them."""
@@ -196,6 +211,7 @@ class Recording:
         recorder.program.statements = Fusion(recorder.program, [*names, *saved]).statements  # type: ignore[list-item]
         self.source = recorder.program.source(parameters, results)
         self.forward = recorder.program.compiled(parameters, results, self.title)
+        self.updated = self._updated(recorder)
         own, outs = parameters[self.arguments :], [*map(str, names)]
         size = sum(place.nbytes for place in recorder.places.by_name.values())
         self.native = Native(recorder.program, parameters, own, outs, size, self.forward, self.generators, saved=saved)
@@ -207,12 +223,20 @@ class Recording:
                 saved,
                 [*walk.results.values()],
                 size,
-                self.backwards[chosen][0],
+                lambda *arrays, function=self.backwards[chosen][0]: function([*arrays]),
                 self.generators,
                 forward=self.native,
             )
             for chosen, walk in walks.items()
         }
+
+    def _updated(self, recorder: Recorder) -> set[int]:
+        """The places of the roots that optimizers update, where that comes last, by gradients that the function sets."""
+        statements, set_ = recorder.program.statements, {name for _, name in self.gradients}
+        last = [*itertools.dropwhile(lambda each: each.update is None, statements)]
+        if all(each.update is not None and set_.issuperset(each.reads) for each in last):
+            return recorder.gradients.places_of([p for update in self.updates for p in update.params])
+        return set()
 
     def _release(self) -> None:
         """Let go of the tensors of the call that was recorded, but for its result."""
@@ -230,19 +254,19 @@ class Recording:
             program.statements = Fusion(program, walk.results.values()).statements
             parameters = [*saved, *[f"g{k}" for k in range(len(chosen))]]
             results = f"({''.join(f'{name}, ' for name in walk.results.values())})"
-            function = program.compiled(parameters, results, f"gradient of {self.title}")
+            function = program.compiled(parameters, results, f"gradient of {self.title}", takes=True)
             self.backwards[chosen] = function, [self.reached.index(place) for place in walk.results]
 
-    def __call__(self, roots: Sequence[Tensor]) -> Any:
-        """The function's result for a call that is like the recorded one, with these roots."""
+    def __call__(self, roots: Sequence[Tensor], forward: Callable[..., tuple] | None = None) -> Any:
+        """The function's result for a call that is like the recorded one, with these roots. forward: instead of its program."""
         arrays = [t._a for t in roots]
+        for place in self.cleared:
+            roots[place]._grad = None
         try:
-            found, saved, lease = self.native(*arrays) if self.verified else (*self.forward(*arrays), None)
+            found, saved, lease = self.native(*arrays) if self.verified else (*(forward or self.forward)(*arrays), None)
         except BaseException:  # what had been done by then is not known exactly
             for place, times in self.written:
                 roots[place]._st.version += times
-            for place in self.cleared:
-                roots[place]._grad = None
             raise
         for place, times in self.written:
             roots[place]._st.version += times
@@ -326,15 +350,19 @@ class Recording:
     def verify(self, function: Callable[[], Any], roots: Sequence[Tensor]) -> tuple[Any, str | None, Tensor | None]:
         """Compute a call both ways. Returns the function's own result, what differs (None if nothing does), and of which root.
 
-        All that the function changes is changed once.
+        All that the function changes is changed once. Where copies of parameters and states would take much memory, the program
+        leaves out the optimizers' steps: functions of parameters and gradients, which are compared, and the same ones both ways.
         """
-        changes = Changes(
-            roots, [p for p, _ in self.written], [p for p, _ in self.gradients], self.updates, self.generators
-        )
+        omitted = set() if self.verified else self.updated
+        if sum(roots[place]._a.nbytes for place in omitted) < MOST_COPIED:
+            omitted = set()
+        written, gradients = [p for p, _ in self.written], [p for p, _ in self.gradients]
+        updates = [] if omitted else self.updates
+        changes = Changes(roots, written, gradients, self.cleared, updates, self.generators, omitted)
         before, grads = changes.now(), [identity(t._grad) for t in roots]
         difference, tensor = None, None
         try:  # first, so that its graph is gone when the function's own takes memory
-            ours, after = self._computed(roots), changes.now()
+            ours, after = self._computed(roots, self._without_updates() if omitted else None), changes.values()
         except ERRORS as error:  # which the function does not raise
             difference = f"an error, {type(error).__name__}: {error}"
         finally:
@@ -351,22 +379,30 @@ class Recording:
         self.verified = True
         return result, difference, tensor
 
-    def _computed(self, roots: Sequence[Tensor]) -> tuple[Any, list[ndarray], list[bool], list[Any]]:
-        """The form of the program's result, its arrays, which of them have gradients, and some gradients of the roots."""
-        found = Structure(self(roots), list(roots))
-        arrays, flows = [t._a for t in found.tensors], [edge_of(t) is not None for t in found.tensors]
-        return found.form, arrays, flows, self._gradients(found, roots, False)
+    def _without_updates(self) -> Callable[..., tuple]:
+        """`forward` without the steps of optimizers."""
+        updates = {*map(id, self.updates)}
+        names = {name: _nothing if id(value) in updates else value for name, value in self.forward.__globals__.items()}
+        return FunctionType(self.forward.__code__, names)
+
+    def _computed(
+        self, roots: Sequence[Tensor], forward: Callable[..., tuple] | None
+    ) -> tuple[Any, list[Values], list[bool], list[Values | None]]:
+        """The form of the program's result, its values, which of them have gradients, and some gradients of the roots."""
+        found = Structure(self(roots, forward), list(roots))
+        values, flows = [Values(t._a) for t in found.tensors], [edge_of(t) is not None for t in found.tensors]
+        return found.form, values, flows, self._gradients(found, roots, False)
 
     def _differs(self, result: Any, ours: tuple, roots: Sequence[Tensor]) -> tuple[str | None, Tensor | None]:
         """What differs between the function's result and what `_computed` gave; and of which root."""
-        form, arrays, flows, gradients = ours
+        form, values, flows, gradients = ours
         try:
             own = Structure(result, list(roots))
             if own.form != form:
                 return "the structure of its result", None
-            for t, array, flow in zip(own.tensors, arrays, flows, strict=True):
-                if not same_bits(t._a, array):
-                    return f"its result{shown(t._a, array)}", None
+            for t, result, flow in zip(own.tensors, values, flows, strict=True):
+                if t._a.strides != result.strides or not result.are(Values(t._a)):
+                    return f"its result{result.shown_beside(Values(t._a))}", None
                 if (edge_of(t) is None) == flow:
                     return "whether its result has gradients", None
             own_gradients = self._gradients(own, roots, True)
@@ -377,11 +413,11 @@ class Recording:
         for place, a, b in zip(self.reached, own_gradients, gradients, strict=False):
             if (a is None) != (b is None):
                 return "which gradients it has", roots[place]
-            if a is not None and not same_bits(np.ascontiguousarray(a), np.ascontiguousarray(b)):
-                return f"a gradient{shown(a, b)}", roots[place]
+            if a is not None and b is not None and not b.are(a):
+                return f"a gradient{b.shown_beside(a)}", roots[place]
         return None, None
 
-    def _gradients(self, structure: Structure, roots: Sequence[Tensor], keep: bool) -> list[Any]:
+    def _gradients(self, structure: Structure, roots: Sequence[Tensor], keep: bool) -> list[Values | None]:
         """The gradients that the program reaches of some gradients of the results, without the hooks of the roots.
 
         The pass ends at the nodes before the function, which may lead to its own parameters, as those of earlier calls do.
@@ -390,19 +426,33 @@ class Recording:
         inputs = [_edge(roots[place]) for place in self.reached]
         if not self.differentiable or any(not isinstance(e[0], Tensor) and e[0].hooks for e in inputs):
             return []
-        hooks = [(t, t._hooks, t._node_hooks) for t in roots if t._hooks or t._node_hooks]
+        hooks = [(t, t._hooks, t._node_hooks) for t in roots]
+        found: dict[int, Values] = {}
+
+        def take(place: int, g: Tensor) -> Tensor:
+            """Note a gradient, of which the engine needs to keep nothing."""
+            found[place] = Values(g._a)
+            return wrap(np.broadcast_to(np.zeros((), g._a.dtype), g._a.shape))
+
         mode = exchange_grad(False)
         try:
             for t, _, _ in hooks:
                 t._hooks = t._node_hooks = None
+            for place, (t, _) in zip(self.reached, inputs, strict=True):
+                if isinstance(t, Tensor):
+                    t._hooks = {0: functools.partial(take, place)}
             outputs = [structure.tensors[k] for k in self.differentiable]
             gradients = [_any_gradient(t._a) for t in outputs]
             ends = frozenset([node for node, _ in inputs if not isinstance(node, Tensor)])
-            return _engine.run([_edge(t) for t in outputs], gradients, keep, False, inputs, ends=ends)
+            others = _engine.run([_edge(t) for t in outputs], gradients, keep, False, inputs, ends=ends)
         finally:
             exchange_grad(mode)
             for t, own, own_of_node in hooks:
                 t._hooks, t._node_hooks = own, own_of_node
+        for place, g in zip(self.reached, others, strict=True):
+            if g is not None and place not in found:
+                found[place] = Values(g)
+        return [found.get(place) for place in self.reached]
 
 
 def _walks(recorder: Recorder, outputs: list[Tensor]) -> tuple[dict[tuple[bool, ...], Walk], set[int]]:
@@ -419,6 +469,10 @@ def _walks(recorder: Recorder, outputs: list[Tensor]) -> tuple[dict[tuple[bool, 
         exchange_grad(mode)
         _set(before)
     return walks, {each for walk in walks.values() for each in walk.storages}
+
+
+def _nothing(*_: Any) -> None:
+    pass
 
 
 def _requires_gradient(t: Tensor) -> bool:

@@ -137,7 +137,7 @@ def _run_alone(node: Any, k: int, g: Any, keep: bool, inputs: list | None) -> li
                 return None
     slots: list[Any] = [None] * (1 if node.outs is None else len(node.outs))
     slots[k] = g
-    results = node.run(slots, False)
+    results = node.run(slots, False) if keep or node.__class__ is Node else node.run_last(slots, False)
     if not keep:
         node.release()
     pending: dict[Any, Any] = {}
@@ -203,8 +203,10 @@ def _walk(task: Task, several_gpus: bool) -> dict[tuple, Any]:  # noqa: C901  (t
         elif replaces and g.__class__ is ndarray and g.nbytes >= IN_PLACE and node.__class__ is Node and hooks is None:
             # `g` and `slots` refer to the gradient.
             results = node.run(slots, graph, None, node.backward_plan.in_place and unshared(slots, 0, 2))
-        else:
+        elif keep or node.__class__ is Node:
             results = node.run(slots, graph)
+        else:
+            results = node.run_last(slots, graph)
         if hooks is not None and hooks.post:
             results = hooks.after(results, slots, graph)
         if not keep:

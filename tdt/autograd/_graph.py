@@ -27,6 +27,7 @@ class GraphNode:
     if TYPE_CHECKING:
         edges: Any
         hooks: Any
+        run: Any
 
     def name(self) -> str:
         """Name of the node in PyTorch's spelling, such as `TanhBackward0`.
@@ -35,6 +36,11 @@ class GraphNode:
             NotImplementedError: unless a subclass defines it.
         """
         raise NotImplementedError
+
+    def run_last(self, grads: list, graph: bool) -> list:
+        """As `run`, for the last time: the graph is not retained."""
+        found: list = self.run(grads, graph)
+        return found
 
     def _get_or_create_hooks(self) -> Any:
         """The node's NodeHooks, created on first use."""

@@ -672,9 +672,12 @@ def forward_changed(recording):
 
 
 def gradient_changed(recording):
+    def other(results):
+        return *results[:-1], results[-1] * 0 + 7
+
     ((chosen, (backward, places)),) = recording.backwards.items()
-    recording.backwards[chosen] = changed(backward, lambda results: (*results[:-1], results[-1] * 0 + 7)), places
-    recording.native_backwards[chosen] = recording.backwards[chosen][0]
+    recording.backwards[chosen] = changed(backward, other), places
+    recording.native_backwards[chosen] = changed(recording.native_backwards[chosen], other)
 
 
 def changed(function, change):

@@ -1,0 +1,206 @@
+"""How much memory compiled training takes at most, counted in arrays, and the bits of what frees them early."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import tdt
+from tdt import nn
+from tdt._compiled import native, recording
+from tdt._compiled.values import COPIED, Values
+from tdt.nn import functional as F
+
+LAYERS, WIDTH = 8, 256
+ARRAY = 4 * WIDTH * WIDTH  # bytes of an activation, a weight or a gradient
+
+
+@pytest.fixture(autouse=True)
+def _by_python(monkeypatch):
+    """Programs of large arrays do not run on tapes, which keep their arrays between calls; those here are of 256 kB each."""
+    monkeypatch.setattr(native, "MOST_BYTES", 0)
+
+
+def peak(run, calls: int = 0) -> float:
+    """The most memory that a call of `run` takes beyond what is held before it, in arrays. calls: that come before it."""
+    tracemalloc.start()
+    try:
+        for _ in range(calls):
+            run()
+        start = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        run()
+        return (tracemalloc.get_traced_memory()[1] - start) / ARRAY
+    finally:
+        tracemalloc.stop()
+
+
+class Layers(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        tdt.manual_seed(0)
+        self.weights = nn.ParameterList([tdt.randn(WIDTH, WIDTH) / WIDTH**0.5 for _ in range(LAYERS)])
+        self.function = function
+
+    def forward(self, x):
+        for w in self.weights:
+            x = self.function(x @ w)
+        return x
+
+
+def trained(how: str, function=lambda x: x, optimizer=tdt.optim.SGD) -> tuple:
+    """A model, and a step of training on it: "eager", or with the "loss" or the whole "step" compiled."""
+    model = Layers(function)
+    optimizer = optimizer(model.parameters(), lr=1e-3)
+    x = tdt.randn(WIDTH, WIDTH)
+
+    def loss(x):
+        return model(x).square().mean()
+
+    computed = tdt.compile(loss, fullgraph=True) if how == "loss" else loss
+
+    def step(x):
+        optimizer.zero_grad()
+        found = computed(x)
+        found.backward()
+        optimizer.step()
+        return found
+
+    run = tdt.compile(step, fullgraph=True) if how == "step" else step
+    return model, lambda: run(x)
+
+
+def bits(model, run, steps: int = 4) -> list[bytes]:
+    found = [run().detach().numpy().tobytes() for _ in range(steps)]
+    return [*found, *[p.grad.numpy().tobytes() for p in model.parameters()]]
+
+
+@pytest.mark.parametrize("how", ["eager", "loss", "step"])
+def test_gradients_take_the_place_of_what_was_saved_for_them(how):
+    model, run = trained(how)
+    for _ in range(3):
+        run()
+    for p in model.parameters():
+        p.grad = None
+    assert peak(run) < LAYERS + 4  # the activations and the gradients would be twice as many
+
+
+@pytest.mark.parametrize("how", ["loss", "step"])
+def test_gradients_of_the_step_before_are_gone_when_the_next_are_computed(how):
+    _, run = trained(how)
+    assert peak(run, calls=3) < 4  # beyond them: the activations take their place
+
+
+def test_parts_of_an_array_keep_it_no_longer_than_they_are_read():
+    def parts(x):
+        a, b, c, d = F.pad(x, (0, 3 * WIDTH)).split(WIDTH, 1)
+        return (a + b + c + d).cumsum(0)
+
+    for how in ("eager", "step"):
+        model, run = trained(how, parts)
+        for _ in range(3):
+            run()
+        for p in model.parameters():
+            p.grad = None
+        assert peak(run) < LAYERS + 10, how  # with the gradient of each part, until the last is computed: 8
+
+
+@pytest.mark.parametrize("how", ["loss", "step"])
+def test_a_comparison_takes_about_the_memory_of_a_step(how, monkeypatch):
+    monkeypatch.setattr(recording, "MOST_COPIED", 0)
+    eager, compiled = trained("eager", optimizer=tdt.optim.Adam), trained(how, optimizer=tdt.optim.Adam)
+    eager[1](), compiled[1]()
+    # The graph is retained while the gradients of the loss are compared.
+    assert peak(compiled[1]) < peak(eager[1]) + 4
+    assert bits(*compiled) == bits(*eager)
+
+
+@pytest.mark.parametrize("most", [0, 1 << 22])
+def test_a_state_advances_once_in_a_comparison(most, monkeypatch):
+    monkeypatch.setattr(recording, "MOST_COPIED", most)
+    found = []
+    for how in ("eager", "step"):
+        model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.5))
+        tdt.manual_seed(0)
+        optimizer, x = tdt.optim.Adam(model.parameters()), tdt.randn(6, 4)
+
+        def step(x, model=model, optimizer=optimizer):
+            optimizer.zero_grad()
+            model(x).square().sum().backward()
+            optimizer.step()
+
+        with tdt.no_grad():
+            for p in model.parameters():
+                p.fill_(0.5)
+        run = tdt.compile(step, fullgraph=True) if how == "step" else step
+        each = []
+        for _ in range(4):
+            run(x)
+            states = [t for own in optimizer.state.values() for t in own.values()]
+            each += [
+                (t._version, t.detach().numpy().tobytes()) for t in (*model.parameters(), *model.buffers(), *states)
+            ]
+        found.append(each)
+    assert found[0] == found[1]
+
+
+def test_a_step_that_reads_what_it_has_updated_is_compared_as_a_whole(monkeypatch):
+    monkeypatch.setattr(recording, "MOST_COPIED", 0)
+    found = []
+    for compiles in (False, True):
+        tdt.manual_seed(0)
+        model = nn.Linear(4, 4)
+        optimizer, x = tdt.optim.Adam(model.parameters()), tdt.randn(6, 4)
+
+        def step(x, model=model, optimizer=optimizer):
+            optimizer.zero_grad()
+            model(x).square().sum().backward()
+            optimizer.step()
+            with tdt.no_grad():
+                return model(x).sum()
+
+        run = tdt.compile(step, fullgraph=True) if compiles else step
+        found.append([run(x).detach().numpy().tobytes() for _ in range(4)])
+    assert found[0] == found[1]
+
+
+def test_of_large_arrays_that_differ_the_kind_is_shown():
+    found = Values(np.ones((WIDTH, WIDTH), np.float32))
+    other = np.ones((WIDTH, WIDTH), np.float32)
+    other[3, 4] = np.nan
+    assert found.shown_beside(Values(other)) == " (float32 [256, 256])"
+
+
+def test_a_graph_that_is_retained_has_the_same_gradients_twice():
+    model, _ = trained("loss")
+    loss = tdt.compile(lambda x: model(x).square().mean(), fullgraph=True)
+    x = tdt.randn(WIDTH, WIDTH)
+    for _ in range(3):
+        found = loss(x)
+        found.backward(retain_graph=True)
+        first = [p.grad.numpy().tobytes() for p in model.parameters()]
+        for p in model.parameters():
+            p.grad = None
+        found.backward()
+        assert [p.grad.numpy().tobytes() for p in model.parameters()] == first
+        with pytest.raises(RuntimeError, match="second time|freed"):
+            found.backward()
+        for p in model.parameters():
+            p.grad = None
+
+
+def test_values_are_those_of_their_array_alone():
+    draw = np.random.default_rng(0)
+    for n in (3, COPIED):
+        for a in (draw.standard_normal((n, 3)), draw.standard_normal((3, n)).T, draw.integers(0, 9, (n, 4))[:, ::2]):
+            values, other = Values(a), a.copy()
+            assert values.are(Values(a))
+            assert values.are(Values(other))
+            assert values.shown_beside(Values(np.asfortranarray(other))) == " (its strides)"
+            other[n - 1, 1] += 1
+            assert not values.are(Values(other))
+            assert ("1 of" if a.nbytes <= COPIED else f"{a.dtype}") in values.shown_beside(Values(other))
+            assert not values.are(Values(a.astype(np.float32)))
+            assert not values.are(Values(a[:-1]))
