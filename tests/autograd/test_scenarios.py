@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 import warnings
 
+import numpy as np
 import pytest
 
 import tdt
@@ -455,3 +456,25 @@ def run(lib, source: str) -> list[str]:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_shows_what_it_shows_in_pytorch(name):
     assert run(tdt, PROGRAMS[name]) == run(torch, PROGRAMS[name])
+
+
+@pytest.mark.parametrize("name", ["tanh", "sigmoid"])
+def test_a_layer_s_gradient_is_a_graph_of_as_many_nodes_as_pytorchs(name):
+    weight, array = (np.random.default_rng(k).standard_normal((4, 3)).astype(np.float32) for k in range(2))
+    results = []
+    for lib in (tdt, torch):
+        x, w = (lib.from_numpy(a.copy()).requires_grad_() for a in (array, weight))
+        y = getattr(lib, name)(lib.nn.functional.linear(x, w, lib.ones(4)))
+        (slope,) = lib.autograd.grad(y.sum(), x, create_graph=True)
+        (second,) = lib.autograd.grad((slope**2).sum(), x, create_graph=True)
+        (second * x).sum().backward()
+        nodes = [slope.grad_fn]
+        while nodes[-1].next_functions and nodes[-1].next_functions[0][0] is not None:
+            nodes.append(nodes[-1].next_functions[0][0])
+        results.append(
+            ([node.name() for node in nodes][:2], slope.tolist(), second.tolist(), x.grad.tolist(), w.grad.tolist())
+        )
+    names, *values = zip(*results, strict=True)
+    assert names[0] == names[1] == ["MmBackward0", f"{name.title()}BackwardBackward0"]
+    for ours, theirs in values:
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)

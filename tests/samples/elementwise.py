@@ -233,3 +233,5 @@ samples(
     call(x(2, 3, low=0.2), x(3)),
 )
 samples("complex", lambda a, b: a + 1j * b, call(ANY, x(2, 3, seed=1)), call(ANY, x(3)))
+samples("tanh_backward", lambda grad, y: grad * (1 - y * y), call(ANY, x(2, 3, seed=1)), elementwise=True)
+samples("sigmoid_backward", lambda grad, y: grad * y * (1 - y), call(ANY, x(2, 3, seed=1)), elementwise=True)

@@ -37,6 +37,17 @@ def _sigmoid_grad(xp: ModuleType, g: Any, out: Any) -> Any:
     return ((one(xp, out.dtype) - out) * out).conjugate() * g
 
 
+@op(dtypes=FLOATING, formula=True, node="SigmoidBackwardBackward0")
+def _sigmoid_backward(xp: ModuleType, grad: Any, y: Any) -> Any:
+    return _sigmoid_grad(xp, grad, y)
+
+
+_sigmoid_backward.vjp("grad")(lambda g, y: _sigmoid_backward(g, y))
+_sigmoid_backward.vjp("y")(lambda g, grad, y: g * grad * (1 - 2 * y))
+_sigmoid_backward.fast_vjp("grad")(lambda xp, g, y: _sigmoid_grad(xp, g, y))
+_sigmoid_backward.fast_vjp("y")(lambda xp, g, grad, y: g * grad * (1 - 2 * y))
+
+
 def _rsqrt(xp: ModuleType, x: Any) -> Any:
     return 1 / xp.sqrt(x)
 
@@ -247,7 +258,12 @@ def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method(in_place=by_op, in_place_function=True)
-@unary_op(_sigmoid, formula=True, vjp=lambda g, out: g * (out * (1 - out)).conj(), fast_vjp=_sigmoid_grad)
+@unary_op(
+    _sigmoid,
+    formula=True,
+    vjp=lambda g, out: g * (out * (1 - out)).conj() if out.is_complex() else _sigmoid_backward(g, out),
+    fast_vjp=_sigmoid_grad,
+)
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The logistic function of each element, 1 / (1 + exp(-x)).
 

@@ -12,6 +12,7 @@ from tdt._core.tensor import Tensor
 from tdt._ops._common import one
 from tdt._ops.elementwise._front import ufunc, unary_op
 from tdt.autograd._in_place_methods import by_op
+from tdt.autograd._op import op
 
 __all__ = [
     "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "asin", "asinh", "atan", "atanh",
@@ -21,6 +22,17 @@ __all__ = [
 
 def _tanh_grad(xp: ModuleType, g: Any, out: Any) -> Any:
     return (one(xp, out.dtype) - out * out).conjugate() * g
+
+
+@op(dtypes=FLOATING, formula=True, node="TanhBackwardBackward0")
+def _tanh_backward(xp: ModuleType, grad: Any, y: Any) -> Any:
+    return _tanh_grad(xp, grad, y)
+
+
+_tanh_backward.vjp("grad")(lambda g, y: _tanh_backward(g, y))
+_tanh_backward.vjp("y")(lambda g, grad, y: g * grad * y * -2)
+_tanh_backward.fast_vjp("grad")(lambda xp, g, y: _tanh_grad(xp, g, y))
+_tanh_backward.fast_vjp("y")(lambda xp, g, grad, y: g * grad * y * -2)
 
 
 @method(in_place=by_op, in_place_function=True)
@@ -176,7 +188,7 @@ def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @unary_op(
     ufunc("tanh"),
     formula=True,
-    vjp=lambda g, out: g * (1 - out * out).conj(),
+    vjp=lambda g, out: g * (1 - out * out).conj() if out.is_complex() else _tanh_backward(g, out),
     fast_vjp=_tanh_grad,
     sparse_values="coalesced",
 )

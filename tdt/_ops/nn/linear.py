@@ -64,10 +64,15 @@ def _(g, needs, x, w):
     low = x.dtype
     g, x = (t if t.dtype is w.dtype else t.to(w.dtype) for t in (g, x))
     matrix, count = w if w.ndim == 2 else w.unsqueeze(0), math.prod(x.shape[:-1])
-    rows = g.reshape(count, matrix.shape[0])
-    gx = (rows @ matrix.conj()).reshape(x.shape).to(low) if needs[0] else None
-    gw = (rows.transpose(0, 1) @ x.conj().reshape(count, matrix.shape[1])).reshape(w.shape) if needs[1] else None
-    return gx, gw, rows.sum(0).reshape(w.shape[:-1]) if needs[2] else None
+    rows, inputs = _as(g, count, matrix.shape[0]), _as(x, count, matrix.shape[1])
+    gx = _as(rows @ matrix.conj(), *x.shape).to(low) if needs[0] else None
+    gw = _as(rows.transpose(0, 1) @ inputs.conj(), *w.shape) if needs[1] else None
+    return gx, gw, _as(rows.sum(0), *w.shape[:-1]) if needs[2] else None
+
+
+def _as(x: Tensor, *shape: int) -> Tensor:
+    """A tensor of a shape; itself if it has that, for a view would be one more node of the graph."""
+    return x if x.shape == shape else x.reshape(shape)
 
 
 @_linear.fast_vjp("x", "w", "b")
