@@ -51,9 +51,9 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
         if functions:
             size = a.size * b.shape[1] if a.ndim == 2 == b.ndim else _multiply_adds(a.shape, b.shape)
             if (size < LARGE_PRODUCT and _is_cached(a, b)) or _is_one_call(a, b):
-                small, small_biased, parts, required = functions
+                small, small_biased, parts, required, ufuncs = functions
                 if a.ndim > 3 or b.ndim > 3:  # else they lie in this order anyway
-                    out = small(a, b, order="C") if bias is None else small_biased(a, b, bias, order="C")
+                    out = ufuncs[0](a, b, order="C") if bias is None else ufuncs[1](a, b, bias, order="C")
                 else:
                     out = small(a, b) if bias is None else small_biased(a, b, bias)
                 if required[0]:
@@ -89,7 +89,7 @@ def matrix_product(a: Any, b: Any, bias: Any = None) -> Any:
     ):  # fmt: skip
         if (a.size * b.shape[-1] >= LARGE_PRODUCT or not _is_cached(a, b)) and not _is_one_call(a, b):
             return _large_product(a, b, bias)
-        small, small_biased, parts, required = _small_products
+        small, small_biased, parts, required, _ = _small_products
         out = small(a, b) if bias is None else small_biased(a, b, bias)
         if required[0]:
             parts.compile()
@@ -114,15 +114,16 @@ def _multiply_adds(a: tuple[int, ...], b: tuple[int, ...]) -> int:
 
 
 def _load_small_products() -> tuple:
-    """The functions of small products and of those with a bias, their parts, and `Parts.required`.
+    """The functions of small products and of those with a bias, their parts, `Parts.required`, and both functions as ufuncs.
 
     Nothing where the processor has no vectors of eight.
     """
     global _small_products
     if vectors_of_eight():
         from tdt._kernels._direct import parts, ufuncs
+        from tdt._kernels._quick import quick
 
-        _small_products = (*ufuncs(), parts(), parts().required)
+        _small_products = (*map(quick, ufuncs()), parts(), parts().required, ufuncs())
     return _small_products
 
 

@@ -55,7 +55,7 @@ def builtin(
         letters: of each argument, "d" for a float, "q" for an integer or an array, whose word is its address, 0 for None.
     """
     words = struct.pack("=5q", kernel, id(np.ndarray), blocks, len(letters), len(last) // 8) + last + letters.encode()
-    return _created(name, function, words)
+    return created(name, function, words)
 
 
 def applied(
@@ -72,24 +72,21 @@ def applied(
         results: the types and the shapes of the new arrays.
     """
     count = len(steps)
-    new = function_address(np._core._multiarray_umath._ARRAY_API, NEW_ARRAY)  # type: ignore[attr-defined]
     parts: list[Sequence[int]] = [sizes, strides, steps, *[(len(shape), dtype.num, *shape) for dtype, shape in results]]
     places = itertools.accumulate(map(len, parts[:-1]), initial=PLACES + len(parts))
-    words = [
-        loop,
-        data,
-        id(np.ndarray),
-        new,
-        count - len(results),
-        len(results),
-        times,
-        *places,
-        *itertools.chain(*parts),
-    ]
-    return _created(APPLY, function, struct.pack(f"={len(words)}q", *words))
+    words = [loop, data, id(np.ndarray), new_array(), count - len(results), len(results), times, *places]
+    words += itertools.chain(*parts)
+    return created(APPLY, function, struct.pack(f"={len(words)}q", *words))
 
 
-def _created(name: str, function: int, words: bytes) -> Callable[..., Any]:
+@functools.cache
+def new_array() -> int:
+    """The address of NumPy's `PyArray_New`."""
+    return function_address(np._core._multiarray_umath._ARRAY_API, NEW_ARRAY)  # type: ignore[attr-defined]
+
+
+def created(name: str, function: int, words: bytes) -> Callable[..., Any]:
+    """The built-in function whose machine code is at an address, and finds `words` in its `self`."""
     create = ctypes.pythonapi.PyCFunction_NewEx
     create.restype, create.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     return create(ctypes.addressof(_method(name, function)), words, None)
