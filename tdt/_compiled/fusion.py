@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import numpy as np
 
 from tdt._compiled.elements import Element, operations
-from tdt._compiled.program import Program, Statement
+from tdt._compiled.program import Program, Statement, renamed
 from tdt._kernels.expression import Expression, as_expression
 from tdt._kernels.fused import Layout, fused
 from tdt._kernels.fused_fold import fused_fold
@@ -29,6 +29,32 @@ def stored_names(statements: Iterable[Statement], returned: Iterable[str]) -> se
     return {*returned, *(name for each in statements if not (each.element or each.folding) for name in each.reads)}
 
 
+def computed_once(statements: Sequence[Statement], returned: Collection[str]) -> list[Statement]:
+    """The statements without those that compute a value again, unless something is written to it or it is returned."""
+    written: set[str] = set()  # values that may be written to, and what these are computed of
+    for each in reversed(statements):
+        if each.writes or written.intersection(each.outs):
+            written.update(each.reads)
+    known: dict[str, tuple[str, ...]] = {}
+    names: dict[str, str] = {}
+    found: list[Statement] = []
+    for each in statements:
+        if names.keys() & each.reads:
+            reads, element = tuple([names.get(name, name) for name in each.reads]), each.element
+            if element is not None:
+                element = element._replace(operands=tuple([names.get(name, name) for name in element.operands]))
+            each = each._replace(text=renamed(each.text, names), reads=reads, element=element)
+        if each.writes:  # from here on, the same call may give other values
+            known.clear()
+        elif each.repeatable and each.outs and not written.intersection(each.outs):
+            before = known.setdefault(each.text, each.outs)
+            if before is not each.outs and not {*returned}.intersection(each.outs):
+                names.update(zip([o.rstrip(",") for o in each.outs], [o.rstrip(",") for o in before], strict=True))
+                continue
+        found.append(each)
+    return found
+
+
 class Fusion:
     """The statements of a program, with chains of elementwise ones fused.
 
@@ -37,7 +63,8 @@ class Fusion:
     """
 
     def __init__(self, program: Program, returned: Iterable[str]):
-        statements = _alive(program.statements, returned)
+        returned = {*returned}
+        statements = computed_once(_alive(program.statements, returned), returned)
         self.program, self.stored = program, stored_names(statements, returned)
         self.statements: list[Statement] = []
         self._waiting: dict[str, Statement] = {}

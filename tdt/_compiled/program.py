@@ -24,6 +24,11 @@ def names_in(text: str) -> list[str]:
     return NAME.findall(text)
 
 
+def renamed(text: str, names: dict[str, str]) -> str:
+    """An expression with other names of values in the place of some."""
+    return NAME.sub(lambda found: names.get(found[0], found[0]), text)
+
+
 class Refusal(Exception):
     """Why a function is not compiled. module: the innermost one that was running, if there is one."""
 

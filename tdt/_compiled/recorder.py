@@ -59,6 +59,7 @@ class Recorder:
         self.places = Places()
         self._saved: list[Any] = []  # nodes that aux values are found by must not be freed
         self._constants: list[tuple[ndarray, ndarray]] = []
+        self._functions: dict[tuple, Any] = {}
         self._targets: set[str] = set()  # names of arrays that ops have written to
         self._versions: dict[int, list[Any]] = {}  # (storage, its version if only recorded ops wrote to it)
         for k, t in enumerate(roots):
@@ -185,11 +186,20 @@ class Recorder:
         results = [t._a for t in outs]
         if any(a.__class__ is not ndarray for a in results):
             raise Refusal(f"{op.name}: a result is not a dense CPU tensor")
-        function = self.without_recording(lowered, op, plan, operands, arrays, attributes, outs, results)
+        function = self._function(op, plan, operands, arrays, attributes, outs, results)
         simple = plan.low is None and len(results) == 1
         element = of_op(op, arrays, attributes, names, results[0]) if simple else None
         folding = folding_of(op, arrays[0], attributes, results[0]) if simple and op.fold else None
         self._append(op, function, names, outs, results, element, folding)
+
+    def _function(self, op: Op, plan: Any, operands: tuple, arrays: list, attributes: dict, *results: Any) -> Any:
+        """The function of arrays that a call of an op is; that of an earlier one with the same operands and attributes."""
+        others = [a if (name := self.name_of(a)) is None else name for a in arrays]
+        key = id(op), id(plan), repr(others), repr(sorted(attributes.items()))
+        if key not in self._functions:
+            function = self.without_recording(lowered, op, plan, operands, arrays, attributes, *results)
+            self._functions[key] = function, plan
+        return self._functions[key][0]
 
     def without_recording(self, function: Any, *args: Any) -> Any:
         """Call a function whose ops are not recorded."""

@@ -195,6 +195,41 @@ def test_a_sum_of_a_value_that_is_written_to_in_between_has_the_new_values():
     assert steps(tdt.compile(function), tensors) == steps(function, tensors)
 
 
+@portable
+def test_what_is_computed_twice_is_computed_once():
+    def rotated(x, y):
+        angle = y[0, :, :4].detach()
+        cos, sin = (tdt.cat((f(angle), f(angle)), -1) for f in (tdt.cos, tdt.sin))
+        return (x * cos + tdt.cat((-x[..., 4:], x[..., :4]), -1) * sin,)
+
+    tensors = [tdt.zeros(2, 6, 8, requires_grad=True), tdt.zeros(2, 6, 8, requires_grad=True)]
+    expected = steps(rotated, tensors)
+    compiled = tdt.compile(rotated, fullgraph=True)
+    assert steps(compiled, tensors) == expected
+    # Three slices, one of them turned; each joined from two; and the sum.
+    assert len(_called(recording(compiled).forward)) == 4 + 2 + 3 + 1
+
+
+def test_equal_calls_are_not_one_where_a_value_is_written_to_or_returned_or_random():
+    def function(x, y):
+        a, b = x.detach().cumsum(0), x.detach().cumsum(0)
+        a.view(-1).mul_(2)
+        c = y.cumsum(0)
+        before = y.detach().cumsum(0)
+        d, e = tdt.rand(3, 4).cumsum(0), tdt.rand(3, 4).cumsum(0)
+        held = y.detach() * 2
+        f = held.flip(0)
+        held.add_(1)
+        g = held.flip(0)
+        return b + c, y.cumsum(0), a * x + f - 2 * g, before, d - e
+
+    found = []
+    for run in (function, tdt.compile(function, fullgraph=True)):
+        tdt.manual_seed(3)
+        found.append(steps(run, [tdt.zeros(3, 4, requires_grad=True), tdt.zeros(3, 4, requires_grad=True)]))
+    assert found[0] == found[1]
+
+
 def new_gelu(x):
     return 0.5 * x * (1.0 + (0.7978845608 * (x + 0.044715 * x**3)).tanh())
 
