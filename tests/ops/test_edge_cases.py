@@ -48,6 +48,15 @@ OF_NOTHING = """
     t.nn.functional.pad(t.ones(0, 4, 4), (1, 1, 1, 1), "replicate"); t.nn.functional.pad(t.ones(0, 4, 4), (1, 1), "replicate")
 """
 
+OF_REPEATS = """
+    t.arange(6).view(2, 3).repeat_interleave(2, 1); t.arange(6).view(2, 3).repeat_interleave(2)
+    t.ones(2, 3).repeat_interleave(0, 1); t.arange(6).view(2, 3).t().repeat_interleave(3, -1).stride()
+    t.ones(2).repeat_interleave(-1); t.ones(2).repeat_interleave(2, 1); t.ones(2).repeat_interleave(2, output_size=4)
+    t.ones(2).repeat_interleave(2, output_size=3); t.arange(3).repeat_interleave(t.tensor([2, 0, 1]), output_size=3)
+    t.arange(2).repeat_interleave(t.tensor([2, 1]), output_size=4); t.repeat_interleave(t.tensor([1, 2]), output_size=5)
+    t.ones(2).repeat_interleave(True); t.ones(2).repeat_interleave(1.0)
+"""
+
 OF_BIASES = """
     t.nn.functional.linear(t.ones(2, 3), t.ones(4, 3), t.arange(8.0).view(2, 4))
     t.nn.functional.linear(t.ones(2, 3), t.ones(4, 3), t.arange(2.0).view(2, 1))
@@ -90,8 +99,8 @@ def test_what_an_op_takes_of_a_dtype_is_pytorchs(code, dtype):
     )
 
 
-@pytest.mark.parametrize("code", [*calls(OF_NOTHING), *calls(OF_OTHER_LAYOUTS), *calls(OF_BIASES)])
-def test_results_of_empty_expanded_and_transposed_tensors_and_biases_are_pytorchs(code):
+@pytest.mark.parametrize("code", [*calls(OF_NOTHING), *calls(OF_OTHER_LAYOUTS), *calls(OF_BIASES), *calls(OF_REPEATS)])
+def test_results_of_empty_expanded_and_transposed_tensors_biases_and_repeats_are_pytorchs(code):
     assert_the_same(code)
 
 

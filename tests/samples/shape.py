@@ -123,6 +123,13 @@ samples(
 samples("flip", lambda a, dims: np.flip(a, dims), call(A, dims=(0, 2)), call(z(3), dims=(0,)))
 samples("repeat", lambda a, times: np.tile(a, times), call(A, times=(2, 1, 3)), call(x(3), times=(2, 2)))
 samples(
+    "repeat_each",
+    lambda a, dim, times: np.repeat(a, times, dim),
+    call(A, dim=1, times=3),
+    call(A, dim=2, times=0),
+    call(x(3), dim=0, times=1),
+)
+samples(
     "roll",
     lambda a, shifts, dims: np.roll(a, shifts, dims),
     call(A, shifts=(1, -2), dims=(0, 2)),

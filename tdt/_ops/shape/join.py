@@ -17,7 +17,7 @@ from tdt._core.methods import function_alias, method
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, wrap
 from tdt._core.writing import refuse_shared
-from tdt._ops._common import wrap_dim
+from tdt._ops._common import is_int, wrap_dim
 from tdt._ops.shape.views import _expand, _reshape
 from tdt.autograd._dispatch import apply, unary, view_of
 from tdt.autograd._node_names import node_name
@@ -452,6 +452,21 @@ def tile(input: Tensor, dims: Sequence[int]) -> Tensor:
     return repeat(input, *(1,) * (input.ndim - len(times)), *times)
 
 
+@op(computes=False, float8=FLOAT8S, node="ViewBackward0")
+def _repeat_each(xp: ModuleType, x: Any, *, dim: int, times: int) -> Any:
+    return xp.repeat(x, times, axis=dim)
+
+
+@_repeat_each.vjp("x")
+def _(g: Tensor, x_shape: tuple[int, ...], dim: int, times: int) -> Tensor:
+    return g.unflatten(dim, (x_shape[dim], times)).sum(dim + 1)
+
+
+@_repeat_each.fast_vjp("x")
+def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...], dim: int, times: int) -> Any:
+    return _kernels.total(g.reshape(*x_shape[: dim + 1], times, *x_shape[dim + 1 :]), (dim + 1,), None, False)
+
+
 @method()
 @front
 def repeat_interleave(
@@ -462,10 +477,10 @@ def repeat_interleave(
     Args:
         repeats: a number, or a vector with one for each entry; None: `input` is that vector, and entry i becomes i.
         dim: None for the flattened tensor.
-        output_size: has no effect.
+        output_size: the size of the result along `dim`, which is checked.
     Shape: input (*); repeats () or (n) with n = input.shape[dim]; result the same but for `dim`: the sum of `repeats`.
     Raises:
-        RuntimeError: when `repeats` is negative, not of an integer dtype, or of another size.
+        RuntimeError: when `repeats` is negative, not of an integer dtype, or of another size, or `output_size` is wrong.
 
     >>> import tdt
     >>> tdt.repeat_interleave(tdt.tensor([1, 2]), 2)
@@ -473,13 +488,15 @@ def repeat_interleave(
     """
     if repeats is None:
         counts = input
-        return input.new_tensor(range(len(input))).repeat_interleave(counts)
+        return input.new_tensor(range(len(input))).repeat_interleave(counts, output_size=output_size)
     x = input.reshape(-1) if dim is None else input
     d = wrap_dim(0 if dim is None else dim, x.ndim)
     if not x.ndim:
         x = x.reshape(1)
     n = x.shape[d]
     times: Any = repeats._a if isinstance(repeats, Tensor) else repeats
+    if not isinstance(repeats, Tensor) and not is_int(repeats):
+        raise TypeError(f"repeat_interleave(): repeats must be a Tensor or an int, not {type(repeats).__name__}")
     if isinstance(repeats, Tensor) and repeats.dtype not in (_dtype.int64, _dtype.int32):
         raise RuntimeError("repeats has to be Long or Int tensor")
     if isinstance(repeats, Tensor) and repeats.ndim > 1:
@@ -489,10 +506,14 @@ def repeat_interleave(
                            f"repeats.size(0) = {repeats.numel()} and input.size({d}) = {n}")  # fmt: skip
     if (times < 0).any() if isinstance(repeats, Tensor) else times < 0:
         raise RuntimeError("repeats can not be negative")
-    xp = _backend.namespace(x._a)
-    return x.index_select(
-        d, wrap(xp.repeat(xp.arange(n), times if isinstance(times, int) else xp.broadcast_to(times.reshape(-1), (n,))))
-    )
+    if not isinstance(repeats, Tensor):
+        result = unary(_repeat_each, x, {"dim": d, "times": repeats})
+    else:
+        xp = _backend.namespace(x._a)
+        result = x.index_select(d, wrap(xp.repeat(xp.arange(n), xp.broadcast_to(times.reshape(-1), (n,)))))
+    if output_size not in (None, result.shape[d]):
+        raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {result.shape[d]} but got {output_size}")
+    return result
 
 
 @front
