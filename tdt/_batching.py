@@ -63,7 +63,10 @@ class Batching:
     @staticmethod
     def may_run() -> bool:
         """Whether ops may have another handler."""
-        return state.batching is not None or (state.handler is None and state.recording is None and not state.meta)
+        if state.batching is not None:
+            return True
+        records = state.recording is not None and not getattr(state.recording, "is_watch", False)
+        return state.handler is None and not records and not state.meta
 
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function whose ops are those of the entries."""

@@ -19,6 +19,7 @@ from tdt._backend.device import CPU, META, device
 from tdt._backend.pending import add as add_pending  # noqa: F401
 from tdt._backend.pending import expect_below as expect_below
 from tdt._backend.pending import largest_index as largest_index
+from tdt._backend.pending import over_replays as pending_over_replays  # noqa: F401
 from tdt._backend.pending import raise_pending as raise_pending
 from tdt._backend.pending import swap as swap_pending  # noqa: F401
 from tdt._backend.scatter import add_at as add_at

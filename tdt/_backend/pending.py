@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-_pending: dict[tuple[int, str, int], Any] = {}  # (GPU, message, limit) → the largest index, read without sign
+# (GPU, message, limit) → the largest index, read without sign; of each CUDA graph, whose keys are longer, that of all replays.
+_pending: dict[tuple, Any] = {}
 
 
 def expect_below(bits: Any, limit: int, message: str) -> None:
@@ -31,9 +32,11 @@ def largest_index(xp: Any, limit: int, message: str) -> Any:
 def raise_pending() -> None:
     """IndexError if an index since the last call was not below its limit."""
     while _pending:
-        (_, message, limit), largest = _pending.popitem()
+        (_, message, limit, *_), largest = _pending.popitem()
         value, bits = int(largest.get()), 8 * largest.dtype.itemsize
         if value >= limit:
+            for each in (largest, *_pending.values()):  # those of graphs are read again
+                each.fill(0)
             _pending.clear()
             value -= (value >> bits - 1) << bits  # a negative index is a large one without its sign
             raise IndexError(message.format(value=value, limit=limit, last=limit - 1))
@@ -46,8 +49,19 @@ def swap(checks: dict) -> dict:
     return before
 
 
-def add(checks: dict) -> None:
-    """Let checks wait too, whose largest indices a CUDA graph has just computed again."""
+def over_replays(checks: dict, empty: Any) -> dict:
+    """For the checks of a CUDA graph, which is being captured, memory in which the largest indices of all replays stay.
+
+    It must be set to 0 when the graph is captured. empty: makes an array.
+    """
+    found = {}
     for key, largest in checks.items():
-        known = _pending.get(key)
-        _pending[key] = largest if known is None or known is largest else np.maximum(known, largest)
+        worst = empty(largest.shape, largest.dtype)
+        np.maximum(worst, largest, out=worst)  # of CuPy, as the operands are
+        found[*key, id(worst)] = worst
+    return found
+
+
+def add(checks: dict) -> None:
+    """Let checks of a CUDA graph wait too, whose largest indices a replay has just computed."""
+    _pending.update(checks)

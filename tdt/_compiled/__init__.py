@@ -32,7 +32,12 @@ def compile(
     another kind, and recorded anew, if shapes, dtypes, strides, numbers among the arguments, the grad mode, or the modules,
     tensors and numbers that the function reads have changed. Python code runs only while a call is recorded: a function that
     prints, or branches on something else, does so once. What cannot be recorded (values read by `.item()`, hooks, custom
-    autograd functions, sparse tensors, GPUs) is called as it is, with one warning that says why and where.
+    autograd functions, sparse tensors) is called as it is, with one warning that says why and where.
+
+    On a GPU, the first three calls of a kind are computed as they are; the fourth is captured as a CUDA graph, and computed
+    both ways. Further calls copy the arguments to where the graph reads them, launch it, and copy results and gradients, so that
+    results stay when the function is called again. Gradients go back through a second graph. What waits for the GPU, uploads, or
+    reads statistics of its memory is called as it is. So is a call while the backward pass of the one before is to come.
 
     The function may be a whole training step, with `zero_grad`, `backward`, clipping and the `step` of an optimizer that has one
     formula for every element (all but Adafactor, LBFGS, Muon and SparseAdam). It must clear the gradients itself, before
@@ -44,7 +49,7 @@ def compile(
         fullgraph: raise RuntimeError instead of the warning.
         dynamic, options, isolate_recompiles, shapes_spec: have no effect. Each shape is recorded.
         backend: None or "inductor" compiles; "eager", "aot_eager" and "cudagraphs" do not.
-        mode: "default", "reduce-overhead" or "max-autotune", which are the same.
+        mode: "default", "reduce-overhead" or "max-autotune", which are the same: on a GPU, CUDA graphs.
         name: of the function in warnings.
         disable: return `model` as it is.
         recompile_limit: recordings of the function (default 8); other calls are not compiled.

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import is_
 from typing import Any
 
 import numpy as np
 
+from tdt._backend import is_array
+from tdt._compiled.graphed import Graphed, gpu_of, is_same_memory
 from tdt._compiled.guards import Guards
 from tdt._compiled.program import Refusal
-from tdt._compiled.recording import NO_OPS, Recording, _requires_gradient, mode
+from tdt._compiled.recording import NO_OPS, Recording, mode, requires_gradient
 from tdt._core.calls import TENSOR_TYPES
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor
 from tdt._kernels._references import References
+from tdt._kernels.capture_gpu import OutdatedCaptureError
 
 MOST_RECORDINGS = 8
 MOST_NOTED = 100  # times that a recording takes note of what it depends on, each as long as some checks in Python
@@ -65,10 +68,10 @@ class Recorded:
         recording: None where the function is called as it is.
     """
 
-    def __init__(self, guards: Guards, recording: Recording | None):
+    def __init__(self, guards: Guards, recording: Recording | Graphed | None):
         self.guards, self.recording = guards, recording
         self.arrays = [t._a for t in guards.tensors]
-        self.requires = [_requires_gradient(t) for t in guards.tensors]
+        self.requires = [requires_gradient(t) for t in guards.tensors]
         self._references: References | None = None
         self._noted = 0  # how often references were
         self._written: Written | None = None
@@ -77,7 +80,7 @@ class Recorded:
     def is_small(self) -> bool:
         """Whether it may run on tapes, after some calls."""
         recording = self.recording
-        return recording is not None and recording.verified and recording.native.is_small
+        return recording is not None and recording.verified and recording.is_small
 
     def holds(self, tensors: list[Tensor]) -> bool:
         """Whether the function depends on the same modules, tensors and numbers as when it was recorded.
@@ -98,7 +101,7 @@ class Recorded:
                 if not _alike(a, arrays[k]):
                     return False
                 arrays[k], self._written = a, None
-            if (t._edge is not None) is not self.requires[k] and _requires_gradient(t) is not self.requires[k]:
+            if (t._edge is not None) is not self.requires[k] and requires_gradient(t) is not self.requires[k]:
                 return False
         holds = self.guards.hold()
         if holds and self._noted < MOST_NOTED and self.is_small:
@@ -106,7 +109,12 @@ class Recorded:
         return holds
 
     def is_written(self, tensors: list[Tensor]) -> bool:
-        """Whether the function may write to memory of the arguments of a call: what it reads first is not recorded then."""
+        """Whether the function may write to memory of the arguments of a call: what it reads first is not recorded then.
+
+        On a GPU, whether the call cannot be launched, for that reason or another.
+        """
+        if isinstance(self.recording, Graphed):
+            return not self.recording.is_free(tensors, self.guards.tensors)
         if self._written is None:
             assert self.recording is not None
             places = [place - self.recording.arguments for place, _ in self.recording.written]
@@ -115,7 +123,7 @@ class Recorded:
 
     def _note(self, tensors: list[Tensor]) -> None:
         """Take note of what all refers to now: as long as that stays, the function depends on the same."""
-        assert self.recording is not None
+        assert isinstance(self.recording, Recording)
         self._noted += 1
         references = References()
         self.guards.refer(references)
@@ -173,6 +181,8 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if state.handler is not None or state.inference or state.saving is not None or state.anomaly is not None:
             return self.function(*args, **kwargs)
+        if state.recording is not None:  # of a function on a GPU, that calls this one
+            return self.function(*args, **kwargs)
         tensors: list[Tensor] = []
         objects: list[Any] = []
         try:
@@ -183,10 +193,14 @@ class Compiled:
         for recorded in self.recordings.get(key, ()):
             if recorded.holds(tensors):
                 recording = recorded.recording
-                if recording is None or (recording.written and recorded.is_written(tensors)):
+                if recording is None or ((recording.written or recording.is_graph) and recorded.is_written(tensors)):
                     return self.function(*args, **kwargs)
                 if recording.verified and not self._compares:
-                    return recording((*tensors, *recorded.guards.tensors))
+                    try:
+                        return recording((*tensors, *recorded.guards.tensors))
+                    except OutdatedCaptureError:  # nothing has been done
+                        self.recordings[key].remove(recorded)
+                        break
                 return self._verify(recorded, tensors, args, kwargs)
         return self._record(key, tensors, objects, args, kwargs)
 
@@ -212,9 +226,9 @@ class Compiled:
             called.append(self.function(*args, **kwargs))
             return called[0]
 
-        recording = None
+        recording: Recording | Graphed | None = None
         try:
-            recording = Recording(call, (*tensors, *guards.tensors), len(tensors), self.name)
+            recording = self._recording(call, tensors, guards)
         except Refusal as refusal:
             self._report(refusal)
         recorded = Recorded(guards, recording)
@@ -226,17 +240,42 @@ class Compiled:
             del recording.result  # and its graph
         return called[0] if called else self.function(*args, **kwargs)
 
+    def _recording(self, call: Callable[[], Any], tensors: list[Tensor], guards: Guards) -> Recording | Graphed:
+        roots = *tensors, *guards.tensors
+        gpu = gpu_of(roots)
+        if gpu is None:
+            return Recording(call, roots, len(tensors), self.name)
+        return Graphed(call, roots, len(tensors), self.name, gpu, guards.generators)
+
     def _verify(self, recorded: Recorded, tensors: list[Tensor], args: tuple, kwargs: dict) -> Any:
         recording: Any = recorded.recording
         roots, verified = (*tensors, *recorded.guards.tensors), recording.verified
-        result, difference, tensor = recording.verify(lambda: self.function(*args, **kwargs), roots)
+
+        def call(places: Sequence[Tensor] | None = None) -> Any:
+            """Call the function as it is, with tensors in the place of the arguments."""
+            if places is None:
+                return self.function(*args, **kwargs)
+            found = {id(t): place for t, place in zip(tensors, places, strict=True)}
+            return self.function(*_placed(args, found), **_placed(kwargs, found))
+
+        try:
+            result, difference, tensor = recording.verify(call, roots)
+        except Refusal as refusal:  # of a function that cannot be captured
+            recorded.recording = None
+            self._report(refusal)
+            return self.function(*args, **kwargs)
         if difference is None and not recorded.holds(tensors):
             difference = "what it depends on, which the call changes"
         if difference is not None:
             recorded.recording = None
             if verified:
                 raise Difference(difference, recording.source, tensor, result)
-            self._report(Refusal(f"a second call differs from the recorded one in {difference}"))
+            what = (
+                "a CUDA graph of it differs from a call"
+                if recording.is_graph
+                else "a second call differs from the recorded one"
+            )
+            self._report(Refusal(f"{what} in {difference}"))
         return result
 
     def _report(self, refusal: Refusal) -> None:
@@ -274,6 +313,17 @@ def compiled_function(compiled: Compiled) -> Callable[..., Any]:
     return called
 
 
+def _placed(value: Any, places: dict[int, Tensor]) -> Any:
+    """A copy of arguments with other tensors in them, by id of the ones before."""
+    if value.__class__ in TENSOR_TYPES:
+        return places[id(value)]
+    if isinstance(value, tuple) and hasattr(value, "_make"):
+        return value._make([_placed(item, places) for item in value])
+    if value.__class__ in (tuple, list):
+        return value.__class__([_placed(item, places) for item in value])
+    return {name: _placed(item, places) for name, item in value.items()} if value.__class__ is dict else value
+
+
 def _owner(a: ndarray) -> ndarray:
     """The array whose memory an array is a view of, as far as arrays tell."""
     while a.base.__class__ is ndarray:
@@ -282,10 +332,10 @@ def _owner(a: ndarray) -> ndarray:
 
 
 def _alike(a: Any, b: Any) -> bool:
-    """Whether two arrays have the same type, shape, dtype and strides."""
-    return (
-        a.__class__ is b.__class__ is ndarray and a.shape == b.shape and a.dtype is b.dtype and a.strides == b.strides
-    )
+    """Whether two arrays have the same type, shape, dtype and strides; on a GPU, where graphs know addresses, the same memory."""
+    if a.__class__ is not ndarray:
+        return a.__class__ is b.__class__ and is_same_memory(a, b)
+    return b.__class__ is ndarray and a.shape == b.shape and a.dtype is b.dtype and a.strides == b.strides
 
 
 def _key(value: Any, tensors: list[Tensor], objects: list[Any]) -> Any:
@@ -296,17 +346,17 @@ def _key(value: Any, tensors: list[Tensor], objects: list[Any]) -> Any:
             if t is value:
                 return k
         a = value._a
-        if a.__class__ is not ndarray:
-            raise Refusal(f"an argument is not a dense CPU tensor but one of {type(a).__name__}")
+        if a.__class__ is not ndarray and not is_array(a):
+            raise Refusal(f"an argument is not a dense tensor but one of {type(a).__name__}")
         if value._st.inference:
             raise Refusal("an argument is an inference tensor")
         tensors.append(value)
         return (
             kind,
-            a.dtype,
+            a.dtype if a.__class__ is ndarray else (a.dtype, a.device.id),
             a.shape,
             a.strides,
-            value._edge is not None if value._view is None else _requires_gradient(value),
+            value._edge is not None if value._view is None else requires_gradient(value),
         )
     if kind is tuple or kind is list:
         return kind, *[_key(item, tensors, objects) for item in value]

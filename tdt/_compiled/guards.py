@@ -45,10 +45,12 @@ class Guards:
 
     Attributes:
         tensors: the tensors found: parameters, buffers and others.
+        generators: of random numbers, that were found.
     """
 
     def __init__(self, *objects: Any):
         self.tensors: list[Tensor] = []
+        self.generators: list[Generator] = []
         self._dicts: list[dict] = []
         self._lists: list[list] = []
         self._others: list[Any] = []  # deques, sets, and dicts with an order of their own
@@ -147,7 +149,9 @@ class Guards:
             self._visit(value.__self__)
         elif isinstance(value, Generator):
             self._hold_dict(vars(value))
-            self._hold_dict(vars(value.engine))  # with its seed
+            self.generators.append(value)
+            if value.device.type == "cpu":  # that of a GPU draws, and is seeded, without a new recording
+                self._hold_dict(vars(value.engine))  # with its seed
         elif isinstance(value, SKIPPED) or any(kind.__module__ == "logging" for kind in type(value).__mro__):
             return
         elif hasattr(value, "__next__"):

@@ -27,6 +27,8 @@ from tdt.autograd._op import Op
 ndarray = np.ndarray
 PACKAGE = str(Path(__file__).parents[1])
 FUNCTION = str(Path(__file__).with_name("function.py"))  # which calls what is recorded
+CALLERS = "_record", "_verify"
+LIBRARIES = "cupy", "cupy_backends", "numpy"
 
 
 class Recorder:
@@ -81,7 +83,7 @@ class Recorder:
     def refuse(self, reason: str) -> None:
         """Note why the function cannot be compiled. It goes on running, without being recorded."""
         if self.refusal is None:
-            place, self.module = _place()
+            place, self.module = place_of()
             self.refusal = f"{reason}{place}"
 
     def name_of(self, value: Any) -> str | None:
@@ -316,15 +318,28 @@ def _copy(array: ndarray) -> ndarray:
     return array.copy(order="K")
 
 
-def _place() -> tuple[str, Any]:
+def place_of() -> tuple[str, Any]:
     """Where the function is that is being recorded, outside this package; and the innermost module that is running."""
-    frame: Any = sys._getframe(1)
+    return _place_in(sys._getframe(1))
+
+
+def reason_of(error: BaseException) -> tuple[str, Any]:
+    """An error that a function has raised, and where, as `place_of`; the innermost module that was running."""
+    trace: Any = error.__traceback__
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    place, module = _place_in(trace.tb_frame)
+    return f"{str(error) or type(error).__name__}{place}", module
+
+
+def _place_in(frame: Any) -> tuple[str, Any]:
     module = None
-    while frame is not None and not (frame.f_code.co_name == "_record" and frame.f_code.co_filename == FUNCTION):
+    while frame is not None and not (frame.f_code.co_name in CALLERS and frame.f_code.co_filename == FUNCTION):
         if module is None and frame.f_code.co_varnames[:1] == ("self",):
             own = frame.f_locals.get("self")
             module = own if "_parameters" in getattr(own, "__dict__", ()) else None
-        if not frame.f_code.co_filename.startswith(PACKAGE):
+        library = frame.f_globals.get("__name__", "").partition(".")[0] in LIBRARIES
+        if not library and not frame.f_code.co_filename.startswith(PACKAGE):
             return f", at {frame.f_code.co_filename}:{frame.f_lineno}", module
         frame = frame.f_back
     return "", module

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt._backend import device_of, to_device
 from tdt._backend.device import get_default_device
 from tdt._compiled.fusion import Fusion, again
 from tdt._compiled.gradient import Named, Walk
@@ -112,7 +113,139 @@ class CompiledNode(GraphNode):
         return results
 
 
-class Recording:
+class Verified:
+    """What a recording has in common with others: its results are compared with the function's before it is trusted.
+
+    Attributes:
+        updated: the places of the roots that optimizers update last, by gradients that the function sets.
+    """
+
+    is_graph = False  # whether it is a CUDA graph
+    verified: bool
+    written: list[tuple[int, int]]
+    gradients: list[tuple[int, Any]]
+    cleared: list[int]
+    own: dict[int, Any]
+    updates: list[Any]
+    updated: set[int]
+    generators: list[Any]
+    differentiable: list[int]
+    reached: list[int]
+
+    def __call__(self, roots: Sequence[Tensor], forward: Callable[..., tuple] | None = None) -> Any:
+        """The function's result for a call that is like the recorded one, with these roots. forward: instead of its program."""
+        raise NotImplementedError
+
+    def verify(self, function: Callable[[], Any], roots: Sequence[Tensor]) -> tuple[Any, str | None, Tensor | None]:
+        """Compute a call both ways. Returns the function's own result, what differs (None if nothing does), and of which root.
+
+        All that the function changes is changed once. Where copies of parameters and states would take much memory, the program
+        leaves out the optimizers' steps: functions of parameters and gradients, which are compared, and the same ones both ways.
+        """
+        omitted = set() if self.verified else self.updated
+        if sum(roots[place]._a.nbytes for place in omitted) < MOST_COPIED:
+            omitted = set()
+        updates = [] if omitted else self.updates
+        changes = self._changes(roots, updates, omitted)
+        before, grads = changes.now(), [identity(t._grad) for t in roots]
+        difference, tensor = None, None
+        try:  # first, so that its graph is gone when the function's own takes memory
+            ours, after = self._computed(roots, self._without_updates() if omitted else None), changes.values()
+        except ERRORS as error:  # which the function does not raise
+            difference = f"an error, {type(error).__name__}: {error}"
+        finally:
+            changes.put(before)
+        result = function()
+        set_ = {place for place, _ in self.gradients}
+        places = enumerate(zip(roots, grads, strict=True))
+        if not all(k in set_ or is_unchanged(t._grad, old, k in self.own) for k, (t, old) in places):
+            return result, "it sets other gradients", None
+        if difference is None:
+            difference, tensor = self._differs(result, ours, roots)
+        if difference is None:
+            difference, tensor = changes.difference(after)
+        self.verified = True
+        return result, difference, tensor
+
+    def _changes(self, roots: Sequence[Tensor], updates: list[Any], omitted: set[int]) -> Changes:
+        written, gradients = [p for p, _ in self.written], [p for p, _ in self.gradients]
+        return Changes(roots, written, gradients, self.cleared, updates, self.generators, omitted)
+
+    def _without_updates(self) -> Callable[..., tuple]:
+        """What computes a call without the steps of optimizers, in `updated`."""
+        raise NotImplementedError
+
+    def _computed(
+        self, roots: Sequence[Tensor], forward: Callable[..., tuple] | None
+    ) -> tuple[Any, list[Values], list[bool], list[Values | None]]:
+        """The form of the program's result, its values, which of them have gradients, and some gradients of the roots."""
+        found = Structure(self(roots, forward), list(roots))
+        values, flows = [Values(t._a) for t in found.tensors], [edge_of(t) is not None for t in found.tensors]
+        return found.form, values, flows, self._gradients(found, roots, False)
+
+    def _differs(self, result: Any, ours: tuple, roots: Sequence[Tensor]) -> tuple[str | None, Tensor | None]:
+        """What differs between the function's result and what `_computed` gave; and of which root."""
+        form, values, flows, gradients = ours
+        try:
+            own = Structure(result, list(roots))
+            if own.form != form:
+                return "the structure of its result", None
+            for t, result, flow in zip(own.tensors, values, flows, strict=True):
+                if t._a.strides != result.strides or not result.are(Values(t._a)):
+                    return f"its result{result.shown_beside(Values(t._a))}", None
+                if (edge_of(t) is None) == flow:
+                    return "whether its result has gradients", None
+            own_gradients = self._gradients(own, roots, True)
+        except Refusal as refusal:
+            return str(refusal), None
+        except ERRORS as error:
+            return f"an error, {type(error).__name__}: {error}", None
+        for place, a, b in zip(self.reached, own_gradients, gradients, strict=False):
+            if (a is None) != (b is None):
+                return "which gradients it has", roots[place]
+            if a is not None and b is not None and not b.are(a):
+                return f"a gradient{b.shown_beside(a)}", roots[place]
+        return None, None
+
+    def _gradients(self, structure: Structure, roots: Sequence[Tensor], keep: bool) -> list[Values | None]:
+        """The gradients that the program reaches of some gradients of the results, without the hooks of the roots.
+
+        The pass ends at the nodes before the function, which may lead to its own parameters, as those of earlier calls do.
+        None are computed where such nodes have hooks. keep: retain the graph.
+        """
+        inputs = [edge_to(roots[place]) for place in self.reached]
+        if not self.differentiable or any(not isinstance(e[0], Tensor) and e[0].hooks for e in inputs):
+            return []
+        hooks = [(t, t._hooks, t._node_hooks) for t in roots]
+        found: dict[int, Values] = {}
+
+        def take(place: int, g: Tensor) -> Tensor:
+            """Note a gradient, of which the engine needs to keep nothing."""
+            found[place] = Values(g._a)
+            return wrap(np.broadcast_to(np.zeros((), g._a.dtype), g._a.shape))
+
+        mode = exchange_grad(False)
+        try:
+            for t, _, _ in hooks:
+                t._hooks = t._node_hooks = None
+            for place, (t, _) in zip(self.reached, inputs, strict=True):
+                if isinstance(t, Tensor):
+                    t._hooks = {0: functools.partial(take, place)}
+            outputs = [structure.tensors[k] for k in self.differentiable]
+            gradients = [_any_gradient(t._a) for t in outputs]
+            ends = frozenset([node for node, _ in inputs if not isinstance(node, Tensor)])
+            others = _engine.run([edge_to(t) for t in outputs], gradients, keep, False, inputs, ends=ends)
+        finally:
+            exchange_grad(mode)
+            for t, own, own_of_node in hooks:
+                t._hooks, t._node_hooks = own, own_of_node
+        for place, g in zip(self.reached, others, strict=True):
+            if g is not None and place not in found:
+                found[place] = Values(g)
+        return [found.get(place) for place in self.reached]
+
+
+class Recording(Verified):
     """What a call of a function computes, for calls like the one that is recorded.
 
     Args:
@@ -130,7 +263,7 @@ class Recording:
     def __init__(self, function: Callable[[], Any], roots: Sequence[Tensor], arguments: int, title: str):
         self.roots, self.arguments, self.title = list(roots), arguments, title
         self.arrays = [t._a for t in roots]
-        self.requires = [_requires_gradient(t) for t in roots]
+        self.requires = [requires_gradient(t) for t in roots]
         recorder = Recorder(roots, arguments)
         try:
             self._record(recorder, function)
@@ -144,7 +277,7 @@ class Recording:
 
     def _record(self, recorder: Recorder, function: Callable[[], Any]) -> None:
         """Call the function, with its ops recorded."""
-        grads, drawn = [identity(t._grad) for t in self.roots], _other_random_numbers()
+        grads, drawn = [identity(t._grad) for t in self.roots], other_random_numbers()
         had = [t._grad is not None for t in self.roots]
         seeds = default_generator.engine.seeds
         with recorder:
@@ -152,7 +285,7 @@ class Recording:
         recorder.finish()
         if recorder.refusal is None and not recorder.gradients.are_known(grads):
             recorder.refuse("a gradient was set in a way that is not recorded")
-        if recorder.refusal is None and _other_random_numbers() != drawn:
+        if recorder.refusal is None and other_random_numbers() != drawn:
             recorder.refuse("it draws random numbers of Python's or NumPy's")
         if recorder.refusal is None and default_generator.engine.seeds != seeds:
             recorder.refuse("it seeds the generator of random numbers")
@@ -299,6 +432,11 @@ class Recording:
             outputs[k]._edge = (node, 0)
         return self.structure.filled(outputs, roots)
 
+    @property
+    def is_small(self) -> bool:
+        """Whether it may run on tapes, after some calls."""
+        return self.native.is_small
+
     def _set_gradients(self, roots: Sequence[Tensor], found: tuple) -> tuple:
         """Set the gradients of the roots, the last of the program's results. Returns the others."""
         at = first = self.outputs
@@ -347,112 +485,11 @@ class Recording:
         for update in self.updates:
             update.refer(references)
 
-    def verify(self, function: Callable[[], Any], roots: Sequence[Tensor]) -> tuple[Any, str | None, Tensor | None]:
-        """Compute a call both ways. Returns the function's own result, what differs (None if nothing does), and of which root.
-
-        All that the function changes is changed once. Where copies of parameters and states would take much memory, the program
-        leaves out the optimizers' steps: functions of parameters and gradients, which are compared, and the same ones both ways.
-        """
-        omitted = set() if self.verified else self.updated
-        if sum(roots[place]._a.nbytes for place in omitted) < MOST_COPIED:
-            omitted = set()
-        written, gradients = [p for p, _ in self.written], [p for p, _ in self.gradients]
-        updates = [] if omitted else self.updates
-        changes = Changes(roots, written, gradients, self.cleared, updates, self.generators, omitted)
-        before, grads = changes.now(), [identity(t._grad) for t in roots]
-        difference, tensor = None, None
-        try:  # first, so that its graph is gone when the function's own takes memory
-            ours, after = self._computed(roots, self._without_updates() if omitted else None), changes.values()
-        except ERRORS as error:  # which the function does not raise
-            difference = f"an error, {type(error).__name__}: {error}"
-        finally:
-            changes.put(before)
-        result = function()
-        set_ = {place for place, _ in self.gradients}
-        places = enumerate(zip(roots, grads, strict=True))
-        if not all(k in set_ or is_unchanged(t._grad, old, k in self.own) for k, (t, old) in places):
-            return result, "it sets other gradients", None
-        if difference is None:
-            difference, tensor = self._differs(result, ours, roots)
-        if difference is None:
-            difference, tensor = changes.difference(after)
-        self.verified = True
-        return result, difference, tensor
-
     def _without_updates(self) -> Callable[..., tuple]:
         """`forward` without the steps of optimizers."""
         updates = {*map(id, self.updates)}
         names = {name: _nothing if id(value) in updates else value for name, value in self.forward.__globals__.items()}
         return FunctionType(self.forward.__code__, names)
-
-    def _computed(
-        self, roots: Sequence[Tensor], forward: Callable[..., tuple] | None
-    ) -> tuple[Any, list[Values], list[bool], list[Values | None]]:
-        """The form of the program's result, its values, which of them have gradients, and some gradients of the roots."""
-        found = Structure(self(roots, forward), list(roots))
-        values, flows = [Values(t._a) for t in found.tensors], [edge_of(t) is not None for t in found.tensors]
-        return found.form, values, flows, self._gradients(found, roots, False)
-
-    def _differs(self, result: Any, ours: tuple, roots: Sequence[Tensor]) -> tuple[str | None, Tensor | None]:
-        """What differs between the function's result and what `_computed` gave; and of which root."""
-        form, values, flows, gradients = ours
-        try:
-            own = Structure(result, list(roots))
-            if own.form != form:
-                return "the structure of its result", None
-            for t, result, flow in zip(own.tensors, values, flows, strict=True):
-                if t._a.strides != result.strides or not result.are(Values(t._a)):
-                    return f"its result{result.shown_beside(Values(t._a))}", None
-                if (edge_of(t) is None) == flow:
-                    return "whether its result has gradients", None
-            own_gradients = self._gradients(own, roots, True)
-        except Refusal as refusal:
-            return str(refusal), None
-        except ERRORS as error:
-            return f"an error, {type(error).__name__}: {error}", None
-        for place, a, b in zip(self.reached, own_gradients, gradients, strict=False):
-            if (a is None) != (b is None):
-                return "which gradients it has", roots[place]
-            if a is not None and b is not None and not b.are(a):
-                return f"a gradient{b.shown_beside(a)}", roots[place]
-        return None, None
-
-    def _gradients(self, structure: Structure, roots: Sequence[Tensor], keep: bool) -> list[Values | None]:
-        """The gradients that the program reaches of some gradients of the results, without the hooks of the roots.
-
-        The pass ends at the nodes before the function, which may lead to its own parameters, as those of earlier calls do.
-        None are computed where such nodes have hooks. keep: retain the graph.
-        """
-        inputs = [_edge(roots[place]) for place in self.reached]
-        if not self.differentiable or any(not isinstance(e[0], Tensor) and e[0].hooks for e in inputs):
-            return []
-        hooks = [(t, t._hooks, t._node_hooks) for t in roots]
-        found: dict[int, Values] = {}
-
-        def take(place: int, g: Tensor) -> Tensor:
-            """Note a gradient, of which the engine needs to keep nothing."""
-            found[place] = Values(g._a)
-            return wrap(np.broadcast_to(np.zeros((), g._a.dtype), g._a.shape))
-
-        mode = exchange_grad(False)
-        try:
-            for t, _, _ in hooks:
-                t._hooks = t._node_hooks = None
-            for place, (t, _) in zip(self.reached, inputs, strict=True):
-                if isinstance(t, Tensor):
-                    t._hooks = {0: functools.partial(take, place)}
-            outputs = [structure.tensors[k] for k in self.differentiable]
-            gradients = [_any_gradient(t._a) for t in outputs]
-            ends = frozenset([node for node, _ in inputs if not isinstance(node, Tensor)])
-            others = _engine.run([_edge(t) for t in outputs], gradients, keep, False, inputs, ends=ends)
-        finally:
-            exchange_grad(mode)
-            for t, own, own_of_node in hooks:
-                t._hooks, t._node_hooks = own, own_of_node
-        for place, g in zip(self.reached, others, strict=True):
-            if g is not None and place not in found:
-                found[place] = Values(g)
-        return [found.get(place) for place in self.reached]
 
 
 def _walks(recorder: Recorder, outputs: list[Tensor]) -> tuple[dict[tuple[bool, ...], Walk], set[int]]:
@@ -464,7 +501,7 @@ def _walks(recorder: Recorder, outputs: list[Tensor]) -> tuple[dict[tuple[bool, 
             for chosen in sorted(itertools.product((False, True), repeat=len(outputs)), reverse=True):
                 if any(chosen):
                     grads = [Named(_any_gradient(t._a), f"g{k}") if chosen[k] else None for k, t in enumerate(outputs)]
-                    walks[chosen] = Walk(recorder, [_edge(t) for t in outputs], grads)
+                    walks[chosen] = Walk(recorder, [edge_to(t) for t in outputs], grads)
     finally:
         exchange_grad(mode)
         _set(before)
@@ -475,27 +512,29 @@ def _nothing(*_: Any) -> None:
     pass
 
 
-def _requires_gradient(t: Tensor) -> bool:
+def requires_gradient(t: Tensor) -> bool:
     """Whether gradients flow to a tensor."""
     edge = edge_of(t)
     return edge is not None and edge is not NOWHERE
 
 
-def _other_random_numbers() -> tuple:
+def other_random_numbers() -> tuple:
     """Where the generators of Python and NumPy are."""
     _name, words, *rest = np.random.get_state(legacy=True)
     return random.getstate(), words.tobytes(), *rest  # type: ignore[union-attr]
 
 
-def _edge(t: Tensor) -> Any:
+def edge_to(t: Tensor) -> Any:
+    """The edge to a tensor that requires gradients, as backward passes have it."""
     edge = edge_of(t)
     return (t, 0) if edge is LEAF else edge
 
 
-def _any_gradient(like: ndarray) -> ndarray:
+def _any_gradient(like: Any) -> Any:
     """A gradient of no particular values."""
     values = np.random.default_rng(like.size).uniform(-1, 1, like.shape)
-    return np.asarray(values.astype(like.dtype))
+    found = np.asarray(values.astype(like.dtype))
+    return found if isinstance(like, (ndarray, np.generic)) else to_device(found, device_of(like))
 
 
 def mode() -> tuple:

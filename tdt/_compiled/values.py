@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import numpy as np
+
+from tdt._backend import to_device
+from tdt._backend.device import CPU
 
 ndarray = np.ndarray
 COPIED = 1 << 16  # bytes of the largest array that is copied
@@ -13,8 +17,9 @@ COPIED = 1 << 16  # bytes of the largest array that is copied
 class Values:
     """The bits of an array."""
 
-    def __init__(self, a: ndarray):
+    def __init__(self, a: Any):
         self.shape, self.dtype, self.strides = a.shape, a.dtype, a.strides
+        a = a if isinstance(a, (ndarray, np.generic)) else to_device(a, CPU)
         self.copy = a.copy(order="K") if a.nbytes <= COPIED else None
         self._hash = None if self.copy is not None else _hash(a)
 

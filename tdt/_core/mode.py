@@ -42,6 +42,12 @@ def values_read(what: str) -> None:
         state.recording.refuse(f"{what} reads values of a tensor, which differ from call to call")
 
 
+def waits_for_gpu(what: str) -> None:
+    """Tell a recording that Python code waits for a GPU, or reads what it does, which a CUDA graph would not repeat."""
+    if state.recording is not None:
+        state.recording.refuse(f"{what} waits for the GPU, or reads how far it is or how much memory it has in use")
+
+
 def relation_read(what: str) -> None:
     """Tell a recording that Python code reads how a tensor relates to others, which is no part of the kind of a call."""
     if state.recording is not None:

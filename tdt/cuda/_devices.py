@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from tdt._backend import cuda_device_count, gpu, gpu_index, raise_pending
 from tdt._backend.device import device as _device
+from tdt._core.mode import waits_for_gpu
 from tdt._core.tensor import Tensor
 
 DeviceLike = Any  # a device, "cuda:1", a number, or None for the current GPU
@@ -129,6 +130,6 @@ def is_tf32_supported() -> bool:
 
 def synchronize(device: DeviceLike = None) -> None:
     """Wait until all work of a GPU is done. IndexError if a class or an index of an embedding was out of range there."""
-    cupy = gpu()
-    cupy.cuda.Device(index_of(device)).synchronize()
+    waits_for_gpu("synchronize()")
+    gpu().cuda.Device(index_of(device)).synchronize()
     raise_pending()

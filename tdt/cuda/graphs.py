@@ -9,8 +9,6 @@ does so to fill caches, so run the work a few times before.
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import weakref
 from typing import Any, cast
 
@@ -19,10 +17,10 @@ from tdt._backend._gpu_memory import GraphPool
 from tdt._core.mode import enable_grad
 from tdt._core.tensor import Tensor
 from tdt._kernels import capture_gpu
+from tdt._kernels.graph_gpu import Graph, prepare
 from tdt.autograd._backward import grad
 from tdt.autograd._function import Function
-from tdt.cuda._devices import current_device, is_available, synchronize
-from tdt.cuda.memory import empty_cache
+from tdt.cuda._devices import is_available, synchronize
 from tdt.cuda.streams import Stream, StreamContext, current_stream
 
 ERROR_MODES = ("global", "thread_local", "relaxed")
@@ -49,7 +47,7 @@ def graph_pool_handle() -> GraphPool:
     return GraphPool(_backend.gpu())
 
 
-class CUDAGraph:
+class CUDAGraph(Graph):
     """Work of a GPU that is captured once, between `capture_begin` and `capture_end`, and launched by `replay`.
 
     `tdt.cuda.graph` captures a block. Memory that is allocated during the capture comes from a pool of the graph's own, and
@@ -62,13 +60,7 @@ class CUDAGraph:
     """
 
     def __init__(self, keep_graph: bool = False) -> None:
-        _backend.gpu()
-        self._graph: Any = None
-        self._capture: capture_gpu.Capture | None = None
-        self._stream: Any = None
-        self._pool: GraphPool | None = None
-        self._allocator: Any = None
-        self._device = 0
+        super().__init__()
 
     def capture_begin(self, pool: GraphPool | None = None, capture_error_mode: str = "global") -> None:
         """Begin to capture the current stream, which must not be the default one.
@@ -85,52 +77,31 @@ class CUDAGraph:
             raise ValueError(
                 f"Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got {capture_error_mode}"
             )
-        cupy, stream = _backend.gpu(), current_stream()
-        if self._graph is not None or self._stream is not None:
+        stream = current_stream()
+        if self.is_captured or self.is_capturing:
             raise RuntimeError(
                 "This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance."
             )
-        if stream._stream is cupy.cuda.Stream.null or not stream.cuda_stream:
+        if stream._stream is _backend.gpu().cuda.Stream.null or not stream.cuda_stream:
             raise RuntimeError(
                 "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them on the "
                 "default stream.)"
             )
         if capture_gpu.current() is not None:
             raise RuntimeError("CUDA graphs cannot be captured inside each other")
-        self._pool = GraphPool(cupy) if pool is None else pool
-        self._device = current_device()
-        self._allocator = self._pool.allocator()
-        self._allocator.__enter__()
-        self._stream = stream._stream
-        # In another mode a pool could not ask CUDA for memory during the capture.
-        self._stream.begin_capture(cupy.cuda.runtime.streamCaptureModeRelaxed)
-        capture_gpu.begin()
+        self.begin(pool)
 
     def capture_end(self) -> None:
         """End the capture; the graph can be replayed from now on. RuntimeError without `capture_begin`."""
-        if self._stream is None:
+        if not self.is_capturing:
             raise RuntimeError("capture_end() without capture_begin()")
-        stream, self._stream = self._stream, None
-        self._capture = capture_gpu.end()
-        self._allocator.__exit__(None, None, None)
-        self._graph = stream.end_capture()
-
-    def _abandon(self) -> None:
-        """End a capture in which something failed, so that the stream can be used."""
-        stream, self._stream = self._stream, None
-        capture_gpu.end()
-        self._allocator.__exit__(None, None, None)
-        with contextlib.suppress(_backend.gpu().cuda.runtime.CUDARuntimeError):  # that the capture failed is known
-            stream.end_capture()
+        self.end()
 
     def replay(self) -> None:
         """Launch the captured work in the current stream. RuntimeError if nothing was captured."""
-        if self._graph is None or self._capture is None:
+        if not self.is_captured:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
-        with _backend.gpu().cuda.Device(self._device):
-            self._capture.renew()
-            self._graph.launch()
-        _backend.add_pending(self._capture.checks)
+        self.launch()
 
     def reset(self) -> None:
         """Forget the captured work, and release its memory where no tensor has it."""
@@ -166,9 +137,8 @@ class graph:
         self.capture_error_mode = capture_error_mode
 
     def __enter__(self) -> None:
-        synchronize()
-        gc.collect()
-        empty_cache()
+        synchronize()  # which raises errors that wait
+        prepare()
         self.stream_ctx.__enter__()
         try:
             self.cuda_graph.capture_begin(self.pool, self.capture_error_mode)
@@ -181,7 +151,7 @@ class graph:
             if kind is None:
                 self.cuda_graph.capture_end()
             else:
-                self.cuda_graph._abandon()
+                self.cuda_graph.abandon()
         finally:
             self.stream_ctx.__exit__(None, None, None)
 

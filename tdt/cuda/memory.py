@@ -11,6 +11,7 @@ from typing import Any
 
 from tdt._backend import gpu
 from tdt._backend._gpu_memory import free_closed, graph_bytes
+from tdt._core.mode import waits_for_gpu
 from tdt.cuda._devices import DeviceLike, get_device_name, index_of, is_available
 
 
@@ -47,6 +48,7 @@ def _peaks() -> _Peaks:
 
 def _bytes(device: DeviceLike) -> tuple[int, int, int, int]:
     """Allocated bytes, their peak, reserved bytes, their peak; zeros without a GPU."""
+    waits_for_gpu("a statistic of memory")
     if not is_available():
         return 0, 0, 0, 0
     index, peaks = index_of(device), _peaks()
@@ -107,6 +109,7 @@ def reset_max_memory_allocated(device: DeviceLike = None) -> None:
 
 def empty_cache() -> None:
     """Release unused memory of the pool to the GPU; does nothing without a GPU."""
+    waits_for_gpu("empty_cache()")
     if is_available():
         gpu().get_default_memory_pool().free_all_blocks()
         free_closed()
@@ -114,5 +117,6 @@ def empty_cache() -> None:
 
 def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
     """(free, total) bytes of a GPU's memory, including all processes."""
+    waits_for_gpu("mem_get_info()")
     with gpu().cuda.Device(index_of(device)):
         return gpu().cuda.runtime.memGetInfo()

@@ -7,6 +7,7 @@ from typing import Any
 
 from tdt._backend import gpu
 from tdt._backend.device import device
+from tdt._core.mode import waits_for_gpu
 from tdt.cuda._devices import DeviceLike, current_device, index_of, is_available
 
 
@@ -44,11 +45,13 @@ class Stream:
 
     def synchronize(self) -> None:
         """Wait until all work in the stream is done."""
+        waits_for_gpu("Stream.synchronize()")
         with gpu().cuda.Device(self.device_index):  # each GPU has a default stream: the current one's is meant
             self._stream.synchronize()
 
     def query(self) -> bool:
         """Whether all work in the stream is done."""
+        waits_for_gpu("Stream.query()")
         with gpu().cuda.Device(self.device_index):
             return self._stream.done
 
@@ -111,10 +114,12 @@ class Event:
 
     def query(self) -> bool:
         """Whether the work before the event is done."""
+        waits_for_gpu("Event.query()")
         return self._event is None or self._event.done
 
     def synchronize(self) -> None:
         """Wait until the work before the event is done."""
+        waits_for_gpu("Event.synchronize()")
         if self._event is not None:
             self._event.synchronize()
 
@@ -124,6 +129,7 @@ class Event:
         Raises:
             ValueError: when one of them was not recorded.
         """
+        waits_for_gpu("Event.elapsed_time()")
         if self._event is None or end_event._event is None:
             raise ValueError("Both events must be recorded before calculating elapsed time.")
         return gpu().cuda.get_elapsed_time(self._event, end_event._event)

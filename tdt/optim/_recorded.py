@@ -50,7 +50,7 @@ class Update:
             return False
         if _hooks._global_step_pre_hooks or _hooks._global_step_post_hooks:
             return False
-        if group["differentiable"] or group.get("capturable"):
+        if group["differentiable"] or (group.get("capturable") and not all(p.is_cuda for p in self.params)):
             return False
         return len(members) == len(self._members) and all(map(is_, members, self._members))
 

@@ -175,6 +175,12 @@ def test_an_index_out_of_range_in_a_replay_is_an_error_at_the_next_read():
         index.copy_(tdt.tensor([3, 2], device="cuda"))
         graph.replay()
         assert out.cpu().tolist() == table[[3, 2]].cpu().tolist()
+    index.copy_(tdt.tensor([0, 7], device="cuda"))
+    graph.replay()
+    index.copy_(tdt.tensor([3, 2], device="cuda"))
+    graph.replay()  # which does not forget the wrong index of the last one
+    with pytest.raises(IndexError, match="an index is 7"):
+        out.cpu()
 
 
 def test_what_reads_or_uploads_cannot_be_captured_and_the_stream_is_free_again():

@@ -15,7 +15,7 @@ PROGRAMS = dict(re.findall(r'^```python title="([\w.]+)"\n(.*?)^```', PAGE.read_
 
 
 def test_the_page_has_programs():
-    assert {"devices.py", "graph.py", "amp.py", "memory.py", "several.py"} == set(PROGRAMS)
+    assert {"devices.py", "graph.py", "amp.py", "compiled.py", "memory.py", "several.py"} == set(PROGRAMS)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

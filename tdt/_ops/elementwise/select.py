@@ -232,7 +232,7 @@ _masked_fill.vjp("value")(lambda g, mask, value_dtype: converted(where(mask, g, 
 
 
 def fitting(xp: ModuleType, value: Any, np_dtype: Any) -> Any:
-    """A number or 0-d array as a 0-d array of the dtype; RuntimeError where the dtype cannot hold the value."""
+    """A number or 0-d array as a 0-d array of the dtype, or a number; RuntimeError where the dtype cannot hold the value."""
     if value.__class__ is float and np_dtype.kind == "f" and (-LARGE < value < LARGE or value - value != 0):
         return np_dtype.type(value)
     if (
@@ -240,7 +240,10 @@ def fitting(xp: ModuleType, value: Any, np_dtype: Any) -> Any:
     ):  # reading the value would synchronize with the GPU
         return value.astype(np_dtype)
     number = value.item() if isinstance(value, np.ndarray) else value
-    return astype(xp.asarray(fill_number(number, _dtype.of(np_dtype), "value")[0]), np_dtype)
+    filled = fill_number(number, _dtype.of(np_dtype), "value")[0]
+    if xp is not np and np_dtype.kind in "biufc":  # a kernel takes it as a number, without an upload
+        return astype(np.asarray(filled), np_dtype)[()]
+    return astype(xp.asarray(filled), np_dtype)
 
 
 @method()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tdt import nn
 from tdt._compiled.counts import counts
 from tdt._compiled.function import Compiled
+from tdt._compiled.recording import Recording
 from tdt.train._printable import counted
 from tdt.train.config.source import Source
 from tdt.train.model.computation import Computation
@@ -56,7 +57,7 @@ def compilation(parts: Parts, computation: Computation, names: Sequence[str]) ->
 def _counts(compiled: Compiled) -> Iterator[tuple[int, int]]:
     """The calls of kernels and of Python functions in each recording that was compared."""
     for recording in (each.recording for of_kind in compiled.recordings.values() for each in of_kind):
-        if recording is not None and recording.verified:
+        if isinstance(recording, Recording) and recording.verified:
             yield counts(recording)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import tdt
-from tdt import Tensor, no_grad
+from tdt import Tensor
+from tdt._compiled.captured import EAGER_CALLS, Captured
 from tdt._kernels.capture_gpu import OutdatedCaptureError
 from tdt.optim import Optimizer
 from tdt.train.checks.compiling import Compilation
@@ -13,18 +13,13 @@ from tdt.train.data.nested import leaves, mapped
 from tdt.train.loop.whole_step import clip, total_norm
 from tdt.train.model.computation import Forward, Losses
 
-ORDINARY = 3  # steps of a kind before one is captured: they fill caches, which a capture cannot
 MOST = 8  # graphs, each with memory of its own
 
 
-class Graph(NamedTuple):
-    """A captured step. inputs, targets: where it reads its batch. The rest is written by each replay."""
+class Step(NamedTuple):
+    """A captured step, whose result is the losses and the norm of the gradients. grads: are written by each replay, too."""
 
-    graph: tdt.cuda.CUDAGraph
-    inputs: Any
-    targets: Any
-    losses: Losses
-    norm: Tensor | None
+    step: Captured
     grads: list[Tensor | None]
 
 
@@ -46,7 +41,7 @@ class GraphedStep:
         self.clip_value, self.clip_norm = clip_value, clip_norm
         self.parameters = list(forward.model.parameters())
         self.refusal: str | None = None
-        self.graphs: dict[tuple, Graph] = {}
+        self.graphs: dict[tuple, Step] = {}
         self._calls: dict[tuple, int] = {}
 
     def __call__(self, inputs: Any, targets: Any) -> tuple[Losses, Tensor | None] | None:
@@ -60,24 +55,21 @@ class GraphedStep:
         found = self.graphs.get(kind)
         if found is None:
             calls = self._calls[kind] = self._calls.get(kind, 0) + 1
-            if calls <= ORDINARY or len(self.graphs) >= MOST:
+            if calls <= EAGER_CALLS or len(self.graphs) >= MOST:
                 return None
             try:
                 found = self.graphs[kind] = self._captured(inputs, targets)
             except RuntimeError as error:
                 self.refusal = f"{type(error).__name__}: {error}"
                 return None
-        with no_grad():
-            for place, value in zip(leaves((found.inputs, found.targets)), leaves((inputs, targets)), strict=True):
-                place.copy_(value)
         try:
-            found.graph.replay()
+            found.step.replay([*leaves((inputs, targets))])
         except OutdatedCaptureError:
             del self.graphs[kind]
             return None
         for p, grad in zip(self.parameters, found.grads, strict=True):
             p.grad = grad
-        return found.losses, found.norm
+        return found.step.result
 
     @property
     def compilation(self) -> Compilation | None:
@@ -91,14 +83,18 @@ class GraphedStep:
         batch = tuple([(x.shape, x.dtype, x.stride(), x.device.index) for x in leaves((inputs, targets))])
         return batch, tuple([p.requires_grad for p in self.parameters]), tuple([m.training for m in model.modules()])
 
-    def _captured(self, inputs: Any, targets: Any) -> Graph:
+    def _captured(self, inputs: Any, targets: Any) -> Step:
         """A step on batches like this one, which is not computed yet. RuntimeError where it reads from the GPU or uploads."""
-        graph = tdt.cuda.CUDAGraph()
-        with tdt.cuda.device(next(leaves(inputs)).device):
-            places = mapped(Tensor.clone, inputs), mapped(Tensor.clone, targets)
-            with tdt.cuda.graph(graph, stream=tdt.cuda.Stream()):
-                losses, norm = self._take(*places)
-        return Graph(graph, *places, losses, norm, [p.grad for p in self.parameters])
+        batch = inputs, targets
+        found = [*leaves(batch)]
+
+        def take(places: list[Tensor]) -> tuple[Losses, Tensor | None]:
+            ahead = iter(places)
+            return self._take(*mapped(lambda _: next(ahead), batch))
+
+        index = found[0].device.index
+        assert index is not None
+        return Step(Captured(take, found, index), [p.grad for p in self.parameters])
 
     def _take(self, inputs: Any, targets: Any) -> tuple[Losses, Tensor | None]:
         self.optimizer.zero_grad()

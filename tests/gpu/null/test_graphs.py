@@ -22,9 +22,10 @@ def test_a_step_is_captured_and_replayed_by_one_launch(name: str):
         step()
     assert {call.kind for call in calls} <= wheel.WORK | HARMLESS
     work = [call for call in calls if call.kind in wheel.WORK]
-    # Flags of checked indices and counters of blocks are the graph's own, and begin from zero.
-    own = [call for call in work if call.place.startswith(("_backend/pending.py", "_kernels/capture_gpu.py"))]
-    assert {call.kind for call in own} == {"fill"} and len(own) <= 4
+    # Flags of checked indices and counters of blocks are the graph's own, and begin from zero; the flags are kept over replays.
+    places = "_backend/pending.py", "_kernels/capture_gpu.py", "_kernels/graph_gpu.py"
+    own = [call for call in work if call.place.startswith(places)]
+    assert {call.kind for call in own} <= {"fill", "launch"} and len(own) <= 10
     assert len(work) - len(own) == LAUNCHES[name]
     for _ in range(2):
         with wheel.watch() as calls:
