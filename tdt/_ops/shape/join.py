@@ -495,7 +495,7 @@ def repeat_interleave(
         x = x.reshape(1)
     n = x.shape[d]
     times: Any = repeats._a if isinstance(repeats, Tensor) else repeats
-    if not isinstance(repeats, Tensor) and not is_int(repeats):
+    if not isinstance(repeats, Tensor) and (isinstance(repeats, bool) or not is_int(repeats)):
         raise TypeError(f"repeat_interleave(): repeats must be a Tensor or an int, not {type(repeats).__name__}")
     if isinstance(repeats, Tensor) and repeats.dtype not in (_dtype.int64, _dtype.int32):
         raise RuntimeError("repeats has to be Long or Int tensor")
