@@ -208,6 +208,16 @@ def fold_at_once(name: str, dtype: Any, ndim: int, axis: Any, keepdims: bool, fi
     return _fold_at_once(name, dtype, ndim, axis, keepdims, final) if SWITCHES.kernels else None
 
 
+def join_arrays(arrays: tuple, dim: int, new: bool) -> Any:
+    """Small arrays joined, as `_join.join` says; None where it does not take them."""
+    return _join()(arrays, dim, new) if SWITCHES.kernels else None
+
+
+def join_of(kind: type, view: type) -> Any:
+    """A function that joins small tensors, as `_join.join_of` says; None where there is none."""
+    return _join_of(kind, view) if SWITCHES.kernels else None
+
+
 def total(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
     """The sum over `axis`, as `_backend.total` says, by generated code; of few integers, which are exact, by NumPy."""
     if x.__class__ is np.ndarray and SWITCHES.kernels:
@@ -557,7 +567,7 @@ _row_scan, _column_scan = lazy("_row_scan:row_function"), lazy("_row_scan:column
 _sort, _row_order = lazy("order_cpu:sort"), lazy("order_cpu:row_function")
 _argsort, _ranked = lazy("order_cpu:argsort"), lazy("order_cpu:ranked")
 _row_function, _fold_at_once = lazy("fold_cpu:row_function"), lazy("fold_cpu:at_once")
-for_arrays = lazy("_gufunc:for_arrays")
+for_arrays, _join, _join_of = lazy("_gufunc:for_arrays"), lazy("_join:join"), lazy("_join:join_of")
 _logsumexp_over = lazy("fold_cpu:logsumexp")
 _fold_over, _variance_over = lazy("fold_cpu:fold"), lazy("fold_cpu:variance")
 _combined = lazy("arithmetic_cpu:combined")

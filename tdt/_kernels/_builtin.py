@@ -19,7 +19,7 @@ import numpy as np
 from tdt._kernels._addresses import ADDRESS, function_address
 
 CALL, LAUNCH, RUN, PACK, APPLY = FUNCTIONS = ("tdt_call", "tdt_launch", "tdt_run", "tdt_pack", "tdt_apply")
-NEW_ARRAY = 93  # the place of `PyArray_New` in the table of functions that NumPy's C API fixes
+NEW_ARRAY, NEW_FROM_DTYPE = 93, 94  # the places of `PyArray_New` and `PyArray_NewFromDescr` in NumPy's C API
 FAST_CALL = 0x80  # Python's METH_FASTCALL: the arguments are in an array
 BYTES = bytes.__basicsize__ - 1  # where the bytes of a bytes object begin
 CLASS = object.__basicsize__ - 8  # where an object's class is
@@ -74,15 +74,15 @@ def applied(
     count = len(steps)
     parts: list[Sequence[int]] = [sizes, strides, steps, *[(len(shape), dtype.num, *shape) for dtype, shape in results]]
     places = itertools.accumulate(map(len, parts[:-1]), initial=PLACES + len(parts))
-    words = [loop, data, id(np.ndarray), new_array(), count - len(results), len(results), times, *places]
+    words = [loop, data, id(np.ndarray), array_function(NEW_ARRAY), count - len(results), len(results), times, *places]
     words += itertools.chain(*parts)
     return created(APPLY, function, struct.pack(f"={len(words)}q", *words))
 
 
 @functools.cache
-def new_array() -> int:
-    """The address of NumPy's `PyArray_New`."""
-    return function_address(np._core._multiarray_umath._ARRAY_API, NEW_ARRAY)  # type: ignore[attr-defined]
+def array_function(place: int) -> int:
+    """The address of a function of NumPy's C API for arrays."""
+    return function_address(np._core._multiarray_umath._ARRAY_API, place)  # type: ignore[attr-defined]
 
 
 def created(name: str, function: int, words: bytes) -> Callable[..., Any]:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from tdt._kernels._addresses import ADDRESS
-from tdt._kernels._builtin import BYTES, CLASS, created, new_array
-from tdt._kernels._code import Code, Value
+from tdt._kernels._builtin import CLASS, NEW_ARRAY, array_function, created
+from tdt._kernels._code import Code, Value, built_in
 from tdt._kernels._gufunc import AS_KNOWN, loop_of, named_sizes
-from tdt._kernels._native import linked, target_triple
+from tdt._kernels._native import linked
 
 QUICK = "tdt_quick"
 # Where arrays have these, beside the address of their elements, as NumPy's C API guarantees.
@@ -37,30 +38,15 @@ def quick(ufunc: Callable) -> Callable:
     names = list(dict.fromkeys(name for core in cores for name in core))
     kinds = [np.dtype(AS_KNOWN.get(letter, letter)) for letter in types]
     assert len(names) <= MOST_NAMES and len(cores) <= MOST_OPERANDS and max(map(len, cores)) <= 2
-    words = [address, data, id(ufunc), id(np.ndarray), new_array(), len(cores) - 1, len(names)]
+    words = [address, data, id(ufunc), id(np.ndarray), array_function(NEW_ARRAY), len(cores) - 1, len(names)]
     words += kinds[-1].num, kinds[-1].itemsize
     for core, kind in zip(cores, kinds, strict=True):
         words += len(core), *[names.index(name) for name in core], *[0] * (2 - len(core)), id(kind)
-    [function] = linked("quick", [QUICK], _written, optimize=True, vectorize=False)
+    [function] = linked("quick", [QUICK], lambda: built_in(QUICK, _write), optimize=True, vectorize=False)
     return created(QUICK, function, struct.pack(f"={len(words)}q", *words))
 
 
-def _written() -> str:
-    code = Code()
-    _write(
-        code, *[Value(code, name, kind) for name, kind in (("%self", "ptr"), ("%arguments", "ptr"), ("%count", "i64"))]
-    )
-    head = [
-        f'target triple = "{target_triple()}"',
-        f"define ptr @{QUICK}(ptr %self, ptr %arguments, i64 %count) {{",
-        "entry:",
-    ]
-    return "\n".join([*head, *code.variables, *code.lines, "}", *sorted(code.declared), ""])
-
-
-def _write(code: Code, self: Value, arguments: Value, count: Value) -> None:
-    data = code.at("i8", self, BYTES)
-    word = functools.partial(code.load, "i64", data)
+def _write(code: Code, word: Callable[[Any], Value], arguments: Value, count: Value) -> None:
     inputs, names = word(INPUTS), word(NAMES)
     addresses, sizes, strides = (code.array("i64", n) for n in (MOST_OPERANDS, 1 + MOST_NAMES, 3 * MOST_OPERANDS))
     shape = code.array("i64", 3)

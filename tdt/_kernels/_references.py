@@ -67,7 +67,7 @@ class References:
             found = getattr(value, name, MISSING)
         except ValueError:  # of a cell that is not assigned yet
             found = MISSING
-        place = _place_of(value.__class__ if value.__class__ in BUILT_IN else _owner(type(value), name), name)
+        place = place_of(value.__class__ if value.__class__ in BUILT_IN else _owner(type(value), name), name)
         word = None if place is None else from_address(id(value) + place).value
         if found is None and word == 0:  # as functions have no defaults
             found = MISSING
@@ -100,12 +100,12 @@ def _owner(kind: type, name: str) -> type:
 
 
 @functools.cache
-def _place_of(kind: type, name: str) -> int | None:
+def place_of(kind: type, name: str) -> int | None:
     """Where objects of a class have the address of an attribute; None where there is no one such place."""
     marker: Any = object()
     try:
         if kind is FunctionType:
-            example: Any = FunctionType(_place_of.__wrapped__.__code__, {})
+            example: Any = FunctionType(place_of.__wrapped__.__code__, {})
             marker = {"__code__": example.__code__, "__defaults__": (marker,), "__kwdefaults__": {"": marker}}[name]
         else:
             example = CellType() if kind is CellType else object.__new__(kind)

@@ -15,7 +15,7 @@ from tdt._core.calls import TENSOR_TYPES, as_shape, front
 from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import function_alias, method
 from tdt._core.mode import state
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, View, wrap
 from tdt._core.writing import refuse_shared
 from tdt._ops._common import is_int, wrap_dim
 from tdt._ops.shape.views import _expand, _reshape
@@ -58,6 +58,8 @@ _JOIN = (_kernels.gpu_kernel("place_gpu:join", _kernels.gpu_joined),)
 
 @op(broadcasts=False, computes=False, float8=FLOAT8S, sparse_gradients=True)
 def _cat(xp: ModuleType, *tensors: Any, dim: int) -> Any:
+    if xp is np and (small := _kernels.join_arrays(tensors, dim, False)) is not None:
+        return small
     if (fast := in_rows(tensors, dim, contiguous=True)) is not None:
         return fast
     if xp is not np and (on_gpu := _kernels.chosen(_JOIN, xp, *tensors, dim=dim)):
@@ -104,6 +106,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     >>> tdt.cat([tdt.tensor([1, 2]), tdt.tensor([3])])
     tensor([1, 2, 3])
     """
+    if out is None and (small := _small(tensors, dim, False)) is not None:
+        return small
     if out is None and dim.__class__ is int and (arrays := _arrays_of(tensors)) is not None:
         try:
             return wrap(_joined(arrays, dim))
@@ -126,6 +130,21 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
         return apply(_cat, tuple(tensors), {"dim": d})
     _castable(out, tensors)
     return finish(_cat, out, *tensors, dim=d)
+
+
+def _small(tensors: Any, dim: Any, new: bool) -> Tensor | None:
+    """Small tensors joined, of which nothing is recorded; None for others. new: `dim` is a new dimension."""
+    recorded = state.fast_record
+    if recorded is None or dim.__class__ is not int:
+        return None
+    if not _join:
+        _join["tensors"] = _kernels.join_of(Tensor, View) or (lambda *args: None)
+    array = _join["tensors"](tensors, dim, new, recorded)
+    return None if array is None else wrap(array)
+
+
+_join: dict[str, Any] = {}
+_kernels.UFUNCS.append(_join)
 
 
 def _arrays_of(tensors: Any) -> list[np.ndarray] | None:
@@ -197,6 +216,8 @@ def _checked(name: str, tensors: Any) -> list[Tensor]:
 
 @op(broadcasts=False, computes=False, float8=FLOAT8S, sparse_gradients=True)
 def _stack(xp: ModuleType, *tensors: Any, dim: int) -> Any:
+    if xp is np and (small := _kernels.join_arrays(tensors, dim, True)) is not None:
+        return small
     shape = tensors[0].shape
     if dim == len(shape):
         return _cat.forward(xp, *[x[..., None] for x in tensors], dim=dim)
@@ -221,14 +242,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
     tensor([[1, 3],
             [2, 4]])
     """
-    if out is None and dim.__class__ is int and (arrays := _arrays_of(tensors)) is not None:
-        shape = arrays[0].shape
-        d = dim if dim >= 0 else dim + len(shape) + 1
-        if 0 <= d < len(shape) and [a.shape for a in arrays].count(shape) == len(arrays):
-            try:
-                return wrap(_joined(arrays, d).reshape((*shape[:d], len(arrays), *shape[d:])))
-            except TypeError:  # several dtypes
-                pass
+    if out is None and (small := _small(tensors, dim, True)) is not None:
+        return small
     tensors = _checked("stack", tensors)
     first = tensors[0]._a.shape
     for i, x in enumerate(tensors):
