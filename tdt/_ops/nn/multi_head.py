@@ -15,6 +15,7 @@ from tdt._ops.nn.functional import dropout, softmax
 from tdt._ops.nn.linear import linear
 from tdt._ops.nn.pad import pad
 from tdt._ops.shape.join import cat
+from tdt.autograd._remembered import calls_by_shape
 
 
 def multi_head_attention_forward(
@@ -69,14 +70,27 @@ def multi_head_attention_forward(
     extra = _extra(bias_k, bias_v, static_k, static_v)
     if extra:
         k, v = (cat([t, more.expand(1, batch, width)]) for t, more in zip((k, v), extra, strict=True))
-    q, k = _heads(q, num_heads), _heads(k, num_heads, static_k, "static_k")
-    v = _heads(v, num_heads, static_v, "static_v")
+    if static_k is not None:
+        k = _static(static_k, "static_k", batch, num_heads, width)
+    if static_v is not None:
+        v = _static(static_v, "static_v", batch, num_heads, width)
     if add_zero_attn:
-        k, v = (cat([t, t.new_zeros((*t.shape[:2], 1, t.shape[3]))], 2) for t in (k, v))
-    mask = _joined(mask, padding, (extra is not None) + bool(add_zero_attn), k)
+        k, v = (
+            cat([t, t.new_zeros((*t.shape[:2], 1, t.shape[3]))], 2)
+            for t in (_heads(k, num_heads), _heads(v, num_heads))
+        )
+    mask = _joined(mask, padding, (extra is not None) + bool(add_zero_attn), batch, k)
     dropout_p = dropout_p if training else 0.0
-    out, weights = _attend(q, k, v, mask, dropout_p, causal, need_weights, average_attn_weights)
-    out = linear(out.permute(2, 0, 1, 3).reshape(length, batch, width), out_proj_weight, out_proj_bias)
+    weights = None
+    if need_weights:
+        scaled = q * math.sqrt(num_heads / width)
+        weights = dropout(_weights(scaled, k, mask, num_heads), dropout_p)
+        out = _weighted(weights, v, num_heads)
+        weights = weights.mean(1) if average_attn_weights else weights
+    else:
+        q, k, v = (_heads(t, num_heads) for t in (q, k, v))
+        out = _side_by_side(scaled_dot_product_attention(q, k, v, mask, dropout_p, causal))
+    out = linear(out, out_proj_weight, out_proj_bias)
     return (out, weights) if batched else (out.squeeze(1), None if weights is None else weights.squeeze(0))
 
 
@@ -86,15 +100,17 @@ def each(change: Callable[[Tensor], Tensor], *tensors: Tensor) -> tuple[Tensor, 
     return tuple(changed[id(t)] for t in tensors)
 
 
-def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float, causal: bool,
-            need_weights: bool, average: bool) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """Attention of all heads (N, heads, L, E / heads); and, if `need_weights`, the weights, or their mean over heads."""
-    if not need_weights:
-        return scaled_dot_product_attention(q, k, v, mask, dropout_p, causal), None
-    scores = q * math.sqrt(1.0 / q.shape[-1]) @ k.transpose(-2, -1)
-    weights = softmax(scores if mask is None else scores + mask, -1)
-    weights = dropout(weights, dropout_p)
-    return weights @ v, weights.mean(1) if average else weights
+@calls_by_shape
+def _weights(q: Tensor, k: Tensor, mask: Tensor | None, heads: int) -> Tensor:
+    """The weights (N, heads, L, S) of scaled queries and of keys, given as `_heads` takes them."""
+    scores = _heads(q, heads) @ _heads(k, heads).transpose(-2, -1)
+    return softmax(scores if mask is None else scores + mask, -1)
+
+
+@calls_by_shape
+def _weighted(weights: Tensor, v: Tensor, heads: int) -> Tensor:
+    """The sums of values by these weights, (L, N, E)."""
+    return _side_by_side(weights @ _heads(v, heads))
 
 
 def float_mask(mask: Tensor | None, name: str, kind: dtype, other: Tensor | None = None,
@@ -156,15 +172,26 @@ def _extra(bias_k: Any, bias_v: Any, static_k: Any, static_v: Any) -> tuple[Tens
     return bias_k, bias_v
 
 
-def _heads(t: Tensor, heads: int, static: Tensor | None = None, name: str = "") -> Tensor:
-    """`t` (T, N, E), or `static` (N · heads, T, E / heads) if it is not None, as (N, heads, T, E / heads)."""
-    batch, size = t.shape[1], t.shape[2] // heads
-    if static is None:
-        return t.reshape(t.shape[0], batch, heads, size).permute(1, 2, 0, 3)
-    for dim, expected in ((0, batch * heads), (2, size)):
-        if static.shape[dim] != expected:
-            raise AssertionError(f"expecting {name}.size({dim}) of {expected}, but got {static.shape[dim]}")
-    return static.reshape(batch, heads, *static.shape[1:])
+def _heads(t: Tensor, heads: int) -> Tensor:
+    """`t` (T, N, E) as (N, heads, T, E / heads); itself if it has four dimensions."""
+    if t.ndim == 4:
+        return t
+    length, batch, width = t.shape
+    return t.reshape(length, batch, heads, width // heads).permute(1, 2, 0, 3)
+
+
+def _side_by_side(t: Tensor) -> Tensor:
+    """`t` (N, heads, T, E / heads) as (T, N, E)."""
+    batch, heads, length, size = t.shape
+    return t.permute(2, 0, 1, 3).reshape(length, batch, heads * size)
+
+
+def _static(t: Tensor, name: str, batch: int, heads: int, width: int) -> Tensor:
+    """`t` (N · heads, S, E / heads) as (N, heads, S, E / heads)."""
+    for dim, expected in ((0, batch * heads), (2, width // heads)):
+        if t.shape[dim] != expected:
+            raise AssertionError(f"expecting {name}.size({dim}) of {expected}, but got {t.shape[dim]}")
+    return t.reshape(batch, heads, *t.shape[1:])
 
 
 def _bias(mask: Tensor | None, batch: int, heads: int, length: int, places: int) -> Tensor | None:
@@ -179,12 +206,12 @@ def _bias(mask: Tensor | None, batch: int, heads: int, length: int, places: int)
     return mask if mask.ndim == 2 else mask.reshape(batch, heads, length, places)
 
 
-def _joined(mask: Tensor | None, padding: Tensor | None, more: int, k: Tensor) -> Tensor | None:
+def _joined(mask: Tensor | None, padding: Tensor | None, more: int, batch: int, k: Tensor) -> Tensor | None:
     """The sum of both masks, over `more` further places that all see."""
     mask, padding = (pad(m, (0, more)) if more and m is not None else m for m in (mask, padding))
     if padding is None:
         return mask
-    batch, places = k.shape[0], k.shape[2]
+    places = k.shape[0 if k.ndim == 3 else 2]
     for dim, expected in enumerate((batch, places)):
         if padding.shape[dim] != expected:
             raise AssertionError(
