@@ -192,7 +192,7 @@ def argmax(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.boo
     """Index of the largest element, of equal ones the first."""
 def argmin(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/extremes.py
     """Index of the smallest element, of equal ones the first."""
-def argsort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False) -> Tensor:  # tdt/_ops/reduce/order.py
+def argsort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False) -> Tensor:  # tdt/_ops/reduce/sort.py
     """Indices that put the elements in order along `dim`; nan counts as larger than all numbers."""
 def argwhere(input: Tensor) -> Tensor:  # tdt/_ops/index/nonzero.py
     """Indices of the elements that are not 0, a row each."""
@@ -938,7 +938,7 @@ def moveaxis(input: Tensor, source: builtins.int | Sequence[builtins.int], desti
     """A view with the dimensions `source` moved to the positions `destination`, the others in their order."""
 def movedim(input: Tensor, source: builtins.int | Sequence[builtins.int], destination: builtins.int | Sequence[builtins.int]) -> Tensor:  # tdt/_ops/shape/dimensions.py
     """A view with the dimensions `source` moved to the positions `destination`, the others in their order."""
-def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/order.py
+def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/sort.py
     """Elements in ascending order along the first dimension."""
 def mul(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/arithmetic.py
     """The product input · other, element by element."""
@@ -1225,7 +1225,7 @@ def smm(input: Tensor, mat: Tensor) -> Tensor:  # tdt/sparse/_functions.py
     """Product of a sparse and a dense matrix, as a sparse matrix."""
 def softmax(input: Tensor, dim: builtins.int, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/nn/softmax.py
     """exp(x) / Σ exp(x) along `dim`; a slice of all -inf gives NaN."""
-def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _sort_result:  # tdt/_ops/reduce/order.py
+def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _sort_result:  # tdt/_ops/reduce/sort.py
     """Elements in ascending or descending order along `dim`; nan counts as larger than all numbers."""
 sparse_bsc: _layout
 sparse_bsr: _layout
@@ -1313,7 +1313,7 @@ def tile(input: Tensor, dims: Sequence[builtins.int]) -> Tensor:  # tdt/_ops/sha
     """The tensor copied `dims[d]` times along each dimension, counted from the last."""
 def to_dlpack(tensor: Tensor) -> Any:  # tdt/_core/sharing.py
     """A DLPack capsule on the memory of a tensor, for one call of `from_dlpack`."""
-def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: tuple[Tensor, Tensor] | None = None) -> _topk_result:  # tdt/_ops/reduce/order.py
+def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: tuple[Tensor, Tensor] | None = None) -> _topk_result:  # tdt/_ops/reduce/sort.py
     """The k largest elements along `dim`, or the k smallest, in order, and their indices."""
 def trace(input: Tensor) -> Tensor:  # tdt/_ops/linalg/products.py
     """Sum of the diagonal of a matrix."""

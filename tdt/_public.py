@@ -113,6 +113,7 @@ from tdt._ops.reduce.order import *
 from tdt._ops.reduce.reductions import *
 from tdt._ops.reduce.search import *
 from tdt._ops.reduce.segments import *
+from tdt._ops.reduce.sort import *
 from tdt._ops.reduce.statistics import *
 from tdt._ops.reduce.unique import *
 from tdt._ops.reduce.variance import *

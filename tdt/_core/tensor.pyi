@@ -397,7 +397,7 @@ class Tensor:
         """Index of the largest element, of equal ones the first."""
     def argmin(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/extremes.py
         """Index of the smallest element, of equal ones the first."""
-    def argsort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False) -> Tensor:  # tdt/_ops/reduce/order.py
+    def argsort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False) -> Tensor:  # tdt/_ops/reduce/sort.py
         """Indices that put the elements in order along `dim`; nan counts as larger than all numbers."""
     def argwhere(self) -> Tensor:  # tdt/_ops/index/nonzero.py
         """Indices of the elements that are not 0, a row each."""
@@ -1050,7 +1050,7 @@ class Tensor:
         """A view with the dimensions `source` moved to the positions `destination`, the others in their order."""
     def movedim(self, source: builtins.int | Sequence[builtins.int], destination: builtins.int | Sequence[builtins.int]) -> Tensor:  # tdt/_ops/shape/dimensions.py
         """A view with the dimensions `source` moved to the positions `destination`, the others in their order."""
-    def msort(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/order.py
+    def msort(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/sort.py
         """Elements in ascending order along the first dimension."""
     def mul(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/arithmetic.py
         """The product input · other, element by element."""
@@ -1305,7 +1305,7 @@ class Tensor:
         """Sign and logarithm of the absolute value of the determinant, computed without overflow."""
     def softmax(self, dim: builtins.int, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/nn/softmax.py
         """exp(x) / Σ exp(x) along `dim`; a slice of all -inf gives NaN."""
-    def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _sort_result:  # tdt/_ops/reduce/order.py
+    def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _sort_result:  # tdt/_ops/reduce/sort.py
         """Elements in ascending or descending order along `dim`; nan counts as larger than all numbers."""
     def sparse_dim(self) -> builtins.int:  # tdt/_core/layout.py
         """Number of dimensions that coordinates index: 0 for a dense tensor."""
@@ -1401,7 +1401,7 @@ class Tensor:
         """A matrix, dense or sparse, as a sparse one whose rows are compressed."""
     def tolist(self) -> Any:  # tdt/_core/interchange.py
         """The elements as nested lists of Python numbers; a number for a 0-d tensor."""
-    def topk(self, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: tuple[Tensor, Tensor] | None = None) -> _topk_result:  # tdt/_ops/reduce/order.py
+    def topk(self, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: tuple[Tensor, Tensor] | None = None) -> _topk_result:  # tdt/_ops/reduce/sort.py
         """The k largest elements along `dim`, or the k smallest, in order, and their indices."""
     def trace(self) -> Tensor:  # tdt/_ops/linalg/products.py
         """Sum of the diagonal of a matrix."""

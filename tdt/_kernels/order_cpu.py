@@ -1,4 +1,4 @@
-"""Sorting and selection of NumPy arrays by generated code: what the ops of `reduce/order` call."""
+"""Sorting and selection of NumPy arrays by generated code: what the ops of `reduce/sort` and `reduce/order` call."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tdt._core.tensor import Tensor
 from tdt._ops._common import check_out_dtype, store_into, wrap_dim
 from tdt._ops.elementwise.binary_math import _logaddexp
 from tdt._ops.reduce._along import along_path, scannable
-from tdt._ops.reduce.order import _add_gather_rule, _check_out_values, _pair, named
+from tdt._ops.reduce._selection import _add_gather_rule, _check_out_values, _pair, named
 from tdt.autograd._arrays import as_tensor, compute, on_arrays
 from tdt.autograd._fast_path import FastPath, takes
 from tdt.autograd._in_place_methods import by_copy

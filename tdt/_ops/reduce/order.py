@@ -1,10 +1,9 @@
-"""Sorting and selection along a dimension: sort, topk, max and min, medians, modes."""
+"""Selection along a dimension: max and min, medians, modes, the k-th value."""
 
 from __future__ import annotations
 
 import functools
 import math
-import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -12,84 +11,26 @@ from typing import Any
 import numpy as np
 
 from tdt import _kernels
-from tdt._backend.scatter import accumulate, add_at
+from tdt._backend.scatter import accumulate
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import REAL, REAL_NUMBERS
 from tdt._core.methods import method
-from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
 from tdt._core.writing import refuse_shared
-from tdt._ops._common import keep, store_into, wrap_dim
-from tdt._ops.elementwise._front import check_operands, refuse_out, tensor_argument
+from tdt._ops._common import keep, wrap_dim
+from tdt._ops.elementwise._front import check_operands, tensor_argument
 from tdt._ops.elementwise.arithmetic import maximum, minimum
-from tdt._ops.reduce._along import Prepared, along_path, choice_path, last, scannable, sortable
+from tdt._ops.reduce._along import Prepared, choice_path, scannable, sortable
+from tdt._ops.reduce._selection import _add_gather_rule, _check_out_values, _pair, _take, named
 from tdt._ops.reduce.extremes import _amax, _amin, _short_amax, _short_amin, among_ties
 from tdt._ops.reduce.reductions import refuse_empty
+from tdt._ops.reduce.sort import _argsort
 from tdt.autograd._fast_path import FastPath, takes
 from tdt.autograd._node_names import label
 from tdt.autograd._op import Op, finish, op
 
-__all__ = ["argsort", "kthvalue", "max", "median", "min", "mode", "msort", "nanmedian", "sort", "topk"]
-
-
-def named(name: str) -> Callable[[tuple[Tensor, ...]], Any]:
-    """What makes the function's result of those of a fast path, (values, indices)."""
-    return lambda results: return_type(name)(*results)
-
-
-def _pair(name: str, record: Any, out: Any, x: Tensor, **attributes: Any) -> Any:
-    """Run an op of two outputs, into `out` where given, and name the results."""
-    return return_type(name)(*finish(record, out, x, **attributes))
-
-
-def _check_out_values(out: Any, x: Tensor) -> None:
-    """Raise RuntimeError if the first tensor of an `out=` pair has another dtype than x."""
-    if out is not None:
-        refuse_out(out[0], x)
-
-
-def _add_gather_rule(record: Any, repeated: bool = False) -> None:
-    """Register the gradient of an op that selects elements along `dim`: it is scattered to `indices`.
-
-    repeated: whether an index may occur more than once.
-    """
-
-    @record.vjp("x")
-    def _(g_values: Tensor, x_shape: tuple[int, ...], indices: Tensor, dim: int, keepdim: bool) -> Tensor:
-        if not x_shape:
-            return g_values
-        if not keepdim:
-            g_values, indices = g_values.unsqueeze(dim), indices.unsqueeze(dim)
-        return g_values.new_zeros(x_shape).scatter_add(dim, indices, g_values)
-
-    @record.fast_vjp("x")
-    def _(xp: ModuleType, g_values: Any, x_shape: tuple[int, ...], indices: Any, dim: int, keepdim: bool) -> Any:
-        if not x_shape:
-            return g_values
-        if not keepdim:
-            g_values, indices = xp.expand_dims(g_values, dim), xp.expand_dims(indices, dim)
-        out, last = xp.zeros(x_shape, g_values.dtype), len(x_shape) - 1
-        place = [xp.arange(n).reshape((n,) + (1,) * (last - d)) for d, n in enumerate(indices.shape)]
-        place[dim] = indices
-        if repeated:
-            if not _kernels.placed(out, indices, g_values, dim, "sum"):
-                add_at(out, tuple(place), g_values)
-        else:
-            out[tuple(place)] = g_values
-        return out
-
-
-def _take(xp: ModuleType, x: Any, index: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
-    """(values, index) of the elements at `index`, which has size 1 along `dim`; that dimension is removed unless keepdim."""
-    values = _along(xp, x, index, dim)
-    return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
-
-
-def _along(xp: ModuleType, x: Any, index: Any, dim: int) -> Any:
-    """The elements of x at `index` along `dim`."""
-    fast = _kernels.taken(x, index, dim)
-    return xp.take_along_axis(x, index, dim) if fast is None else fast
+__all__ = ["kthvalue", "max", "median", "min", "mode", "nanmedian"]
 
 
 LONG_ROW = 32  # elements from which on NumPy finds a row's extreme sooner than a loop that keeps value and index
@@ -432,170 +373,3 @@ def kthvalue(
     _check_out_values(out, input)
     refuse_shared(out, input)
     return _pair("kthvalue", _kthvalue, out, input, k=k, dim=d, keepdim=keepdim)
-
-
-def _argsort(xp: ModuleType, x: Any, dim: int, descending: bool) -> Any:
-    """A stable argsort; nan is larger than everything."""
-    fast = _kernels.argsorted(x, dim, descending)
-    if fast is not None:
-        return fast
-    if not descending:
-        return xp.argsort(x, axis=dim, kind="stable")
-    order = xp.argsort(
-        xp.flip(x, dim), axis=dim, kind="stable"
-    )  # of the reverse, so that equal elements keep their order
-    return xp.ascontiguousarray(xp.flip(x.shape[dim] - 1 - order, dim))
-
-
-@op(dtypes=REAL, outputs=("values", "indices"), nondiff=("indices",))
-def _sort(xp: ModuleType, x: Any, *, dim: int, descending: bool = False, keepdim: bool = True) -> Any:
-    if not x.ndim:
-        return x.copy(), xp.zeros((), "int64")
-    fast = _kernels.in_order(x, dim, descending)
-    return _take(xp, x, _argsort(xp, x, dim, descending), dim, True) if fast is None else fast
-
-
-_add_gather_rule(_sort)
-_short_sort = along_path(
-    _sort,
-    lambda dtype, down: _kernels.row_order("sort", dtype, down),
-    lambda dtype: (dtype, np.int64),
-    sortable,
-    "descending",
-)
-
-
-@method()
-@takes(lambda dim=-1, descending=False: (_short_sort, dim, descending), named("sort"))
-def sort(
-    input: Tensor,
-    dim: int = -1,
-    descending: bool = False,
-    stable: bool = False,
-    *,
-    out: tuple[Tensor, Tensor] | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Elements in ascending or descending order along `dim`; nan counts as larger than all numbers.
-
-    Args:
-        stable: has no effect: equal elements always keep their order.
-    Shape: input (*); both results the same.
-    Returns: named tuple (values, indices).
-
-    >>> import tdt
-    >>> tdt.sort(tdt.tensor([3, 1, 2])).values
-    tensor([1, 2, 3])
-    """
-    tensor_argument("sort", input)
-    _check_out_values(out, input)
-    return _pair("sort", _sort, out, input, dim=wrap_dim(dim, input.ndim), descending=bool(descending))
-
-
-@method()
-@front
-def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
-    """Indices that put the elements in order along `dim`; nan counts as larger than all numbers.
-
-    Args:
-        stable: has no effect: equal elements always keep their order.
-    Shape: input (*); result the same, int64.
-
-    >>> import tdt
-    >>> tdt.argsort(tdt.tensor([3, 1, 2]))
-    tensor([1, 2, 0])
-    """
-    if (fast := _short_sort(input, dim, descending)) is not None:
-        return fast[1]
-    tensor_argument("argsort", input)
-    return sort(input.detach(), dim, descending)[1]
-
-
-@method()
-@front
-def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Elements in ascending order along the first dimension.
-
-    Shape: input (*); result the same.
-
-    >>> import tdt
-    >>> tdt.msort(tdt.tensor([3, 1, 2]))
-    tensor([1, 2, 3])
-    """
-    values = sort(input, 0)[0]
-    return values if out is None else store_into(out, values, exact=True)
-
-
-@op(dtypes=REAL_NUMBERS, outputs=("values", "indices"), nondiff=("indices",))
-def _topk(xp: ModuleType, x: Any, *, k: int, dim: int, largest: bool = True, keepdim: bool = True) -> Any:
-    if not x.ndim:
-        return x.copy(), xp.zeros((), "int64")
-    found = _kernels.ranked(x, dim, k, "lowest", largest) if 4 * k <= x.shape[dim] and k else None
-    if found is not None:  # in order of index, which a stable sort keeps for equal elements
-        return _take(
-            xp, x, xp.take_along_axis(found, _argsort(xp, _along(xp, x, found, dim), dim, largest), dim), dim, True
-        )
-    first = _argsort(xp, x, dim, largest)[(slice(None),) * dim + (slice(k),)]
-    return _take(xp, x, xp.ascontiguousarray(first), dim, True)
-
-
-_add_gather_rule(_topk)
-MOST_INSERTED = 64  # of the elements chosen by insertion, whose time grows with k
-FEW_INSERTED = 16  # the same, of large arrays
-
-
-def _prepare_topk(dtype: Any, shape: tuple[int, ...], which: tuple[int, int], largest: bool) -> Prepared:
-    """The short way with the arguments ((k, dim), largest)."""
-    (k, dim), ndim = which, len(shape)
-    if not ndim or not 1 <= k <= MOST_INSERTED or (function := _kernels.row_order("topk", dtype, largest)) is None:
-        return None
-    d, count = wrap_dim(dim, ndim), math.prod(shape)
-    if count < _kernels.LARGE_SORT or k > shape[d] or (k > FEW_INSERTED and count > _kernels.PIECE):
-        return None
-    order, size = last(d, ndim) or (*range(ndim),), np.empty(k, np.bool_)
-
-    def new() -> tuple[Any, ...]:
-        return tuple([np.empty((*shape[:d], k, *shape[d + 1 :]), t) for t in (dtype, np.int64)])
-
-    def compute(a: Any, size: Any) -> Any:
-        outs = new()
-        function(a.transpose(order), size, *[o.transpose(order) for o in outs])
-        return outs
-
-    a = np.empty(shape, dtype)
-    run = _kernels.for_arrays(compute, function, [a.transpose(order), size], [(o, o.transpose(order)) for o in new()])
-    return lambda a: run(a, size), {"k": k, "dim": d, "largest": largest}
-
-
-_short_topk = FastPath(_topk, _prepare_topk, sys.maxsize)
-
-
-@method()
-@takes(lambda k, dim=-1, largest=True: (_short_topk, (k, dim), largest), named("topk"))
-def topk(
-    input: Tensor,
-    k: int,
-    dim: int = -1,
-    largest: bool = True,
-    sorted: bool = True,
-    *,
-    out: tuple[Tensor, Tensor] | None = None,
-) -> tuple[Tensor, Tensor]:
-    """The k largest elements along `dim`, or the k smallest, in order, and their indices.
-
-    Args:
-        largest: whether to take the largest elements, in descending order, or the smallest, in ascending order.
-        sorted: has no effect: the result is always sorted.
-    Shape: input (*); both results input's shape with size k in `dim`.
-    Returns: named tuple (values, indices).
-    Raises:
-        RuntimeError: when k is negative or larger than the size of the dimension.
-
-    >>> import tdt
-    >>> tdt.topk(tdt.tensor([3, 1, 2]), 2).values
-    tensor([3, 2])
-    """
-    d = wrap_dim(dim, input.ndim)
-    if not 0 <= k <= (input.shape[d] if input.ndim else 1):
-        raise RuntimeError(f"selected index k out of range: k = {k} for dimension {d} of {list(input.shape)}")
-    _check_out_values(out, input)
-    return _pair("topk", _topk, out, input, k=k, dim=d, largest=bool(largest))
