@@ -176,50 +176,80 @@ def _wrong_convolution(case: Case, target: str, dtype: Any) -> str | None:
     return _too_far(exact, here, there, LEAST_OF[dtype])
 
 
+NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "MLP": (lambda: nn.Sequential(nn.Linear(8, 32), nn.GELU(), nn.Dropout(0.1), nn.Linear(32, 10)), (64, 8)),
+    "convolutions": (
+        lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 10)),
+        (16, 3, 8, 8),
+    ),
+    "transformer": (
+        lambda: nn.Sequential(
+            nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), nn.Flatten(), nn.Linear(128, 10)
+        ),
+        (16, 8, 16),
+    ),
+}
+
+
 def check_graphs(target: str) -> Iterator[tuple[str, str | None]]:
     """Whether steps of networks that are replayed from CUDA graphs have the bits of steps that are not."""
-    networks: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
-        "MLP": (lambda: nn.Sequential(nn.Linear(8, 32), nn.GELU(), nn.Dropout(0.1), nn.Linear(32, 10)), (64, 8)),
-        "convolutions": (
-            lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 10)),
-            (16, 3, 8, 8),
-        ),
-    }
-    for name, (make, size) in networks.items():
+    yield from _compared(target, ("graph",))
+
+
+def check_compiled(target: str) -> Iterator[tuple[str, str | None]]:
+    """The same for whole steps, and for losses with their gradients, that `tdt.compile` captures."""
+    yield from _compared(target, ("step", "loss"))
+
+
+def _compared(target: str, ways: tuple[str, ...]) -> Iterator[tuple[str, str | None]]:
+    for (name, (make, size)), way in itertools.product(NETWORKS.items(), ways):
+        title = name if len(ways) == 1 else f"{name}, {way}"
         try:
-            plain, replayed = (_losses_of(make, size, target, graphed) for graphed in (False, True))
-            yield name, None if plain == replayed else f"losses {replayed} by graphs, {plain} without"
+            plain, replayed = (_steps(make, size, target, each) for each in ("", way))
+            agree = plain[0] == replayed[0] and all(map(np.array_equal, plain[1], replayed[1]))
+            yield title, None if agree else f"losses {replayed[0]} by graphs, {plain[0]} without"
         except Exception as error:  # noqa: BLE001 - that is what is looked for
-            yield name, f"{type(error).__name__}: {error}".partition("\n")[0]
+            yield title, f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
-def _losses_of(make: Callable[[], nn.Module], size: tuple[int, ...], target: str, graphed: bool) -> list[float]:
+def _steps(
+    make: Callable[[], nn.Module], size: tuple[int, ...], target: str, way: str
+) -> tuple[list[float], list[np.ndarray]]:
+    """The losses of some steps, and the parameters after them. way: "graph", what is compiled, or "" for neither."""
     tdt.manual_seed(5)
     model = make().to(target)
     update = tdt.optim.AdamW(model.parameters(), lr=1e-2)
     x = tdt.from_numpy(np.random.default_rng(1).standard_normal(size, np.float32)).to(target)
     y = tdt.from_numpy(_indices(size[0], below=10)).to(target)
 
-    def step() -> tdt.Tensor:
+    def loss_of(x: tdt.Tensor, y: tdt.Tensor) -> tdt.Tensor:
+        return F.cross_entropy(model(x), y)
+
+    if way == "loss":
+        loss_of = tdt.compile(loss_of, fullgraph=True)
+
+    def step(x: tdt.Tensor, y: tdt.Tensor) -> tdt.Tensor:
         update.zero_grad()
-        loss = F.cross_entropy(model(x), y)
+        loss = loss_of(x, y)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         update.step()
         return loss
 
-    losses = [step().item() for _ in range(3)]
-    if graphed:
+    if way == "step":
+        step = tdt.compile(step, fullgraph=True)
+    losses = [step(x, y) for _ in range(3)]
+    if way == "graph":
         graph = tdt.cuda.CUDAGraph()
         with tdt.cuda.graph(graph):
-            loss = step()
+            loss = step(x, y)
     for _ in range(5):
-        if graphed:
+        if way == "graph":
             graph.replay()
+            losses.append(loss.clone())
         else:
-            loss = step()
-        losses.append(loss.item())
-    return losses
+            losses.append(step(x, y))
+    return [each.item() for each in losses], [p.detach().cpu().numpy() for p in model.parameters()]
 
 
 def check_checkpoints(target: str) -> Iterator[tuple[str, str | None]]:

