@@ -11,6 +11,12 @@ import numpy as np
 # What CuPy's add.at adds; the others are added in the type named here, complex numbers in their two parts.
 _ADDED = {"f": "float32", "i": "int64", "u": "uint64", "b": "int64", "V": "float32"}
 _ADDS = frozenset("iIlLqQefd")
+_unordered = 0
+
+
+def unordered_sums() -> int:
+    """How often numbers that are rounded were added on a GPU in no particular order, so that bits may differ each time."""
+    return _unordered
 
 
 def add_at(out: Any, index: Any, values: Any) -> None:
@@ -24,6 +30,8 @@ def add_at(out: Any, index: Any, values: Any) -> None:
     elif out.dtype.char in _ADDS:
         import cupy
 
+        global _unordered
+        _unordered += out.dtype.kind == "f"
         cupy.add.at(out, index, values)
     else:
         promoted = out.astype(_ADDED[out.dtype.kind])

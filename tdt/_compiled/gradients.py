@@ -10,7 +10,7 @@ import numpy as np
 from tdt import _kernels
 from tdt._compiled.gradient import Named, Walk
 from tdt._compiled.program import Refusal
-from tdt._compiled.values import Values
+from tdt._compiled.values import OtherBits, Values
 from tdt._core.mode import exchange_grad
 from tdt._core.tensor import LEAF, Tensor
 from tdt.autograd._node import Node
@@ -266,15 +266,15 @@ class Changes:
         tensors, states, gradients, generators = values
         for t, ours in zip(self.tensors, tensors, strict=True):
             if not ours.are(own := Values(t._a)):
-                return f"a parameter or buffer that it updates{ours.shown_beside(own)}", t
+                return OtherBits(f"a parameter or buffer that it updates{ours.shown_beside(own)}"), t
         for t, grad in zip(self.leaves, gradients, strict=True):
             if (grad is None) != (t._grad is None):
                 return "which gradients it sets", t
             if grad is not None and t._grad is not None and not grad.are(own := Values(t._grad._a)):
-                return f"a gradient{grad.shown_beside(own)}", t
+                return OtherBits(f"a gradient{grad.shown_beside(own)}"), t
         for a, ours in zip(self.states, states, strict=True):
             if not ours.are(own := Values(a)):
-                return f"the state of an optimizer{ours.shown_beside(own)}", None
+                return OtherBits(f"the state of an optimizer{ours.shown_beside(own)}"), None
         for g, drawn in zip(self.generators, generators, strict=True):
             if not np.array_equal(g.state_array(), drawn):
                 return "the random numbers that it draws", None

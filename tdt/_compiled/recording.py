@@ -20,7 +20,7 @@ from tdt._compiled.native import Native
 from tdt._compiled.program import Refusal, Statement
 from tdt._compiled.recorder import Recorder
 from tdt._compiled.structure import Structure
-from tdt._compiled.values import Values
+from tdt._compiled.values import OtherBits, Values
 from tdt._core.dtype import get_default_dtype
 from tdt._core.errors import freed, overwritten
 from tdt._core.mode import _replace, _set, exchange_grad, state
@@ -192,7 +192,7 @@ class Verified:
                 return "the structure of its result", None
             for t, result, flow in zip(own.tensors, values, flows, strict=True):
                 if t._a.strides != result.strides or not result.are(Values(t._a)):
-                    return f"its result{result.shown_beside(Values(t._a))}", None
+                    return OtherBits(f"its result{result.shown_beside(Values(t._a))}"), None
                 if (edge_of(t) is None) == flow:
                     return "whether its result has gradients", None
             own_gradients = self._gradients(own, roots, True)
@@ -204,7 +204,7 @@ class Verified:
             if (a is None) != (b is None):
                 return "which gradients it has", roots[place]
             if a is not None and b is not None and not b.are(a):
-                return f"a gradient{b.shown_beside(a)}", roots[place]
+                return OtherBits(f"a gradient{b.shown_beside(a)}"), roots[place]
         return None, None
 
     def _gradients(self, structure: Structure, roots: Sequence[Tensor], keep: bool) -> list[Values | None]:

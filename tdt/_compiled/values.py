@@ -14,6 +14,12 @@ ndarray = np.ndarray
 COPIED = 1 << 16  # bytes of the largest array that is copied
 
 
+class OtherBits(str):
+    """A difference in bits alone, in words."""
+
+    __slots__ = ()
+
+
 class Values:
     """The bits of an array."""
 

@@ -294,7 +294,7 @@ class ndarray:
         if gathers:
             if mask:
                 note("syncs", "index by mask")
-            return launch(lambda x: x[index], self, name="gather")
+            return launch(lambda x: x[wrapped(x, index)], self, name="gather")
         found = self._h[index]
         return self._view(found if isinstance(found, np.ndarray) else self._h[(*index, ...)])
 
@@ -316,12 +316,14 @@ class ndarray:
             note("syncs", "assign by mask")
 
         def assign(target, values):
-            target[index] = values if isinstance(values, bool) else np.asarray(values).astype(target.dtype)
+            target[wrapped(target, index)] = (
+                values if isinstance(values, bool) else np.asarray(values).astype(target.dtype)
+            )
 
         launch(assign, self, value, writes=self, name="setitem")
 
     def _index(self, parts):
-        """(An index of NumPy's, whether it has a mask, whether it gathers); CuPy wraps indices that are too large."""
+        """(An index for `wrapped`, whether it has a mask, whether it gathers)."""
         parts = parts if isinstance(parts, tuple) else (parts,)
         index, masks, gathers = [], 0, False
         for part in parts:
@@ -342,20 +344,7 @@ class ndarray:
             index.append(part)
         if masks > 1:
             raise NotImplementedError("more than one boolean array in an index")
-        return tuple(self._wrapped(index) if gathers else index), bool(masks), gathers
-
-    def _wrapped(self, index):
-        sizes = [
-            part.ndim if isinstance(part, np.ndarray) and part.dtype.kind == "b" else part is not None for part in index
-        ]
-        known = sum(n for n, part in zip(sizes, index, strict=True) if part is not Ellipsis)
-        dim = 0
-        for part, n in zip(index, sizes, strict=True):
-            if isinstance(part, np.ndarray) and part.dtype.kind != "b":
-                yield part % self.shape[dim] if self.shape[dim] else part
-            else:
-                yield part
-            dim += self.ndim - known if part is Ellipsis else int(n)
+        return tuple(index), bool(masks), gathers
 
     def __iter__(self):
         return (self[i] for i in range(len(self)))
@@ -456,3 +445,17 @@ for _sign, _name in {"neg": "negative", "abs": "absolute", "invert": "invert"}.i
 ndarray.__pos__ = lambda self: self
 ndarray.__hash__ = None
 ndarray.conjugate = ndarray.conj
+
+
+def wrapped(values, index):
+    """An index of NumPy's array `values`; CuPy wraps indices that are too large. To be called when the work is done."""
+    sizes = [
+        part.ndim if isinstance(part, np.ndarray) and part.dtype.kind == "b" else part is not None for part in index
+    ]
+    known = sum(n for n, part in zip(sizes, index, strict=True) if part is not Ellipsis)
+    dim, found = 0, []
+    for part, n in zip(index, sizes, strict=True):
+        is_gathered = isinstance(part, np.ndarray) and part.dtype.kind != "b" and values.shape[dim]
+        found.append(part % values.shape[dim] if is_gathered else part)
+        dim += values.ndim - known if part is Ellipsis else int(n)
+    return tuple(found)

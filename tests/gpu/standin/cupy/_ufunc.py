@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cupy import _wheel
-from cupy._array import SCALARS, host, launch, ndarray
+from cupy._array import SCALARS, host, launch, ndarray, wrapped
 
 _WEAK = {bool: "?", int: "iu", float: "fc", complex: "c"}
 _AT = {"add": "iIlLqQefd", "subtract": "iI", "maximum": "iIlLqQfd", "minimum": "iIlLqQfd",
@@ -84,7 +84,9 @@ class ufunc:
         if array.dtype.char not in _AT[self.name]:
             raise TypeError(f"cupy.{self.name}.at only supports {_AT[self.name]}, not {array.dtype}")
         index, _, _ = array._index(indices)
-        launch(lambda x, v: self._function.at(x, index, v), array, values, writes=array, name=f"{self.name}.at")
+        launch(
+            lambda x, v: self._function.at(x, wrapped(x, index), v), array, values, writes=array, name=f"{self.name}.at"
+        )
 
     def reduce(self, array, axis=0, dtype=None, out=None, keepdims=False):
         return self._of(0, "reduce")(array, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
