@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -259,30 +260,39 @@ def _copies_of(
 def _runs(result: ndarray, numbered: ndarray, arrays: list[ndarray], ends: list[int]) -> list | None:
     """(target, source): parts of `result` that are copied whole, of arrays whose elements are numbered."""
     order = np.argsort([-s for s in result.strides], kind="stable")
-    target, numbers = result.transpose(order), numbered.transpose(order)
-    sources = [a.transpose(np.argsort([-s for s in a.strides], kind="stable")) for a in arrays]
-    if not target.flags.c_contiguous or not all(a.flags.c_contiguous for a in sources):
+    target, values = result.transpose(order), numbered.transpose(order).reshape(-1)
+    if not target.flags.c_contiguous or any(s < 0 or s % a.itemsize for a in arrays for s in a.strides):
         return None
-    target, sources = target.reshape(-1), [a.reshape(-1) for a in sources]
-    places = np.concatenate(
-        [
-            np.arange(s, e).reshape(a.shape).transpose(np.argsort([-t for t in a.strides], kind="stable")).reshape(-1)
-            for a, s, e in zip(arrays, ends, ends[1:], strict=False)
-        ]
-    )
-    where = np.zeros(ends[-1], np.int64)
-    where[places] = np.arange(1, ends[-1])  # where each number lies in memory, from 1
-    values = numbers.reshape(-1)
-    if not np.array_equal(values, values.astype(np.int64)) or values.min() < 1 or values.max() >= ends[-1]:
+    target, sources = target.reshape(-1), [*map(_memory_of, arrays)]
+    if not np.array_equal(values, values.astype(np.int64)) or values.min() < 0 or values.max() >= ends[-1]:
         return None
-    lies = where[values.astype(np.int64)]
-    starts = np.searchsorted(ends, lies, "right") - 1
+    begins = np.cumsum([0, *[a.size for a in sources]])
+    where = np.concatenate([[0], *[begin + _offsets(a) for begin, a in zip(begins, arrays, strict=False)]])
+    # Zeros, which no operand has here, are copied from an array of their own, the last source.
+    lies = np.where(values == 0, np.arange(values.size) - values.size, where[values.astype(np.int64)])
+    starts = np.searchsorted(begins, lies, "right") - 1
     cuts = np.flatnonzero((np.diff(lies) != 1) | (np.diff(starts) != 0)) + 1
+    bounds = [0, *cuts.tolist(), len(lies)]
+    if (values == 0).any():
+        sources.append(np.zeros(int(np.diff(bounds).max()), result.dtype))
     pairs = []
-    for low, high in zip([0, *cuts.tolist()], [*cuts.tolist(), len(lies)], strict=True):
-        source, at = sources[starts[low]], lies[low] - ends[starts[low]]
+    for low, high in itertools.pairwise(bounds):
+        source, at = sources[starts[low]], lies[low] - begins[starts[low]] if starts[low] >= 0 else 0
         pairs.append((target[low:high], source[at : at + high - low]))
     return pairs
+
+
+def _memory_of(a: ndarray) -> ndarray:
+    """The elements from an array's first one in memory to its last, those of others between them too."""
+    return np.lib.stride_tricks.as_strided(a, (extent_of(a) // a.itemsize,), (a.itemsize,))
+
+
+def _offsets(a: ndarray) -> ndarray:
+    """The place of each element of an array in `_memory_of` it."""
+    found = np.zeros((), np.int64)
+    for n, stride in zip(a.shape, a.strides, strict=True):
+        found = np.add.outer(found, np.arange(n) * (stride // a.itemsize))
+    return found.reshape(-1)
 
 
 def _gives_same(

@@ -128,6 +128,22 @@ def watched_copy(x: np.ndarray) -> np.ndarray:
     return out
 
 
+def watched_contiguous(x: np.ndarray) -> np.ndarray:
+    """As NumPy's `ascontiguousarray`, by a ufunc where somebody watches."""
+    return np.ascontiguousarray(x) if x.flags.c_contiguous or WATCH.own() is None else watched_copy(x)
+
+
+def sum_of(parts: np.ndarray) -> np.ndarray:
+    """parts.sum(0), by ufuncs where somebody watches: NumPy adds arrays one after the other."""
+    if WATCH.own() is None or len(parts) == 1:
+        return parts[0] if len(parts) == 1 else parts.sum(0)
+    total: np.ndarray = np.empty(parts.shape[1:], parts.dtype)
+    np.add(parts[0].view(WATCH.array_type), parts[1], out=total)
+    for part in parts[2:]:
+        np.add(total.view(WATCH.array_type), part, out=total)
+    return total
+
+
 def zeros(shape: tuple[int, ...]) -> np.ndarray:
     """Zeros of float32, to which a kernel adds; of a launch that is noted, each time anew."""
     array = np.zeros(shape, np.float32)

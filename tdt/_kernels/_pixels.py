@@ -26,6 +26,7 @@ import numpy as np
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
 from tdt._kernels._conv_conditions import MOST_CELLS
+from tdt._kernels._launches import all_finite, sum_of, watched_contiguous, zeros
 from tdt._kernels._layout import bordered, contiguous, transposed
 from tdt._kernels._native import NativeKernel, linked, vector_width
 from tdt._kernels._plane_taps import BUFFER, MOST_READ, PIXEL_BUFFER, TOGETHER, WORDS, PixelKind, taps
@@ -277,23 +278,23 @@ def weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, p
     kind, chunks, of_chunk, tile_rows, line, columns, group_vectors = plan
     planes = not output_is_channels_last(y, x)
     kind = kind._replace(planes=planes)
-    image, gradient = (np.ascontiguousarray(a) if planes else channels_last(a) for a in (x, y))
+    image, gradient = (watched_contiguous(a) if planes else channels_last(a) for a in (x, y))
     cells = math.prod(kernel)
     part = -(-len(y) // min(len(y), -(-PIECES // chunks)))
     parts = -(-len(y) // part)
-    sums = np.zeros((parts, chunks, inner * cells, kind.out), np.float32)
+    sums = zeros((parts, chunks, inner * cells, kind.out))
     work = gradient.size * inner * cells // (chunks * parts)
     parallel(
         function(kind), parts * chunks, image, gradient, sums, len(image), inner, group_vectors, x.shape[1], y.shape[1],
         of_chunk * inner, of_chunk * outer, *x.shape[2:], *size, tile_rows, *padding, line, columns, turner() if planes else 0,
         chunks, part, grain=-(-GRAIN // work),
     )  # fmt: skip
-    sums = sums[0] if parts == 1 else sums.sum(0)
+    sums = sum_of(sums)
     if kind.form == "mixed":
         sums = _by_target(sums.reshape(chunks, inner, cells, -1, inner)).reshape(chunks, inner * cells, kind.out)
     out = transposed(sums, inner * cells, kind.out).reshape(chunks, kind.out, inner, *kernel)
     out = out[:, : of_chunk * outer].reshape(-1, inner, *kernel)[: y.shape[1]]
-    return out if np.isfinite(out).all() else None
+    return out if all_finite(out) else None
 
 
 def _by_target(sums: np.ndarray) -> np.ndarray:

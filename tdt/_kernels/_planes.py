@@ -26,7 +26,7 @@ import numpy as np
 
 from tdt._backend.windows import output_sizes
 from tdt._kernels._conv_conditions import MOST_CELLS
-from tdt._kernels._launches import all_finite
+from tdt._kernels._launches import all_finite, sum_of, watched_contiguous
 from tdt._kernels._native import NativeKernel, linked, vector_width
 from tdt._kernels._plane_taps import BUFFER, SUMS, WORDS, Kind, most_sums, taps
 from tdt._kernels._pool import parallel, stays_on_caller
@@ -120,7 +120,7 @@ def _values(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, how: tuple, shap
     kernel, blocks, grain, words = call
     out = np.empty(shape, np.float32)
     bias = np.zeros(shape[1], np.float32) if b is None else np.ascontiguousarray(b)
-    parallel(kernel, blocks, np.ascontiguousarray(x), np.ascontiguousarray(w), bias, out, *words, grain=grain)
+    parallel(kernel, blocks, watched_contiguous(x), watched_contiguous(w), bias, out, *words, grain=grain)
     return out
 
 
@@ -236,12 +236,12 @@ def weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, p
     out = np.empty((parts, y.shape[1], inner, *kernel), np.float32)
     work = y.size // groups * math.prod(kernel) // parts
     parallel(
-        function(kind), parts * groups * (inner // some), np.ascontiguousarray(x), np.ascontiguousarray(y), out, len(y), inner,
+        function(kind), parts * groups * (inner // some), watched_contiguous(x), watched_contiguous(y), out, len(y), inner,
         outer, groups, *x.shape[2:], *size, *blocks, *padding, pitch, together, part, some,
         y.size + x.size >= FAR, grain=-(-GRAIN // (work * some)),
     )  # fmt: skip
-    total = out[0] if parts == 1 else out.sum(0)
-    return total if np.isfinite(total).all() else None
+    total = sum_of(out)
+    return total if all_finite(total) else None
 
 
 @functools.lru_cache(256)

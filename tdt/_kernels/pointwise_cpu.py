@@ -16,7 +16,6 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from tdt._backend.windows import output_sizes
 from tdt._kernels import product
 from tdt._kernels._addresses import address_of
 from tdt._kernels._code import Code, Value, native
+from tdt._kernels._launches import copy_to, sum_of, watched_contiguous, words_for, zeros
 from tdt._kernels._layout import prepared_transposition, transposed
 from tdt._kernels._pack import packer
 from tdt._kernels._pool import parallel, stays_on_caller
@@ -121,7 +121,7 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
         flat = product(np, to_last(y).reshape(-1, out_channels).T, rows)
         return to_front(flat.reshape(out_channels, *kernel, x.shape[1]))
     images = _planes(x, stride, size) if kernel == ONE_CELL else _patches(x, kernel, size)
-    y = np.ascontiguousarray(y.reshape(*y.shape[:2], -1))
+    y = watched_contiguous(y.reshape(*y.shape[:2], -1))
     flat = product(np, y[:, :, 0].T, images[:, :, 0]) if y.shape[2] == 1 else _sums(y, images)
     return flat.reshape(out_channels, x.shape[1], *kernel)
 
@@ -135,14 +135,14 @@ def _patches(x: np.ndarray, kernel: tuple, size: tuple) -> np.ndarray:
     """(N, C, H, W) as contiguous (N, cells of a patch, patches)."""
     x = x[:, :, : size[0] * kernel[0], : size[1] * kernel[1]]
     parts = x.reshape(*x.shape[:2], size[0], kernel[0], size[1], kernel[1]).transpose(0, 1, 3, 5, 2, 4)
-    return np.ascontiguousarray(parts).reshape(x.shape[0], -1, math.prod(size))
+    return watched_contiguous(parts).reshape(x.shape[0], -1, math.prod(size))
 
 
 def _patches_last(x: np.ndarray, kernel: tuple, size: tuple) -> np.ndarray:
     """(N, C, H, W), channels-last, as (N · patches, cells of a patch)."""
     x = x[:, :, : size[0] * kernel[0], : size[1] * kernel[1]]
     parts = x.reshape(*x.shape[:2], size[0], kernel[0], size[1], kernel[1]).transpose(0, 2, 4, 3, 5, 1)
-    return np.ascontiguousarray(parts).reshape(x.shape[0] * math.prod(size), -1)
+    return watched_contiguous(parts).reshape(x.shape[0] * math.prod(size), -1)
 
 
 def _row(x: np.ndarray) -> np.ndarray:
@@ -152,12 +152,12 @@ def _row(x: np.ndarray) -> np.ndarray:
 
 def _planes(x: np.ndarray, stride: tuple, size: tuple) -> np.ndarray:
     """The pixels of (N, C, H, W) that windows lie on as contiguous (N, C, pixels)."""
-    return np.ascontiguousarray(_targets(x, stride, size)).reshape(*x.shape[:2], -1)
+    return watched_contiguous(_targets(x, stride, size)).reshape(*x.shape[:2], -1)
 
 
 def _pixels(x: np.ndarray, stride: tuple, size: tuple) -> np.ndarray:
     """Those of channels-last (N, C, H, W) as contiguous (N · pixels, C)."""
-    return np.ascontiguousarray(to_last(_targets(x, stride, size))).reshape(-1, x.shape[1])
+    return watched_contiguous(to_last(_targets(x, stride, size))).reshape(-1, x.shape[1])
 
 
 def _targets(x: np.ndarray, stride: tuple, size: tuple) -> np.ndarray:
@@ -174,15 +174,16 @@ def _spread(patches: np.ndarray, b: np.ndarray | None, size: tuple, stride: tupl
         out = patches[:, :, :, :, 0, 0]
     else:
         ordered = (count, *size, channels) if last else shape
-        out = (np.empty if covered else np.zeros)(ordered, np.float32)
+        out = np.empty(ordered, np.float32) if covered else zeros(ordered)
         out = to_front(out) if last else out
         if covered and last:  # the cells of a row of a patch follow each other
             rows = to_last(out).reshape(count, windows[0], down, windows[1], -1)
-            rows[...] = patches.transpose(0, 2, 4, 3, 5, 1).reshape(rows.shape)
+            copy_to(rows, patches.transpose(0, 2, 4, 3, 5, 1).reshape(rows.shape))
             return out if b is None else np.add(out, b[:, None, None], out=out)
         for i in range(down):
             for j in range(across):
-                out[:, :, i :: stride[0], j :: stride[1]][:, :, : windows[0], : windows[1]] = patches[..., i, j]
+                cells = out[:, :, i :: stride[0], j :: stride[1]][:, :, : windows[0], : windows[1]]
+                copy_to(cells, patches[..., i, j])
     return out if b is None else np.add(out, b[:, None, None], out=out)
 
 
@@ -197,11 +198,11 @@ def _images(w: np.ndarray, x: np.ndarray, b: np.ndarray | None) -> np.ndarray:
     if x.size * rows < LARGE:
         out = product(np, w, x)
         return out if b is None else np.add(out, b[:, None], out=out)
-    x = np.ascontiguousarray(x)
+    x = watched_contiguous(x)
     if not w.flags.c_contiguous:  # w', whose rows are copied as they are read many times
-        w = transposed(w.T[None], depth, rows) if w.T.flags.c_contiguous else np.ascontiguousarray(w)
+        w = transposed(w.T[None], depth, rows) if w.T.flags.c_contiguous else watched_contiguous(w)
     out = np.empty((count, rows, pixels), np.float32)
-    kernel, blocks, grain, words, _ = _plan(count, rows, depth, pixels, b is not None)
+    kernel, blocks, grain, words = _plan(count, rows, depth, pixels, b is not None)
     bias = 0 if b is None else np.ascontiguousarray(b)
     parallel(kernel, blocks, w, x, bias, out, words, grain=grain)
     return out
@@ -219,13 +220,13 @@ def prepared_images(
             return out if b is None else np.add(out, b[:, None], out=out)
 
         return product_of
-    kernel, blocks, grain, words, table = _plan(count, rows, depth, pixels, b is not None)
+    kernel, blocks, grain, words = _plan(count, rows, depth, pixels, b is not None)
     turn = prepared_transposition(w, depth, rows, (rows, depth)) if turned else lambda w: w
     if turn is None or not stays_on_caller(blocks, grain):
         return None
     run = kernel.with_last(blocks, words)
 
-    def compute(w: np.ndarray, x: np.ndarray, b: np.ndarray | None, held: Any = table) -> np.ndarray:
+    def compute(w: np.ndarray, x: np.ndarray, b: np.ndarray | None) -> np.ndarray:
         out = np.empty((count, rows, pixels), np.float32)
         run(turn(w), x, b, out)
         return out
@@ -248,7 +249,7 @@ def _(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padd
 
 @functools.lru_cache(256)
 def _plan(count: int, rows: int, depth: int, pixels: int, biased: bool) -> tuple:
-    """The kernel of `_images`; how many blocks it computes, and a thread should at least have; its words, and their table."""
+    """The kernel of `_images`; how many blocks it computes, and a thread should at least have; its words."""
     shape, widest = _tile(rows, pixels), choose(COLUMNS)
     if (
         depth * pixels <= CACHED
@@ -268,8 +269,7 @@ def _plan(count: int, rows: int, depth: int, pixels: int, biased: bool) -> tuple
             _joined_products(widest.columns, widest.width),
             blocks,
             _grain(rows * depth * step),
-            np.array(words),
-            table,
+            words_for(words, [table]),
         )
     table = np.arange(shape.rows) * depth
     shallow = depth <= SHALLOW
@@ -278,7 +278,7 @@ def _plan(count: int, rows: int, depth: int, pixels: int, biased: bool) -> tuple
     blocks = -(-pixels // step)
     words = [address("rows", shape, by_row=biased), packer("lines", shape.columns, shape.width), address_of(table), shape.rows,
              shape.columns, rows, depth, pixels, blocks, step, shape.rows if shallow else ROWS, count]  # fmt: skip
-    return _products(), count * blocks, _grain(rows * depth * min(step, pixels)), np.array(words), table
+    return _products(), count * blocks, _grain(rows * depth * min(step, pixels)), words_for(words, [table])
 
 
 def _plan_in_place(count: int, rows: int, depth: int, pixels: int, biased: bool) -> tuple | None:
@@ -295,7 +295,7 @@ def _plan_in_place(count: int, rows: int, depth: int, pixels: int, biased: bool)
              address("rows", narrow, by_row=biased), address_of(tables[1]), narrow.rows,
              packer("lines", narrow.columns, narrow.width), rows, depth, pixels, blocks, step,
              count * depth * pixels >= FAR]  # fmt: skip
-    return _products_in_place(), count * blocks, _grain(rows * depth * min(step, pixels)), np.array(words), tables
+    return _products_in_place(), count * blocks, _grain(rows * depth * min(step, pixels)), words_for(words, tables)
 
 
 def _tile(rows: int, columns: int) -> Shape:
@@ -315,10 +315,10 @@ def _sums(y: np.ndarray, x: np.ndarray) -> np.ndarray:
         return np.tensordot(y, x, ((0, 2), (0, 2)))
     if rows >= FEW_ROWS and TURNED * _time(columns, rows) < _time(rows, columns):
         return transposed(_sums(x, y), columns, rows).reshape(rows, columns)
-    chunks, blocks, grain, words, _ = _plan_of_sums(count, rows, columns, pixels)
+    chunks, blocks, grain, words = _plan_of_sums(count, rows, columns, pixels)
     out = np.empty((chunks, rows, columns), np.float32)
     parallel(_summed(), chunks * blocks, y, x, out, words, grain=grain)
-    return out[0] if chunks == 1 else out.sum(0)
+    return sum_of(out)
 
 
 @functools.lru_cache(256)
@@ -331,7 +331,7 @@ def _time(rows: int, columns: int) -> float:
 
 @functools.lru_cache(256)
 def _plan_of_sums(count: int, rows: int, columns: int, pixels: int) -> tuple:
-    """Parts of the sum, blocks of each, and how many blocks a thread should at least have; words of `_summed`, and tables."""
+    """Parts of the sum, blocks of each, and how many blocks a thread should at least have; words of `_summed`."""
     shape = _tile(rows, columns)
     step, blocks, chunk = _cut(count, rows, columns, pixels, shape.columns)
     together = max(1, min(chunk, DEPTH // pixels))
@@ -339,7 +339,7 @@ def _plan_of_sums(count: int, rows: int, columns: int, pixels: int) -> tuple:
     words = [address("rows", shape), packer("columns", shape.columns, shape.width), address_of(table), address_of(cells),
              shape.rows, shape.columns, count, chunk, together, rows, columns, pixels, blocks, step]  # fmt: skip
     grain = -(-GRAIN * blocks // (chunk * pixels * rows * columns))
-    return -(-count // chunk), blocks, grain, np.array(words), (table, cells)
+    return -(-count // chunk), blocks, grain, words_for(words, [table, cells])
 
 
 def _cut(count: int, rows: int, columns: int, pixels: int, panel: int) -> tuple[int, int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 
@@ -145,6 +146,44 @@ def test_convolutions_of_channels_last_images_are_launched():
     assert sum(len(step.tape.launches) for step in steps) > 50
 
 
+# Images, weights, stride, and groups (0: depthwise).
+CONVOLUTIONS = {
+    "pixels of several samples": ((16, 48, 2, 2), (48, 48, 1, 1), 1, 1),
+    "pixels": ((16, 24, 8, 8), (24, 24, 1, 1), 1, 1),
+    "pixels, where they lie": ((4, 96, 16, 16), (24, 96, 1, 1), 1, 1),
+    "every other pixel": ((16, 24, 8, 8), (48, 24, 1, 1), 2, 1),
+    "depthwise": ((16, 24, 8, 8), (24, 1, 3, 3), 1, 24),
+    "depthwise, every other pixel": ((16, 48, 4, 4), (48, 1, 3, 3), 2, 48),
+    "few channels": ((16, 3, 32, 32), (24, 3, 3, 3), 2, 1),
+}
+
+
+@pytest.mark.parametrize("some", ["whole images", "some of their channels"])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions_run_without_python(name, some):
+    shape, weights, stride, groups = CONVOLUTIONS[name]
+    wide = some != "whole images"
+    shape = (shape[0], shape[1] * (2 if wide else 1), *shape[2:])
+    size = [-(-n // stride) for n in shape[2:]]
+    target = tdt.randn(shape[0], weights[0], *size)
+
+    def function(x, w):
+        x = x * 2
+        out = F.conv2d(x.chunk(2, 1)[1] if wide else x, w, None, stride, weights[2] // 2, 1, groups)
+        return (out * target).mean()
+
+    compiled = tdt.compile(function, fullgraph=True)
+    for _ in range(5 + (4 * 8 * shape[0] * math.prod(shape[1:])) // native.WAITED):
+        x, w = tdt.randn(*shape, requires_grad=True), tdt.randn(*weights, requires_grad=True)
+        expected = function(x, w)
+        found = compiled(x, w)
+        assert found.item() == expected.item()
+        for own, other in zip(tdt.autograd.grad(found, [x, w]), tdt.autograd.grad(expected, [x, w]), strict=True):
+            assert own.numpy().tobytes() == other.numpy().tobytes()
+    assert len(natives(compiled)) == 2
+    assert all(isinstance(step, native._Launched) for program in natives(compiled) for step in program.steps)
+
+
 def test_moves_of_elements_are_copies():
     function = tdt.compile(
         lambda x: tdt.cat([x.flip(0), tdt.stack([x, x * 2], 1).flatten(0, 1)]).transpose(0, 1).contiguous()
@@ -155,6 +194,25 @@ def test_moves_of_elements_are_copies():
         assert tdt.equal(function(x), expected)
     (program,) = natives(function)
     assert all(isinstance(step, native._Launched) for step in program.steps)
+
+
+@pytest.mark.parametrize("chosen", [
+    lambda x: x[:, 2:7], lambda x: x.chunk(2, 1)[1], lambda x: x[:, -1], lambda x: F.pad(x, (1, 2)), lambda x: x[1::2],
+    lambda x: tdt.cat([x.chunk(2, 1)[1], x[:, :3]], 1),
+])  # fmt: skip
+def test_gradients_of_parts_are_copies_with_zeros(chosen):
+    def function(x):
+        part = chosen(x * 2)
+        return (part * weights).sum()
+
+    weights = tdt.randn(*chosen(tdt.zeros(6, 10)).shape)
+    compiled = tdt.compile(function, fullgraph=True)
+    for _ in range(5):
+        x = tdt.randn(6, 10, requires_grad=True)
+        (expected,), (found,) = (tdt.autograd.grad(each(x), x) for each in (function, compiled))
+        assert found.numpy().tobytes() == expected.numpy().tobytes()
+    assert len(natives(compiled)) == 2
+    assert all(isinstance(step, native._Launched) for program in natives(compiled) for step in program.steps)
 
 
 @pytest.fixture
