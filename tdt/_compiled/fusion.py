@@ -2,19 +2,18 @@
 
 Elementwise statements wait until another one reads their result. Then it is computed, together with those waiting results
 that other statements will read and that share operands with it; all that stands between is never stored. A reduction of a
-waiting result is computed in the same pass, and then the result is stored only if others read it. The backward
-program computes elementwise results of the forward program again instead of keeping them, where that keeps fewer bytes.
+waiting result is computed in the same pass, and then the result is stored only if others read it.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
 from tdt._compiled.elements import Element, operations
-from tdt._compiled.program import Program, Statement, renamed
+from tdt._compiled.program import Program, Statement, with_names
 from tdt._kernels.expression import Expression, as_expression
 from tdt._kernels.fused import Layout, fused
 from tdt._kernels.fused_fold import fused_fold
@@ -39,14 +38,10 @@ def computed_once(statements: Sequence[Statement], returned: Collection[str]) ->
     names: dict[str, str] = {}
     found: list[Statement] = []
     for each in statements:
-        if names.keys() & each.reads:
-            reads, element = tuple([names.get(name, name) for name in each.reads]), each.element
-            if element is not None:
-                element = element._replace(operands=tuple([names.get(name, name) for name in element.operands]))
-            each = each._replace(text=renamed(each.text, names), reads=reads, element=element)
+        each = with_names(each, names)
         if each.writes:  # from here on, the same call may give other values
             known.clear()
-        elif each.repeatable and each.outs and not written.intersection(each.outs):
+        elif each.repeatable and not each.again and each.outs and not written.intersection(each.outs):
             before = known.setdefault(each.text, each.outs)
             if before is not each.outs and not {*returned}.intersection(each.outs):
                 names.update(zip([o.rstrip(",") for o in each.outs], [o.rstrip(",") for o in before], strict=True))
@@ -233,55 +228,6 @@ class Fusion:
             return
         text = f"{self.program.constant(function)}({', '.join(operands)})"
         self.statements.append(Statement(text, tuple(outs), tuple(operands)))
-
-
-def again(
-    program: Program, saved: Sequence[str], returned: Iterable[str], may_keep: Callable[[str], bool]
-) -> tuple[list[Statement], list[str]]:
-    """Elementwise statements of a forward program to repeat in the backward program, and what it takes then.
-
-    Args:
-        saved: the names of what the backward program takes.
-        returned: the names of the forward program's results.
-        may_keep: whether a value that is not in `saved` may be taken instead.
-    """
-    stored = stored_names(program.statements, returned)
-    written = {name for each in program.statements if each.writes for name in each.reads}
-    producers = {each.outs[0]: each for each in program.statements if each.element is not None and len(each.outs) == 1}
-
-    def size(value: str) -> int:
-        return program.sizes.get(value, 0)  # roots are held by others
-
-    taken = {name: None for name in saved if name in stored or name not in producers}
-    repeated: set[str] = set()
-    for name in saved:
-        if name in taken:
-            continue
-        chain, leaves = _closure(name, producers, {*taken, *stored})
-        new = [each for each in leaves if each not in taken]
-        fits = len(chain) <= MOST_STATEMENTS and sum(map(size, new)) <= size(name)
-        if fits and not written.intersection(leaves) and all(map(may_keep, new)):
-            taken.update(dict.fromkeys(new))
-            repeated |= chain
-        else:
-            taken[name] = None
-    statements = [each for each in program.statements if each.outs and each.outs[0] in repeated - taken.keys()]
-    return statements, [*taken]
-
-
-def _closure(name: str, producers: dict[str, Statement], arrays: set[str]) -> tuple[set[str], dict[str, None]]:
-    """The elementwise results that a value is computed of, itself among them, and the arrays."""
-    chain: set[str] = set()
-    leaves: dict[str, None] = {}
-    stack = [name]
-    while stack:
-        each = stack.pop()
-        if each != name and (each in arrays or each not in producers):
-            leaves[each] = None
-        elif each not in chain:
-            chain.add(each)
-            stack += producers[each].reads
-    return chain, leaves
 
 
 def _alive(statements: Sequence[Statement], returned: Iterable[str]) -> list[Statement]:

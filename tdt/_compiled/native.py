@@ -43,6 +43,11 @@ MOST_MISSES = 20  # calls in a row with other parameters, before the statements 
 MOST_PREPARED = 4  # times that statements are tried
 
 
+def may_hold(size: int) -> bool:
+    """Whether tapes may hold so many bytes of arrays."""
+    return size <= MOST_BYTES
+
+
 class Lease:
     """Stands for the use of a program's saved arrays."""
 
@@ -106,7 +111,7 @@ class Native:
     @property
     def is_small(self) -> bool:
         """Whether tapes may run the program, or do, but for what its statements are."""
-        return self.size <= MOST_BYTES and not self.disabled
+        return may_hold(self.size) and not self.disabled
 
     def _waits(self) -> bool:
         """Whether the program has been called too seldom to be tried. A backward program follows its forward program."""
@@ -164,7 +169,7 @@ class Native:
         self._prepared += 1
         named = dict(zip(self.parameters, arrays, strict=True))
         extent = sum(extent_of(a) for name, value in named.items() if name not in self.own for a in arrays_in(value))
-        if max(self.size, extent) > MOST_BYTES or self._prepared > MOST_PREPARED:
+        if not may_hold(max(self.size, extent)) or self._prepared > MOST_PREPARED:
             self.disabled = True
             return False
         values.update({name: a if name in self.own else mapped(strided_alike, a) for name, a in named.items()})

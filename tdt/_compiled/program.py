@@ -47,6 +47,8 @@ class Statement(NamedTuple):
         repeatable: whether it gives the same when it is called again, as what draws random numbers does not.
         update: where it is the step of an optimizer, that.
         folding: where it is a reduction of the one value that it takes, which may be computed with that in one pass.
+        cheap: whether it takes little time beside those that read its results.
+        again: whether it computes a value again that would be in memory longer otherwise.
         trusts: whether it trusts that others have checked the values that it takes, as those of a backward pass do.
     """
 
@@ -59,6 +61,19 @@ class Statement(NamedTuple):
     update: Any = None
     trusts: bool = False
     folding: Folding | None = None
+    cheap: bool = False
+    again: bool = False
+
+
+def with_names(statement: Statement, names: dict[str, str]) -> Statement:
+    """A statement with other names of values."""
+    if names.keys().isdisjoint((*statement.outs, *statement.reads)):
+        return statement
+    outs, reads = (tuple([names.get(name, name) for name in some]) for some in (statement.outs, statement.reads))
+    element = statement.element
+    if element is not None:
+        element = element._replace(operands=tuple([names.get(name, name) for name in element.operands]))
+    return statement._replace(text=renamed(statement.text, names), outs=outs, reads=reads, element=element)
 
 
 class Program:
@@ -97,6 +112,13 @@ class Program:
             self.sizes[name] = value.nbytes if value.base is None else 0
         return name
 
+    def name_like(self, name: str) -> str:
+        """A new name of a value like one that is named."""
+        other = self.name()
+        self.sizes[other] = self.sizes.get(name, 0)
+        self.held.update({other: self.held[name]} if name in self.held else {})
+        return other
+
     def call(
         self,
         function: Callable[..., Any],
@@ -108,17 +130,19 @@ class Program:
         update: Any = None,
         writes: bool | None = None,
         folding: Folding | None = None,
+        cheap: bool = False,
     ) -> None:
         """Append `results = function(*arguments)`.
 
         Args:
             form: of the right side, with the function and the arguments in the places of {0}, {1}, …; by default a call.
-            element, repeatable, update, writes, folding: of the `Statement`; a call without results writes, unless it says not.
+            element, repeatable, update, writes, folding, cheap: of the `Statement`; a call without results writes, unless it says
+                not.
         """
         names = (self.constant(function), *arguments)
         text = form.format(*names) if form else f"{names[0]}({', '.join(arguments)})"
         reads, writes = tuple(names_in(" ".join(arguments))), not results if writes is None else writes
-        each = Statement(text, tuple(results), reads, element, writes, repeatable, update, folding=folding)
+        each = Statement(text, tuple(results), reads, element, writes, repeatable, update, folding=folding, cheap=cheap)
         self.statements.append(each)
 
     def compiled(self, parameters: Sequence[str], results: str, title: str, takes: bool = False) -> Callable[..., Any]:

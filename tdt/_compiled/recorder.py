@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from tdt._compiled.again import CHEAP, copy_in_memory
 from tdt._compiled.elements import Element, folding_of, of_op
 from tdt._compiled.gradients import Gradients
 from tdt._compiled.lowering import in_place, lowered
@@ -106,7 +107,7 @@ class Recorder:
 
     def _constant(self, array: ndarray, first: ndarray) -> str:
         name = self.program.name(array)
-        self.program.call(_copy, (self.program.constant(first),), (name,))
+        self.program.call(copy_in_memory, (self.program.constant(first),), (name,))
         return name
 
     def handle(self, op: Op, operands: tuple, attributes: dict, target: Any) -> Any:
@@ -215,7 +216,7 @@ class Recorder:
         self, op: Op, function: Any, names: Sequence[str], outs: tuple, results: list[Any], element: Element | None,
         folding: Folding | None,
     ) -> None:  # fmt: skip
-        program = self.program
+        program, cheap = self.program, op.name in CHEAP
         node = next((t._edge[0] for t in outs if t._edge is not None and t._edge[0].__class__ is Node), None)
         own = [program.name(a) for a in results]
         found = [name if a.ndim else program.name() for name, a in zip(own, results, strict=True)]
@@ -227,10 +228,10 @@ class Recorder:
         text = f"{{0}}({', '.join(f'{{{k + 1}}}' for k in range(len(names)))})"
         if not several:
             form = f"{program.constant(np.asarray)}({text})" if not results[0].ndim else text
-            program.call(function, names, own, form, element, not op.random, folding=folding)
+            program.call(function, names, own, form, element, not op.random, folding=folding, cheap=cheap)
         else:
             several_names = [*found, *further] if len(own) + len(further) > 1 else [f"{found[0]},"]
-            program.call(function, names, several_names, text, repeatable=not op.random)
+            program.call(function, names, several_names, text, repeatable=not op.random, cheap=cheap)
             for number, name in zip(found, own, strict=True):
                 if number != name:
                     program.call(np.asarray, (number,), (name,))
@@ -265,6 +266,21 @@ class Recorder:
         """Whether an op has written to an array that has memory in common with another one, as with a view."""
         known = self.places.by_name
         return any(at != name and known[at].shares(place) for at in self._targets for name, place in known.items())
+
+    def unwritten(self, updated: Collection[int]) -> Callable[[str], bool]:
+        """Whether a value is what it was when it was computed, at the end of the program too: nothing writes to its memory.
+
+        updated: the places of roots that are written to only after all else.
+        """
+        known = self.places.by_name
+        targets = {*self._targets, *[f"r{place}" for place in self.written if place not in updated]}
+        places = [known[name] for name in targets]
+
+        def holds(name: str) -> bool:
+            place = known.get(name)
+            return place is None or not any(map(place.shares, places))  # only results of ops are written to
+
+        return holds
 
     def is_written(self, t: Tensor) -> None:
         """Take note that what is recorded has written to a tensor."""
@@ -312,10 +328,6 @@ def holds_arrays(value: Any) -> bool:
     if value.__class__ in TENSOR_TYPES or isinstance(value, (ndarray, np.generic, Tensor)):
         return True
     return isinstance(value, (list, tuple)) and any(map(holds_arrays, value))
-
-
-def _copy(array: ndarray) -> ndarray:
-    return array.copy(order="K")
 
 
 def place_of() -> tuple[str, Any]:

@@ -13,11 +13,12 @@ import numpy as np
 
 from tdt._backend import device_of, to_device
 from tdt._backend.device import get_default_device
-from tdt._compiled.fusion import Fusion, again
+from tdt._compiled.again import Again
+from tdt._compiled.fusion import Fusion
 from tdt._compiled.gradient import Named, Walk
 from tdt._compiled.gradients import Changes, has_hooks, identity, is_unchanged
-from tdt._compiled.native import Native
-from tdt._compiled.program import Refusal, Statement
+from tdt._compiled.native import Native, may_hold
+from tdt._compiled.program import Refusal
 from tdt._compiled.recorder import Recorder
 from tdt._compiled.structure import Structure
 from tdt._compiled.values import OtherBits, Values
@@ -39,6 +40,7 @@ ndarray = np.ndarray
 ERRORS = (ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
 NO_OPS = "it calls no ops"
 MOST_COPIED = 1 << 22  # bytes of parameters whose update is computed both ways when a recording is compared
+COPIED = 1 << 14  # bytes of the largest parameter that is copied, to compute values again of what it was
 MOST_OUTPUTS = 3  # with gradients: there is a backward program for each set of them
 _new = object.__new__
 
@@ -336,17 +338,28 @@ class Recording(Verified):
             return place is not None and not any(map(place.shares, unwatched))
 
         saved = list(dict.fromkeys(name for walk in walks.values() for name in walk.saved))
-        repeated, saved = again(recorder.program, saved, names, may_keep)  # type: ignore[arg-type]
-        self._differentiate(walks, repeated, saved)
+        size = sum(place.nbytes for place in recorder.places.by_name.values())
+        is_large = not may_hold(size)  # those of other programs stay where they are
+        self.updated = self._updated(recorder)
+        program = recorder.program
+        unwritten = recorder.unwritten(())
+
+        def may_copy(name: str) -> bool:
+            """Whether a copy of a root takes little memory, and is as good as what it was when it was read."""
+            return name.startswith("r") and recorder.places.by_name[name].nbytes <= COPIED and unwritten(name)
+
+        again = Again(program, program.statements, saved, names, unwritten, may_keep, may_copy, is_large)  # type: ignore[arg-type]
+        saved = [*again.taken]
+        self._differentiate(walks, again, saved)
         names += [name for _, name in self.gradients if name is not None]
+        if is_large:
+            self._save_less(recorder, names)  # type: ignore[arg-type]
         parameters = [f"r{k}" for k in range(len(self.roots))]
         results = f"({''.join(f'{name}, ' for name in names)}), ({''.join(f'{name}, ' for name in saved)})"
         recorder.program.statements = Fusion(recorder.program, [*names, *saved]).statements  # type: ignore[list-item]
         self.source = recorder.program.source(parameters, results)
         self.forward = recorder.program.compiled(parameters, results, self.title)
-        self.updated = self._updated(recorder)
         own, outs = parameters[self.arguments :], [*map(str, names)]
-        size = sum(place.nbytes for place in recorder.places.by_name.values())
         self.native = Native(recorder.program, parameters, own, outs, size, self.forward, self.generators, saved=saved)
         self.native.disabled |= recorder.writes_to_shared()
         self.native_backwards = {
@@ -363,6 +376,17 @@ class Recording(Verified):
             for chosen, walk in walks.items()
         }
 
+    def _save_less(self, recorder: Recorder, returned: list[str]) -> None:
+        """Let the backward passes in the program compute values again."""
+        program = recorder.program
+        forward = [each for each in program.statements if not each.trusts]
+        computed = {name for each in forward for name in each.outs}
+        saved = dict.fromkeys(n for each in program.statements if each.trusts for n in each.reads if n in computed)
+        if saved:
+            unwritten = recorder.unwritten(self.updated)
+            again = Again(program, forward, saved, returned, unwritten, lambda _: True, lambda _: False, True)
+            program.statements = again.before(program.statements)
+
     def _updated(self, recorder: Recorder) -> set[int]:
         """The places of the roots that optimizers update, where that comes last, by gradients that the function sets."""
         statements, set_ = recorder.program.statements, {name for _, name in self.gradients}
@@ -377,13 +401,13 @@ class Recording(Verified):
         self.outputs = len(self.structure.tensors)
         self.structure.tensors = []
 
-    def _differentiate(self, walks: dict[tuple[bool, ...], Walk], repeated: list[Statement], saved: list[str]) -> None:
+    def _differentiate(self, walks: dict[tuple[bool, ...], Walk], again: Again, saved: list[str]) -> None:
         """Make a backward program for each set of outputs, which computes some values of the forward program again."""
         self.backwards: dict[tuple[bool, ...], tuple[Callable[..., Any], list[int]]] = {}
         self.reached = list(dict.fromkeys(place for walk in walks.values() for place in walk.results))
         for chosen, walk in walks.items():
             program = walk.program
-            program.statements = [each._replace(trusts=True) for each in (*repeated, *program.statements)]
+            program.statements = again.before([each._replace(trusts=True) for each in program.statements])
             program.statements = Fusion(program, walk.results.values()).statements
             parameters = [*saved, *[f"g{k}" for k in range(len(chosen))]]
             results = f"({''.join(f'{name}, ' for name in walk.results.values())})"

@@ -13,6 +13,7 @@ from tdt._compiled import native, recording
 from tdt._compiled.values import COPIED, Values
 from tdt.nn import functional as F
 
+portable = pytest.mark.skipif(not tdt.backends.kernels.enabled(), reason="portable code is not fused")
 LAYERS, WIDTH = 8, 256
 ARRAY = 4 * WIDTH * WIDTH  # bytes of an activation, a weight or a gradient
 
@@ -171,6 +172,158 @@ def test_of_large_arrays_that_differ_the_kind_is_shown():
     other = np.ones((WIDTH, WIDTH), np.float32)
     other[3, 4] = np.nan
     assert found.shown_beside(Values(other)) == " (float32 [256, 256])"
+
+
+def new_gelu(x):
+    return 0.5 * x * (1.0 + (0.7978845608 * (x + 0.044715 * x**3)).tanh())
+
+
+@portable
+@pytest.mark.parametrize("how", ["loss", "step"])
+def test_of_an_activation_only_what_it_is_computed_of_is_saved(how):
+    model, run = trained(how, new_gelu)
+    for _ in range(3):
+        run()
+    for p in model.parameters():
+        p.grad = None
+    assert peak(run) < LAYERS + 8  # its input and its result would be twice as many, and the values between more
+    assert bits(*trained(how, new_gelu)) == bits(*trained("eager", new_gelu))
+
+
+class Normed(nn.Module):
+    """Layer norms, each before a product that saves what is normed."""
+
+    def __init__(self):
+        super().__init__()
+        tdt.manual_seed(0)
+        self.norms = nn.ModuleList([nn.LayerNorm(WIDTH) for _ in range(LAYERS)])
+        self.products = nn.ModuleList([nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS)])
+
+    def forward(self, x):
+        for norm, product in zip(self.norms, self.products, strict=True):
+            x = product(norm(x))
+        return x
+
+
+@portable
+@pytest.mark.parametrize("how", ["loss", "step"])
+def test_a_layer_norm_is_computed_again(how):
+    found = {}
+    for each in ("eager", how):
+        model = Normed()
+        optimizer, x = tdt.optim.SGD(model.parameters(), lr=0.1), tdt.randn(WIDTH, WIDTH)
+
+        def loss(x, model=model):
+            return model(x).square().mean()
+
+        computed = tdt.compile(loss, fullgraph=True) if each == "loss" else loss
+
+        def step(x, computed=computed, optimizer=optimizer):
+            optimizer.zero_grad()
+            computed(x).backward()
+            optimizer.step()
+
+        run = tdt.compile(step, fullgraph=True) if each == "step" else step
+        for _ in range(4):
+            run(x)
+        gradients = [p.grad.numpy().tobytes() for p in model.parameters()]
+        for p in model.parameters():
+            p.grad = None
+        found[each] = gradients, peak(lambda run=run, x=x: run(x))
+    assert found[how][0] == found["eager"][0]
+    assert found[how][1] < found["eager"][1] - LAYERS + 4
+
+
+def test_a_bias_that_changes_before_the_backward_pass_is_what_it_was():
+    """Nothing of it is saved without `tdt.compile`; what is computed again takes it as it was."""
+    found = []
+    for compiles in (False, True):
+        model, x = Normed(), tdt.randn(WIDTH, WIDTH, generator=tdt.Generator().manual_seed(1))
+        function = tdt.compile(model, fullgraph=True) if compiles else model
+        for _ in range(4):
+            for p in model.parameters():
+                p.grad = None
+            y = function(x).square().mean()
+            with tdt.no_grad():
+                for norm in model.norms:
+                    norm.bias.add_(1)
+            y.backward()
+        found.append([p.grad.numpy().tobytes() for p in model.parameters()])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("how", ["loss", "step"])
+def test_values_that_are_written_to_in_place_are_not_computed_again(how):
+    def function(x):
+        y = (x.detach() * 0.1).add_(1)
+        return y.relu_() * x.tanh()
+
+    assert bits(*trained(how, function)) == bits(*trained("eager", function))
+
+
+def adversarial(model, other, optimizers):
+    """Two losses and steps in turns: the second loss reads what the first step has changed, and a value of before."""
+
+    def step(x):
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        y = new_gelu(model(x))
+        y.detach().square().mean()
+        other(y.detach()).square().mean().backward()
+        optimizers[1].step()
+        other(y).mean().backward()
+        optimizers[0].step()
+
+    return step
+
+
+def in_place(model, other, optimizers):
+    """A value is written to after another one was computed of it, which is saved."""
+
+    def step(x):
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        y = F.linear(x, model.weight).sum(1, keepdim=True)
+        z = (y * 2 + x).tanh()  # saved, whereas y is not, and smaller
+        y.detach().mul_(2)
+        (other(z).square().mean() + y.detach().mean()).backward()
+        for optimizer in optimizers:
+            optimizer.step()
+
+    return step
+
+
+def scaled_weights(model, other, optimizers):
+    """A value is computed of a weight, which a step changes before its gradient is."""
+
+    def step(x):
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        w = (other.weight * 2).tanh()
+        y = F.linear(model(x), w)
+        other(x).square().mean().backward()
+        optimizers[1].step()
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        y.square().mean().backward()
+        optimizers[0].step()
+
+    return step
+
+
+@pytest.mark.parametrize("build", [adversarial, in_place, scaled_weights])
+def test_what_is_written_to_between_is_not_computed_again(build):
+    found = []
+    for compiles in (False, True):
+        tdt.manual_seed(0)
+        model, other = nn.Linear(16, 16), nn.Linear(16, 16)
+        optimizers = [tdt.optim.Adam(each.parameters(), lr=0.1) for each in (model, other)]
+        step, x = build(model, other, optimizers), tdt.randn(8, 16)
+        run = tdt.compile(step, fullgraph=True) if compiles else step
+        for _ in range(4):
+            run(x)
+        found.append([p.detach().numpy().tobytes() for p in (*model.parameters(), *other.parameters())])
+    assert found[0] == found[1]
 
 
 def test_a_graph_that_is_retained_has_the_same_gradients_twice():
