@@ -51,6 +51,17 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | No
     _run(kernel, chunks, (q, k, v, out, mask, keep), norms, causal, scale, dropped)
 
 
+def prepared(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, out: np.ndarray, *, causal: bool,
+             scale: float) -> Callable[..., None]:  # fmt: skip
+    """`attention` of arrays of these shapes and strides without dropout, as a function of them, `out` and `norms`."""
+    whole = _with_keys(mask, k)
+    kernel, arrays = _forward(vector_width(), q.dtype == BFLOAT16), (q, k, v, out, whole, None)
+    compute = _Call(kernel, arrays, -(-q.shape[-2] // CHUNK), causal, scale, 0.0).compute
+    if whole is mask:
+        return lambda q, k, v, mask, out, norms: compute(norms, (q, k, v, out, mask, None))
+    return lambda q, k, v, mask, out, norms: compute(norms, (q, k, v, out, _with_keys(mask, k), None))
+
+
 def attention_vjp(g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None,
                   keep: np.ndarray | None, out: np.ndarray, norms: np.ndarray, gq: np.ndarray, gk: np.ndarray,
                   gv: np.ndarray, g_mask: np.ndarray | None, *, causal: bool, scale: float, dropped: float) -> None:  # fmt: skip
@@ -104,6 +115,17 @@ class _Call:
         addresses = [0 if a is None else address_of(a) for a in arrays]
         return self.kernel.entry, ADDRESSES(*addresses, *(0,) * (1 + ARRAYS - len(addresses))) + self.rest
 
+    def compute(self, norms: np.ndarray, arrays: tuple) -> None:
+        """Compute all units."""
+        if True in self.strided:
+            arrays = tuple(
+                [np.ascontiguousarray(a) if strided else a for a, strided in zip(arrays, self.strided, strict=True)]
+            )
+        if self.units < 2 * self.grain:
+            self(0, self.units, norms, *arrays)
+        else:
+            parallel(self, self.units, norms, *arrays, grain=self.grain)  # type: ignore[arg-type]
+
     def __call__(self, first: int, last: int, *arrays: Any) -> None:
         """Compute units [first, last) on the calling thread."""
         entry, words = self.prepare(arrays)
@@ -128,14 +150,7 @@ def _run(kernel: NativeKernel, chunks: int, arrays: tuple, norms: np.ndarray, ca
         if len(_calls) > MOST_CALLS:
             _calls.clear()
         call = _calls[key] = _Call(kernel, arrays, chunks, causal, scale, dropped)
-    if True in call.strided:
-        arrays = tuple(
-            [np.ascontiguousarray(a) if strided else a for a, strided in zip(arrays, call.strided, strict=True)]
-        )
-    if call.units < 2 * call.grain:
-        call(0, call.units, norms, *arrays)
-    else:
-        parallel(call, call.units, norms, *arrays, grain=call.grain)  # type: ignore[arg-type]
+    call.compute(norms, arrays)
 
 
 class _Heads:

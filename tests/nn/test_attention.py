@@ -139,3 +139,35 @@ def test_backends_have_pytorchs_names_and_change_nothing():
     agree_error(
         lambda lib: lib.nn.attention.sdpa_kernel("MATH").__enter__(), "Backend must be an instance of SDPBackend"
     )
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    "mask",
+    [None, TOO_FEW, np.tri(4, 5, dtype=bool)[:, :1], np.tri(4, 5, dtype="float32")],
+    ids=["", "few", "one key", "numbers"],
+)
+def test_later_calls_of_a_shape_have_the_values_of_the_first(kind, turned, mask):
+    results = []
+    for _ in range(4):
+        for recorded in (False, True):
+            tensors = []
+            for seed, places in enumerate((4, 5, 5)):
+                x = tdt.from_numpy(numbers(2, places, 3, 8, seed=seed).astype("float32")).to(getattr(tdt, kind))
+                x = x.transpose(1, 2) if turned else x.transpose(1, 2).contiguous()
+                tensors.append(x.requires_grad_(recorded))
+            own = (
+                None if mask is None else tdt.from_numpy(mask).to(tensors[0].dtype if mask.dtype != bool else tdt.bool)
+            )
+            y = attend(tdt, *tensors, attn_mask=own)
+            if recorded:
+                (y * y).sum().backward()
+                results.append([t.grad.float().numpy() for t in tensors])
+            results.append([y.detach().float().numpy()])
+    gradients, values = results[1::3], results[0::3] + results[2::3]
+    assert all((a == b).all() for each in values[1:] for a, b in zip(values[0], each, strict=True))
+    assert all((a == b).all() for each in gradients[1:] for a, b in zip(gradients[0], each, strict=True))
+    expected = attend(torch, *[torch.from_numpy(t.detach().float().numpy().copy()) for t in tensors],
+                      attn_mask=None if mask is None else torch.from_numpy(mask))  # fmt: skip
+    np.testing.assert_allclose(values[0][0], expected.numpy(), atol=1e-5 if kind == "float32" else 2e-2)

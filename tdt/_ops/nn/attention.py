@@ -11,13 +11,26 @@ import numpy as np
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.dtype import FLOATING, float32
 from tdt._core.dtype import bool as BOOL
-from tdt._core.tensor import Tensor, alias
-from tdt._kernels import LOWER, chosen, float_attention, gpu_attention, gpu_kernel, kernel, narrow, product, widen
+from tdt._core.tensor import Tensor
+from tdt._kernels import (
+    LOWER,
+    chosen,
+    float_attention,
+    gpu_attention,
+    gpu_kernel,
+    kernel,
+    lazy,
+    narrow,
+    prepares,
+    product,
+    widen,
+)
 from tdt._kernels._formulas import FLOAT32
 from tdt._ops._common import C_NAMES, unrecorded
 from tdt._ops.elementwise._front import tensor_argument
 from tdt.autograd._autocast import cast_for
 from tdt.autograd._op import op
+from tdt.autograd._remembered import calls_by_shape
 
 BLOCK = 1 << 18  # attention weights in memory at a time: the number of rows follows from it, and is at least 1
 
@@ -31,6 +44,7 @@ def _flops(q: tuple, k: tuple, v: tuple, *rest: Any, **how: Any) -> int:
 
 
 _BLOCKS = (kernel("attention_cpu:attention", float_attention),)
+_prepared = lazy("attention_cpu:prepared")
 _BLOCKS_GRAD = (kernel("attention_cpu:attention_vjp", float_attention),)
 _ON_GPU = (gpu_kernel("attention_gpu:attention", gpu_attention),)
 _GRAD_ON_GPU = (gpu_kernel("attention_gpu:attention_vjp", gpu_attention),)
@@ -82,6 +96,23 @@ def _attention(xp, q, k, v, mask=None, keep=None, *, causal, scale, dropped):
         _drop(weights, keep, rows, visible, dropped)
         out[..., rows, :] = product(xp, weights, v[..., visible, :])
     return out, norms
+
+
+@prepares(_attention.forward, strided=True, large=True)
+def _(q, k, v, mask=None, keep=None, *, causal, scale, dropped, recorded):
+    if keep is not None or chosen(_BLOCKS, np, q, k, v, mask, keep) is None:
+        return None
+    out, rows, kind = _room(np, q, v, keep), (*q.shape[:-1], 2), FLOAT32 if q.dtype in LOWER else q.dtype
+    compute, shape = _prepared(q, k, v, mask, out, causal=causal, scale=scale), out.shape
+    contiguous = out.flags.c_contiguous
+
+    def run(q, k, v, mask, keep):
+        out = np.zeros(shape, q.dtype) if contiguous else np.zeros_like(q)
+        norms = np.zeros(rows, kind)
+        compute(q, k, v, mask, out, norms)
+        return (out, norms) if recorded else out
+
+    return run
 
 
 def _whole(xp: Any, mask: Any, q: Any, k: Any) -> Any:
@@ -185,6 +216,12 @@ def _(xp, g, needs, q, k, v, mask, keep, out, norms, causal, scale, dropped):
     return gq, gk, gv, g_mask
 
 
+@calls_by_shape
+def _attended(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float) -> Tensor:
+    """Attention of operands that `_fit`."""
+    return _attention(query, key, value, mask, None, causal=causal, scale=scale, dropped=0.0)
+
+
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
                                  dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None,
                                  enable_gqa: bool = False) -> Tensor:  # fmt: skip
@@ -213,11 +250,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     if not dropout_p and _fit(query, key, value) and (attn_mask is None or _fits(attn_mask, query, key, is_causal)):
         if scale is None:  # most calls
             scale = 1 / math.sqrt(query._a.shape[-1])
-        how: dict[str, Any] = {"causal": bool(is_causal), "scale": float(scale), "dropped": 0.0}
-        if unrecorded(query, key, value):
-            mask = None if attn_mask is None else attn_mask._a
-            return alias(_attention.forward(np, query._a, key._a, value._a, mask, **how)[0], None)
-        return _attention(query, key, value, attn_mask, None, **how)
+        return _attended(query, key, value, attn_mask, bool(is_causal), float(scale))
     for position, (name, t) in enumerate((("query", query), ("key", key), ("value", value)), 1):
         tensor_argument("scaled_dot_product_attention", t, name, position)
     query, key, value, attn_mask = cast_for("lower", query, key, value, attn_mask)
