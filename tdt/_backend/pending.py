@@ -36,7 +36,8 @@ def raise_pending() -> None:
         value, bits = int(largest.get()), 8 * largest.dtype.itemsize
         if value >= limit:
             for each in (largest, *_pending.values()):  # those of graphs are read again
-                each.fill(0)
+                with each.device:
+                    each.fill(0)
             _pending.clear()
             value -= (value >> bits - 1) << bits  # a negative index is a large one without its sign
             raise IndexError(message.format(value=value, limit=limit, last=limit - 1))
