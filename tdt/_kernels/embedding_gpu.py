@@ -31,12 +31,18 @@ extern "C" __global__ void __launch_bounds__(1024) embedding_grad(
         if (row == padding) continue;
         for (long long first = 0; first < count; first += 1024) {
             const int here = count - first < 1024 ? (int)(count - first) : 1024;
+            if (threadIdx.x == 0) many = 0;
+            __syncthreads();
             for (int k = threadIdx.x; k < here; k += blockDim.x) {
                 long long index = indices[first + k];
                 if (index < 0) index += rows;
                 found[k] = index == row;
+                if (index == row) many = 1;  // whichever thread writes it
             }
             __syncthreads();
+            const bool none = many == 0;  // as of most rows of a large table
+            __syncthreads();
+            if (none) continue;
             if (threadIdx.x == 0) {  // where they are, in their order
                 many = 0;
                 for (int k = 0; k < here; k++)
