@@ -20,6 +20,7 @@ from tdt._core.mode import state
 from tdt._core.tensor import Tensor
 from tdt._kernels._references import References
 from tdt._kernels.capture_gpu import OutdatedCaptureError
+from tdt.autograd._autocast import Casting
 
 MOST_RECORDINGS = 8
 MOST_NOTED = 100  # times that a recording takes note of what it depends on, each as long as some checks in Python
@@ -179,14 +180,20 @@ class Compiled:
             self._compares = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if state.handler is not None or state.inference or state.saving is not None or state.anomaly is not None:
+        handler = state.handler
+        if handler is not None and (
+            handler.__class__ is not Casting or not handler.alone or "cuda" not in handler.dtypes
+        ):
+            return self.function(*args, **kwargs)
+        if state.inference or state.saving is not None or state.anomaly is not None:
             return self.function(*args, **kwargs)
         if state.recording is not None:  # of a function on a GPU, that calls this one
             return self.function(*args, **kwargs)
         tensors: list[Tensor] = []
         objects: list[Any] = []
         try:
-            key = (mode(), _key(args, tensors, objects), _key(kwargs, tensors, objects) if kwargs else None)
+            casts = None if handler is None else tuple(handler.dtypes.items())
+            key = ((*mode(), casts), _key(args, tensors, objects), _key(kwargs, tensors, objects) if kwargs else None)
         except Refusal as refusal:
             self._report(refusal)
             return self.function(*args, **kwargs)
@@ -243,6 +250,8 @@ class Compiled:
     def _recording(self, call: Callable[[], Any], tensors: list[Tensor], guards: Guards) -> Recording | Graphed:
         roots = *tensors, *guards.tensors
         gpu = gpu_of(roots)
+        if gpu is None and state.handler is not None:
+            raise Refusal("autocast for a GPU is on, and its tensors are on a CPU")
         if gpu is None:
             return Recording(call, roots, len(tensors), self.name)
         return Graphed(call, roots, len(tensors), self.name, gpu, guards.generators)

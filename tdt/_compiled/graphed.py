@@ -8,6 +8,7 @@ back through it, the first time node by node, later by a second graph.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -33,15 +34,18 @@ from tdt._compiled.recording import (
 )  # fmt: skip
 from tdt._compiled.structure import Structure
 from tdt._compiled.values import OtherBits
-from tdt._core.mode import _replace, _set, exchange_grad
+from tdt._core.mode import _replace, _set, exchange_grad, state
 from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt._kernels import capture_gpu, copy_gpu
 from tdt._kernels._registry import SWITCHES
 from tdt._random import cuda_generator, default_generator
 from tdt.autograd import _engine
+from tdt.autograd._autocast import Casting
 from tdt.autograd._node import Node, kind_of, number
 from tdt.autograd._views import NOWHERE, edge_of
 
+ALIGNED = 256  # bytes, to multiples of which memory of arguments is
+MOST_UNALIGNED = 16  # calls with arguments at other addresses before one is captured
 MOST_LAYOUTS = 4  # of gradients that a backward pass is captured for
 
 
@@ -165,7 +169,7 @@ class Graphed(Verified):
         self.arguments, self.title, self.gpu, self.source = arguments, title, gpu, f"a CUDA graph of {title}"
         self.verified, self.calls = False, 1
         self.captured: Captured | None = None
-        self.mode = _mode(gpu)
+        self.mode, self.thread, self.unaligned = _mode(gpu), threading.get_ident(), 0
         self.generators = [default_generator, cuda_generator(gpu), *generators]
         _check(roots, gpu)
         with Watch(roots, self.generators) as watch:
@@ -195,10 +199,10 @@ class Graphed(Verified):
     def is_free(self, arguments: Sequence[Tensor], own: Sequence[Tensor]) -> bool:
         """Whether a call can be launched now.
 
-        Not during a capture, not while the backward pass of an earlier call is to come, and not if the function's own tensors
-        share memory with arguments, which are copied before anything is computed.
+        Not in another thread, not during a capture, not while the backward pass of an earlier call is to come, and not if the
+        function's own tensors share memory with arguments, which are copied before anything is computed.
         """
-        if capture_gpu.current() is not None or self._lease() is not None:
+        if capture_gpu.current() is not None or self._lease() is not None or threading.get_ident() != self.thread:
             return False
         return not any(_backend.may_overlap(t._a, other._a) for t in arguments for other in own)
 
@@ -211,6 +215,9 @@ class Graphed(Verified):
             self.calls += 1
             return function(), None, None
         if self.captured is None:
+            if self.unaligned < MOST_UNALIGNED and any(t._a.data.ptr % ALIGNED for t in roots[: self.arguments]):
+                self.unaligned += 1  # products of matrices may choose another algorithm than for the copies
+                return function(), None, None
             self._capture(function, roots)
         before = _backend.unordered_sums()
         result, difference, tensor = super().verify(function, roots)
@@ -255,6 +262,10 @@ class Graphed(Verified):
         before = [(t._grad, t._st.version, t._a, edge_of(t)) for t in own]
         grads = [None if t._grad is None else t._grad._st.version for t in own]
         drawn = [g.state_array() for g in self.generators]
+        casting: Any = state.handler if state.handler.__class__ is Casting else None
+        casts = None if casting is None else casting.casts
+        if casts is not None:  # those of before are no part of the graph, and those in it none of what follows
+            casting.casts = {}
         watches: list[Watch] = []
         static: list[Tensor] = []
 
@@ -278,6 +289,8 @@ class Graphed(Verified):
             reason, module = reason_of(error)
             raise Refusal(f"it cannot be captured as a CUDA graph: {reason}", module) from error
         finally:
+            if casting is not None:
+                casting.casts = casts
             for g, old in zip(self.generators, drawn, strict=True):
                 g.set_state_array(old)
             for t, (grad, version, _, _), of_grad in zip(own, before, grads, strict=True):

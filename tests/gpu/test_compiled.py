@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import cupy
@@ -140,6 +141,35 @@ def test_a_loss_and_its_gradients_have_the_bits_of_those_that_are_not_compiled(n
     alike(results[1], results[0])
 
 
+@pytest.mark.parametrize("where", ["inside", "around"])
+def test_mixed_precision_inside_of_a_function_and_around_it(where: str):
+    results = []
+    for compiles in (False, True):
+        model = network("mlp")
+        update = OPTIMIZERS["Adam"](model.parameters())
+
+        def losses(x: tdt.Tensor, y: tdt.Tensor, model=model) -> tdt.Tensor:
+            with tdt.autocast("cuda", dtype=tdt.bfloat16, enabled=where == "inside"):
+                return F.cross_entropy(model(x).float(), y)
+
+        call = tdt.compile(losses, fullgraph=True) if compiles and where == "inside" else losses
+        if where == "around":
+            scores = tdt.compile(model, fullgraph=True) if compiles else model
+            call = lambda x, y, scores=scores: F.cross_entropy(scores(x).float(), y)  # noqa: E731
+        found = []
+        for x, y in batches("mlp", 12):
+            update.zero_grad()
+            with tdt.autocast("cuda", dtype=tdt.bfloat16, enabled=where == "around"):
+                loss = call(x, y)
+            loss.backward()
+            update.step()
+            found.append(loss.detach())
+        results.append(held(model, [t.cpu() for t in found]))
+        if compiles:
+            assert len(graphs(call if where == "inside" else scores)) == 1
+    alike(results[1], results[0])
+
+
 def test_a_module_is_compiled_in_training_and_evaluation_with_grad_and_without():
     plain, model = network("images"), network("images")
     compiled = tdt.compile(model, fullgraph=True)
@@ -181,7 +211,7 @@ def test_further_kinds_of_calls_are_captured_anew():
 
     x = tdt.randn(5, 8).cuda()
     check(x)
-    check(x[:3])
+    check(x[:3].clone())
     check(x.double())
     check(x.t().contiguous().t())
     layer.bias.requires_grad_(False)
@@ -475,6 +505,30 @@ def test_the_second_gpu_has_its_own_graphs(two_gpus):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             alike(mixed(x).cpu(), x.cpu())
+
+
+def test_another_thread_calls_the_function_as_it_is():
+    compiled = tdt.compile(lambda x: x.tanh() * 2, fullgraph=True)
+    x = tdt.randn(3).cuda()
+    for _ in range(6):
+        compiled(x)
+    assert len(graphs(compiled)) == 1
+    with ThreadPoolExecutor(1) as pool:
+        alike(pool.submit(compiled, x).result().cpu(), (x.tanh() * 2).cpu())
+
+
+def test_a_call_is_captured_where_its_arguments_begin_as_their_copies_will(counted):
+    compiled = tdt.compile(lambda x: x.tanh() * 2, fullgraph=True)
+    x = tdt.randn(8, 3).cuda()
+    for _ in range(6):
+        compiled(x[1:4])
+    assert graphs(compiled) == []
+    compiled(x[:3])
+    assert len(graphs(compiled)) == 1
+    with counted() as found:
+        out = compiled(x[1:4])
+    assert ("launches", "graph") in [each[:2] for each in found]
+    alike(out.cpu(), (x[1:4].tanh() * 2).cpu())
 
 
 def test_memory_is_free_again_when_the_function_is_gone():

@@ -74,10 +74,16 @@ def launch(function, *args, writes=None, name=None, **options):
         return out
     result = _rows(function(*args, **options))  # of garbage, where the stream has still to compute the operands
     result = np.array(result) if isinstance(result, np.generic) else result
+    if isinstance(result, np.ndarray) and result.base is None:
+        out = ndarray(result.shape, result.dtype)  # at an address as CuPy's
+        if stream.is_late:
+            stream.put(lambda: np.copyto(out._h, function(*args, **options)))
+            out._h.fill(77)
+        else:
+            np.copyto(out._h, result)
+        return out
     if stream.is_late and isinstance(result, np.ndarray):
         stream.put(lambda: np.copyto(result, function(*args, **options)))
-        if result.base is None:
-            result.fill(77)
     return on_gpu(result)
 
 
@@ -247,7 +253,8 @@ class ndarray:
         return self._ordered(order, self.dtype)
 
     def _ordered(self, order, dtype):
-        out = ndarray._of(np.empty_like(self._h, dtype, order=order or "K"))
+        out = np.empty_like(self._h, dtype, order=order or "K")
+        out = ndarray(out.shape, dtype) if out.flags.c_contiguous else ndarray._of(out)
         return launch(lambda out, x: np.copyto(out, x, casting="unsafe"), out, self, writes=out, name="copy")
 
     def reshape(self, *shape, order="C"):
