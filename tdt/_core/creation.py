@@ -10,7 +10,7 @@ import numpy as np
 from tdt import _backend
 from tdt._backend import current, on
 from tdt._backend.device import CPU, META, as_device
-from tdt._backend.layout import outermost_first
+from tdt._backend.layout import is_descending, outermost_first
 from tdt._core import dtype as _dtype
 from tdt._core.aliases import Device, Number
 from tdt._core.calls import as_shape, front
@@ -261,7 +261,12 @@ def _like(
 ) -> Tensor:
     """As `make`, with the strides of x, a memory format or a layout; zeros like sparse x are sparse."""
     a = x._a
-    if a.__class__ is np.ndarray and layout is None and where is None and a.flags.c_contiguous:
+    if (
+        a.__class__ is np.ndarray
+        and layout is None
+        and where is None
+        and (a.flags.c_contiguous or is_descending(a.strides))
+    ):
         return make(kind, a.shape, value, x.dtype if dtype is None else dtype, CPU, requires_grad)
     sparse = isinstance(x._a, SparseCOO)
     if getattr(layout, "name", "") == "sparse_coo" or (sparse and layout is None):
