@@ -9,6 +9,7 @@ import numpy as np
 
 from tdt import _kernels
 from tdt._compiled.elements import folding_to, of_rule, of_sum
+from tdt._compiled.places import Place
 from tdt._compiled.program import Program, Refusal
 from tdt._core.tensor import LEAF, Tensor
 from tdt.autograd._accumulate import sum_of
@@ -39,7 +40,7 @@ class Walk:
         program: what it computes; its parameters are the saved values, and the gradients.
         saved: the names of the values that it takes from the forward pass.
         results: the gradient of each root that is reached, by its place; in the order in which the engine reaches them.
-        arrays: these gradients.
+        lies: where these gradients lay in memory, and their strides. They are freed: the engine computes them again.
         storages: of the tensors that the nodes have saved, by id.
         order: the nodes that it runs, and what they lead to.
     """
@@ -48,7 +49,7 @@ class Walk:
         self.recorder, self.program = recorder, Program(recorder.program)
         self.saved: dict[str, None] = {}
         self.results: dict[int, str] = {}
-        self.arrays: dict[int, Any] = {}
+        self.lies: dict[int, tuple[Place, tuple[int, ...]]] = {}
         self.storages: dict[int, Any] = {}
         self._places = {}
         for k, t in enumerate(recorder.roots):
@@ -75,7 +76,7 @@ class Walk:
         """Take the gradients that have arrived at a target to those before it."""
         if isinstance(target, Tensor) or target.__class__ is tuple:
             place, g = self._places[target], slots[0]
-            self.results[place], self.arrays[place] = g.name, g.array
+            self.results[place], self.lies[place] = g.name, (self.recorder.places.of(g.array), g.array.strides)
             return
         for edge, g in zip(target.edges, self._run(target, slots), strict=True):
             if g is not None and edge is not None:

@@ -120,8 +120,7 @@ class Gradients:
         recorder, program = self.recorder, self.recorder.program
         program.statements += [each._replace(trusts=True) for each in walk.program.statements]
         program.sizes.update(walk.program.sizes)
-        own = {place: recorder.places.of(array) for place, array in walk.arrays.items()}
-        others = [*recorder.places.by_name.values(), *own.values()]
+        others = [*recorder.places.by_name.values(), *[own for own, _ in walk.lies.values()]]
         for place, name in walk.results.items():
             grad, before = recorder.roots[place]._grad, self.names.get(place, UNKNOWN)
             if grad is None or grad._a.__class__ is not ndarray:
@@ -132,12 +131,12 @@ class Gradients:
                         "gradients are added to those of earlier calls: clear them in the function, as by zero_grad()"
                     )
                 self.empty.add(place)
-            array = walk.arrays[place]
+            own, strides = walk.lies[place]
             if isinstance(before, str):
                 name, function, names = program.name(grad._a), _kernels.add, (before, name)
                 program.call(function, names, (name,))
                 recorder.is_written(grad)
-            elif array.strides != grad._a.strides or sum(map(own[place].shares, others)) > 1:
+            elif strides != grad._a.strides or sum(map(own.shares, others)) > 1:
                 copied = program.name(grad._a)
                 program.call(_kernels.copy_in_order, (name, f"r{place}"), (copied,))
                 name = copied

@@ -109,6 +109,13 @@ def test_parts_of_an_array_keep_it_no_longer_than_they_are_read():
 
 
 @pytest.mark.parametrize("how", ["loss", "step"])
+def test_a_recording_takes_about_the_memory_of_a_step(how):
+    """Gradients are computed twice, while the graph is there; those of the program are not held."""
+    (_, eager), (_, compiled) = trained("eager"), trained(how)
+    assert peak(compiled) < peak(eager) + 4
+
+
+@pytest.mark.parametrize("how", ["loss", "step"])
 def test_a_comparison_takes_about_the_memory_of_a_step(how, monkeypatch):
     monkeypatch.setattr(recording, "MOST_COPIED", 0)
     eager, compiled = trained("eager", optimizer=tdt.optim.Adam), trained(how, optimizer=tdt.optim.Adam)
