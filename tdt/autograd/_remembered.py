@@ -92,7 +92,7 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
                 else:
                     calls = saved[recorded]
                     call = calls.get(types := tuple(key))
-                    if call is None and len(calls) < MOST_SAVED:
+                    if call is None and len(calls) < MOST_SAVED and not _repeats((*args, *kwargs.values())):
                         with _Watch() as watch:
                             result = function(*args, **kwargs)
                         calls[types] = watch.call(
@@ -128,6 +128,12 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
         return called(*args, **renamed)
 
     return cast("F", called)
+
+
+def _repeats(args: Sequence[Any]) -> bool:
+    """Whether a tensor is passed twice: such a call does not show which argument an op takes."""
+    tensors = [id(x) for x in args if x.__class__ in TENSOR_TYPES]
+    return len(tensors) > len({*tensors})
 
 
 def _has_view(args: Sequence[Any]) -> bool:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import tdt
+from tdt import _kernels
+from tdt.autograd._remembered import calls_by_shape
 from tests.helpers import require_torch
 
 
@@ -368,3 +370,34 @@ def test_rows_of_large_tables_are_prepared_where_nothing_is_recorded(monkeypatch
         table.grad = None
         tdt.nn.functional.embedding(tdt.tensor([5, 39_999, 5]), table).sum().backward()
         assert table.grad[5].tolist() == [2.0] * 4 and table.grad.sum() == 12
+
+
+@pytest.mark.parametrize(
+    "name",
+    PAIRS := {
+        "einsum": lambda x, y: tdt.einsum("ij,ij->i", x, y),
+        "pairwise_distance": lambda x, y: tdt.pairwise_distance(x, y),
+    },
+)
+def test_a_tensor_that_was_passed_twice_stands_for_no_other(name):
+    pair, x, y = PAIRS[name], tdt.arange(12.0).cos().reshape(3, 4).clone(), tdt.arange(12.0).sin().reshape(3, 4).clone()
+    for _ in range(2):
+        pair(x, x)
+    found = pair(x, y)
+    for saved in _kernels.UFUNCS:
+        saved.clear()
+    tdt.testing.assert_close(found, pair(x, y))
+    tdt.testing.assert_close(pair(x, x), pair(x, x.clone()))
+
+
+def test_an_op_of_a_tensor_passed_twice_keeps_the_order_of_its_arguments():
+    @calls_by_shape
+    def backwards(x, y):
+        return tdt.pow(y, x)
+
+    x, y = tdt.tensor([1.0, 2.0]), tdt.tensor([3.0, 5.0])
+    for recorded in (False, True):
+        x.requires_grad_(recorded)
+        for _ in range(3):
+            backwards(x, x)
+        assert backwards(x, y).tolist() == [3.0, 25.0]
