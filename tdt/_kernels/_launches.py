@@ -121,6 +121,11 @@ def copy_to(target: np.ndarray, source: np.ndarray) -> None:
         np.positive(source.view(WATCH.array_type), out=target)
 
 
+def watched(x: np.ndarray) -> np.ndarray:
+    """An array that a kernel has computed, for NumPy's functions: as one whose use is noted, where somebody watches."""
+    return x if WATCH.trace is None else x.view(WATCH.array_type)
+
+
 def watched_copy(x: np.ndarray) -> np.ndarray:
     """A contiguous copy, by a ufunc where somebody watches."""
     out = np.empty(x.shape, x.dtype)

@@ -23,6 +23,7 @@ from tdt._kernels._code import Code, Value
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._emit import LOOP
 from tdt._kernels._gufunc import ufunc_at
+from tdt._kernels._launches import watched_contiguous
 from tdt._kernels._native import NativeKernel, linked
 from tdt._kernels._pool import parallel
 from tdt._kernels._syntax import constant, vector, vector_length
@@ -237,7 +238,7 @@ class RowFunction:
 
 def contiguous(x: np.ndarray) -> np.ndarray:
     """x, copied unless its rows lie behind each other."""
-    return x if x.flags.c_contiguous else np.ascontiguousarray(x)
+    return x if x.flags.c_contiguous else watched_contiguous(x)
 
 
 def row_function(

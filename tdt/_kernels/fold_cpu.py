@@ -23,7 +23,7 @@ from tdt._kernels._conditions import PIECE
 from tdt._kernels._fold import FOLDS, STEPS, STORED, UNSIGNED, columns, kind_of, rows
 from tdt._kernels._formulas import from_formula
 from tdt._kernels._gufunc import for_arrays
-from tdt._kernels._launches import WATCH, note
+from tdt._kernels._launches import WATCH, note, watched
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import get_num_threads, parallel
 from tdt._kernels._row_fold import (
@@ -73,15 +73,18 @@ class Step:
 
     def call(self, args: tuple, *arrays: np.ndarray) -> None:
         """Run the code, on several threads where there are many blocks. arrays: those whose addresses the arguments are."""
-        if WATCH.trace is not None:
-            note(self.routine.entry, self.routine.entry.pack(*args), self.blocks, GRAIN, arrays)
-            self.routine.entry.call(self.routine.entry.pack(*args), 0, self.blocks)
-            return
-        if self.blocks < 2 * GRAIN or get_num_threads() == 1:
-            entry = self.routine.entry
-            entry.call(entry.pack(*args), 0, self.blocks)
+        if WATCH.trace is not None or self.blocks < 2 * GRAIN or get_num_threads() == 1:
+            self.call_here(self.blocks, args, *arrays)
         else:
             parallel(self.routine, self.blocks, *args, grain=GRAIN)  # type: ignore[arg-type]
+
+    def call_here(self, blocks: int, args: tuple, *arrays: np.ndarray) -> None:
+        """Run the code on the calling thread."""
+        entry = self.routine.entry
+        words = entry.pack(*args)
+        if WATCH.trace is not None:
+            note(entry, words, blocks, GRAIN, arrays)
+        entry.call(words, 0, blocks)
 
 
 class Plan:
@@ -118,8 +121,8 @@ class Plan:
                 sizes, read, written = step.rest
                 target += written * out.itemsize
                 subtracted = source if shift is None else address_of(shift)
-                WATCH.lose()  # the arguments are addresses
-                step.routine(0, 1, source + read * size, target, target, subtracted, *sizes, *numbers)
+                args = source + read * size, target, target, subtracted, *sizes, *numbers
+                step.call_here(1, args, before, out, x if shift is None else shift)
             before, source, size = out, address_of(out), out.itemsize
         return before
 
@@ -150,7 +153,7 @@ def fold(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any = None,
         dtype: of the result; None for x's.
         number: what the fold's `finish` needs.
     """
-    result = _at_once(name, x, axis, keepdims, dtype)
+    result = _at_once(name, watched(x), axis, keepdims, dtype)
     if result is not None:
         return result
     plan = plan_for(name, x, axis, keepdims, dtype)
@@ -265,7 +268,7 @@ class AtOnce:
         required = (*lead, *[1] * (stop - first if self.keepdims else 0), *behind)
         ufunc = function()
         if not self.rows and function is self.ufuncs[2]:
-            ufunc = functools.partial(_on_pieces, ufunc, np.array(-(-n // pieces), np.int64))
+            ufunc = functools.partial(_on_pieces, ufunc, np.array(-(-n // pieces), "q"))
         return ufunc, None if visible == shape else visible, None if required == natural else required
 
 

@@ -15,6 +15,7 @@ from tdt._kernels._arrays import product
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._exponential import exp, tanh
 from tdt._kernels._inline import inline
+from tdt._kernels._launches import watched_copy
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel
 from tdt._kernels._rows import for_each, load, store
@@ -34,7 +35,7 @@ def lstm(
     cells[:count] = c
     cell = cells[count:]
     _run(_lstm(), (gates, from_h, _bias(b_ih, 4 * size), cells, cell, out), count, size, 4)
-    return (out.reshape(*x.shape[:-1], size), out.copy(), cell.copy()), gates, cells
+    return (out.reshape(*x.shape[:-1], size), watched_copy(out), cell.copy()), gates, cells
 
 
 def lstm_grad(
@@ -57,7 +58,7 @@ def gru(
     out, passed = np.empty((count, size), np.float32), np.empty((count, size), np.float32)
     arrays = gates, from_h, _bias(b_ih, 3 * size), np.ascontiguousarray(h), out, passed
     _run(_gru(), arrays, count, size, 3)
-    return (out.reshape(*x.shape[:-1], size), out.copy()), gates, passed
+    return (out.reshape(*x.shape[:-1], size), watched_copy(out)), gates, passed
 
 
 def gru_grad(
@@ -80,7 +81,7 @@ def rnn(
     sums, from_h = _rows(x, w_ih), product(np, h, w_hh.T, _bias(b_hh, size))
     out = np.empty((count, size), np.float32)
     _run(_rnn(relu), (sums, from_h, _bias(b_ih, size), out), count, size, 1)
-    return out.reshape(*x.shape[:-1], size), out.copy()
+    return out.reshape(*x.shape[:-1], size), watched_copy(out)
 
 
 def rnn_grad(steps: Any, dh: np.ndarray, w_hh: np.ndarray, out: np.ndarray, relu: bool) -> np.ndarray:

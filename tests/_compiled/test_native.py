@@ -184,6 +184,46 @@ def test_convolutions_run_without_python(name, some):
     assert all(isinstance(step, native._Launched) for program in natives(compiled) for step in program.steps)
 
 
+# Functions with the shapes of their operands: sums of many rows, of rows that are folded as one, and by several blocks; turned
+# operands.
+SUMMED = {
+    "linear layer of many rows": (lambda x, w, b: F.linear(x, w, b), (300, 20), (100, 20), (100,)),
+    "linear layer of a turned input": (lambda x, w, b: F.linear(x.transpose(0, 1), w, b), (4, 8, 32), (32, 32), (32,)),
+    "layer norm of several blocks": (lambda x, w, b: F.layer_norm(x, (40,), w, b), (8, 8, 8, 40), (40,), (40,)),
+    "layer norm of a turned input": (
+        lambda x, w, b: F.layer_norm(x.transpose(0, 1), (48,), w, b),
+        (4, 40, 48),
+        (48,),
+        (48,),
+    ),
+    "group norm": (lambda x, w, b: F.group_norm(x, 8, w, b), (4, 16, 16, 16), (16,), (16,)),
+    "convolution with a bias": (lambda x, w, b: F.conv2d(x, w, b, 1, 2), (64, 1, 28, 28), (6, 1, 5, 5), (6,)),
+    "broadcast operands": (lambda x, w, b: x * w + b, (1001, 3), (3,), (1001, 1)),
+}
+
+
+@pytest.mark.parametrize("name", SUMMED)
+def test_sums_within_kernels_run_without_python(name, monkeypatch):
+    operation, *shapes = SUMMED[name]
+    monkeypatch.setattr(native, "WAITED", 1 << 40)
+
+    def function(*operands):
+        return operation(*[t * 2 for t in operands]).tanh()
+
+    compiled = tdt.compile(function, fullgraph=True)
+    for _ in range(5):
+        tensors = [tdt.randn(*shape, requires_grad=True) for shape in shapes]
+        pairs = []
+        expected, found = function(*tensors), compiled(*tensors)
+        g = tdt.randn(*expected.shape)
+        for out in (expected, found):
+            pairs.append([out, *tdt.autograd.grad(out, tensors, g)])
+        for own, other in zip(*pairs, strict=True):
+            assert own.detach().numpy().tobytes() == other.detach().numpy().tobytes()
+    assert len(natives(compiled)) == 2
+    assert all(isinstance(step, native._Launched) for program in natives(compiled) for step in program.steps)
+
+
 def test_moves_of_elements_are_copies():
     function = tdt.compile(
         lambda x: tdt.cat([x.flip(0), tdt.stack([x, x * 2], 1).flatten(0, 1)]).transpose(0, 1).contiguous()

@@ -56,7 +56,7 @@ def _linear(xp, x, w, b=None):
 
 def _rows(x: Any, w: Any) -> Any:
     """The input as a matrix."""
-    return x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), w.shape[-1])
+    return x if x.ndim == 2 else _kernels.reshaped(x, (math.prod(x.shape[:-1]), w.shape[-1]))
 
 
 @_linear.vjp("x", "w", "b")
@@ -80,11 +80,11 @@ def _(xp, g, needs, x, w):
     if w.dtype.kind == "c":
         x, w = x.conj(), w.conj()
     count, out, inside = math.prod(x.shape[:-1]), math.prod(w.shape[:-1]), w.shape[-1]
-    rows = g.reshape(count, out)
+    rows, x_rows = _kernels.reshaped(g, (count, out)), _kernels.reshaped(x, (count, inside))
     gx = _kernels.product(xp, rows, w.reshape(out, inside), dtype=x.dtype).reshape(x.shape) if needs[0] else None
     if needs[1] and needs[2] and w.ndim == 2 and (fast := _kernels.chosen(_WEIGHT_GRADIENTS, xp, rows, x)):
-        return gx, *fast(rows, x.reshape(count, inside))
-    gw = _kernels.product(xp, rows.T, x.reshape(count, inside), dtype=w.dtype) if needs[1] else None
+        return gx, *fast(rows, x_rows)
+    gw = _kernels.product(xp, rows.T, x_rows, dtype=w.dtype) if needs[1] else None
     gb = _kernels.total(rows, 0, None if rows.dtype == w.dtype else w.dtype) if needs[2] else None
     if w.ndim == 2:  # a leaf adopts these, where it would copy a view
         return gx, gw, gb
